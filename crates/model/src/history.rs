@@ -1,0 +1,24 @@
+//! One thing that happened in an execution, for people who read histories.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// One event of an execution's history, in the engine's order.
+///
+/// The history is told in the engine's own event types: it is evidence, not a second mapping.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Event {
+    /// Position in the history, ascending, unique within the execution.
+    pub sequence: u64,
+    /// When it happened.
+    pub time: Option<Timestamp>,
+    /// The engine's name for this kind of event, verbatim.
+    pub native_type: String,
+    /// The step it belongs to; empty for the execution as a whole.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub step: String,
+    /// The attempt it belongs to, from 1; 0 when not known.
+    pub attempt: u32,
+    /// One line for a person.
+    pub summary: String,
+}

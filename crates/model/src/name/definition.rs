@@ -1,0 +1,111 @@
+//! What can be started: `definitions/{id}` or `providers/{provider}/definitions/{id}`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::encoding::{decode, encode_into};
+use super::execution::check_length;
+use super::{NameError, ProviderId, quote, serde_as_text};
+
+/// The name of a definition.
+///
+/// Without a provider it is portable and runs wherever it can; with one it is that engine's own
+/// (a state machine, a `Service/handler`, a workflow type).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DefinitionName {
+    /// The provider it is native to; none for a portable one.
+    pub provider: Option<ProviderId>,
+    /// Its id, not encoded.
+    pub id: Arc<str>,
+}
+
+impl DefinitionName {
+    /// A definition of the provider's own.
+    ///
+    /// # Errors
+    /// An empty id, or one that is too long.
+    pub fn native(provider: ProviderId, id: &str) -> Result<Self, NameError> {
+        check_length(id)?;
+        Ok(Self {
+            provider: Some(provider),
+            id: id.into(),
+        })
+    }
+
+    /// A portable definition.
+    ///
+    /// # Errors
+    /// An empty id, or one that is too long.
+    pub fn portable(id: &str) -> Result<Self, NameError> {
+        check_length(id)?;
+        Ok(Self {
+            provider: None,
+            id: id.into(),
+        })
+    }
+}
+
+impl FromStr for DefinitionName {
+    type Err = NameError;
+
+    fn from_str(name: &str) -> Result<Self, NameError> {
+        let segments: Vec<&str> = name.splitn(5, '/').collect();
+        match segments[..] {
+            ["definitions", id] => Self::portable(&decode(id)?),
+            ["providers", provider, "definitions", id] => {
+                Self::native(provider.parse()?, &decode(id)?)
+            }
+            _ => Err(NameError::Pattern {
+                name: quote(name),
+                pattern: "definitions/{definition} or \
+                          providers/{provider}/definitions/{definition}",
+            }),
+        }
+    }
+}
+
+impl fmt::Display for DefinitionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(provider) = &self.provider {
+            write!(f, "providers/{provider}/")?;
+        }
+        f.write_str("definitions/")?;
+        encode_into(f, &self.id)
+    }
+}
+
+serde_as_text!(DefinitionName);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_kinds_survive_the_round_trip() {
+        for name in [
+            "definitions/order-saga",
+            "providers/r/definitions/Order%2Frun",
+        ] {
+            assert_eq!(name.parse::<DefinitionName>().unwrap().to_string(), name);
+        }
+        let native: DefinitionName = "providers/r/definitions/Order%2Frun".parse().unwrap();
+        assert_eq!(&*native.id, "Order/run");
+    }
+
+    #[test]
+    fn wrong_shapes_are_refused() {
+        for wrong in [
+            "",
+            "definitions/",
+            "definitions/a/b",
+            "providers/r/definitions",
+            "a",
+        ] {
+            assert!(
+                wrong.parse::<DefinitionName>().is_err(),
+                "{wrong} was accepted"
+            );
+        }
+    }
+}

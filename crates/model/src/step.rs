@@ -1,0 +1,36 @@
+//! One step of an execution, with the same fields as the execution itself.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{ExecutionError, MappingBasis, Reason, Retry, SubState, Wait};
+
+/// One step of an execution.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Step {
+    /// Unique within the execution; a branch or iteration is part of it (`fan-out[3].charge`).
+    pub name: String,
+    /// Where the step really is.
+    pub sub_state: SubState,
+    /// The engine's own word, verbatim.
+    pub native_state: String,
+    /// Why, where six words are not enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    /// How the sub-state was arrived at.
+    pub mapping_basis: MappingBasis,
+    /// Its attempts.
+    pub retry: Retry,
+    /// What it waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<Wait>,
+    /// What went wrong in it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<ExecutionError>,
+    /// When its first attempt started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Timestamp>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_time: Option<Timestamp>,
+}
