@@ -1,0 +1,89 @@
+//! What a provider can do, as data.
+
+/// Declares the flat struct once, with its names and a way to walk over it.
+macro_rules! capabilities {
+    ($( $(#[$doc:meta])* $name:ident, )+) => {
+        /// What a provider can do. Flat, so that a client can read it at a glance and a test can
+        /// walk over it.
+        ///
+        /// A verb whose capability is off answers `UNIMPLEMENTED`; it never does nothing in
+        /// silence.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct Capabilities {
+            $( $(#[$doc])* pub $name: bool, )+
+        }
+
+        impl Capabilities {
+            /// Everything on.
+            pub const ALL: Self = Self { $( $name: true, )+ };
+
+            /// Every capability by name, with whether it is on.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, bool)> {
+                [ $( (stringify!($name), self.$name), )+ ].into_iter()
+            }
+        }
+    };
+}
+
+capabilities! {
+    /// Executions can be started.
+    start,
+    /// A start with the same `request_id` and body gives the same execution; with another body
+    /// it is refused.
+    start_idempotent,
+    /// A start can be put off to a later time.
+    start_delayed,
+    /// Executions can be listed.
+    list,
+    /// A list's hints are used upstream, not only by the gateway.
+    list_hints,
+    /// The history can be read.
+    history,
+    /// Changes are pushed; without it the gateway polls.
+    watch,
+    /// Signals can be sent.
+    signal,
+    /// A signal with the same `request_id` is delivered once.
+    signal_idempotent,
+    /// Executions can be cancelled gracefully.
+    cancel,
+    /// Executions can be ended by force.
+    kill,
+    /// Executions can be held.
+    pause,
+    /// Held executions can be let go.
+    resume,
+    /// A scheduled attempt can be brought forward.
+    retry_now,
+    /// Work can be redone from a step.
+    retry_from,
+    /// Steps are shown.
+    steps,
+    /// Attempts and back-off are shown.
+    retries,
+    /// Input and output are shown.
+    payloads,
+    /// Labels are kept.
+    labels,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn walking_over_them_reaches_each_one() {
+        assert!(Capabilities::ALL.iter().all(|(_, on)| on));
+        assert!(Capabilities::default().iter().all(|(_, on)| !on));
+        let signal = Capabilities {
+            signal: true,
+            ..Capabilities::default()
+        };
+        let on: Vec<_> = signal
+            .iter()
+            .filter(|(_, on)| *on)
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(on, ["signal"]);
+    }
+}

@@ -1,0 +1,217 @@
+//! The one function that says which of the six words applies, and why.
+//!
+//! Pure: a table, an observation and the time go in, a verdict comes out. The verdict borrows
+//! what it was based on, so that giving it costs next to nothing and explaining it only when
+//! someone asks.
+
+mod explain;
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+use stateway_model::{MappingBasis, Reason, SubState, Wait, WaitKind};
+
+pub use explain::{Explanation, StepExplanation};
+
+use crate::table::{Row, Scope};
+use crate::{AttemptPhase, NativeState, Observation, RetryEvidence, Table};
+
+/// The verdict on an observation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Classified<'a> {
+    /// The verdict on the execution as a whole.
+    pub execution: Verdict<'a>,
+    /// The verdict on each step, in the order of the observation.
+    pub steps: Vec<Verdict<'a>>,
+}
+
+/// The verdict on an execution or a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdict<'a> {
+    /// Where it really is.
+    pub sub_state: SubState,
+    /// Why, where six words are not enough.
+    pub reason: Option<Reason>,
+    /// How this was arrived at.
+    pub basis: MappingBasis,
+    /// What decided.
+    pub decision: Decision,
+    /// The table row that applies; none for a state the table does not know.
+    pub row: Option<&'a Row>,
+    /// The scheduled attempt's time has passed and nothing new was seen.
+    pub overdue: bool,
+}
+
+/// What decided a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// The table row alone.
+    Row,
+    /// The open steps; this one, by position, is the first that shows what the whole shows.
+    Steps {
+        /// Position in the observation's steps.
+        deciding: usize,
+    },
+    /// The attempts.
+    Attempts,
+    /// The waits.
+    Waits,
+    /// Nothing: the state is in no table.
+    Default,
+    /// The execution as a whole has finished, and a step cannot outlive it.
+    ExecutionFinished,
+}
+
+/// Says where an execution really is.
+///
+/// A row that is not refined decides alone: what an engine reports beside its own clear word is
+/// detail, and may be stale. A refined row is decided by the first of these that says something:
+/// the open steps (running > backing-off > error > waiting), the attempts, the waits, the row.
+#[must_use]
+pub fn classify<'a>(table: &'a Table, observation: &Observation, now: Timestamp) -> Classified<'a> {
+    let mut steps: Vec<Verdict<'a>> = observation
+        .steps
+        .iter()
+        .map(|step| {
+            let evidence = Evidence::new(step.retry.as_ref(), &step.waits, now);
+            verdict(table, Scope::Step, &step.native, None, &evidence)
+        })
+        .collect();
+    let evidence = Evidence::new(observation.retry.as_ref(), &observation.waits, now);
+    let open = open_steps(&steps);
+    let execution = verdict(
+        table,
+        Scope::Execution,
+        &observation.native,
+        open,
+        &evidence,
+    );
+    if execution.sub_state.is_terminal() {
+        steps.iter_mut().for_each(close);
+    }
+    Classified { execution, steps }
+}
+
+/// What the open steps together show, and the first step that shows it.
+fn open_steps<'a>(steps: &[Verdict<'a>]) -> Option<(usize, Verdict<'a>)> {
+    let shown = SubState::of_open_steps(steps.iter().map(|step| step.sub_state))?;
+    let deciding = steps.iter().position(|step| step.sub_state == shown)?;
+    Some((deciding, steps[deciding]))
+}
+
+/// Engines leave pending work behind in runs that were ended from outside.
+fn close(step: &mut Verdict<'_>) {
+    if !step.sub_state.is_terminal() {
+        step.sub_state = SubState::Failed;
+        step.reason = Some(Reason::Cancelled);
+        step.basis = MappingBasis::Derived;
+        step.decision = Decision::ExecutionFinished;
+        step.overdue = false;
+    }
+}
+
+/// Attempts and waits of an execution or a step.
+struct Evidence<'o> {
+    retry: Option<&'o RetryEvidence>,
+    waits: &'o [Wait],
+    now: Timestamp,
+}
+
+impl<'o> Evidence<'o> {
+    fn new(retry: Option<&'o RetryEvidence>, waits: &'o [Wait], now: Timestamp) -> Self {
+        Self { retry, waits, now }
+    }
+
+    /// What the attempts say, if anything.
+    fn attempts(&self) -> Option<(SubState, Option<Reason>)> {
+        match self.retry?.phase {
+            AttemptPhase::UnderWay => None,
+            AttemptPhase::BetweenAttempts => Some((SubState::BackingOff, None)),
+            AttemptPhase::Exhausted => Some((SubState::Error, Some(Reason::RetriesExhausted))),
+        }
+    }
+
+    /// What the waits say, if anything. Whatever also waits for capacity is ready to run.
+    fn waits(&self) -> Option<(SubState, Option<Reason>)> {
+        let first = self.waits.first()?;
+        if !self.waits.iter().all(Wait::is_outside) {
+            return None;
+        }
+        let reason = match first.kind {
+            WaitKind::Signal | WaitKind::Approval | WaitKind::Callback => Reason::AwaitingInput,
+            WaitKind::Timer => Reason::AwaitingTimer,
+            WaitKind::Child => Reason::AwaitingChild,
+            WaitKind::Capacity => return None,
+        };
+        Some((SubState::Waiting, Some(reason)))
+    }
+
+    fn is_overdue(&self) -> bool {
+        let next = self.retry.and_then(|retry| {
+            let jitter = retry.jitter.unwrap_or_default();
+            retry.next_attempt_time?.checked_add(jitter).ok()
+        });
+        next.is_some_and(|next| next < self.now)
+    }
+}
+
+fn verdict<'a>(
+    table: &'a Table,
+    scope: Scope,
+    native: &NativeState,
+    open: Option<(usize, Verdict<'a>)>,
+    evidence: &Evidence<'_>,
+) -> Verdict<'a> {
+    let Some(row) = table.find(scope, native) else {
+        return Verdict {
+            sub_state: SubState::Running,
+            reason: None,
+            basis: MappingBasis::Defaulted,
+            decision: Decision::Default,
+            row: None,
+            overdue: false,
+        };
+    };
+    let (sub_state, reason, decision) = decide(row, open, evidence);
+    let basis = if decision == Decision::Row {
+        row.basis
+    } else {
+        MappingBasis::Derived
+    };
+    let overdue = sub_state == SubState::BackingOff
+        && match open {
+            Some((_, step)) if matches!(decision, Decision::Steps { .. }) => step.overdue,
+            _ => evidence.is_overdue(),
+        };
+    Verdict {
+        sub_state,
+        reason,
+        basis,
+        decision,
+        row: Some(row),
+        overdue,
+    }
+}
+
+fn decide(
+    row: &Row,
+    open: Option<(usize, Verdict<'_>)>,
+    evidence: &Evidence<'_>,
+) -> (SubState, Option<Reason>, Decision) {
+    if row.refine {
+        if let Some((deciding, step)) = open {
+            return (
+                step.sub_state,
+                row.reason.or(step.reason),
+                Decision::Steps { deciding },
+            );
+        }
+        if let Some((sub_state, reason)) = evidence.attempts() {
+            return (sub_state, row.reason.or(reason), Decision::Attempts);
+        }
+        if let Some((sub_state, reason)) = evidence.waits() {
+            return (sub_state, row.reason.or(reason), Decision::Waits);
+        }
+    }
+    (row.sub_state, row.reason, Decision::Row)
+}

@@ -1,0 +1,187 @@
+//! The verdict in words: which row, which evidence, which rule.
+
+use jiff::Timestamp;
+use stateway_model::{MappingBasis, SubState, Wait};
+
+use super::{Classified, Decision, Verdict};
+use crate::table::Row;
+use crate::{AttemptPhase, NativeState, Observation, RetryEvidence};
+
+/// Why an execution shows what it shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// What is shown.
+    pub sub_state: SubState,
+    /// How that was arrived at.
+    pub basis: MappingBasis,
+    /// One sentence for a person.
+    pub summary: String,
+    /// The table row that applies.
+    pub row: Option<Row>,
+    /// What was seen, a line each, most telling first.
+    pub evidence: Vec<String>,
+    /// The same for each step.
+    pub steps: Vec<StepExplanation>,
+}
+
+/// Why a step shows what it shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepExplanation {
+    /// The step.
+    pub step: String,
+    /// What is shown.
+    pub sub_state: SubState,
+    /// One sentence for a person.
+    pub summary: String,
+    /// The table row that applies.
+    pub row: Option<Row>,
+    /// What was seen.
+    pub evidence: Vec<String>,
+}
+
+impl Classified<'_> {
+    /// Puts the verdict on `observation` into words.
+    #[must_use]
+    pub fn explain(&self, observation: &Observation, now: Timestamp) -> Explanation {
+        let seen = evidence(
+            &observation.native,
+            observation.retry.as_ref(),
+            &observation.waits,
+            now,
+        );
+        let deciding = match self.execution.decision {
+            Decision::Steps { deciding } => observation.steps.get(deciding),
+            _ => None,
+        };
+        let steps = observation
+            .steps
+            .iter()
+            .zip(&self.steps)
+            .map(|(step, verdict)| StepExplanation {
+                step: step.name.clone(),
+                sub_state: verdict.sub_state,
+                summary: summary(verdict, &step.native, None),
+                row: verdict.row.cloned(),
+                evidence: evidence(&step.native, step.retry.as_ref(), &step.waits, now),
+            });
+        Explanation {
+            sub_state: self.execution.sub_state,
+            basis: self.execution.basis,
+            summary: summary(
+                &self.execution,
+                &observation.native,
+                deciding.map(|step| step.name.as_str()),
+            ),
+            row: self.execution.row.cloned(),
+            evidence: seen,
+            steps: steps.collect(),
+        }
+    }
+}
+
+fn summary(verdict: &Verdict<'_>, native: &NativeState, deciding: Option<&str>) -> String {
+    let because = match verdict.decision {
+        Decision::Row => {
+            let label = verdict.row.map_or_else(|| native.state.clone(), Row::label);
+            format!("the engine says `{label}`, which means that")
+        }
+        Decision::Steps { .. } => format!(
+            "the engine says `{}`, which leaves it open, and step `{}` is {} while no open step \
+             ranks higher (running > backing-off > error > waiting)",
+            native.state,
+            deciding.unwrap_or("?"),
+            verdict.sub_state,
+        ),
+        Decision::Attempts => {
+            format!(
+                "the engine says `{}`, which leaves it open, and its attempts show it",
+                native.state
+            )
+        }
+        Decision::Waits => {
+            format!(
+                "the engine says `{}`, which leaves it open, and its waits show it",
+                native.state
+            )
+        }
+        Decision::Default => format!(
+            "the engine says `{}`, which is in no table; `running` is assumed, and it may be wrong",
+            native.state
+        ),
+        Decision::ExecutionFinished => {
+            "the execution has finished, so whatever the engine still shows of this step is over"
+                .to_owned()
+        }
+    };
+    let overdue = if verdict.overdue {
+        "; the next attempt is overdue"
+    } else {
+        ""
+    };
+    format!("shown as {} because {because}{overdue}", verdict.sub_state)
+}
+
+fn evidence(
+    native: &NativeState,
+    retry: Option<&RetryEvidence>,
+    waits: &[Wait],
+    now: Timestamp,
+) -> Vec<String> {
+    let mut lines = vec![format!("native state `{}`", native.state)];
+    lines.extend(
+        native
+            .qualifiers
+            .iter()
+            .map(|(name, value)| format!("qualifier {name} = `{value}`")),
+    );
+    lines.push(retry.map_or_else(
+        || "no retry metadata".to_owned(),
+        |retry| attempt_line(retry, now),
+    ));
+    lines.extend(waits.iter().map(wait_line));
+    lines
+}
+
+fn attempt_line(retry: &RetryEvidence, now: Timestamp) -> String {
+    let limit = match retry.max_attempts {
+        None => String::new(),
+        Some(0) => " of unlimited".to_owned(),
+        Some(most) => format!(" of {most}"),
+    };
+    let phase = match retry.phase {
+        AttemptPhase::UnderWay => "under way",
+        AttemptPhase::BetweenAttempts => "failed, another one is scheduled",
+        AttemptPhase::Exhausted => "failed, no other one follows",
+    };
+    let next = retry.next_attempt_time.map_or_else(String::new, |next| {
+        let seconds = next.duration_since(now).as_secs_f64();
+        if seconds >= 0.0 {
+            format!("; next attempt at {next}, in {seconds:.0} s")
+        } else {
+            format!("; next attempt was due at {next}, {:.0} s ago", -seconds)
+        }
+    });
+    let error = retry.last_error.as_ref();
+    let error = error.map_or_else(String::new, |error| {
+        format!("; last error: {}", error.message)
+    });
+    format!(
+        "attempt {}{limit} {phase}{next}{error} ({})",
+        retry.attempt, retry.basis
+    )
+}
+
+fn wait_line(wait: &Wait) -> String {
+    let name = if wait.name.is_empty() {
+        String::new()
+    } else {
+        format!(" `{}`", wait.name)
+    };
+    let since = wait
+        .since
+        .map_or_else(String::new, |since| format!(" since {since}"));
+    let until = wait
+        .deadline
+        .map_or_else(String::new, |until| format!(" until {until}"));
+    format!("waits for {}{name}{since}{until}", wait.kind)
+}

@@ -1,0 +1,237 @@
+//! How a provider refuses or fails: one error type with a closed list of kinds.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use crate::Verb;
+
+/// The result of every provider call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What kind of failure it is. The gateway maps each to one gRPC code, in one function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ErrorKind {
+    /// The execution, definition or step does not exist.
+    NotFound,
+    /// It exists already, with other content.
+    AlreadyExists,
+    /// The request itself is wrong, whatever the state.
+    InvalidArgument,
+    /// The request is right, but not in the present state.
+    FailedPrecondition,
+    /// Someone else was faster: read again, then decide.
+    Conflict,
+    /// The provider cannot do this, ever.
+    Unsupported,
+    /// The engine asks to slow down, or a quota is used up.
+    Throttled,
+    /// The engine cannot be reached or is not ready. Nothing is known of the outcome of a write.
+    Unavailable,
+    /// No answer in time. Nothing is known of the outcome of a write.
+    Timeout,
+    /// The engine refuses this gateway's credentials for this operation.
+    PermissionDenied,
+    /// The engine's answer cannot be understood.
+    Malformed,
+    /// A cursor or page token is too old to go on from.
+    Expired,
+    /// A defect on our side.
+    Internal,
+}
+
+impl ErrorKind {
+    /// Every kind.
+    pub const ALL: &'static [Self] = &[
+        Self::NotFound,
+        Self::AlreadyExists,
+        Self::InvalidArgument,
+        Self::FailedPrecondition,
+        Self::Conflict,
+        Self::Unsupported,
+        Self::Throttled,
+        Self::Unavailable,
+        Self::Timeout,
+        Self::PermissionDenied,
+        Self::Malformed,
+        Self::Expired,
+        Self::Internal,
+    ];
+
+    /// The machine-readable reason clients get unless the error names a finer one.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::NotFound => "EXECUTION_NOT_FOUND",
+            Self::AlreadyExists => "ALREADY_EXISTS",
+            Self::InvalidArgument => "INVALID_ARGUMENT",
+            Self::FailedPrecondition => "ILLEGAL_TRANSITION",
+            Self::Conflict => "ETAG_MISMATCH",
+            Self::Unsupported => "CAPABILITY_NOT_SUPPORTED",
+            Self::Throttled => "PROVIDER_THROTTLED",
+            Self::Unavailable => "PROVIDER_UNAVAILABLE",
+            Self::Timeout => "PROVIDER_TIMEOUT",
+            Self::PermissionDenied => "PROVIDER_PERMISSION_DENIED",
+            Self::Malformed => "PROVIDER_ANSWER_MALFORMED",
+            Self::Expired => "CURSOR_EXPIRED",
+            Self::Internal => "INTERNAL",
+        }
+    }
+
+    /// Whether repeating the same call, after a pause, may succeed.
+    #[must_use]
+    pub const fn is_retryable(self) -> bool {
+        matches!(self, Self::Throttled | Self::Unavailable | Self::Timeout)
+    }
+
+    /// Whether this speaks against the provider's health, rather than against the request.
+    #[must_use]
+    pub const fn is_outage(self) -> bool {
+        matches!(self, Self::Unavailable | Self::Timeout | Self::Malformed)
+    }
+}
+
+/// Why a provider call did not do what was asked.
+#[derive(Debug)]
+pub struct Error {
+    /// What kind of failure.
+    pub kind: ErrorKind,
+    /// What was being done.
+    pub verb: Verb,
+    /// What happened: a lower-case fragment, no secrets, no stack traces.
+    pub message: String,
+    /// A sentence that tells the reader what to do; may be empty.
+    pub hint: String,
+    /// The engine's own error name or code, verbatim; may be empty.
+    pub native_code: String,
+    /// A finer machine-readable reason than the kind's, in UPPER_SNAKE_CASE.
+    pub reason: Option<&'static str>,
+    /// How long to wait before trying again, where the engine says.
+    pub retry_after: Option<Duration>,
+    /// What lies underneath.
+    pub source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of this kind.
+    #[must_use]
+    pub fn new(kind: ErrorKind, verb: Verb, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            verb,
+            message: message.into(),
+            hint: String::new(),
+            native_code: String::new(),
+            reason: None,
+            retry_after: None,
+            source: None,
+        }
+    }
+
+    /// The answer to a verb whose capability is off.
+    #[must_use]
+    pub fn unsupported(verb: Verb) -> Self {
+        Self::new(
+            ErrorKind::Unsupported,
+            verb,
+            format!("this provider cannot {verb}"),
+        )
+        .with_hint("GetProvider lists the capabilities of each provider.")
+    }
+
+    /// The answer for an execution that does not exist.
+    #[must_use]
+    pub fn not_found(verb: Verb, id: &stateway_model::ExecutionId) -> Self {
+        Self::new(ErrorKind::NotFound, verb, format!("no execution `{id}`"))
+    }
+
+    /// Adds a sentence that tells the reader what to do.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    /// Adds the engine's own error name or code.
+    #[must_use]
+    pub fn with_native_code(mut self, code: impl Into<String>) -> Self {
+        self.native_code = code.into();
+        self
+    }
+
+    /// Adds a finer reason than the kind's.
+    #[must_use]
+    pub const fn with_reason(mut self, reason: &'static str) -> Self {
+        self.reason = Some(reason);
+        self
+    }
+
+    /// Adds how long to wait before trying again.
+    #[must_use]
+    pub const fn with_retry_after(mut self, pause: Duration) -> Self {
+        self.retry_after = Some(pause);
+        self
+    }
+
+    /// Adds what lies underneath.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// The machine-readable reason: the finer one if given, else the kind's.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        self.reason.unwrap_or(self.kind.reason())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.verb, self.message)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source
+            .as_deref()
+            .map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_reason_that_fits_error_info() {
+        for kind in ErrorKind::ALL {
+            let reason = kind.reason();
+            assert!(reason.len() <= 63, "{reason}");
+            assert!(
+                reason
+                    .bytes()
+                    .all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+            );
+        }
+    }
+
+    #[test]
+    fn only_the_state_of_the_engine_is_worth_a_retry() {
+        let retryable: Vec<_> = ErrorKind::ALL
+            .iter()
+            .copied()
+            .filter(|kind| kind.is_retryable())
+            .collect();
+        assert_eq!(
+            retryable,
+            [
+                ErrorKind::Throttled,
+                ErrorKind::Unavailable,
+                ErrorKind::Timeout
+            ]
+        );
+    }
+}

@@ -1,0 +1,39 @@
+//! What a provider implements, and what the gateway makes of its answers.
+//!
+//! A provider never says a sub-state. It returns an [`Observation`]: the engine's own word, what
+//! is known of retries, what is being waited for, the steps. One pure function, [`classify`],
+//! turns that into the canonical answer by the provider's [`Table`], and can say why. So no
+//! adapter can get the mapping wrong, and every row of a table is a test.
+//!
+//! Start at [`Provider`], whose page is the contract. `stateway-contract-kit` checks it.
+
+mod call;
+mod capability;
+mod classify;
+mod error;
+pub mod filter;
+mod mapper;
+mod observation;
+mod provider;
+mod registry;
+mod request;
+pub mod table;
+mod verb;
+
+pub use call::{Call, RequestId, RequestIdError};
+pub use capability::Capabilities;
+pub use classify::{Classified, Decision, Explanation, StepExplanation, Verdict, classify};
+pub use error::{Error, ErrorKind, Result};
+pub use mapper::Mapper;
+pub use observation::{
+    AttemptPhase, NativeState, Observation, ObservedDefinition, RetryEvidence, StepObservation,
+};
+pub use provider::{ObservationStream, Provider, one_by_one};
+pub use registry::{Registration, Registry, RegistryError};
+pub use request::{
+    CancelMode, CancelRequest, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
+    PauseRequest, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest,
+    View, WatchScope,
+};
+pub use table::Table;
+pub use verb::Verb;

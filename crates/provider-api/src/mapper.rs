@@ -1,0 +1,199 @@
+//! From observation to execution: the thin shell around [`classify`](crate::classify).
+//!
+//! It adds what a pure function may not do: the once-only warning and the counter for native
+//! states that are in no table.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use stateway_model::{
+    DefinitionName, Execution, ExecutionName, ProviderId, Retry, Step, SubState, Wait,
+};
+
+use crate::classify::{Decision, Verdict, classify};
+use crate::table::Scope;
+use crate::{Classified, Explanation, Observation, ObservedDefinition, RetryEvidence, Table};
+
+/// How many different unknown states per provider are remembered as warned of. An engine that
+/// invents more than this is warned of once more each time it invents another.
+const MOST_WARNED: usize = 1024;
+
+/// Turns one provider's observations into executions.
+#[derive(Debug)]
+pub struct Mapper {
+    provider: ProviderId,
+    table: Arc<Table>,
+    warned: Mutex<BTreeSet<(Scope, String)>>,
+}
+
+impl Mapper {
+    /// A mapper for the provider, by its table.
+    #[must_use]
+    pub const fn new(provider: ProviderId, table: Arc<Table>) -> Self {
+        Self {
+            provider,
+            table,
+            warned: Mutex::new(BTreeSet::new()),
+        }
+    }
+
+    /// The table in use.
+    #[must_use]
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// The execution as clients see it.
+    #[must_use]
+    pub fn execution(&self, observation: Observation, now: Timestamp) -> Execution {
+        let classified = classify(&self.table, &observation, now);
+        self.note_unmapped(&classified, &observation);
+        self.assemble(&classified, observation)
+    }
+
+    /// Why the execution shows what it shows.
+    #[must_use]
+    pub fn explain(&self, observation: &Observation, now: Timestamp) -> Explanation {
+        let classified = classify(&self.table, observation, now);
+        self.note_unmapped(&classified, observation);
+        classified.explain(observation, now)
+    }
+
+    fn assemble(&self, classified: &Classified<'_>, mut observation: Observation) -> Execution {
+        let verdict = classified.execution;
+        let mut own_waits = std::mem::take(&mut observation.waits);
+        if verdict.sub_state.is_terminal() {
+            own_waits.clear();
+        }
+        let observed = std::mem::take(&mut observation.steps);
+        let steps: Vec<Step> = observed
+            .into_iter()
+            .zip(&classified.steps)
+            .map(|(step, verdict)| Step {
+                retry: retry(step.retry, verdict.sub_state),
+                name: step.name,
+                sub_state: verdict.sub_state,
+                native_state: step.native.state,
+                reason: verdict.reason,
+                mapping_basis: verdict.basis,
+                waits: open_only(step.waits, verdict.sub_state),
+                last_error: step.last_error,
+                start_time: step.start_time,
+                end_time: step.end_time,
+            })
+            .collect();
+        let teller = teller(verdict, &steps);
+        let retry = match observation.retry {
+            None => teller.map_or(Retry::UNKNOWN, |step| step.retry.clone()),
+            own => retry(own, verdict.sub_state),
+        };
+        let last_error = observation
+            .last_error
+            .or_else(|| retry.last_error.clone())
+            .or_else(|| teller.and_then(|step| step.last_error.clone()));
+        own_waits.extend(steps.iter().flat_map(|step| step.waits.iter().cloned()));
+        Execution {
+            name: ExecutionName::new(self.provider.clone(), observation.id),
+            definition: self.definition_name(observation.definition),
+            revision: observation.revision,
+            sub_state: verdict.sub_state,
+            native_state: observation.native.state,
+            reason: verdict.reason,
+            mapping_basis: verdict.basis,
+            retry,
+            waits: own_waits,
+            steps,
+            last_error,
+            create_time: observation.create_time,
+            start_time: observation.start_time,
+            update_time: observation.update_time,
+            end_time: observation.end_time,
+            input: observation.input,
+            output: observation.output,
+            labels: observation.labels,
+        }
+    }
+
+    fn definition_name(&self, definition: Option<ObservedDefinition>) -> String {
+        let name = match definition {
+            None => return String::new(),
+            Some(ObservedDefinition::Native(id)) => {
+                DefinitionName::native(self.provider.clone(), &id)
+            }
+            Some(ObservedDefinition::Portable(id)) => DefinitionName::portable(&id),
+        };
+        name.map(|name| name.to_string()).unwrap_or_default()
+    }
+
+    fn note_unmapped(&self, classified: &Classified<'_>, observation: &Observation) {
+        if classified.execution.decision == Decision::Default {
+            self.warn_of(Scope::Execution, &observation.native.state);
+        }
+        for (step, verdict) in observation.steps.iter().zip(&classified.steps) {
+            if verdict.row.is_none() {
+                self.warn_of(Scope::Step, &step.native.state);
+            }
+        }
+    }
+
+    fn warn_of(&self, scope: Scope, state: &str) {
+        let provider = self.provider.as_str();
+        metrics::counter!(
+            "stateway_unmapped_states_total", "provider" => provider.to_owned(), "scope" => scope.as_str()
+        )
+        .increment(1);
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.len() < MOST_WARNED && !warned.insert((scope, state.to_owned())) {
+            return;
+        }
+        tracing::warn!(
+            provider,
+            scope = scope.as_str(),
+            native_state = state,
+            "native state is in no table, shown as running"
+        );
+    }
+}
+
+/// The open step whose attempts tell most about the execution: of those that show what the whole
+/// shows, the one that moves next, else the one tried most often.
+fn teller<'s>(verdict: Verdict<'_>, steps: &'s [Step]) -> Option<&'s Step> {
+    let Decision::Steps { .. } = verdict.decision else {
+        return None;
+    };
+    let alike = steps
+        .iter()
+        .filter(|step| step.sub_state == verdict.sub_state);
+    alike.min_by_key(|step| {
+        let next = step.retry.next_attempt_time;
+        (next.is_none(), next, std::cmp::Reverse(step.retry.attempt))
+    })
+}
+
+/// Evidence as clients see it. A next attempt is shown only while backing off: engines leave it
+/// standing in runs that are held or over.
+fn retry(evidence: Option<RetryEvidence>, shown: SubState) -> Retry {
+    let Some(evidence) = evidence else {
+        return Retry::UNKNOWN;
+    };
+    let scheduled = shown == SubState::BackingOff;
+    Retry {
+        attempt: evidence.attempt,
+        max_attempts: evidence.max_attempts,
+        retry_count: evidence.attempt.saturating_sub(1),
+        next_attempt_time: evidence.next_attempt_time.filter(|_| scheduled),
+        delay: evidence.delay.filter(|_| scheduled),
+        jitter: evidence.jitter.filter(|_| scheduled),
+        last_error: evidence.last_error,
+        basis: evidence.basis,
+    }
+}
+
+fn open_only(waits: Vec<Wait>, shown: SubState) -> Vec<Wait> {
+    if shown.is_terminal() {
+        Vec::new()
+    } else {
+        waits
+    }
+}

@@ -1,0 +1,188 @@
+//! What a provider saw, in the engine's own words and without a verdict.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use stateway_model::{ExecutionError, ExecutionId, Labels, Payload, RetryBasis, Wait};
+
+/// An execution as its engine shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observation {
+    /// The engine's id.
+    pub id: ExecutionId,
+    /// What it runs, where the engine tells.
+    pub definition: Option<ObservedDefinition>,
+    /// The definition's revision; empty when there is none.
+    pub revision: String,
+    /// The engine's word, with what qualifies it.
+    pub native: NativeState,
+    /// What is known of its attempts. `None` is "the engine shows nothing", never "no retries".
+    pub retry: Option<RetryEvidence>,
+    /// What it waits for, beside its steps' waits.
+    pub waits: Vec<Wait>,
+    /// Its steps, where the engine shows them.
+    pub steps: Vec<StepObservation>,
+    /// What went wrong last.
+    pub last_error: Option<ExecutionError>,
+    /// When it was accepted.
+    pub create_time: Option<Timestamp>,
+    /// When it began to run.
+    pub start_time: Option<Timestamp>,
+    /// When it last changed.
+    pub update_time: Option<Timestamp>,
+    /// When it ended.
+    pub end_time: Option<Timestamp>,
+    /// What it was started with.
+    pub input: Option<Payload>,
+    /// What it answered.
+    pub output: Option<Payload>,
+    /// What the caller attached.
+    pub labels: Labels,
+}
+
+impl Observation {
+    /// An observation of which only id and state are known.
+    #[must_use]
+    pub const fn new(id: ExecutionId, native: NativeState) -> Self {
+        Self {
+            id,
+            definition: None,
+            revision: String::new(),
+            native,
+            retry: None,
+            waits: Vec::new(),
+            steps: Vec::new(),
+            last_error: None,
+            create_time: None,
+            start_time: None,
+            update_time: None,
+            end_time: None,
+            input: None,
+            output: None,
+            labels: Labels::new(),
+        }
+    }
+}
+
+/// What an execution runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ObservedDefinition {
+    /// A definition of the engine's own, by its native id.
+    Native(String),
+    /// A portable definition, by its id.
+    Portable(String),
+}
+
+/// The engine's word and what qualifies it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NativeState {
+    /// The word, verbatim.
+    pub state: String,
+    /// Further facts that the provider's table asks about, by the table's names
+    /// (`completion_result = "failure"`).
+    pub qualifiers: BTreeMap<String, String>,
+}
+
+impl NativeState {
+    /// A word without qualifiers.
+    #[must_use]
+    pub fn new(state: impl Into<String>) -> Self {
+        Self {
+            state: state.into(),
+            qualifiers: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a qualifier.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.qualifiers.insert(name.into(), value.into());
+        self
+    }
+}
+
+/// A step as its engine shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepObservation {
+    /// Unique within the execution.
+    pub name: String,
+    /// The engine's word, with what qualifies it.
+    pub native: NativeState,
+    /// What is known of its attempts.
+    pub retry: Option<RetryEvidence>,
+    /// What it waits for.
+    pub waits: Vec<Wait>,
+    /// What went wrong in it last.
+    pub last_error: Option<ExecutionError>,
+    /// When its first attempt started.
+    pub start_time: Option<Timestamp>,
+    /// When it ended.
+    pub end_time: Option<Timestamp>,
+}
+
+impl StepObservation {
+    /// A step of which only name and state are known.
+    #[must_use]
+    pub fn new(name: impl Into<String>, native: NativeState) -> Self {
+        Self {
+            name: name.into(),
+            native,
+            retry: None,
+            waits: Vec::new(),
+            last_error: None,
+            start_time: None,
+            end_time: None,
+        }
+    }
+}
+
+/// What is known of the attempts of an execution or a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryEvidence {
+    /// The attempt that runs or that failed last, from 1.
+    pub attempt: u32,
+    /// How many there may be in all; 0 is unlimited, `None` is not known.
+    pub max_attempts: Option<u32>,
+    /// Where the attempt is.
+    pub phase: AttemptPhase,
+    /// When the next attempt starts.
+    pub next_attempt_time: Option<Timestamp>,
+    /// The pause before it.
+    pub delay: Option<Duration>,
+    /// It may start up to this much later.
+    pub jitter: Option<Duration>,
+    /// Why the last attempt failed.
+    pub last_error: Option<ExecutionError>,
+    /// Whether the engine says so or the adapter worked it out. [`RetryBasis::None`] has no
+    /// place here: then there is no evidence.
+    pub basis: RetryBasis,
+}
+
+impl RetryEvidence {
+    /// The engine reports this attempt, and it is under way.
+    #[must_use]
+    pub const fn reported(attempt: u32) -> Self {
+        Self {
+            attempt,
+            max_attempts: None,
+            phase: AttemptPhase::UnderWay,
+            next_attempt_time: None,
+            delay: None,
+            jitter: None,
+            last_error: None,
+            basis: RetryBasis::Reported,
+        }
+    }
+}
+
+/// Where an attempt is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttemptPhase {
+    /// The attempt runs, or is ready to.
+    UnderWay,
+    /// The attempt failed and another one is scheduled.
+    BetweenAttempts,
+    /// The attempt failed and no other one follows by itself.
+    Exhausted,
+}

@@ -1,0 +1,155 @@
+//! The trait every engine's adapter implements. Its page is the contract.
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use futures::stream::BoxStream;
+use stateway_model::ExecutionId;
+
+use crate::{
+    Call, CancelRequest, Capabilities, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
+    Observation, PauseRequest, Result, ResumeRequest, RetryFromRequest, RetryNowRequest,
+    SignalRequest, StartRequest, View, WatchScope,
+};
+
+/// Observations of executions that changed, as they change.
+pub type ObservationStream = BoxStream<'static, Result<Observation>>;
+
+/// An adapter to one workflow engine.
+///
+/// # Contract
+///
+/// **Truth.** A provider reports what the engine shows, verbatim, and never a sub-state. What the
+/// engine does not show is `None` or empty; it is not guessed, and "unknown" is never "zero".
+///
+/// **Capabilities.** A verb whose capability is off answers [`ErrorKind::Unsupported`]. No verb
+/// does nothing in silence. Capabilities do not change while the provider lives.
+///
+/// **Idempotency.** Every write carries a `request_id`. With the matching capability the same id
+/// and body give the same answer however often they are sent, also after a restart of the
+/// gateway; the same id with another body answers [`ErrorKind::AlreadyExists`] with reason
+/// `REQUEST_ID_REUSED`. A provider keeps this by the engine's own means and holds no state of its
+/// own.
+///
+/// **Consistency.** A write that was answered is visible to the next `get` through the same
+/// provider. Lists may lag behind.
+///
+/// **Finished executions.** They can be read until the engine forgets them, then they are
+/// [`ErrorKind::NotFound`]. A write to one answers [`ErrorKind::FailedPrecondition`] with reason
+/// `ALREADY_FINISHED`, except that cancelling what is already cancelled is a success.
+///
+/// **Cancellation safety.** Any future may be dropped at any await. A dropped read leaves no
+/// trace; a dropped write may or may not have happened, and repeating it with the same
+/// `request_id` settles it.
+///
+/// **Deadlines.** Each call carries its deadline and must end by it, with
+/// [`ErrorKind::Timeout`] if the engine has not answered. A slow answer to one call delays no
+/// other.
+///
+/// **Errors.** [`ErrorKind::Throttled`] when the engine asks to slow down, with its pause where
+/// it names one; [`ErrorKind::Unavailable`] when it cannot be reached; [`ErrorKind::Malformed`]
+/// when its answer cannot be understood. A provider does not retry on its own beyond what the
+/// deadline allows, and no message holds a secret or a stack trace.
+///
+/// [`ErrorKind::Unsupported`]: crate::ErrorKind::Unsupported
+/// [`ErrorKind::AlreadyExists`]: crate::ErrorKind::AlreadyExists
+/// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
+/// [`ErrorKind::FailedPrecondition`]: crate::ErrorKind::FailedPrecondition
+/// [`ErrorKind::Timeout`]: crate::ErrorKind::Timeout
+/// [`ErrorKind::Throttled`]: crate::ErrorKind::Throttled
+/// [`ErrorKind::Unavailable`]: crate::ErrorKind::Unavailable
+/// [`ErrorKind::Malformed`]: crate::ErrorKind::Malformed
+#[async_trait]
+pub trait Provider: Send + Sync + 'static {
+    /// What this provider can do. The same answer for as long as it lives.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Asks the engine how it is.
+    ///
+    /// - Cheap enough to be asked every few seconds.
+    /// - An engine that accepts connections but cannot answer queries yet is not healthy.
+    async fn health(&self, call: &Call) -> Result<Health>;
+
+    /// Starts an execution. Requires [`Capabilities::start`].
+    ///
+    /// - The answer is what the new execution shows at once; it may already be finished.
+    /// - With [`Capabilities::start_idempotent`], the same `request_id` and body answer the same
+    ///   execution, and another body is refused.
+    /// - An `execution_id` that is taken by another request answers `AlreadyExists` with reason
+    ///   `EXECUTION_ALREADY_EXISTS`.
+    /// - An unknown definition answers `NotFound` with reason `DEFINITION_NOT_FOUND`.
+    async fn start(&self, call: &Call, request: StartRequest) -> Result<Observation>;
+
+    /// Reads one execution.
+    ///
+    /// - One that never existed, or that the engine has forgotten, is `NotFound`.
+    /// - Payloads only in the full view.
+    async fn get(&self, call: &Call, id: &ExecutionId, view: View) -> Result<Observation>;
+
+    /// Reads many executions, in as few upstream calls as the engine allows.
+    ///
+    /// - One result per id, in the order of the ids; one that fails does not fail the others.
+    /// - No payloads.
+    async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>>;
+
+    /// Lists executions, newest first where the engine can. Requires [`Capabilities::list`].
+    ///
+    /// - Following `next` to its end shows every execution that existed all the while, once.
+    /// - A page may be empty and not be the last.
+    /// - Hints may only narrow: what the hints admit is never left out.
+    /// - A cursor that is not one of the provider's own answers `InvalidArgument`.
+    async fn list(&self, call: &Call, request: ListRequest) -> Result<ListPage>;
+
+    /// Reads an execution's history. Requires [`Capabilities::history`].
+    ///
+    /// - Ascending, without gaps or repeats over the pages.
+    async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage>;
+
+    /// Follows changes. Requires [`Capabilities::watch`].
+    ///
+    /// - The stream begins with every execution of the scope as it is now, then tells of changes.
+    /// - The last state of an execution always arrives; states in between may be left out.
+    /// - The stream ends only with an error, or when the one execution it follows has finished.
+    /// - The call's deadline bounds opening the stream, not the stream.
+    async fn watch(&self, call: &Call, scope: WatchScope) -> Result<ObservationStream>;
+
+    /// Sends a signal. Requires [`Capabilities::signal`].
+    ///
+    /// - With [`Capabilities::signal_idempotent`], the same `request_id` is delivered once.
+    async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation>;
+
+    /// Ends an execution. Requires [`Capabilities::cancel`], or [`Capabilities::kill`] by force.
+    ///
+    /// - Asking twice is the same as asking once.
+    /// - The answer is truthful: an execution that still cleans up is not reported as ended.
+    async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation>;
+
+    /// Holds an execution. Requires [`Capabilities::pause`].
+    ///
+    /// - Pausing what is paused is a success.
+    async fn pause(&self, call: &Call, request: PauseRequest) -> Result<Observation>;
+
+    /// Lets a held execution go on. Requires [`Capabilities::resume`].
+    ///
+    /// - Resuming what is neither held nor stuck answers `FailedPrecondition`.
+    async fn resume(&self, call: &Call, request: ResumeRequest) -> Result<Observation>;
+
+    /// Makes the next attempt now. Requires [`Capabilities::retry_now`].
+    ///
+    /// - With nothing backing off the answer is `FailedPrecondition`.
+    async fn retry_now(&self, call: &Call, request: RetryNowRequest) -> Result<Observation>;
+
+    /// Does the work again from a step on. Requires [`Capabilities::retry_from`].
+    ///
+    /// - What the old run did stays readable.
+    /// - The answer may be another execution, where the engine makes a new one.
+    async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation>;
+}
+
+/// [`Provider::observe`] for engines that can only be asked for one execution at a time.
+pub async fn one_by_one(
+    provider: &(impl Provider + ?Sized),
+    call: &Call,
+    ids: &[ExecutionId],
+) -> Vec<Result<Observation>> {
+    join_all(ids.iter().map(|id| provider.get(call, id, View::Basic))).await
+}

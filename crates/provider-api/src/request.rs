@@ -1,0 +1,176 @@
+//! What the gateway asks of a provider, and the pages it gets back.
+
+use std::time::Duration;
+
+use stateway_model::{Event, ExecutionId, Labels, Payload};
+
+use crate::filter::Hints;
+use crate::{Observation, RequestId};
+
+/// How much of an execution is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum View {
+    /// Everything but input and output.
+    #[default]
+    Basic,
+    /// Input and output too.
+    Full,
+}
+
+/// Start an execution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartRequest {
+    /// What to start: the engine's own id of it, or the id of a portable definition.
+    pub definition: String,
+    /// Whether `definition` is portable.
+    pub portable: bool,
+    /// The id the caller wants; the provider chooses when there is none.
+    pub execution_id: Option<ExecutionId>,
+    /// What to start it with.
+    pub input: Option<Payload>,
+    /// What to attach to it.
+    pub labels: Labels,
+    /// Put off the start by this much.
+    pub delay: Option<Duration>,
+    /// The idempotency key.
+    pub request_id: RequestId,
+}
+
+/// List executions, a page at a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListRequest {
+    /// What the answer may be narrowed to. The gateway filters again, so using none of it is
+    /// right and using too much of it is wrong.
+    pub hints: Hints,
+    /// The most rows wanted; at least 1.
+    pub page_size: u32,
+    /// Where the last page ended, as the provider said it.
+    pub cursor: Option<String>,
+}
+
+/// A page of executions. It may be empty and still not be the last.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListPage {
+    /// At most as many as asked for, without payloads.
+    pub observations: Vec<Observation>,
+    /// Where to go on; `None` is the only sign of the end.
+    pub next: Option<String>,
+}
+
+/// Read an execution's history, a page at a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryRequest {
+    /// Whose history.
+    pub id: ExecutionId,
+    /// The most events wanted; at least 1.
+    pub page_size: u32,
+    /// Where the last page ended, as the provider said it.
+    pub cursor: Option<String>,
+}
+
+/// A page of events, in ascending order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HistoryPage {
+    /// At most as many as asked for.
+    pub events: Vec<Event>,
+    /// Where to go on; `None` is the only sign of the end.
+    pub next: Option<String>,
+}
+
+/// Send a signal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignalRequest {
+    /// To whom.
+    pub id: ExecutionId,
+    /// The signal's name.
+    pub signal: String,
+    /// Its body.
+    pub payload: Option<Payload>,
+    /// The idempotency key.
+    pub request_id: RequestId,
+}
+
+/// How an execution is to be ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CancelMode {
+    /// It may clean up and compensate first.
+    #[default]
+    Graceful,
+    /// At once.
+    Kill,
+}
+
+/// End an execution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CancelRequest {
+    /// Which one.
+    pub id: ExecutionId,
+    /// How.
+    pub mode: CancelMode,
+    /// Why, for the record; may be empty.
+    pub cause: String,
+    /// The idempotency key.
+    pub request_id: RequestId,
+}
+
+/// Hold an execution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PauseRequest {
+    /// Which one.
+    pub id: ExecutionId,
+    /// Why, for the record; may be empty.
+    pub cause: String,
+    /// The idempotency key.
+    pub request_id: RequestId,
+}
+
+/// Let a held execution go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResumeRequest {
+    /// Which one.
+    pub id: ExecutionId,
+    /// The idempotency key.
+    pub request_id: RequestId,
+}
+
+/// Make the next attempt now instead of at its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryNowRequest {
+    /// Which one.
+    pub id: ExecutionId,
+    /// Which step; every step that backs off when empty.
+    pub step: String,
+    /// The idempotency key.
+    pub request_id: RequestId,
+}
+
+/// Do the work again from a step on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryFromRequest {
+    /// Which one.
+    pub id: ExecutionId,
+    /// From which step; from where it failed when empty.
+    pub step: String,
+    /// Other input for that step, where the provider takes it.
+    pub input: Option<Payload>,
+    /// The idempotency key.
+    pub request_id: RequestId,
+}
+
+/// What a watch covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WatchScope {
+    /// Every execution of the provider.
+    All,
+    /// One execution.
+    One(ExecutionId),
+}
+
+/// How a provider is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Health {
+    /// The engine's version, where it tells.
+    pub engine_version: String,
+    /// One line for an operator; may be empty.
+    pub detail: String,
+}

@@ -1,0 +1,183 @@
+//! A provider's state table: which native state means which sub-state.
+//!
+//! Tables are data in `provider-tables/*.toml`, compiled in, and an operator can lay rows of
+//! their own over them without rebuilding. What is checked when a table is read is in
+//! [`check`](self), so a table that exists is a table that can be looked up without doubt.
+
+mod check;
+mod compiled;
+mod file;
+mod markdown;
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+use stateway_model::{MappingBasis, Reason, SubState};
+
+pub use check::TableError;
+pub use compiled::{COMPILED_IN, compiled_in};
+pub use markdown::markdown;
+
+use crate::NativeState;
+
+/// A checked state table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    /// The kind of provider it belongs to.
+    pub kind: String,
+    /// The engine's name for people.
+    pub title: String,
+    /// What the reader of the documentation page should know first.
+    pub summary: String,
+    /// The qualifiers that rows may ask about, each with where it comes from.
+    pub qualifiers: BTreeMap<String, String>,
+    /// The rows, in the order of the file.
+    rows: Vec<Row>,
+    /// Positions of the rows of each native state, the most qualified first.
+    by_state: HashMap<String, Vec<usize>>,
+}
+
+/// Whether a row speaks of a whole execution or of one step.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// A whole execution.
+    Execution,
+    /// One step.
+    Step,
+}
+
+impl Scope {
+    /// The word in the file.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Execution => "execution",
+            Self::Step => "step",
+        }
+    }
+}
+
+/// One row: a native state, perhaps qualified, and what it means.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// Execution or step.
+    pub scope: Scope,
+    /// The engine's word, verbatim.
+    pub native: String,
+    /// The row holds only when each of these qualifiers has this value.
+    pub when: BTreeMap<String, String>,
+    /// What it means.
+    pub sub_state: SubState,
+    /// Why, where six words are not enough.
+    pub reason: Option<Reason>,
+    /// Whether nothing more can happen by itself.
+    pub terminal: bool,
+    /// The engine's word leaves open what really happens: steps, attempts and waits decide, and
+    /// `sub_state` is the answer when they say nothing.
+    pub refine: bool,
+    /// How sure the word alone makes us.
+    pub basis: MappingBasis,
+    /// Where we know this from.
+    pub source: String,
+    /// What a reader should know; may be empty.
+    pub note: String,
+}
+
+impl Row {
+    /// The native state with its qualifiers, as a person would write it.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let when: Vec<_> = self
+            .when
+            .iter()
+            .map(|(name, value)| format!("{name} = {value}"))
+            .collect();
+        match when.is_empty() {
+            true => self.native.clone(),
+            false => format!("{} ({})", self.native, when.join(", ")),
+        }
+    }
+}
+
+impl Table {
+    /// Reads and checks a table.
+    ///
+    /// # Errors
+    /// Syntax, unknown keys or words, and every rule of a good table, each with its place.
+    pub fn parse(text: &str) -> Result<Self, TableError> {
+        check::checked(file::read(text)?)
+    }
+
+    /// Lays another table's rows over this one's: a row for the same state and qualifiers
+    /// replaces, any other is added.
+    ///
+    /// # Errors
+    /// A table of another kind, or rows that contradict each other once they stand together.
+    pub fn overlaid_with(&self, other: &Self) -> Result<Self, TableError> {
+        if other.kind != self.kind {
+            let (kind, expected) = (other.kind.clone(), self.kind.clone());
+            return Err(TableError::OtherKind { kind, expected });
+        }
+        let same =
+            |a: &Row, b: &Row| a.scope == b.scope && a.native == b.native && a.when == b.when;
+        let kept = self
+            .rows
+            .iter()
+            .filter(|row| !other.rows.iter().any(|over| same(row, over)));
+        let mut qualifiers = self.qualifiers.clone();
+        qualifiers.extend(other.qualifiers.clone());
+        check::checked(file::Parts {
+            kind: self.kind.clone(),
+            title: self.title.clone(),
+            summary: self.summary.clone(),
+            qualifiers,
+            rows: kept.chain(&other.rows).cloned().collect(),
+        })
+    }
+
+    /// The rows, in the order of the file.
+    #[must_use]
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// The one row that holds for a native state, if the table knows it. Of several that hold,
+    /// the most qualified wins; a checked table has never two of those.
+    #[must_use]
+    pub fn find(&self, scope: Scope, native: &NativeState) -> Option<&Row> {
+        let holds = |row: &&Row| {
+            row.scope == scope
+                && row
+                    .when
+                    .iter()
+                    .all(|(name, value)| native.qualifiers.get(name) == Some(value))
+        };
+        let rows = self.by_state.get(&native.state)?;
+        rows.iter()
+            .map(|position| &self.rows[*position])
+            .find(holds)
+    }
+
+    /// Every native state that may show one of these sub-states: what an adapter may narrow an
+    /// upstream query to. A state that evidence refines may show any open sub-state.
+    #[must_use]
+    pub fn native_states_for(&self, wanted: &[SubState]) -> Vec<&str> {
+        let may = |row: &&Row| {
+            row.scope == Scope::Execution
+                && (wanted.contains(&row.sub_state)
+                    || row.refine && wanted.iter().any(|state| !state.is_terminal()))
+        };
+        let mut states: Vec<&str> = self
+            .rows
+            .iter()
+            .filter(may)
+            .map(|row| row.native.as_str())
+            .collect();
+        states.sort_unstable();
+        states.dedup();
+        states
+    }
+}
