@@ -1,0 +1,122 @@
+//! What an operator can set, with the defaults and the reason for each.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use stateway_model::ProviderId;
+
+/// Settings of the gateway as a whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Where to listen. Loopback only, until transport security and authentication exist.
+    pub listen: SocketAddr,
+    /// A call without a deadline of its own gets this one.
+    pub default_deadline: Duration,
+    /// No call may ask for more. Bounds `WaitExecution`; streams have no deadline.
+    pub longest_deadline: Duration,
+    /// The largest message accepted or sent, gRPC's own default.
+    pub max_message_bytes: usize,
+    /// How long streams and calls may take to end at shutdown.
+    pub drain: Duration,
+    /// Seals page tokens and cursors. Replicas behind one address must share it; without one a
+    /// random key is made and tokens end with the process.
+    pub token_key: Option<[u8; 32]>,
+    /// How long a page token may be used.
+    pub token_lifetime: Duration,
+    /// Whether clients may ask for the API's description.
+    pub reflection: bool,
+    /// Watches.
+    pub watch: WatchSettings,
+    /// Limits for providers without an entry of their own.
+    pub default_upstream: UpstreamSettings,
+    /// Limits by provider.
+    pub upstreams: BTreeMap<ProviderId, UpstreamSettings>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7380)),
+            default_deadline: Duration::from_secs(30),
+            longest_deadline: Duration::from_secs(3600),
+            max_message_bytes: 4 * 1024 * 1024,
+            drain: Duration::from_secs(10),
+            token_key: None,
+            token_lifetime: Duration::from_secs(24 * 3600),
+            reflection: true,
+            watch: WatchSettings::default(),
+            default_upstream: UpstreamSettings::default(),
+            upstreams: BTreeMap::new(),
+        }
+    }
+}
+
+impl Settings {
+    /// The limits of one provider.
+    #[must_use]
+    pub fn upstream(&self, provider: &ProviderId) -> &UpstreamSettings {
+        self.upstreams.get(provider).unwrap_or(&self.default_upstream)
+    }
+}
+
+/// Settings of watches.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WatchSettings {
+    /// A bookmark is sent when nothing else was for this long, so that proxies keep the stream.
+    pub heartbeat: Duration,
+    /// Changes kept per watched topic: how far a reader may fall behind or resume from.
+    pub buffer: usize,
+    /// The most streams at once.
+    pub max_streams: usize,
+    /// The most executions of one provider that a watch on a collection follows.
+    pub max_followed: usize,
+    /// How long a topic stays warm after its last reader has left, so that a reader who comes
+    /// back can resume.
+    pub linger: Duration,
+}
+
+impl Default for WatchSettings {
+    fn default() -> Self {
+        Self {
+            heartbeat: Duration::from_secs(15),
+            buffer: 256,
+            max_streams: 20_000,
+            max_followed: 100_000,
+            linger: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Limits of one provider. What one provider does wrong must not reach the others.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct UpstreamSettings {
+    /// The most calls under way at once; more are refused, not queued.
+    pub max_concurrent: usize,
+    /// No single upstream call may take longer.
+    pub timeout: Duration,
+    /// This many failures in a row open the breaker.
+    pub breaker_failures: u32,
+    /// An open breaker lets a call through after this long.
+    pub breaker_cool_down: Duration,
+    /// Polling while things change.
+    pub fastest_poll: Duration,
+    /// Polling when nothing has changed for a while.
+    pub slowest_poll: Duration,
+    /// How often health is asked for.
+    pub health_interval: Duration,
+}
+
+impl Default for UpstreamSettings {
+    fn default() -> Self {
+        Self {
+            max_concurrent: 64,
+            timeout: Duration::from_secs(10),
+            breaker_failures: 5,
+            breaker_cool_down: Duration::from_secs(5),
+            fastest_poll: Duration::from_millis(250),
+            slowest_poll: Duration::from_secs(5),
+            health_interval: Duration::from_secs(5),
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Generated code of the API in `proto/`, and nothing of our own.
+//!
+//! Only the gateway, the client and the dashboard know this crate: everything else speaks
+//! `stateway-model`.
+
+/// Package `stateway.v1`.
+#[allow(missing_docs, unreachable_pub, clippy::all)]
+pub mod v1 {
+    tonic::include_proto!("stateway.v1");
+}
+
+/// Every file of the API as an encoded descriptor set, for reflection.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stateway.v1.bin"));
