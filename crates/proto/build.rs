@@ -22,6 +22,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(FILES, [&root])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     std::fs::write(out.join("stateway.v1.bin"), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure().bytes(".stateway.v1.Payload").compile_fds(descriptors)?;
+    tonic_prost_build::configure()
+        .bytes(".stateway.v1.Payload")
+        .compile_fds(descriptors)?;
     Ok(())
 }

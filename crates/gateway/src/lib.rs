@@ -1,9 +1,22 @@
 //! The gRPC services in front of the providers.
 //!
 //! A request comes in as protobuf, is checked and translated, goes through the provider's guard
-//! (limit, timeout, breaker), comes back as an observation, is mapped, and leaves as protobuf.
-//! Only this crate knows both protobuf and [`Provider`](stateway_provider_api::Provider).
+//! (capability, breaker, limit, timeout), comes back as an observation, is mapped, and leaves as
+//! protobuf. Only this crate knows both protobuf and
+//! [`Provider`](stateway_provider_api::Provider).
 
+mod convert;
+mod deadline;
+mod list;
+mod parent;
+mod server;
+mod service;
 mod settings;
+mod status;
+mod token;
+mod upstream;
+mod watch;
 
+pub use server::{Gateway, MetricsPage, StartError};
 pub use settings::{Settings, UpstreamSettings, WatchSettings};
+pub use status::DOMAIN;

@@ -56,7 +56,9 @@ impl Settings {
     /// The limits of one provider.
     #[must_use]
     pub fn upstream(&self, provider: &ProviderId) -> &UpstreamSettings {
-        self.upstreams.get(provider).unwrap_or(&self.default_upstream)
+        self.upstreams
+            .get(provider)
+            .unwrap_or(&self.default_upstream)
     }
 }
 

@@ -1,0 +1,140 @@
+//! Executions, steps, retries, waits, events and explanations.
+
+use stateway_model::{Event, Execution, ExecutionError, Payload, Retry, Step, Wait};
+use stateway_proto::v1;
+use stateway_provider_api::{Explanation, StepExplanation};
+
+use super::{duration, mapping_basis, retry_basis, sub_state, table_row, timestamp};
+
+pub(crate) fn execution(from: Execution) -> v1::Execution {
+    let etag = from.etag();
+    v1::Execution {
+        name: from.name.to_string(),
+        current_steps: from.current_steps().map(str::to_owned).collect(),
+        definition: from.definition,
+        revision: from.revision,
+        sub_state: sub_state(from.sub_state).into(),
+        native_state: from.native_state,
+        reason: from
+            .reason
+            .map(|reason| reason.to_string())
+            .unwrap_or_default(),
+        mapping_basis: mapping_basis(from.mapping_basis).into(),
+        retry: Some(retry(from.retry)),
+        waits: from.waits.into_iter().map(wait).collect(),
+        steps: from.steps.into_iter().map(step).collect(),
+        last_error: from.last_error.map(error),
+        create_time: from.create_time.map(timestamp),
+        start_time: from.start_time.map(timestamp),
+        update_time: from.update_time.map(timestamp),
+        end_time: from.end_time.map(timestamp),
+        input: from.input.map(payload_into),
+        output: from.output.map(payload_into),
+        labels: from.labels.into_iter().collect(),
+        etag,
+    }
+}
+
+fn step(from: Step) -> v1::Step {
+    v1::Step {
+        name: from.name,
+        sub_state: sub_state(from.sub_state).into(),
+        native_state: from.native_state,
+        reason: from
+            .reason
+            .map(|reason| reason.to_string())
+            .unwrap_or_default(),
+        mapping_basis: mapping_basis(from.mapping_basis).into(),
+        retry: Some(retry(from.retry)),
+        waits: from.waits.into_iter().map(wait).collect(),
+        last_error: from.last_error.map(error),
+        start_time: from.start_time.map(timestamp),
+        end_time: from.end_time.map(timestamp),
+    }
+}
+
+fn retry(from: Retry) -> v1::Retry {
+    v1::Retry {
+        attempt: from.attempt,
+        max_attempts: from.max_attempts,
+        retry_count: from.retry_count,
+        next_attempt_time: from.next_attempt_time.map(timestamp),
+        delay: from.delay.map(duration),
+        jitter: from.jitter.map(duration),
+        last_error: from.last_error.map(error),
+        basis: retry_basis(from.basis).into(),
+    }
+}
+
+fn wait(from: Wait) -> v1::Wait {
+    v1::Wait {
+        kind: from.kind.to_string(),
+        name: from.name,
+        since: from.since.map(timestamp),
+        deadline: from.deadline.map(timestamp),
+    }
+}
+
+fn error(from: ExecutionError) -> v1::ExecutionError {
+    v1::ExecutionError {
+        step: from.step,
+        message: from.message,
+        category: from
+            .category
+            .map(|category| category.to_string())
+            .unwrap_or_default(),
+        attempt: from.attempt,
+        time: from.at.map(timestamp),
+        native_code: from.native_code,
+    }
+}
+
+pub(crate) fn event(from: Event) -> v1::Event {
+    v1::Event {
+        sequence: from.sequence,
+        time: from.time.map(timestamp),
+        native_type: from.native_type,
+        step: from.step,
+        attempt: from.attempt,
+        summary: from.summary,
+    }
+}
+
+fn payload_into(from: Payload) -> v1::Payload {
+    v1::Payload {
+        data: from.data,
+        content_type: from.content_type,
+    }
+}
+
+pub(crate) fn payload_from(from: v1::Payload) -> Payload {
+    let content_type = if from.content_type.is_empty() {
+        Payload::JSON.to_owned()
+    } else {
+        from.content_type
+    };
+    Payload {
+        content_type,
+        data: from.data,
+    }
+}
+
+pub(crate) fn explanation(shown: v1::Execution, from: Explanation) -> v1::ExplainStateResponse {
+    v1::ExplainStateResponse {
+        execution: Some(shown),
+        summary: from.summary,
+        row: from.row.as_ref().map(table_row),
+        evidence: from.evidence,
+        steps: from.steps.into_iter().map(step_explanation).collect(),
+    }
+}
+
+fn step_explanation(from: StepExplanation) -> v1::StepExplanation {
+    v1::StepExplanation {
+        step: from.step,
+        sub_state: sub_state(from.sub_state).into(),
+        summary: from.summary,
+        row: from.row.as_ref().map(table_row),
+        evidence: from.evidence,
+    }
+}

@@ -1,0 +1,111 @@
+//! Providers: capabilities, health, table.
+
+use stateway_proto::v1;
+use stateway_proto::v1::provider_health::{Breaker, Status};
+use stateway_provider_api::Capabilities;
+use stateway_provider_api::table::Row;
+
+use super::{sub_state, timestamp};
+use crate::upstream::{Position, Serving, Upstream};
+
+pub(crate) fn provider(upstream: &Upstream, with_table: bool) -> v1::Provider {
+    let table = upstream.mapper.table();
+    v1::Provider {
+        name: upstream.id.resource_name(),
+        kind: upstream.kind.clone(),
+        title: table.title.clone(),
+        capabilities: Some(capabilities(upstream.capabilities)),
+        health: Some(provider_health(upstream)),
+        table: match with_table {
+            true => table.rows().iter().map(table_row).collect(),
+            false => Vec::new(),
+        },
+    }
+}
+
+fn provider_health(upstream: &Upstream) -> v1::ProviderHealth {
+    let report = upstream.report();
+    let status = match report.serving {
+        Serving::NotAskedYet => Status::Unknown,
+        Serving::Yes => Status::Serving,
+        Serving::No => Status::NotServing,
+    };
+    let breaker = match upstream.breaker_position() {
+        Position::Closed => Breaker::Closed,
+        Position::Open => Breaker::Open,
+        Position::HalfOpen => Breaker::HalfOpen,
+    };
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    v1::ProviderHealth {
+        status: status.into(),
+        breaker: breaker.into(),
+        engine_version: report.engine_version,
+        detail: report.detail,
+        check_time: report.checked.map(timestamp),
+        calls_in_flight: count(upstream.calls_in_flight()),
+        calls_limit: count(upstream.settings.max_concurrent),
+    }
+}
+
+pub(crate) fn table_row(row: &Row) -> v1::TableRow {
+    v1::TableRow {
+        scope: row.scope.as_str().to_owned(),
+        native: row.native.clone(),
+        when: row.when.clone().into_iter().collect(),
+        sub_state: sub_state(row.sub_state).into(),
+        reason: row
+            .reason
+            .map(|reason| reason.to_string())
+            .unwrap_or_default(),
+        terminal: row.terminal,
+        refine: row.refine,
+        source: row.source.clone(),
+        note: row.note.clone(),
+    }
+}
+
+fn capabilities(from: Capabilities) -> v1::Capabilities {
+    // Taken apart by name, so that a new capability cannot be forgotten here.
+    let Capabilities {
+        start,
+        start_idempotent,
+        start_delayed,
+        list,
+        list_hints,
+        history,
+        watch,
+        signal,
+        signal_idempotent,
+        cancel,
+        kill,
+        pause,
+        resume,
+        retry_now,
+        retry_from,
+        steps,
+        retries,
+        payloads,
+        labels,
+    } = from;
+    v1::Capabilities {
+        start,
+        start_idempotent,
+        start_delayed,
+        list,
+        list_hints,
+        history,
+        watch,
+        signal,
+        signal_idempotent,
+        cancel,
+        kill,
+        pause,
+        resume,
+        retry_now,
+        retry_from,
+        steps,
+        retries,
+        payloads,
+        labels,
+    }
+}

@@ -1,0 +1,244 @@
+//! One port for gRPC, gRPC-Web, health, reflection, `/healthz` and `/metrics`.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::get;
+use stateway_proto::v1;
+use stateway_provider_api::Registry;
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio_stream::wrappers::TcpListenerStream;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::service::Routes;
+use tonic::transport::Server;
+use tonic_web::GrpcWebLayer;
+
+use crate::service::Shell;
+use crate::service::executions::Executions;
+use crate::service::providers::Providers;
+use crate::service::unbacked::Unbacked;
+use crate::settings::Settings;
+use crate::token::Sealer;
+use crate::upstream::{Prober, Upstream, Upstreams};
+use crate::watch::Hub;
+
+/// Renders the page at `/metrics`.
+pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// Why the gateway does not run.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// Whoever can reach an open port could steer every execution.
+    #[error(
+        "refusing to listen on {0}: without transport security and authentication only loopback \
+         addresses are served"
+    )]
+    NotLoopback(SocketAddr),
+    /// The address cannot be had.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// Which one.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The API's description is broken: a defect of the build.
+    #[error("the API's descriptors cannot be served: {0}")]
+    Reflection(String),
+    /// The server broke off.
+    #[error("serving broke off: {0}")]
+    Serve(#[from] tonic::transport::Error),
+}
+
+impl StartError {
+    /// What to do about it.
+    #[must_use]
+    pub const fn hint(&self) -> &'static str {
+        match self {
+            Self::NotLoopback(_) => {
+                "Listen on 127.0.0.1 or [::1], and put a proxy that authenticates in front."
+            }
+            Self::Bind { .. } => "Choose another address with --listen, or stop who has it.",
+            Self::Reflection(_) => "Switch reflection off with `server.reflection = false`.",
+            Self::Serve(_) => "",
+        }
+    }
+}
+
+/// A gateway that is bound to its port.
+pub struct Gateway {
+    listener: TcpListener,
+    address: SocketAddr,
+    settings: Settings,
+    upstreams: Arc<Upstreams>,
+    metrics: MetricsPage,
+}
+
+impl Gateway {
+    /// Takes the port. Nothing is answered before [`serve`](Self::serve).
+    ///
+    /// # Errors
+    /// An address that is not loopback, or one that is taken.
+    pub async fn bind(
+        registry: Registry,
+        settings: Settings,
+        metrics: MetricsPage,
+    ) -> Result<Self, StartError> {
+        let address = settings.listen;
+        if !address.ip().is_loopback() {
+            return Err(StartError::NotLoopback(address));
+        }
+        let refuse = |source| StartError::Bind { address, source };
+        let listener = TcpListener::bind(address).await.map_err(refuse)?;
+        let address = listener.local_addr().map_err(refuse)?;
+        let upstreams = Arc::new(Upstream::all(&registry, &settings));
+        Ok(Self {
+            listener,
+            address,
+            settings,
+            upstreams,
+            metrics,
+        })
+    }
+
+    /// Where it listens; tells the port when 0 was asked for.
+    #[must_use]
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `shutdown` resolves, then lets calls and streams end.
+    ///
+    /// # Errors
+    /// The server could not be set up or broke off.
+    pub async fn serve(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), StartError> {
+        let stop = CancellationToken::new();
+        let sealer = Arc::new(Sealer::new(
+            self.settings.token_key,
+            self.settings.token_lifetime,
+        ));
+        let hub = Hub::new(
+            self.upstreams.clone(),
+            self.settings.watch,
+            sealer.clone(),
+            stop.clone(),
+        );
+        let (reporter, health) = tonic_health::server::health_reporter();
+        let prober = Arc::new(Prober {
+            upstreams: self.upstreams.clone(),
+            reporter,
+            stop: stop.clone(),
+        });
+        let routes = self.routes(&hub, &sealer)?.add_service(health);
+        let router = routes.into_axum_router().merge(pages(self.metrics.clone()));
+
+        let probes = TaskTracker::new();
+        for upstream in self.upstreams.values() {
+            probes.spawn(prober.clone().run(upstream.clone()));
+        }
+        let stopping = {
+            let (stop, prober) = (stop.clone(), prober.clone());
+            async move {
+                shutdown.await;
+                tracing::info!("shutting down: refusing new calls, ending streams");
+                prober.drain().await;
+                stop.cancel();
+            }
+        };
+        let server = Server::builder()
+            .accept_http1(true)
+            // A client may hold thousands of watches on one connection.
+            .max_concurrent_streams(None)
+            .http2_keepalive_interval(Some(std::time::Duration::from_secs(30)))
+            .tcp_nodelay(true)
+            .layer(GrpcWebLayer::new())
+            .add_routes(Routes::from(router))
+            .serve_with_incoming_shutdown(TcpListenerStream::new(self.listener), stopping);
+        let served = self.settings.drain;
+        let outcome = within_drain(server, stop.clone(), served).await;
+        stop.cancel();
+        probes.close();
+        let rest = async {
+            hub.drained().await;
+            probes.wait().await;
+        };
+        if tokio::time::timeout(served, rest).await.is_err() {
+            tracing::warn!("some upstream calls did not end in time and were left");
+        }
+        outcome
+    }
+
+    fn routes(&self, hub: &Arc<Hub>, sealer: &Arc<Sealer>) -> Result<Routes, StartError> {
+        let shell = Arc::new(Shell::new(
+            self.settings.default_deadline,
+            self.settings.longest_deadline,
+        ));
+        let most = self.settings.max_message_bytes;
+        let executions = Executions {
+            shell: shell.clone(),
+            upstreams: self.upstreams.clone(),
+            hub: hub.clone(),
+            sealer: sealer.clone(),
+        };
+        let providers = Providers {
+            shell,
+            upstreams: self.upstreams.clone(),
+            sealer: sealer.clone(),
+        };
+        let mut routes = Routes::default()
+            .add_service(
+                v1::executions_server::ExecutionsServer::new(executions)
+                    .max_decoding_message_size(most)
+                    .max_encoding_message_size(most),
+            )
+            .add_service(v1::providers_server::ProvidersServer::new(providers))
+            .add_service(v1::definitions_server::DefinitionsServer::new(Unbacked))
+            .add_service(v1::approvals_server::ApprovalsServer::new(Unbacked))
+            .add_service(v1::workers_server::WorkersServer::new(Unbacked))
+            .add_service(v1::recovery_server::RecoveryServer::new(Unbacked));
+        if self.settings.reflection {
+            let broken =
+                |error: tonic_reflection::server::Error| StartError::Reflection(error.to_string());
+            let described = || {
+                tonic_reflection::server::Builder::configure()
+                    .register_encoded_file_descriptor_set(stateway_proto::DESCRIPTORS)
+                    .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            };
+            routes = routes
+                .add_service(described().build_v1().map_err(broken)?)
+                .add_service(described().build_v1alpha().map_err(broken)?);
+        }
+        Ok(routes)
+    }
+}
+
+/// Drives the server; once it was told to stop it has `drain` to end.
+async fn within_drain(
+    server: impl Future<Output = Result<(), tonic::transport::Error>>,
+    stop: CancellationToken,
+    drain: std::time::Duration,
+) -> Result<(), StartError> {
+    let expiry = async {
+        stop.cancelled().await;
+        tokio::time::sleep(drain).await;
+    };
+    tokio::select! {
+        outcome = server => Ok(outcome?),
+        () = expiry => {
+            tracing::warn!(drain_s = drain.as_secs(), "calls did not end in time and were cut off");
+            Ok(())
+        }
+    }
+}
+
+/// Pages for people and scrapers.
+fn pages(metrics: MetricsPage) -> Router {
+    Router::new()
+        .route("/healthz", get(async || (StatusCode::OK, "ok\n")))
+        .route("/metrics", get(async move || metrics()))
+}

@@ -1,0 +1,120 @@
+//! The generated trait, each method in the shell.
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use stateway_proto::v1;
+use stateway_proto::v1::executions_server::Executions as Service;
+use tonic::{Request, Response, Status};
+
+use super::Executions;
+
+/// One method of the trait: the shell around a function of the same service.
+macro_rules! in_shell {
+    ($self:ident, $method:literal, $request:ident, $work:ident) => {
+        $self
+            .shell
+            .run($method, $request, |call, message| {
+                $self.$work(call, message)
+            })
+            .await
+    };
+}
+
+#[tonic::async_trait]
+impl Service for Executions {
+    async fn start_execution(
+        &self,
+        request: Request<v1::StartExecutionRequest>,
+    ) -> Result<Response<v1::Execution>, Status> {
+        in_shell!(self, "StartExecution", request, start)
+    }
+
+    async fn get_execution(
+        &self,
+        request: Request<v1::GetExecutionRequest>,
+    ) -> Result<Response<v1::Execution>, Status> {
+        in_shell!(self, "GetExecution", request, get)
+    }
+
+    async fn list_executions(
+        &self,
+        request: Request<v1::ListExecutionsRequest>,
+    ) -> Result<Response<v1::ListExecutionsResponse>, Status> {
+        in_shell!(self, "ListExecutions", request, list)
+    }
+
+    type WatchExecutionsStream = BoxStream<'static, Result<v1::WatchExecutionsResponse, Status>>;
+
+    async fn watch_executions(
+        &self,
+        request: Request<v1::WatchExecutionsRequest>,
+    ) -> Result<Response<Self::WatchExecutionsStream>, Status> {
+        let opened = self
+            .shell
+            .run("WatchExecutions", request, |_, message| self.watch(message));
+        Ok(opened.await?.map(|reader| reader.into_stream().boxed()))
+    }
+
+    async fn wait_execution(
+        &self,
+        request: Request<v1::WaitExecutionRequest>,
+    ) -> Result<Response<v1::WaitExecutionResponse>, Status> {
+        in_shell!(self, "WaitExecution", request, wait)
+    }
+
+    async fn list_events(
+        &self,
+        request: Request<v1::ListEventsRequest>,
+    ) -> Result<Response<v1::ListEventsResponse>, Status> {
+        in_shell!(self, "ListEvents", request, history)
+    }
+
+    async fn explain_state(
+        &self,
+        request: Request<v1::ExplainStateRequest>,
+    ) -> Result<Response<v1::ExplainStateResponse>, Status> {
+        in_shell!(self, "ExplainState", request, explain)
+    }
+
+    async fn signal_execution(
+        &self,
+        request: Request<v1::SignalExecutionRequest>,
+    ) -> Result<Response<v1::Execution>, Status> {
+        in_shell!(self, "SignalExecution", request, signal)
+    }
+
+    async fn cancel_execution(
+        &self,
+        request: Request<v1::CancelExecutionRequest>,
+    ) -> Result<Response<v1::Execution>, Status> {
+        in_shell!(self, "CancelExecution", request, cancel)
+    }
+
+    async fn pause_execution(
+        &self,
+        request: Request<v1::PauseExecutionRequest>,
+    ) -> Result<Response<v1::Execution>, Status> {
+        in_shell!(self, "PauseExecution", request, pause)
+    }
+
+    async fn resume_execution(
+        &self,
+        request: Request<v1::ResumeExecutionRequest>,
+    ) -> Result<Response<v1::Execution>, Status> {
+        in_shell!(self, "ResumeExecution", request, resume)
+    }
+
+    async fn retry_now(
+        &self,
+        request: Request<v1::RetryNowRequest>,
+    ) -> Result<Response<v1::Execution>, Status> {
+        in_shell!(self, "RetryNow", request, retry_now)
+    }
+
+    async fn retry_from(
+        &self,
+        request: Request<v1::RetryFromRequest>,
+    ) -> Result<Response<v1::Execution>, Status> {
+        in_shell!(self, "RetryFrom", request, retry_from)
+    }
+}

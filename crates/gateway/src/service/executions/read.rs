@@ -1,0 +1,207 @@
+//! Get, list, watch, wait, history, explain.
+
+use stateway_model::SubState;
+use stateway_proto::v1;
+use stateway_provider_api::{Call, HistoryRequest, Verb, View};
+use tonic::Status;
+
+use super::super::validate;
+use super::Executions;
+use crate::convert;
+use crate::list::{self, Listing};
+use crate::parent::Parent;
+use crate::status::{self, Refusal};
+use crate::token::TokenError;
+use crate::watch::{Reader, Target, WatchRequest};
+
+const EXECUTIONS_PER_PAGE: usize = 50;
+const EVENTS_PER_PAGE: usize = 100;
+
+impl Executions {
+    pub(super) async fn get(
+        &self,
+        call: Call,
+        request: v1::GetExecutionRequest,
+    ) -> Result<v1::Execution, Status> {
+        let name = validate::execution_name("name", &request.name)?;
+        let view = match request.view() {
+            v1::ExecutionView::Basic => View::Basic,
+            v1::ExecutionView::Full | v1::ExecutionView::Unspecified => View::Full,
+        };
+        Ok(convert::execution(self.read(&call, &name, view).await?))
+    }
+
+    pub(super) async fn list(
+        &self,
+        call: Call,
+        request: v1::ListExecutionsRequest,
+    ) -> Result<v1::ListExecutionsResponse, Status> {
+        let parent = validate::parent(&request.parent)?;
+        if let Parent::One(id) = &parent {
+            self.upstream(id)?;
+        }
+        let filter = validate::filter(&request.filter)?;
+        let page_size = validate::page_size(request.page_size, EXECUTIONS_PER_PAGE)?;
+        let listing = Listing {
+            upstreams: &self.upstreams,
+            parent: &parent,
+            filter: &filter,
+            page_size,
+        };
+        let purpose = list::purpose(&request.parent, &request.filter);
+        let position = match request.page_token.as_str() {
+            "" => listing.beginning(),
+            token => self
+                .sealer
+                .open(&purpose, token)
+                .map_err(page_token_refused)?,
+        };
+        let page = listing
+            .page(&call, position)
+            .await
+            .map_err(|(id, error)| status::of_provider(&id, &error))?;
+        Ok(v1::ListExecutionsResponse {
+            executions: page
+                .executions
+                .into_iter()
+                .map(convert::execution)
+                .collect(),
+            next_page_token: page
+                .next
+                .map(|next| self.sealer.seal(&purpose, next))
+                .unwrap_or_default(),
+            unreachable: page
+                .unreachable
+                .iter()
+                .map(|id| id.resource_name())
+                .collect(),
+        })
+    }
+
+    pub(super) async fn watch(
+        &self,
+        request: v1::WatchExecutionsRequest,
+    ) -> Result<Reader, Status> {
+        let target = match request.parent.parse() {
+            Ok(name) => Target::One(name),
+            Err(_) => Target::Collection(validate::parent(&request.parent)?),
+        };
+        if let Target::One(_) = target
+            && !request.filter.is_empty()
+        {
+            let message = "a watch on one execution takes no filter";
+            return Err(Refusal::invalid("filter", message).into());
+        }
+        if let Target::One(stateway_model::ExecutionName { provider: id, .. })
+        | Target::Collection(Parent::One(id)) = &target
+        {
+            self.upstream(id)?;
+        }
+        let filter = validate::filter(&request.filter)?;
+        let purpose = format!("watch|{}|{}", request.parent, request.filter);
+        let request = WatchRequest {
+            target,
+            filter,
+            purpose,
+            cursor: request.cursor,
+        };
+        Reader::open(&self.hub, request).await
+    }
+
+    pub(super) async fn wait(
+        &self,
+        call: Call,
+        request: v1::WaitExecutionRequest,
+    ) -> Result<v1::WaitExecutionResponse, Status> {
+        let name = validate::execution_name("name", &request.name)?;
+        let upstream = self.upstream(&name.provider)?;
+        let known = |value: &i32| {
+            convert::sub_state_from(*value).ok_or_else(|| {
+                Status::from(Refusal::invalid(
+                    "sub_states",
+                    format!("{value} is not a sub-state"),
+                ))
+            })
+        };
+        let wanted: Vec<SubState> = request
+            .sub_states
+            .iter()
+            .map(known)
+            .collect::<Result<_, _>>()?;
+        let waited = self
+            .hub
+            .wait(upstream, &name, &wanted, call.deadline)
+            .await?;
+        Ok(v1::WaitExecutionResponse {
+            execution: Some(waited.execution),
+            reached: waited.reached,
+        })
+    }
+
+    pub(super) async fn history(
+        &self,
+        call: Call,
+        request: v1::ListEventsRequest,
+    ) -> Result<v1::ListEventsResponse, Status> {
+        let name = validate::execution_name("parent", &request.parent)?;
+        let upstream = self.upstream(&name.provider)?;
+        let page_size = validate::page_size(request.page_size, EVENTS_PER_PAGE)?;
+        let purpose = format!("events|{name}");
+        let cursor = match request.page_token.as_str() {
+            "" => None,
+            token => Some(
+                self.sealer
+                    .open(&purpose, token)
+                    .map_err(page_token_refused)?,
+            ),
+        };
+        let call = upstream.bounded(&call);
+        let page_size = u32::try_from(page_size).unwrap_or(u32::MAX);
+        let work = upstream.provider().history(
+            &call,
+            HistoryRequest {
+                id: name.id,
+                page_size,
+                cursor,
+            },
+        );
+        let page = upstream
+            .guard(Verb::History, &call, work)
+            .await
+            .map_err(|error| status::of_provider(&upstream.id, &error))?;
+        Ok(v1::ListEventsResponse {
+            events: page.events.into_iter().map(convert::event).collect(),
+            next_page_token: page
+                .next
+                .map(|next| self.sealer.seal(&purpose, next))
+                .unwrap_or_default(),
+        })
+    }
+
+    pub(super) async fn explain(
+        &self,
+        call: Call,
+        request: v1::ExplainStateRequest,
+    ) -> Result<v1::ExplainStateResponse, Status> {
+        let name = validate::execution_name("name", &request.name)?;
+        let upstream = self.upstream(&name.provider)?;
+        let call = upstream.bounded(&call);
+        let work = upstream.provider().get(&call, &name.id, View::Basic);
+        let observation = upstream
+            .guard(Verb::Get, &call, work)
+            .await
+            .map_err(|error| status::of_provider(&upstream.id, &error))?;
+        let explanation = upstream
+            .mapper
+            .explain(&observation, jiff::Timestamp::now());
+        let shown = convert::execution(upstream.execution(observation));
+        Ok(convert::explanation(shown, explanation))
+    }
+}
+
+pub(crate) fn page_token_refused(error: TokenError) -> Status {
+    Refusal::invalid("page_token", error.to_string())
+        .reason("INVALID_PAGE_TOKEN")
+        .hint("List again from the first page, with the same parent and filter throughout.")
+        .into()
+}

@@ -1,0 +1,238 @@
+//! Start, signal, cancel, pause, resume, retry now, retry from.
+
+use stateway_model::{DefinitionName, ExecutionName, ProviderId};
+use stateway_proto::v1;
+use stateway_provider_api::{
+    Call, CancelMode, CancelRequest, Observation, PauseRequest, Result as ProviderResult,
+    ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb,
+};
+use tonic::Status;
+
+use super::super::validate;
+use super::Executions;
+use crate::convert;
+use crate::parent::Parent;
+use crate::status::{self, Refusal};
+use crate::upstream::Upstream;
+
+impl Executions {
+    pub(super) async fn start(
+        &self,
+        call: Call,
+        request: v1::StartExecutionRequest,
+    ) -> Result<v1::Execution, Status> {
+        let definition: DefinitionName = request
+            .definition
+            .parse()
+            .map_err(|error| Refusal::invalid("definition", format!("{error}")))?;
+        let provider = provider_of(&request.parent, &definition)?;
+        let upstream = self.upstream(&provider)?;
+        let start = StartRequest {
+            definition: definition.id.to_string(),
+            portable: definition.provider.is_none(),
+            execution_id: validate::execution_id(&request.execution_id)?,
+            input: request.input.map(convert::payload_from),
+            labels: validate::labels(request.labels)?,
+            delay: validate::delay(request.delay)?,
+            request_id: validate::request_id(&request.request_id)?,
+        };
+        if start.delay.is_some() && !upstream.capabilities.start_delayed {
+            return Err(without(upstream, "a delayed start"));
+        }
+        if !start.labels.is_empty() && !upstream.capabilities.labels {
+            return Err(without(upstream, "labels"));
+        }
+        let call = upstream.bounded(&call);
+        let work = upstream.provider().start(&call, start);
+        self.written(upstream, Verb::Start, &call, work).await
+    }
+
+    pub(super) async fn signal(
+        &self,
+        call: Call,
+        request: v1::SignalExecutionRequest,
+    ) -> Result<v1::Execution, Status> {
+        let name = self
+            .target(&call, &request.name, &request.etag, Verb::Signal)
+            .await?;
+        let signal = SignalRequest {
+            id: name.id,
+            signal: validate::signal(request.signal)?,
+            payload: request.payload.map(convert::payload_from),
+            request_id: validate::request_id(&request.request_id)?,
+        };
+        let upstream = self.upstream(&name.provider)?;
+        let call = upstream.bounded(&call);
+        let work = upstream.provider().signal(&call, signal);
+        self.written(upstream, Verb::Signal, &call, work).await
+    }
+
+    pub(super) async fn cancel(
+        &self,
+        call: Call,
+        request: v1::CancelExecutionRequest,
+    ) -> Result<v1::Execution, Status> {
+        use v1::cancel_execution_request::Mode;
+        let (mode, verb) = match request.mode() {
+            Mode::Unspecified | Mode::Graceful => (CancelMode::Graceful, Verb::Cancel),
+            Mode::Kill => (CancelMode::Kill, Verb::Kill),
+        };
+        let name = self
+            .target(&call, &request.name, &request.etag, verb)
+            .await?;
+        let cancel = CancelRequest {
+            id: name.id,
+            mode,
+            cause: validate::text("cause", request.cause)?,
+            request_id: validate::request_id(&request.request_id)?,
+        };
+        let upstream = self.upstream(&name.provider)?;
+        let call = upstream.bounded(&call);
+        let work = upstream.provider().cancel(&call, cancel);
+        self.written(upstream, verb, &call, work).await
+    }
+
+    pub(super) async fn pause(
+        &self,
+        call: Call,
+        request: v1::PauseExecutionRequest,
+    ) -> Result<v1::Execution, Status> {
+        let name = self
+            .target(&call, &request.name, &request.etag, Verb::Pause)
+            .await?;
+        let pause = PauseRequest {
+            id: name.id,
+            cause: validate::text("cause", request.cause)?,
+            request_id: validate::request_id(&request.request_id)?,
+        };
+        let upstream = self.upstream(&name.provider)?;
+        let call = upstream.bounded(&call);
+        let work = upstream.provider().pause(&call, pause);
+        self.written(upstream, Verb::Pause, &call, work).await
+    }
+
+    pub(super) async fn resume(
+        &self,
+        call: Call,
+        request: v1::ResumeExecutionRequest,
+    ) -> Result<v1::Execution, Status> {
+        let name = self
+            .target(&call, &request.name, &request.etag, Verb::Resume)
+            .await?;
+        let request_id = validate::request_id(&request.request_id)?;
+        let upstream = self.upstream(&name.provider)?;
+        let call = upstream.bounded(&call);
+        let work = upstream.provider().resume(
+            &call,
+            ResumeRequest {
+                id: name.id,
+                request_id,
+            },
+        );
+        self.written(upstream, Verb::Resume, &call, work).await
+    }
+
+    pub(super) async fn retry_now(
+        &self,
+        call: Call,
+        request: v1::RetryNowRequest,
+    ) -> Result<v1::Execution, Status> {
+        let name = self
+            .target(&call, &request.name, &request.etag, Verb::RetryNow)
+            .await?;
+        let retry = RetryNowRequest {
+            id: name.id,
+            step: validate::text("step", request.step)?,
+            request_id: validate::request_id(&request.request_id)?,
+        };
+        let upstream = self.upstream(&name.provider)?;
+        let call = upstream.bounded(&call);
+        let work = upstream.provider().retry_now(&call, retry);
+        self.written(upstream, Verb::RetryNow, &call, work).await
+    }
+
+    pub(super) async fn retry_from(
+        &self,
+        call: Call,
+        request: v1::RetryFromRequest,
+    ) -> Result<v1::Execution, Status> {
+        let name = self
+            .target(&call, &request.name, &request.etag, Verb::RetryFrom)
+            .await?;
+        let retry = RetryFromRequest {
+            id: name.id,
+            step: validate::text("step", request.step)?,
+            input: request.input.map(convert::payload_from),
+            request_id: validate::request_id(&request.request_id)?,
+        };
+        let upstream = self.upstream(&name.provider)?;
+        let call = upstream.bounded(&call);
+        let work = upstream.provider().retry_from(&call, retry);
+        self.written(upstream, Verb::RetryFrom, &call, work).await
+    }
+
+    /// The execution a write is for, once its etag has been checked.
+    async fn target(
+        &self,
+        call: &Call,
+        name: &str,
+        etag: &str,
+        verb: Verb,
+    ) -> Result<ExecutionName, Status> {
+        let name = validate::execution_name("name", name)?;
+        self.check_etag(call, &name, etag, verb).await?;
+        Ok(name)
+    }
+
+    /// Does a write within the guard and tells watchers what it has shown.
+    async fn written(
+        &self,
+        upstream: &Upstream,
+        verb: Verb,
+        call: &Call,
+        work: impl Future<Output = ProviderResult<Observation>> + Send,
+    ) -> Result<v1::Execution, Status> {
+        let observation = upstream.guard(verb, call, work).await;
+        let observation = observation.map_err(|error| status::of_provider(&upstream.id, &error))?;
+        let execution = upstream.execution(observation);
+        self.hub.saw(&execution);
+        Ok(convert::execution(execution))
+    }
+}
+
+/// Who is to run a definition: the parent, or the provider the definition belongs to.
+fn provider_of(parent: &str, definition: &DefinitionName) -> Result<ProviderId, Status> {
+    let from_parent = match parent {
+        "" => None,
+        parent => match validate::parent(parent)? {
+            Parent::One(id) => Some(id),
+            Parent::All => {
+                let message = "an execution is started on one provider, not on all of them";
+                return Err(Refusal::invalid("parent", message).into());
+            }
+        },
+    };
+    match (from_parent, definition.provider.clone()) {
+        (Some(parent), Some(native)) if parent != native => {
+            let message = format!("a definition of provider `{native}` cannot run on `{parent}`");
+            Err(Refusal::invalid("definition", message).into())
+        }
+        (Some(id), _) | (None, Some(id)) => Ok(id),
+        (None, None) => {
+            let message = "a portable definition needs a `parent` to run on";
+            Err(Refusal::invalid("parent", message).into())
+        }
+    }
+}
+
+fn without(upstream: &Upstream, what: &str) -> Status {
+    let message = format!("provider {} does not take {what}", upstream.id);
+    Refusal::new(
+        tonic::Code::Unimplemented,
+        "CAPABILITY_NOT_SUPPORTED",
+        message,
+    )
+    .with("provider", upstream.id.to_string())
+    .hint("GetProvider lists the capabilities of each provider.")
+    .into()
+}

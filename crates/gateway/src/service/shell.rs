@@ -1,0 +1,157 @@
+//! Around every method: its deadline, its correlation id, its figures and its log line.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use metrics::{Counter, Histogram, counter, histogram};
+use stateway_provider_api::Call;
+use tonic::metadata::{AsciiMetadataValue, MetadataMap};
+use tonic::{Code, Request, Response, Status};
+use tracing::Instrument;
+
+use crate::deadline;
+
+/// The header that carries the correlation id, in both directions.
+const REQUEST_ID: &str = "x-request-id";
+const LONGEST_REQUEST_ID: usize = 128;
+
+/// What every method is wrapped in.
+pub(crate) struct Shell {
+    default_deadline: Duration,
+    longest_deadline: Duration,
+    meters: HashMap<&'static str, MethodMeter>,
+}
+
+struct MethodMeter {
+    ok: Counter,
+    seconds: Histogram,
+}
+
+/// Every method, so that its figures exist from the start and cost no look-up later.
+const METHODS: &[&str] = &[
+    "StartExecution",
+    "GetExecution",
+    "ListExecutions",
+    "WatchExecutions",
+    "WaitExecution",
+    "ListEvents",
+    "ExplainState",
+    "SignalExecution",
+    "CancelExecution",
+    "PauseExecution",
+    "ResumeExecution",
+    "RetryNow",
+    "RetryFrom",
+    "ListProviders",
+    "GetProvider",
+];
+
+impl Shell {
+    pub(crate) fn new(default_deadline: Duration, longest_deadline: Duration) -> Self {
+        let meter = |method: &&'static str| {
+            let ok = counter!("stateway_requests_total", "method" => *method, "code" => "OK");
+            let seconds = histogram!("stateway_request_seconds", "method" => *method);
+            (*method, MethodMeter { ok, seconds })
+        };
+        let meters = METHODS.iter().map(meter).collect();
+        Self {
+            default_deadline,
+            longest_deadline,
+            meters,
+        }
+    }
+
+    /// Does a method's work within its deadline, and counts and logs it.
+    pub(crate) async fn run<M, R, F>(
+        &self,
+        method: &'static str,
+        request: Request<M>,
+        work: impl FnOnce(Call, M) -> F,
+    ) -> Result<Response<R>, Status>
+    where
+        F: Future<Output = Result<R, Status>> + Send,
+    {
+        let began = Instant::now();
+        let (metadata, _, message) = request.into_parts();
+        let budget = deadline::budget(&metadata, self.default_deadline, self.longest_deadline);
+        let correlation = correlation_id(&metadata);
+        let call = Call {
+            deadline: began + budget,
+            correlation_id: correlation.clone(),
+        };
+        let span = tracing::info_span!("rpc", method, request_id = %correlation);
+        let outcome = work(call, message).instrument(span.clone()).await;
+        self.account(method, &outcome, began.elapsed(), &span);
+        let echoed = AsciiMetadataValue::try_from(&*correlation).ok();
+        match outcome {
+            Ok(answer) => {
+                let mut response = Response::new(answer);
+                echoed.map(|id| response.metadata_mut().insert(REQUEST_ID, id));
+                Ok(response)
+            }
+            Err(mut status) => {
+                echoed.map(|id| status.metadata_mut().insert(REQUEST_ID, id));
+                Err(status)
+            }
+        }
+    }
+
+    fn account<R>(
+        &self,
+        method: &'static str,
+        outcome: &Result<R, Status>,
+        took: Duration,
+        span: &tracing::Span,
+    ) {
+        if let Some(meter) = self.meters.get(method) {
+            meter.seconds.record(took);
+            if outcome.is_ok() {
+                meter.ok.increment(1);
+            }
+        }
+        let Err(status) = outcome else { return };
+        let code = code_name(status.code());
+        counter!("stateway_requests_total", "method" => method, "code" => code).increment(1);
+        let _entered = span.enter();
+        let message = status.message();
+        if status.code() == Code::Internal {
+            tracing::error!(code, took_ms = took.as_millis(), "call failed: {message}");
+        } else {
+            tracing::debug!(code, took_ms = took.as_millis(), "call refused: {message}");
+        }
+    }
+}
+
+/// The client's correlation id if it sent a usable one, else a new one.
+fn correlation_id(metadata: &MetadataMap) -> Arc<str> {
+    let sent = metadata.get(REQUEST_ID).and_then(|id| id.to_str().ok());
+    let usable = sent.filter(|id| {
+        (1..=LONGEST_REQUEST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic())
+    });
+    usable.map_or_else(|| uuid::Uuid::new_v4().to_string().into(), Arc::from)
+}
+
+/// The code as gRPC documents spell it.
+const fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}

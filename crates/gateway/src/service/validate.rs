@@ -1,0 +1,115 @@
+//! What a request may hold. Everything that comes in is bounded and checked here.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use stateway_model::{ExecutionId, ExecutionName, Labels};
+use stateway_provider_api::RequestId;
+use stateway_provider_api::filter::Filter;
+use tonic::Status;
+
+use crate::convert;
+use crate::parent::Parent;
+use crate::status::Refusal;
+
+const MOST_LABELS: usize = 64;
+const LONGEST_LABEL_KEY: usize = 63;
+const LONGEST_LABEL_VALUE: usize = 255;
+const LONGEST_TEXT: usize = 1_024;
+/// The largest page, and the size of one when the client does not say.
+const LARGEST_PAGE: usize = 1_000;
+
+pub(super) fn execution_name(field: &'static str, name: &str) -> Result<ExecutionName, Status> {
+    name.parse()
+        .map_err(|error| Refusal::invalid(field, format!("{error}")).into())
+}
+
+pub(super) fn parent(text: &str) -> Result<Parent, Status> {
+    Parent::parse(text).map_err(|error| Refusal::invalid("parent", format!("{error}")).into())
+}
+
+/// The id to give a new execution; none when the provider is to choose.
+pub(super) fn execution_id(id: &str) -> Result<Option<ExecutionId>, Status> {
+    if id.is_empty() {
+        return Ok(None);
+    }
+    let checked = ExecutionId::new(id);
+    checked
+        .map(Some)
+        .map_err(|e| Refusal::invalid("execution_id", e.to_string()).into())
+}
+
+/// The client's request id, or a new one when it sent none.
+pub(super) fn request_id(id: &str) -> Result<RequestId, Status> {
+    let id = match id {
+        "" => uuid::Uuid::new_v4().to_string(),
+        sent => sent.to_owned(),
+    };
+    id.parse()
+        .map_err(|error| Refusal::invalid("request_id", format!("{error}")).into())
+}
+
+pub(super) fn page_size(size: i32, default: usize) -> Result<usize, Status> {
+    match usize::try_from(size) {
+        Ok(0) => Ok(default),
+        Ok(size) => Ok(size.min(LARGEST_PAGE)),
+        Err(_) => Err(Refusal::invalid("page_size", "a page size must not be negative").into()),
+    }
+}
+
+pub(super) fn filter(text: &str) -> Result<Filter, Status> {
+    Filter::parse(text).map_err(|error| {
+        Refusal::invalid("filter", format!("filter: {error}"))
+            .reason("INVALID_FILTER")
+            .with("column", error.column.to_string())
+            .hint(error.hint)
+            .into()
+    })
+}
+
+/// A text that goes into a record or names something; bounded.
+pub(super) fn text(field: &'static str, text: String) -> Result<String, Status> {
+    if text.len() > LONGEST_TEXT {
+        let message = format!(
+            "`{field}` has {} bytes, more than {LONGEST_TEXT}",
+            text.len()
+        );
+        return Err(Refusal::invalid(field, message).into());
+    }
+    Ok(text)
+}
+
+pub(super) fn signal(name: String) -> Result<String, Status> {
+    if name.is_empty() {
+        return Err(Refusal::invalid("signal", "a signal needs a name").into());
+    }
+    text("signal", name)
+}
+
+pub(super) fn delay(delay: Option<prost_types::Duration>) -> Result<Option<Duration>, Status> {
+    let Some(delay) = delay else { return Ok(None) };
+    match convert::duration_from(delay) {
+        Some(delay) => Ok(Some(delay).filter(|delay| !delay.is_zero())),
+        None => Err(Refusal::invalid("delay", "a delay must not be negative").into()),
+    }
+}
+
+pub(super) fn labels(labels: HashMap<String, String>) -> Result<Labels, Status> {
+    if labels.len() > MOST_LABELS {
+        let message = format!("{} labels are more than {MOST_LABELS}", labels.len());
+        return Err(Refusal::invalid("labels", message).into());
+    }
+    let allowed =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');
+    for (key, value) in &labels {
+        let good_key = (1..=LONGEST_LABEL_KEY).contains(&key.len()) && key.bytes().all(allowed);
+        if !good_key || value.len() > LONGEST_LABEL_VALUE {
+            let message = format!(
+                "a label's key is 1 to {LONGEST_LABEL_KEY} letters, digits or `-_./`, its value \
+                 at most {LONGEST_LABEL_VALUE} bytes"
+            );
+            return Err(Refusal::invalid("labels", message).into());
+        }
+    }
+    Ok(labels.into_iter().collect())
+}

@@ -1,0 +1,179 @@
+//! Errors as clients see them: one gRPC code per kind, and always one `ErrorInfo`.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use stateway_model::ProviderId;
+use stateway_provider_api::{Error, ErrorKind};
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+/// The domain of every `ErrorInfo` of ours.
+pub const DOMAIN: &str = "stateway.dev";
+
+/// How long a client should pause when the provider does not say.
+const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
+
+/// The gRPC code of each kind of provider error.
+pub(crate) const fn code(kind: ErrorKind) -> Code {
+    match kind {
+        ErrorKind::NotFound => Code::NotFound,
+        ErrorKind::AlreadyExists => Code::AlreadyExists,
+        ErrorKind::InvalidArgument => Code::InvalidArgument,
+        ErrorKind::FailedPrecondition => Code::FailedPrecondition,
+        ErrorKind::Conflict => Code::Aborted,
+        ErrorKind::Unsupported => Code::Unimplemented,
+        ErrorKind::Throttled => Code::ResourceExhausted,
+        ErrorKind::Unavailable => Code::Unavailable,
+        ErrorKind::Timeout => Code::DeadlineExceeded,
+        ErrorKind::PermissionDenied => Code::PermissionDenied,
+        ErrorKind::Expired => Code::OutOfRange,
+        ErrorKind::Malformed | ErrorKind::Internal => Code::Internal,
+    }
+}
+
+/// A provider's error, told to a client.
+pub(crate) fn of_provider(provider: &ProviderId, error: &Error) -> Status {
+    let mut metadata = HashMap::from([
+        ("provider".to_owned(), provider.to_string()),
+        ("verb".to_owned(), error.verb.to_string()),
+    ]);
+    if !error.native_code.is_empty() {
+        metadata.insert("native_code".to_owned(), error.native_code.clone());
+    }
+    if !error.hint.is_empty() {
+        metadata.insert("hint".to_owned(), error.hint.clone());
+    }
+    let mut details = ErrorDetails::new();
+    details.set_error_info(error.reason(), DOMAIN, metadata);
+    if error.kind.is_retryable() {
+        details.set_retry_info(Some(error.retry_after.unwrap_or(DEFAULT_PAUSE)));
+    }
+    let message = format!("provider {provider}: {}", error.message);
+    Status::with_error_details(code(error.kind), message, details)
+}
+
+/// A refusal of the gateway's own.
+pub(crate) struct Refusal {
+    code: Code,
+    reason: &'static str,
+    message: String,
+    metadata: HashMap<String, String>,
+    field: Option<&'static str>,
+    pause: Option<Duration>,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: Code, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            metadata: HashMap::new(),
+            field: None,
+            pause: None,
+        }
+    }
+
+    /// A request whose field is wrong whatever the state.
+    pub(crate) fn invalid(field: &'static str, message: impl Into<String>) -> Self {
+        let mut refusal = Self::new(Code::InvalidArgument, "INVALID_ARGUMENT", message);
+        refusal.field = Some(field);
+        refusal
+    }
+
+    /// Something that has nothing behind it in this build.
+    pub(crate) fn unsupported(what: &str) -> Self {
+        let message = format!("no configured provider offers {what}");
+        Self::new(Code::Unimplemented, "CAPABILITY_NOT_SUPPORTED", message)
+            .hint("GetProvider lists the capabilities of each provider.")
+    }
+
+    pub(crate) fn reason(mut self, reason: &'static str) -> Self {
+        self.reason = reason;
+        self
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        let hint = hint.into();
+        if hint.is_empty() {
+            self
+        } else {
+            self.with("hint", hint)
+        }
+    }
+
+    pub(crate) fn with(mut self, key: &str, value: impl Into<String>) -> Self {
+        self.metadata.insert(key.to_owned(), value.into());
+        self
+    }
+
+    pub(crate) const fn retry_after(mut self, pause: Duration) -> Self {
+        self.pause = Some(pause);
+        self
+    }
+}
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        let mut details = ErrorDetails::new();
+        details.set_error_info(refusal.reason, DOMAIN, refusal.metadata);
+        if let Some(field) = refusal.field {
+            details.add_bad_request_violation(field, refusal.message.clone());
+        }
+        if let Some(pause) = refusal.pause {
+            details.set_retry_info(Some(pause));
+        }
+        Self::with_error_details(refusal.code, refusal.message, details)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stateway_provider_api::Verb;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_gets_an_error_info_and_the_retryable_ones_a_pause() {
+        let provider: ProviderId = "shop".parse().unwrap();
+        for kind in ErrorKind::ALL {
+            let status = of_provider(&provider, &Error::new(*kind, Verb::Get, "it went wrong"));
+            let details = status.get_error_details();
+            let info = details.error_info().expect("an ErrorInfo");
+            assert_eq!(
+                (info.reason.as_str(), info.domain.as_str()),
+                (kind.reason(), DOMAIN)
+            );
+            assert_eq!(info.metadata["provider"], "shop");
+            assert_eq!(
+                details.retry_info().is_some(),
+                kind.is_retryable(),
+                "{kind:?}"
+            );
+            assert_ne!(status.code(), Code::Unknown);
+        }
+    }
+
+    #[test]
+    fn only_unavailable_may_be_retried_blindly() {
+        let unavailable = ErrorKind::ALL
+            .iter()
+            .filter(|kind| code(**kind) == Code::Unavailable)
+            .count();
+        assert_eq!(unavailable, 1);
+    }
+
+    #[test]
+    fn the_providers_own_pause_is_passed_on() {
+        let error = Error::new(ErrorKind::Throttled, Verb::List, "slow down")
+            .with_retry_after(Duration::from_secs(7))
+            .with_native_code("ThrottlingException");
+        let status = of_provider(&"aws".parse().unwrap(), &error);
+        let details = status.get_error_details();
+        let pause = details.retry_info().and_then(|info| info.retry_delay);
+        assert_eq!(pause, Some(Duration::from_secs(7)));
+        let info = details.error_info().expect("an ErrorInfo");
+        assert_eq!(info.metadata["native_code"], "ThrottlingException");
+    }
+}

@@ -1,0 +1,194 @@
+//! A provider behind its guard: capability, breaker, limit, timeout, in that order.
+//!
+//! Every call to a provider goes through here, so that one that hangs or fails can neither use up
+//! what the others need nor be hammered while it is down.
+
+mod breaker;
+mod health;
+mod meter;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use stateway_model::{Execution, ProviderId};
+use stateway_provider_api::{
+    Call, Capabilities, Error, ErrorKind, Mapper, Observation, Provider, Registry, Result, Verb,
+};
+use tokio::sync::Semaphore;
+
+pub(crate) use breaker::Position;
+pub(crate) use health::{Prober, Report, Serving};
+
+use crate::settings::{Settings, UpstreamSettings};
+use breaker::Breaker;
+use meter::Meter;
+
+/// A call that was given less time than this says nothing about the provider when it runs out.
+const FAIR_CHANCE: Duration = Duration::from_secs(1);
+/// What a caller is told to wait when every slot is taken.
+const BUSY_PAUSE: Duration = Duration::from_millis(200);
+
+/// Every provider, by its id.
+pub(crate) type Upstreams = BTreeMap<ProviderId, Arc<Upstream>>;
+
+/// One provider behind its guard.
+pub(crate) struct Upstream {
+    pub(crate) id: ProviderId,
+    pub(crate) kind: String,
+    pub(crate) mapper: Mapper,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) settings: UpstreamSettings,
+    provider: Arc<dyn Provider>,
+    slots: Semaphore,
+    breaker: Mutex<Breaker>,
+    meter: Meter,
+    report: Mutex<Report>,
+}
+
+impl Upstream {
+    /// Puts every registered provider behind its guard.
+    pub(crate) fn all(registry: &Registry, settings: &Settings) -> Upstreams {
+        let guarded = registry.iter().map(|registration| {
+            let settings = *settings.upstream(&registration.id);
+            let upstream = Self {
+                id: registration.id.clone(),
+                kind: registration.kind.clone(),
+                mapper: Mapper::new(registration.id.clone(), registration.table.clone()),
+                capabilities: registration.provider.capabilities(),
+                settings,
+                provider: registration.provider.clone(),
+                slots: Semaphore::new(settings.max_concurrent),
+                breaker: Mutex::new(Breaker::new(
+                    settings.breaker_failures,
+                    settings.breaker_cool_down,
+                )),
+                meter: Meter::new(&registration.id),
+                report: Mutex::new(Report::default()),
+            };
+            (registration.id.clone(), Arc::new(upstream))
+        });
+        guarded.collect()
+    }
+
+    /// The provider itself. What it returns must be awaited through [`guard`](Self::guard).
+    pub(crate) fn provider(&self) -> &dyn Provider {
+        &*self.provider
+    }
+
+    /// The call with its deadline cut to what one upstream call may take.
+    pub(crate) fn bounded(&self, call: &Call) -> Call {
+        let latest = Instant::now() + self.settings.timeout;
+        Call {
+            deadline: call.deadline.min(latest),
+            correlation_id: call.correlation_id.clone(),
+        }
+    }
+
+    /// Does `work`, a call of `verb` that has not been polled yet, within the guard.
+    pub(crate) async fn guard<T>(
+        &self,
+        verb: Verb,
+        call: &Call,
+        work: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        if !verb.is_offered(&self.capabilities) {
+            return Err(Error::unsupported(verb));
+        }
+        let mut attempt = self.admit(verb)?;
+        let _slot = self.slots.try_acquire().map_err(|_| {
+            Error::new(
+                ErrorKind::Throttled,
+                verb,
+                "as many calls as allowed are under way",
+            )
+            .with_reason("PROVIDER_BUSY")
+            .with_retry_after(BUSY_PAUSE)
+        })?;
+        let outcome = tokio::time::timeout_at(call.deadline.into(), work)
+            .await
+            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout, verb, "no answer in time")));
+        attempt.finish(outcome.as_ref().err().map(|error| error.kind));
+        if let Err(error) = &outcome {
+            tracing::debug!(provider = %self.id, %verb, reason = error.reason(), "call failed: {error}");
+        }
+        outcome
+    }
+
+    /// The observation as clients see it.
+    pub(crate) fn execution(&self, observation: Observation) -> Execution {
+        self.mapper.execution(observation, jiff::Timestamp::now())
+    }
+
+    pub(crate) fn breaker_position(&self) -> Position {
+        self.breaker().position()
+    }
+
+    pub(crate) fn calls_in_flight(&self) -> usize {
+        self.settings
+            .max_concurrent
+            .saturating_sub(self.slots.available_permits())
+    }
+
+    fn admit(&self, verb: Verb) -> Result<Attempt<'_>> {
+        let began = Instant::now();
+        self.breaker().admit(began).map_err(|pause| {
+            Error::new(
+                ErrorKind::Unavailable,
+                verb,
+                "it has not been answering and is left alone",
+            )
+            .with_reason("PROVIDER_BREAKER_OPEN")
+            .with_retry_after(pause)
+        })?;
+        Ok(Attempt {
+            upstream: self,
+            verb,
+            began,
+            finished: false,
+        })
+    }
+
+    fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One admitted call. Whatever becomes of it, the breaker hears of it.
+struct Attempt<'u> {
+    upstream: &'u Upstream,
+    verb: Verb,
+    began: Instant,
+    finished: bool,
+}
+
+impl Attempt<'_> {
+    fn finish(&mut self, failure: Option<ErrorKind>) {
+        self.finished = true;
+        let took = self.began.elapsed();
+        self.upstream.meter.record(self.verb, failure, took);
+        let mut breaker = self.upstream.breaker();
+        let before = breaker.position();
+        let had_a_chance = took >= FAIR_CHANCE.min(self.upstream.settings.timeout);
+        match failure {
+            Some(ErrorKind::Timeout) if !had_a_chance => breaker.abandoned(Instant::now()),
+            Some(kind) if kind.is_outage() => breaker.failed(Instant::now()),
+            _ => breaker.answered(),
+        }
+        let after = breaker.position();
+        drop(breaker);
+        if before != after {
+            self.upstream.meter.breaker(after);
+            tracing::warn!(provider = %self.upstream.id, ?before, ?after, "breaker moved");
+        }
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.upstream.breaker().abandoned(Instant::now());
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Asks each provider how it is, and tells the standard health service.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use stateway_provider_api::{Call, Verb};
+use tokio_util::sync::CancellationToken;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+
+use super::{Upstream, Upstreams};
+
+/// Whether a provider answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Serving {
+    #[default]
+    NotAskedYet,
+    Yes,
+    No,
+}
+
+/// What is known of a provider's health.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Report {
+    pub(crate) serving: Serving,
+    pub(crate) engine_version: String,
+    pub(crate) detail: String,
+    pub(crate) checked: Option<Timestamp>,
+}
+
+impl Upstream {
+    /// The last health report.
+    pub(crate) fn report(&self) -> Report {
+        self.report
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// The provider's name in the standard health service.
+    pub(crate) fn health_name(&self) -> String {
+        format!("provider.{}", self.id)
+    }
+
+    /// Asks the engine through the guard, so that this call too can close an open breaker.
+    async fn ask(&self) -> Report {
+        let call = self.bounded(&Call::within(self.settings.timeout));
+        let answer = self
+            .guard(Verb::Health, &call, self.provider().health(&call))
+            .await;
+        let checked = Some(Timestamp::now());
+        match answer {
+            Ok(health) => Report {
+                serving: Serving::Yes,
+                engine_version: health.engine_version,
+                detail: health.detail,
+                checked,
+            },
+            Err(error) => Report {
+                serving: Serving::No,
+                engine_version: self.report().engine_version,
+                detail: error.message,
+                checked,
+            },
+        }
+    }
+}
+
+/// Keeps the health of every provider up to date.
+pub(crate) struct Prober {
+    pub(crate) upstreams: Arc<Upstreams>,
+    pub(crate) reporter: HealthReporter,
+    pub(crate) stop: CancellationToken,
+}
+
+impl Prober {
+    /// Asks one provider again and again, until told to stop.
+    pub(crate) async fn run(self: Arc<Self>, upstream: Arc<Upstream>) {
+        loop {
+            let before = upstream.report().serving;
+            let report = upstream.ask().await;
+            let serving = report.serving;
+            if serving != before {
+                tracing::info!(
+                    provider = %upstream.id, ?before, now = ?serving, detail = report.detail,
+                    "provider health changed"
+                );
+            }
+            *upstream
+                .report
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = report;
+            let status = match serving {
+                Serving::Yes => ServingStatus::Serving,
+                Serving::No | Serving::NotAskedYet => ServingStatus::NotServing,
+            };
+            self.reporter
+                .set_service_status(upstream.health_name(), status)
+                .await;
+            let pause = upstream
+                .settings
+                .health_interval
+                .max(Duration::from_millis(10));
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Tells the health service that nothing is served any more.
+    pub(crate) async fn drain(&self) {
+        self.reporter
+            .set_service_status("", ServingStatus::NotServing)
+            .await;
+        for upstream in self.upstreams.values() {
+            self.reporter
+                .set_service_status(upstream.health_name(), ServingStatus::NotServing)
+                .await;
+        }
+    }
+}

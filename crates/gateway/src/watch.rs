@@ -1,0 +1,17 @@
+//! Watches: one upstream follower per topic, any number of readers.
+//!
+//! A topic is one execution or all executions of one provider. Its follower keeps the present
+//! set up to date, by the provider's push where it has one and by adaptive polling where not, and
+//! publishes each difference once; readers share it. Compare Kubernetes: first the present set,
+//! then a bookmark, then changes, each with a cursor.
+
+mod follow;
+mod hub;
+mod pace;
+mod poll;
+mod reader;
+mod topic;
+mod wait;
+
+pub(crate) use hub::Hub;
+pub(crate) use reader::{Reader, Target, WatchRequest};

@@ -1,0 +1,241 @@
+//! Every topic that is being watched, and the followers behind them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use metrics::gauge;
+use stateway_model::{Execution, ExecutionName};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::{Code, Status};
+
+use super::topic::{Topic, TopicKey};
+use super::{follow, poll};
+use crate::settings::WatchSettings;
+use crate::status::Refusal;
+use crate::token::Sealer;
+use crate::upstream::{Upstream, Upstreams};
+
+/// Where readers and followers meet.
+pub(crate) struct Hub {
+    pub(super) upstreams: Arc<Upstreams>,
+    pub(super) settings: WatchSettings,
+    pub(super) sealer: Arc<Sealer>,
+    /// Readers end and followers stop when this is cancelled.
+    pub(super) stop: CancellationToken,
+    topics: Mutex<HashMap<TopicKey, Arc<Topic>>>,
+    /// Wakes a provider's poller; it exists while the poller runs.
+    pollers: Mutex<HashMap<stateway_model::ProviderId, Arc<Notify>>>,
+    streams: AtomicUsize,
+    tasks: TaskTracker,
+}
+
+/// A place at a topic. The topic lives at least as long.
+pub(super) struct Membership {
+    pub(super) topic: Arc<Topic>,
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.topic.left();
+    }
+}
+
+/// One open stream, counted.
+pub(super) struct StreamSlot {
+    hub: Arc<Hub>,
+}
+
+impl Drop for StreamSlot {
+    fn drop(&mut self) {
+        let left = self.hub.streams.fetch_sub(1, Ordering::Relaxed) - 1;
+        gauge!("stateway_watchers").set(left as f64);
+    }
+}
+
+impl Hub {
+    pub(crate) fn new(
+        upstreams: Arc<Upstreams>,
+        settings: WatchSettings,
+        sealer: Arc<Sealer>,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            upstreams,
+            settings,
+            sealer,
+            stop,
+            topics: Mutex::default(),
+            pollers: Mutex::default(),
+            streams: AtomicUsize::new(0),
+            tasks: TaskTracker::new(),
+        })
+    }
+
+    /// Waits for every follower to end, once the hub was told to stop.
+    pub(crate) async fn drained(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Tells watchers at once what a write has just shown.
+    pub(crate) fn saw(&self, execution: &Execution) {
+        let ExecutionName { provider, id } = &execution.name;
+        let one = TopicKey {
+            provider: provider.clone(),
+            execution: Some(id.clone()),
+        };
+        let all = TopicKey {
+            provider: provider.clone(),
+            execution: None,
+        };
+        let topics: Vec<_> = {
+            let topics = self.topics();
+            [one, all]
+                .iter()
+                .filter_map(|key| topics.get(key).cloned())
+                .collect()
+        };
+        for topic in topics.into_iter().filter(|topic| topic.is_synced()) {
+            let basic = Execution {
+                input: None,
+                output: None,
+                ..execution.clone()
+            };
+            topic.see(basic);
+            topic.hurry();
+            self.wake_poller(provider);
+        }
+    }
+
+    /// Takes a place at a topic, beginning to follow it if nobody does yet.
+    pub(super) fn join(self: &Arc<Self>, upstream: &Arc<Upstream>, key: TopicKey) -> Membership {
+        let (topic, is_new) = {
+            let mut topics = self.topics();
+            let found = topics.get(&key).cloned();
+            let is_new = found.is_none();
+            let topic = found.unwrap_or_else(|| {
+                let (buffer, polls) = (self.settings.buffer, &upstream.settings);
+                let epoch = uuid::Uuid::new_v4().as_u64_pair().0;
+                let topic = Arc::new(Topic::new(key.clone(), epoch, buffer, polls));
+                topics.insert(key, topic.clone());
+                gauge!("stateway_watch_topics").set(topics.len() as f64);
+                topic
+            });
+            // Counted under the lock, so that the topic cannot be forgotten in between.
+            topic.joined();
+            (topic, is_new)
+        };
+        if is_new {
+            self.follow(upstream.clone(), topic.clone());
+        } else if !upstream.capabilities.watch {
+            topic.hurry();
+            self.wake_poller(&upstream.id);
+        }
+        Membership { topic }
+    }
+
+    /// Counts one more stream.
+    pub(super) fn open_stream(self: &Arc<Self>) -> Result<StreamSlot, Status> {
+        let most = self.settings.max_streams;
+        let taken = self
+            .streams
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
+                (open < most).then_some(open + 1)
+            });
+        match taken {
+            Ok(before) => {
+                gauge!("stateway_watchers").set((before + 1) as f64);
+                Ok(StreamSlot { hub: self.clone() })
+            }
+            Err(_) => {
+                let message = format!("{most} watches are open, as many as allowed");
+                let refusal = Refusal::new(Code::ResourceExhausted, "TOO_MANY_WATCHES", message);
+                Err(refusal.retry_after(Duration::from_secs(5)).into())
+            }
+        }
+    }
+
+    fn follow(self: &Arc<Self>, upstream: Arc<Upstream>, topic: Arc<Topic>) {
+        let hub = self.clone();
+        if upstream.capabilities.watch {
+            self.tasks
+                .spawn(async move { follow::pushed(&hub, &upstream, &topic).await });
+        } else if topic.key.execution.is_none() {
+            self.tasks
+                .spawn(async move { follow::listed(&hub, &upstream, &topic).await });
+        } else {
+            self.poll(upstream);
+        }
+    }
+
+    /// Sees to it that the provider's poller runs and looks again.
+    fn poll(self: &Arc<Self>, upstream: Arc<Upstream>) {
+        let mut pollers = self.pollers();
+        if let Some(wake) = pollers.get(&upstream.id) {
+            wake.notify_one();
+            return;
+        }
+        let wake = Arc::new(Notify::new());
+        pollers.insert(upstream.id.clone(), wake.clone());
+        let hub = self.clone();
+        self.tasks
+            .spawn(async move { poll::run(&hub, &upstream, &wake).await });
+    }
+
+    fn wake_poller(&self, provider: &stateway_model::ProviderId) {
+        if let Some(wake) = self.pollers().get(provider) {
+            wake.notify_one();
+        }
+    }
+
+    /// The topics of single executions that a provider's poller looks after; none ends the
+    /// poller, under the lock that also guards its beginning.
+    pub(super) fn polled_topics(&self, upstream: &Upstream) -> Vec<Arc<Topic>> {
+        let mut pollers = self.pollers();
+        let polled: Vec<_> = self
+            .topics()
+            .values()
+            .filter(|topic| topic.key.provider == upstream.id && topic.key.execution.is_some())
+            .cloned()
+            .collect();
+        if polled.is_empty() {
+            pollers.remove(&upstream.id);
+        }
+        polled
+    }
+
+    /// Forgets a topic nobody has listened to for a while. True if it is forgotten.
+    pub(super) fn forget_if_idle(&self, topic: &Topic) -> bool {
+        let mut topics = self.topics();
+        let idle = topic.is_idle_for(self.settings.linger);
+        if idle {
+            topics.remove(&topic.key);
+            gauge!("stateway_watch_topics").set(topics.len() as f64);
+        }
+        idle
+    }
+
+    /// Forgets a topic that can never be followed, so that the next reader tries anew.
+    pub(super) fn forget_failed(&self, topic: &Topic) {
+        let mut topics = self.topics();
+        if topics
+            .get(&topic.key)
+            .is_some_and(|known| known.epoch == topic.epoch)
+        {
+            topics.remove(&topic.key);
+            gauge!("stateway_watch_topics").set(topics.len() as f64);
+        }
+    }
+
+    fn topics(&self) -> MutexGuard<'_, HashMap<TopicKey, Arc<Topic>>> {
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pollers(&self) -> MutexGuard<'_, HashMap<stateway_model::ProviderId, Arc<Notify>>> {
+        self.pollers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,103 @@
+//! One poller per provider for single executions: whatever is due is asked for together.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use stateway_model::ExecutionId;
+use stateway_provider_api::{Call, Error, ErrorKind, Observation, Result, Verb};
+use tokio::sync::Notify;
+
+use super::hub::Hub;
+use super::topic::{Sync, Topic};
+use crate::status;
+use crate::upstream::Upstream;
+
+/// The most executions asked for in one call.
+const BATCH: usize = 100;
+
+/// Polls until no topic is left or the hub stops.
+pub(super) async fn run(hub: &Hub, upstream: &Upstream, wake: &Notify) {
+    loop {
+        let topics = hub.polled_topics(upstream);
+        if topics.is_empty() || hub.stop.is_cancelled() {
+            return;
+        }
+        let (idle, live): (Vec<_>, Vec<_>) = topics
+            .into_iter()
+            .partition(|topic| hub.forget_if_idle(topic));
+        drop(idle);
+        // What is due soon goes along, so that looks fall into step and batches fill up.
+        let horizon = Instant::now() + upstream.settings.fastest_poll / 2;
+        let due: Vec<_> = live
+            .iter()
+            .filter(|topic| topic.due() <= horizon)
+            .cloned()
+            .collect();
+        join_all(due.chunks(BATCH).map(|batch| look(hub, upstream, batch))).await;
+        let next = live.iter().map(|topic| topic.due()).min();
+        let linger = Instant::now() + hub.settings.linger;
+        tokio::select! {
+            () = hub.stop.cancelled() => return,
+            () = wake.notified() => {}
+            () = tokio::time::sleep_until(next.unwrap_or(linger).min(linger).into()) => {}
+        }
+    }
+}
+
+async fn look(hub: &Hub, upstream: &Upstream, batch: &[Arc<Topic>]) {
+    let ids: Vec<ExecutionId> = batch
+        .iter()
+        .filter_map(|topic| topic.key.execution.clone())
+        .collect();
+    let call = Call::within(upstream.settings.timeout);
+    let work = async { Ok(upstream.provider().observe(&call, &ids).await) };
+    match upstream.guard(Verb::Observe, &call, work).await {
+        Ok(answers) => {
+            for (topic, answer) in batch.iter().zip(answers) {
+                take(hub, upstream, topic, answer);
+            }
+        }
+        Err(error) => batch
+            .iter()
+            .for_each(|topic| failed(hub, upstream, topic, &error)),
+    }
+}
+
+fn take(hub: &Hub, upstream: &Upstream, topic: &Topic, answer: Result<Observation>) {
+    match answer {
+        Ok(observation) => {
+            let news = topic.see(upstream.execution(observation));
+            topic.set_unreachable(false);
+            topic.set_sync(Sync::Done);
+            topic.plan(news);
+        }
+        Err(error) if error.kind == ErrorKind::NotFound && topic.is_synced() => {
+            let news = topic
+                .key
+                .execution
+                .as_ref()
+                .is_some_and(|id| topic.forget(id));
+            topic.plan(news);
+        }
+        Err(error) => failed(hub, upstream, topic, &error),
+    }
+}
+
+fn failed(hub: &Hub, upstream: &Upstream, topic: &Topic, error: &Error) {
+    topic.plan_after_failure();
+    if topic.is_synced() {
+        topic.set_unreachable(true);
+    } else {
+        hub.forget_failed(topic);
+        topic.set_sync(Sync::Failed(status::of_provider(&upstream.id, error)));
+    }
+}
+
+/// A pause that grows with each failure in a row, for followers that have nothing else to go by.
+pub(super) fn pause_after(failures: u32, upstream: &Upstream) -> Duration {
+    let fastest = upstream.settings.fastest_poll;
+    fastest
+        .saturating_mul(1 << failures.min(10))
+        .min(upstream.settings.slowest_poll)
+}

@@ -1,0 +1,301 @@
+//! One client's view of one or more topics, as a stream.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use futures::stream::{BoxStream, SelectAll};
+use futures::{Stream, StreamExt};
+use stateway_model::{ExecutionName, ProviderId};
+use stateway_proto::v1::WatchExecutionsResponse as Response;
+use stateway_proto::v1::watch_executions_response::Kind;
+use stateway_provider_api::filter::Filter;
+use tokio_stream::wrappers::BroadcastStream;
+use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
+use tonic::{Code, Status};
+
+use super::hub::{Hub, Membership, StreamSlot};
+use super::topic::{Change, Seen, TopicKey};
+use crate::parent::Parent;
+use crate::status::Refusal;
+
+/// What a client wants to watch.
+pub(crate) enum Target {
+    One(ExecutionName),
+    Collection(Parent),
+}
+
+/// A checked request to watch.
+pub(crate) struct WatchRequest {
+    pub(crate) target: Target,
+    pub(crate) filter: Filter,
+    /// What the cursor is bound to.
+    pub(crate) purpose: String,
+    /// Where to resume; from the present set when empty.
+    pub(crate) cursor: String,
+}
+
+/// Where a reader stands at each topic: epoch and sequence by provider.
+type Cursor = BTreeMap<ProviderId, (u64, u64)>;
+type Changes =
+    SelectAll<BoxStream<'static, (usize, Result<Arc<Change>, BroadcastStreamRecvError>)>>;
+
+/// One client's stream.
+pub(crate) struct Reader {
+    hub: Arc<Hub>,
+    members: Vec<Membership>,
+    filter: Filter,
+    purpose: String,
+    cursor: Cursor,
+    changes: Changes,
+    /// The present set, still to be sent.
+    present: VecDeque<Arc<Seen>>,
+    /// Changes since the cursor, still to be sent.
+    missed: VecDeque<(usize, Arc<Change>)>,
+    /// A bookmark is owed once the present set is sent.
+    owes_bookmark: bool,
+    owes_resync: bool,
+    _slot: StreamSlot,
+}
+
+impl Reader {
+    /// Joins the topics and takes the present set, or what was missed since the cursor.
+    pub(crate) async fn open(hub: &Arc<Hub>, request: WatchRequest) -> Result<Self, Status> {
+        let slot = hub.open_stream()?;
+        let (keys, tolerant) = topics(hub, &request);
+        let members: Vec<Membership> = keys
+            .into_iter()
+            .filter_map(|key| {
+                let upstream = hub.upstreams.get(&key.provider)?;
+                Some(hub.join(upstream, key))
+            })
+            .collect();
+        for member in &members {
+            let synced = member.topic.synced().await;
+            if !tolerant {
+                synced?;
+            }
+        }
+        let mut reader = Self {
+            hub: hub.clone(),
+            members,
+            filter: request.filter,
+            purpose: request.purpose,
+            cursor: Cursor::new(),
+            changes: SelectAll::new(),
+            present: VecDeque::new(),
+            missed: VecDeque::new(),
+            owes_bookmark: false,
+            owes_resync: false,
+            _slot: slot,
+        };
+        if request.cursor.is_empty() {
+            reader.take_snapshot();
+        } else {
+            reader.resume(&request.cursor)?;
+        }
+        Ok(reader)
+    }
+
+    /// The stream a client reads. It ends with `UNAVAILABLE` when the gateway drains.
+    pub(crate) fn into_stream(self) -> impl Stream<Item = Result<Response, Status>> + Send {
+        futures::stream::unfold(Some(self), async |reader| {
+            let mut reader = reader?;
+            match reader.next().await {
+                Ok(response) => Some((Ok(response), Some(reader))),
+                Err(status) => Some((Err(status), None)),
+            }
+        })
+    }
+
+    fn take_snapshot(&mut self) {
+        self.changes = SelectAll::new();
+        self.present.clear();
+        self.missed.clear();
+        for (index, member) in self.members.iter().enumerate() {
+            let snapshot = member.topic.snapshot();
+            let place = (member.topic.epoch, snapshot.sequence);
+            self.cursor.insert(member.topic.key.provider.clone(), place);
+            self.present.extend(snapshot.present);
+            let changes = BroadcastStream::new(snapshot.changes);
+            self.changes
+                .push(changes.map(move |change| (index, change)).boxed());
+        }
+        self.owes_bookmark = true;
+    }
+
+    fn resume(&mut self, cursor: &str) -> Result<(), Status> {
+        let expired = || {
+            let message = "the cursor is too old to resume from";
+            Status::from(
+                Refusal::new(Code::OutOfRange, "CURSOR_EXPIRED", message).hint(
+                    "Watch again without a cursor and forget what is not in the present set.",
+                ),
+            )
+        };
+        let places: Cursor = self
+            .hub
+            .sealer
+            .open(&self.purpose, cursor)
+            .map_err(|_| expired())?;
+        for (index, member) in self.members.iter().enumerate() {
+            let topic = &member.topic;
+            let continuation = places
+                .get(&topic.key.provider)
+                .filter(|(epoch, _)| *epoch == topic.epoch)
+                .and_then(|(_, sequence)| topic.continue_after(*sequence))
+                .ok_or_else(expired)?;
+            self.missed.extend(
+                continuation
+                    .missed
+                    .into_iter()
+                    .map(|change| (index, change)),
+            );
+            let changes = BroadcastStream::new(continuation.changes);
+            self.changes
+                .push(changes.map(move |change| (index, change)).boxed());
+        }
+        self.cursor = places;
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Result<Response, Status> {
+        loop {
+            if std::mem::take(&mut self.owes_resync) {
+                return Ok(Response {
+                    kind: Kind::Resync.into(),
+                    ..Response::default()
+                });
+            }
+            if let Some(seen) = self.present.pop_front() {
+                if self.filter.admits(&seen.execution) {
+                    return Ok(Response {
+                        kind: Kind::Added.into(),
+                        execution: Some(seen.message()),
+                        ..Response::default()
+                    });
+                }
+                continue;
+            }
+            if std::mem::take(&mut self.owes_bookmark) {
+                return Ok(self.bookmark());
+            }
+            let (index, change) = match self.missed.pop_front() {
+                Some(missed) => missed,
+                None => match self.await_change().await? {
+                    Some(change) => change,
+                    None => return Ok(self.bookmark()),
+                },
+            };
+            if let Some(response) = self.tell(index, &change) {
+                return Ok(response);
+            }
+        }
+    }
+
+    /// The next change; none when it is time for a bookmark.
+    async fn await_change(&mut self) -> Result<Option<(usize, Arc<Change>)>, Status> {
+        let heartbeat = self.hub.settings.heartbeat;
+        tokio::select! {
+            biased;
+            () = self.hub.stop.cancelled() => Err(draining()),
+            item = tokio::time::timeout(heartbeat, self.changes.next()) => match item {
+                Err(_) | Ok(None) => Ok(None),
+                Ok(Some((index, Ok(change)))) => Ok(Some((index, change))),
+                Ok(Some((_, Err(BroadcastStreamRecvError::Lagged(_))))) => {
+                    metrics::counter!("stateway_watch_resyncs_total").increment(1);
+                    self.take_snapshot();
+                    self.owes_resync = true;
+                    Ok(None)
+                }
+            },
+        }
+    }
+
+    /// What a change means to this reader: nothing, if it concerns only what the filter leaves
+    /// out.
+    fn tell(&mut self, index: usize, change: &Change) -> Option<Response> {
+        let topic = &self.members[index].topic;
+        let place = (topic.epoch, change.sequence);
+        self.cursor.insert(topic.key.provider.clone(), place);
+        let admitted = |seen: &Option<Arc<Seen>>| {
+            seen.clone()
+                .filter(|seen| self.filter.admits(&seen.execution))
+        };
+        let (kind, shown) = match (admitted(&change.before), admitted(&change.after)) {
+            (None, None) => return None,
+            (None, Some(after)) => (Kind::Added, after),
+            (Some(_), Some(after)) => (Kind::Modified, after),
+            (Some(before), None) => (Kind::Removed, change.after.clone().unwrap_or(before)),
+        };
+        Some(Response {
+            kind: kind.into(),
+            execution: Some(shown.message()),
+            cursor: self.sealed_cursor(),
+            unreachable: Vec::new(),
+        })
+    }
+
+    fn bookmark(&self) -> Response {
+        let unreachable = self
+            .members
+            .iter()
+            .filter(|member| member.topic.is_unreachable());
+        Response {
+            kind: Kind::Bookmark.into(),
+            execution: None,
+            cursor: self.sealed_cursor(),
+            unreachable: unreachable
+                .map(|member| member.topic.key.provider.resource_name())
+                .collect(),
+        }
+    }
+
+    fn sealed_cursor(&self) -> String {
+        self.hub.sealer.seal(&self.purpose, &self.cursor)
+    }
+}
+
+/// The topics a request covers, and whether one of them may be unreachable.
+fn topics(hub: &Hub, request: &WatchRequest) -> (Vec<TopicKey>, bool) {
+    match &request.target {
+        Target::One(name) => {
+            let execution = Some(name.id.clone());
+            (
+                vec![TopicKey {
+                    provider: name.provider.clone(),
+                    execution,
+                }],
+                false,
+            )
+        }
+        Target::Collection(Parent::One(provider)) => (
+            vec![TopicKey {
+                provider: provider.clone(),
+                execution: None,
+            }],
+            false,
+        ),
+        Target::Collection(Parent::All) => {
+            let concerned = hub
+                .upstreams
+                .keys()
+                .filter(|id| request.filter.concerns(id));
+            let keys = concerned.map(|id| TopicKey {
+                provider: id.clone(),
+                execution: None,
+            });
+            (keys.collect(), true)
+        }
+    }
+}
+
+fn draining() -> Status {
+    Refusal::new(
+        Code::Unavailable,
+        "GATEWAY_DRAINING",
+        "the gateway is shutting down",
+    )
+    .hint("Resume from the last cursor.")
+    .retry_after(std::time::Duration::from_secs(1))
+    .into()
+}
