@@ -8,6 +8,7 @@ mod check;
 mod compiled;
 mod file;
 mod markdown;
+mod page;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,6 +18,7 @@ use stateway_model::{MappingBasis, Reason, SubState};
 pub use check::TableError;
 pub use compiled::{COMPILED_IN, compiled_in};
 pub use markdown::markdown;
+pub use page::{BEGIN, END, PageError, page};
 
 use crate::NativeState;
 

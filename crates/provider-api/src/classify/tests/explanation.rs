@@ -1,0 +1,97 @@
+//! The verdict in words, to the letter.
+
+use stateway_model::{ExecutionError, Wait, WaitKind};
+
+use super::{NOW, between_attempts, later, seen, table, with_steps};
+use crate::{Explanation, NativeState, Observation, RetryEvidence, classify};
+
+fn explained(observation: &Observation) -> Explanation {
+    let table = table();
+    classify(&table, observation, NOW).explain(observation, NOW)
+}
+
+#[test]
+fn a_row_that_decides_alone_is_named_with_its_qualifiers() {
+    let mut observation = seen("OVER");
+    observation.native = NativeState::new("OVER").with("result", "no");
+    let explanation = explained(&observation);
+    assert_eq!(
+        explanation.summary,
+        "shown as failed because the engine says `OVER (result = no)`, which means that"
+    );
+    assert_eq!(
+        explanation.evidence,
+        [
+            "native state `OVER`",
+            "qualifier result = `no`",
+            "no retry metadata"
+        ]
+    );
+}
+
+#[test]
+fn a_deciding_step_is_named_with_the_rule() {
+    let mut observation = with_steps("OPEN", &["PARKED", "RETRYING"]);
+    observation.steps[1].retry = Some(RetryEvidence {
+        last_error: Some(ExecutionError::message("card gateway timed out")),
+        ..between_attempts(later(30))
+    });
+    observation.steps[0].waits = vec![Wait {
+        since: Some(later(-5)),
+        ..Wait::new(WaitKind::Signal, "approve")
+    }];
+    let explanation = explained(&observation);
+    assert_eq!(
+        explanation.summary,
+        "shown as backing-off because the engine says `OPEN`, which leaves it open, and step `s1` \
+         is backing-off while no open step ranks higher (running > backing-off > error > waiting)"
+    );
+    assert_eq!(
+        explanation.steps[1].evidence,
+        [
+            "native state `RETRYING`",
+            "attempt 2 of 5 failed, another one is scheduled; next attempt at \
+             2027-01-15T08:00:30Z, in 30 s; last error: card gateway timed out (INFERRED)"
+        ]
+    );
+    assert_eq!(
+        explanation.steps[0].evidence[2],
+        "waits for signal `approve` since 2027-01-15T07:59:55Z"
+    );
+}
+
+#[test]
+fn an_overdue_attempt_is_called_overdue() {
+    let mut observation = seen("OPEN");
+    observation.retry = Some(between_attempts(later(-90)));
+    let explanation = explained(&observation);
+    assert_eq!(
+        explanation.summary,
+        "shown as backing-off because the engine says `OPEN`, which leaves it open, and its \
+         attempts show it; the next attempt is overdue"
+    );
+    assert_eq!(
+        explanation.evidence[1],
+        "attempt 2 of 5 failed, another one is scheduled; next attempt was due at \
+         2027-01-15T07:58:30Z, 90 s ago (INFERRED)"
+    );
+}
+
+#[test]
+fn an_assumption_is_called_an_assumption() {
+    assert_eq!(
+        explained(&seen("ODD")).summary,
+        "shown as running because the engine says `ODD`, which is in no table; `running` is \
+         assumed, and it may be wrong"
+    );
+}
+
+#[test]
+fn a_step_that_its_execution_outlived_is_called_over() {
+    let explanation = explained(&with_steps("BAD", &["OPEN"]));
+    assert_eq!(
+        explanation.steps[0].summary,
+        "shown as failed because the execution has finished, so whatever the engine still shows \
+         of this step is over"
+    );
+}
