@@ -1,0 +1,142 @@
+//! The connection, and how a call is made over it.
+
+use std::future::Future;
+use std::time::Duration;
+
+use stateway_proto::v1::executions_client::ExecutionsClient;
+use stateway_proto::v1::providers_client::ProvidersClient;
+use tokio::time::{Instant, sleep, timeout_at};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Response, Status};
+
+use crate::back_off::{BackOff, spread};
+use crate::{Call, Error, Write};
+
+/// How long a call may take when neither it nor the client says.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Longest time to set up a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How much later than the gateway this side gives up: an answer that is on its way still counts.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// A connection to a gateway. Cheap to clone; clones share the connection.
+#[derive(Debug, Clone)]
+pub struct Client {
+    channel: Channel,
+    timeout: Duration,
+    max_message: usize,
+}
+
+impl Client {
+    /// Connects now.
+    ///
+    /// # Errors
+    /// An address that is not one, or nothing that answers there.
+    pub async fn connect(url: &str) -> Result<Self, Error> {
+        let connected = endpoint(url)?.connect().await;
+        let channel =
+            connected.map_err(|error| Error::from_status(&Status::from_error(error.into())))?;
+        Ok(Self::over(channel))
+    }
+
+    /// Connects with the first call, and again whenever the connection is lost.
+    ///
+    /// # Errors
+    /// An address that is not one.
+    pub fn lazy(url: &str) -> Result<Self, Error> {
+        Ok(Self::over(endpoint(url)?.connect_lazy()))
+    }
+
+    fn over(channel: Channel) -> Self {
+        Self {
+            channel,
+            timeout: DEFAULT_TIMEOUT,
+            max_message: 64 * 1024 * 1024,
+        }
+    }
+
+    /// How long calls may take that do not say themselves.
+    #[must_use]
+    pub const fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    pub(crate) fn executions(&self) -> ExecutionsClient<Channel> {
+        ExecutionsClient::new(self.channel.clone()).max_decoding_message_size(self.max_message)
+    }
+
+    pub(crate) fn providers(&self) -> ProvidersClient<Channel> {
+        ProvidersClient::new(self.channel.clone()).max_decoding_message_size(self.max_message)
+    }
+
+    /// Makes a call that reads.
+    pub(crate) async fn read<M, R, F>(
+        &self,
+        call: Call<M>,
+        send: impl Fn(tonic::Request<M>) -> F,
+    ) -> Result<R, Error>
+    where
+        M: Clone,
+        F: Future<Output = Result<Response<R>, Status>>,
+    {
+        let timeout = call.timeout.unwrap_or(self.timeout);
+        let deadline = Instant::now() + timeout;
+        let mut retry = 0;
+        loop {
+            let mut request = tonic::Request::new(call.message.clone());
+            request.set_timeout(deadline.saturating_duration_since(Instant::now()));
+            let status = match timeout_at(deadline + GRACE, send(request)).await {
+                Ok(Ok(response)) => return Ok(response.into_inner()),
+                Ok(Err(status)) => status,
+                Err(_elapsed) => return Err(Error::deadline(timeout)),
+            };
+            let error = Error::from_status(&status);
+            retry += 1;
+            match next_try(&error, retry) {
+                Some(pause) if Instant::now() + pause < deadline => sleep(pause).await,
+                _ => return Err(error),
+            }
+        }
+    }
+
+    /// Makes a call that writes: the same id for every try, so that it happens once.
+    pub(crate) async fn write<M, R, F>(
+        &self,
+        mut call: Call<M>,
+        send: impl Fn(tonic::Request<M>) -> F,
+    ) -> Result<R, Error>
+    where
+        M: Clone + Write,
+        F: Future<Output = Result<Response<R>, Status>>,
+    {
+        let id = call.message.request_id();
+        if id.is_empty() {
+            *id = uuid::Uuid::new_v4().to_string();
+        }
+        self.read(call, send).await
+    }
+}
+
+/// Only `UNAVAILABLE` is worth another try without asking the caller (AIP-194).
+fn next_try(error: &Error, retry: u32) -> Option<Duration> {
+    match error.code() {
+        Code::Unavailable => BackOff::CALL.pause(retry, error.retry_after(), spread()),
+        _ => None,
+    }
+}
+
+fn endpoint(url: &str) -> Result<Endpoint, Error> {
+    let endpoint = Endpoint::from_shared(url.to_owned())
+        .map_err(|error| Error::address(url, &error.to_string()))?;
+    match endpoint.uri().scheme_str() {
+        Some("http") => Ok(endpoint.connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true)),
+        Some(other) => Err(Error::address(
+            url,
+            &format!("scheme `{other}` is not spoken yet"),
+        )),
+        None => Err(Error::address(url, "it has no scheme")),
+    }
+}

@@ -1,0 +1,280 @@
+//! What a call answers when it does not answer what was asked.
+//!
+//! Decoded from the details that the gateway sends with every error (`google.rpc.ErrorInfo`,
+//! `RetryInfo`, `BadRequest`). An error without them did not come from the gateway but from the
+//! way there.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+/// The domain of every reason the gateway gives.
+pub(crate) const DOMAIN: &str = "stateway.dev";
+
+/// Reason of errors that this client makes itself.
+const UNREACHABLE: &str = "GATEWAY_UNREACHABLE";
+const DEADLINE: &str = "DEADLINE_EXCEEDED";
+
+/// Why a call did not do what was asked.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{}", parts.message)]
+pub struct Error {
+    parts: Box<Parts>,
+}
+
+/// One field of the request that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// The field, as the API names it.
+    pub field: String,
+    /// What is wrong with it.
+    pub description: String,
+}
+
+#[derive(Debug, Clone)]
+struct Parts {
+    code: Code,
+    reason: String,
+    domain: String,
+    message: String,
+    hint: String,
+    metadata: BTreeMap<String, String>,
+    retry_after: Option<Duration>,
+    violations: Vec<Violation>,
+}
+
+impl Error {
+    /// The gRPC code.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        self.parts.code
+    }
+
+    /// The machine-readable reason, for example `EXECUTION_NOT_FOUND`.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.parts.reason
+    }
+
+    /// Whose reason it is: `stateway.dev`, or empty when the error did not come from a gateway.
+    #[must_use]
+    pub fn domain(&self) -> &str {
+        &self.parts.domain
+    }
+
+    /// What happened, for a person.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.parts.message
+    }
+
+    /// What to do about it; empty when there is nothing to say.
+    #[must_use]
+    pub fn hint(&self) -> &str {
+        &self.parts.hint
+    }
+
+    /// What belongs to the reason: `provider`, `native_code` and the like.
+    #[must_use]
+    pub fn metadata(&self) -> &BTreeMap<String, String> {
+        &self.parts.metadata
+    }
+
+    /// How long to wait before another try, where the gateway says.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.parts.retry_after
+    }
+
+    /// The fields of the request that are wrong.
+    #[must_use]
+    pub fn violations(&self) -> &[Violation] {
+        &self.parts.violations
+    }
+
+    /// Where in a filter the trouble is, from 1, where the gateway says.
+    #[must_use]
+    pub fn column(&self) -> Option<usize> {
+        ["column", "position"]
+            .iter()
+            .find_map(|key| self.parts.metadata.get(*key)?.parse().ok())
+    }
+
+    /// True when a gateway said so, not the connection to it.
+    #[must_use]
+    pub fn is_from_gateway(&self) -> bool {
+        !self.parts.reason.is_empty() && self.parts.domain == DOMAIN
+    }
+
+    /// True when the call's own deadline came first.
+    #[must_use]
+    pub fn is_deadline(&self) -> bool {
+        self.parts.code == Code::DeadlineExceeded
+    }
+
+    /// A deadline that passed on this side.
+    pub(crate) fn deadline(timeout: Duration) -> Self {
+        Self::local(
+            Code::DeadlineExceeded,
+            DEADLINE,
+            format!("no answer within {timeout:?}"),
+            "Give the call more time, or ask `providers list` which provider is slow.",
+        )
+    }
+
+    /// An address that cannot be one.
+    pub(crate) fn address(url: &str, why: &str) -> Self {
+        Self::local(
+            Code::InvalidArgument,
+            "INVALID_SERVER_URL",
+            format!("`{url}` is not the address of a gateway: {why}"),
+            "An address looks like http://127.0.0.1:7380.",
+        )
+    }
+
+    fn local(code: Code, reason: &str, message: String, hint: &str) -> Self {
+        Self {
+            parts: Box::new(Parts {
+                code,
+                reason: reason.into(),
+                domain: String::new(),
+                message,
+                hint: hint.into(),
+                metadata: BTreeMap::new(),
+                retry_after: None,
+                violations: Vec::new(),
+            }),
+        }
+    }
+
+    /// A status as it came back, whoever made it.
+    pub(crate) fn from_status(status: &Status) -> Self {
+        let details = status.get_error_details();
+        match details.error_info() {
+            Some(info) => {
+                let mut metadata: BTreeMap<_, _> = info.metadata.clone().into_iter().collect();
+                let hint = metadata.remove("hint").or_else(|| {
+                    let link = details.help()?.links.first()?;
+                    Some(link.description.clone())
+                });
+                let violation = |found: &tonic_types::FieldViolation| Violation {
+                    field: found.field.clone(),
+                    description: found.description.clone(),
+                };
+                let bad = details
+                    .bad_request()
+                    .map(|bad| bad.field_violations.as_slice());
+                Self {
+                    parts: Box::new(Parts {
+                        code: status.code(),
+                        reason: info.reason.clone(),
+                        domain: info.domain.clone(),
+                        message: status.message().to_owned(),
+                        hint: hint.unwrap_or_default(),
+                        metadata,
+                        retry_after: details.retry_info().and_then(|info| info.retry_delay),
+                        violations: bad.unwrap_or_default().iter().map(violation).collect(),
+                    }),
+                }
+            }
+            None => Self::from_the_way_there(status),
+        }
+    }
+
+    /// A status that no gateway made: the connection, a proxy, or this side's own timer.
+    fn from_the_way_there(status: &Status) -> Self {
+        if timed_out(status) {
+            return Self::local(
+                Code::DeadlineExceeded,
+                DEADLINE,
+                "no answer before the deadline".into(),
+                "Give the call more time, or ask `providers list` which provider is slow.",
+            );
+        }
+        if status.code() == Code::Unavailable || has_source(status) {
+            return Self::local(
+                Code::Unavailable,
+                UNREACHABLE,
+                format!("the gateway cannot be reached: {}", innermost(status)),
+                "Is it running (`stateway serve`), and is the address right?",
+            );
+        }
+        Self::local(status.code(), "", status.message().to_owned(), "")
+    }
+}
+
+/// The transport reports an elapsed `grpc-timeout` as a cancellation.
+fn timed_out(status: &Status) -> bool {
+    status.code() == Code::DeadlineExceeded
+        || (status.code() == Code::Cancelled && status.message().contains("imeout"))
+}
+
+fn has_source(status: &Status) -> bool {
+    std::error::Error::source(status).is_some()
+}
+
+/// What lies at the bottom says most: `Connection refused` rather than `transport error`.
+fn innermost(status: &Status) -> String {
+    let mut at: &dyn std::error::Error = status;
+    while let Some(source) = at.source() {
+        at = source;
+    }
+    match has_source(status) {
+        true => at.to_string(),
+        false => status.message().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use tonic_types::ErrorDetails;
+
+    use super::*;
+
+    fn status(code: Code, details: ErrorDetails) -> Status {
+        Status::with_error_details(code, "no such thing", details)
+    }
+
+    #[test]
+    fn every_detail_is_decoded() {
+        let metadata = HashMap::from([
+            ("provider".to_owned(), "shop".to_owned()),
+            ("hint".to_owned(), "Look again.".to_owned()),
+            ("column".to_owned(), "7".to_owned()),
+        ]);
+        let mut details = ErrorDetails::with_error_info("BAD_FILTER", DOMAIN, metadata);
+        details.set_retry_info(Some(Duration::from_millis(1500)));
+        details.add_bad_request_violation("filter", "no field `x`");
+        let error = Error::from_status(&status(Code::InvalidArgument, details));
+        assert_eq!(error.code(), Code::InvalidArgument);
+        assert_eq!(error.reason(), "BAD_FILTER");
+        assert_eq!(error.domain(), DOMAIN);
+        assert_eq!(error.to_string(), "no such thing");
+        assert_eq!(error.hint(), "Look again.");
+        assert_eq!(error.metadata()["provider"], "shop");
+        assert_eq!(error.retry_after(), Some(Duration::from_millis(1500)));
+        assert_eq!(error.column(), Some(7));
+        let violation = Violation {
+            field: "filter".into(),
+            description: "no field `x`".into(),
+        };
+        assert_eq!(error.violations(), [violation]);
+        assert!(error.is_from_gateway());
+    }
+
+    #[test]
+    fn what_no_gateway_said_is_told_apart() {
+        let error = Error::from_status(&Status::unavailable("tcp connect error"));
+        assert_eq!(
+            (error.code(), error.reason()),
+            (Code::Unavailable, UNREACHABLE)
+        );
+        assert!(!error.is_from_gateway());
+        let error = Error::from_status(&Status::cancelled("Timeout expired"));
+        assert!(error.is_deadline());
+    }
+}

@@ -1,0 +1,44 @@
+//! The Rust client of the Stateway API.
+//!
+//! [`Client`] has one method per call. What goes in is a [`Call`]: a message and how long it may
+//! take, built with [`Start::new`](Call), [`List::new`](Call) and so on. What comes out are the
+//! API's own messages ([`v1`]), or an [`Error`] that is typed all the way down to its reason.
+//!
+//! Two things are done for the caller and nothing else is. A call that found the gateway or a
+//! provider unavailable is tried again, a few times, under the same request id, so that no write
+//! can happen twice. And a [`Watch`] goes on after a broken connection from where it was.
+//!
+//! ```no_run
+//! use stateway_client::{Client, Start, Wait};
+//!
+//! # async fn run() -> Result<(), stateway_client::Error> {
+//! let client = Client::connect("http://127.0.0.1:7380").await?;
+//! let start = Start::new("providers/memory/definitions/greet").json(r#"{"name":"Ada"}"#);
+//! let execution = client.start(start).await?;
+//! let waited = client.wait(Wait::new(&execution.name)).await?;
+//! println!("{}", stateway_client::word_of(waited.execution.unwrap_or_default().sub_state));
+//! # Ok(())
+//! # }
+//! ```
+
+mod back_off;
+mod call;
+mod client;
+mod error;
+mod executions;
+mod list;
+mod providers;
+mod sub_state;
+mod watch;
+
+pub use call::{
+    Call, Cancel, Events, Explain, Get, GetProvider, List, ListProviders, Pause, Resume, RetryFrom,
+    RetryNow, Signal, Start, Wait, WatchRequest, Write,
+};
+pub use client::{Client, DEFAULT_TIMEOUT};
+pub use error::{Error, Violation};
+pub use list::Items;
+pub use stateway_proto::v1;
+pub use sub_state::{SUB_STATES, is_finished, sub_state_of, word_of};
+pub use tonic::Code;
+pub use watch::{Change, Watch};

@@ -1,0 +1,7 @@
+//! The client against small gateways on real sockets.
+
+#![allow(clippy::unwrap_used, reason = "a test that unwraps an error has failed")]
+
+mod call;
+mod fake;
+mod watch;
