@@ -135,7 +135,10 @@ impl Gateway {
             stop: stop.clone(),
         });
         let routes = self.routes(&hub, &sealer)?.add_service(health);
-        let router = routes.into_axum_router().merge(pages(self.metrics.clone()));
+        // gRPC-Web around the services only: it refuses what it does not know, and pages are
+        // plain HTTP.
+        let services = routes.into_axum_router().layer(GrpcWebLayer::new());
+        let router = services.merge(pages(self.metrics.clone()));
 
         let probes = TaskTracker::new();
         for upstream in self.upstreams.values() {
@@ -156,7 +159,6 @@ impl Gateway {
             .max_concurrent_streams(None)
             .http2_keepalive_interval(Some(std::time::Duration::from_secs(30)))
             .tcp_nodelay(true)
-            .layer(GrpcWebLayer::new())
             .add_routes(Routes::from(router))
             .serve_with_incoming_shutdown(TcpListenerStream::new(self.listener), stopping);
         let served = self.settings.drain;
