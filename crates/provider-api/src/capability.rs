@@ -21,6 +21,17 @@ macro_rules! capabilities {
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, bool)> {
                 [ $( (stringify!($name), self.$name), )+ ].into_iter()
             }
+
+            /// The same with one of them off, by its name; `None` when there is none of that
+            /// name.
+            #[must_use]
+            pub fn without(mut self, name: &str) -> Option<Self> {
+                match name {
+                    $( stringify!($name) => self.$name = false, )+
+                    _ => return None,
+                }
+                Some(self)
+            }
         }
     };
 }
@@ -85,5 +96,20 @@ mod tests {
             .map(|(name, _)| name)
             .collect();
         assert_eq!(on, ["signal"]);
+    }
+
+    #[test]
+    fn each_one_can_be_turned_off_by_its_name() {
+        for (name, _) in Capabilities::ALL.iter() {
+            let off: Vec<_> = Capabilities::ALL
+                .without(name)
+                .unwrap()
+                .iter()
+                .filter(|(_, on)| !on)
+                .map(|(name, _)| name)
+                .collect();
+            assert_eq!(off, [name]);
+        }
+        assert_eq!(Capabilities::ALL.without("teleport"), None);
     }
 }

@@ -1,5 +1,7 @@
 //! What the mapper adds to a verdict: which figures are shown, and the noise about unknown states.
 
+#![allow(clippy::unwrap_used)]
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! The compiled-in tables: their form, their completeness, and their documentation pages.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 

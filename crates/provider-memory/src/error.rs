@@ -1,0 +1,84 @@
+//! Refusals as provider errors.
+
+use stateway_provider_api::{Error, ErrorKind, Verb};
+
+use crate::script::{Refusal, ScriptError};
+
+pub(crate) fn refused(verb: Verb, refusal: Refusal) -> Error {
+    let precondition = |message: &str| Error::new(ErrorKind::FailedPrecondition, verb, message);
+    match refusal {
+        Refusal::AlreadyFinished => {
+            precondition("the execution has finished").with_reason("ALREADY_FINISHED")
+        }
+        Refusal::BeingUndone => precondition("the execution is being undone"),
+        Refusal::NeitherHeldNorStuck => precondition("the execution is neither held nor stuck"),
+        Refusal::NothingBacksOff => precondition("no step waits for its next attempt"),
+        Refusal::NothingFailed => precondition("no step has failed")
+            .with_hint("Name the step from which the work is to be done again."),
+        Refusal::NoSuchStep => Error::new(ErrorKind::NotFound, verb, "no such step was reached")
+            .with_reason("STEP_NOT_FOUND"),
+        Refusal::TooManySignals => Error::new(
+            ErrorKind::Throttled,
+            verb,
+            "too many signals wait for a listener",
+        ),
+        Refusal::HistoryFull => precondition("the history is full"),
+    }
+}
+
+pub(crate) fn request_id_reused(verb: Verb) -> Error {
+    Error::new(
+        ErrorKind::AlreadyExists,
+        verb,
+        "the request id was used with another body",
+    )
+    .with_reason("REQUEST_ID_REUSED")
+    .with_hint("Use a new request id for every new request.")
+}
+
+pub(crate) fn execution_exists(id: &stateway_model::ExecutionId) -> Error {
+    Error::new(
+        ErrorKind::AlreadyExists,
+        Verb::Start,
+        format!("execution `{id}` exists"),
+    )
+    .with_reason("EXECUTION_ALREADY_EXISTS")
+}
+
+pub(crate) fn no_definition(name: &str) -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        Verb::Start,
+        format!("no definition `{name}`"),
+    )
+    .with_reason("DEFINITION_NOT_FOUND")
+    .with_hint(
+        "Start one of hello, flaky, approval, stuck, doomed, fan-out, long; or script, with a \
+         script as its JSON input.",
+    )
+}
+
+pub(crate) fn bad_script(error: &ScriptError) -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        Verb::Start,
+        format!("the input is not a script: {error}"),
+    )
+}
+
+pub(crate) fn full(most: usize) -> Error {
+    Error::new(
+        ErrorKind::Throttled,
+        Verb::Start,
+        format!("all {most} executions that may exist are unfinished"),
+    )
+    .with_hint("Cancel some, or raise `most_executions`.")
+}
+
+pub(crate) fn foreign_cursor(verb: Verb) -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        verb,
+        "the cursor is not one of this provider's",
+    )
+}

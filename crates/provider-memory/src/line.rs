@@ -1,0 +1,94 @@
+//! The line to the upstream, which can be disturbed as a network would be.
+//!
+//! Each injected fault meets exactly one call, in the order of injection. An undisturbed line
+//! costs one look at a flag.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use stateway_provider_api::{Call, Error, ErrorKind, Result, Verb};
+use tokio::time::{Instant, sleep_until};
+
+/// What can go wrong between a provider and its engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// No answer ever comes.
+    Hang,
+    /// The answer takes this long.
+    Slow(Duration),
+    /// The engine asks to slow down, perhaps naming a pause.
+    Throttle(Option<Duration>),
+    /// Nobody answers the call.
+    Refuse,
+    /// The answer is no answer.
+    Garble,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    disturbed: AtomicBool,
+    faults: Mutex<VecDeque<Fault>>,
+}
+
+impl Line {
+    pub(crate) fn inject(&self, fault: Fault) {
+        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        faults.push_back(fault);
+        self.disturbed.store(true, Ordering::Release);
+    }
+
+    /// Carries a call to the upstream, or fails as the line would.
+    pub(crate) async fn carry(&self, call: &Call, verb: Verb) -> Result<()> {
+        if !self.disturbed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let Some(fault) = self.next_fault() else {
+            return Ok(());
+        };
+        match fault {
+            Fault::Hang => hold_until(call, verb, None).await,
+            Fault::Slow(pause) => hold_until(call, verb, Some(Instant::now() + pause)).await,
+            Fault::Throttle(pause) => {
+                let error = Error::new(ErrorKind::Throttled, verb, "too many requests");
+                Err(match pause {
+                    Some(pause) => error.with_retry_after(pause),
+                    None => error,
+                })
+            }
+            Fault::Refuse => Err(Error::new(
+                ErrorKind::Unavailable,
+                verb,
+                "connection refused",
+            )),
+            Fault::Garble => Err(Error::new(
+                ErrorKind::Malformed,
+                verb,
+                "the answer is not a document",
+            )),
+        }
+    }
+
+    fn next_fault(&self) -> Option<Fault> {
+        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        let fault = faults.pop_front();
+        self.disturbed.store(!faults.is_empty(), Ordering::Release);
+        fault
+    }
+}
+
+/// Waits for an answer until it comes or the caller stops listening.
+async fn hold_until(call: &Call, verb: Verb, answer: Option<Instant>) -> Result<()> {
+    let deadline = Instant::from_std(call.deadline);
+    match answer {
+        Some(answer) if answer <= deadline => {
+            sleep_until(answer).await;
+            Ok(())
+        }
+        _ => {
+            sleep_until(deadline).await;
+            Err(Error::new(ErrorKind::Timeout, verb, "no answer in time"))
+        }
+    }
+}

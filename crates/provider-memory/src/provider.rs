@@ -1,0 +1,266 @@
+//! The adapter: each verb is translate, ask the upstream, translate.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use stateway_model::{ExecutionId, ProviderId};
+use stateway_provider_api::table::compiled_in;
+use stateway_provider_api::{
+    Call, CancelMode, CancelRequest, Capabilities, Health, HistoryPage, HistoryRequest, ListPage,
+    ListRequest, Observation, ObservationStream, PauseRequest, Provider, RequestId, Result,
+    ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Table, Verb,
+    View, WatchScope,
+};
+
+use crate::request::{Narrowing, Scripts, cursor, offered, page_size, read_cursor, start};
+use crate::response::observation;
+use crate::script::{Ask, catalogue};
+use crate::store::Start;
+use crate::{Clock, Config, ConfigError, Upstream, capability, watch};
+
+/// Names the cursors of lists.
+const LIST: &str = "list";
+/// Names the cursors of histories.
+const HISTORY: &str = "history";
+
+/// The in-memory reference provider.
+pub struct MemoryProvider {
+    id: ProviderId,
+    can: Capabilities,
+    scripts: Scripts,
+    table: Arc<Table>,
+    upstream: Arc<Upstream>,
+    most_executions: usize,
+    list_scan: usize,
+}
+
+impl MemoryProvider {
+    /// A provider on an upstream of its own, in the system's time.
+    ///
+    /// # Errors
+    /// A configuration that cannot be used.
+    pub fn new(id: ProviderId, config: &Config) -> std::result::Result<Self, ConfigError> {
+        Self::on(Upstream::new(Clock::system()), id, config)
+    }
+
+    /// A provider on an upstream that may have others.
+    ///
+    /// # Errors
+    /// A configuration that cannot be used.
+    pub fn on(
+        upstream: Arc<Upstream>,
+        id: ProviderId,
+        config: &Config,
+    ) -> std::result::Result<Self, ConfigError> {
+        for (name, limit) in [
+            ("most_executions", config.most_executions),
+            ("list_scan", config.list_scan),
+        ] {
+            if limit == 0 {
+                return Err(ConfigError::Zero(name));
+            }
+        }
+        let mut scripts = catalogue();
+        for (name, script) in &config.scripts {
+            script.check().map_err(|error| ConfigError::Script {
+                name: name.clone(),
+                error,
+            })?;
+            scripts.insert(name.clone(), Arc::new(script.clone()));
+        }
+        let table = compiled_in("memory").expect("the build has a table of this kind");
+        Ok(Self {
+            id,
+            can: capability::all_but(&config.disable)?,
+            scripts,
+            table: Arc::new(table.clone()),
+            upstream,
+            most_executions: config.most_executions,
+            list_scan: config.list_scan,
+        })
+    }
+
+    /// The same with another table, for example one that an operator laid rows over: lists are
+    /// narrowed by it.
+    #[must_use]
+    pub fn with_table(mut self, table: Arc<Table>) -> Self {
+        self.table = table;
+        self
+    }
+
+    /// Checks the capability and carries the call over the line.
+    async fn reach(&self, call: &Call, verb: Verb) -> Result<()> {
+        offered(verb, &self.can)?;
+        self.upstream.line.carry(call, verb).await
+    }
+
+    /// Asks something of an execution and shows what became of it.
+    async fn ask(
+        &self,
+        call: &Call,
+        verb: Verb,
+        (id, request_id, ask): (&ExecutionId, RequestId, Ask),
+    ) -> Result<Observation> {
+        self.reach(call, verb).await?;
+        let once = verb != Verb::Signal || self.can.signal_idempotent;
+        let seen = self.upstream.with(|store, now| {
+            let record = store.ask(id, request_id, ask, once, (verb, now))?;
+            Ok(observation(record, View::Basic, &self.can))
+        })?;
+        self.upstream.tell(id);
+        Ok(seen)
+    }
+}
+
+#[async_trait]
+impl Provider for MemoryProvider {
+    fn capabilities(&self) -> Capabilities {
+        self.can
+    }
+
+    async fn health(&self, call: &Call) -> Result<Health> {
+        self.reach(call, Verb::Health).await?;
+        Ok(Health {
+            engine_version: env!("CARGO_PKG_VERSION").to_owned(),
+            detail: "in memory, gone when the process ends".to_owned(),
+        })
+    }
+
+    async fn start(&self, call: &Call, request: StartRequest) -> Result<Observation> {
+        offered(Verb::Start, &self.can)?;
+        let (script, body) = start(&request, &self.scripts, &self.can)?;
+        self.reach(call, Verb::Start).await?;
+        let start = Start {
+            script,
+            body,
+            request_id: request.request_id,
+            idempotent: self.can.start_idempotent,
+        };
+        let (seen, is_new) = self.upstream.with(|store, now| {
+            let (record, is_new) = store.start(start, self.most_executions, now)?;
+            Ok((observation(record, View::Basic, &self.can), is_new))
+        })?;
+        if is_new {
+            self.upstream.tell(&seen.id);
+        }
+        Ok(seen)
+    }
+
+    async fn get(&self, call: &Call, id: &ExecutionId, view: View) -> Result<Observation> {
+        self.reach(call, Verb::Get).await?;
+        self.upstream.with(|store, now| {
+            let record = store.get(id, now, Verb::Get)?;
+            Ok(observation(record, view, &self.can))
+        })
+    }
+
+    async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>> {
+        if let Err(error) = self.reach(call, Verb::Observe).await {
+            let again = || stateway_provider_api::Error {
+                source: None,
+                hint: error.hint.clone(),
+                message: error.message.clone(),
+                native_code: error.native_code.clone(),
+                ..error
+            };
+            return ids.iter().map(|_| Err(again())).collect();
+        }
+        self.upstream.with(|store, now| {
+            let get = |id| {
+                let record = store.get(id, now, Verb::Observe)?;
+                Ok(observation(record, View::Basic, &self.can))
+            };
+            ids.iter().map(get).collect()
+        })
+    }
+
+    async fn list(&self, call: &Call, request: ListRequest) -> Result<ListPage> {
+        self.reach(call, Verb::List).await?;
+        let from = read_cursor(LIST, request.cursor.as_deref(), Verb::List)?;
+        let page_size = page_size(request.page_size, Verb::List)?;
+        let narrowing = Narrowing::new(&request.hints, &self.table, &self.id);
+        Ok(self.upstream.with(|store, now| {
+            let mut page = ListPage::default();
+            let mut last = None;
+            for (looked_at, (number, record)) in store.before(from, now).enumerate() {
+                if looked_at == self.list_scan || page.observations.len() == page_size {
+                    page.next = last.map(|last| cursor(LIST, last));
+                    break;
+                }
+                last = Some(number);
+                let seen = observation(record, View::Basic, &self.can);
+                if !self.can.list_hints || narrowing.may_admit(&seen, &record.definition) {
+                    page.observations.push(seen);
+                }
+            }
+            page
+        }))
+    }
+
+    async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
+        self.reach(call, Verb::History).await?;
+        let from = read_cursor(HISTORY, request.cursor.as_deref(), Verb::History)?.unwrap_or(0);
+        let page_size = page_size(request.page_size, Verb::History)?;
+        self.upstream.with(|store, now| {
+            let events = &store.get(&request.id, now, Verb::History)?.run.events;
+            let first = usize::try_from(from)
+                .unwrap_or(usize::MAX)
+                .min(events.len());
+            let last = first.saturating_add(page_size).min(events.len());
+            let more = last < events.len();
+            Ok(HistoryPage {
+                events: events[first..last].to_vec(),
+                next: more.then(|| cursor(HISTORY, last as u64)),
+            })
+        })
+    }
+
+    async fn watch(&self, call: &Call, scope: WatchScope) -> Result<ObservationStream> {
+        self.reach(call, Verb::Watch).await?;
+        watch::open(self.upstream.clone(), self.can, scope)
+    }
+
+    async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation> {
+        let ask = Ask::Signal {
+            name: request.signal,
+            payload: request.payload,
+        };
+        self.ask(call, Verb::Signal, (&request.id, request.request_id, ask))
+            .await
+    }
+
+    async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
+        let cause = request.cause;
+        let (verb, ask) = match request.mode {
+            CancelMode::Graceful => (Verb::Cancel, Ask::Cancel { cause }),
+            CancelMode::Kill => (Verb::Kill, Ask::Kill { cause }),
+        };
+        self.ask(call, verb, (&request.id, request.request_id, ask))
+            .await
+    }
+
+    async fn pause(&self, call: &Call, request: PauseRequest) -> Result<Observation> {
+        let ask = Ask::Pause {
+            cause: request.cause,
+        };
+        self.ask(call, Verb::Pause, (&request.id, request.request_id, ask))
+            .await
+    }
+
+    async fn resume(&self, call: &Call, request: ResumeRequest) -> Result<Observation> {
+        let about = (&request.id, request.request_id, Ask::Resume);
+        self.ask(call, Verb::Resume, about).await
+    }
+
+    async fn retry_now(&self, call: &Call, request: RetryNowRequest) -> Result<Observation> {
+        let ask = Ask::RetryNow { step: request.step };
+        self.ask(call, Verb::RetryNow, (&request.id, request.request_id, ask))
+            .await
+    }
+
+    async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
+        let ask = Ask::RetryFrom { step: request.step };
+        let about = (&request.id, request.request_id, ask);
+        self.ask(call, Verb::RetryFrom, about).await
+    }
+}

@@ -1,0 +1,196 @@
+//! A run as an observation: the provider's words and evidence, without a verdict.
+
+use jiff::Timestamp;
+use stateway_model::{Payload, RetryBasis, Wait, WaitKind};
+use stateway_provider_api::{
+    AttemptPhase, Capabilities, NativeState, Observation, ObservedDefinition, RetryEvidence,
+    StepObservation, View,
+};
+
+use crate::script::{Ending, Phase, Pose, Run, StepRun, StepState, WaitFor};
+use crate::store::Record;
+
+pub(crate) fn observation(record: &Record, view: View, can: &Capabilities) -> Observation {
+    let run = &record.run;
+    let mut seen = Observation::new(record.id.clone(), native(run));
+    seen.definition = Some(ObservedDefinition::Native(record.definition.clone()));
+    seen.steps = steps(run);
+    seen.last_error = run
+        .steps
+        .iter()
+        .filter_map(|step| step.last_error.as_ref())
+        .max_by_key(|error| error.at)
+        .cloned();
+    seen.waits = start_wait(run);
+    seen.create_time = Some(run.created);
+    seen.start_time = run.started;
+    seen.update_time = Some(run.updated);
+    seen.end_time = run.ended;
+    if can.labels {
+        seen.labels = record.body.labels.clone();
+    }
+    if can.payloads && view == View::Full {
+        seen.input = record.body.input.clone();
+        seen.output = output(run);
+    }
+    without_what_is_off(seen, can)
+}
+
+/// What an execution shows when steps or retries are not shown one by one.
+fn without_what_is_off(mut seen: Observation, can: &Capabilities) -> Observation {
+    if !can.steps {
+        let steps = std::mem::take(&mut seen.steps);
+        let resting = |step: &StepObservation| {
+            let retry = step.retry.clone()?;
+            (retry.phase != AttemptPhase::UnderWay).then_some(retry)
+        };
+        seen.retry = steps.iter().find_map(resting);
+        seen.waits
+            .extend(steps.into_iter().flat_map(|step| step.waits));
+    }
+    if !can.retries {
+        seen.retry = None;
+        seen.steps.iter_mut().for_each(|step| step.retry = None);
+    }
+    seen
+}
+
+fn native(run: &Run) -> NativeState {
+    if run.held.is_some() {
+        return NativeState::new("HELD");
+    }
+    match run.phase {
+        Phase::Scheduled { .. } => NativeState::new("SCHEDULED"),
+        Phase::Active => active(run),
+        Phase::Undoing(_) => NativeState::new("UNDOING"),
+        Phase::Over(Ending::Done) => NativeState::new("DONE"),
+        Phase::Over(Ending::Stopped) => NativeState::new("STOPPED"),
+        Phase::Over(Ending::Killed) => NativeState::new("KILLED"),
+        Phase::Over(Ending::Broken { cause, undone }) => {
+            let state = NativeState::new("BROKEN").with("cause", cause.as_str());
+            if undone {
+                state.with("undone", "yes")
+            } else {
+                state
+            }
+        }
+    }
+}
+
+fn active(run: &Run) -> NativeState {
+    if let Some(Pose {
+        state, qualifiers, ..
+    }) = &run.script.pose
+    {
+        return NativeState {
+            state: state.clone(),
+            qualifiers: qualifiers.clone(),
+        };
+    }
+    let mut open = run.steps.iter().filter(|step| step.state.is_open());
+    if open.all(|step| step.state == StepState::Stuck) {
+        NativeState::new("STUCK")
+    } else {
+        NativeState::new("ACTIVE")
+    }
+}
+
+fn start_wait(run: &Run) -> Vec<Wait> {
+    match run.phase {
+        Phase::Scheduled { until } => vec![Wait {
+            since: Some(run.created),
+            deadline: Some(until),
+            ..Wait::new(WaitKind::Timer, "start")
+        }],
+        Phase::Active | Phase::Undoing(_) | Phase::Over(_) => Vec::new(),
+    }
+}
+
+fn steps(run: &Run) -> Vec<StepObservation> {
+    let posed = run.script.pose.iter().flat_map(|pose| &pose.steps);
+    let posed = posed.map(|step| {
+        let mut native = NativeState::new(&step.state);
+        native.qualifiers = step.qualifiers.clone();
+        StepObservation::new(&step.name, native)
+    });
+    let real = run.steps.iter().enumerate().map(|(index, step)| {
+        let script = run.step_script(index);
+        StepObservation {
+            name: script.name.clone(),
+            native: step_native(step.state),
+            retry: retry(step, script.retry.max_attempts),
+            waits: waits(step, script.waits_for.as_ref()),
+            last_error: step.last_error.clone(),
+            start_time: Some(step.started),
+            end_time: step.ended,
+        }
+    });
+    posed.chain(real).collect()
+}
+
+fn step_native(state: StepState) -> NativeState {
+    NativeState::new(match state {
+        StepState::Queued { .. } => "QUEUED",
+        StepState::Working { .. } => "WORKING",
+        StepState::Resting { .. } => "RESTING",
+        StepState::Listening { .. } => "LISTENING",
+        StepState::Sleeping { .. } => "SLEEPING",
+        StepState::Stuck => "STUCK",
+        StepState::Done => "DONE",
+        StepState::Broken(cause) => {
+            return NativeState::new("BROKEN").with("cause", cause.as_str());
+        }
+        StepState::Undoing { .. } => "UNDOING",
+        StepState::Undone => "UNDONE",
+        StepState::Dropped => "DROPPED",
+    })
+}
+
+fn retry(step: &StepRun, max_attempts: u32) -> Option<RetryEvidence> {
+    if step.attempt == 0 {
+        return None;
+    }
+    let (phase, next_attempt_time, delay) = match step.state {
+        StepState::Resting { until, delay } => {
+            (AttemptPhase::BetweenAttempts, Some(until), Some(delay))
+        }
+        StepState::Stuck | StepState::Broken(_) => (AttemptPhase::Exhausted, None, None),
+        _ => (AttemptPhase::UnderWay, None, None),
+    };
+    Some(RetryEvidence {
+        attempt: step.attempt,
+        max_attempts: Some(max_attempts),
+        phase,
+        next_attempt_time,
+        delay,
+        jitter: None,
+        last_error: step.last_error.clone(),
+        basis: RetryBasis::Reported,
+    })
+}
+
+fn waits(step: &StepRun, waits_for: Option<&WaitFor>) -> Vec<Wait> {
+    let wait = |kind, name: &str, since: Timestamp, deadline| {
+        vec![Wait {
+            since: Some(since),
+            deadline,
+            ..Wait::new(kind, name)
+        }]
+    };
+    match (step.state, waits_for) {
+        (StepState::Listening { since, deadline }, Some(WaitFor::Signal { signal, .. })) => {
+            wait(WaitKind::Signal, signal, since, deadline)
+        }
+        (StepState::Sleeping { since, until }, _) => wait(WaitKind::Timer, "", since, Some(until)),
+        (StepState::Queued { since, .. }, _) => wait(WaitKind::Capacity, "", since, None),
+        _ => Vec::new(),
+    }
+}
+
+fn output(run: &Run) -> Option<Payload> {
+    let Phase::Over(Ending::Done) = run.phase else {
+        return None;
+    };
+    let output = run.script.output.as_ref()?;
+    Some(Payload::json(output.to_string()))
+}

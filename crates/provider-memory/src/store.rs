@@ -1,0 +1,187 @@
+//! Every execution there is. Bounded, in the order of acceptance, and brought up to date whenever
+//! it is looked at.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use stateway_model::ExecutionId;
+use stateway_provider_api::{Error, RequestId, Result, Verb};
+use tokio::sync::watch;
+
+use crate::error::{execution_exists, full, refused, request_id_reused};
+use crate::request::StartBody;
+use crate::script::{Ask, Run, Script};
+
+/// The most requests remembered per execution, so that memory stays bounded. Older ones are
+/// forgotten first.
+const MOST_REQUESTS: usize = 1_000;
+
+/// One execution.
+pub(crate) struct Record {
+    pub(crate) id: ExecutionId,
+    pub(crate) definition: String,
+    pub(crate) body: StartBody,
+    pub(crate) run: Run,
+    request_id: RequestId,
+    asked: Vec<(RequestId, Ask)>,
+    /// Tells watchers that something was asked, or that the record is gone.
+    changed: watch::Sender<()>,
+}
+
+impl Record {
+    pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+}
+
+/// Every execution, newest last.
+#[derive(Default)]
+pub(crate) struct Store {
+    records: BTreeMap<u64, Record>,
+    by_id: HashMap<ExecutionId, u64>,
+    by_request: HashMap<RequestId, u64>,
+    accepted: u64,
+}
+
+/// A start that was checked.
+pub(crate) struct Start {
+    pub(crate) script: Arc<Script>,
+    pub(crate) body: StartBody,
+    pub(crate) request_id: RequestId,
+    /// Whether a repeated request id is answered with the first execution.
+    pub(crate) idempotent: bool,
+}
+
+impl Store {
+    /// The execution that the start is about, and whether it is a new one.
+    pub(crate) fn start(
+        &mut self,
+        start: Start,
+        most: usize,
+        now: Timestamp,
+    ) -> Result<(&Record, bool)> {
+        let known = self.by_request.get(&start.request_id).copied();
+        if let Some(number) = known.filter(|_| start.idempotent) {
+            let record = self.up_to_date(number, now).ok_or_else(|| full(most))?;
+            if record.body != start.body {
+                return Err(request_id_reused(Verb::Start));
+            }
+            return Ok((record, false));
+        }
+        let id = self.free_id(&start.body)?;
+        self.make_room(most, now)?;
+        self.accepted += 1;
+        let number = self.accepted;
+        self.by_id.insert(id.clone(), number);
+        self.by_request.insert(start.request_id.clone(), number);
+        let record = Record {
+            id,
+            definition: start.body.definition.clone(),
+            run: Run::new(start.script, now, start.body.delay),
+            body: start.body,
+            request_id: start.request_id,
+            asked: Vec::new(),
+            changed: watch::Sender::new(()),
+        };
+        Ok((self.records.entry(number).or_insert(record), true))
+    }
+
+    fn free_id(&self, body: &StartBody) -> Result<ExecutionId> {
+        if let Some(id) = &body.execution_id {
+            return match self.by_id.contains_key(id) {
+                true => Err(execution_exists(id)),
+                false => Ok(id.clone()),
+            };
+        }
+        let mut number = self.accepted + 1;
+        loop {
+            let id =
+                ExecutionId::new(format!("{}-{number}", body.definition)).map_err(|error| {
+                    let kind = stateway_provider_api::ErrorKind::InvalidArgument;
+                    Error::new(kind, Verb::Start, error.to_string())
+                })?;
+            if !self.by_id.contains_key(&id) {
+                return Ok(id);
+            }
+            number += 1;
+        }
+    }
+
+    /// Drops the oldest finished execution if there is no room.
+    fn make_room(&mut self, most: usize, now: Timestamp) -> Result<()> {
+        if self.records.len() < most {
+            return Ok(());
+        }
+        let finished = self.records.iter_mut().find_map(|(number, record)| {
+            record.run.advance(now);
+            record.run.is_over().then_some(*number)
+        });
+        let record = finished.and_then(|number| self.records.remove(&number));
+        let record = record.ok_or_else(|| full(most))?;
+        self.by_id.remove(&record.id);
+        self.by_request.remove(&record.request_id);
+        Ok(())
+    }
+
+    fn up_to_date(&mut self, number: u64, now: Timestamp) -> Option<&Record> {
+        let record = self.records.get_mut(&number)?;
+        record.run.advance(now);
+        Some(record)
+    }
+
+    /// The execution, as of now.
+    pub(crate) fn get(&mut self, id: &ExecutionId, now: Timestamp, verb: Verb) -> Result<&Record> {
+        let number = self.by_id.get(id).copied();
+        let record = number.and_then(|number| self.up_to_date(number, now));
+        record.ok_or_else(|| Error::not_found(verb, id))
+    }
+
+    /// Does what is asked, once per request id.
+    pub(crate) fn ask(
+        &mut self,
+        id: &ExecutionId,
+        request_id: RequestId,
+        ask: Ask,
+        once: bool,
+        (verb, now): (Verb, Timestamp),
+    ) -> Result<&Record> {
+        let number = self.by_id.get(id).copied();
+        let record = number.and_then(|number| self.records.get_mut(&number));
+        let record = record.ok_or_else(|| Error::not_found(verb, id))?;
+        let before = record.asked.iter().find(|(known, _)| *known == request_id);
+        if let Some((_, same)) = before.filter(|_| once) {
+            if *same != ask {
+                return Err(request_id_reused(verb));
+            }
+            record.run.advance(now);
+            return Ok(record);
+        }
+        record
+            .run
+            .ask(&ask, now)
+            .map_err(|refusal| refused(verb, refusal))?;
+        if record.asked.len() == MOST_REQUESTS {
+            record.asked.remove(0);
+        }
+        record.asked.push((request_id, ask));
+        record.changed.send_replace(());
+        Ok(record)
+    }
+
+    /// The executions accepted before a number, newest first, as of now.
+    pub(crate) fn before(
+        &mut self,
+        number: Option<u64>,
+        now: Timestamp,
+    ) -> impl Iterator<Item = (u64, &Record)> {
+        let range = ..number.unwrap_or(u64::MAX);
+        self.records
+            .range_mut(range)
+            .rev()
+            .map(move |(number, record)| {
+                record.run.advance(now);
+                (*number, &*record)
+            })
+    }
+}

@@ -1,0 +1,28 @@
+//! `cargo xtask bench`: figures, always beside a baseline of the same run.
+
+use clap::{Args, Subcommand};
+
+use crate::run::{cargo, succeed};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// GetExecution against an empty gRPC service, and 10,000 watchers on one execution
+    Gateway,
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    match options.what {
+        What::Gateway => {
+            succeed(cargo().args(["build", "--release", "--quiet", "--package", "stateway-cli"]))?;
+            succeed(cargo().args([
+                "run", "--release", "--quiet", "--package", "stateway-bench", "--", "gateway",
+            ]))
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! `cargo xtask`: the developer's commands.
+//!
+//! `test` runs everything, `docs` renders what is generated from data, `bench` measures.
+
+mod bench;
+mod docs;
+mod peers;
+mod run;
+mod tally;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "What a developer of Stateway runs")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run every test and end with counts
+    Test(test::Options),
+    /// Render the generated parts of docs/, or check them
+    Docs(docs::Options),
+    /// Measure, as a ratio against a baseline in the same run
+    Bench(bench::Options),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().task {
+        Task::Test(options) => test::run(&options),
+        Task::Docs(options) => docs::run(&options),
+        Task::Bench(options) => bench::run(&options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

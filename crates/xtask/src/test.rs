@@ -1,0 +1,76 @@
+//! `cargo xtask test`: every test, and counts at the end.
+
+use std::process::Command;
+
+use clap::Args;
+
+use crate::run::{cargo, follow, root, succeed, target};
+use crate::tally::Tally;
+use crate::{docs, peers};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Run only what needs nothing but Rust, and say what is left out
+    #[arg(long)]
+    hermetic: bool,
+}
+
+/// What needs more than Rust, as the closing lines name it.
+const PEER_TESTS: &str = "tests/python (a client in another language, needs python3 and PyPI)";
+
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let mut tally = Tally::default();
+    let mut broken = Vec::new();
+
+    heading("generated documentation is current");
+    if let Err(error) = docs::run(&docs::Options { check: true }) {
+        broken.push(error);
+    }
+
+    heading("Rust tests");
+    // The build is a step of its own, so that a failing compiler is not taken for a failing test.
+    succeed(cargo().args(["test", "--workspace", "--no-run", "--quiet"]))?;
+    let mut tests = cargo();
+    tests.args(["test", "--workspace", "--no-fail-fast", "--", "--nocapture"]);
+    tests.env("RUST_BACKTRACE", "1");
+    if !follow(&mut tests, |line| tally.read(line))? {
+        broken.push("some Rust tests failed".to_owned());
+    }
+
+    if options.hermetic {
+        println!("left out (--hermetic): {PEER_TESTS}");
+    } else {
+        heading("Python client");
+        if let Err(error) = python_client(&mut tally) {
+            broken.push(error);
+        }
+    }
+
+    println!();
+    for remark in &tally.remarks {
+        println!("{remark}");
+    }
+    if options.hermetic {
+        println!("left out: {PEER_TESTS}");
+    }
+    println!("{} passed, {} failed, {} skipped", tally.passed, tally.failed, tally.skipped);
+    if broken.is_empty() { Ok(()) } else { Err(broken.join("; ")) }
+}
+
+/// A gRPC client in another language that compiles `proto/` itself.
+fn python_client(tally: &mut Tally) -> Result<(), String> {
+    let python = peers::python()?;
+    succeed(cargo().args(["build", "--quiet", "--package", "stateway-cli"]))?;
+    let mut client = Command::new(python);
+    client
+        .arg(root().join("tests/python/run.py"))
+        .env("STATEWAY_BINARY", target().join("debug/stateway"));
+    match follow(&mut client, |line| tally.read(line))? {
+        true => Ok(()),
+        false => Err("the Python client's tests failed".to_owned()),
+    }
+}
+
+fn heading(what: &str) {
+    println!("\n== {what}");
+}

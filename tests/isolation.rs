@@ -1,0 +1,146 @@
+//! One provider that hangs or fails never slows the others.
+
+use std::time::{Duration, Instant};
+
+use stateway_proto::v1::provider_health::{Breaker, Status as Serving};
+use stateway_proto::v1::{GetExecutionRequest, GetProviderRequest, ListExecutionsRequest, Provider};
+use stateway_provider_api::{ErrorKind, Verb};
+use tonic::{Code, Request};
+
+use crate::support::{Puppet, Running, TestGateway, reason_of, retry_delay_of};
+
+fn get(provider: &str) -> GetExecutionRequest {
+    GetExecutionRequest { name: format!("providers/{provider}/executions/x"), view: 0 }
+}
+
+async fn provider(gateway: &Running, id: &str) -> Provider {
+    let name = format!("providers/{id}");
+    let answer = gateway.providers().await.get_provider(GetProviderRequest { name }).await;
+    answer.expect("it is configured").into_inner()
+}
+
+async fn two() -> (Puppet, Puppet, TestGateway) {
+    let (bad, good) = (Puppet::new(), Puppet::new());
+    bad.show("x", "RUNNING");
+    good.show("x", "RUNNING");
+    let gateway = TestGateway::new().with_puppet("bad", &bad).with_puppet("good", &good);
+    (bad, good, gateway)
+}
+
+#[tokio::test]
+async fn a_list_over_all_answers_within_its_deadline_and_names_who_hangs() {
+    let (bad, _, gateway) = two().await;
+    bad.hang(true);
+    let gateway = gateway.start().await;
+    let mut request = Request::new(ListExecutionsRequest {
+        parent: "providers/-".into(),
+        ..Default::default()
+    });
+    request.set_timeout(Duration::from_millis(800));
+    let began = Instant::now();
+    let answer = gateway.executions().await.list_executions(request).await.expect("in time");
+    assert!(began.elapsed() < Duration::from_millis(800));
+    let answer = answer.into_inner();
+    assert_eq!(answer.unreachable, ["providers/bad"]);
+    assert_eq!(answer.executions[0].name, "providers/good/executions/x");
+    assert_eq!(answer.next_page_token, "");
+}
+
+#[tokio::test]
+async fn calls_to_another_provider_go_on_while_one_has_used_up_its_slots() {
+    let (bad, _, mut gateway) = two().await;
+    bad.hang(true);
+    gateway.settings.default_upstream.max_concurrent = 4;
+    gateway.settings.default_upstream.timeout = Duration::from_secs(20);
+    let gateway = gateway.start().await;
+    let mut hanging = Vec::new();
+    for _ in 0..8 {
+        let mut client = gateway.executions().await;
+        hanging.push(tokio::spawn(async move { client.get_execution(get("bad")).await }));
+    }
+    while bad.asked(Verb::Get) < 3 {
+        tokio::task::yield_now().await;
+    }
+    // The prober holds one slot of the hanging provider, the calls hold the rest.
+    let refused = loop {
+        let mut request = Request::new(get("bad"));
+        request.set_timeout(Duration::from_secs(5));
+        match gateway.executions().await.get_execution(request).await {
+            Err(status) if status.code() == Code::ResourceExhausted => break status,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(reason_of(&refused), "PROVIDER_BUSY");
+    assert!(retry_delay_of(&refused).is_some());
+    let mut client = gateway.executions().await;
+    for _ in 0..50 {
+        client.get_execution(get("good")).await.expect("the good one answers");
+    }
+    for call in hanging {
+        call.abort();
+    }
+}
+
+#[tokio::test]
+async fn the_breaker_opens_refuses_at_once_and_closes_again() {
+    let (bad, _, mut gateway) = two().await;
+    bad.fail(ErrorKind::Unavailable, None);
+    gateway.settings.default_upstream.breaker_failures = 3;
+    gateway.settings.default_upstream.breaker_cool_down = Duration::from_millis(300);
+    // Health calls would count too; this test wants to count for itself.
+    gateway.settings.default_upstream.health_interval = Duration::from_secs(3600);
+    let gateway = gateway.start().await;
+    let mut client = gateway.executions().await;
+    let refused = loop {
+        let status = client.get_execution(get("bad")).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable);
+        assert!(retry_delay_of(&status).is_some());
+        if reason_of(&status) == "PROVIDER_BREAKER_OPEN" {
+            break status;
+        }
+        assert_eq!(reason_of(&status), "PROVIDER_UNAVAILABLE");
+    };
+    assert!(retry_delay_of(&refused).is_some_and(|pause| pause <= Duration::from_millis(300)));
+    let asked = bad.asked(Verb::Get);
+    assert!(asked <= 3, "asked {asked} times");
+    assert_eq!(provider(&gateway, "bad").await.health.unwrap().breaker(), Breaker::Open);
+    client.get_execution(get("good")).await.expect("the good one answers");
+
+    bad.recover();
+    let recovered = async {
+        while client.get_execution(get("bad")).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), recovered).await.expect("it closes again");
+    assert_eq!(provider(&gateway, "bad").await.health.unwrap().breaker(), Breaker::Closed);
+}
+
+#[tokio::test]
+async fn a_refused_request_does_not_open_the_breaker() {
+    let (bad, _, mut gateway) = two().await;
+    gateway.settings.default_upstream.breaker_failures = 2;
+    let gateway = gateway.start().await;
+    bad.fail(ErrorKind::InvalidArgument, None);
+    for _ in 0..5 {
+        let status = gateway.executions().await.get_execution(get("bad")).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+    }
+    assert_eq!(provider(&gateway, "bad").await.health.unwrap().breaker(), Breaker::Closed);
+}
+
+#[tokio::test]
+async fn an_outage_shows_in_the_providers_health() {
+    let (bad, _, gateway) = two().await;
+    let gateway = gateway.start().await;
+    let until = async |wanted: Serving| {
+        while provider(&gateway, "bad").await.health.unwrap().status() != wanted {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), until(Serving::Serving)).await.expect("serving");
+    assert_eq!(provider(&gateway, "bad").await.health.unwrap().engine_version, "puppet");
+    bad.fail(ErrorKind::Unavailable, None);
+    tokio::time::timeout(Duration::from_secs(5), until(Serving::NotServing)).await.expect("down");
+    assert_eq!(provider(&gateway, "good").await.health.unwrap().status(), Serving::Serving);
+}

@@ -1,0 +1,125 @@
+//! Starts gateways on free loopback ports.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use stateway_gateway::{Gateway, Settings};
+use stateway_proto::v1::executions_client::ExecutionsClient;
+use stateway_proto::v1::providers_client::ProvidersClient;
+use stateway_provider_api::table::compiled_in;
+use stateway_provider_api::{Provider, Registration, Registry};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+use tonic_types::StatusExt;
+
+use super::Puppet;
+
+/// A gateway to be.
+pub(crate) struct TestGateway {
+    registry: Registry,
+    pub(crate) settings: Settings,
+}
+
+impl TestGateway {
+    /// Polls fast, so that no test waits for a pace made for production.
+    pub(crate) fn new() -> Self {
+        let mut settings = Settings {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            drain: Duration::from_secs(2),
+            ..Settings::default()
+        };
+        settings.default_upstream.fastest_poll = Duration::from_millis(10);
+        settings.default_upstream.slowest_poll = Duration::from_millis(40);
+        settings.default_upstream.health_interval = Duration::from_millis(50);
+        Self { registry: Registry::default(), settings }
+    }
+
+    /// Adds a puppet, read by the Step Functions table.
+    pub(crate) fn with_puppet(self, id: &str, puppet: &Puppet) -> Self {
+        self.with(id, "step-functions", Arc::new(puppet.clone()))
+    }
+
+    /// Adds the in-memory provider.
+    pub(crate) fn with_memory(self, id: &str) -> Self {
+        let config = stateway_provider_memory::Config::default();
+        let provider = stateway_provider_memory::MemoryProvider::new(&config).expect("it is good");
+        self.with(id, "memory", Arc::new(provider))
+    }
+
+    fn with(mut self, id: &str, kind: &str, provider: Arc<dyn Provider>) -> Self {
+        let registration = Registration {
+            id: id.parse().expect("a provider id"),
+            kind: kind.to_owned(),
+            provider,
+            table: Arc::new(compiled_in(kind).expect("a compiled-in table").clone()),
+        };
+        self.registry.register(registration).expect("the id is free");
+        self
+    }
+
+    pub(crate) async fn start(self) -> Running {
+        let page = Arc::new(|| "# the metrics page\n".to_owned());
+        let gateway = Gateway::bind(self.registry, self.settings, page).await.expect("it binds");
+        let address = gateway.local_addr();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = tokio::spawn(gateway.serve(async move {
+            // A dropped sender stops it too: the test is over.
+            let _ = stopped.await;
+        }));
+        Running { address, stop: Some(stop), serving }
+    }
+}
+
+/// A gateway that serves until it is dropped.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    serving: JoinHandle<Result<(), stateway_gateway::StartError>>,
+}
+
+impl Running {
+    pub(crate) async fn channel(&self) -> Channel {
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.address)).expect("a URL");
+        endpoint.connect().await.expect("it listens")
+    }
+
+    pub(crate) async fn executions(&self) -> ExecutionsClient<Channel> {
+        ExecutionsClient::new(self.channel().await)
+    }
+
+    pub(crate) async fn providers(&self) -> ProvidersClient<Channel> {
+        ProvidersClient::new(self.channel().await)
+    }
+
+    /// Asks it to shut down.
+    pub(crate) fn stop(&mut self) {
+        self.stop.take();
+    }
+
+    /// Waits until it has shut down.
+    pub(crate) async fn stopped(self) -> Result<(), stateway_gateway::StartError> {
+        self.serving.await.expect("it does not panic")
+    }
+}
+
+/// The reason of the status's one `ErrorInfo`, which every error must have.
+pub(crate) fn reason_of(status: &Status) -> String {
+    error_info(status).0
+}
+
+/// Reason and metadata of the status's one `ErrorInfo`.
+pub(crate) fn error_info(status: &Status) -> (String, HashMap<String, String>) {
+    let details = status.get_error_details();
+    let info = details.error_info().unwrap_or_else(|| panic!("no ErrorInfo in {status:?}"));
+    assert_eq!(info.domain, stateway_gateway::DOMAIN);
+    (info.reason.clone(), info.metadata.clone())
+}
+
+/// What the client is told to wait.
+pub(crate) fn retry_delay_of(status: &Status) -> Option<Duration> {
+    status.get_error_details().retry_info().and_then(|info| info.retry_delay)
+}

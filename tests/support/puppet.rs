@@ -1,0 +1,206 @@
+//! A provider whose engine is the test: it shows what it is told to, hangs or fails on demand,
+//! and counts how often it is asked.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use stateway_model::ExecutionId;
+use stateway_provider_api::{
+    Call, CancelRequest, Capabilities, Error, ErrorKind, Health, HistoryPage, HistoryRequest,
+    ListPage, ListRequest, NativeState, Observation, ObservationStream, PauseRequest, Provider,
+    Result, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb,
+    View, WatchScope, one_by_one,
+};
+
+#[derive(Clone)]
+pub(crate) struct Puppet {
+    state: Arc<Mutex<State>>,
+    capabilities: Capabilities,
+}
+
+#[derive(Default)]
+struct State {
+    shown: BTreeMap<ExecutionId, Observation>,
+    asked: BTreeMap<Verb, usize>,
+    batches: Vec<usize>,
+    hangs: bool,
+    fails: Option<(ErrorKind, Option<Duration>)>,
+    budgets: Vec<Duration>,
+}
+
+impl Puppet {
+    /// A provider that can only be polled.
+    pub(crate) fn new() -> Self {
+        Self {
+            state: Arc::default(),
+            capabilities: Capabilities { watch: false, ..Capabilities::ALL },
+        }
+    }
+
+    pub(crate) fn with_capabilities(capabilities: Capabilities) -> Self {
+        Self { capabilities, ..Self::new() }
+    }
+
+    /// Shows an execution in a native state from now on.
+    pub(crate) fn show(&self, id: &str, native: &str) {
+        self.show_observation(Observation::new(
+            ExecutionId::new(id).expect("an id"),
+            NativeState::new(native),
+        ));
+    }
+
+    pub(crate) fn show_observation(&self, observation: Observation) {
+        self.lock().shown.insert(observation.id.clone(), observation);
+    }
+
+    pub(crate) fn remove(&self, id: &str) {
+        self.lock().shown.remove(&ExecutionId::new(id).expect("an id"));
+    }
+
+    /// Whether every call hangs from now on.
+    pub(crate) fn hang(&self, hangs: bool) {
+        self.lock().hangs = hangs;
+    }
+
+    /// Every call fails like this from now on.
+    pub(crate) fn fail(&self, kind: ErrorKind, pause: Option<Duration>) {
+        self.lock().fails = Some((kind, pause));
+    }
+
+    pub(crate) fn recover(&self) {
+        self.lock().fails = None;
+    }
+
+    /// How often it was asked.
+    pub(crate) fn asked(&self, verb: Verb) -> usize {
+        self.lock().asked.get(&verb).copied().unwrap_or_default()
+    }
+
+    /// The sizes of the batches it was asked to observe.
+    pub(crate) fn batches(&self) -> Vec<usize> {
+        self.lock().batches.clone()
+    }
+
+    /// How much time the calls it got were given.
+    pub(crate) fn budgets(&self) -> Vec<Duration> {
+        self.lock().budgets.clone()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("no test panics while it holds the strings")
+    }
+
+    async fn come_in(&self, call: &Call, verb: Verb) -> Result<()> {
+        let hangs = {
+            let mut state = self.lock();
+            *state.asked.entry(verb).or_default() += 1;
+            if verb != Verb::Health {
+                state.budgets.push(call.remaining());
+            }
+            if let Some((kind, pause)) = state.fails {
+                let mut error = Error::new(kind, verb, "the test says so");
+                error.retry_after = pause;
+                return Err(error);
+            }
+            state.hangs
+        };
+        if hangs {
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+
+    fn shown(&self, verb: Verb, id: &ExecutionId) -> Result<Observation> {
+        self.lock().shown.get(id).cloned().ok_or_else(|| Error::not_found(verb, id))
+    }
+
+    async fn answer(&self, call: &Call, verb: Verb, id: &ExecutionId) -> Result<Observation> {
+        self.come_in(call, verb).await?;
+        self.shown(verb, id)
+    }
+}
+
+#[async_trait]
+impl Provider for Puppet {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    async fn health(&self, call: &Call) -> Result<Health> {
+        self.come_in(call, Verb::Health).await?;
+        Ok(Health { engine_version: "puppet".into(), detail: String::new() })
+    }
+
+    async fn start(&self, call: &Call, request: StartRequest) -> Result<Observation> {
+        self.come_in(call, Verb::Start).await?;
+        let id = request.execution_id.unwrap_or(ExecutionId::new("new").expect("an id"));
+        let mut observation = Observation::new(id, NativeState::new("RUNNING"));
+        observation.labels = request.labels;
+        self.show_observation(observation.clone());
+        Ok(observation)
+    }
+
+    async fn get(&self, call: &Call, id: &ExecutionId, _: View) -> Result<Observation> {
+        self.answer(call, Verb::Get, id).await
+    }
+
+    async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>> {
+        self.lock().batches.push(ids.len());
+        one_by_one(self, call, ids).await
+    }
+
+    /// The cursor is the last id; every other page is empty, as the contract allows.
+    async fn list(&self, call: &Call, request: ListRequest) -> Result<ListPage> {
+        self.come_in(call, Verb::List).await?;
+        let cursor = request.cursor.unwrap_or_default();
+        if let Some(last) = cursor.strip_prefix("empty:") {
+            return Ok(ListPage { observations: Vec::new(), next: Some(last.to_owned()) });
+        }
+        let state = self.lock();
+        let mut rest =
+            state.shown.values().filter(|observation| observation.id.as_str() > cursor.as_str());
+        let page: Vec<_> = rest.by_ref().take(request.page_size as usize).cloned().collect();
+        let next = match (rest.next(), page.last()) {
+            (Some(_), Some(last)) => Some(format!("empty:{}", last.id)),
+            _ => None,
+        };
+        Ok(ListPage { observations: page, next })
+    }
+
+    async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
+        self.answer(call, Verb::History, &request.id).await?;
+        Ok(HistoryPage::default())
+    }
+
+    async fn watch(&self, _: &Call, _: WatchScope) -> Result<ObservationStream> {
+        Err(Error::unsupported(Verb::Watch))
+    }
+
+    async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation> {
+        self.answer(call, Verb::Signal, &request.id).await
+    }
+
+    async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
+        self.answer(call, Verb::Cancel, &request.id).await?;
+        self.show(request.id.as_str(), "ABORTED");
+        self.shown(Verb::Cancel, &request.id)
+    }
+
+    async fn pause(&self, call: &Call, request: PauseRequest) -> Result<Observation> {
+        self.answer(call, Verb::Pause, &request.id).await
+    }
+
+    async fn resume(&self, call: &Call, request: ResumeRequest) -> Result<Observation> {
+        self.answer(call, Verb::Resume, &request.id).await
+    }
+
+    async fn retry_now(&self, call: &Call, request: RetryNowRequest) -> Result<Observation> {
+        self.answer(call, Verb::RetryNow, &request.id).await
+    }
+
+    async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
+        self.answer(call, Verb::RetryFrom, &request.id).await
+    }
+}
