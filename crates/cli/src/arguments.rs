@@ -1,0 +1,106 @@
+//! What can be said on the command line to every command.
+
+use clap::{Args, Parser, ValueEnum};
+
+use crate::command::Command;
+use crate::duration::Span;
+use crate::exit;
+
+/// Where the gateway listens unless it is told otherwise.
+pub const DEFAULT_SERVER: &str = "http://127.0.0.1:7380";
+
+const EXAMPLES: &str = "\
+Examples:
+  stateway serve
+  stateway providers list
+  stateway start memory/greet --input '{\"name\":\"Ada\"}' --wait
+  stateway list --filter 'sub_state = \"backing-off\"'
+  stateway watch memory/order-17
+  stateway explain memory/order-17
+
+Names are full (providers/{provider}/executions/{id}) or short (provider/id).
+";
+
+/// One gateway in front of your workflow engines: start, watch and steer executions, and always
+/// get the same six words for where an execution really is.
+#[derive(Debug, Parser)]
+#[command(name = "stateway", version, max_term_width = 100)]
+#[command(after_help = format!("{EXAMPLES}\n{}", exit::HELP))]
+pub struct Arguments {
+    /// For every command.
+    #[command(flatten)]
+    pub globals: Globals,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// For every command.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub struct Globals {
+    /// How answers look
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "FORMAT",
+        default_value = "table"
+    )]
+    pub output: Output,
+    /// The gateway to talk to
+    #[arg(long, global = true, env = "STATEWAY_SERVER", value_name = "URL")]
+    #[arg(default_value = DEFAULT_SERVER)]
+    pub server: String,
+    /// How long a call may take, for example 10s or 2m; for `wait`, how long to wait
+    #[arg(long, global = true, value_name = "DURATION")]
+    pub timeout: Option<Span>,
+    /// Whether to use colours; NO_COLOR is honoured
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: Color,
+}
+
+/// How answers look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// Whether to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal.
+    Auto,
+    /// Also in a pipe.
+    Always,
+    /// Not at all.
+    Never,
+}
+
+impl Color {
+    /// Whether to use colours where this is, or is not, a terminal.
+    #[must_use]
+    pub fn on(self, terminal: bool) -> bool {
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto => terminal && wanted,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

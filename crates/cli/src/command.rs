@@ -1,0 +1,94 @@
+//! The commands, one file each, named after it.
+
+mod cancel;
+mod completions;
+mod config;
+mod explain;
+mod get;
+mod history;
+mod list;
+mod pause;
+mod providers;
+mod resume;
+mod retry_from;
+mod retry_now;
+mod serve;
+mod signal;
+mod start;
+mod wait;
+mod watch;
+
+use clap::Subcommand;
+
+use crate::arguments::Arguments;
+use crate::context::Context;
+use crate::failure::Outcome;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the gateway
+    Serve(serve::Serve),
+    /// Start an execution
+    Start(start::Start),
+    /// Show an execution
+    Get(get::Get),
+    /// List executions, of one provider or of all
+    List(list::List),
+    /// Follow an execution, or a collection, as it changes
+    Watch(watch::Watch),
+    /// Wait until an execution has finished, or shows a sub-state
+    Wait(wait::Wait),
+    /// Say why an execution shows what it shows
+    Explain(explain::Explain),
+    /// Show what happened in an execution, in its engine's own words
+    History(history::History),
+    /// Send a signal to an execution
+    Signal(signal::Signal),
+    /// End an execution
+    Cancel(cancel::Cancel),
+    /// Hold an execution
+    Pause(pause::Pause),
+    /// Let a held execution go on
+    Resume(resume::Resume),
+    /// Make the next attempt now instead of at its time
+    RetryNow(retry_now::RetryNow),
+    /// Do the work again from a step on
+    RetryFrom(retry_from::RetryFrom),
+    /// Show what stands behind the gateway
+    #[command(subcommand)]
+    Providers(providers::Providers),
+    /// Check a configuration
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// Print completions for a shell
+    Completions(completions::Completions),
+}
+
+/// Runs one command.
+///
+/// # Errors
+/// Why it did not do what was asked.
+pub async fn run(arguments: Arguments) -> Outcome {
+    let globals = &arguments.globals;
+    let context = || Context::new(globals);
+    match arguments.command {
+        Command::Serve(command) => command.run(globals).await,
+        Command::Config(command) => command.run(globals),
+        Command::Completions(command) => command.run(),
+        Command::Start(command) => command.run(&context()?).await,
+        Command::Get(command) => command.run(&context()?).await,
+        Command::List(command) => command.run(&context()?).await,
+        Command::Watch(command) => command.run(&context()?).await,
+        Command::Wait(command) => command.run(&context()?).await,
+        Command::Explain(command) => command.run(&context()?).await,
+        Command::History(command) => command.run(&context()?).await,
+        Command::Signal(command) => command.run(&context()?).await,
+        Command::Cancel(command) => command.run(&context()?).await,
+        Command::Pause(command) => command.run(&context()?).await,
+        Command::Resume(command) => command.run(&context()?).await,
+        Command::RetryNow(command) => command.run(&context()?).await,
+        Command::RetryFrom(command) => command.run(&context()?).await,
+        Command::Providers(command) => command.run(&context()?).await,
+    }
+}

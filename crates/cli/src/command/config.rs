@@ -1,0 +1,103 @@
+//! `stateway config check`: what is wrong with a configuration, or what it comes to.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use crate::arguments::{Globals, Output};
+use crate::config::{Config, ConfigError, Overrides, Problem, load};
+use crate::context::{print, talk, to_json};
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::registry;
+
+/// Looks at configurations.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Say everything that is wrong with a configuration, or print what counts
+    Check(Check),
+}
+
+/// Checks a configuration.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  stateway config check
+  stateway config check stateway.toml
+  stateway config check stateway.toml --listen 127.0.0.1:9000 > effective.toml
+
+A flag beats the environment, the environment beats the file, the file beats the default.
+Secrets are never printed.")]
+pub struct Check {
+    /// The file; as `serve` finds it otherwise
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+/// What `-o json` prints when something is wrong.
+#[derive(Debug, Serialize)]
+struct Found {
+    file: Option<PathBuf>,
+    line: Option<usize>,
+    column: Option<usize>,
+    message: String,
+}
+
+impl ConfigCommand {
+    pub(super) fn run(self, globals: &Globals) -> Outcome {
+        let Self::Check(mut check) = self;
+        check.overrides.config = check.file.or(check.overrides.config);
+        match load(&check.overrides) {
+            Ok(config) => good(&config, globals.output),
+            Err(error) => wrong(&error, globals.output),
+        }
+    }
+}
+
+fn good(config: &Config, output: Output) -> Outcome {
+    registry::build(config)?;
+    let internal = |error: String| Failure::new(Exit::Internal, error);
+    let text = config
+        .to_toml()
+        .map_err(|error| internal(error.to_string()))?;
+    match output {
+        Output::Table => print(&text)?,
+        Output::Json => {
+            let value: serde_json::Value =
+                toml::from_str(&text).map_err(|error| internal(error.to_string()))?;
+            print(&to_json(&value)?)?;
+        }
+    }
+    match &config.file {
+        Some(file) => talk(&format!("{} is good", file.display())),
+        None => talk("there is no configuration file; these are the defaults"),
+    }
+    Ok(Exit::Ok)
+}
+
+fn wrong(error: &ConfigError, output: Output) -> Outcome {
+    if output == Output::Json {
+        let found: Vec<Found> = error.problems.iter().map(Found::from).collect();
+        print(&to_json(&found)?)?;
+    }
+    Err(refused(error))
+}
+
+/// A configuration that cannot be used, as every command says it.
+pub(super) fn refused(error: &ConfigError) -> Failure {
+    Failure::usage(error.to_string().replace('\n', "\nerror: "))
+        .hint("docs/stateway.example.toml shows every key.")
+}
+
+impl From<&Problem> for Found {
+    fn from(problem: &Problem) -> Self {
+        Self {
+            file: problem.file.clone(),
+            line: problem.place.map(|(line, _)| line),
+            column: problem.place.map(|(_, column)| column),
+            message: problem.message.clone(),
+        }
+    }
+}

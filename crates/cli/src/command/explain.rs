@@ -1,0 +1,98 @@
+//! `stateway explain`: why an execution shows what it shows.
+
+use std::fmt::Write;
+
+use clap::Args;
+use stateway_client as client;
+
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::failure::Outcome;
+use crate::resource;
+use crate::screen::{Paint, short_name};
+use crate::view::{Explanation, Row};
+
+/// Explains a sub-state.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  stateway explain memory/order-17
+
+Shows the row of the provider's state table that applies, and the evidence that was seen.")]
+pub struct Explain {
+    /// provider/id, or the full name
+    name: String,
+}
+
+impl Explain {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let call = client::Explain::new(resource::execution(&self.name)?);
+        let answer = context.client.explain(context.call(call)).await?;
+        let explanation = Explanation::from(&answer);
+        context.show(&explanation, || text(&explanation, context.paint))?;
+        Ok(Exit::Ok)
+    }
+}
+
+fn text(explanation: &Explanation, paint: Paint) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    if let Some(execution) = &explanation.execution {
+        let name = paint.bold(&short_name(&execution.name));
+        let _ = writeln!(text, "{name}  {}", paint.sub_state(execution.sub_state));
+    }
+    let _ = writeln!(text, "{}", explanation.summary);
+    reasons(
+        &mut text,
+        paint,
+        "",
+        explanation.row.as_ref(),
+        &explanation.evidence,
+    );
+    for step in &explanation.steps {
+        let state = paint.sub_state(step.sub_state);
+        let _ = writeln!(
+            text,
+            "\n  {}  {state}\n  {}",
+            paint.bold(&step.step),
+            step.summary
+        );
+        reasons(&mut text, paint, "  ", step.row.as_ref(), &step.evidence);
+    }
+    text
+}
+
+fn reasons(text: &mut String, paint: Paint, indent: &str, row: Option<&Row>, evidence: &[String]) {
+    let heading = |what: &str| paint.dim(&format!("{what:<9}"));
+    match row {
+        Some(row) => {
+            let _ = writeln!(text, "{indent}{} {}", heading("row"), described(row));
+            let _ = writeln!(text, "{indent}{} {}", heading("source"), row.source);
+            if !row.note.is_empty() {
+                let _ = writeln!(text, "{indent}{} {}", heading("note"), row.note);
+            }
+        }
+        None => {
+            let none = "none: the native state is in no table, so `running` is assumed";
+            let _ = writeln!(text, "{indent}{} {none}", heading("row"));
+        }
+    }
+    for seen in evidence {
+        let _ = writeln!(text, "{indent}{} {seen}", heading("evidence"));
+    }
+}
+
+fn described(row: &Row) -> String {
+    let mut said = format!("{} `{}`", row.scope, row.native);
+    for (name, value) in &row.when {
+        let _ = write!(said, ", {name} = {value}");
+    }
+    let _ = write!(said, " -> {}", row.sub_state);
+    if let Some(reason) = &row.reason {
+        let _ = write!(said, " {reason}");
+    }
+    if row.refine {
+        said.push_str(" (refined by steps, attempts and waits)");
+    }
+    said
+}

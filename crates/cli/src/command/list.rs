@@ -1,0 +1,116 @@
+//! `stateway list`: executions of one provider or of all.
+
+use clap::Args;
+use serde::Serialize;
+use stateway_client as client;
+
+use crate::context::{Context, talk};
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::screen::{Clock, Table, ago, phrase, short_name};
+use crate::{resource, view};
+
+/// Lists executions.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  stateway list
+  stateway list --provider memory --filter 'sub_state = \"backing-off\" AND retry.attempt >= 3'
+  stateway list --filter 'labels.team = \"shop\"' --all -o json
+
+Fields of a filter: sub_state, provider, definition, reason, retry.attempt,
+retry.next_attempt_time, start_time, labels.<name>; with AND, OR, NOT and comparison.")]
+pub struct List {
+    /// Only this provider's; all providers' otherwise
+    #[arg(long, value_name = "PROVIDER")]
+    provider: Option<String>,
+    /// Only those that pass this filter (AIP-160)
+    #[arg(long, value_name = "FILTER")]
+    filter: Option<String>,
+    /// At most this many on a page
+    #[arg(long, value_name = "COUNT", default_value_t = 50)]
+    page_size: i32,
+    /// The page after the one that gave this token
+    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
+    page_token: Option<String>,
+    /// Every page, not just one
+    #[arg(long)]
+    all: bool,
+}
+
+/// What `-o json` prints.
+#[derive(Debug, Default, Serialize)]
+struct Listed {
+    executions: Vec<view::Execution>,
+    next_page_token: String,
+    unreachable: Vec<String>,
+}
+
+impl List {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let listed = self.read(context).await?;
+        for provider in &listed.unreachable {
+            talk(&format!(
+                "warning: {provider} does not answer; its executions are missing here"
+            ));
+        }
+        context.show(&listed, || table(&listed, context))?;
+        Ok(Exit::Ok)
+    }
+
+    async fn read(&self, context: &Context) -> Result<Listed, Failure> {
+        let mut listed = Listed::default();
+        let parent = resource::parent(self.provider.as_deref())?;
+        let mut token = self.page_token.clone().unwrap_or_default();
+        loop {
+            let call = client::List::new(&parent)
+                .filter(self.filter.as_deref().unwrap_or_default())
+                .page_size(self.page_size)
+                .page_token(token);
+            let page = context.client.list_page(context.call(call)).await?;
+            listed
+                .executions
+                .extend(page.executions.iter().map(view::Execution::from));
+            listed.unreachable.extend(page.unreachable);
+            listed.next_page_token = page.next_page_token;
+            if !self.all || listed.next_page_token.is_empty() {
+                listed.unreachable.sort();
+                listed.unreachable.dedup();
+                return Ok(listed);
+            }
+            token = listed.next_page_token.clone();
+        }
+    }
+}
+
+fn table(listed: &Listed, context: &Context) -> String {
+    if listed.executions.is_empty() {
+        talk("no executions on this page");
+    }
+    if !listed.next_page_token.is_empty() {
+        talk(&format!(
+            "there is more: --page-token {}, or --all",
+            listed.next_page_token
+        ));
+    }
+    let now = jiff::Timestamp::now();
+    let headings = ["NAME", "STATE", "REASON", "DEFINITION", "NOW", "AGE"];
+    let mut table = Table::new(&headings, context.paint);
+    for execution in &listed.executions {
+        let begun = execution.start_time.or(execution.create_time);
+        table.row(vec![
+            short_name(&execution.name),
+            execution.sub_state.into(),
+            execution.reason.clone().unwrap_or_default(),
+            execution.definition.clone(),
+            phrase(
+                execution.sub_state,
+                &execution.retry,
+                &execution.waits,
+                Clock::Live(now),
+            ),
+            begun.map(|time| ago(time, now)).unwrap_or_default(),
+        ]);
+    }
+    table.text()
+}

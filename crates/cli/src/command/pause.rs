@@ -1,0 +1,39 @@
+//! `stateway pause`: an execution held by hand.
+
+use clap::Args;
+use stateway_client as client;
+
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::failure::Outcome;
+use crate::resource;
+
+/// Holds an execution.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  stateway pause memory/order-17 --cause 'price is being checked'")]
+pub struct Pause {
+    /// provider/id, or the full name
+    name: String,
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT")]
+    cause: Option<String>,
+    /// Happens once, however often it is asked under this id
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+    /// Only if the execution still has this etag
+    #[arg(long)]
+    etag: Option<String>,
+}
+
+impl Pause {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let mut call = client::Pause::new(resource::execution(&self.name)?)
+            .request_id(self.request_id.unwrap_or_default())
+            .etag(self.etag.unwrap_or_default());
+        call = call.cause(self.cause.unwrap_or_default());
+        context.show_execution(&context.client.pause(context.call(call)).await?)?;
+        Ok(Exit::Ok)
+    }
+}

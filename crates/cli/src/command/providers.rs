@@ -1,0 +1,193 @@
+//! `stateway providers`: what stands behind the gateway, what it can do and how it is.
+
+use clap::{Args, Subcommand};
+use futures::TryStreamExt;
+use serde::Serialize;
+use stateway_client as client;
+use stateway_provider_api::table::{self, Scope};
+
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::resource;
+use crate::screen::{Paint, Table};
+use crate::view::{Health, Provider, Row};
+
+/// Shows providers.
+#[derive(Debug, Subcommand)]
+pub enum Providers {
+    /// List the configured providers
+    List,
+    /// Show one provider: what it can do and how it is
+    Get(Get),
+    /// Show a state table: which native state means which sub-state
+    #[command(after_help = "\
+Examples:
+  stateway providers table memory
+  stateway providers table step-functions -o json
+
+A configured provider's table is asked for, overlays included. The name of a kind that is not
+configured shows the table that comes with this build; no gateway is needed for that.")]
+    Table(Get),
+}
+
+/// Names a provider.
+#[derive(Debug, Args)]
+pub struct Get {
+    /// The provider's id or full name; for `table` also a kind, for example restate
+    name: String,
+}
+
+/// What `list -o json` prints.
+#[derive(Debug, Serialize)]
+struct Listed {
+    providers: Vec<Provider>,
+}
+
+impl Providers {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        match self {
+            Self::List => list(context).await?,
+            Self::Get(get) => {
+                let provider = read(context, &get.name).await?;
+                context.show(&provider, || described(&provider, context.paint))?;
+            }
+            Self::Table(get) => {
+                let rows = rows(context, &get.name).await?;
+                context.show(&rows, || rows_table(&rows, context.paint))?;
+            }
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+async fn list(context: &Context) -> Result<(), Failure> {
+    let found: Vec<_> = context.client.providers_all().try_collect().await?;
+    let listed = Listed {
+        providers: found.iter().map(Provider::from).collect(),
+    };
+    context.show(&listed, || {
+        let headings = ["NAME", "KIND", "HEALTH", "BREAKER", "CALLS", "DETAIL"];
+        let mut table = Table::new(&headings, context.paint);
+        for provider in &listed.providers {
+            let mut row = vec![bare(&provider.name).to_owned(), provider.kind.clone()];
+            if let Some(health) = &provider.health {
+                row.extend([health.status.into(), health.breaker.into(), calls(health)]);
+                row.push(health.detail.clone().unwrap_or_default());
+            }
+            table.row(row);
+        }
+        table.text()
+    })
+}
+
+async fn read(context: &Context, name: &str) -> Result<Provider, Failure> {
+    let call = client::GetProvider::new(resource::provider(name)?);
+    let provider = context.client.provider(context.call(call)).await?;
+    Ok(Provider::from(&provider))
+}
+
+/// The table of a configured provider, or else of the kind of that name.
+async fn rows(context: &Context, name: &str) -> Result<Vec<Row>, Failure> {
+    let built_in = table::compiled_in(name);
+    match (read(context, name).await, built_in) {
+        (Ok(provider), _) => Ok(provider.table),
+        (Err(failure), Some(table))
+            if matches!(failure.exit, Exit::NotFound | Exit::Unreachable) =>
+        {
+            Ok(table.rows().iter().map(of_build).collect())
+        }
+        (Err(failure), _) => Err(failure),
+    }
+}
+
+fn of_build(row: &table::Row) -> Row {
+    Row {
+        scope: match row.scope {
+            Scope::Execution => "execution".into(),
+            Scope::Step => "step".into(),
+        },
+        native: row.native.clone(),
+        when: row.when.clone(),
+        sub_state: row.sub_state.as_str(),
+        reason: row.reason.map(|reason| reason.to_string()),
+        terminal: row.terminal,
+        refine: row.refine,
+        source: row.source.clone(),
+        note: row.note.clone(),
+    }
+}
+
+fn described(provider: &Provider, paint: Paint) -> String {
+    let mut table = Table::new(&[], paint);
+    let mut line = |what: &str, value: String| {
+        if !value.is_empty() {
+            table.row(vec![what.to_owned(), value]);
+        }
+    };
+    line("name", provider.name.clone());
+    line("kind", format!("{} ({})", provider.kind, provider.title));
+    if let Some(health) = &provider.health {
+        line("health", health.status.to_owned());
+        line("breaker", health.breaker.to_owned());
+        line("calls", calls(health));
+        line("engine", health.engine_version.clone().unwrap_or_default());
+        line("detail", health.detail.clone().unwrap_or_default());
+    }
+    let with = |wanted: bool| {
+        let words = provider
+            .capabilities
+            .iter()
+            .filter(|(_, on)| **on == wanted);
+        words.map(|(word, _)| *word).collect::<Vec<_>>().join(" ")
+    };
+    line("can", with(true));
+    line("cannot", with(false));
+    line(
+        "table",
+        format!(
+            "{} rows; see `stateway providers table`",
+            provider.table.len()
+        ),
+    );
+    table.text()
+}
+
+fn rows_table(rows: &[Row], paint: Paint) -> String {
+    let headings = [
+        "SCOPE",
+        "NATIVE STATE",
+        "WHEN",
+        "SUB-STATE",
+        "REASON",
+        "FINAL",
+        "REFINED",
+    ];
+    let mut table = Table::new(&headings, paint);
+    let tick = |on: bool| if on { "yes".to_owned() } else { String::new() };
+    for row in rows {
+        let when: Vec<_> = row
+            .when
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        table.row(vec![
+            row.scope.clone(),
+            row.native.clone(),
+            when.join(" "),
+            row.sub_state.to_owned(),
+            row.reason.clone().unwrap_or_default(),
+            tick(row.terminal),
+            tick(row.refine),
+        ]);
+    }
+    table.text()
+}
+
+fn calls(health: &Health) -> String {
+    format!("{}/{}", health.calls_in_flight, health.calls_limit)
+}
+
+fn bare(name: &str) -> &str {
+    name.strip_prefix("providers/").unwrap_or(name)
+}

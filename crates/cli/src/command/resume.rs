@@ -1,0 +1,35 @@
+//! `stateway resume`: a held execution goes on.
+
+use clap::Args;
+use stateway_client as client;
+
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::failure::Outcome;
+use crate::resource;
+
+/// Lets a held execution go on.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  stateway resume memory/order-17")]
+pub struct Resume {
+    /// provider/id, or the full name
+    name: String,
+    /// Happens once, however often it is asked under this id
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+    /// Only if the execution still has this etag
+    #[arg(long)]
+    etag: Option<String>,
+}
+
+impl Resume {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let call = client::Resume::new(resource::execution(&self.name)?)
+            .request_id(self.request_id.unwrap_or_default())
+            .etag(self.etag.unwrap_or_default());
+        context.show_execution(&context.client.resume(context.call(call)).await?)?;
+        Ok(Exit::Ok)
+    }
+}

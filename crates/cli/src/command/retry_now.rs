@@ -1,0 +1,40 @@
+//! `stateway retry-now`: the next attempt now.
+
+use clap::Args;
+use stateway_client as client;
+
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::failure::Outcome;
+use crate::resource;
+
+/// Makes the next attempt now.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  stateway retry-now memory/order-17
+  stateway retry-now memory/order-17 --step charge")]
+pub struct RetryNow {
+    /// provider/id, or the full name
+    name: String,
+    /// Only this step; every step that backs off otherwise
+    #[arg(long)]
+    step: Option<String>,
+    /// Happens once, however often it is asked under this id
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+    /// Only if the execution still has this etag
+    #[arg(long)]
+    etag: Option<String>,
+}
+
+impl RetryNow {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let mut call = client::RetryNow::new(resource::execution(&self.name)?)
+            .request_id(self.request_id.unwrap_or_default())
+            .etag(self.etag.unwrap_or_default());
+        call = call.step(self.step.unwrap_or_default());
+        context.show_execution(&context.client.retry_now(context.call(call)).await?)?;
+        Ok(Exit::Ok)
+    }
+}

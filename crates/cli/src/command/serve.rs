@@ -1,0 +1,128 @@
+//! `stateway serve`: the gateway itself.
+
+use std::io::IsTerminal;
+
+use clap::Args;
+use stateway_gateway::{Gateway, StartError};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::config::refused;
+use crate::arguments::Globals;
+use crate::config::{Config, Overrides, load};
+use crate::context::talk;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::observability::{Metrics, install};
+use crate::registry;
+
+/// How a process ends that was interrupted, as shells have it.
+const INTERRUPTED: i32 = 130;
+
+/// Runs the gateway.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  stateway serve
+  stateway serve --config stateway.toml
+  stateway serve --listen 127.0.0.1:0 --log debug --log-format json
+
+Without a configuration there is one provider, `memory`. A flag beats the environment, the
+environment beats the file, the file beats the default. SIGINT or SIGTERM lets calls and streams
+end; a second one ends at once.")]
+pub struct Serve {
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+impl Serve {
+    pub(super) async fn run(self, globals: &Globals) -> Outcome {
+        let config = load(&self.overrides).map_err(|error| refused(&error))?;
+        let color = globals.color.on(std::io::stderr().is_terminal());
+        let telemetry = install(&config.log, &config.otlp, color)?;
+        let served = serve(&config).await;
+        // The last spans need the runtime's other threads to get out.
+        tokio::task::block_in_place(|| telemetry.finish());
+        served
+    }
+}
+
+async fn serve(config: &Config) -> Outcome {
+    let metrics = Metrics::install()?;
+    let registry = registry::build(config)?;
+    let stop = Stop::new()?;
+    let settings = config.settings.clone();
+    let gateway = Gateway::bind(registry, settings, metrics.page())
+        .await
+        .map_err(not_started)?;
+    talk(&ready(gateway.local_addr(), config));
+    gateway.serve(stop.asked()).await.map_err(not_started)?;
+    talk("stateway has stopped");
+    Ok(Exit::Ok)
+}
+
+fn ready(address: std::net::SocketAddr, config: &Config) -> String {
+    let ids: Vec<_> = config
+        .providers
+        .iter()
+        .map(|provider| provider.id.as_str())
+        .collect();
+    let count = match ids.len() {
+        1 => "1 provider".to_owned(),
+        count => format!("{count} providers"),
+    };
+    format!(
+        "stateway is listening on http://{address} ({count}: {})",
+        ids.join(", ")
+    )
+}
+
+fn not_started(error: StartError) -> Failure {
+    let exit = match &error {
+        StartError::NotLoopback(_) => Exit::Usage,
+        StartError::Bind { .. } => Exit::Refused,
+        StartError::Reflection(_) | StartError::Serve(_) => Exit::Internal,
+    };
+    Failure::new(exit, error.to_string()).hint(error.hint())
+}
+
+/// The signals that ask for an end.
+struct Stop {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Stop {
+    /// Listens from here on, so that no signal is missed while the gateway starts.
+    fn new() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| {
+                Failure::new(
+                    Exit::Internal,
+                    format!("signals cannot be received: {error}"),
+                )
+            })
+        };
+        let interrupt = listen(SignalKind::interrupt())?;
+        Ok(Self {
+            interrupt,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    /// Resolves with the first signal; the second ends the process at once.
+    async fn asked(mut self) {
+        self.next().await;
+        talk("stopping: calls and streams may end; once more stops at once");
+        tokio::spawn(async move {
+            self.next().await;
+            std::process::exit(INTERRUPTED);
+        });
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! `stateway start`: a new execution.
+
+use clap::Args;
+use stateway_client as client;
+
+use super::wait;
+use crate::context::{Context, talk};
+use crate::duration::Span;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::{input, resource};
+
+/// Starts an execution.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  stateway start memory/greet
+  stateway start greet --provider memory --input '{\"name\":\"Ada\"}' --label team=shop
+  stateway start definitions/order-saga --provider engine --input @order.json --id order-17
+  stateway start memory/greet --wait --timeout 30s
+
+With --wait, --timeout says how long to wait.")]
+pub struct Start {
+    /// provider/definition, a full name, or a short one beside --provider
+    definition: String,
+    /// Who is to run it
+    #[arg(long, value_name = "PROVIDER")]
+    provider: Option<String>,
+    /// The input: JSON, @file, or - for standard input
+    #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
+    input: Option<String>,
+    /// A label; may be given several times
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// The id to give it; the provider chooses otherwise
+    #[arg(long)]
+    id: Option<String>,
+    /// Starts once, however often it is asked under this id
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+    /// Put off the start by this much, for example 10m
+    #[arg(long, value_name = "DURATION")]
+    delay: Option<Span>,
+    /// Wait until it has finished; exits 1 when it failed
+    #[arg(long)]
+    wait: bool,
+}
+
+impl Start {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let call = self.call()?;
+        // With --wait the timeout is for the wait; the start has the client's own limit.
+        if !self.wait {
+            context.show_execution(&context.client.start(context.call(call)).await?)?;
+            return Ok(Exit::Ok);
+        }
+        let limit = context.timeout.unwrap_or(client::DEFAULT_TIMEOUT);
+        let call = call.timeout(limit.max(client::DEFAULT_TIMEOUT));
+        let started = context.client.start(call).await?;
+        talk(&format!("started {}", started.name));
+        wait::until_finished(context, client::Wait::new(started.name)).await
+    }
+
+    fn call(&self) -> Result<client::Start, Failure> {
+        let what = resource::definition(&self.definition, self.provider.as_deref())?;
+        let mut call = client::Start::new(what.definition).on(what.parent);
+        for (name, value) in &self.labels {
+            call = call.label(name, value);
+        }
+        if let Some(argument) = &self.input {
+            call = call.json(input::json(argument)?);
+        }
+        if let Some(id) = &self.id {
+            call = call.id(id);
+        }
+        if let Some(id) = &self.request_id {
+            call = call.request_id(id);
+        }
+        if let Some(delay) = self.delay {
+            call = call.delay(delay.into());
+        }
+        Ok(call)
+    }
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write name=value".into()),
+    }
+}

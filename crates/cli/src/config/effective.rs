@@ -1,0 +1,116 @@
+//! The configuration that counts, once file, environment, flags and defaults are put together.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use stateway_gateway::Settings;
+use stateway_model::ProviderId;
+
+use super::{Kind, Limits, Log, Otlp, Server, Watch};
+
+/// The configuration that counts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// The file it was read from, if any.
+    pub file: Option<PathBuf>,
+    /// The gateway's settings, every provider's limits included.
+    pub settings: Settings,
+    /// Where the token key came from, for printing.
+    pub token_key_file: Option<PathBuf>,
+    /// Logs.
+    pub log: Log,
+    /// Traces.
+    pub otlp: Otlp,
+    /// The providers, ordered by id.
+    pub providers: Vec<ProviderConfig>,
+}
+
+/// One configured provider.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProviderConfig {
+    /// Its id.
+    pub id: ProviderId,
+    /// Its kind.
+    pub kind: Kind,
+    /// Rows to lay over the kind's table.
+    pub table: Option<PathBuf>,
+    /// What only this kind knows.
+    pub options: toml::Table,
+}
+
+impl Config {
+    /// The configuration as a file that would give the same. Secrets are left out.
+    ///
+    /// # Errors
+    /// A value that TOML cannot hold.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        let mut server = Server::of(&self.settings);
+        server.token_key_file.clone_from(&self.token_key_file);
+        let providers = self.providers.iter().map(|provider| {
+            let limits = Limits::of(self.settings.upstream(&provider.id));
+            (provider.id.to_string(), Printed::of(provider, limits))
+        });
+        toml::to_string(&PrintedFile {
+            server,
+            watch: Watch::of(&self.settings.watch),
+            limits: Limits::of(&self.settings.default_upstream),
+            log: &self.log,
+            otlp: &self.otlp,
+            providers: providers.collect(),
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct PrintedFile<'a> {
+    server: Server,
+    watch: Watch,
+    limits: Limits,
+    log: &'a Log,
+    otlp: &'a Otlp,
+    providers: std::collections::BTreeMap<String, Printed<'a>>,
+}
+
+#[derive(Serialize)]
+struct Printed<'a> {
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    table: Option<&'a PathBuf>,
+    #[serde(flatten)]
+    options: toml::Table,
+    limits: Limits,
+}
+
+impl<'a> Printed<'a> {
+    fn of(provider: &'a ProviderConfig, limits: Limits) -> Self {
+        let mut options = provider.options.clone();
+        options.retain(|key, _| !is_secret(key));
+        Self {
+            kind: provider.kind.as_str(),
+            table: provider.table.as_ref(),
+            options,
+            limits,
+        }
+    }
+}
+
+/// An option that holds a secret itself. One that names a file with it may be shown.
+fn is_secret(key: &str) -> bool {
+    let words = ["token", "secret", "password", "key"];
+    !key.ends_with("_file") && words.iter().any(|word| key.ends_with(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_printed_and_paths_to_them_are() {
+        for secret in ["api_key", "token", "client_secret", "password"] {
+            assert!(is_secret(secret), "{secret}");
+        }
+        for open in ["api_key_file", "endpoint", "key_count"] {
+            assert!(!is_secret(open), "{open}");
+        }
+    }
+}

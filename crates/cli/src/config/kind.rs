@@ -1,0 +1,107 @@
+//! The kinds of provider, and what of them is in this build.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use stateway_provider_api::Provider;
+use thiserror::Error;
+use toml::de::{DeTable, Deserializer};
+
+use crate::memory;
+
+/// Kinds that the API knows and this build does not hold.
+const PLANNED: [&str; 4] = ["step-functions", "restate", "temporal", "builtin"];
+
+/// A kind of provider that this build can make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The reference provider, in memory.
+    Memory,
+}
+
+/// Why a kind cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum KindError {
+    /// It will come.
+    #[error("providers of kind `{0}` are not in this build yet; it knows: {known}", known = known())]
+    NotYet(String),
+    /// There is no such kind.
+    #[error("`{0}` is not a kind of provider; this build knows: {known}", known = known())]
+    Unknown(String),
+}
+
+impl Kind {
+    /// Every kind of this build.
+    pub const ALL: &'static [Self] = &[Self::Memory];
+
+    /// The word in the file.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+        }
+    }
+
+    /// Checks the options of a provider of this kind, places included.
+    pub(super) fn check(self, options: toml::Spanned<DeTable<'_>>) -> Result<(), toml::de::Error> {
+        match self {
+            Self::Memory => memory::Config::deserialize(Deserializer::from(options)).map(drop),
+        }
+    }
+
+    /// Makes a provider of this kind.
+    pub(crate) fn make(self, options: toml::Table) -> Result<Arc<dyn Provider>, String> {
+        match self {
+            Self::Memory => {
+                let config = memory::Config::deserialize(options);
+                memory::make(config.map_err(|error| error.to_string())?)
+            }
+        }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = KindError;
+
+    fn from_str(word: &str) -> Result<Self, KindError> {
+        let known = Self::ALL.iter().copied().find(|kind| kind.as_str() == word);
+        known.ok_or_else(|| match PLANNED.contains(&word) {
+            true => KindError::NotYet(word.to_owned()),
+            false => KindError::Unknown(word.to_owned()),
+        })
+    }
+}
+
+fn known() -> String {
+    Kind::ALL
+        .iter()
+        .map(|kind| kind.as_str())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_that_is_planned_is_told_from_one_that_is_not() {
+        for kind in PLANNED {
+            let error = kind.parse::<Kind>().unwrap_err();
+            assert_eq!(error, KindError::NotYet(kind.into()));
+            assert!(error.to_string().ends_with("it knows: memory"), "{error}");
+        }
+        assert_eq!(
+            "mem".parse::<Kind>().unwrap_err(),
+            KindError::Unknown("mem".into())
+        );
+    }
+
+    #[test]
+    fn every_kind_has_a_table() {
+        for kind in Kind::ALL {
+            assert!(stateway_provider_api::table::compiled_in(kind.as_str()).is_some());
+        }
+    }
+}

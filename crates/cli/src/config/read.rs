@@ -1,0 +1,270 @@
+//! Reads the file: section by section, so that one mistake does not hide the next.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use stateway_model::ProviderId;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Deserializer};
+
+use super::{Kind, Limits, Log, Otlp, Problem, Server, Watch};
+
+/// A file as it stands, before defaults.
+#[derive(Debug, Default)]
+pub(super) struct File {
+    pub(super) server: Server,
+    pub(super) watch: Watch,
+    pub(super) limits: Limits,
+    pub(super) log: Log,
+    pub(super) otlp: Otlp,
+    pub(super) providers: Vec<Provider>,
+}
+
+/// `[providers.<id>]`.
+#[derive(Debug)]
+pub(super) struct Provider {
+    pub(super) id: ProviderId,
+    pub(super) kind: Kind,
+    pub(super) table: Option<String>,
+    pub(super) limits: Limits,
+    pub(super) options: toml::Table,
+}
+
+const SECTIONS: &str = "`server`, `watch`, `limits`, `log`, `otlp` or `providers`";
+
+type Entry<'i> = (Spanned<std::borrow::Cow<'i, str>>, Spanned<DeValue<'i>>);
+
+/// Everything the file says, and everything that is wrong with it.
+pub(super) fn read(path: &Path, text: &str) -> (File, Vec<Problem>) {
+    let mut reader = Reader {
+        path,
+        text,
+        problems: Vec::new(),
+    };
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        reader.note(error);
+    }
+    let mut file = File::default();
+    // What follows a syntax error is guesswork of the parser; more complaints would be noise.
+    if errors.is_empty() {
+        for entry in document.into_inner() {
+            reader.section(&mut file, entry);
+        }
+    }
+    reader.problems.sort_by_key(|problem| problem.place);
+    (file, reader.problems)
+}
+
+struct Reader<'i> {
+    path: &'i Path,
+    text: &'i str,
+    problems: Vec<Problem>,
+}
+
+impl<'i> Reader<'i> {
+    fn note(&mut self, error: &toml::de::Error) {
+        let at = error.span().map_or(0, |span| span.start);
+        self.wrong(at, error.message().to_owned());
+    }
+
+    fn wrong(&mut self, at: usize, message: String) {
+        self.problems
+            .push(Problem::at(self.path, self.text, at, message));
+    }
+
+    fn section(&mut self, file: &mut File, (key, value): Entry<'i>) {
+        match key.get_ref().as_ref() {
+            "server" => file.server = self.typed(value),
+            "watch" => file.watch = self.typed(value),
+            "limits" => file.limits = self.typed(value),
+            "log" => file.log = self.typed(value),
+            "otlp" => file.otlp = self.typed(value),
+            "providers" => {
+                for entry in self.table(value).into_inner() {
+                    file.providers.extend(self.provider(entry));
+                }
+            }
+            other => {
+                let message = format!("unknown section `{other}`, expected {SECTIONS}");
+                self.wrong(key.span().start, message);
+            }
+        }
+    }
+
+    fn provider(&mut self, (key, value): Entry<'i>) -> Option<Provider> {
+        let id: Result<ProviderId, _> = key.get_ref().parse();
+        if let Err(error) = &id {
+            self.wrong(key.span().start, error.to_string());
+        }
+        let mut table = self.table(value);
+        let entries = table.get_mut();
+        let kind = entries.remove("kind");
+        let overlay = entries.remove("table");
+        let limits = entries.remove("limits");
+        let kind = self.kind(key.span().start, kind);
+        let overlay = overlay.and_then(|value| self.single::<String>(value));
+        let limits = limits.map(|value| self.typed(value)).unwrap_or_default();
+        let options = self.options(kind?, table);
+        Some(Provider {
+            id: id.ok()?,
+            kind: kind?,
+            table: overlay,
+            limits,
+            options,
+        })
+    }
+
+    fn kind(&mut self, provider: usize, value: Option<Spanned<DeValue<'i>>>) -> Option<Kind> {
+        let Some(value) = value else {
+            self.wrong(
+                provider,
+                "a provider needs a `kind`, for example kind = \"memory\"".into(),
+            );
+            return None;
+        };
+        let at = value.span().start;
+        let word = self.single::<String>(value)?;
+        match word.parse() {
+            Ok(kind) => Some(kind),
+            Err(error) => {
+                self.wrong(at, format!("{error}"));
+                None
+            }
+        }
+    }
+
+    fn options(&mut self, kind: Kind, mut table: Spanned<DeTable<'i>>) -> toml::Table {
+        let mut left = table.get_ref().len();
+        while let Err(error) = kind.check(table.clone()) {
+            self.note(&error);
+            if left == 0 || !without_culprit(table.get_mut(), &error) {
+                return toml::Table::new();
+            }
+            left -= 1;
+        }
+        toml::Table::deserialize(Deserializer::from(table)).unwrap_or_default()
+    }
+
+    /// Reads a section. After a mistake the key at fault is set aside and the rest is read again,
+    /// so that every mistake of the section is told.
+    fn typed<T: DeserializeOwned + Default>(&mut self, value: Spanned<DeValue<'i>>) -> T {
+        let mut table = self.table(value);
+        let mut left = table.get_ref().len();
+        loop {
+            match T::deserialize(Deserializer::from(table.clone())) {
+                Ok(section) => return section,
+                Err(error) => {
+                    self.note(&error);
+                    if left == 0 || !without_culprit(table.get_mut(), &error) {
+                        return T::default();
+                    }
+                    left -= 1;
+                }
+            }
+        }
+    }
+
+    fn single<T: DeserializeOwned>(&mut self, value: Spanned<DeValue<'i>>) -> Option<T> {
+        let read = T::deserialize(toml::de::ValueDeserializer::from(value));
+        read.map_err(|error| self.note(&error)).ok()
+    }
+
+    fn table(&mut self, value: Spanned<DeValue<'i>>) -> Spanned<DeTable<'i>> {
+        let span = value.span();
+        match value.into_inner() {
+            DeValue::Table(table) => Spanned::new(span, table),
+            other => {
+                let found = other.type_str();
+                self.wrong(span.start, format!("expected a section, found a {found}"));
+                Spanned::new(span, DeTable::new())
+            }
+        }
+    }
+}
+
+/// Takes the entry out that an error is about; false when there is none.
+fn without_culprit(table: &mut DeTable<'_>, error: &toml::de::Error) -> bool {
+    let Some(span) = error.span() else {
+        return false;
+    };
+    let about = |entry: &(&Spanned<_>, &Spanned<_>)| {
+        entry.0.span().contains(&span.start) || entry.1.span().contains(&span.start)
+    };
+    let culprit = table.iter().find(about).map(|(key, _)| key.get_ref().to_string());
+    culprit.is_some_and(|key| table.remove(key.as_str()).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(text: &str) -> Vec<String> {
+        let (_, problems) = read(Path::new("f.toml"), text);
+        problems.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn every_unknown_key_is_told_with_its_place() {
+        let found = problems(
+            "[server]\nlisten = \"127.0.0.1:1\"\nlisen = 1\n\n[watch]\n  x = 1\nbuffer = \"a\"\n\n[sever]\n",
+        );
+        assert_eq!(found.len(), 4, "{found:#?}");
+        assert!(
+            found[0].starts_with("f.toml:3:1: unknown field `lisen`, expected"),
+            "{}",
+            found[0]
+        );
+        assert!(
+            found[1].starts_with("f.toml:6:3: unknown field `x`"),
+            "{}",
+            found[1]
+        );
+        assert!(
+            found[2].starts_with("f.toml:7:10: invalid type: string"),
+            "{}",
+            found[2]
+        );
+        assert!(
+            found[3].starts_with("f.toml:9:2: unknown section `sever`"),
+            "{}",
+            found[3]
+        );
+    }
+
+    #[test]
+    fn every_mistake_of_a_provider_is_told() {
+        let found = problems(
+            "[providers.Shop]\nkind = \"memory\"\n[providers.a]\n[providers.b]\nkind = \"restate\"\n\
+             [providers.c]\nkind = \"memory\"\nno_such_option = 1\n[providers.c.limits]\nx = 1\n",
+        );
+        let starts = [
+            "f.toml:1:12: `Shop` is not a provider id",
+            "f.toml:3:12: a provider needs a `kind`",
+            "f.toml:5:8: providers of kind `restate` are not in this build yet",
+            "f.toml:8:1: unknown field `no_such_option`",
+            "f.toml:10:1: unknown field `x`",
+        ];
+        assert_eq!(found.len(), starts.len(), "{found:#?}");
+        for (found, start) in found.iter().zip(starts) {
+            assert!(found.starts_with(start), "{found}");
+        }
+    }
+
+    #[test]
+    fn a_syntax_error_is_told_alone() {
+        let found = problems("[server\nx = 1\n");
+        assert!(found[0].starts_with("f.toml:1:"), "{found:#?}");
+    }
+
+    #[test]
+    fn a_wrong_duration_shows_how_to_write_one() {
+        let found = problems("[limits]\ntimeout = \"10\"\n");
+        assert!(
+            found[0].starts_with("f.toml:2:11: `10` is not a duration; write"),
+            "{}",
+            found[0]
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! The sections of the file. Every key is optional; what is left out keeps its default.
+//!
+//! The same types read the file and print the effective configuration, so the two cannot differ
+//! in a key.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use stateway_gateway::{Settings, UpstreamSettings, WatchSettings};
+
+use crate::duration::Span;
+
+/// A section whose keys are fields of a settings type.
+macro_rules! section {
+    (
+        $(#[$doc:meta])*
+        $section:ident for $target:ident {
+            $( $(#[$key_doc:meta])* $key:ident: $type:ty, )+
+        }
+        beside { $( $(#[$extra_doc:meta])* $extra:ident: $extra_type:ty, )* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct $section {
+            $(
+                $(#[$key_doc])*
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub $key: Option<$type>,
+            )+
+            $( $(#[$extra_doc])* pub $extra: $extra_type, )*
+        }
+
+        impl $section {
+            /// Changes what the section says and nothing else.
+            pub fn apply(&self, target: &mut $target) {
+                $( if let Some(value) = self.$key { target.$key = value.into(); } )+
+            }
+
+            /// The section that says all of this.
+            #[must_use]
+            pub fn of(target: &$target) -> Self {
+                Self { $( $key: Some(target.$key.into()), )+ $( $extra: Default::default(), )* }
+            }
+        }
+    };
+}
+
+section! {
+    /// `[server]`.
+    Server for Settings {
+        /// Where to listen. Loopback only, until transport security and authentication exist.
+        listen: SocketAddr,
+        /// A call without a deadline of its own gets this one.
+        default_deadline: Span,
+        /// No call may ask for more.
+        longest_deadline: Span,
+        /// The largest message accepted or sent.
+        max_message_bytes: usize,
+        /// How long streams and calls may take to end at shutdown.
+        drain: Span,
+        /// How long a page token may be used.
+        token_lifetime: Span,
+        /// Whether clients may ask for the API's description.
+        reflection: bool,
+    }
+    beside {
+        /// A file with the key of page tokens and cursors, as 64 hexadecimal digits.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        token_key_file: Option<PathBuf>,
+        /// The key itself. A secret: read, never printed.
+        #[serde(skip_serializing)]
+        token_key: Option<String>,
+    }
+}
+
+section! {
+    /// `[watch]`.
+    Watch for WatchSettings {
+        /// A bookmark is sent when nothing else was for this long.
+        heartbeat: Span,
+        /// Changes kept per watched topic.
+        buffer: usize,
+        /// The most streams at once.
+        max_streams: usize,
+        /// The most executions of one provider that a watch on a collection follows.
+        max_followed: usize,
+        /// How long a topic stays warm after its last reader has left.
+        linger: Span,
+    }
+    beside {}
+}
+
+section! {
+    /// `[limits]` for every provider, and `[providers.<id>.limits]` for one.
+    Limits for UpstreamSettings {
+        /// The most calls under way at once.
+        max_concurrent: usize,
+        /// No single upstream call may take longer.
+        timeout: Span,
+        /// This many failures in a row open the breaker.
+        breaker_failures: u32,
+        /// An open breaker lets a call through after this long.
+        breaker_cool_down: Span,
+        /// Polling while things change.
+        fastest_poll: Span,
+        /// Polling when nothing has changed for a while.
+        slowest_poll: Span,
+        /// How often health is asked for.
+        health_interval: Span,
+    }
+    beside {}
+}
+
+/// `[log]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// Which lines, in the notation of `tracing`: `info`, or `info,stateway_gateway=debug`.
+    pub filter: String,
+    /// For people or for machines.
+    pub format: LogFormat,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            filter: "info".into(),
+            format: LogFormat::Text,
+        }
+    }
+}
+
+/// How a log line looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// `[otlp]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Otlp {
+    /// Whether traces are exported.
+    pub enabled: bool,
+    /// The collector's gRPC address.
+    pub endpoint: String,
+    /// What this gateway is called in the traces.
+    pub service_name: String,
+}
+
+impl Default for Otlp {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            endpoint: "http://127.0.0.1:4317".into(),
+            service_name: "stateway".into(),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Where the configuration comes from, and who has the last word.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use stateway_gateway::{Settings, UpstreamSettings};
+
+use super::read::{File, Provider, read};
+use super::{Config, ConfigError, Kind, LogFormat, Problem, ProviderConfig, overlay};
+
+/// The file that is read when none is named and it is there.
+const DEFAULT_FILE: &str = "stateway.toml";
+
+/// What flags and the environment say. Each beats the file.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Overrides {
+    /// The configuration file; `stateway.toml` here, if there is one, otherwise
+    #[arg(long, env = "STATEWAY_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where to listen, for example 127.0.0.1:7380
+    #[arg(long, env = "STATEWAY_LISTEN", value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+    /// Which log lines, for example `info` or `warn,stateway_gateway=debug`
+    #[arg(long, env = "STATEWAY_LOG", value_name = "FILTER")]
+    pub log: Option<String>,
+    /// How log lines look
+    #[arg(long, env = "STATEWAY_LOG_FORMAT", value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+    /// Export traces to this OTLP collector
+    #[arg(long, env = "STATEWAY_OTLP_ENDPOINT", value_name = "URL")]
+    pub otlp_endpoint: Option<String>,
+}
+
+/// Puts file, environment, flags and defaults together.
+///
+/// # Errors
+/// Everything that is wrong, at once.
+pub fn load(overrides: &Overrides) -> Result<Config, ConfigError> {
+    let named = overrides.config.as_deref();
+    let default = Path::new(DEFAULT_FILE);
+    match named.or_else(|| default.is_file().then_some(default)) {
+        None => combine(None, File::default(), Vec::new(), overrides),
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                ConfigError::one(Problem::of(path, format!("cannot be read: {error}")))
+            })?;
+            let (file, problems) = read(path, &text);
+            combine(Some(path), file, problems, overrides)
+        }
+    }
+}
+
+fn combine(
+    path: Option<&Path>,
+    file: File,
+    mut problems: Vec<Problem>,
+    overrides: &Overrides,
+) -> Result<Config, ConfigError> {
+    let directory = path.and_then(Path::parent).unwrap_or(Path::new(""));
+    let mut settings = Settings::default();
+    file.server.apply(&mut settings);
+    file.watch.apply(&mut settings.watch);
+    file.limits.apply(&mut settings.default_upstream);
+    if let Some(listen) = overrides.listen {
+        settings.listen = listen;
+    }
+    let token_key_file = file.server.token_key_file.map(|file| directory.join(file));
+    match token_key(file.server.token_key.as_deref(), token_key_file.as_deref()) {
+        Ok(key) => settings.token_key = key,
+        Err(message) => problems.push(match path {
+            Some(path) => Problem::of(path, message),
+            None => Problem {
+                file: None,
+                place: None,
+                message,
+            },
+        }),
+    }
+
+    let mut providers = Vec::new();
+    for provider in file.providers {
+        let mut limits = settings.default_upstream;
+        provider.limits.apply(&mut limits);
+        problems.extend(unusable(
+            path,
+            &format!("providers.{}.limits", provider.id),
+            &limits,
+        ));
+        settings.upstreams.insert(provider.id.clone(), limits);
+        let provider = configured(provider, directory);
+        problems.extend(overlay::table(provider.kind, provider.table.as_deref()).err());
+        providers.push(provider);
+    }
+    if providers.is_empty() {
+        providers.push(memory());
+    }
+    providers.sort_by(|a, b| a.id.cmp(&b.id));
+    problems.extend(unusable(path, "limits", &settings.default_upstream));
+
+    let mut log = file.log;
+    log.filter = overrides.log.clone().unwrap_or(log.filter);
+    log.format = overrides.log_format.unwrap_or(log.format);
+    if let Err(error) = tracing_subscriber::EnvFilter::try_new(&log.filter) {
+        let message = format!("log filter `{}`: {error}", log.filter);
+        problems.push(Problem {
+            file: None,
+            place: None,
+            message,
+        });
+    }
+    let mut otlp = file.otlp;
+    if let Some(endpoint) = &overrides.otlp_endpoint {
+        otlp.endpoint.clone_from(endpoint);
+        otlp.enabled = true;
+    }
+    let file = path.map(Path::to_owned);
+    match problems.is_empty() {
+        true => Ok(Config {
+            file,
+            settings,
+            token_key_file,
+            log,
+            otlp,
+            providers,
+        }),
+        false => Err(ConfigError { problems }),
+    }
+}
+
+/// Without a configuration there is one provider, so that the first minute needs no file.
+fn memory() -> ProviderConfig {
+    ProviderConfig {
+        id: "memory"
+            .parse()
+            .expect("`memory` follows the rule for provider ids"),
+        kind: Kind::Memory,
+        table: None,
+        options: toml::Table::new(),
+    }
+}
+
+fn configured(provider: Provider, directory: &Path) -> ProviderConfig {
+    ProviderConfig {
+        id: provider.id,
+        kind: provider.kind,
+        table: provider.table.map(|table| directory.join(table)),
+        options: provider.options,
+    }
+}
+
+/// Values that have the right type and still cannot work.
+fn unusable(path: Option<&Path>, section: &str, limits: &UpstreamSettings) -> Vec<Problem> {
+    let rules = [
+        (
+            limits.max_concurrent == 0,
+            "`max_concurrent` must be at least 1",
+        ),
+        (limits.timeout.is_zero(), "`timeout` must not be 0"),
+        (
+            limits.breaker_failures == 0,
+            "`breaker_failures` must be at least 1",
+        ),
+        (
+            limits.fastest_poll.is_zero(),
+            "`fastest_poll` must not be 0",
+        ),
+        (
+            limits.health_interval.is_zero(),
+            "`health_interval` must not be 0",
+        ),
+        (
+            limits.fastest_poll > limits.slowest_poll,
+            "`fastest_poll` must not be longer than `slowest_poll`",
+        ),
+    ];
+    let broken = rules.into_iter().filter(|(broken, _)| *broken);
+    broken
+        .map(|(_, rule)| Problem {
+            file: path.map(Path::to_owned),
+            place: None,
+            message: format!("[{section}] {rule}"),
+        })
+        .collect()
+}
+
+fn token_key(text: Option<&str>, file: Option<&Path>) -> Result<Option<[u8; 32]>, String> {
+    let text = match (text, file) {
+        (Some(_), Some(_)) => return Err("give `token_key` or `token_key_file`, not both".into()),
+        (Some(text), None) => text.to_owned(),
+        (None, Some(file)) => std::fs::read_to_string(file).map_err(|error| {
+            format!(
+                "`token_key_file` {} cannot be read: {error}",
+                file.display()
+            )
+        })?,
+        (None, None) => return Ok(None),
+    };
+    // The key itself is never repeated in the message.
+    let wrong = || "the token key must be 64 hexadecimal digits".to_owned();
+    let digits = text.trim();
+    if digits.len() != 64 || !digits.is_ascii() {
+        return Err(wrong());
+    }
+    let mut key = [0; 32];
+    for (index, byte) in key.iter_mut().enumerate() {
+        let pair = &digits[2 * index..2 * index + 2];
+        *byte = u8::from_str_radix(pair, 16).map_err(|_| wrong())?;
+    }
+    Ok(Some(key))
+}

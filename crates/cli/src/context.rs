@@ -1,0 +1,115 @@
+//! What a command needs to talk to a gateway and to show what it says.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use serde::Serialize;
+use stateway_client::{Call, Client, v1};
+
+use crate::arguments::{Globals, Output};
+use crate::failure::Failure;
+use crate::screen::{self, Paint};
+use crate::view;
+
+/// What a command needs.
+pub struct Context {
+    /// The gateway.
+    pub client: Client,
+    /// How answers look.
+    pub output: Output,
+    /// How to colour them.
+    pub paint: Paint,
+    /// How long a call may take, where the user says.
+    pub timeout: Option<Duration>,
+    /// Whether standard output is a terminal.
+    pub terminal: bool,
+}
+
+impl Context {
+    /// From the arguments. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// An address that is not one.
+    pub fn new(globals: &Globals) -> Result<Self, Failure> {
+        let terminal = io::stdout().is_terminal();
+        let mut client = Client::lazy(&globals.server)?;
+        let timeout = globals.timeout.map(Duration::from);
+        if let Some(timeout) = timeout {
+            client = client.with_timeout(timeout);
+        }
+        Ok(Self {
+            client,
+            output: globals.output,
+            paint: Paint::new(globals.color.on(terminal)),
+            timeout,
+            terminal,
+        })
+    }
+
+    /// A call that may take as long as the user says.
+    #[must_use]
+    pub fn call<M>(&self, call: Call<M>) -> Call<M> {
+        match self.timeout {
+            Some(timeout) => call.timeout(timeout),
+            None => call,
+        }
+    }
+
+    /// Shows an answer: as JSON, or as the text that is made for people.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub fn show<V: Serialize>(
+        &self,
+        view: &V,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        match self.output {
+            Output::Json => print(&to_json(view)?),
+            Output::Table => print(&text()),
+        }
+    }
+
+    /// Shows one execution.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub fn show_execution(&self, execution: &v1::Execution) -> Result<(), Failure> {
+        let view = view::Execution::from(execution);
+        self.show(&view, || {
+            screen::details(&view, self.paint, jiff::Timestamp::now())
+        })
+    }
+}
+
+/// Writes one line, or several, of data.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", text.trim_end_matches('\n'))?;
+    Ok(out.flush()?)
+}
+
+/// Says something to the person in front of the screen.
+pub fn talk(text: &str) {
+    // When nobody can read standard error there is nobody to tell.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Pretty JSON.
+///
+/// # Errors
+/// Never for the views of this crate.
+pub fn to_json(view: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string_pretty(view).map_err(|error| io::Error::from(error).into())
+}
+
+/// JSON on one line, for streams.
+///
+/// # Errors
+/// Never for the views of this crate.
+pub fn to_json_line(view: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(view).map_err(|error| io::Error::from(error).into())
+}

@@ -1,0 +1,22 @@
+//! The `stateway` binary as a library, so that tests can use its parts.
+//!
+//! The composition root: here, and only here, configuration, providers, gateway, logs, traces and
+//! metrics come together (`command/serve.rs`). Every other command is a thin shell around
+//! `stateway-client`: read the arguments, make one call, show the answer.
+//!
+//! Standard output is data, standard error is talk.
+
+pub mod arguments;
+pub mod command;
+pub mod config;
+pub mod context;
+pub mod duration;
+pub mod exit;
+pub mod failure;
+pub mod input;
+mod memory;
+pub mod observability;
+pub mod registry;
+pub mod resource;
+pub mod screen;
+pub mod view;

@@ -1,0 +1,31 @@
+//! The `stateway` binary: reads the arguments, runs one command, ends with its exit code.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use stateway_cli::arguments::Arguments;
+use stateway_cli::command;
+use stateway_cli::exit::Exit;
+use stateway_cli::failure::Failure;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let outcome = match runtime {
+        Ok(runtime) => runtime.block_on(command::run(arguments)),
+        Err(error) => Err(Failure::new(Exit::Internal, format!("no runtime: {error}"))),
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            if !failure.message.is_empty() {
+                // When nobody can read standard error there is nobody to tell.
+                let _ = writeln!(std::io::stderr(), "{}", failure.lines());
+            }
+            failure.exit.into()
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The subscriber that log lines and spans go to.
+
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt};
+
+use super::trace::Traces;
+use crate::config::{Log, LogFormat, Otlp};
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// What must be ended in order, so that the last lines and spans get out.
+#[must_use]
+pub struct Telemetry {
+    traces: Option<Traces>,
+}
+
+impl Telemetry {
+    /// Sends what is still held back. Blocks for a few seconds at most.
+    pub fn finish(self) {
+        if let Some(traces) = self.traces {
+            traces.finish();
+        }
+    }
+}
+
+/// Sets logs and traces up for the whole process. Lines go to standard error.
+///
+/// # Errors
+/// A filter or an endpoint that cannot be used, or being called twice.
+pub fn install(log: &Log, otlp: &Otlp, color: bool) -> Result<Telemetry, Failure> {
+    let filter = EnvFilter::try_new(&log.filter)
+        .map_err(|error| Failure::usage(format!("log filter `{}`: {error}", log.filter)))?;
+    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(color);
+    let lines = match log.format {
+        LogFormat::Text => lines.with_target(false).boxed(),
+        LogFormat::Json => lines
+            .json()
+            .flatten_event(true)
+            .with_current_span(true)
+            .with_span_list(false)
+            .boxed(),
+    };
+    let traces = otlp.enabled.then(|| Traces::to(otlp)).transpose()?;
+    let spans = traces.as_ref().map(Traces::layer);
+    tracing_subscriber::registry()
+        .with(spans)
+        .with(lines.with_filter(filter))
+        .try_init()
+        .map_err(|error| Failure::new(Exit::Internal, format!("logs cannot be set up: {error}")))?;
+    Ok(Telemetry { traces })
+}

@@ -1,0 +1,35 @@
+//! Makes the configured providers.
+
+use std::sync::Arc;
+
+use stateway_provider_api::{Registration, Registry};
+
+use crate::config::{Config, table};
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// Every configured provider, with its table.
+///
+/// # Errors
+/// A provider whose options or table cannot be used.
+pub fn build(config: &Config) -> Result<Registry, Failure> {
+    let mut registry = Registry::default();
+    for provider in &config.providers {
+        let id = &provider.id;
+        let wrong = |message: String| Failure::usage(format!("provider {id}: {message}"));
+        let table = table(provider.kind, provider.table.as_deref());
+        let table = table.map_err(|problem| wrong(problem.to_string()))?;
+        let registration = Registration {
+            id: id.clone(),
+            kind: provider.kind.as_str().to_owned(),
+            provider: provider
+                .kind
+                .make(provider.options.clone())
+                .map_err(wrong)?,
+            table: Arc::new(table),
+        };
+        let registered = registry.register(registration);
+        registered.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+    }
+    Ok(registry)
+}

@@ -1,0 +1,163 @@
+//! Names as people type them: full, or short as `provider/id`.
+
+use stateway_model::{DefinitionName, ExecutionId, ExecutionName, ProviderId};
+
+use crate::failure::Failure;
+
+/// The full name of an execution given in full or as `provider/id`.
+///
+/// In the short form the id is taken as the engine knows it, slashes and all.
+///
+/// # Errors
+/// Neither form.
+pub fn execution(text: &str) -> Result<String, Failure> {
+    if is_full(text, "executions") {
+        let name: Result<ExecutionName, _> = text.parse();
+        return name
+            .map(|name| name.to_string())
+            .map_err(|error| wrong(&error.to_string()));
+    }
+    let Some((provider, id)) = text.split_once('/') else {
+        return Err(wrong(&format!("`{text}` does not name an execution")));
+    };
+    let provider: ProviderId = provider
+        .parse()
+        .map_err(|error| wrong(&format!("{error}")))?;
+    let id = ExecutionId::new(id).map_err(|error| wrong(&format!("{error}")))?;
+    Ok(ExecutionName::new(provider, id).to_string())
+}
+
+/// `providers/{id}` of a provider given in full or by its id.
+///
+/// # Errors
+/// Not a provider's id.
+pub fn provider(text: &str) -> Result<String, Failure> {
+    let id = text.strip_prefix("providers/").unwrap_or(text);
+    let id: ProviderId = id
+        .parse()
+        .map_err(|error| Failure::usage(format!("{error}")))?;
+    Ok(id.resource_name())
+}
+
+/// `providers/{id}`, or `providers/-` for all of them.
+///
+/// # Errors
+/// Not a provider's id.
+pub fn parent(text: Option<&str>) -> Result<String, Failure> {
+    match text {
+        None | Some("-" | "providers/-") => Ok("providers/-".into()),
+        Some(text) => provider(text),
+    }
+}
+
+/// What to start, and on which provider where that is said separately.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Startable {
+    /// The definition's full name.
+    pub definition: String,
+    /// `providers/{id}`; empty when the definition names its provider.
+    pub parent: String,
+}
+
+/// A definition given in full, as `provider/definition`, or short beside `--provider`.
+///
+/// # Errors
+/// None of these forms.
+pub fn definition(text: &str, on: Option<&str>) -> Result<Startable, Failure> {
+    let invalid = |error: stateway_model::NameError| Failure::usage(error.to_string());
+    let on = on.map(provider).transpose()?;
+    if text.starts_with("definitions/") || is_full(text, "definitions") {
+        let name: DefinitionName = text.parse().map_err(invalid)?;
+        return Ok(Startable {
+            definition: name.to_string(),
+            parent: on.unwrap_or_default(),
+        });
+    }
+    let (provider, id) = match (&on, text.split_once('/')) {
+        (Some(on), _) => (on.trim_start_matches("providers/"), text),
+        (None, Some((provider, id))) => (provider, id),
+        (None, None) => {
+            return Err(Failure::usage(format!(
+                "`{text}` does not say which provider is to run it"
+            ))
+            .hint(format!("Add --provider, or write provider/{text}.")));
+        }
+    };
+    let name = DefinitionName::native(provider.parse().map_err(invalid)?, id).map_err(invalid)?;
+    Ok(Startable {
+        definition: name.to_string(),
+        parent: String::new(),
+    })
+}
+
+fn is_full(text: &str, collection: &str) -> bool {
+    let mut segments = text.split('/');
+    segments.next() == Some("providers") && segments.nth(1) == Some(collection)
+}
+
+fn wrong(message: &str) -> Failure {
+    Failure::usage(message)
+        .hint("Write provider/id, or the full name providers/{provider}/executions/{id}.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_and_full_names_are_the_same_execution() {
+        let full = "providers/shop/executions/Order%2F17";
+        assert_eq!(execution(full).unwrap(), full);
+        assert_eq!(execution("shop/Order/17").unwrap(), full);
+    }
+
+    #[test]
+    fn what_names_no_execution_is_refused_with_a_hint() {
+        for text in [
+            "",
+            "a",
+            "shop/",
+            "/a",
+            "SHOP/a",
+            "providers/shop/executions/a%",
+        ] {
+            let failure = execution(text).unwrap_err();
+            assert_eq!(failure.exit, crate::exit::Exit::Usage, "{text}");
+            assert!(!failure.hint.is_empty());
+        }
+    }
+
+    #[test]
+    fn definitions_are_full_or_short_beside_a_provider() {
+        let own = |definition: &str| Startable {
+            definition: definition.into(),
+            parent: String::new(),
+        };
+        let full = own("providers/r/definitions/Order%2Frun");
+        assert_eq!(
+            definition("providers/r/definitions/Order%2Frun", None).unwrap(),
+            full
+        );
+        assert_eq!(definition("r/Order/run", None).unwrap(), full);
+        assert_eq!(definition("Order/run", Some("r")).unwrap(), full);
+        let portable = Startable {
+            definition: "definitions/saga".into(),
+            parent: "providers/r".into(),
+        };
+        assert_eq!(definition("definitions/saga", Some("r")).unwrap(), portable);
+        assert!(
+            definition("saga", None)
+                .unwrap_err()
+                .hint
+                .contains("--provider")
+        );
+    }
+
+    #[test]
+    fn no_provider_means_all_of_them() {
+        assert_eq!(parent(None).unwrap(), "providers/-");
+        assert_eq!(parent(Some("shop")).unwrap(), "providers/shop");
+        assert_eq!(parent(Some("providers/shop")).unwrap(), "providers/shop");
+        assert!(parent(Some("Shop")).is_err());
+    }
+}

@@ -1,0 +1,166 @@
+//! One sentence about what happens next: the attempt, the wait, the last error.
+
+use jiff::Timestamp;
+
+use super::until;
+use crate::view::{ExecutionError, Retry, Wait};
+
+/// How points in time are said.
+#[derive(Debug, Clone, Copy)]
+pub enum Clock {
+    /// Relative to now, for a screen that is looked at: `in 12 s`.
+    Live(Timestamp),
+    /// As they are, for a line that is kept: `at 2026-11-16T02:00:12Z`.
+    Kept,
+}
+
+impl Clock {
+    fn say(self, time: Timestamp) -> String {
+        match self {
+            Self::Live(now) => format!("in {}", until(time, now)),
+            Self::Kept => format!("at {time}"),
+        }
+    }
+}
+
+/// What an execution or a step does next, and what went wrong last.
+#[must_use]
+pub fn phrase(sub_state: &str, retry: &Retry, waits: &[Wait], clock: Clock) -> String {
+    match sub_state {
+        "backing-off" => backing_off(retry, clock),
+        "succeeded" => String::new(),
+        _ => {
+            let mut parts = Vec::new();
+            if retry.attempt > 1 || sub_state == "failed" && retry.attempt > 0 {
+                parts.push(attempt(retry));
+            }
+            parts.extend(waits.iter().map(|wait| waiting(wait, clock)));
+            parts.join("; ")
+        }
+    }
+}
+
+/// `step: message`, or just the message.
+#[must_use]
+pub fn trouble(error: &ExecutionError) -> String {
+    let message = error.message.lines().next().unwrap_or_default();
+    match error.step.is_empty() {
+        true => message.to_owned(),
+        false => format!("{}: {message}", error.step),
+    }
+}
+
+fn backing_off(retry: &Retry, clock: Clock) -> String {
+    let mut said = if retry.attempt == 0 {
+        "an attempt".into()
+    } else {
+        attempt(retry)
+    };
+    said.push_str(" failed");
+    if let Some(error) = &retry.last_error {
+        said.push_str(": ");
+        said.push_str(error.message.lines().next().unwrap_or_default());
+    }
+    match retry.next_attempt_time {
+        Some(time) => format!("{said}; next attempt {}", clock.say(time)),
+        None => said,
+    }
+}
+
+fn attempt(retry: &Retry) -> String {
+    match retry.max_attempts {
+        Some(0) => format!("attempt {} (no limit)", retry.attempt),
+        Some(most) => format!("attempt {} of {most}", retry.attempt),
+        None => format!("attempt {}", retry.attempt),
+    }
+}
+
+fn waiting(wait: &Wait, clock: Clock) -> String {
+    let what = match wait.name.is_empty() {
+        true => wait.kind.clone(),
+        false => format!("{} `{}`", wait.kind, wait.name),
+    };
+    match (wait.kind.as_str(), wait.deadline) {
+        ("timer", Some(time)) => format!("waits for a timer that ends {}", clock.say(time)),
+        (_, Some(time)) => format!("waits for {what}, expires {}", clock.say(time)),
+        (_, None) => format!("waits for {what}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn error() -> ExecutionError {
+        ExecutionError {
+            step: "charge".into(),
+            message: "connection refused\nat line 3".into(),
+            category: None,
+            attempt: 2,
+            time: None,
+            native_code: None,
+        }
+    }
+
+    #[test]
+    fn a_back_off_says_attempt_error_and_when() {
+        let retry = Retry {
+            attempt: 2,
+            max_attempts: Some(5),
+            next_attempt_time: Some(at(12)),
+            last_error: Some(error()),
+            ..Retry::default()
+        };
+        let said = |clock| phrase("backing-off", &retry, &[], clock);
+        assert_eq!(
+            said(Clock::Live(at(0))),
+            "attempt 2 of 5 failed: connection refused; next attempt in 12 s"
+        );
+        assert!(said(Clock::Kept).ends_with("next attempt at 1970-01-01T00:00:12Z"));
+    }
+
+    #[test]
+    fn waits_are_named() {
+        let wait = |kind: &str, name: &str, deadline| Wait {
+            kind: kind.into(),
+            name: name.into(),
+            since: None,
+            deadline,
+        };
+        let said = |wait| phrase("waiting", &Retry::default(), &[wait], Clock::Live(at(0)));
+        assert_eq!(
+            said(wait("signal", "approve", None)),
+            "waits for signal `approve`"
+        );
+        assert_eq!(
+            said(wait("approval", "", Some(at(60)))),
+            "waits for approval, expires in 60 s"
+        );
+        assert_eq!(
+            said(wait("timer", "", Some(at(5)))),
+            "waits for a timer that ends in 5 s"
+        );
+    }
+
+    #[test]
+    fn no_limit_is_not_zero() {
+        let retry = Retry {
+            attempt: 3,
+            max_attempts: Some(0),
+            ..Retry::default()
+        };
+        assert_eq!(
+            phrase("running", &retry, &[], Clock::Kept),
+            "attempt 3 (no limit)"
+        );
+    }
+
+    #[test]
+    fn trouble_is_one_line_with_its_step() {
+        assert_eq!(trouble(&error()), "charge: connection refused");
+    }
+}

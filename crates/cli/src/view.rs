@@ -1,0 +1,19 @@
+//! What `-o json` prints: the API's answers in the API's words.
+//!
+//! Stable: a key is always there, `null` or empty when there is nothing to say, and is never
+//! renamed or given another meaning. Times are RFC 3339, durations seconds as in protobuf's JSON
+//! (`1.500s`).
+
+mod event;
+mod execution;
+mod explanation;
+mod payload;
+mod provider;
+mod time;
+
+pub use event::Event;
+pub use execution::{Execution, ExecutionError, Retry, Step, Wait};
+pub use explanation::{Explanation, StepExplanation};
+pub use payload::payload;
+pub use provider::{Health, Provider, Row};
+pub use time::{duration, timestamp};

@@ -1,0 +1,37 @@
+//! One event of a history.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use stateway_client::v1;
+
+use super::timestamp;
+
+/// One event, in the engine's own words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// Ascending within the execution.
+    pub sequence: u64,
+    /// When.
+    pub time: Option<Timestamp>,
+    /// The engine's own word.
+    pub native_type: String,
+    /// The step it is about; empty for the execution.
+    pub step: String,
+    /// From 1; 0 when not known.
+    pub attempt: u32,
+    /// One line for a person.
+    pub summary: String,
+}
+
+impl From<&v1::Event> for Event {
+    fn from(wire: &v1::Event) -> Self {
+        Self {
+            sequence: wire.sequence,
+            time: timestamp(wire.time.as_ref()),
+            native_type: wire.native_type.clone(),
+            step: wire.step.clone(),
+            attempt: wire.attempt,
+            summary: wire.summary.clone(),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Why an execution shows what it shows.
+
+use serde::Serialize;
+use stateway_client::{v1, word_of};
+
+use super::{Execution, Row};
+
+/// The answer to "why does it say that?".
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    /// As a get shows it, without payloads.
+    pub execution: Option<Execution>,
+    /// One sentence for a person.
+    pub summary: String,
+    /// The table row that applies; none for a state that is in no table.
+    pub row: Option<Row>,
+    /// What was seen, a line each.
+    pub evidence: Vec<String>,
+    /// The same for each step.
+    pub steps: Vec<StepExplanation>,
+}
+
+/// The answer for one step.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StepExplanation {
+    /// Its name.
+    pub step: String,
+    /// What it shows.
+    pub sub_state: &'static str,
+    /// One sentence for a person.
+    pub summary: String,
+    /// The table row that applies.
+    pub row: Option<Row>,
+    /// What was seen, a line each.
+    pub evidence: Vec<String>,
+}
+
+impl From<&v1::ExplainStateResponse> for Explanation {
+    fn from(wire: &v1::ExplainStateResponse) -> Self {
+        let steps = wire.steps.iter().map(|step| StepExplanation {
+            step: step.step.clone(),
+            sub_state: word_of(step.sub_state),
+            summary: step.summary.clone(),
+            row: step.row.as_ref().map(Row::from),
+            evidence: step.evidence.clone(),
+        });
+        Self {
+            execution: wire.execution.as_ref().map(Execution::from),
+            summary: wire.summary.clone(),
+            row: wire.row.as_ref().map(Row::from),
+            evidence: wire.evidence.clone(),
+            steps: steps.collect(),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! A provider, what it can do and how it is.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use stateway_client::v1;
+use stateway_client::v1::provider_health::{Breaker, Status};
+use stateway_client::word_of;
+
+use super::execution::said;
+use super::timestamp;
+
+/// A configured provider.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Provider {
+    /// `providers/{provider}`.
+    pub name: String,
+    /// Which engine.
+    pub kind: String,
+    /// The engine's name for people.
+    pub title: String,
+    /// Every capability, on or off.
+    pub capabilities: BTreeMap<&'static str, bool>,
+    /// How it is.
+    pub health: Option<Health>,
+    /// Its state table; empty in lists.
+    pub table: Vec<Row>,
+}
+
+/// How a provider is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Health {
+    /// `SERVING`, `NOT_SERVING` or `UNKNOWN`.
+    pub status: &'static str,
+    /// `CLOSED`, `OPEN` or `HALF_OPEN`.
+    pub breaker: &'static str,
+    /// The engine's version, where known.
+    pub engine_version: Option<String>,
+    /// One line for an operator.
+    pub detail: Option<String>,
+    /// When it was last asked.
+    pub check_time: Option<Timestamp>,
+    /// Calls under way now.
+    pub calls_in_flight: u32,
+    /// The most there may be.
+    pub calls_limit: u32,
+}
+
+/// One row of a state table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[allow(
+    missing_docs,
+    reason = "the fields are those of stateway.v1.TableRow, explained there"
+)]
+pub struct Row {
+    pub scope: String,
+    pub native: String,
+    pub when: BTreeMap<String, String>,
+    pub sub_state: &'static str,
+    pub reason: Option<String>,
+    pub terminal: bool,
+    pub refine: bool,
+    pub source: String,
+    pub note: String,
+}
+
+impl From<&v1::Provider> for Provider {
+    fn from(wire: &v1::Provider) -> Self {
+        let capabilities = wire.capabilities.unwrap_or_default();
+        Self {
+            name: wire.name.clone(),
+            kind: wire.kind.clone(),
+            title: wire.title.clone(),
+            capabilities: words(&capabilities).into_iter().collect(),
+            health: wire.health.as_ref().map(Health::from),
+            table: wire.table.iter().map(Row::from).collect(),
+        }
+    }
+}
+
+/// Every capability with its word, as the API spells it.
+fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 19] {
+    macro_rules! list {
+        ($($name:ident),+ $(,)?) => { [$((stringify!($name), wire.$name)),+] };
+    }
+    list![
+        start,
+        start_idempotent,
+        start_delayed,
+        list,
+        list_hints,
+        history,
+        watch,
+        signal,
+        signal_idempotent,
+        cancel,
+        kill,
+        pause,
+        resume,
+        retry_now,
+        retry_from,
+        steps,
+        retries,
+        payloads,
+        labels,
+    ]
+}
+
+impl From<&v1::ProviderHealth> for Health {
+    fn from(wire: &v1::ProviderHealth) -> Self {
+        Self {
+            status: match wire.status() {
+                Status::Serving => "SERVING",
+                Status::NotServing => "NOT_SERVING",
+                Status::Unknown | Status::Unspecified => "UNKNOWN",
+            },
+            breaker: match wire.breaker() {
+                Breaker::Closed | Breaker::Unspecified => "CLOSED",
+                Breaker::Open => "OPEN",
+                Breaker::HalfOpen => "HALF_OPEN",
+            },
+            engine_version: said(&wire.engine_version),
+            detail: said(&wire.detail),
+            check_time: timestamp(wire.check_time.as_ref()),
+            calls_in_flight: wire.calls_in_flight,
+            calls_limit: wire.calls_limit,
+        }
+    }
+}
+
+impl From<&v1::TableRow> for Row {
+    fn from(wire: &v1::TableRow) -> Self {
+        Self {
+            scope: wire.scope.clone(),
+            native: wire.native.clone(),
+            when: wire.when.clone().into_iter().collect(),
+            sub_state: word_of(wire.sub_state),
+            reason: said(&wire.reason),
+            terminal: wire.terminal,
+            refine: wire.refine,
+            source: wire.source.clone(),
+            note: wire.note.clone(),
+        }
+    }
+}
