@@ -198,3 +198,44 @@ async fn an_outage_shows_in_the_providers_health() {
         Serving::Serving
     );
 }
+
+#[tokio::test]
+async fn a_watch_over_all_opens_without_who_hangs_and_names_it() {
+    use crate::support::Watching;
+    use stateway_proto::v1::watch_executions_response::Kind;
+    let (bad, _, gateway) = two().await;
+    bad.hang(true);
+    let gateway = gateway.start().await;
+    let mut watching = Watching::on(&gateway, "providers/-").await;
+    assert_eq!(
+        watching.change().await,
+        (Kind::Added, "x".into(), "RUNNING".into())
+    );
+    assert_eq!(
+        watching.expect(Kind::Bookmark).await.unreachable,
+        ["providers/bad"]
+    );
+}
+
+#[tokio::test]
+async fn a_wait_on_a_hanging_provider_ends_by_its_deadline() {
+    let (bad, _, gateway) = two().await;
+    bad.hang(true);
+    let gateway = gateway.start().await;
+    let name = "providers/bad/executions/x".to_owned();
+    let mut request = Request::new(stateway_proto::v1::WaitExecutionRequest {
+        name,
+        sub_states: vec![],
+    });
+    request.set_timeout(Duration::from_millis(400));
+    let status = gateway
+        .executions()
+        .await
+        .wait_execution(request)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (status.code(), reason_of(&status)),
+        (Code::DeadlineExceeded, "PROVIDER_TIMEOUT".into())
+    );
+}
