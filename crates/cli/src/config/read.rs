@@ -192,7 +192,10 @@ fn without_culprit(table: &mut DeTable<'_>, error: &toml::de::Error) -> bool {
     let about = |entry: &(&Spanned<_>, &Spanned<_>)| {
         entry.0.span().contains(&span.start) || entry.1.span().contains(&span.start)
     };
-    let culprit = table.iter().find(about).map(|(key, _)| key.get_ref().to_string());
+    let culprit = table
+        .iter()
+        .find(about)
+        .map(|(key, _)| key.get_ref().to_string());
     culprit.is_some_and(|key| table.remove(key.as_str()).is_some())
 }
 
