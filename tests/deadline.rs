@@ -19,9 +19,17 @@ async fn the_clients_deadline_reaches_the_provider_less_a_margin() {
     let puppet = Puppet::new();
     puppet.show("x", "RUNNING");
     let gateway = TestGateway::new().with_puppet("p", &puppet).start().await;
-    gateway.executions().await.get_execution(request(Duration::from_secs(2))).await.unwrap();
+    gateway
+        .executions()
+        .await
+        .get_execution(request(Duration::from_secs(2)))
+        .await
+        .unwrap();
     let given = puppet.budgets()[0];
-    assert!((Duration::from_secs(1)..Duration::from_secs(2)).contains(&given), "{given:?}");
+    assert!(
+        (Duration::from_secs(1)..Duration::from_secs(2)).contains(&given),
+        "{given:?}"
+    );
 }
 
 #[tokio::test]
@@ -32,8 +40,12 @@ async fn no_upstream_call_may_take_longer_than_the_operator_allows() {
     gateway.settings.default_upstream.timeout = Duration::from_millis(100);
     let gateway = gateway.start().await;
     let began = Instant::now();
-    let status =
-        gateway.executions().await.get_execution(request(Duration::from_secs(30))).await.unwrap_err();
+    let status = gateway
+        .executions()
+        .await
+        .get_execution(request(Duration::from_secs(30)))
+        .await
+        .unwrap_err();
     assert!(began.elapsed() < Duration::from_secs(5));
     assert_eq!(status.code(), Code::DeadlineExceeded);
     assert_eq!(reason_of(&status), "PROVIDER_TIMEOUT");
@@ -50,8 +62,20 @@ async fn a_client_that_gives_up_early_does_not_open_the_breaker_for_others() {
     puppet.hang(true);
     for _ in 0..5 {
         let early = request(Duration::from_millis(20));
-        assert!(gateway.executions().await.get_execution(early).await.is_err());
+        assert!(
+            gateway
+                .executions()
+                .await
+                .get_execution(early)
+                .await
+                .is_err()
+        );
     }
     puppet.hang(false);
-    gateway.executions().await.get_execution(request(Duration::from_secs(5))).await.expect("closed");
+    gateway
+        .executions()
+        .await
+        .get_execution(request(Duration::from_secs(5)))
+        .await
+        .expect("closed");
 }

@@ -11,14 +11,26 @@ use tonic::{Code, Request};
 use crate::support::{Puppet, TestGateway, error_info, reason_of, retry_delay_of};
 
 fn get(name: &str) -> GetExecutionRequest {
-    GetExecutionRequest { name: name.into(), view: 0 }
+    GetExecutionRequest {
+        name: name.into(),
+        view: 0,
+    }
 }
 
 #[tokio::test]
 async fn a_wrong_name_is_an_invalid_argument() {
-    let gateway = TestGateway::new().with_puppet("p", &Puppet::new()).start().await;
+    let gateway = TestGateway::new()
+        .with_puppet("p", &Puppet::new())
+        .start()
+        .await;
     let mut client = gateway.executions().await;
-    for wrong in ["", "x", "providers/p/executions/", "providers/p/executions/a b", "providers/-/executions/a"] {
+    for wrong in [
+        "",
+        "x",
+        "providers/p/executions/",
+        "providers/p/executions/a b",
+        "providers/-/executions/a",
+    ] {
         let status = client.get_execution(get(wrong)).await.unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument, "{wrong}");
         assert_eq!(reason_of(&status), "INVALID_ARGUMENT");
@@ -27,17 +39,36 @@ async fn a_wrong_name_is_an_invalid_argument() {
 
 #[tokio::test]
 async fn unknown_executions_and_providers_are_told_apart() {
-    let gateway = TestGateway::new().with_puppet("p", &Puppet::new()).start().await;
+    let gateway = TestGateway::new()
+        .with_puppet("p", &Puppet::new())
+        .start()
+        .await;
     let mut client = gateway.executions().await;
-    let status = client.get_execution(get("providers/p/executions/x")).await.unwrap_err();
-    assert_eq!((status.code(), reason_of(&status)), (Code::NotFound, "EXECUTION_NOT_FOUND".into()));
-    let status = client.get_execution(get("providers/q/executions/x")).await.unwrap_err();
+    let status = client
+        .get_execution(get("providers/p/executions/x"))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (status.code(), reason_of(&status)),
+        (Code::NotFound, "EXECUTION_NOT_FOUND".into())
+    );
+    let status = client
+        .get_execution(get("providers/q/executions/x"))
+        .await
+        .unwrap_err();
     let (reason, metadata) = error_info(&status);
-    assert_eq!((status.code(), reason.as_str()), (Code::NotFound, "PROVIDER_NOT_FOUND"));
+    assert_eq!(
+        (status.code(), reason.as_str()),
+        (Code::NotFound, "PROVIDER_NOT_FOUND")
+    );
     assert_eq!(metadata["hint"], "Configured: p.");
     let name = "providers/q".to_owned();
-    let status =
-        gateway.providers().await.get_provider(GetProviderRequest { name }).await.unwrap_err();
+    let status = gateway
+        .providers()
+        .await
+        .get_provider(GetProviderRequest { name })
+        .await
+        .unwrap_err();
     assert_eq!(status.code(), Code::NotFound);
 }
 
@@ -46,8 +77,12 @@ async fn throttling_passes_the_engines_pause_on() {
     let puppet = Puppet::new();
     puppet.fail(ErrorKind::Throttled, Some(Duration::from_secs(9)));
     let gateway = TestGateway::new().with_puppet("p", &puppet).start().await;
-    let status =
-        gateway.executions().await.get_execution(get("providers/p/executions/x")).await.unwrap_err();
+    let status = gateway
+        .executions()
+        .await
+        .get_execution(get("providers/p/executions/x"))
+        .await
+        .unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert_eq!(retry_delay_of(&status), Some(Duration::from_secs(9)));
     assert_eq!(error_info(&status).1["provider"], "p");
@@ -60,7 +95,10 @@ async fn a_verb_without_its_capability_is_unimplemented_and_never_reaches_the_en
     let gateway = TestGateway::new().with_puppet("p", &puppet).start().await;
     let name = "providers/p/executions/x".to_owned();
     let mut client = gateway.executions().await;
-    let cancel = CancelExecutionRequest { name, ..Default::default() };
+    let cancel = CancelExecutionRequest {
+        name,
+        ..Default::default()
+    };
     let start = StartExecutionRequest {
         definition: "providers/p/definitions/d".into(),
         ..Default::default()
@@ -83,15 +121,22 @@ async fn the_clients_request_id_comes_back_on_answers_and_errors() {
     let gateway = TestGateway::new().with_puppet("p", &puppet).start().await;
     let mut client = gateway.executions().await;
     let mut request = Request::new(get("providers/p/executions/x"));
-    request.metadata_mut().insert("x-request-id", "my-id".parse().unwrap());
+    request
+        .metadata_mut()
+        .insert("x-request-id", "my-id".parse().unwrap());
     let answer = client.get_execution(request).await.unwrap();
-    assert_eq!(answer.metadata()["x-request-id"], "my-id");
+    assert_eq!(answer.metadata().get("x-request-id").unwrap(), "my-id");
     let mut request = Request::new(get("nonsense"));
-    request.metadata_mut().insert("x-request-id", "my-id".parse().unwrap());
+    request
+        .metadata_mut()
+        .insert("x-request-id", "my-id".parse().unwrap());
     let status = client.get_execution(request).await.unwrap_err();
-    assert_eq!(status.metadata()["x-request-id"], "my-id");
-    let without = client.get_execution(get("providers/p/executions/x")).await.unwrap();
-    assert!(!without.metadata()["x-request-id"].is_empty());
+    assert_eq!(status.metadata().get("x-request-id").unwrap(), "my-id");
+    let without = client
+        .get_execution(get("providers/p/executions/x"))
+        .await
+        .unwrap();
+    assert!(!without.metadata().get("x-request-id").unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -100,6 +145,11 @@ async fn a_message_beyond_the_limit_is_refused() {
     gateway.settings.max_message_bytes = 1_000;
     let gateway = gateway.start().await;
     let huge = get(&"x".repeat(2_000));
-    let status = gateway.executions().await.get_execution(huge).await.unwrap_err();
+    let status = gateway
+        .executions()
+        .await
+        .get_execution(huge)
+        .await
+        .unwrap_err();
     assert_eq!(status.code(), Code::OutOfRange);
 }

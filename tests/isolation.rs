@@ -3,19 +3,28 @@
 use std::time::{Duration, Instant};
 
 use stateway_proto::v1::provider_health::{Breaker, Status as Serving};
-use stateway_proto::v1::{GetExecutionRequest, GetProviderRequest, ListExecutionsRequest, Provider};
+use stateway_proto::v1::{
+    GetExecutionRequest, GetProviderRequest, ListExecutionsRequest, Provider,
+};
 use stateway_provider_api::{ErrorKind, Verb};
 use tonic::{Code, Request};
 
 use crate::support::{Puppet, Running, TestGateway, reason_of, retry_delay_of};
 
 fn get(provider: &str) -> GetExecutionRequest {
-    GetExecutionRequest { name: format!("providers/{provider}/executions/x"), view: 0 }
+    GetExecutionRequest {
+        name: format!("providers/{provider}/executions/x"),
+        view: 0,
+    }
 }
 
 async fn provider(gateway: &Running, id: &str) -> Provider {
     let name = format!("providers/{id}");
-    let answer = gateway.providers().await.get_provider(GetProviderRequest { name }).await;
+    let answer = gateway
+        .providers()
+        .await
+        .get_provider(GetProviderRequest { name })
+        .await;
     answer.expect("it is configured").into_inner()
 }
 
@@ -23,7 +32,9 @@ async fn two() -> (Puppet, Puppet, TestGateway) {
     let (bad, good) = (Puppet::new(), Puppet::new());
     bad.show("x", "RUNNING");
     good.show("x", "RUNNING");
-    let gateway = TestGateway::new().with_puppet("bad", &bad).with_puppet("good", &good);
+    let gateway = TestGateway::new()
+        .with_puppet("bad", &bad)
+        .with_puppet("good", &good);
     (bad, good, gateway)
 }
 
@@ -38,7 +49,12 @@ async fn a_list_over_all_answers_within_its_deadline_and_names_who_hangs() {
     });
     request.set_timeout(Duration::from_millis(800));
     let began = Instant::now();
-    let answer = gateway.executions().await.list_executions(request).await.expect("in time");
+    let answer = gateway
+        .executions()
+        .await
+        .list_executions(request)
+        .await
+        .expect("in time");
     assert!(began.elapsed() < Duration::from_millis(800));
     let answer = answer.into_inner();
     assert_eq!(answer.unreachable, ["providers/bad"]);
@@ -56,7 +72,9 @@ async fn calls_to_another_provider_go_on_while_one_has_used_up_its_slots() {
     let mut hanging = Vec::new();
     for _ in 0..8 {
         let mut client = gateway.executions().await;
-        hanging.push(tokio::spawn(async move { client.get_execution(get("bad")).await }));
+        hanging.push(tokio::spawn(async move {
+            client.get_execution(get("bad")).await
+        }));
     }
     while bad.asked(Verb::Get) < 3 {
         tokio::task::yield_now().await;
@@ -74,7 +92,10 @@ async fn calls_to_another_provider_go_on_while_one_has_used_up_its_slots() {
     assert!(retry_delay_of(&refused).is_some());
     let mut client = gateway.executions().await;
     for _ in 0..50 {
-        client.get_execution(get("good")).await.expect("the good one answers");
+        client
+            .get_execution(get("good"))
+            .await
+            .expect("the good one answers");
     }
     for call in hanging {
         call.abort();
@@ -103,8 +124,14 @@ async fn the_breaker_opens_refuses_at_once_and_closes_again() {
     assert!(retry_delay_of(&refused).is_some_and(|pause| pause <= Duration::from_millis(300)));
     let asked = bad.asked(Verb::Get);
     assert!(asked <= 3, "asked {asked} times");
-    assert_eq!(provider(&gateway, "bad").await.health.unwrap().breaker(), Breaker::Open);
-    client.get_execution(get("good")).await.expect("the good one answers");
+    assert_eq!(
+        provider(&gateway, "bad").await.health.unwrap().breaker(),
+        Breaker::Open
+    );
+    client
+        .get_execution(get("good"))
+        .await
+        .expect("the good one answers");
 
     bad.recover();
     let recovered = async {
@@ -112,8 +139,13 @@ async fn the_breaker_opens_refuses_at_once_and_closes_again() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), recovered).await.expect("it closes again");
-    assert_eq!(provider(&gateway, "bad").await.health.unwrap().breaker(), Breaker::Closed);
+    tokio::time::timeout(Duration::from_secs(5), recovered)
+        .await
+        .expect("it closes again");
+    assert_eq!(
+        provider(&gateway, "bad").await.health.unwrap().breaker(),
+        Breaker::Closed
+    );
 }
 
 #[tokio::test]
@@ -123,10 +155,18 @@ async fn a_refused_request_does_not_open_the_breaker() {
     let gateway = gateway.start().await;
     bad.fail(ErrorKind::InvalidArgument, None);
     for _ in 0..5 {
-        let status = gateway.executions().await.get_execution(get("bad")).await.unwrap_err();
+        let status = gateway
+            .executions()
+            .await
+            .get_execution(get("bad"))
+            .await
+            .unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument);
     }
-    assert_eq!(provider(&gateway, "bad").await.health.unwrap().breaker(), Breaker::Closed);
+    assert_eq!(
+        provider(&gateway, "bad").await.health.unwrap().breaker(),
+        Breaker::Closed
+    );
 }
 
 #[tokio::test]
@@ -138,9 +178,64 @@ async fn an_outage_shows_in_the_providers_health() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), until(Serving::Serving)).await.expect("serving");
-    assert_eq!(provider(&gateway, "bad").await.health.unwrap().engine_version, "puppet");
+    tokio::time::timeout(Duration::from_secs(5), until(Serving::Serving))
+        .await
+        .expect("serving");
+    assert_eq!(
+        provider(&gateway, "bad")
+            .await
+            .health
+            .unwrap()
+            .engine_version,
+        "puppet"
+    );
     bad.fail(ErrorKind::Unavailable, None);
-    tokio::time::timeout(Duration::from_secs(5), until(Serving::NotServing)).await.expect("down");
-    assert_eq!(provider(&gateway, "good").await.health.unwrap().status(), Serving::Serving);
+    tokio::time::timeout(Duration::from_secs(5), until(Serving::NotServing))
+        .await
+        .expect("down");
+    assert_eq!(
+        provider(&gateway, "good").await.health.unwrap().status(),
+        Serving::Serving
+    );
+}
+
+#[tokio::test]
+async fn a_watch_over_all_opens_without_who_hangs_and_names_it() {
+    use crate::support::Watching;
+    use stateway_proto::v1::watch_executions_response::Kind;
+    let (bad, _, gateway) = two().await;
+    bad.hang(true);
+    let gateway = gateway.start().await;
+    let mut watching = Watching::on(&gateway, "providers/-").await;
+    assert_eq!(
+        watching.change().await,
+        (Kind::Added, "x".into(), "RUNNING".into())
+    );
+    assert_eq!(
+        watching.expect(Kind::Bookmark).await.unreachable,
+        ["providers/bad"]
+    );
+}
+
+#[tokio::test]
+async fn a_wait_on_a_hanging_provider_ends_by_its_deadline() {
+    let (bad, _, gateway) = two().await;
+    bad.hang(true);
+    let gateway = gateway.start().await;
+    let name = "providers/bad/executions/x".to_owned();
+    let mut request = Request::new(stateway_proto::v1::WaitExecutionRequest {
+        name,
+        sub_states: vec![],
+    });
+    request.set_timeout(Duration::from_millis(400));
+    let status = gateway
+        .executions()
+        .await
+        .wait_execution(request)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (status.code(), reason_of(&status)),
+        (Code::DeadlineExceeded, "PROVIDER_TIMEOUT".into())
+    );
 }

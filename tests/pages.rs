@@ -7,7 +7,9 @@ use crate::support::{Puppet, Running, TestGateway};
 
 /// One HTTP/1.1 exchange, as plain text.
 async fn http(gateway: &Running, head: &str, body: &[u8]) -> String {
-    let mut stream = TcpStream::connect(gateway.address).await.expect("it listens");
+    let mut stream = TcpStream::connect(gateway.address)
+        .await
+        .expect("it listens");
     let length = body.len();
     let head = format!("{head}host: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
     stream.write_all(head.as_bytes()).await.unwrap();
@@ -19,30 +21,50 @@ async fn http(gateway: &Running, head: &str, body: &[u8]) -> String {
 
 #[tokio::test]
 async fn healthz_and_metrics_answer_over_plain_http() {
-    let gateway = TestGateway::new().with_puppet("p", &Puppet::new()).start().await;
+    let gateway = TestGateway::new()
+        .with_puppet("p", &Puppet::new())
+        .start()
+        .await;
     let healthz = http(&gateway, "GET /healthz HTTP/1.1\r\n", b"").await;
-    assert!(healthz.starts_with("HTTP/1.1 200") && healthz.ends_with("ok\n"), "{healthz}");
+    assert!(
+        healthz.starts_with("HTTP/1.1 200") && healthz.ends_with("ok\n"),
+        "{healthz}"
+    );
     let metrics = http(&gateway, "GET /metrics HTTP/1.1\r\n", b"").await;
     assert!(metrics.ends_with("# the metrics page\n"), "{metrics}");
 }
 
 #[tokio::test]
 async fn a_browser_can_call_by_grpc_web() {
-    let gateway = TestGateway::new().with_puppet("p", &Puppet::new()).start().await;
+    let gateway = TestGateway::new()
+        .with_puppet("p", &Puppet::new())
+        .start()
+        .await;
     let head = "POST /stateway.v1.Providers/ListProviders HTTP/1.1\r\n\
                 content-type: application/grpc-web+proto\r\naccept: application/grpc-web+proto\r\n";
     let answer = http(&gateway, head, &[0, 0, 0, 0, 0]).await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    assert!(answer.contains("providers/p") && answer.contains("grpc-status:0"), "{answer}");
+    assert!(
+        answer.contains("providers/p") && answer.contains("grpc-status:0"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
 async fn only_loopback_is_served_and_the_refusal_says_why() {
     use stateway_gateway::{Gateway, Settings};
-    let settings = Settings { listen: "0.0.0.0:0".parse().unwrap(), ..Settings::default() };
+    let settings = Settings {
+        listen: "0.0.0.0:0".parse().unwrap(),
+        ..Settings::default()
+    };
     let page = std::sync::Arc::new(String::new);
     let refused = Gateway::bind(stateway_provider_api::Registry::default(), settings, page).await;
     let error = refused.err().expect("it is refused");
-    assert!(error.to_string().contains("transport security and authentication"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("transport security and authentication"),
+        "{error}"
+    );
     assert!(!error.hint().is_empty());
 }

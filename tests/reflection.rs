@@ -10,21 +10,43 @@ use crate::support::{Puppet, TestGateway};
 
 #[tokio::test]
 async fn every_service_is_described() {
-    let gateway = TestGateway::new().with_puppet("p", &Puppet::new()).start().await;
+    let gateway = TestGateway::new()
+        .with_puppet("p", &Puppet::new())
+        .start()
+        .await;
     let ask = ServerReflectionRequest {
         host: String::new(),
         message_request: Some(MessageRequest::ListServices(String::new())),
     };
     let mut client = ServerReflectionClient::new(gateway.channel().await);
-    let answers = client.server_reflection_info(tokio_stream::once(ask)).await.unwrap();
-    let answer = answers.into_inner().next().await.expect("an answer").unwrap();
+    let answers = client
+        .server_reflection_info(tokio_stream::once(ask))
+        .await
+        .unwrap();
+    let answer = answers
+        .into_inner()
+        .next()
+        .await
+        .expect("an answer")
+        .unwrap();
     let Some(MessageResponse::ListServicesResponse(list)) = answer.message_response else {
         panic!("no list of services");
     };
-    let mut services: Vec<_> = list.service.iter().map(|service| service.name.as_str()).collect();
+    let mut services: Vec<_> = list
+        .service
+        .iter()
+        .map(|service| service.name.as_str())
+        .collect();
     services.retain(|name| name.starts_with("stateway."));
     services.sort_unstable();
-    let expected = ["Approvals", "Definitions", "Executions", "Providers", "Recovery", "Workers"]
-        .map(|name| format!("stateway.v1.{name}"));
+    let expected = [
+        "Approvals",
+        "Definitions",
+        "Executions",
+        "Providers",
+        "Recovery",
+        "Workers",
+    ]
+    .map(|name| format!("stateway.v1.{name}"));
     assert_eq!(services, expected);
 }

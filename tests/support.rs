@@ -2,6 +2,8 @@
 
 mod gateway;
 mod puppet;
+mod watching;
 
-pub(crate) use gateway::{Running, TestGateway, error_info, reason_of, retry_delay_of};
+pub(crate) use gateway::{Running, TestGateway, clock, error_info, reason_of, retry_delay_of};
 pub(crate) use puppet::Puppet;
+pub(crate) use watching::Watching;

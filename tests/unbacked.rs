@@ -7,27 +7,69 @@ use crate::support::{Puppet, TestGateway, reason_of};
 
 #[tokio::test]
 async fn every_method_without_a_backing_is_unimplemented_with_the_reason() {
-    let gateway = TestGateway::new().with_puppet("p", &Puppet::new()).start().await;
+    let gateway = TestGateway::new()
+        .with_puppet("p", &Puppet::new())
+        .start()
+        .await;
     let channel = gateway.channel().await;
     let mut definitions = v1::definitions_client::DefinitionsClient::new(channel.clone());
     let mut approvals = v1::approvals_client::ApprovalsClient::new(channel.clone());
     let mut workers = v1::workers_client::WorkersClient::new(channel.clone());
     let mut recovery = v1::recovery_client::RecoveryClient::new(channel);
     let refusals: Vec<Option<Status>> = vec![
-        definitions.apply_definition(v1::ApplyDefinitionRequest::default()).await.err(),
-        definitions.get_definition(v1::GetDefinitionRequest::default()).await.err(),
-        definitions.list_definitions(v1::ListDefinitionsRequest::default()).await.err(),
-        definitions.validate_definition(v1::ValidateDefinitionRequest::default()).await.err(),
-        approvals.list_approvals(v1::ListApprovalsRequest::default()).await.err(),
-        approvals.get_approval(v1::GetApprovalRequest::default()).await.err(),
-        approvals.decide_approval(v1::DecideApprovalRequest::default()).await.err(),
-        approvals.list_escalations(v1::ListEscalationsRequest::default()).await.err(),
-        approvals.resolve_escalation(v1::ResolveEscalationRequest::default()).await.err(),
+        definitions
+            .apply_definition(v1::ApplyDefinitionRequest::default())
+            .await
+            .err(),
+        definitions
+            .get_definition(v1::GetDefinitionRequest::default())
+            .await
+            .err(),
+        definitions
+            .list_definitions(v1::ListDefinitionsRequest::default())
+            .await
+            .err(),
+        definitions
+            .validate_definition(v1::ValidateDefinitionRequest::default())
+            .await
+            .err(),
+        approvals
+            .list_approvals(v1::ListApprovalsRequest::default())
+            .await
+            .err(),
+        approvals
+            .get_approval(v1::GetApprovalRequest::default())
+            .await
+            .err(),
+        approvals
+            .decide_approval(v1::DecideApprovalRequest::default())
+            .await
+            .err(),
+        approvals
+            .list_escalations(v1::ListEscalationsRequest::default())
+            .await
+            .err(),
+        approvals
+            .resolve_escalation(v1::ResolveEscalationRequest::default())
+            .await
+            .err(),
         workers.work(tokio_stream::empty()).await.err(),
-        recovery.verify_execution(v1::VerifyExecutionRequest::default()).await.err(),
-        recovery.recover_execution(v1::RecoverExecutionRequest::default()).await.err(),
-        recovery.replay_execution(v1::ReplayExecutionRequest::default()).await.err(),
-        recovery.list_branches(v1::ListBranchesRequest::default()).await.err(),
+        recovery
+            .verify_execution(v1::VerifyExecutionRequest::default())
+            .await
+            .err(),
+        recovery
+            .recover_execution(v1::RecoverExecutionRequest::default())
+            .await
+            .err(),
+        recovery
+            .replay_execution(v1::ReplayExecutionRequest::default())
+            .await
+            .err(),
+        recovery
+            .list_branches(v1::ListBranchesRequest::default())
+            .await
+            .err(),
     ];
     for status in refusals {
         let status = status.expect("a refusal");

@@ -10,6 +10,7 @@ use stateway_proto::v1::executions_client::ExecutionsClient;
 use stateway_proto::v1::providers_client::ProvidersClient;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{Provider, Registration, Registry};
+use stateway_provider_memory::{Clock, Config, MemoryProvider, Upstream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::Status;
@@ -35,7 +36,10 @@ impl TestGateway {
         settings.default_upstream.fastest_poll = Duration::from_millis(10);
         settings.default_upstream.slowest_poll = Duration::from_millis(40);
         settings.default_upstream.health_interval = Duration::from_millis(50);
-        Self { registry: Registry::default(), settings }
+        Self {
+            registry: Registry::default(),
+            settings,
+        }
     }
 
     /// Adds a puppet, read by the Step Functions table.
@@ -43,11 +47,18 @@ impl TestGateway {
         self.with(id, "step-functions", Arc::new(puppet.clone()))
     }
 
-    /// Adds the in-memory provider.
-    pub(crate) fn with_memory(self, id: &str) -> Self {
-        let config = stateway_provider_memory::Config::default();
-        let provider = stateway_provider_memory::MemoryProvider::new(&config).expect("it is good");
-        self.with(id, "memory", Arc::new(provider))
+    /// Adds an in-memory provider whose time only the test moves.
+    pub(crate) fn with_memory(self, id: &str, clock: &Clock) -> Self {
+        let provider = MemoryProvider::on(
+            Upstream::new(clock.clone()),
+            id.parse().expect("a provider id"),
+            &Config::default(),
+        );
+        self.with(
+            id,
+            "memory",
+            Arc::new(provider.expect("the default is good")),
+        )
     }
 
     fn with(mut self, id: &str, kind: &str, provider: Arc<dyn Provider>) -> Self {
@@ -57,20 +68,28 @@ impl TestGateway {
             provider,
             table: Arc::new(compiled_in(kind).expect("a compiled-in table").clone()),
         };
-        self.registry.register(registration).expect("the id is free");
+        self.registry
+            .register(registration)
+            .expect("the id is free");
         self
     }
 
     pub(crate) async fn start(self) -> Running {
         let page = Arc::new(|| "# the metrics page\n".to_owned());
-        let gateway = Gateway::bind(self.registry, self.settings, page).await.expect("it binds");
+        let gateway = Gateway::bind(self.registry, self.settings, page)
+            .await
+            .expect("it binds");
         let address = gateway.local_addr();
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(gateway.serve(async move {
             // A dropped sender stops it too: the test is over.
             let _ = stopped.await;
         }));
-        Running { address, stop: Some(stop), serving }
+        Running {
+            address,
+            stop: Some(stop),
+            serving,
+        }
     }
 }
 
@@ -114,12 +133,22 @@ pub(crate) fn reason_of(status: &Status) -> String {
 /// Reason and metadata of the status's one `ErrorInfo`.
 pub(crate) fn error_info(status: &Status) -> (String, HashMap<String, String>) {
     let details = status.get_error_details();
-    let info = details.error_info().unwrap_or_else(|| panic!("no ErrorInfo in {status:?}"));
+    let info = details
+        .error_info()
+        .unwrap_or_else(|| panic!("no ErrorInfo in {status:?}"));
     assert_eq!(info.domain, stateway_gateway::DOMAIN);
     (info.reason.clone(), info.metadata.clone())
 }
 
 /// What the client is told to wait.
 pub(crate) fn retry_delay_of(status: &Status) -> Option<Duration> {
-    status.get_error_details().retry_info().and_then(|info| info.retry_delay)
+    status
+        .get_error_details()
+        .retry_info()
+        .and_then(|info| info.retry_delay)
+}
+
+/// A clock that stands still until the test moves it.
+pub(crate) fn clock() -> Clock {
+    Clock::manual(jiff::Timestamp::now())
 }

@@ -35,12 +35,18 @@ impl Puppet {
     pub(crate) fn new() -> Self {
         Self {
             state: Arc::default(),
-            capabilities: Capabilities { watch: false, ..Capabilities::ALL },
+            capabilities: Capabilities {
+                watch: false,
+                ..Capabilities::ALL
+            },
         }
     }
 
     pub(crate) fn with_capabilities(capabilities: Capabilities) -> Self {
-        Self { capabilities, ..Self::new() }
+        Self {
+            capabilities,
+            ..Self::new()
+        }
     }
 
     /// Shows an execution in a native state from now on.
@@ -52,11 +58,15 @@ impl Puppet {
     }
 
     pub(crate) fn show_observation(&self, observation: Observation) {
-        self.lock().shown.insert(observation.id.clone(), observation);
+        self.lock()
+            .shown
+            .insert(observation.id.clone(), observation);
     }
 
     pub(crate) fn remove(&self, id: &str) {
-        self.lock().shown.remove(&ExecutionId::new(id).expect("an id"));
+        self.lock()
+            .shown
+            .remove(&ExecutionId::new(id).expect("an id"));
     }
 
     /// Whether every call hangs from now on.
@@ -89,7 +99,9 @@ impl Puppet {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().expect("no test panics while it holds the strings")
+        self.state
+            .lock()
+            .expect("no test panics while it holds the strings")
     }
 
     async fn come_in(&self, call: &Call, verb: Verb) -> Result<()> {
@@ -113,7 +125,11 @@ impl Puppet {
     }
 
     fn shown(&self, verb: Verb, id: &ExecutionId) -> Result<Observation> {
-        self.lock().shown.get(id).cloned().ok_or_else(|| Error::not_found(verb, id))
+        self.lock()
+            .shown
+            .get(id)
+            .cloned()
+            .ok_or_else(|| Error::not_found(verb, id))
     }
 
     async fn answer(&self, call: &Call, verb: Verb, id: &ExecutionId) -> Result<Observation> {
@@ -130,12 +146,17 @@ impl Provider for Puppet {
 
     async fn health(&self, call: &Call) -> Result<Health> {
         self.come_in(call, Verb::Health).await?;
-        Ok(Health { engine_version: "puppet".into(), detail: String::new() })
+        Ok(Health {
+            engine_version: "puppet".into(),
+            detail: String::new(),
+        })
     }
 
     async fn start(&self, call: &Call, request: StartRequest) -> Result<Observation> {
         self.come_in(call, Verb::Start).await?;
-        let id = request.execution_id.unwrap_or(ExecutionId::new("new").expect("an id"));
+        let id = request
+            .execution_id
+            .unwrap_or(ExecutionId::new("new").expect("an id"));
         let mut observation = Observation::new(id, NativeState::new("RUNNING"));
         observation.labels = request.labels;
         self.show_observation(observation.clone());
@@ -156,17 +177,29 @@ impl Provider for Puppet {
         self.come_in(call, Verb::List).await?;
         let cursor = request.cursor.unwrap_or_default();
         if let Some(last) = cursor.strip_prefix("empty:") {
-            return Ok(ListPage { observations: Vec::new(), next: Some(last.to_owned()) });
+            return Ok(ListPage {
+                observations: Vec::new(),
+                next: Some(last.to_owned()),
+            });
         }
         let state = self.lock();
-        let mut rest =
-            state.shown.values().filter(|observation| observation.id.as_str() > cursor.as_str());
-        let page: Vec<_> = rest.by_ref().take(request.page_size as usize).cloned().collect();
+        let mut rest = state
+            .shown
+            .values()
+            .filter(|observation| observation.id.as_str() > cursor.as_str());
+        let page: Vec<_> = rest
+            .by_ref()
+            .take(request.page_size as usize)
+            .cloned()
+            .collect();
         let next = match (rest.next(), page.last()) {
             (Some(_), Some(last)) => Some(format!("empty:{}", last.id)),
             _ => None,
         };
-        Ok(ListPage { observations: page, next })
+        Ok(ListPage {
+            observations: page,
+            next,
+        })
     }
 
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {

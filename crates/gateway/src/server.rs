@@ -30,6 +30,9 @@ use crate::watch::Hub;
 /// Renders the page at `/metrics`.
 pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;
 
+/// Calls one connection may have under way beside its watches.
+const CALLS_PER_CONNECTION: u32 = 1_000;
+
 /// Why the gateway does not run.
 #[derive(Debug, Error)]
 pub enum StartError {
@@ -135,7 +138,10 @@ impl Gateway {
             stop: stop.clone(),
         });
         let routes = self.routes(&hub, &sealer)?.add_service(health);
-        let router = routes.into_axum_router().merge(pages(self.metrics.clone()));
+        // gRPC-Web around the services only: it refuses what it does not know, and pages are
+        // plain HTTP.
+        let services = routes.into_axum_router().layer(GrpcWebLayer::new());
+        let router = services.merge(pages(self.metrics.clone()));
 
         let probes = TaskTracker::new();
         for upstream in self.upstreams.values() {
@@ -150,13 +156,14 @@ impl Gateway {
                 stop.cancel();
             }
         };
+        let watches = u32::try_from(self.settings.watch.max_streams).unwrap_or(u32::MAX);
+        let streams = watches.saturating_add(CALLS_PER_CONNECTION);
         let server = Server::builder()
             .accept_http1(true)
-            // A client may hold thousands of watches on one connection.
-            .max_concurrent_streams(None)
+            // A client may hold every watch on one connection, and calls beside them.
+            .max_concurrent_streams(streams)
             .http2_keepalive_interval(Some(std::time::Duration::from_secs(30)))
             .tcp_nodelay(true)
-            .layer(GrpcWebLayer::new())
             .add_routes(Routes::from(router))
             .serve_with_incoming_shutdown(TcpListenerStream::new(self.listener), stopping);
         let served = self.settings.drain;

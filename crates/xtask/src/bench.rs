@@ -21,7 +21,13 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         What::Gateway => {
             succeed(cargo().args(["build", "--release", "--quiet", "--package", "stateway-cli"]))?;
             succeed(cargo().args([
-                "run", "--release", "--quiet", "--package", "stateway-bench", "--", "gateway",
+                "run",
+                "--release",
+                "--quiet",
+                "--package",
+                "stateway-bench",
+                "--",
+                "gateway",
             ]))
         }
     }

@@ -35,7 +35,10 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     }
     match stale.is_empty() {
         true => Ok(()),
-        false => Err(format!("not current: {}; run `cargo xtask docs`", stale.join(", "))),
+        false => Err(format!(
+            "not current: {}; run `cargo xtask docs`",
+            stale.join(", ")
+        )),
     }
 }
 

@@ -23,9 +23,21 @@ pub(crate) fn python() -> Result<PathBuf, String> {
     let hint = "python3 with venv and pip is needed for the cross-language tests; \
                 `cargo xtask test --hermetic` leaves them out";
     let explain = |error: String| format!("{error}\nhint: {hint}");
-    succeed(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&home)).map_err(explain)?;
+    succeed(
+        Command::new("python3")
+            .args(["-m", "venv", "--clear"])
+            .arg(&home),
+    )
+    .map_err(explain)?;
     let mut install = Command::new(&interpreter);
-    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]);
+    install.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--requirement",
+    ]);
     succeed(install.arg(&requirements)).map_err(explain)?;
     std::fs::write(&stamp, pins).map_err(|error| format!("{}: {error}", stamp.display()))?;
     Ok(interpreter)

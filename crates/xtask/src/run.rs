@@ -25,8 +25,14 @@ pub(crate) fn cargo() -> Command {
 /// Runs a program to its end; its failure is ours.
 pub(crate) fn succeed(command: &mut Command) -> Result<(), String> {
     let line = describe(command);
-    let status = command.status().map_err(|error| format!("`{line}` does not start: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("`{line}` ended with {status}")) }
+    let status = command
+        .status()
+        .map_err(|error| format!("`{line}` does not start: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("`{line}` ended with {status}"))
+    }
 }
 
 /// Runs a program, passing on each line of its output and showing it to `look`. Whether it
@@ -50,5 +56,8 @@ pub(crate) fn follow(command: &mut Command, mut look: impl FnMut(&str)) -> Resul
 
 fn describe(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    words
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
 }

@@ -42,7 +42,10 @@ impl Tally {
 fn plain(line: &str) -> Option<&str> {
     let is_count = |part: &str| {
         let mut words = part.split_whitespace();
-        words.next().is_some_and(|count| count.parse::<u64>().is_ok()) && words.count() == 1
+        words
+            .next()
+            .is_some_and(|count| count.parse::<u64>().is_ok())
+            && words.count() == 1
     };
     (line.contains(" passed, ") && line.split(", ").all(is_count)).then_some(line)
 }
@@ -60,6 +63,14 @@ mod tests {
         tally.read("test something ... ok");
         tally.read("contract-kit: 57 cases, 15 broken providers, 15 caught");
         let remarks = vec!["contract-kit: 57 cases, 15 broken providers, 15 caught".to_owned()];
-        assert_eq!(tally, Tally { passed: 26, failed: 1, skipped: 3, remarks });
+        assert_eq!(
+            tally,
+            Tally {
+                passed: 26,
+                failed: 1,
+                skipped: 3,
+                remarks
+            }
+        );
     }
 }

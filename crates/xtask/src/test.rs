@@ -53,8 +53,15 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     if options.hermetic {
         println!("left out: {PEER_TESTS}");
     }
-    println!("{} passed, {} failed, {} skipped", tally.passed, tally.failed, tally.skipped);
-    if broken.is_empty() { Ok(()) } else { Err(broken.join("; ")) }
+    println!(
+        "{} passed, {} failed, {} skipped",
+        tally.passed, tally.failed, tally.skipped
+    );
+    if broken.is_empty() {
+        Ok(())
+    } else {
+        Err(broken.join("; "))
+    }
 }
 
 /// A gRPC client in another language that compiles `proto/` itself.

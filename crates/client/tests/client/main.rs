@@ -1,6 +1,9 @@
 //! The client against small gateways on real sockets.
 
-#![allow(clippy::unwrap_used, reason = "a test that unwraps an error has failed")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps an error has failed"
+)]
 
 mod call;
 mod fake;

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::future::join_all;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{Stream, StreamExt};
 use stateway_model::{ExecutionName, ProviderId};
@@ -17,6 +19,9 @@ use super::hub::{Hub, Membership, StreamSlot};
 use super::topic::{Change, Seen, TopicKey};
 use crate::parent::Parent;
 use crate::status::Refusal;
+
+/// A watch over all providers opens without those that take longer than this.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a client wants to watch.
 pub(crate) enum Target {
@@ -69,11 +74,15 @@ impl Reader {
                 Some(hub.join(upstream, key))
             })
             .collect();
-        for member in &members {
-            let synced = member.topic.synced().await;
-            if !tolerant {
-                synced?;
-            }
+        let synced = join_all(members.iter().map(|member| member.topic.synced()));
+        if tolerant {
+            // Who is not there by then is named in the bookmark and comes in as changes later.
+            let _ = tokio::time::timeout(PATIENCE, synced).await;
+        } else {
+            synced
+                .await
+                .into_iter()
+                .collect::<Result<Vec<()>, Status>>()?;
         }
         let mut reader = Self {
             hub: hub.clone(),
@@ -239,7 +248,7 @@ impl Reader {
         let unreachable = self
             .members
             .iter()
-            .filter(|member| member.topic.is_unreachable());
+            .filter(|member| member.topic.is_unreachable() || !member.topic.is_synced());
         Response {
             kind: Kind::Bookmark.into(),
             execution: None,
@@ -296,6 +305,6 @@ fn draining() -> Status {
         "the gateway is shutting down",
     )
     .hint("Resume from the last cursor.")
-    .retry_after(std::time::Duration::from_secs(1))
+    .retry_after(Duration::from_secs(1))
     .into()
 }

@@ -34,7 +34,8 @@ impl Hub {
             execution: Some(name.id.clone()),
         };
         let member = self.join(upstream, key);
-        member.topic.synced().await?;
+        let synced = tokio::time::timeout_at(deadline.into(), member.topic.synced()).await;
+        synced.unwrap_or_else(|_| Err(no_answer(name)))?;
         let ends = |seen: &Seen| {
             let shown = seen.execution.sub_state;
             shown.is_terminal() || wanted.contains(&shown)
@@ -63,4 +64,12 @@ impl Hub {
             }
         }
     }
+}
+
+fn no_answer(name: &ExecutionName) -> Status {
+    let message = format!("provider {} has not answered in time", name.provider);
+    Refusal::new(Code::DeadlineExceeded, "PROVIDER_TIMEOUT", message)
+        .with("provider", name.provider.to_string())
+        .retry_after(std::time::Duration::from_secs(1))
+        .into()
 }

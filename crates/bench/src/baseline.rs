@@ -1,0 +1,55 @@
+//! A gRPC service that does nothing: what tonic alone costs.
+
+use stateway_proto::v1;
+use stateway_proto::v1::recovery_server::{Recovery, RecoveryServer};
+use tokio::net::TcpListener;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::Server;
+use tonic::{Request, Response, Status};
+
+use crate::Outcome;
+
+struct Empty;
+
+#[tonic::async_trait]
+impl Recovery for Empty {
+    async fn verify_execution(
+        &self,
+        _: Request<v1::VerifyExecutionRequest>,
+    ) -> Result<Response<v1::VerifyExecutionResponse>, Status> {
+        Ok(Response::new(v1::VerifyExecutionResponse::default()))
+    }
+
+    async fn recover_execution(
+        &self,
+        _: Request<v1::RecoverExecutionRequest>,
+    ) -> Result<Response<v1::RecoverExecutionResponse>, Status> {
+        Err(Status::unimplemented("not measured"))
+    }
+
+    async fn replay_execution(
+        &self,
+        _: Request<v1::ReplayExecutionRequest>,
+    ) -> Result<Response<v1::ReplayExecutionResponse>, Status> {
+        Err(Status::unimplemented("not measured"))
+    }
+
+    async fn list_branches(
+        &self,
+        _: Request<v1::ListBranchesRequest>,
+    ) -> Result<Response<v1::ListBranchesResponse>, Status> {
+        Err(Status::unimplemented("not measured"))
+    }
+}
+
+/// Serves until it is ended.
+pub(crate) async fn serve() -> Outcome<()> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    eprintln!("listening on http://{}", listener.local_addr()?);
+    Server::builder()
+        .tcp_nodelay(true)
+        .add_service(RecoveryServer::new(Empty))
+        .serve_with_incoming(TcpListenerStream::new(listener))
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! The servers under measurement, each a process of its own that ends with the benchmark.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::Outcome;
+
+/// A server process and where it listens.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) url: String,
+}
+
+/// The gateway with its default, the in-memory provider.
+pub(crate) async fn stateway() -> Outcome<Server> {
+    let binary = std::env::current_exe()?.with_file_name("stateway");
+    start(binary, &["serve", "--listen", "127.0.0.1:0"]).await
+}
+
+/// The baseline.
+pub(crate) async fn empty_service() -> Outcome<Server> {
+    start(std::env::current_exe()?, &["empty-service"]).await
+}
+
+/// Starts a server that says on stderr where it listens.
+async fn start(binary: PathBuf, arguments: &[&str]) -> Outcome<Server> {
+    let mut child = Command::new(&binary)
+        .args(arguments)
+        .stderr(Stdio::piped())
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| format!("{}: {error}", binary.display()))?;
+    let stderr = child.stderr.take().ok_or("no stderr")?;
+    let mut lines = BufReader::new(stderr).lines();
+    while let Some(line) = lines.next_line().await? {
+        let url = line
+            .split_whitespace()
+            .find(|word| word.starts_with("http://"));
+        if let Some(url) = url {
+            let url = url.to_owned();
+            // Whatever it says later must not fill the pipe.
+            tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+            return Ok(Server { child, url });
+        }
+    }
+    Err(format!("{} ended before it listened", binary.display()).into())
+}
+
+impl Server {
+    /// Resident memory in MiB, where the system tells.
+    pub(crate) fn resident_mib(&self) -> Outcome<f64> {
+        let id = self.child.id().ok_or("it has ended")?;
+        let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib: f64 = line
+            .and_then(|line| line.split_whitespace().next())
+            .ok_or("no VmRSS")?
+            .parse()?;
+        Ok(kib / 1024.0)
+    }
+}

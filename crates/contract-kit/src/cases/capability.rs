@@ -1,0 +1,47 @@
+//! A verb whose capability is off answers `Unsupported`, whatever it is asked of.
+
+use stateway_provider_api::{ErrorKind, Verb};
+
+use super::unknown::ask;
+use crate::case::ensure;
+use crate::stage::refused_because;
+use crate::{Case, Outcome, Stage};
+
+/// The verbs that can be off, each with its capability.
+const VERBS: &[(Verb, &str)] = &[
+    (Verb::Start, "start"),
+    (Verb::List, "list"),
+    (Verb::History, "history"),
+    (Verb::Watch, "watch"),
+    (Verb::Signal, "signal"),
+    (Verb::Cancel, "cancel"),
+    (Verb::Kill, "kill"),
+    (Verb::Pause, "pause"),
+    (Verb::Resume, "resume"),
+    (Verb::RetryNow, "retry_now"),
+    (Verb::RetryFrom, "retry_from"),
+];
+
+pub(super) fn cases() -> Vec<Case> {
+    let case = |(verb, capability): &(Verb, &'static str)| {
+        let verb = *verb;
+        Case::new(
+            format!("capability_off::{verb}_answers_unsupported"),
+            &[],
+            move |stage| Box::pin(is_unsupported(stage, verb)),
+        )
+        .without(capability)
+    };
+    VERBS.iter().map(case).collect()
+}
+
+async fn is_unsupported(stage: Stage, verb: Verb) -> Outcome {
+    let capabilities = stage.provider.capabilities();
+    ensure!(
+        !verb.is_offered(&capabilities),
+        "the provider still offers it"
+    );
+    let kind = ErrorKind::Unsupported;
+    let reason = "CAPABILITY_NOT_SUPPORTED";
+    refused_because(verb.as_str(), ask(&stage, verb).await, kind, reason)
+}

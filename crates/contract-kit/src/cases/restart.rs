@@ -1,0 +1,73 @@
+//! The gateway is restarted in front of an engine that goes on.
+
+use stateway_provider_api::{CancelMode, View};
+
+use crate::case::{cases, ensure};
+use crate::stage::answered;
+use crate::{Case, Outcome, Stage};
+
+pub(super) fn cases() -> Vec<Case> {
+    cases!["restart":
+        what_was_acknowledged_is_still_there [start],
+        a_start_is_still_idempotent [start, start_idempotent],
+        a_kill_is_still_in_force [kill],
+        a_cursor_is_still_good [start, list],
+    ]
+}
+
+async fn what_was_acknowledged_is_still_there(mut stage: Stage) -> Outcome {
+    let id = stage.open().await?;
+    let before = stage.provider.get(&stage.call(), &id, View::Full).await;
+    let before = answered("get", before)?;
+    stage.restart().await?;
+    let after = stage.provider.get(&stage.call(), &id, View::Full).await;
+    let after = answered("get after the restart", after)?;
+    ensure!(after == before, "before {before:?}, after {after:?}");
+    Ok(())
+}
+
+async fn a_start_is_still_idempotent(mut stage: Stage) -> Outcome {
+    let request = stage.start_request();
+    let before = stage.provider.start(&stage.call(), request.clone()).await;
+    let before = answered("start", before)?.id;
+    stage.restart().await?;
+    let after = stage.provider.start(&stage.call(), request).await;
+    let after = answered("start after the restart", after)?.id;
+    ensure!(after == before, "`{before}` was followed by `{after}`");
+    Ok(())
+}
+
+async fn a_kill_is_still_in_force(mut stage: Stage) -> Outcome {
+    let id = stage.open().await?;
+    answered("kill", stage.cancel(&id, CancelMode::Kill).await)?;
+    stage.restart().await?;
+    let shown = stage.sub_state(&id).await?;
+    ensure!(shown.is_terminal(), "shown as {shown}");
+    Ok(())
+}
+
+async fn a_cursor_is_still_good(mut stage: Stage) -> Outcome {
+    for _ in 0..3 {
+        stage.open().await?;
+    }
+    let request = |cursor| stateway_provider_api::ListRequest {
+        hints: stateway_provider_api::filter::Hints::none(),
+        page_size: 1,
+        cursor,
+    };
+    let first = stage.provider.list(&stage.call(), request(None)).await;
+    let first = answered("list", first)?;
+    ensure!(first.next.is_some(), "one row of three is the whole list");
+    stage.restart().await?;
+    let second = stage
+        .provider
+        .list(&stage.call(), request(first.next))
+        .await;
+    let second = answered("list after the restart", second)?;
+    let repeated = second
+        .observations
+        .iter()
+        .any(|row| first.observations.contains(row));
+    ensure!(!repeated, "the second page repeats the first");
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! Every verb on an execution that does not exist.
+
+use futures::future::BoxFuture;
+use stateway_provider_api::{
+    CancelMode, Error, ErrorKind, HistoryRequest, Result, Verb, View, WatchScope,
+};
+
+use crate::stage::refused;
+use crate::{Case, Outcome, Stage};
+
+/// The verbs that name an execution, each with the capability it needs.
+const VERBS: &[(Verb, &[&str])] = &[
+    (Verb::History, &["history"]),
+    (Verb::Watch, &["watch"]),
+    (Verb::Signal, &["signal"]),
+    (Verb::Cancel, &["cancel"]),
+    (Verb::Kill, &["kill"]),
+    (Verb::Pause, &["pause"]),
+    (Verb::Resume, &["resume"]),
+    (Verb::RetryNow, &["retry_now"]),
+    (Verb::RetryFrom, &["retry_from"]),
+];
+
+pub(super) fn cases() -> Vec<Case> {
+    let case = |(verb, needs): &(Verb, &'static [&'static str])| {
+        let verb = *verb;
+        Case::new(
+            format!("unknown_execution::{verb}_answers_not_found"),
+            needs,
+            move |stage| Box::pin(is_not_found(stage, verb)),
+        )
+    };
+    VERBS.iter().map(case).collect()
+}
+
+async fn is_not_found(stage: Stage, verb: Verb) -> Outcome {
+    refused(verb.as_str(), ask(&stage, verb).await, ErrorKind::NotFound)?;
+    Ok(())
+}
+
+/// Asks the verb of an execution that does not exist; of no execution where it names none.
+pub(super) fn ask(stage: &Stage, verb: Verb) -> BoxFuture<'_, Result<()>> {
+    Box::pin(async move {
+        let (provider, call, id) = (&stage.provider, &stage.call(), &stage.nobody());
+        let done = |_| ();
+        match verb {
+            Verb::Start => {
+                let request = stage.start_request();
+                provider.start(call, request).await.map(done)
+            }
+            Verb::Get => provider.get(call, id, View::Basic).await.map(done),
+            Verb::List => {
+                let hints = stateway_provider_api::filter::Hints::none();
+                let request = stateway_provider_api::ListRequest {
+                    hints,
+                    page_size: 10,
+                    cursor: None,
+                };
+                provider.list(call, request).await.map(|_| ())
+            }
+            Verb::History => {
+                let request = HistoryRequest {
+                    id: id.clone(),
+                    page_size: 10,
+                    cursor: None,
+                };
+                provider.history(call, request).await.map(|_| ())
+            }
+            Verb::Watch => {
+                let scope = WatchScope::One(id.clone());
+                provider.watch(call, scope).await.map(|_| ())
+            }
+            Verb::Signal => stage.signal(id, "kit-go").await.map(done),
+            Verb::Cancel => stage.cancel(id, CancelMode::Graceful).await.map(done),
+            Verb::Kill => stage.cancel(id, CancelMode::Kill).await.map(done),
+            Verb::Pause => provider
+                .pause(call, stage.pause_request(id))
+                .await
+                .map(done),
+            Verb::Resume => provider
+                .resume(call, stage.resume_request(id))
+                .await
+                .map(done),
+            Verb::RetryNow => {
+                let request = stage.retry_now_request(id);
+                provider.retry_now(call, request).await.map(done)
+            }
+            Verb::RetryFrom => {
+                let request = stage.retry_from_request(id);
+                provider.retry_from(call, request).await.map(done)
+            }
+            Verb::Observe | Verb::Health => Err(Error::unsupported(verb)),
+        }
+    })
+}

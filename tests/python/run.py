@@ -1,0 +1,148 @@
+"""A client in another language: it compiles proto/ itself and trusts nothing but the wire.
+
+Each function named test_* is one test. The gateway is the real binary, started on a free loopback
+port and ended by its process id.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import traceback
+import uuid
+
+import grpc
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.rpc import error_details_pb2
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+    ProtoReflectionDescriptorDatabase,
+)
+from grpc_status import rpc_status
+from grpc_tools import protoc
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TIMEOUT = 10
+
+
+def compile_protos(folder):
+    """Compiles every file of proto/ and makes the result importable."""
+    files = sorted(str(path.relative_to(ROOT / "proto")) for path in (ROOT / "proto").rglob("*.proto"))
+    include = pathlib.Path(protoc.__file__).parent / "_proto"
+    arguments = ["protoc", f"-I{ROOT / 'proto'}", f"-I{include}"]
+    arguments += [f"--python_out={folder}", f"--grpc_python_out={folder}", *files]
+    assert protoc.main(arguments) == 0, "proto/ does not compile"
+    sys.path.insert(0, folder)
+
+
+class Gateway:
+    """The real binary with its default provider."""
+
+    def __enter__(self):
+        binary = os.environ["STATEWAY_BINARY"]
+        self.process = subprocess.Popen(
+            [binary, "serve", "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
+        )
+        for line in self.process.stderr:
+            if found := re.search(r"http://(127\.0\.0\.1:\d+)", line):
+                self.address = found.group(1)
+                return self
+        raise RuntimeError("the gateway ended before it listened")
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(timeout=TIMEOUT)
+
+
+def test_reflection_describes_every_service(address):
+    channel = grpc.insecure_channel(address)
+    database = ProtoReflectionDescriptorDatabase(channel)
+    services = set(database.get_services())
+    ours = {f"stateway.v1.{name}" for name in
+            ("Executions", "Definitions", "Approvals", "Providers", "Workers", "Recovery")}
+    assert ours <= services, services
+    method = DescriptorPool(database).FindServiceByName("stateway.v1.Executions").FindMethodByName(
+        "WatchExecutions"
+    )
+    assert method.server_streaming
+    assert method.input_type.full_name == "stateway.v1.WatchExecutionsRequest"
+
+
+def test_providers_tell_what_they_can_do(address):
+    from stateway.v1 import providers_pb2, providers_pb2_grpc
+
+    stub = providers_pb2_grpc.ProvidersStub(grpc.insecure_channel(address))
+    answer = stub.ListProviders(providers_pb2.ListProvidersRequest(), timeout=TIMEOUT)
+    assert [provider.name for provider in answer.providers] == ["providers/memory"]
+    assert answer.providers[0].capabilities.signal
+
+
+def test_an_execution_is_started_watched_signalled_and_waited_for(address):
+    from stateway.v1 import execution_pb2, executions_pb2, executions_pb2_grpc
+
+    stub = executions_pb2_grpc.ExecutionsStub(grpc.insecure_channel(address))
+    request = executions_pb2.StartExecutionRequest(
+        definition="providers/memory/definitions/approval", request_id=str(uuid.uuid4())
+    )
+    started = stub.StartExecution(request, timeout=TIMEOUT)
+    assert stub.StartExecution(request, timeout=TIMEOUT).name == started.name
+    seen = []
+    watch = stub.WatchExecutions(
+        executions_pb2.WatchExecutionsRequest(parent=started.name), timeout=TIMEOUT
+    )
+    for answer in watch:
+        seen.append(answer.execution.sub_state)
+        if answer.execution.sub_state == execution_pb2.WAITING:
+            break
+    watch.cancel()
+    assert execution_pb2.RUNNING in seen, seen
+    stub.SignalExecution(
+        executions_pb2.SignalExecutionRequest(name=started.name, signal="approve"), timeout=TIMEOUT
+    )
+    waited = stub.WaitExecution(
+        executions_pb2.WaitExecutionRequest(name=started.name), timeout=TIMEOUT
+    )
+    assert waited.reached
+    assert waited.execution.sub_state == execution_pb2.SUCCEEDED
+
+
+def test_an_error_carries_its_error_info(address):
+    from stateway.v1 import executions_pb2, executions_pb2_grpc
+
+    stub = executions_pb2_grpc.ExecutionsStub(grpc.insecure_channel(address))
+    try:
+        stub.ListExecutions(
+            executions_pb2.ListExecutionsRequest(parent="providers/-", filter="substate = running"),
+            timeout=TIMEOUT,
+        )
+    except grpc.RpcError as error:
+        assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+        info = error_details_pb2.ErrorInfo()
+        assert rpc_status.from_call(error).details[0].Unpack(info)
+        assert (info.reason, info.domain) == ("INVALID_FILTER", "stateway.dev")
+        assert info.metadata["column"] == "1"
+    else:
+        raise AssertionError("a bad filter was accepted")
+
+
+def main():
+    tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        compile_protos(folder)
+        for name, test in tests:
+            try:
+                with Gateway() as gateway:
+                    test(gateway.address)
+                print(f"test python::{name} ... ok", flush=True)
+            except Exception:
+                failed += 1
+                print(f"test python::{name} ... FAILED", flush=True)
+                traceback.print_exc()
+    print(f"{len(tests) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

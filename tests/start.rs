@@ -1,0 +1,137 @@
+//! Starting: idempotent by request id, checked before it reaches the engine.
+
+use std::collections::HashMap;
+
+use stateway_proto::v1::{
+    ExecutionView, GetExecutionRequest, Payload, StartExecutionRequest, SubState,
+};
+use tonic::Code;
+
+use crate::support::{TestGateway, clock, reason_of};
+
+fn start(request_id: &str, input: &'static str) -> StartExecutionRequest {
+    StartExecutionRequest {
+        definition: "providers/m/definitions/hello".into(),
+        input: Some(Payload {
+            data: input.into(),
+            content_type: String::new(),
+        }),
+        request_id: request_id.into(),
+        labels: HashMap::from([("env".to_owned(), "test".to_owned())]),
+        ..Default::default()
+    }
+}
+
+#[tokio::test]
+async fn the_same_request_is_answered_the_same_and_another_body_is_refused() {
+    let gateway = TestGateway::new().with_memory("m", &clock()).start().await;
+    let mut client = gateway.executions().await;
+    let first = client
+        .start_execution(start("r1", "{}"))
+        .await
+        .unwrap()
+        .into_inner();
+    let again = client
+        .start_execution(start("r1", "{}"))
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(first.name, again.name);
+    let status = client
+        .start_execution(start("r1", "[1]"))
+        .await
+        .unwrap_err();
+    assert_eq!(status.code(), Code::AlreadyExists);
+    assert_eq!(reason_of(&status), "REQUEST_ID_REUSED");
+    let other = client
+        .start_execution(start("r2", "{}"))
+        .await
+        .unwrap()
+        .into_inner();
+    assert_ne!(first.name, other.name);
+}
+
+#[tokio::test]
+async fn what_was_started_shows_its_definition_labels_and_input() {
+    let gateway = TestGateway::new().with_memory("m", &clock()).start().await;
+    let mut client = gateway.executions().await;
+    let big = r#"{"id": 9007199254740993}"#;
+    let started = client
+        .start_execution(start("r1", big))
+        .await
+        .unwrap()
+        .into_inner();
+    let get = |view: ExecutionView| GetExecutionRequest {
+        name: started.name.clone(),
+        view: view.into(),
+    };
+    let full = client
+        .get_execution(get(ExecutionView::Full))
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(full.definition, "providers/m/definitions/hello");
+    assert_eq!(full.labels["env"], "test");
+    assert_eq!(
+        &full.input.as_ref().expect("input").data[..],
+        big.as_bytes()
+    );
+    assert_eq!(full.sub_state(), SubState::Running);
+    assert_eq!(full.current_steps, ["greet"]);
+    let basic = client
+        .get_execution(get(ExecutionView::Basic))
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(basic.input.is_none());
+    assert_eq!(basic.etag, full.etag);
+}
+
+#[tokio::test]
+async fn wrong_requests_never_reach_the_engine() {
+    let gateway = TestGateway::new().with_memory("m", &clock()).start().await;
+    let mut client = gateway.executions().await;
+    let good = || start("r", "{}");
+    let long = "x".repeat(2_000);
+    let wrong = [
+        StartExecutionRequest {
+            definition: String::new(),
+            ..good()
+        },
+        StartExecutionRequest {
+            definition: "definitions/portable".into(),
+            ..good()
+        },
+        StartExecutionRequest {
+            parent: "providers/-".into(),
+            ..good()
+        },
+        StartExecutionRequest {
+            parent: "providers/other".into(),
+            ..good()
+        },
+        StartExecutionRequest {
+            request_id: "not a request id".into(),
+            ..good()
+        },
+        StartExecutionRequest {
+            execution_id: long.clone(),
+            ..good()
+        },
+        StartExecutionRequest {
+            labels: HashMap::from([(long, "v".into())]),
+            ..good()
+        },
+    ];
+    for request in wrong {
+        let status = client.start_execution(request.clone()).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument, "{request:?}");
+        assert_eq!(reason_of(&status), "INVALID_ARGUMENT");
+    }
+    let unknown = StartExecutionRequest {
+        definition: "providers/m/definitions/no-such-thing".into(),
+        ..good()
+    };
+    let status = client.start_execution(unknown).await.unwrap_err();
+    assert_eq!(reason_of(&status), "DEFINITION_NOT_FOUND");
+}

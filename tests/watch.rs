@@ -1,0 +1,318 @@
+//! Watches: the present set, a bookmark, changes with cursors; shared polls; slow readers.
+
+use std::time::Duration;
+
+use stateway_proto::v1::WatchExecutionsRequest;
+use stateway_proto::v1::watch_executions_response::Kind;
+use stateway_provider_api::{ErrorKind, Verb};
+use tonic::Code;
+
+use crate::support::{Puppet, TestGateway, Watching, clock, reason_of};
+
+const ONE: &str = "providers/p/executions/x";
+
+async fn polled() -> (Puppet, TestGateway) {
+    let puppet = Puppet::new();
+    puppet.show("x", "RUNNING");
+    let gateway = TestGateway::new().with_puppet("p", &puppet);
+    (puppet, gateway)
+}
+
+#[tokio::test]
+async fn first_the_present_set_then_a_bookmark_then_changes() {
+    let (puppet, gateway) = polled().await;
+    puppet.show("y", "SUCCEEDED");
+    let gateway = gateway.start().await;
+    let mut watching = Watching::on(&gateway, "providers/p").await;
+    let mut present = vec![watching.change().await, watching.change().await];
+    present.sort_by(|a, b| a.1.cmp(&b.1));
+    let added = |id: &str, native: &str| (Kind::Added, id.to_owned(), native.to_owned());
+    assert_eq!(present, [added("x", "RUNNING"), added("y", "SUCCEEDED")]);
+    watching.expect(Kind::Bookmark).await;
+    puppet.show("x", "FAILED");
+    assert_eq!(
+        watching.change().await,
+        (Kind::Modified, "x".into(), "FAILED".into())
+    );
+    puppet.show("z", "RUNNING");
+    assert_eq!(watching.change().await, added("z", "RUNNING"));
+    puppet.remove("y");
+    assert_eq!(
+        watching.change().await,
+        (Kind::Removed, "y".into(), "SUCCEEDED".into())
+    );
+}
+
+#[tokio::test]
+async fn a_reader_resumes_from_its_cursor_without_losing_or_repeating() {
+    let (puppet, gateway) = polled().await;
+    let gateway = gateway.start().await;
+    let mut watching = Watching::on(&gateway, "providers/p").await;
+    watching.expect(Kind::Added).await;
+    let cursor = watching.expect(Kind::Bookmark).await.cursor;
+    drop(watching);
+    puppet.show("y", "RUNNING");
+    let mut other = Watching::on(&gateway, "providers/p").await;
+    while other.change().await.1 != "y" {}
+    let request = WatchExecutionsRequest {
+        parent: "providers/p".into(),
+        cursor,
+        ..Default::default()
+    };
+    let mut resumed = Watching::open(&gateway, request).await.expect("it resumes");
+    assert_eq!(
+        resumed.change().await,
+        (Kind::Added, "y".into(), "RUNNING".into())
+    );
+    puppet.show("x", "FAILED");
+    assert_eq!(
+        resumed.change().await,
+        (Kind::Modified, "x".into(), "FAILED".into())
+    );
+}
+
+#[tokio::test]
+async fn a_cursor_that_is_too_old_or_foreign_is_out_of_range() {
+    let (puppet, mut gateway) = polled().await;
+    gateway.settings.watch.buffer = 2;
+    let gateway = gateway.start().await;
+    let mut watching = Watching::on(&gateway, "providers/p").await;
+    watching.expect(Kind::Added).await;
+    let old = watching.expect(Kind::Bookmark).await.cursor;
+    for number in 0..4 {
+        puppet.show(&format!("n{number}"), "RUNNING");
+        watching.change().await;
+    }
+    let resume = |parent: &str, cursor: &str| WatchExecutionsRequest {
+        parent: parent.into(),
+        cursor: cursor.into(),
+        ..Default::default()
+    };
+    for request in [
+        resume("providers/p", &old),
+        resume("providers/-", &old),
+        resume("providers/p", "x"),
+    ] {
+        let status = Watching::open(&gateway, request)
+            .await
+            .err()
+            .expect("a refusal");
+        assert_eq!(status.code(), Code::OutOfRange);
+        assert_eq!(reason_of(&status), "CURSOR_EXPIRED");
+    }
+}
+
+#[tokio::test]
+async fn a_filter_turns_changes_into_comings_and_goings() {
+    let (puppet, gateway) = polled().await;
+    let gateway = gateway.start().await;
+    let request = WatchExecutionsRequest {
+        parent: "providers/-".into(),
+        filter: "sub_state = failed".into(),
+        ..Default::default()
+    };
+    let mut watching = Watching::open(&gateway, request).await.expect("it opens");
+    watching.expect(Kind::Bookmark).await;
+    puppet.show("x", "FAILED");
+    assert_eq!(
+        watching.change().await,
+        (Kind::Added, "x".into(), "FAILED".into())
+    );
+    puppet.show("x", "RUNNING");
+    assert_eq!(
+        watching.change().await,
+        (Kind::Removed, "x".into(), "RUNNING".into())
+    );
+}
+
+#[tokio::test]
+async fn many_readers_of_one_execution_share_one_poll() {
+    let (puppet, mut gateway) = polled().await;
+    gateway.settings.default_upstream.slowest_poll = Duration::from_millis(200);
+    gateway.settings.default_upstream.fastest_poll = Duration::from_millis(200);
+    let gateway = gateway.start().await;
+    let mut readers = Vec::new();
+    for _ in 0..50 {
+        let mut reader = Watching::on(&gateway, ONE).await;
+        reader.expect(Kind::Added).await;
+        reader.expect(Kind::Bookmark).await;
+        readers.push(reader);
+    }
+    let before = puppet.asked(Verb::Get);
+    puppet.show("x", "SUCCEEDED");
+    for reader in &mut readers {
+        assert_eq!(
+            reader.change().await,
+            (Kind::Modified, "x".into(), "SUCCEEDED".into())
+        );
+    }
+    let polls = puppet.asked(Verb::Get) - before;
+    assert!(
+        polls <= 5,
+        "{polls} polls for one change seen by 50 readers"
+    );
+}
+
+#[tokio::test]
+async fn many_watched_executions_are_polled_in_batches() {
+    let puppet = Puppet::new();
+    for number in 0..120 {
+        puppet.show(&format!("e{number}"), "RUNNING");
+    }
+    let gateway = TestGateway::new().with_puppet("p", &puppet).start().await;
+    let mut readers = Vec::new();
+    for number in 0..120 {
+        let parent = format!("providers/p/executions/e{number}");
+        let mut reader = Watching::on(&gateway, &parent).await;
+        reader.expect(Kind::Added).await;
+        readers.push(reader);
+    }
+    let filled = async {
+        while !puppet.batches().contains(&100) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), filled)
+        .await
+        .expect("a full batch");
+    assert!(puppet.batches().iter().all(|size| *size <= 100));
+}
+
+#[tokio::test]
+async fn a_slow_reader_is_told_to_resync_and_then_has_everything() {
+    let (puppet, mut gateway) = polled().await;
+    gateway.settings.watch.buffer = 4;
+    let gateway = gateway.start().await;
+    let mut slow = Watching::on(&gateway, "providers/p").await;
+    slow.expect(Kind::Added).await;
+    slow.expect(Kind::Bookmark).await;
+    // Enough changes to fill the transport's window and then the topic's buffer.
+    let mut fast = Watching::on(&gateway, "providers/p").await;
+    fast.expect(Kind::Added).await;
+    let fat = "x".repeat(200_000);
+    for number in 0..40 {
+        puppet.show("x", &format!("{fat}{number}"));
+        while !fast.change().await.2.ends_with(&format!("x{number}")) {}
+    }
+    let mut resynced = false;
+    let last = loop {
+        let answer = slow.next().await.expect("an answer");
+        resynced |= answer.kind() == Kind::Resync;
+        if let Some(execution) = answer.execution.filter(|e| e.native_state.ends_with("x39")) {
+            break execution;
+        }
+    };
+    assert!(resynced, "it was never told");
+    assert!(last.name.ends_with("/x"));
+}
+
+#[tokio::test]
+async fn a_quiet_watch_sends_bookmarks_that_name_who_does_not_answer() {
+    let (puppet, mut gateway) = polled().await;
+    gateway.settings.watch.heartbeat = Duration::from_millis(30);
+    let gateway = gateway.start().await;
+    let mut watching = Watching::on(&gateway, "providers/-").await;
+    watching.expect(Kind::Added).await;
+    assert!(watching.expect(Kind::Bookmark).await.unreachable.is_empty());
+    puppet.fail(ErrorKind::Unavailable, None);
+    while watching.expect(Kind::Bookmark).await.unreachable != ["providers/p"] {}
+    puppet.recover();
+    let back = async { while !watching.next().await.unwrap().unreachable.is_empty() {} };
+    tokio::time::timeout(Duration::from_secs(20), back)
+        .await
+        .expect("it comes back");
+}
+
+#[tokio::test]
+async fn a_collection_that_comes_up_unreachable_is_named_and_followed_later() {
+    let (puppet, mut gateway) = polled().await;
+    gateway.settings.default_upstream.breaker_cool_down = Duration::from_millis(50);
+    puppet.fail(ErrorKind::Unavailable, None);
+    let gateway = gateway.start().await;
+    let mut watching = Watching::on(&gateway, "providers/-").await;
+    assert_eq!(
+        watching.expect(Kind::Bookmark).await.unreachable,
+        ["providers/p"]
+    );
+    puppet.recover();
+    assert_eq!(
+        watching.change().await,
+        (Kind::Added, "x".into(), "RUNNING".into())
+    );
+}
+
+#[tokio::test]
+async fn watching_what_does_not_exist_is_not_found() {
+    let (_, gateway) = polled().await;
+    let gateway = gateway.start().await;
+    let parent = "providers/p/executions/nothing".to_owned();
+    let request = WatchExecutionsRequest {
+        parent,
+        ..Default::default()
+    };
+    let status = Watching::open(&gateway, request)
+        .await
+        .err()
+        .expect("a refusal");
+    assert_eq!(
+        (status.code(), reason_of(&status)),
+        (Code::NotFound, "EXECUTION_NOT_FOUND".into())
+    );
+}
+
+#[tokio::test]
+async fn no_more_watches_than_allowed() {
+    let (_, mut gateway) = polled().await;
+    gateway.settings.watch.max_streams = 1;
+    let gateway = gateway.start().await;
+    let first = Watching::on(&gateway, ONE).await;
+    let request = WatchExecutionsRequest {
+        parent: ONE.into(),
+        ..Default::default()
+    };
+    let status = Watching::open(&gateway, request.clone())
+        .await
+        .err()
+        .expect("a refusal");
+    assert_eq!(status.code(), Code::ResourceExhausted);
+    assert_eq!(reason_of(&status), "TOO_MANY_WATCHES");
+    drop(first);
+    let freed = async { while Watching::open(&gateway, request.clone()).await.is_err() {} };
+    tokio::time::timeout(Duration::from_secs(5), freed)
+        .await
+        .expect("the place is free again");
+}
+
+#[tokio::test]
+async fn a_pushing_provider_is_followed_without_polling() {
+    let clock = clock();
+    let gateway = TestGateway::new().with_memory("m", &clock).start().await;
+    let start = stateway_proto::v1::StartExecutionRequest {
+        definition: "providers/m/definitions/flaky".into(),
+        ..Default::default()
+    };
+    let name = gateway
+        .executions()
+        .await
+        .start_execution(start)
+        .await
+        .unwrap()
+        .into_inner()
+        .name;
+    let mut watching = Watching::on(&gateway, &name).await;
+    watching.expect(Kind::Added).await;
+    watching.expect(Kind::Bookmark).await;
+    clock.advance(Duration::from_millis(1_500));
+    let backing_off = watching
+        .expect(Kind::Modified)
+        .await
+        .execution
+        .expect("an execution");
+    assert_eq!(
+        backing_off.sub_state(),
+        stateway_proto::v1::SubState::BackingOff
+    );
+    let retry = backing_off.retry.expect("retry figures");
+    assert_eq!((retry.attempt, retry.max_attempts), (1, Some(5)));
+    assert!(retry.next_attempt_time.is_some());
+}
