@@ -13,7 +13,7 @@ const EXAMPLES: &str = "\
 Examples:
   stateway serve
   stateway providers list
-  stateway start memory/greet --input '{\"name\":\"Ada\"}' --wait
+  stateway start memory/hello --input '{\"name\":\"Ada\"}' --wait
   stateway list --filter 'sub_state = \"backing-off\"'
   stateway watch memory/order-17
   stateway explain memory/order-17

@@ -14,7 +14,6 @@ pub mod duration;
 pub mod exit;
 pub mod failure;
 pub mod input;
-mod memory;
 pub mod observability;
 pub mod registry;
 pub mod resource;

@@ -18,15 +18,13 @@ pub fn build(config: &Config) -> Result<Registry, Failure> {
         let id = &provider.id;
         let wrong = |message: String| Failure::usage(format!("provider {id}: {message}"));
         let table = table(provider.kind, provider.table.as_deref());
-        let table = table.map_err(|problem| wrong(problem.to_string()))?;
+        let table = Arc::new(table.map_err(|problem| wrong(problem.to_string()))?);
+        let options = provider.options.clone();
         let registration = Registration {
             id: id.clone(),
             kind: provider.kind.as_str().to_owned(),
-            provider: provider
-                .kind
-                .make(provider.options.clone())
-                .map_err(wrong)?,
-            table: Arc::new(table),
+            provider: provider.kind.make(id, &table, options).map_err(wrong)?,
+            table,
         };
         let registered = registry.register(registration);
         registered.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;

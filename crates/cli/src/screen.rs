@@ -2,14 +2,16 @@
 
 mod details;
 mod live;
+mod name;
 mod paint;
 mod phrase;
 mod relative;
 mod table;
 
-pub use details::{details, short_name, steps_table};
+pub use details::details;
 pub use live::Live;
+pub use name::{short_definition, short_name};
 pub use paint::Paint;
 pub use phrase::{Clock, phrase, trouble};
-pub use relative::{ago, until};
+pub use relative::{ago, moment, until};
 pub use table::Table;

@@ -13,7 +13,7 @@
 //!
 //! # async fn run() -> Result<(), stateway_client::Error> {
 //! let client = Client::connect("http://127.0.0.1:7380").await?;
-//! let start = Start::new("providers/memory/definitions/greet").json(r#"{"name":"Ada"}"#);
+//! let start = Start::new("providers/memory/definitions/hello").json(r#"{"name":"Ada"}"#);
 //! let execution = client.start(start).await?;
 //! let waited = client.wait(Wait::new(&execution.name)).await?;
 //! println!("{}", stateway_client::word_of(waited.execution.unwrap_or_default().sub_state));

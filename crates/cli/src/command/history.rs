@@ -8,7 +8,7 @@ use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::resource;
-use crate::screen::Table;
+use crate::screen::{Table, moment};
 use crate::view::Event;
 
 /// Shows a history.
@@ -78,7 +78,7 @@ fn table(listed: &Listed, context: &Context) -> String {
     for event in &listed.events {
         table.row(vec![
             event.sequence.to_string(),
-            event.time.map(|time| time.to_string()).unwrap_or_default(),
+            event.time.map(moment).unwrap_or_default(),
             event.native_type.clone(),
             event.step.clone(),
             if event.attempt == 0 {

@@ -7,7 +7,7 @@ use stateway_client as client;
 use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::screen::{Clock, Table, ago, phrase, short_name};
+use crate::screen::{Clock, Table, ago, phrase, short_definition, short_name};
 use crate::{resource, view};
 
 /// Lists executions.
@@ -102,7 +102,7 @@ fn table(listed: &Listed, context: &Context) -> String {
             short_name(&execution.name),
             execution.sub_state.into(),
             execution.reason.clone().unwrap_or_default(),
-            execution.definition.clone(),
+            short_definition(&execution.definition),
             phrase(
                 execution.sub_state,
                 &execution.retry,

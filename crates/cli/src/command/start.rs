@@ -14,10 +14,10 @@ use crate::{input, resource};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  stateway start memory/greet
-  stateway start greet --provider memory --input '{\"name\":\"Ada\"}' --label team=shop
+  stateway start memory/hello
+  stateway start hello --provider memory --input '{\"name\":\"Ada\"}' --label team=shop
   stateway start definitions/order-saga --provider engine --input @order.json --id order-17
-  stateway start memory/greet --wait --timeout 30s
+  stateway start memory/hello --wait --timeout 30s
 
 With --wait, --timeout says how long to wait.")]
 pub struct Start {

@@ -61,7 +61,7 @@ impl Wait {
 /// Waits for the end, shows it, and tells success from failure by the exit code.
 pub(super) async fn until_finished(context: &Context, call: client::Wait) -> Outcome {
     let execution = reached(context, call).await?;
-    context.show_execution(&execution)?;
+    context.show_execution(&with_payloads(context, &execution).await)?;
     Ok(ended(&execution))
 }
 
@@ -71,6 +71,13 @@ pub(super) fn ended(execution: &v1::Execution) -> Exit {
         v1::SubState::Failed => Exit::ExecutionFailed,
         _ => Exit::Ok,
     }
+}
+
+/// A wait answers without payloads, and whoever waited wants the output. Where it cannot be had
+/// any more, what the wait answered still holds.
+async fn with_payloads(context: &Context, execution: &v1::Execution) -> v1::Execution {
+    let full = context.client.get(client::Get::new(&execution.name)).await;
+    full.unwrap_or_else(|_| execution.clone())
 }
 
 async fn reached(context: &Context, call: client::Wait) -> Result<v1::Execution, Failure> {

@@ -14,7 +14,7 @@ use crate::arguments::Output;
 use crate::context::{Context, print, talk, to_json_line};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::screen::{Clock, Live, phrase, short_name, trouble};
+use crate::screen::{Clock, Live, moment, phrase, short_name, trouble};
 use crate::{resource, view};
 
 /// How often a countdown is drawn.
@@ -166,15 +166,15 @@ fn print_line(change: &Change, context: &Context) -> Result<(), Failure> {
 }
 
 fn line(execution: &view::Execution, context: &Context) -> String {
-    let now = Timestamp::now()
-        .round(jiff::Unit::Millisecond)
-        .unwrap_or_else(|_| Timestamp::now());
     let mut parts = vec![
-        now.to_string(),
+        moment(Timestamp::now()),
         short_name(&execution.name),
         context.paint.sub_state(execution.sub_state),
     ];
     parts.extend(execution.reason.clone());
+    if !execution.current_steps.is_empty() {
+        parts.push(format!("[{}]", execution.current_steps.join(", ")));
+    }
     let (retry, waits) = (&execution.retry, &execution.waits);
     parts.push(phrase(execution.sub_state, retry, waits, Clock::Kept));
     if is_trouble(execution.sub_state) {

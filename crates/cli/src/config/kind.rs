@@ -4,11 +4,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use stateway_provider_api::Provider;
+use stateway_model::ProviderId;
+use stateway_provider_api::{Provider, Table};
+use stateway_provider_memory as memory;
 use thiserror::Error;
 use toml::de::{DeTable, Deserializer};
-
-use crate::memory;
 
 /// Kinds that the API knows and this build does not hold.
 const PLANNED: [&str; 4] = ["step-functions", "restate", "temporal", "builtin"];
@@ -51,11 +51,19 @@ impl Kind {
     }
 
     /// Makes a provider of this kind.
-    pub(crate) fn make(self, options: toml::Table) -> Result<Arc<dyn Provider>, String> {
+    pub(crate) fn make(
+        self,
+        id: &ProviderId,
+        table: &Arc<Table>,
+        options: toml::Table,
+    ) -> Result<Arc<dyn Provider>, String> {
         match self {
             Self::Memory => {
                 let config = memory::Config::deserialize(options);
-                memory::make(config.map_err(|error| error.to_string())?)
+                let config = config.map_err(|error| error.to_string())?;
+                let provider = memory::MemoryProvider::new(id.clone(), &config);
+                let provider = provider.map_err(|error| error.to_string())?;
+                Ok(Arc::new(provider.with_table(Arc::clone(table))))
             }
         }
     }

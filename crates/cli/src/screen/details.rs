@@ -3,19 +3,9 @@
 use std::fmt::Write;
 
 use jiff::Timestamp;
-use stateway_model::ExecutionName;
 
-use super::{Clock, Paint, Table, ago, phrase, trouble};
+use super::{Clock, Paint, Table, ago, moment, phrase, trouble};
 use crate::view::{Execution, Step};
-
-/// `provider/id`, as every command takes it.
-#[must_use]
-pub fn short_name(full: &str) -> String {
-    match full.parse::<ExecutionName>() {
-        Ok(name) => format!("{}/{}", name.provider, name.id),
-        Err(_) => full.to_owned(),
-    }
-}
 
 /// One execution as lines of `what  value`, then its steps.
 #[must_use]
@@ -57,7 +47,7 @@ pub fn details(execution: &Execution, paint: Paint, now: Timestamp) -> String {
         ("started", execution.start_time),
         ("ended", execution.end_time),
     ] {
-        let said = time.map(|time| format!("{time} ({} ago)", ago(time, now)));
+        let said = time.map(|time| format!("{} ({} ago)", moment(time), ago(time, now)));
         line(what, &said.unwrap_or_default());
     }
     for (what, payload) in [("input", &execution.input), ("output", &execution.output)] {
@@ -77,8 +67,7 @@ pub fn details(execution: &Execution, paint: Paint, now: Timestamp) -> String {
 }
 
 /// The steps, a line each.
-#[must_use]
-pub fn steps_table(steps: &[Step], paint: Paint, now: Timestamp) -> String {
+fn steps_table(steps: &[Step], paint: Paint, now: Timestamp) -> String {
     let mut table = Table::new(&["STEP", "STATE", "REASON", "NOW", "LAST ERROR"], paint);
     for step in steps {
         table.row(vec![
@@ -86,13 +75,18 @@ pub fn steps_table(steps: &[Step], paint: Paint, now: Timestamp) -> String {
             step.sub_state.into(),
             step.reason.clone().unwrap_or_default(),
             phrase(step.sub_state, &step.retry, &step.waits, Clock::Live(now)),
-            step.last_error
-                .as_ref()
-                .map(|error| error.message.clone())
-                .unwrap_or_default(),
+            last_error(step),
         ]);
     }
     table.text()
+}
+
+/// While a step backs off, what it does now tells the error already.
+fn last_error(step: &Step) -> String {
+    match &step.last_error {
+        Some(error) if step.sub_state != "backing-off" => error.message.clone(),
+        _ => String::new(),
+    }
 }
 
 fn state(execution: &Execution, paint: Paint) -> String {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::until;
+use super::{moment, until};
 use crate::view::{ExecutionError, Retry, Wait};
 
 /// How points in time are said.
@@ -18,7 +18,7 @@ impl Clock {
     fn say(self, time: Timestamp) -> String {
         match self {
             Self::Live(now) => format!("in {}", until(time, now)),
-            Self::Kept => format!("at {time}"),
+            Self::Kept => format!("at {}", moment(time)),
         }
     }
 }

@@ -15,6 +15,14 @@ pub fn until(then: Timestamp, now: Timestamp) -> String {
     short((millis.max(0) + 999) / 1000)
 }
 
+/// A point in time, to the millisecond: finer figures only make lines long.
+#[must_use]
+pub fn moment(time: Timestamp) -> String {
+    time.round(jiff::Unit::Millisecond)
+        .unwrap_or(time)
+        .to_string()
+}
+
 fn short(seconds: i64) -> String {
     match seconds.max(0) {
         seconds @ 0..120 => format!("{seconds} s"),
@@ -27,6 +35,12 @@ fn short(seconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_end_at_the_millisecond() {
+        let time: Timestamp = "2026-11-16T02:25:22.805986928Z".parse().unwrap();
+        assert_eq!(moment(time), "2026-11-16T02:25:22.806Z");
+    }
 
     #[test]
     fn the_unit_fits_the_length() {

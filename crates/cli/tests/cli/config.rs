@@ -1,0 +1,182 @@
+//! `stateway config check`, and who has the last word.
+
+use std::path::Path;
+
+use crate::binary::{Answer, command, finish, run};
+
+fn check(text: &str, flags: &[&str]) -> Answer {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("c.toml"), text).unwrap();
+    finish(
+        command(directory.path())
+            .args(["config", "check", "c.toml"])
+            .args(flags),
+        "",
+    )
+}
+
+#[test]
+fn the_example_is_good_and_shows_the_defaults() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/stateway.example.toml");
+    let shown = run(&["config", "check", example.to_str().unwrap()]).exits(0);
+    let effective: toml::Table = shown.out.parse().unwrap();
+    let defaults: toml::Table = run(&["config", "check"]).exits(0).out.parse().unwrap();
+    for section in ["server", "watch", "limits", "log", "otlp"] {
+        assert_eq!(
+            effective[section], defaults[section],
+            "[{section}] of the example"
+        );
+    }
+}
+
+#[test]
+fn the_example_names_every_key() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/stateway.example.toml");
+    let text = std::fs::read_to_string(example).unwrap();
+    let defaults: toml::Table = run(&["config", "check"]).exits(0).out.parse().unwrap();
+    for section in ["server", "watch", "limits", "log", "otlp"] {
+        for key in defaults[section].as_table().unwrap().keys() {
+            assert!(
+                text.contains(&format!("\n{key} = ")),
+                "{section}.{key} is not in the example"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_printed_is_a_configuration_that_gives_the_same() {
+    let first = check(
+        "[limits]\ntimeout = \"7s\"\n[providers.p]\nkind = \"memory\"\nlist_scan = 7\n",
+        &[],
+    );
+    let second = check(&first.exits(0).out, &[]).exits(0);
+    assert!(second.out.contains("list_scan = 7"), "{}", second.out);
+    assert_eq!(second.out, check(&second.out, &[]).exits(0).out);
+}
+
+#[test]
+fn every_mistake_is_told_at_once_with_file_line_and_column() {
+    let answer = check(
+        "[server]\nlisen = \"x\"\n\n[watch]\nbuffer = \"many\"\n[providers.p]\nkind = \"temporal\"\n",
+        &[],
+    );
+    let answer = answer.exits(2);
+    let lines: Vec<&str> = answer.err.lines().collect();
+    assert!(
+        lines[0].starts_with("error: c.toml:2:1: unknown field `lisen`"),
+        "{lines:#?}"
+    );
+    assert!(
+        lines[1].starts_with("error: c.toml:5:10: invalid type"),
+        "{lines:#?}"
+    );
+    assert!(lines[2].starts_with("error: c.toml:7:8: providers of kind `temporal` are not in this build yet; it knows: memory"), "{lines:#?}");
+    assert!(lines[3].starts_with("hint: "), "{lines:#?}");
+    assert!(answer.out.is_empty());
+}
+
+#[test]
+fn mistakes_can_be_read_by_programs() {
+    let found = check("x = 1\n", &["-o", "json"]).exits(2).json();
+    assert_eq!(
+        (&found[0]["line"], &found[0]["column"]),
+        (&1.into(), &1.into())
+    );
+    assert_eq!(found[0]["file"], "c.toml");
+}
+
+#[test]
+fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
+    let directory = tempfile::tempdir().unwrap();
+    let listen = |file: &str, environment: Option<&str>, flag: Option<&str>| {
+        std::fs::write(directory.path().join("stateway.toml"), file).unwrap();
+        let mut command = command(directory.path());
+        command.args(["config", "check"]);
+        command.envs(environment.map(|value| ("STATEWAY_LISTEN", value)));
+        if let Some(flag) = flag {
+            command.args(["--listen", flag]);
+        }
+        let shown: toml::Table = finish(&mut command, "").exits(0).out.parse().unwrap();
+        shown["server"]["listen"].as_str().unwrap().to_owned()
+    };
+    let file = "[server]\nlisten = \"127.0.0.1:2\"\n";
+    assert_eq!(listen("", None, None), "127.0.0.1:7380");
+    assert_eq!(listen(file, None, None), "127.0.0.1:2");
+    assert_eq!(listen(file, Some("127.0.0.1:3"), None), "127.0.0.1:3");
+    assert_eq!(
+        listen(file, Some("127.0.0.1:3"), Some("127.0.0.1:4")),
+        "127.0.0.1:4"
+    );
+}
+
+#[test]
+fn secrets_are_checked_and_never_printed() {
+    let secret = "ab".repeat(32);
+    let good = check(&format!("[server]\ntoken_key = \"{secret}\"\n"), &[]).exits(0);
+    assert!(!good.out.contains(&secret) && !good.err.contains(&secret));
+    let bad = check("[server]\ntoken_key = \"hunter2\"\n", &[]).exits(2);
+    assert!(
+        bad.err.contains("64 hexadecimal digits") && !bad.err.contains("hunter2"),
+        "{}",
+        bad.err
+    );
+    let missing = check("[server]\ntoken_key_file = \"no.key\"\n", &[]).exits(2);
+    assert!(missing.err.contains("no.key"), "{}", missing.err);
+}
+
+#[test]
+fn values_that_cannot_work_are_refused() {
+    let answer = check("[limits]\nmax_concurrent = 0\nfastest_poll = \"9s\"\n", &[]).exits(2);
+    assert!(
+        answer
+            .err
+            .contains("[limits] `max_concurrent` must be at least 1"),
+        "{}",
+        answer.err
+    );
+    assert!(
+        answer.err.contains("`fastest_poll` must not be longer"),
+        "{}",
+        answer.err
+    );
+    let answer = check(
+        "[providers.p]\nkind = \"memory\"\ndisable = [\"flying\"]\n",
+        &[],
+    )
+    .exits(2);
+    assert!(answer.err.contains("flying"), "{}", answer.err);
+    check("", &["--log", "a=b=c"]).exits(2);
+}
+
+#[test]
+fn an_overlay_that_is_no_table_is_refused_with_its_file() {
+    let answer = check(
+        "[providers.p]\nkind = \"memory\"\ntable = \"no-such.toml\"\n",
+        &[],
+    )
+    .exits(2);
+    assert!(
+        answer.err.contains("no-such.toml: cannot be read"),
+        "{}",
+        answer.err
+    );
+}
+
+#[test]
+fn a_file_that_is_not_there_is_a_mistake_and_none_at_all_is_not() {
+    let answer = run(&["config", "check", "nowhere.toml"]).exits(2);
+    assert!(
+        answer.err.contains("nowhere.toml: cannot be read"),
+        "{}",
+        answer.err
+    );
+    let defaults = run(&["config", "check"]).exits(0);
+    assert!(
+        defaults
+            .out
+            .contains("[providers.memory]\nkind = \"memory\""),
+        "{}",
+        defaults.out
+    );
+}

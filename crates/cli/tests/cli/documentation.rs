@@ -1,0 +1,68 @@
+//! What `--help` and docs/cli.md say.
+
+use std::path::Path;
+
+use clap::CommandFactory;
+use stateway_cli::arguments::Arguments;
+use stateway_cli::exit;
+
+use crate::binary::run;
+
+fn page() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
+    std::fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn every_command_is_in_the_documentation() {
+    let page = page();
+    for command in Arguments::command().get_subcommands() {
+        let nested: Vec<_> = command.get_subcommands().collect();
+        if nested.is_empty() {
+            let line = format!("`stateway {}", command.get_name());
+            assert!(page.contains(&line), "{line} is missing");
+        }
+        for inner in nested {
+            let line = format!("`stateway {} {}", command.get_name(), inner.get_name());
+            assert!(page.contains(&line), "{line} is missing");
+        }
+    }
+}
+
+#[test]
+fn every_exit_code_is_in_the_documentation_and_in_the_help() {
+    let (page, help) = (page(), run(&["--help"]).exits(0).out);
+    assert!(help.contains(exit::HELP), "{help}");
+    for line in exit::HELP.lines().skip(1) {
+        let code = line.split_whitespace().next().unwrap();
+        assert!(
+            page.contains(&format!("\n| {code} | ")),
+            "exit code {code} is missing"
+        );
+    }
+}
+
+#[test]
+fn every_command_explains_itself_with_an_example() {
+    for command in Arguments::command().get_subcommands() {
+        if command.has_subcommands() {
+            continue;
+        }
+        let help = run(&[command.get_name(), "--help"]).exits(0).out;
+        let example = format!("  stateway {}", command.get_name());
+        assert!(
+            help.contains(&example),
+            "{} has no example:\n{help}",
+            command.get_name()
+        );
+    }
+}
+
+#[test]
+fn nonsense_is_a_mistake() {
+    run(&["fly"]).exits(2);
+    run(&[]).exits(2);
+    run(&["get"]).exits(2);
+    run(&["get", "memory/a", "-o", "yaml"]).exits(2);
+    run(&["get", "memory/a", "--timeout", "5"]).exits(2);
+}

@@ -1,0 +1,126 @@
+//! `stateway get`.
+
+use std::collections::BTreeSet;
+
+use crate::binary::{Gateway, run};
+use crate::scripts::{BACKING_OFF, GOOD};
+
+#[test]
+fn the_json_has_every_key_of_the_api() {
+    let gateway = Gateway::new();
+    gateway.start("a", BACKING_OFF);
+    gateway
+        .run(&[
+            "wait",
+            "memory/a",
+            "--for",
+            "backing-off",
+            "--timeout",
+            "5s",
+        ])
+        .exits(0);
+    let shown = gateway
+        .run(&["get", "memory/a", "-o", "json"])
+        .exits(0)
+        .json();
+    let keys: BTreeSet<_> = shown
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let expected = [
+        "name",
+        "definition",
+        "revision",
+        "sub_state",
+        "native_state",
+        "reason",
+        "mapping_basis",
+        "retry",
+        "waits",
+        "steps",
+        "current_steps",
+        "last_error",
+        "create_time",
+        "start_time",
+        "update_time",
+        "end_time",
+        "input",
+        "output",
+        "labels",
+        "etag",
+    ];
+    assert_eq!(keys, BTreeSet::from(expected));
+    assert_eq!(shown["sub_state"], "backing-off");
+    assert_eq!(shown["retry"]["attempt"], 1);
+    assert_eq!(shown["retry"]["max_attempts"], 5);
+    assert_eq!(shown["retry"]["delay"], "3600s");
+    assert_eq!(shown["retry"]["last_error"]["message"], "gateway timed out");
+    assert_eq!(shown["current_steps"], serde_json::json!(["charge"]));
+    let next = shown["retry"]["next_attempt_time"].as_str().unwrap();
+    assert!(next.parse::<jiff::Timestamp>().is_ok(), "{next}");
+}
+
+#[test]
+fn people_see_the_attempt_the_error_and_the_countdown() {
+    let gateway = Gateway::new();
+    gateway.start("a", BACKING_OFF);
+    gateway
+        .run(&[
+            "wait",
+            "memory/a",
+            "--for",
+            "backing-off",
+            "--timeout",
+            "5s",
+        ])
+        .exits(0);
+    let shown = gateway
+        .run(&["get", "providers/memory/executions/a"])
+        .exits(0);
+    let line = "attempt 1 of 5 failed: gateway timed out; next attempt in";
+    assert!(shown.out.contains(line), "{}", shown.out);
+    assert!(!shown.out.contains('\u{1b}'), "a pipe gets no colours");
+}
+
+#[test]
+fn colours_are_for_terminals_unless_asked_for() {
+    let gateway = Gateway::new();
+    gateway.start("a", GOOD);
+    let coloured = gateway
+        .run(&["get", "memory/a", "--color", "always"])
+        .exits(0);
+    assert!(coloured.out.contains("\u{1b}["));
+}
+
+#[test]
+fn an_execution_that_is_not_there_is_not_found() {
+    let gateway = Gateway::new();
+    let answer = gateway.run(&["get", "memory/nope"]).exits(3);
+    assert!(answer.err.starts_with("error: ") && answer.err.contains("EXECUTION_NOT_FOUND"));
+    assert!(answer.out.is_empty());
+}
+
+#[test]
+fn an_unreachable_gateway_is_told_from_everything_else() {
+    let answer = run(&["get", "memory/a", "--server", "http://127.0.0.1:1"]).exits(6);
+    assert!(answer.err.contains("GATEWAY_UNREACHABLE"), "{}", answer.err);
+    assert!(
+        answer
+            .err
+            .contains("hint: Is it running (`stateway serve`)"),
+        "{}",
+        answer.err
+    );
+}
+
+#[test]
+fn a_server_that_is_no_address_is_a_mistake() {
+    let answer = run(&["get", "memory/a", "--server", "localhost:7380"]).exits(2);
+    assert!(
+        answer.err.contains("http://127.0.0.1:7380"),
+        "{}",
+        answer.err
+    );
+}

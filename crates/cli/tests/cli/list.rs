@@ -1,0 +1,113 @@
+//! `stateway list`.
+
+use crate::binary::Gateway;
+use crate::scripts::{GOOD, LONG, WAITING};
+
+#[test]
+fn a_filter_chooses_and_the_json_says_what_is_missing() {
+    let gateway = Gateway::new();
+    gateway.start("a", LONG);
+    gateway.start("b", WAITING);
+    let listed = gateway
+        .run(&["list", "--filter", "sub_state = \"waiting\"", "-o", "json"])
+        .exits(0)
+        .json();
+    assert_eq!(listed["executions"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        listed["executions"][0]["name"],
+        "providers/memory/executions/b"
+    );
+    assert_eq!(listed["next_page_token"], "");
+    assert_eq!(listed["unreachable"], serde_json::json!([]));
+}
+
+#[test]
+fn pages_follow_each_other_and_all_of_them_can_be_had_at_once() {
+    let gateway = Gateway::new();
+    for id in ["a", "b", "c"] {
+        gateway.start(id, GOOD);
+    }
+    let first = gateway
+        .run(&[
+            "list",
+            "--provider",
+            "memory",
+            "--page-size",
+            "2",
+            "-o",
+            "json",
+        ])
+        .exits(0)
+        .json();
+    assert_eq!(first["executions"].as_array().unwrap().len(), 2);
+    let token = first["next_page_token"].as_str().unwrap();
+    let second = gateway
+        .run(&[
+            "list",
+            "--provider",
+            "memory",
+            "--page-size",
+            "2",
+            "--page-token",
+            token,
+            "-o",
+            "json",
+        ])
+        .exits(0)
+        .json();
+    assert_eq!(second["executions"].as_array().unwrap().len(), 1);
+    let all = gateway
+        .run(&["list", "--page-size", "1", "--all", "-o", "json"])
+        .exits(0)
+        .json();
+    assert_eq!(all["executions"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn people_see_short_names() {
+    let gateway = Gateway::new();
+    gateway.start("a", WAITING);
+    let listed = gateway.run(&["list"]).exits(0);
+    assert!(listed.out.starts_with("NAME "), "{}", listed.out);
+    assert!(listed.out.contains("memory/a  waiting"), "{}", listed.out);
+    assert!(
+        listed.out.contains("waits for signal `go`"),
+        "{}",
+        listed.out
+    );
+}
+
+#[test]
+fn a_wrong_filter_is_refused_with_the_column_and_the_fields() {
+    let gateway = Gateway::new();
+    let answer = gateway
+        .run(&["list", "--filter", "sub_stat = \"x\""])
+        .exits(2);
+    assert!(
+        answer.err.contains("column 1") && answer.err.contains("sub_state"),
+        "{}",
+        answer.err
+    );
+}
+
+#[test]
+fn a_token_of_another_filter_is_refused() {
+    let gateway = Gateway::new();
+    for id in ["a", "b"] {
+        gateway.start(id, LONG);
+    }
+    let first = gateway
+        .run(&["list", "--page-size", "1", "-o", "json"])
+        .exits(0)
+        .json();
+    let token = first["next_page_token"].as_str().unwrap();
+    gateway
+        .run(&[
+            "list",
+            "--page-token",
+            token,
+            "--filter",
+            "sub_state = \"failed\"",
+        ])
+        .exits(2);
+}

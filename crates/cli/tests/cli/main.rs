@@ -1,0 +1,23 @@
+//! The real binary against a real gateway: one file per command, named after it.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps an error has failed"
+)]
+
+mod binary;
+mod completions;
+mod config;
+mod documentation;
+mod explain;
+mod get;
+mod history;
+mod list;
+mod otlp;
+mod providers;
+mod scripts;
+mod serve;
+mod start;
+mod steer;
+mod wait;
+mod watch;

@@ -1,0 +1,149 @@
+//! The commands that steer an execution: signal, cancel, pause, resume, retry-now, retry-from.
+
+use crate::binary::Gateway;
+use crate::scripts::{BACKING_OFF, BAD, GOOD, LONG, WAITING};
+
+#[test]
+fn a_signal_is_delivered_and_too_late_is_refused() {
+    let gateway = Gateway::new();
+    gateway.start("a", WAITING);
+    gateway
+        .run(&["signal", "memory/a", "go", "--input", r#"{"by":"ada"}"#])
+        .exits(0);
+    gateway
+        .run(&["wait", "memory/a", "--timeout", "5s"])
+        .exits(0);
+    let late = gateway.run(&["signal", "memory/a", "go"]).exits(4);
+    assert!(late.err.contains("ALREADY_FINISHED"), "{}", late.err);
+    gateway.run(&["signal", "memory/nope", "go"]).exits(3);
+    gateway.run(&["signal", "memory/a"]).exits(2);
+}
+
+#[test]
+fn cancelling_ends_it_and_cancelling_twice_is_the_same() {
+    let gateway = Gateway::new();
+    gateway.start("a", LONG);
+    for _ in 0..2 {
+        let shown = gateway
+            .run(&[
+                "cancel",
+                "memory/a",
+                "--cause",
+                "ordered twice",
+                "-o",
+                "json",
+            ])
+            .exits(0)
+            .json();
+        assert_eq!(shown["reason"], "CANCELLED");
+    }
+    gateway.start("b", LONG);
+    let killed = gateway
+        .run(&["cancel", "memory/b", "--kill", "-o", "json"])
+        .exits(0)
+        .json();
+    assert_eq!(
+        (&killed["sub_state"], &killed["reason"]),
+        (&"failed".into(), &"KILLED".into())
+    );
+    gateway.start("c", GOOD);
+    gateway.run(&["wait", "memory/c"]).exits(0);
+    gateway.run(&["cancel", "memory/c"]).exits(4);
+}
+
+#[test]
+fn what_is_paused_can_go_on() {
+    let gateway = Gateway::new();
+    gateway.start("a", LONG);
+    let paused = gateway
+        .run(&["pause", "memory/a", "-o", "json"])
+        .exits(0)
+        .json();
+    assert_eq!(
+        (&paused["sub_state"], &paused["reason"]),
+        (&"waiting".into(), &"PAUSED".into())
+    );
+    let resumed = gateway
+        .run(&["resume", "memory/a", "-o", "json"])
+        .exits(0)
+        .json();
+    assert_eq!(resumed["sub_state"], "running");
+    gateway.run(&["resume", "memory/a"]).exits(4);
+    gateway.run(&["pause", "memory/nope"]).exits(3);
+}
+
+#[test]
+fn the_next_attempt_can_be_made_now() {
+    let gateway = Gateway::new();
+    gateway.start("a", BACKING_OFF);
+    gateway
+        .run(&[
+            "wait",
+            "memory/a",
+            "--for",
+            "backing-off",
+            "--timeout",
+            "5s",
+        ])
+        .exits(0);
+    gateway
+        .run(&["retry-now", "memory/a", "--step", "charge"])
+        .exits(0);
+    let done = gateway
+        .run(&["wait", "memory/a", "--timeout", "5s", "-o", "json"])
+        .exits(0)
+        .json();
+    assert_eq!(done["output"], serde_json::json!({ "charged": true }));
+    gateway.run(&["retry-now", "memory/a"]).exits(4);
+}
+
+#[test]
+fn a_failure_can_be_done_again_from_a_step() {
+    let gateway = Gateway::new();
+    gateway.start("a", BAD);
+    gateway.run(&["wait", "memory/a"]).exits(1);
+    gateway
+        .run(&["retry-from", "memory/a", "--step", "pay"])
+        .exits(0);
+    gateway
+        .run(&["retry-from", "memory/a", "--step", "no-such-step"])
+        .exits(3);
+    gateway.run(&["retry-from", "memory/nope"]).exits(3);
+}
+
+#[test]
+fn an_etag_that_is_old_is_refused() {
+    let gateway = Gateway::new();
+    gateway.start("a", LONG);
+    let old = gateway
+        .run(&["get", "memory/a", "-o", "json"])
+        .exits(0)
+        .json();
+    gateway
+        .run(&["pause", "memory/a", "--etag", old["etag"].as_str().unwrap()])
+        .exits(0);
+    let answer = gateway
+        .run(&[
+            "resume",
+            "memory/a",
+            "--etag",
+            old["etag"].as_str().unwrap(),
+        ])
+        .exits(4);
+    assert!(answer.err.contains("ETAG_MISMATCH"), "{}", answer.err);
+}
+
+#[test]
+fn what_a_provider_cannot_do_has_its_own_exit_code() {
+    let gateway = Gateway::with(
+        "[providers.memory]\nkind = \"memory\"\ndisable = [\"pause\"]\n",
+        &[],
+    );
+    gateway.start("a", LONG);
+    let answer = gateway.run(&["pause", "memory/a"]).exits(5);
+    assert!(
+        answer.err.contains("CAPABILITY_NOT_SUPPORTED"),
+        "{}",
+        answer.err
+    );
+}
