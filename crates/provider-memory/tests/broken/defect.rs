@@ -35,6 +35,24 @@ pub(crate) enum Defect {
     CallsWaitForEachOther,
     RestartForgetsEverything,
     HealthIsAlwaysGood,
+    StartIsNeverDelayed,
+    StartCallsAnUnknownDefinitionInvalid,
+    StartAnswersSomethingElse,
+    GetLosesTheWordsOfSteps,
+    ObserveShowsPayloads,
+    ListShowsPayloads,
+    UnknownExecutionsAreCalledInvalid,
+    RefusalsAfterTheEndLoseTheirReason,
+    WhatIsOffIsCalledAPrecondition,
+    ResumeDoesNothing,
+    ResumeNeverRefuses,
+    RetryNowDoesNothing,
+    RetryFromDoesNothing,
+    KillIsGraceful,
+    OneFailureFailsAllThatFollow,
+    SlowAnswersAreGivenUp,
+    UnreachableIsCalledInternal,
+    CapabilitiesChangeWithUse,
 }
 
 impl Defect {
@@ -121,6 +139,51 @@ impl Defect {
             }
             Self::CallsWaitForEachOther => &["fault::a_slow_answer_delays_no_other_call"],
             Self::RestartForgetsEverything => &["restart::*"],
+            Self::StartIsNeverDelayed => &["start::a_delayed_start_waits_for_its_time"],
+            Self::StartCallsAnUnknownDefinitionInvalid => {
+                &["start::an_unknown_definition_is_not_found"]
+            }
+            Self::StartAnswersSomethingElse => &["start::the_answer_is_what_get_shows"],
+            Self::GetLosesTheWordsOfSteps => &[
+                "mapping::step::*",
+                "mapping::a_step_state_in_no_table_is_reported_verbatim",
+                "mapping::several_open_steps_follow_the_precedence",
+                "mapping::back_off_is_reported_with_its_attempt_its_time_and_its_error",
+            ],
+            Self::ObserveShowsPayloads => &["observe::shows_no_payloads"],
+            Self::ListShowsPayloads => &["list::shows_no_payloads"],
+            Self::UnknownExecutionsAreCalledInvalid => &["unknown_execution::*"],
+            Self::RefusalsAfterTheEndLoseTheirReason => &[
+                "signal::a_signal_after_the_end_is_refused",
+                "cancel::cancelling_what_succeeded_is_refused",
+                "cancel::killing_what_succeeded_is_refused",
+                "pause::pausing_after_the_end_is_refused",
+                "resume::resuming_after_the_end_is_refused",
+                "retry_now::after_the_end_it_is_refused",
+            ],
+            Self::WhatIsOffIsCalledAPrecondition => &["capability_off::*"],
+            Self::ResumeDoesNothing => &[
+                "resume::what_is_stuck_goes_on",
+                "resume::what_was_paused_goes_on",
+            ],
+            Self::ResumeNeverRefuses => {
+                &["resume::resuming_what_is_neither_held_nor_stuck_is_refused"]
+            }
+            Self::RetryNowDoesNothing => &["retry_now::the_next_attempt_is_made_at_once"],
+            Self::RetryFromDoesNothing => &["retry_from::what_failed_is_done_again"],
+            Self::KillIsGraceful => &["cancel::a_kill_ends_what_still_cleans_up"],
+            Self::OneFailureFailsAllThatFollow => {
+                &["fault::one_failed_call_does_not_fail_the_next"]
+            }
+            Self::SlowAnswersAreGivenUp => &[
+                "fault::a_slow_answer_that_is_in_time_is_an_answer",
+                "fault::a_slow_answer_delays_no_other_call",
+            ],
+            Self::UnreachableIsCalledInternal => &[
+                "fault::an_engine_that_cannot_be_reached_is_unavailable",
+                "fault::one_failed_call_does_not_fail_the_next",
+            ],
+            Self::CapabilitiesChangeWithUse => &["health::capabilities_stay_the_same"],
             Self::HealthIsAlwaysGood => {
                 &["health::an_engine_that_cannot_be_reached_is_not_healthy"]
             }
@@ -160,5 +223,23 @@ impl Defect {
         Self::CallsWaitForEachOther,
         Self::RestartForgetsEverything,
         Self::HealthIsAlwaysGood,
+        Self::StartIsNeverDelayed,
+        Self::StartCallsAnUnknownDefinitionInvalid,
+        Self::StartAnswersSomethingElse,
+        Self::GetLosesTheWordsOfSteps,
+        Self::ObserveShowsPayloads,
+        Self::ListShowsPayloads,
+        Self::UnknownExecutionsAreCalledInvalid,
+        Self::RefusalsAfterTheEndLoseTheirReason,
+        Self::WhatIsOffIsCalledAPrecondition,
+        Self::ResumeDoesNothing,
+        Self::ResumeNeverRefuses,
+        Self::RetryNowDoesNothing,
+        Self::RetryFromDoesNothing,
+        Self::KillIsGraceful,
+        Self::OneFailureFailsAllThatFollow,
+        Self::SlowAnswersAreGivenUp,
+        Self::UnreachableIsCalledInternal,
+        Self::CapabilitiesChangeWithUse,
     ];
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use stateway_model::{ExecutionId, SubState};
 use stateway_provider_api::{
-    Call, CancelRequest, Capabilities, ErrorKind, Health, HistoryPage, HistoryRequest, ListPage,
-    ListRequest, NativeState, Observation, ObservationStream, PauseRequest, Provider, RequestId,
-    Result, ResumeRequest, RetryEvidence, RetryFromRequest, RetryNowRequest, SignalRequest,
-    StartRequest, View, WatchScope,
+    Call, CancelMode, CancelRequest, Capabilities, ErrorKind, Health, HistoryPage, HistoryRequest,
+    ListPage, ListRequest, NativeState, Observation, ObservationStream, PauseRequest, Provider,
+    RequestId, Result, ResumeRequest, RetryEvidence, RetryFromRequest, RetryNowRequest,
+    SignalRequest, StartRequest, View, WatchScope,
 };
 
 use super::defect::Defect;
@@ -25,6 +25,8 @@ pub(crate) struct Broken {
     started: Mutex<HashMap<RequestId, ExecutionId>>,
     cancelled: Mutex<Vec<ExecutionId>>,
     one_at_a_time: tokio::sync::Mutex<()>,
+    failed: AtomicBool,
+    used: AtomicBool,
 }
 
 impl Broken {
@@ -35,6 +37,8 @@ impl Broken {
             started: Mutex::default(),
             cancelled: Mutex::default(),
             one_at_a_time: tokio::sync::Mutex::default(),
+            failed: AtomicBool::new(false),
+            used: AtomicBool::new(false),
         }
     }
 
@@ -64,8 +68,36 @@ impl Broken {
             if self.is(Defect::ThrottlingLosesItsPause) {
                 error.retry_after = None;
             }
-            if self.is(Defect::NonsenseIsCalledInternal) && error.kind == ErrorKind::Malformed {
-                error.kind = ErrorKind::Internal;
+            match (self.defect, error.kind) {
+                (Defect::NonsenseIsCalledInternal, ErrorKind::Malformed)
+                | (Defect::UnreachableIsCalledInternal, ErrorKind::Unavailable) => {
+                    error.kind = ErrorKind::Internal;
+                }
+                (Defect::OneFailureFailsAllThatFollow, ErrorKind::Unavailable) => {
+                    self.failed.store(true, Ordering::Relaxed);
+                }
+                _ => {}
+            }
+            error
+        })
+    }
+
+    /// What becomes of the refusal of a write.
+    fn mistake<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|mut error| {
+            match (self.defect, error.kind) {
+                (Defect::UnknownExecutionsAreCalledInvalid, ErrorKind::NotFound)
+                    if error.reason() == "EXECUTION_NOT_FOUND" =>
+                {
+                    error.kind = ErrorKind::InvalidArgument;
+                }
+                (Defect::WhatIsOffIsCalledAPrecondition, ErrorKind::Unsupported) => {
+                    error.kind = ErrorKind::FailedPrecondition;
+                }
+                (Defect::RefusalsAfterTheEndLoseTheirReason, ErrorKind::FailedPrecondition) => {
+                    error.reason = None;
+                }
+                _ => {}
             }
             error
         })
@@ -88,6 +120,11 @@ impl Broken {
                 }
             }
             Defect::GetShowsOnlyTheFirstStep => seen.steps.truncate(1),
+            Defect::GetLosesTheWordsOfSteps => {
+                for step in &mut seen.steps {
+                    step.native = NativeState::new("STEP");
+                }
+            }
             _ => {}
         }
         seen
@@ -97,7 +134,11 @@ impl Broken {
 #[async_trait]
 impl Provider for Broken {
     fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+        let used = self.used.load(Ordering::Relaxed);
+        Capabilities {
+            labels: !(used && self.is(Defect::CapabilitiesChangeWithUse)),
+            ..self.inner.capabilities()
+        }
     }
 
     async fn health(&self, call: &Call) -> Result<Health> {
@@ -111,6 +152,10 @@ impl Provider for Broken {
     async fn start(&self, call: &Call, mut request: StartRequest) -> Result<Observation> {
         if self.is(Defect::StartForgetsItsRequestId) {
             request.request_id = Self::another_request_id();
+        }
+        self.used.store(true, Ordering::Relaxed);
+        if self.is(Defect::StartIsNeverDelayed) {
+            request.delay = None;
         }
         if self.is(Defect::StartDropsLabels) {
             request.labels.clear();
@@ -133,7 +178,17 @@ impl Provider for Broken {
         {
             return self.inner.get(call, &id, View::Basic).await;
         }
-        let started = started?;
+        let mut started = self.mistake(started).map_err(|mut error| {
+            if self.is(Defect::StartCallsAnUnknownDefinitionInvalid)
+                && error.kind == ErrorKind::NotFound
+            {
+                error.kind = ErrorKind::InvalidArgument;
+            }
+            error
+        })?;
+        if self.is(Defect::StartAnswersSomethingElse) {
+            started.native = NativeState::new("DONE");
+        }
         let mut known = self.started.lock().unwrap();
         known.insert(request_id, started.id.clone());
         Ok(started)
@@ -148,7 +203,19 @@ impl Provider for Broken {
             true => View::Full,
             false => view,
         };
-        let got = self.distort(self.inner.get(&self.call(call), id, view).await);
+        if self.failed.load(Ordering::Relaxed) {
+            let (kind, verb) = (ErrorKind::Unavailable, stateway_provider_api::Verb::Get);
+            return Err(stateway_provider_api::Error::new(
+                kind,
+                verb,
+                "failed before",
+            ));
+        }
+        let mut call = self.call(call);
+        if self.is(Defect::SlowAnswersAreGivenUp) {
+            call.deadline = std::time::Instant::now() + Duration::from_millis(50);
+        }
+        let got = self.distort(self.inner.get(&call, id, view).await);
         match got {
             Err(error)
                 if error.kind == ErrorKind::NotFound
@@ -165,6 +232,10 @@ impl Provider for Broken {
         if self.is(Defect::ObserveSortsItsAnswers) {
             ids.sort();
         }
+        if self.is(Defect::ObserveShowsPayloads) {
+            let get = |id| self.inner.get(call, id, View::Full);
+            return futures::future::join_all(ids.iter().map(get)).await;
+        }
         self.inner.observe(call, &ids).await
     }
 
@@ -177,7 +248,12 @@ impl Provider for Broken {
             request.cursor = request.cursor.filter(ours);
         }
         let (wanted, again) = (request.hints.sub_states.clone(), request.cursor.clone());
-        let mut page = self.inner.list(call, request).await?;
+        let mut page = self.mistake(self.inner.list(call, request).await)?;
+        if self.is(Defect::ListShowsPayloads) {
+            for row in &mut page.observations {
+                *row = self.inner.get(call, &row.id, View::Full).await?;
+            }
+        }
         match self.defect {
             Defect::ListEndsAtAnEmptyPage if page.observations.is_empty() => page.next = None,
             Defect::ListRepeatsARow if again.is_none() => {
@@ -197,7 +273,7 @@ impl Provider for Broken {
     }
 
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
-        let mut page = self.inner.history(call, request).await?;
+        let mut page = self.mistake(self.inner.history(call, request).await)?;
         if self.is(Defect::HistoryRunsBackwards) && page.next.is_none() && page.events.len() > 4 {
             page.events.reverse();
         }
@@ -205,7 +281,7 @@ impl Provider for Broken {
     }
 
     async fn watch(&self, call: &Call, scope: WatchScope) -> Result<ObservationStream> {
-        let stream = self.inner.watch(call, scope).await?;
+        let stream = self.mistake(self.inner.watch(call, scope).await)?;
         Ok(match self.defect {
             Defect::WatchLeavesOutThePresent => stream.skip(1).boxed(),
             Defect::WatchLosesTheLastState => {
@@ -224,7 +300,7 @@ impl Provider for Broken {
             request.request_id = Self::another_request_id();
         }
         let id = request.id.clone();
-        let sent = self.inner.signal(call, request).await;
+        let sent = self.mistake(self.inner.signal(call, request).await);
         match sent {
             Err(error)
                 if error.reason() == "ALREADY_FINISHED"
@@ -236,13 +312,13 @@ impl Provider for Broken {
         }
     }
 
-    async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
+    async fn cancel(&self, call: &Call, mut request: CancelRequest) -> Result<Observation> {
         let (id, mode) = (request.id.clone(), request.mode);
         if self.is(Defect::CancelFailsTheSecondTime) {
             let mut cancelled = self.cancelled.lock().unwrap();
             let again = cancelled.contains(&id);
             cancelled.push(id);
-            let is_kill = mode == stateway_provider_api::CancelMode::Kill;
+            let is_kill = mode == CancelMode::Kill;
             let others = self
                 .started
                 .lock()
@@ -258,7 +334,15 @@ impl Provider for Broken {
                 ));
             }
         }
-        let answer = self.inner.cancel(&self.call(call), request).await?;
+        if self.is(Defect::KillIsGraceful) {
+            let mut cancelled = self.cancelled.lock().unwrap();
+            if cancelled.contains(&request.id) {
+                request.mode = CancelMode::Graceful;
+            } else if request.mode == CancelMode::Graceful {
+                cancelled.push(request.id.clone());
+            }
+        }
+        let answer = self.mistake(self.inner.cancel(&self.call(call), request).await)?;
         if self.is(Defect::CancelReportsTheEndTooEarly) && answer.native.state == "UNDOING" {
             return Ok(Observation::new(answer.id, NativeState::new("STOPPED")));
         }
@@ -272,19 +356,40 @@ impl Provider for Broken {
                 return Ok(seen);
             }
         }
-        self.inner.pause(call, request).await
+        self.mistake(self.inner.pause(call, request).await)
     }
 
     async fn resume(&self, call: &Call, request: ResumeRequest) -> Result<Observation> {
         if self.is(Defect::ResumeWithoutTheCapabilityDoesNothing) && !self.capabilities().resume {
             return Ok(Observation::new(request.id, NativeState::new("ACTIVE")));
         }
-        self.inner.resume(call, request).await
+        let id = request.id.clone();
+        if self.is(Defect::ResumeDoesNothing) && self.capabilities().resume {
+            let seen = self.inner.get(call, &id, View::Basic).await?;
+            if matches!(seen.native.state.as_str(), "HELD" | "STUCK") {
+                return Ok(seen);
+            }
+        }
+        match self.mistake(self.inner.resume(call, request).await) {
+            Err(error)
+                if error.reason() == "ILLEGAL_TRANSITION"
+                    && self.is(Defect::ResumeNeverRefuses) =>
+            {
+                self.inner.get(call, &id, View::Basic).await
+            }
+            resumed => resumed,
+        }
     }
 
     async fn retry_now(&self, call: &Call, request: RetryNowRequest) -> Result<Observation> {
         let id = request.id.clone();
-        match self.inner.retry_now(call, request).await {
+        if self.is(Defect::RetryNowDoesNothing) && self.capabilities().retry_now {
+            let seen = self.inner.get(call, &id, View::Basic).await?;
+            if seen.steps.iter().any(|step| step.native.state == "RESTING") {
+                return Ok(seen);
+            }
+        }
+        match self.mistake(self.inner.retry_now(call, request).await) {
             Err(error)
                 if error.reason() == "ILLEGAL_TRANSITION"
                     && self.is(Defect::RetryNowNeverRefuses) =>
@@ -296,6 +401,10 @@ impl Provider for Broken {
     }
 
     async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
-        self.inner.retry_from(call, request).await
+        let nothing = self.is(Defect::RetryFromDoesNothing) && self.capabilities().retry_from;
+        if nothing && request.step.is_empty() {
+            return self.inner.get(call, &request.id, View::Basic).await;
+        }
+        self.mistake(self.inner.retry_from(call, request).await)
     }
 }
