@@ -112,7 +112,7 @@ async fn draw(mut changes: Changes, context: &Context) -> Outcome {
             change = changes.next() => match change {
                 None => break Ok(Exit::Ok),
                 Some(Err(error)) => break Err(error.into()),
-                Some(Ok(Change::Interrupted(error))) => interrupted(&error),
+                Some(Ok(Change::Interrupted(error))) => live.aside(|| interrupted(&error)),
                 Some(Ok(Change::Removed(execution))) => break Err(gone(&execution)),
                 Some(Ok(Change::Added(execution) | Change::Modified(execution))) => {
                     let view = shown.insert(view::Execution::from(&execution));

@@ -45,6 +45,11 @@ impl Live {
         }
     }
 
+    /// Lets something be said without spoiling the picture.
+    pub fn aside(&self, say: impl FnOnce()) {
+        self.lines.suspend(say);
+    }
+
     /// Leaves the last picture where it is.
     pub fn finish(self) {
         for bar in &self.bars {

@@ -20,11 +20,7 @@ impl Table {
             table.enforce_styling();
         }
         if !headings.is_empty() {
-            table.set_header(
-                headings
-                    .iter()
-                    .map(|heading| comfy_table::Cell::new(heading)),
-            );
+            table.set_header(headings.iter().map(comfy_table::Cell::new));
         }
         Self { table, paint }
     }
