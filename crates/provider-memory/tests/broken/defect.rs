@@ -53,6 +53,15 @@ pub(crate) enum Defect {
     SlowAnswersAreGivenUp,
     UnreachableIsCalledInternal,
     CapabilitiesChangeWithUse,
+    HealthIsNeverGood,
+    StartMisreportsAWantedId,
+    GetLagsBehindACancel,
+    GetForgetsWhatIsDone,
+    SignalDoesNothing,
+    SignalIgnoresItsName,
+    PauseFailsTheSecondTime,
+    RetryFromTakesAnyStep,
+    ADroppedReadLeavesATrace,
 }
 
 impl Defect {
@@ -184,6 +193,30 @@ impl Defect {
                 "fault::one_failed_call_does_not_fail_the_next",
             ],
             Self::CapabilitiesChangeWithUse => &["health::capabilities_stay_the_same"],
+            Self::HealthIsNeverGood => &["health::an_engine_that_answers_is_healthy"],
+            Self::StartMisreportsAWantedId => {
+                &["start::what_has_a_wanted_execution_id_can_be_read"]
+            }
+            Self::GetLagsBehindACancel => &[
+                "get::an_answered_write_is_visible",
+                "cancel::a_kill_ends_it_at_once",
+                "cancel::a_kill_ends_what_still_cleans_up",
+            ],
+            Self::GetForgetsWhatIsDone => &[
+                "get::a_finished_execution_can_be_read",
+                "mapping::execution::DONE",
+            ],
+            Self::SignalDoesNothing => &[
+                "signal::a_signal_ends_the_wait_for_it",
+                "signal::a_request_id_with_another_body_is_refused",
+            ],
+            Self::SignalIgnoresItsName => &[
+                "signal::another_signal_does_not_end_the_wait",
+                "signal::a_request_id_with_another_body_is_refused",
+            ],
+            Self::PauseFailsTheSecondTime => &["pause::pausing_what_is_paused_is_a_success"],
+            Self::RetryFromTakesAnyStep => &["retry_from::an_unknown_step_is_refused"],
+            Self::ADroppedReadLeavesATrace => &["fault::a_dropped_read_leaves_no_trace"],
             Self::HealthIsAlwaysGood => {
                 &["health::an_engine_that_cannot_be_reached_is_not_healthy"]
             }
@@ -241,5 +274,14 @@ impl Defect {
         Self::SlowAnswersAreGivenUp,
         Self::UnreachableIsCalledInternal,
         Self::CapabilitiesChangeWithUse,
+        Self::HealthIsNeverGood,
+        Self::StartMisreportsAWantedId,
+        Self::GetLagsBehindACancel,
+        Self::GetForgetsWhatIsDone,
+        Self::SignalDoesNothing,
+        Self::SignalIgnoresItsName,
+        Self::PauseFailsTheSecondTime,
+        Self::RetryFromTakesAnyStep,
+        Self::ADroppedReadLeavesATrace,
     ];
 }

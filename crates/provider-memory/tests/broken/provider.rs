@@ -23,10 +23,12 @@ pub(crate) struct Broken {
     inner: Arc<dyn Provider>,
     pub(crate) defect: Defect,
     started: Mutex<HashMap<RequestId, ExecutionId>>,
-    cancelled: Mutex<Vec<ExecutionId>>,
+    /// What was cancelled or paused before.
+    asked: Mutex<Vec<ExecutionId>>,
     one_at_a_time: tokio::sync::Mutex<()>,
     failed: AtomicBool,
     used: AtomicBool,
+    reading: AtomicBool,
 }
 
 impl Broken {
@@ -35,10 +37,11 @@ impl Broken {
             inner,
             defect,
             started: Mutex::default(),
-            cancelled: Mutex::default(),
+            asked: Mutex::default(),
             one_at_a_time: tokio::sync::Mutex::default(),
             failed: AtomicBool::new(false),
             used: AtomicBool::new(false),
+            reading: AtomicBool::new(false),
         }
     }
 
@@ -143,6 +146,10 @@ impl Provider for Broken {
 
     async fn health(&self, call: &Call) -> Result<Health> {
         let health = self.inner.health(call).await;
+        if self.is(Defect::HealthIsNeverGood) {
+            let (kind, verb) = (ErrorKind::Unavailable, stateway_provider_api::Verb::Health);
+            return Err(stateway_provider_api::Error::new(kind, verb, "never good"));
+        }
         match self.is(Defect::HealthIsAlwaysGood) {
             true => Ok(health.unwrap_or_default()),
             false => health,
@@ -172,6 +179,7 @@ impl Provider for Broken {
             }
         }
         let (id, request_id) = (request.execution_id.clone(), request.request_id.clone());
+        let is_wanted = id.is_some();
         let started = self.inner.start(call, request).await;
         if let (Some(id), true) = (id, self.is(Defect::StartAnswersWithWhoeverHasTheId))
             && started.is_err()
@@ -186,6 +194,9 @@ impl Provider for Broken {
             }
             error
         })?;
+        if is_wanted && self.is(Defect::StartMisreportsAWantedId) {
+            started.id = ExecutionId::new("another").unwrap();
+        }
         if self.is(Defect::StartAnswersSomethingElse) {
             started.native = NativeState::new("DONE");
         }
@@ -215,13 +226,31 @@ impl Provider for Broken {
         if self.is(Defect::SlowAnswersAreGivenUp) {
             call.deadline = std::time::Instant::now() + Duration::from_millis(50);
         }
+        let traced = self.reading.swap(true, Ordering::Relaxed);
         let got = self.distort(self.inner.get(&call, id, view).await);
+        self.reading.store(false, Ordering::Relaxed);
+        let mut cancelled = self.asked.lock().unwrap();
+        let lags = cancelled.iter().position(|known| known == id);
+        if let (Some(place), Defect::GetLagsBehindACancel) = (lags, self.defect) {
+            cancelled.remove(place);
+            return Ok(Observation::new(id.clone(), NativeState::new("ACTIVE")));
+        }
         match got {
             Err(error)
                 if error.kind == ErrorKind::NotFound
                     && self.is(Defect::GetInventsUnknownExecutions) =>
             {
                 Ok(Observation::new(id.clone(), NativeState::new("ACTIVE")))
+            }
+            Ok(seen) if seen.native.state == "DONE" && self.is(Defect::GetForgetsWhatIsDone) => {
+                Err(stateway_provider_api::Error::not_found(
+                    stateway_provider_api::Verb::Get,
+                    id,
+                ))
+            }
+            Ok(mut seen) if traced && self.is(Defect::ADroppedReadLeavesATrace) => {
+                seen.revision = "traced".to_owned();
+                Ok(seen)
             }
             got => got.map(|seen| self.misread(seen)),
         }
@@ -296,6 +325,15 @@ impl Provider for Broken {
     }
 
     async fn signal(&self, call: &Call, mut request: SignalRequest) -> Result<Observation> {
+        if self.is(Defect::SignalDoesNothing) && self.capabilities().signal {
+            let seen = self.inner.get(call, &request.id, View::Basic).await?;
+            if seen.end_time.is_none() {
+                return Ok(seen);
+            }
+        }
+        if self.is(Defect::SignalIgnoresItsName) {
+            request.signal = "kit-go".to_owned();
+        }
         if self.is(Defect::SignalIsDeliveredAgain) {
             request.request_id = Self::another_request_id();
         }
@@ -315,7 +353,7 @@ impl Provider for Broken {
     async fn cancel(&self, call: &Call, mut request: CancelRequest) -> Result<Observation> {
         let (id, mode) = (request.id.clone(), request.mode);
         if self.is(Defect::CancelFailsTheSecondTime) {
-            let mut cancelled = self.cancelled.lock().unwrap();
+            let mut cancelled = self.asked.lock().unwrap();
             let again = cancelled.contains(&id);
             cancelled.push(id);
             let is_kill = mode == CancelMode::Kill;
@@ -335,12 +373,15 @@ impl Provider for Broken {
             }
         }
         if self.is(Defect::KillIsGraceful) {
-            let mut cancelled = self.cancelled.lock().unwrap();
+            let mut cancelled = self.asked.lock().unwrap();
             if cancelled.contains(&request.id) {
                 request.mode = CancelMode::Graceful;
             } else if request.mode == CancelMode::Graceful {
                 cancelled.push(request.id.clone());
             }
+        }
+        if self.is(Defect::GetLagsBehindACancel) {
+            self.asked.lock().unwrap().push(request.id.clone());
         }
         let answer = self.mistake(self.inner.cancel(&self.call(call), request).await)?;
         if self.is(Defect::CancelReportsTheEndTooEarly) && answer.native.state == "UNDOING" {
@@ -356,7 +397,22 @@ impl Provider for Broken {
                 return Ok(seen);
             }
         }
-        self.mistake(self.inner.pause(call, request).await)
+        let id = request.id.clone();
+        let paused = self.mistake(self.inner.pause(call, request).await)?;
+        if !self.is(Defect::PauseFailsTheSecondTime) {
+            return Ok(paused);
+        }
+        let mut before = self.asked.lock().unwrap();
+        if before.contains(&id) {
+            let (kind, verb) = (ErrorKind::Conflict, stateway_provider_api::Verb::Pause);
+            return Err(stateway_provider_api::Error::new(
+                kind,
+                verb,
+                "paused before",
+            ));
+        }
+        before.push(id);
+        Ok(paused)
     }
 
     async fn resume(&self, call: &Call, request: ResumeRequest) -> Result<Observation> {
@@ -400,10 +456,13 @@ impl Provider for Broken {
         }
     }
 
-    async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
+    async fn retry_from(&self, call: &Call, mut request: RetryFromRequest) -> Result<Observation> {
         let nothing = self.is(Defect::RetryFromDoesNothing) && self.capabilities().retry_from;
         if nothing && request.step.is_empty() {
             return self.inner.get(call, &request.id, View::Basic).await;
+        }
+        if self.is(Defect::RetryFromTakesAnyStep) {
+            request.step.clear();
         }
         self.mistake(self.inner.retry_from(call, request).await)
     }
