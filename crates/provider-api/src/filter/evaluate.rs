@@ -166,3 +166,125 @@ impl Comparison {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use stateway_model::{Labels, MappingBasis, Reason, Retry, RetryBasis, Wait, WaitKind};
+
+    use super::*;
+
+    fn time(text: &str) -> Option<Timestamp> {
+        Some(text.parse().unwrap())
+    }
+
+    fn execution() -> Execution {
+        Execution {
+            name: "providers/shop/executions/17".parse().unwrap(),
+            definition: "definitions/order".into(),
+            revision: String::new(),
+            sub_state: SubState::BackingOff,
+            native_state: "RUNNING".into(),
+            reason: Some(Reason::Compensating),
+            mapping_basis: MappingBasis::Derived,
+            retry: Retry {
+                attempt: 3,
+                max_attempts: Some(5),
+                retry_count: 2,
+                next_attempt_time: time("2026-11-16T12:00:00Z"),
+                delay: None,
+                jitter: None,
+                last_error: None,
+                basis: RetryBasis::Reported,
+            },
+            waits: vec![Wait::new(WaitKind::Signal, "approve")],
+            steps: vec![],
+            last_error: None,
+            create_time: time("2026-11-16T11:00:00Z"),
+            start_time: time("2026-11-16T11:00:01Z"),
+            update_time: None,
+            end_time: None,
+            input: None,
+            output: None,
+            labels: Labels::from([("env".into(), "prod".into())]),
+        }
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: bool) {
+        let filter = Filter::parse(text).unwrap();
+        assert_eq!(filter.admits(&execution()), expected, "{text}");
+    }
+
+    #[test]
+    fn every_field_can_be_asked_for() {
+        for holds in [
+            "sub_state = \"backing-off\"",
+            "sub_state != running",
+            "provider = shop",
+            "definition = \"definitions/order\"",
+            "reason = COMPENSATING",
+            "native_state = RUNNING",
+            "mapping_basis = DERIVED",
+            "waits.kind = signal",
+            "waits.kind != timer",
+            "retry.attempt = 3",
+            "retry.attempt >= 3",
+            "retry.attempt < 4",
+            "retry.retry_count <= 2",
+            "retry.max_attempts > 4",
+            "retry.next_attempt_time < 2026-11-16T12:00:01Z",
+            "create_time = \"2026-11-16T11:00:00Z\"",
+            "start_time > 2026-11-16T11:00:00Z",
+            "labels.env = prod",
+            "labels:env",
+            "labels.env != test",
+        ] {
+            check(holds, true);
+            check(&format!("NOT {holds}"), false);
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_not_set_equals_nothing_and_has_no_order() {
+        check("end_time < 2030-01-01T00:00:00Z", false);
+        check("end_time > 2000-01-01T00:00:00Z", false);
+        check("end_time = 2026-01-01T00:00:00Z", false);
+        check("end_time != 2026-01-01T00:00:00Z", true);
+        check("labels.team = a", false);
+        check("labels.team != a", true);
+        check("labels:team", false);
+    }
+
+    #[test]
+    fn conditions_combine() {
+        check("sub_state = \"backing-off\" AND retry.attempt >= 3", true);
+        check("sub_state = \"backing-off\" AND retry.attempt > 3", false);
+        check("sub_state = error OR retry.attempt = 3", true);
+        check(
+            "sub_state = \"backing-off\" AND (provider = a OR provider = shop)",
+            true,
+        );
+        check("-(sub_state = error OR provider = a)", true);
+        check("", true);
+    }
+
+    #[test]
+    fn what_could_be_admitted_is_never_less_than_what_is() {
+        let known = Known {
+            provider: None,
+            sub_state: Some(SubState::BackingOff),
+        };
+        for text in [
+            "sub_state = error OR labels:env",
+            "NOT sub_state = error",
+            "retry.attempt > 2",
+        ] {
+            let filter = Filter::parse(text).unwrap();
+            assert!(
+                filter.admits(&execution()) && filter.could_admit(known),
+                "{text}"
+            );
+        }
+    }
+}
