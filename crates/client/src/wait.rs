@@ -35,7 +35,10 @@ impl Client {
     /// # Errors
     /// What the gateway refuses, or that it cannot be reached.
     pub async fn wait(&self, call: Wait) -> Result<WaitExecutionResponse, Error> {
-        let deadline = call.timeout.map(|timeout| Instant::now() + timeout);
+        // A deadline beyond what a clock can say is none.
+        let deadline = call
+            .timeout
+            .and_then(|timeout| Instant::now().checked_add(timeout));
         let (mut reached, mut cut_short) = (false, 0);
         loop {
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));

@@ -49,9 +49,11 @@ impl Live {
     pub fn aside(&self, say: impl FnOnce()) {
         self.lines.suspend(say);
     }
+}
 
-    /// Leaves the last picture where it is.
-    pub fn finish(self) {
+/// Leaves the last picture where it is, however the watch ends.
+impl Drop for Live {
+    fn drop(&mut self) {
         for bar in &self.bars {
             bar.abandon();
         }

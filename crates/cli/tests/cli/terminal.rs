@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -17,6 +18,7 @@ use crate::scripts::{BACKING_OFF, GOOD};
 struct Seen {
     child: Child,
     screen: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Seen {
@@ -46,7 +48,7 @@ impl Seen {
             .unwrap();
         let screen = Arc::<Mutex<Vec<u8>>>::default();
         let sink = Arc::clone(&screen);
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut master = File::from(master);
             let mut buffer = [0; 4096];
             // Reading ends with an error when the last writer has gone.
@@ -54,11 +56,22 @@ impl Seen {
                 sink.lock().unwrap().extend_from_slice(&buffer[..length]);
             }
         });
-        Self { child, screen }
+        Self {
+            child,
+            screen,
+            reader: Some(reader),
+        }
     }
 
     fn screen(&self) -> String {
         String::from_utf8_lossy(&self.screen.lock().unwrap()).into_owned()
+    }
+
+    /// Waits for the end, until all of it is on the screen; the exit code.
+    fn code(&mut self) -> Option<i32> {
+        let status = self.child.wait().unwrap();
+        self.reader.take().unwrap().join().unwrap();
+        status.code()
     }
 
     #[track_caller]
@@ -116,7 +129,29 @@ fn a_watch_counts_down_to_the_next_attempt_and_ends_with_the_execution() {
     watch.counts_down(3);
     gateway.run(&["retry-now", "memory/a"]).exits(0);
     watch.shows("succeeded");
-    assert!(watch.child.wait().unwrap().success());
+    assert_eq!(watch.code(), Some(0));
+}
+
+#[test]
+fn the_last_picture_stays_when_the_deadline_comes() {
+    let gateway = Gateway::new();
+    gateway.start("a", BACKING_OFF);
+    let mut watch = Seen::begin(&mut gateway.command(&[
+        "watch",
+        "memory/a",
+        "--timeout",
+        "1s",
+        "--color",
+        "never",
+    ]));
+    watch.shows("next attempt in");
+    assert_eq!(watch.code(), Some(7));
+    let screen = watch.screen();
+    let after = screen.rsplit("memory/a  backing-off").next().unwrap();
+    assert!(
+        after.contains("next attempt in") && !after.ends_with("\u{1b}[2K"),
+        "{screen:?}"
+    );
 }
 
 #[test]

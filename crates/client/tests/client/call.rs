@@ -89,6 +89,21 @@ async fn tries_are_bounded() {
 }
 
 #[tokio::test]
+async fn a_caller_may_want_no_second_try() {
+    let script = answers(vec![Err(Status::unavailable("down"))]);
+    let client = client(&script).await.without_retries();
+    client.start(Start::new("definitions/d")).await.unwrap_err();
+    assert_eq!(script.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_timeout_longer_than_the_wire_can_say_is_cut() {
+    let script = answers(vec![Ok(execution("a"))]);
+    let get = Get::new("a").timeout(Duration::MAX);
+    client(&script).await.get(get).await.unwrap();
+}
+
+#[tokio::test]
 async fn the_pause_the_gateway_asks_for_is_kept() {
     let mut details =
         ErrorDetails::with_error_info("PROVIDER_UNAVAILABLE", "stateway.dev", HashMap::new());
