@@ -17,6 +17,9 @@ mod replay;
 mod scope;
 mod state;
 mod timer;
+mod trajectory;
+mod view;
+mod vocabulary;
 mod words;
 
 pub use admission::{admit, admitting_states};
@@ -37,4 +40,10 @@ pub use rejection::Rejection;
 pub use replay::{ReplayError, replay};
 pub use state::State;
 pub use timer::{StepTimer, Timer};
+pub use trajectory::{Point, Trajectory};
+pub use view::{last_error, step_views, sub_state, waits};
+pub use vocabulary::{
+    Bridge, Emitted, Machine, Mapping, Move, MoveKind, Outside, Projection, StateRow, Transition,
+    Vocabulary, VocabularyError, project, vocabularies, vocabulary,
+};
 pub use words::{ExecutionState, StepState};

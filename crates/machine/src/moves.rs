@@ -53,11 +53,25 @@ pub const EXECUTION_MOVES: &[(ExecutionState, &[ExecutionState])] = &[
     ),
     (
         Paused,
-        &[Running, Compensating, Failed, ExecutionState::Cancelled],
+        &[
+            Running,
+            AwaitingSignal,
+            AwaitingApproval,
+            Compensating,
+            Failed,
+            ExecutionState::Cancelled,
+        ],
     ),
     (
         Escalated,
-        &[Running, Compensating, Failed, ExecutionState::Cancelled],
+        &[
+            Running,
+            AwaitingSignal,
+            AwaitingApproval,
+            Compensating,
+            Failed,
+            ExecutionState::Cancelled,
+        ],
     ),
     (
         Compensating,
