@@ -191,6 +191,15 @@ impl StepKind {
             Self::Workflow { .. } => "workflow",
         }
     }
+
+    /// True when someone answers for it, so that an answer can be wrong and be corrected.
+    #[must_use]
+    pub const fn answers(&self) -> bool {
+        matches!(
+            self,
+            Self::Task { .. } | Self::Http { .. } | Self::Workflow { .. }
+        )
+    }
 }
 
 /// Who has to decide, and what follows if nobody does.

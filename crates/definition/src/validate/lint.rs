@@ -67,10 +67,11 @@ fn contradictions(step: &Step, places: &StepPlaces, problems: &mut Problems) {
         let message = format!("`{}`: {what}", step.name);
         problems.warning(Rule::Contradiction, places.name, message, hint);
     };
-    if step.max_correction_attempts > 0 && !takes_workers(step) {
+    let judged = step.max_correction_attempts > 0 || step.output_schema.is_some();
+    if judged && !step.kind.answers() {
         useless(
-            "`maxCorrectionAttempts` has no effect without a worker",
-            "Remove it.",
+            "nobody answers for it, so its output is not checked",
+            "Remove `outputSchema`.",
         );
     }
     if step.heartbeat_timeout.is_some() && !matches!(step.kind, StepKind::Task { .. }) {
@@ -88,11 +89,4 @@ fn contradictions(step: &Step, places: &StepPlaces, problems: &mut Problems) {
             "Add `timeout`.",
         );
     }
-}
-
-const fn takes_workers(step: &Step) -> bool {
-    matches!(
-        step.kind,
-        StepKind::Task { .. } | StepKind::Http { .. } | StepKind::Workflow { .. }
-    )
 }
