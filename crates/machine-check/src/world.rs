@@ -204,7 +204,7 @@ impl World {
                 step: task.step,
                 attempt: task.attempt,
             },
-            4 | 5 => Verb::FailTask {
+            4 => Verb::FailTask {
                 task,
                 failure: self.failure(),
             },
