@@ -9,6 +9,8 @@
 pub mod chance;
 pub mod coverage;
 pub mod definitions;
+pub mod exhaustive;
+pub mod fuzz;
 pub mod invariant;
 pub mod soak;
 pub mod world;

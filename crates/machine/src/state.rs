@@ -255,6 +255,14 @@ impl State {
             .map(|ix| self.steps[ix.at()].state)
     }
 
+    /// How many attempts of a step failed since it was last begun afresh, and how many of them
+    /// were corrections: what its retry policy counts.
+    #[must_use]
+    pub fn failures(&self, step: &str) -> Option<(u32, u32)> {
+        let run = self.run(self.head.plan.find(step)?);
+        Some((run.failures, run.corrections))
+    }
+
     /// Every step and where it is, in the order of the definition.
     pub fn step_states(&self) -> impl Iterator<Item = (&str, StepState)> {
         self.head
@@ -265,6 +273,17 @@ impl State {
 
     pub(crate) fn run(&self, ix: StepIx) -> &StepRun {
         &self.steps[ix.at()]
+    }
+
+    /// The steps that the next event may move without naming them.
+    pub(crate) fn astir(&self) -> Vec<StepIx> {
+        let head = &self.head;
+        head.open
+            .iter()
+            .chain(&head.unsettled)
+            .chain(&head.parked)
+            .copied()
+            .collect()
     }
 }
 
@@ -346,6 +365,13 @@ pub(crate) fn insert(list: &mut Vec<StepIx>, ix: StepIx) {
     if let Err(at) = list.binary_search(&ix) {
         list.insert(at, ix);
     }
+}
+
+/// Each step once, in the order of the plan, and only steps that it has.
+pub(crate) fn tidy(list: &mut Vec<StepIx>, state: &State) {
+    list.retain(|ix| ix.at() < state.steps.len());
+    list.sort_unstable();
+    list.dedup();
 }
 
 /// Takes a step out of a sorted list.

@@ -9,6 +9,7 @@ use stateway_model::{Reason, SubState};
 
 use crate::evolve::apply;
 use crate::plan::{Plan, StepIx};
+use crate::state::tidy;
 use crate::view::{step_sub_state, sub_state};
 use crate::{Event, State};
 
@@ -72,7 +73,7 @@ struct Tracer {
 
 impl Tracer {
     fn next(&mut self, event: &Event) {
-        let mut touched = self.state.head.open.clone();
+        let mut touched = self.state.astir();
         apply(&mut self.state, event);
         touched.extend(
             event
@@ -80,9 +81,7 @@ impl Tracer {
                 .step()
                 .and_then(|step| self.state.plan().find(step)),
         );
-        touched.retain(|ix| ix.at() < self.state.plan().len());
-        touched.sort_unstable();
-        touched.dedup();
+        tidy(&mut touched, &self.state);
         for ix in touched {
             if let Some(point) = self.step(ix) {
                 self.note(Some(ix), point);

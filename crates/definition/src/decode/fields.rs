@@ -64,7 +64,7 @@ impl<'n> Fields<'n> {
 
     fn check_required(&self, node: &Node, object: &'static Object, problems: &mut Problems) {
         for field in object.fields.iter().filter(|field| field.required) {
-            if self.get_with_place(field.name).is_none() {
+            if self.get(field.name).is_none() {
                 problems.error(
                     Rule::MissingField,
                     node.at,

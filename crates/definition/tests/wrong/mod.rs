@@ -20,6 +20,11 @@ pub(crate) fn cases() -> Vec<(Rule, String)> {
     add(Rule::YamlFeature, "steps: !!set [{name: a}]\n");
     add(Rule::DuplicateKey, &step("timeout: 2m"));
     add(Rule::UnknownField, &step("dependOn: [b]"));
+    add(Rule::MissingField, "spec:\n");
+    add(
+        Rule::MissingField,
+        "steps:\n  - {name: , agent: w, timeout: 1m}\n",
+    );
     add(
         Rule::MissingField,
         "steps:\n  - agent: w\n    timeout: 1m\n",

@@ -7,6 +7,7 @@ use super::table::{Machine, Vocabulary};
 use crate::event::{PauseCause, WaitFor};
 use crate::evolve::apply;
 use crate::plan::{Plan, StepIx};
+use crate::state::tidy;
 use crate::{Event, State, StepState};
 
 /// A history in a seed's words.
@@ -61,12 +62,10 @@ pub fn project<'e>(
     let mut state = State::new(plan);
     let mut projection = Projection::default();
     for event in events {
-        let mut touched = state.head.open.clone();
+        let mut touched = state.astir();
         apply(&mut state, event);
         touched.extend(event.fact.step().and_then(|step| state.plan().find(step)));
-        touched.retain(|ix| ix.at() < state.plan().len());
-        touched.sort_unstable();
-        touched.dedup();
+        tidy(&mut touched, &state);
         projection
             .events
             .extend(vocabulary.event_name(&event.fact).map(str::to_owned));
