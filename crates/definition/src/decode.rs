@@ -10,6 +10,8 @@ mod value;
 
 use crate::definition::{Compensation, FailurePolicy, Trigger};
 use crate::diagnostic::{Position, Problems};
+use crate::limits::MAX_REFERENCES;
+use crate::rule::Rule;
 use crate::shape::{COMPENSATION, FILE, METADATA, TRIGGER, WORKFLOW};
 use crate::source::{Node, NodeValue};
 use crate::{Definition, Reference, Step, Template};
@@ -126,7 +128,17 @@ fn template(
     places: &mut Vec<(Reference, Position)>,
     problems: &mut Problems,
 ) -> Option<Template> {
+    let before = places.len();
     let fine = value::references(node, places, problems);
+    if places.len() - before > MAX_REFERENCES {
+        problems.error(
+            Rule::Size,
+            node.at,
+            format!("more than {MAX_REFERENCES} references"),
+            "Refer to a whole object once instead of to each of its fields.",
+        );
+        return None;
+    }
     if fine {
         Template::parse(node.to_json()).ok()
     } else {

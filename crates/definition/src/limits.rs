@@ -20,6 +20,8 @@ pub const MAX_DIAGNOSTICS: usize = 100;
 pub const MAX_NAME_LENGTH: usize = 64;
 /// The longest `when`, in bytes.
 pub const MAX_CONDITION_BYTES: usize = 2_048;
+/// How many references one `input`, `url` or `output` may hold; each may stand for a large value.
+pub const MAX_REFERENCES: usize = 256;
 /// How deep a `when` may nest.
 pub const MAX_CONDITION_DEPTH: usize = 24;
 /// The most retries of one step.

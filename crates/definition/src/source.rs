@@ -4,6 +4,8 @@
 //! aliases, tags, several documents) is refused: a definition must mean the same in both, and an
 //! alias is how a small file becomes a large one. Depth, size and count are bounded while reading.
 
+mod json;
+
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use serde_json::{Map, Number, Value};
 
@@ -81,8 +83,9 @@ pub(crate) fn load(text: &str, problems: &mut Problems) -> Option<Node> {
         );
         return None;
     }
+    let text = json::readable(text);
     Loader {
-        parser: Parser::new_from_str(text),
+        parser: Parser::new_from_str(&text),
         nodes: 0,
         last: Position { line: 1, column: 1 },
     }
@@ -128,7 +131,7 @@ impl Loader<'_> {
     fn next(&mut self, problems: &mut Problems) -> Result<(Event<'static>, Position), Stop> {
         match self.parser.next_event() {
             Some(Ok((event, span))) => {
-                self.last = position(span);
+                self.last = position(&span);
                 Ok((owned(event), self.last))
             }
             Some(Err(error)) => {
@@ -209,7 +212,7 @@ impl Loader<'_> {
                 (Event::MappingEnd | Event::StreamEnd, _) => return Ok(NodeValue::Map(entries)),
                 next => next,
             };
-            let key = self.key(event, at, depth, problems)?;
+            let key = self.key(&event, at, depth, problems)?;
             let (event, value_at) = self.next(problems)?;
             let node = self.node(event, value_at, depth + 1, problems)?;
             if !seen.insert(key.clone()) {
@@ -228,14 +231,14 @@ impl Loader<'_> {
 
     fn key(
         &mut self,
-        event: Event<'static>,
+        event: &Event<'static>,
         at: Position,
         depth: usize,
         problems: &mut Problems,
     ) -> Result<String, Stop> {
-        if let Event::Scalar(text, ..) = &event {
+        if let Event::Scalar(text, ..) = event {
             self.count(at, depth + 1, problems)?;
-            plain_yaml(&event, at, problems)?;
+            plain_yaml(event, at, problems)?;
             return Ok(text.to_string());
         }
         problems.error(
@@ -327,7 +330,7 @@ fn owned(event: Event<'_>) -> Event<'static> {
     }
 }
 
-fn position(span: Span) -> Position {
+fn position(span: &Span) -> Position {
     Position {
         line: clamp(span.start.line()),
         column: clamp(span.start.col() + 1),

@@ -2,6 +2,7 @@
 //!
 //! The golden file is rewritten by `UPDATE_GOLDEN=1 cargo test -p stateway-definition`; its diff
 //! is what a reviewer reads.
+#![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
 use std::fmt::Write as _;
 
@@ -97,4 +98,58 @@ fn a_flood_of_problems_is_counted_and_not_printed() {
         stateway_definition::limits::MAX_DIAGNOSTICS
     );
     assert!(invalid.left_off > 100 && invalid.to_string().ends_with("more"));
+}
+
+/// Every key of the JSON Schema, other spellings left out.
+fn fields(schema: &serde_json::Value, found: &mut Vec<String>) {
+    if let Some(properties) = schema["properties"].as_object() {
+        for (name, field) in properties {
+            let doc = field["description"].as_str().unwrap_or_default();
+            if !doc.starts_with("Another spelling") {
+                found.push(name.clone());
+            }
+            fields(field, found);
+        }
+    }
+    fields_of_items(schema, found);
+}
+
+fn fields_of_items(schema: &serde_json::Value, found: &mut Vec<String>) {
+    if schema.get("items").is_some() {
+        fields(&schema["items"], found);
+    }
+    for part in schema["anyOf"].as_array().into_iter().flatten() {
+        fields(part, found);
+    }
+}
+
+#[test]
+fn the_documentation_names_every_field_and_every_rule() {
+    let page = include_str!("../../../docs/definition.md");
+    let mut names = Vec::new();
+    fields(&stateway_definition::json_schema(), &mut names);
+    assert!(names.len() > 60, "{names:?}");
+    let wrapped = [
+        "apiVersion",
+        "kind",
+        "metadata",
+        "spec",
+        "labels",
+        "annotations",
+    ];
+    for name in names
+        .iter()
+        .filter(|name| !wrapped.contains(&name.as_str()))
+    {
+        assert!(
+            page.contains(&format!("| `{name}`")),
+            "`{name}` is not documented"
+        );
+    }
+    for rule in Rule::ALL {
+        assert!(
+            page.contains(&format!("| `{rule}` |")),
+            "`{rule}` is not documented"
+        );
+    }
 }

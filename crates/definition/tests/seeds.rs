@@ -1,4 +1,5 @@
 //! The examples of the seeds, read as they stand.
+#![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
 use std::time::Duration;
 
@@ -178,4 +179,13 @@ fn the_committed_json_schema_is_current_and_accepts_the_examples() {
     assert!(validator.is_valid(&serde_json::from_str(bare).unwrap()));
     let wrong = r#"{"steps":[{"name":"a","dependOn":["b"]}]}"#;
     assert!(!validator.is_valid(&serde_json::from_str(wrong).unwrap()));
+}
+
+#[test]
+fn json_is_read_with_its_own_escapes() {
+    let json =
+        "{\"description\": \"tab\\there \\u00e9 \\ud83d\\ude00\", \"steps\": [{\"name\": \"a\"}]}";
+    assert_eq!(read(json).description, "tab\there \u{e9} \u{1f600}");
+    let pretty = "{\n\t\"steps\": [\n\t\t{\"name\": \"a\", \"timeout\": \"5m\"}\n\t]\n}\n";
+    assert_eq!(read(pretty).steps[0].name, "a");
 }

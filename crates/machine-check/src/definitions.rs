@@ -36,7 +36,7 @@ pub fn definition(chance: &mut Chance, most: usize) -> Definition {
         trigger: None,
         timeout: chance
             .percent(40)
-            .then(|| Duration::from_secs(60 + 600 * chance.next() % 3_600)),
+            .then(|| Duration::from_secs(60 + chance.next() % 3_600)),
         failure_policy: one(chance, FailurePolicy::ALL),
         steps,
         compensation,

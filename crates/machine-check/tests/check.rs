@@ -1,4 +1,5 @@
 //! The short forms of soak, exhaustive check and fuzzing, in every test run.
+#![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
 //! Signals, approvals, escalations, pauses, and definitions that change.
+#![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
 mod kit;
 

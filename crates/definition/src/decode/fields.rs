@@ -122,15 +122,12 @@ impl<'n> Fields<'n> {
         value::count(self.get(name)?, name, most, problems)
     }
 
-    pub(super) fn word<W: FromStr<Err = stateway_model::UnknownWord>>(
+    pub(super) fn word<W: FromStr<Err = stateway_model::UnknownWord> + Clone>(
         &self,
         name: &str,
         others: &[(&str, W)],
         problems: &mut Problems,
-    ) -> Option<W>
-    where
-        W: Clone,
-    {
+    ) -> Option<W> {
         value::word(self.get(name)?, name, others, problems)
     }
 

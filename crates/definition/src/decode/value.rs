@@ -8,7 +8,7 @@ use stateway_model::UnknownWord;
 use crate::diagnostic::{Position, Problems};
 use crate::limits::MAX_NAME_LENGTH;
 use crate::rule::Rule;
-use crate::source::{Node, NodeValue};
+use crate::source::{Entry, Node, NodeValue};
 use crate::suggest::nearest;
 use crate::template::{Part, parts};
 use crate::{Reference, parse_duration};
@@ -166,12 +166,18 @@ pub(super) fn references(
                 false
             }
         },
-        NodeValue::List(items) => items.iter().fold(true, |fine, item| {
-            references(item, places, problems) && fine
-        }),
-        NodeValue::Map(entries) => entries.iter().fold(true, |fine, entry| {
-            references(&entry.node, places, problems) && fine
-        }),
+        // Counted and not short-circuited, so that every broken reference is told.
+        NodeValue::List(items) => {
+            items
+                .iter()
+                .filter(|item| !references(item, places, problems))
+                .count()
+                == 0
+        }
+        NodeValue::Map(entries) => {
+            let broken = |entry: &&Entry| !references(&entry.node, places, problems);
+            entries.iter().filter(broken).count() == 0
+        }
         NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) => true,
     }
 }

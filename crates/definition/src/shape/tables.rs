@@ -156,7 +156,7 @@ pub(crate) static STEP: Object = Object {
         ),
         field(
             "workflow",
-            Shape::Text,
+            Shape::Name,
             "An execution of this definition has to finish.",
         ),
         also(

@@ -16,6 +16,8 @@ pub(crate) fn cases() -> Vec<(Rule, String)> {
     add(Rule::Syntax, "steps: [{name: a");
     add(Rule::Syntax, "");
     add(Rule::Size, &format!("steps: {}", "[".repeat(200)));
+    let references = "${input.x}".repeat(300);
+    add(Rule::Size, &step(&format!("input: \"{references}\"")));
     add(Rule::YamlFeature, "steps: &all\n  - name: a\nother: *all\n");
     add(Rule::YamlFeature, "steps: !!set [{name: a}]\n");
     add(Rule::DuplicateKey, &step("timeout: 2m"));

@@ -1,10 +1,18 @@
 //! The end of an execution, and the turn to undoing: whatever is open is given up.
 
+use std::sync::Arc;
+
 use stateway_model::Reason;
 
 use super::change::change;
+use crate::event::Data;
 use crate::ledger::Ledger;
 use crate::{Event, ExecutionState, StepState};
+
+pub(super) fn completed<L: Ledger>(l: &mut L, output: &Data, event: &Event) {
+    l.head_mut().output = Some(Arc::clone(output));
+    end(l, ExecutionState::Completed, None, event);
+}
 
 pub(super) fn end<L: Ledger>(
     l: &mut L,
