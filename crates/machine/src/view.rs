@@ -15,7 +15,8 @@ use crate::{ExecutionState, Failure, FailureCause, State, StepState};
 pub fn sub_state(state: &State) -> (SubState, Option<Reason>) {
     let head = &state.head;
     match head.state {
-        ExecutionState::Created | ExecutionState::Queued => (SubState::Waiting, head.reason),
+        ExecutionState::Created => (SubState::Waiting, Some(Reason::Scheduled)),
+        ExecutionState::Queued => (SubState::Waiting, head.reason),
         ExecutionState::Running
         | ExecutionState::AwaitingSignal
         | ExecutionState::AwaitingApproval => of_steps(state),
@@ -61,7 +62,6 @@ pub(crate) fn step_sub_state(state: &State, ix: StepIx) -> Option<(SubState, Opt
         StepState::Waiting => of_wait(run.wait.as_ref()),
         StepState::Completed => (SubState::Succeeded, None),
         StepState::Failed => of_failure(state, ix, run),
-        StepState::Skipped if run.skipped_by_failure => (SubState::Failed, Some(Reason::Skipped)),
         StepState::Skipped => (SubState::Succeeded, Some(Reason::Skipped)),
         StepState::Cancelled => (SubState::Failed, Some(Reason::Cancelled)),
         StepState::Compensating => (SubState::Running, Some(Reason::Compensating)),
