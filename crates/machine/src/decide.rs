@@ -18,7 +18,6 @@ mod timer;
 mod undo;
 
 pub use signal::MAX_SIGNALS;
-pub(crate) use undo::undo_input;
 
 use jiff::Timestamp;
 

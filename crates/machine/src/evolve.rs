@@ -99,7 +99,7 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
             attempt: _,
             at,
         } => with(l, step, |l, ix| {
-            attempt::scheduled(l, ix, *at);
+            attempt::scheduled(l, ix, *at, event);
         }),
         Fact::CorrectionRequested {
             step,

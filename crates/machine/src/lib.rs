@@ -76,7 +76,7 @@ pub use obligation::{
 pub use plan::{Plan, PlanError};
 pub use rejection::Rejection;
 pub use replay::{ReplayError, replay};
-pub use state::State;
+pub use state::{State, Times};
 pub use timer::{StepTimer, Timer};
 pub use trajectory::{Point, Trajectory};
 pub use view::{last_error, step_views, sub_state, waits};

@@ -60,7 +60,8 @@ impl std::fmt::Display for TaskKey {
     }
 }
 
-/// An attempt for a worker, or for the engine's own HTTP client.
+/// An attempt for a worker, or for the engine's own HTTP client: the step's kind in the
+/// definition says which. Its input is worked out by [`task_input`] when it is handed out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskOrder {
     /// Its key.
@@ -216,7 +217,7 @@ pub fn task_input(state: &State, task: &Task) -> Result<Data, Reference> {
         return Ok(Arc::clone(state.input()));
     };
     if task.undo {
-        return Ok(crate::decide::undo_input(state.run(ix).output.as_ref()));
+        return Ok(state.run(ix).output.clone().unwrap_or_default());
     }
     input_of(state, ix)
 }

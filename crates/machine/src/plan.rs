@@ -30,6 +30,13 @@ pub struct Plan {
     signals: BTreeMap<Arc<str>, Vec<StepIx>>,
 }
 
+impl PartialEq for Plan {
+    /// Two plans of one revision are the same plan.
+    fn eq(&self, other: &Self) -> bool {
+        self.revision == other.revision
+    }
+}
+
 /// What the machine needs to know of one step.
 #[derive(Debug)]
 pub(crate) struct PlanStep {

@@ -23,7 +23,7 @@ pub struct State {
 }
 
 /// What is known of the execution as a whole.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Head {
     pub(crate) plan: Arc<Plan>,
     pub(crate) sequence: u64,
@@ -63,11 +63,15 @@ pub(crate) struct Head {
 
 /// When what happened to the execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Times {
-    pub(crate) created: Option<Timestamp>,
-    pub(crate) started: Option<Timestamp>,
-    pub(crate) updated: Option<Timestamp>,
-    pub(crate) ended: Option<Timestamp>,
+pub struct Times {
+    /// When it became known.
+    pub created: Option<Timestamp>,
+    /// When it got its slot.
+    pub started: Option<Timestamp>,
+    /// When it last changed.
+    pub updated: Option<Timestamp>,
+    /// When it ended.
+    pub ended: Option<Timestamp>,
 }
 
 /// What an execution ends as once everything is undone.
@@ -82,66 +86,6 @@ pub(crate) enum Ending {
 pub(crate) struct Signals {
     pub(crate) waiting: BTreeMap<Arc<str>, VecDeque<(Arc<str>, Data)>>,
     pub(crate) seen: BTreeSet<Arc<str>>,
-}
-
-impl PartialEq for Head {
-    /// Two plans of one revision are the same plan.
-    fn eq(&self, other: &Self) -> bool {
-        self.plan.revision() == other.plan.revision() && self.facts() == other.facts()
-    }
-}
-
-impl Head {
-    #[allow(clippy::type_complexity)] // Only ever compared.
-    fn facts(
-        &self,
-    ) -> (
-        (u64, &str, u32, &str, &str, &Value),
-        (ExecutionState, Option<Reason>, Times, Option<Timestamp>),
-        [&Vec<StepIx>; 5],
-        (
-            u32,
-            u32,
-            u32,
-            Option<StepIx>,
-            Option<StepIx>,
-            Option<StepIx>,
-        ),
-        (
-            &Option<PauseCause>,
-            &Option<Ending>,
-            &Signals,
-            &Option<Data>,
-        ),
-    ) {
-        (
-            (
-                self.sequence,
-                &self.id,
-                self.branch,
-                &self.correlation,
-                &self.initiator,
-                &self.input,
-            ),
-            (self.state, self.reason, self.times, self.deadline),
-            [
-                &self.open,
-                &self.ready,
-                &self.unsettled,
-                &self.parked,
-                &self.escalated,
-            ],
-            (
-                self.awaiting_signal,
-                self.awaiting_approval,
-                self.left,
-                self.last_completed,
-                self.undo_next,
-                self.last_failed,
-            ),
-            (&self.hold, &self.ending, &self.signals, &self.output),
-        )
-    }
 }
 
 /// What is known of one step.
@@ -159,6 +103,7 @@ pub(crate) struct StepRun {
     pub(crate) since: Option<Timestamp>,
     pub(crate) first_started: Option<Timestamp>,
     pub(crate) ended: Option<Timestamp>,
+    pub(crate) failed_at: Option<Timestamp>,
     /// When the attempt or the wait times out.
     pub(crate) due: Option<Timestamp>,
     pub(crate) heartbeat_due: Option<Timestamp>,
@@ -232,6 +177,42 @@ impl State {
     #[must_use]
     pub const fn state(&self) -> ExecutionState {
         self.head.state
+    }
+
+    /// Why it is there, where its state alone does not say.
+    #[must_use]
+    pub const fn reason(&self) -> Option<Reason> {
+        self.head.reason
+    }
+
+    /// Why it is held, while it is paused.
+    #[must_use]
+    pub const fn hold(&self) -> Option<&PauseCause> {
+        self.head.hold.as_ref()
+    }
+
+    /// What it belongs to.
+    #[must_use]
+    pub const fn correlation(&self) -> &Arc<str> {
+        &self.head.correlation
+    }
+
+    /// Who started it.
+    #[must_use]
+    pub const fn initiator(&self) -> &Arc<str> {
+        &self.head.initiator
+    }
+
+    /// When what happened to it.
+    #[must_use]
+    pub const fn times(&self) -> Times {
+        self.head.times
+    }
+
+    /// When its own timeout ends it.
+    #[must_use]
+    pub const fn deadline(&self) -> Option<Timestamp> {
+        self.head.deadline
     }
 
     /// What it was started with.
@@ -338,6 +319,7 @@ impl StepRun {
             since: None,
             first_started: None,
             ended: None,
+            failed_at: None,
             due: None,
             heartbeat_due: None,
             resume_at: None,

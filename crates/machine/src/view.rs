@@ -115,10 +115,7 @@ fn step_view(state: &State, ix: StepIx) -> Option<Step> {
         mapping_basis: MappingBasis::Native,
         retry: retry(state, ix),
         waits: wait(state, ix).into_iter().collect(),
-        last_error: run
-            .failure
-            .as_deref()
-            .map(|failure| error(&name, run.attempt, failure)),
+        last_error: error(&name, run),
         start_time: run.first_started,
         end_time: run.ended,
         name,
@@ -134,10 +131,9 @@ fn retry(state: &State, ix: StepIx) -> Retry {
         |policy| policy.max_retries,
     );
     let next = run.resume_at.filter(|_| run.state == StepState::BackingOff);
-    let delay = next.zip(run.since).and_then(|_| {
-        let failed_at = state.head.times.updated?;
-        next.and_then(|next| next.duration_since(failed_at).try_into().ok())
-    });
+    let delay = next
+        .zip(run.since)
+        .and_then(|(next, since)| std::time::Duration::try_from(next.duration_since(since)).ok());
     Retry {
         attempt: run.attempt,
         max_attempts: Some(allowed.saturating_add(1)),
@@ -145,26 +141,28 @@ fn retry(state: &State, ix: StepIx) -> Retry {
         next_attempt_time: next,
         delay,
         jitter: None,
-        last_error: run
-            .failure
-            .as_deref()
-            .map(|failure| error(&define.name, run.attempt, failure)),
+        last_error: error(&define.name, run),
         basis: RetryBasis::Reported,
     }
 }
 
-fn error(step: &str, attempt: u32, failure: &Failure) -> ExecutionError {
-    ExecutionError {
+fn error(step: &str, run: &StepRun) -> Option<ExecutionError> {
+    let failure = run.failure.as_deref()?;
+    Some(ExecutionError {
         step: step.to_owned(),
         message: failure.message.to_string(),
-        native_code: match (failure.code.is_empty(), failure.cause) {
-            (false, _) => failure.code.to_string(),
-            (true, FailureCause::Reported) => String::new(),
-            (true, cause) => cause.as_str().to_owned(),
-        },
+        native_code: native_code(failure),
         category: Some(failure.category),
-        attempt,
-        at: None,
+        attempt: run.attempt,
+        at: run.failed_at,
+    })
+}
+
+fn native_code(failure: &Failure) -> String {
+    match (failure.code.is_empty(), failure.cause) {
+        (false, _) => failure.code.to_string(),
+        (true, FailureCause::Reported) => String::new(),
+        (true, cause) => cause.as_str().to_owned(),
     }
 }
 
@@ -213,7 +211,5 @@ fn wait(state: &State, ix: StepIx) -> Option<Wait> {
 #[must_use]
 pub fn last_error(state: &State) -> Option<ExecutionError> {
     let ix = state.head.last_failed?;
-    let run = state.run(ix);
-    let failure = run.failure.as_deref()?;
-    Some(error(&state.plan().step(ix).name, run.attempt, failure))
+    error(&state.plan().step(ix).name, state.run(ix))
 }

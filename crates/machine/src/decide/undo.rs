@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
 use stateway_definition::RetryPolicy;
 use stateway_model::{ErrorCategory, Reason};
 
 use crate::backoff::{later, pause, seed};
-use crate::event::{Data, Fact};
+use crate::event::Fact;
 use crate::ledger::{Draft, Ledger as _};
 use crate::plan::StepIx;
 use crate::state::Ending;
@@ -104,9 +103,4 @@ fn finish(draft: &mut Draft<'_>) {
             reason: Reason::RolledBack,
         },
     });
-}
-
-/// What an undo is given: what the step answered.
-pub(crate) fn undo_input(output: Option<&Data>) -> Data {
-    output.map_or_else(|| Data::new(Value::Null), Arc::clone)
 }

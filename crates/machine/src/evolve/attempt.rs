@@ -112,17 +112,18 @@ pub(super) fn failed<L: Ledger>(l: &mut L, ix: StepIx, failure: Failure, event: 
     close(l, ix, StepState::Failed, event);
     let run = l.run_mut(ix);
     run.failures += 1;
-    run.failure = Some(Arc::new(failure));
+    (run.failure, run.failed_at) = (Some(Arc::new(failure)), Some(event.at));
     let head = l.head_mut();
     head.last_failed = Some(ix);
     insert(&mut head.unsettled, ix);
     refresh(l, Refresh::WhileOpen);
 }
 
-pub(super) fn scheduled<L: Ledger>(l: &mut L, ix: StepIx, at: Timestamp) {
+pub(super) fn scheduled<L: Ledger>(l: &mut L, ix: StepIx, at: Timestamp, event: &Event) {
     remove(&mut l.head_mut().unsettled, ix);
     change(l, ix, |run| {
         (run.state, run.ended, run.resume_at) = (StepState::BackingOff, None, Some(at));
+        run.since = Some(event.at);
     });
     refresh(l, Refresh::Always);
 }

@@ -47,7 +47,8 @@ pub(super) fn failed<L: Ledger>(
     event: &Event,
 ) {
     l.head_mut().last_failed = Some(ix);
-    l.run_mut(ix).failure = Some(Arc::new(failure.clone()));
+    let run = l.run_mut(ix);
+    (run.failure, run.failed_at) = (Some(Arc::new(failure.clone())), Some(event.at));
     match retry_at {
         None => close(l, ix, StepState::Failed, event),
         Some(_) => change(l, ix, |run| {

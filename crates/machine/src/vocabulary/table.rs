@@ -265,6 +265,10 @@ impl<S: PartialEq + Copy + std::fmt::Display> Machine<S> {
         if let Some(name) = named.into_iter().find(|name| !known(name)) {
             return Err(format!("`{name}` is not a state"));
         }
+        let mut outside = self.outside.iter().flat_map(|row| [&row.from, &row.to]);
+        if let Some(name) = outside.find(|name| *name != "*" && !known(name)) {
+            return Err(format!("`{name}` is not a state"));
+        }
         if let Some(native) = natives
             .iter()
             .find(|native| self.map(**native, &[]).is_none())
