@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use stateway_machine::{
-    Event, ExecutionState, Fact, Obligation, Plan, State, StepState, VerbName, awaited, decode,
-    encode, execution_may_move, obligations, obligations_of, replay, step_may_move, sub_state,
+    Event, ExecutionState, Fact, Obligation, Plan, State, StepState, Task, Verb, VerbName, awaited,
+    decode, encode, execution_may_move, obligations, obligations_of, replay, step_may_move,
+    sub_state,
 };
 
 /// Follows one execution and says which invariant breaks first.
@@ -74,6 +76,7 @@ impl Checker {
         ensure(free, || {
             format!("an attempt of {step} opens while it is {state:?}")
         })?;
+        dependencies_are_settled(before, step)?;
         let last = self.attempts.insert(Arc::clone(step), attempt).unwrap_or(0);
         ensure(attempt == last + 1, || {
             format!("attempt {attempt} of {step} follows {last}")
@@ -82,21 +85,30 @@ impl Checker {
 
     /// Completed, not read-only, with a compensation, and every later one already undone.
     fn undo_is_in_order(&self, before: &State, step: &Arc<str>) -> Checked {
-        let definition = before.plan().definition();
-        let has_undo = |name: &str| {
-            definition.compensation_of(name).is_some()
-                && definition.step(name).is_some_and(|step| !step.read_only)
-        };
-        ensure(has_undo(step), || format!("{step} has nothing to undo"))?;
+        ensure(has_undo(before, step), || {
+            format!("{step} has nothing to undo")
+        })?;
         let expected: Vec<&Arc<str>> = self
             .completed
             .iter()
             .rev()
-            .filter(|name| has_undo(name))
+            .filter(|name| has_undo(before, name))
             .collect();
         let actual: Vec<&Arc<str>> = self.undone.iter().collect();
         ensure(expected.starts_with(&actual), || {
             format!("undone {actual:?} where {expected:?} is the reverse order of completion")
+        })
+    }
+
+    /// A rollback that ends as one has undone all that was to be undone.
+    fn everything_is_undone(&self, live: &State) -> Checked {
+        let left: Vec<&str> = live
+            .step_states()
+            .filter(|(step, state)| *state == StepState::Completed && has_undo(live, step))
+            .map(|(step, _)| step)
+            .collect();
+        ensure(left.is_empty(), || {
+            format!("rolled back without undoing {left:?}")
         })
     }
 
@@ -167,6 +179,7 @@ impl Checker {
                 })
             }
             ExecutionState::RolledBack => {
+                self.everything_is_undone(live)?;
                 let undone = states
                     .iter()
                     .filter(|s| **s == StepState::Compensated)
@@ -181,6 +194,54 @@ impl Checker {
             other => Err(format!("{other} is no end")),
         }
     }
+}
+
+fn has_undo(state: &State, step: &str) -> bool {
+    let definition = state.plan().definition();
+    let changes = definition.step(step).is_some_and(|step| !step.read_only);
+    changes && definition.compensation_of(step).is_some()
+}
+
+/// A step begins only when everything it depends on is completed or skipped.
+fn dependencies_are_settled(before: &State, step: &str) -> Checked {
+    let definition = before.plan().definition();
+    let dependencies = definition
+        .step(step)
+        .map_or(&[][..], |step| &step.depends_on);
+    let open = dependencies.iter().find(|name| {
+        let state = before.step_state(name);
+        !matches!(state, Some(StepState::Completed | StepState::Skipped))
+    });
+    ensure(open.is_none(), || format!("{step} begins before {open:?}"))
+}
+
+/// A command about one attempt, timer or request is only ever taken while that very one is open.
+///
+/// # Errors
+/// What was taken out of place.
+pub fn is_in_place(before: &State, verb: &Verb, now: Timestamp) -> Checked {
+    let due = obligations(before);
+    let open = |wanted: &Task| {
+        due.iter()
+            .any(|o| matches!(o, Obligation::Task(order) if order.key.task == *wanted))
+    };
+    let fits = match verb {
+        Verb::CompleteTask { task, .. }
+        | Verb::FailTask { task, .. }
+        | Verb::AssignTask { task, .. }
+        | Verb::ReleaseTask { task } => open(task),
+        Verb::RecordHeartbeat { step, attempt } => open(&Task::of(Arc::clone(step), *attempt)),
+        Verb::FinishChild { step, attempt, .. } => {
+            let child = Task::of(Arc::clone(step), *attempt);
+            due.iter()
+                .any(|o| matches!(o, Obligation::Child(order) if order.key.task == child))
+        }
+        Verb::FireTimer { timer } => due.iter().any(
+            |o| matches!(o, Obligation::Timer { timer: set, due } if set == timer && *due <= now),
+        ),
+        _ => true,
+    };
+    ensure(fits, || format!("out of place, and taken: {verb:?}"))
 }
 
 fn moves_are_legal(before: &State, event: &Event, after: &State) -> Checked {

@@ -14,7 +14,7 @@ use stateway_model::ErrorCategory;
 
 use crate::chance::Chance;
 use crate::definitions;
-use crate::invariant::Checker;
+use crate::invariant::{Checker, is_in_place};
 
 /// How many commands a world sends before it only does what moves the execution on.
 const WILD_COMMANDS: usize = 40;
@@ -130,10 +130,10 @@ impl World {
         self.now = later(self.now, Duration::from_millis(self.chance.next() % 3_000));
         let name = verb.name();
         let id: Arc<str> = format!("{name}#{}", self.sent).into();
-        let events = decide(&self.state, Command::new(id, verb), self.now)?;
+        let events = decide(&self.state, Command::new(id, verb.clone()), self.now)?;
         self.accepted += 1;
         let before = obligations(&self.state);
-        let mut broken = Ok(());
+        let mut broken = is_in_place(&self.state, &verb, self.now);
         for event in &events {
             let next = evolve(self.state.clone(), event);
             broken = broken.and_then(|()| self.checker.event(&self.state, event, &next, name));
