@@ -3,16 +3,41 @@
 use serde_json::{Map, Value, json};
 
 use crate::limits::{MAX_NAME_LENGTH, MAX_STEPS};
-use crate::shape::{FILE, Object, Shape, WORKFLOW};
+use crate::shape::{
+    APPROVAL, COMPENSATION, FILE, HTTP, METADATA, Object, RETRY_POLICY, STEP, Shape, TRIGGER,
+    WORKFLOW,
+};
+
+/// Every mapping of the format.
+static OBJECTS: [&Object; 9] = [
+    &FILE,
+    &METADATA,
+    &WORKFLOW,
+    &TRIGGER,
+    &STEP,
+    &HTTP,
+    &APPROVAL,
+    &RETRY_POLICY,
+    &COMPENSATION,
+];
 
 /// The schema, as it is committed in `schemas/definition.schema.json`.
 #[must_use]
 pub fn json_schema() -> Value {
+    let definitions: Map<String, Value> = OBJECTS
+        .iter()
+        .map(|known| (known.id(), object(known)))
+        .collect();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Stateway workflow definition",
-        "anyOf": [object(&WORKFLOW), object(&FILE)],
+        "anyOf": [reference(&WORKFLOW), reference(&FILE)],
+        "$defs": definitions,
     })
+}
+
+fn reference(object: &Object) -> Value {
+    json!({"$ref": format!("#/$defs/{}", object.id())})
 }
 
 fn object(object: &Object) -> Value {
@@ -63,6 +88,6 @@ fn shape(shape: &Shape) -> Value {
         Shape::List(items) => json!({
             "type": "array", "items": self::shape(items), "maxItems": MAX_STEPS,
         }),
-        Shape::Object(inner) => object(inner),
+        Shape::Object(inner) => reference(inner),
     }
 }

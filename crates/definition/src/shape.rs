@@ -45,6 +45,12 @@ pub(crate) enum Shape {
 }
 
 impl Object {
+    /// Its name in the JSON Schema: what it is called, without the article.
+    pub(crate) fn id(&self) -> String {
+        let name = self.what.trim_start_matches("an ").trim_start_matches("a ");
+        name.replace(' ', "-")
+    }
+
     pub(crate) fn field(&self, key: &str) -> Option<&'static Field> {
         self.fields
             .iter()
