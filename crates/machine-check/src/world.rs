@@ -95,11 +95,11 @@ impl World {
             let Some(verb) = verb else {
                 return Err("nothing can move it on".to_owned());
             };
-            self.send(verb)?;
+            self.send(&verb)?;
         }
         for _ in 0..5 {
             let verb = self.nonsense();
-            if self.attempt(verb).is_ok() {
+            if self.attempt(&verb).is_ok() {
                 return Err("a finished execution took a command".to_owned());
             }
         }
@@ -109,7 +109,7 @@ impl World {
     fn begin(&mut self) -> Result<(), String> {
         let input = Data::new(json!({"flag": self.chance.percent(70)}));
         let execution = format!("e{}", self.chance.below(1_000)).into();
-        self.send(Verb::Create {
+        self.send(&Verb::Create {
             execution,
             correlation: "all".into(),
             initiator: "ada".into(),
@@ -118,14 +118,14 @@ impl World {
     }
 
     /// Sends a command; a refusal is fine, a broken invariant is not.
-    fn send(&mut self, verb: Verb) -> Result<(), String> {
+    fn send(&mut self, verb: &Verb) -> Result<(), String> {
         match self.attempt(verb) {
             Ok(broken) => broken,
             Err(_) => Ok(()),
         }
     }
 
-    fn attempt(&mut self, verb: Verb) -> Result<Result<(), String>, Rejection> {
+    fn attempt(&mut self, verb: &Verb) -> Result<Result<(), String>, Rejection> {
         self.sent += 1;
         self.now = later(self.now, Duration::from_millis(self.chance.next() % 3_000));
         let name = verb.name();
@@ -133,7 +133,7 @@ impl World {
         let events = decide(&self.state, Command::new(id, verb.clone()), self.now)?;
         self.accepted += 1;
         let before = obligations(&self.state);
-        let mut broken = is_in_place(&self.state, &verb, self.now);
+        let mut broken = is_in_place(&self.state, verb, self.now);
         for event in &events {
             let next = evolve(self.state.clone(), event);
             broken = broken.and_then(|()| self.checker.event(&self.state, event, &next, name));
