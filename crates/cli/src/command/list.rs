@@ -101,7 +101,7 @@ fn table(listed: &Listed, context: &Context) -> String {
         table.row(vec![
             short_name(&execution.name),
             execution.sub_state.into(),
-            execution.reason.clone().unwrap_or_default(),
+            execution.reason.clone().unwrap_or_default().to_string(),
             short_definition(&execution.definition),
             phrase(
                 execution.sub_state,

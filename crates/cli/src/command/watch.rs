@@ -169,9 +169,14 @@ fn line(execution: &view::Execution, context: &Context) -> String {
         short_name(&execution.name),
         context.paint.sub_state(execution.sub_state),
     ];
-    parts.extend(execution.reason.clone());
+    parts.extend(execution.reason.as_ref().map(ToString::to_string));
     if !execution.current_steps.is_empty() {
-        parts.push(format!("[{}]", execution.current_steps.join(", ")));
+        let steps: Vec<_> = execution
+            .current_steps
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        parts.push(format!("[{}]", steps.join(", ")));
     }
     let (retry, waits) = (&execution.retry, &execution.waits);
     parts.push(phrase(execution.sub_state, retry, waits, Clock::Kept));

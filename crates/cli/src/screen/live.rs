@@ -70,7 +70,7 @@ fn lines(execution: &Execution, paint: Paint, now: Timestamp) -> Vec<String> {
     );
     if let Some(reason) = &execution.reason {
         head.push(' ');
-        head.push_str(reason);
+        head.push_str(&reason.to_string());
     }
     if execution.steps.is_empty() {
         add(
@@ -96,7 +96,7 @@ fn lines(execution: &Execution, paint: Paint, now: Timestamp) -> Vec<String> {
     let width = execution
         .steps
         .iter()
-        .map(|step| step.name.chars().count())
+        .map(|step| step.name.to_string().chars().count())
         .max()
         .unwrap_or(0);
     let mut lines = vec![head];
@@ -169,6 +169,25 @@ mod tests {
         let line = "  step-0  backing-off  attempt 2 of 5 failed: refused; next attempt in";
         assert_eq!(drawn(100), format!("shop/a  backing-off\n{line} 12 s"));
         assert_eq!(drawn(101), format!("shop/a  backing-off\n{line} 11 s"));
+    }
+
+    #[test]
+    fn what_others_wrote_adds_no_line_to_the_picture() {
+        let mut hostile = execution(1);
+        hostile.name = "a\u{1b}[2J\nb".into();
+        hostile.steps[0].name = "pay\nforged\t".into();
+        hostile.steps[0].retry.last_error = Some(crate::view::ExecutionError {
+            message: "\u{1b}]0;owned\u{7}\u{202e}".into(),
+            ..hostile.steps[0].retry.last_error.clone().unwrap()
+        });
+        let drawn = lines(&hostile, Paint::new(false), Timestamp::UNIX_EPOCH);
+        assert_eq!(
+            drawn,
+            [
+                r"a\u{1b}[2J\nb  backing-off",
+                r"  pay\nforged\t  backing-off  attempt 2 of 5 failed: \u{1b}]0;owned\u{7}\u{202e}; next attempt in 112 s",
+            ]
+        );
     }
 
     #[test]

@@ -43,9 +43,9 @@ pub fn phrase(sub_state: &str, retry: &Retry, waits: &[Wait], clock: Clock) -> S
 /// `step: message`, or just the message.
 #[must_use]
 pub fn trouble(error: &ExecutionError) -> String {
-    let message = error.message.lines().next().unwrap_or_default();
+    let message = error.message.first_line();
     match error.step.is_empty() {
-        true => message.to_owned(),
+        true => message.to_string(),
         false => format!("{}: {message}", error.step),
     }
 }
@@ -59,7 +59,7 @@ fn backing_off(retry: &Retry, clock: Clock) -> String {
     said.push_str(" failed");
     if let Some(error) = &retry.last_error {
         said.push_str(": ");
-        said.push_str(error.message.lines().next().unwrap_or_default());
+        said.push_str(&error.message.first_line().to_string());
     }
     match retry.next_attempt_time {
         Some(time) => format!("{said}; next attempt {}", clock.say(time)),
@@ -77,10 +77,10 @@ fn attempt(retry: &Retry) -> String {
 
 fn waiting(wait: &Wait, clock: Clock) -> String {
     let what = match wait.name.is_empty() {
-        true => wait.kind.clone(),
+        true => wait.kind.to_string(),
         false => format!("{} `{}`", wait.kind, wait.name),
     };
-    match (wait.kind.as_str(), wait.deadline) {
+    match (wait.kind.raw(), wait.deadline) {
         ("timer", Some(time)) => format!("waits for a timer that ends {}", clock.say(time)),
         (_, Some(time)) => format!("waits for {what}, expires {}", clock.say(time)),
         (_, None) => format!("waits for {what}"),
