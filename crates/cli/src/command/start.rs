@@ -33,10 +33,10 @@ pub struct Start {
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
     /// The id to give it; the provider chooses otherwise
-    #[arg(long)]
+    #[arg(long, value_parser = input::given)]
     id: Option<String>,
     /// Starts once, however often it is asked under this id
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
     /// Put off the start by this much, for example 10m
     #[arg(long, value_name = "DURATION")]
