@@ -58,7 +58,7 @@ impl Start {
         let call = call.timeout(limit.max(client::DEFAULT_TIMEOUT));
         let started = context.client.start(call).await?;
         talk(&format!("started {}", started.name));
-        wait::until_finished(context, client::Wait::new(started.name)).await
+        wait::until_finished(context, &started.name).await
     }
 
     fn call(&self) -> Result<client::Start, Failure> {
