@@ -17,7 +17,7 @@ use crate::arguments::Output;
 use crate::context::{Context, print, talk, to_json_line};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::screen::{Clock, Live, moment, phrase, short_name, trouble};
+use crate::screen::{Clock, Live, moment, now, short_name};
 use crate::{resource, view};
 
 /// How often a countdown is drawn.
@@ -211,17 +211,9 @@ fn line(execution: &view::Execution, context: &Context) -> String {
             .collect();
         parts.push(format!("[{}]", steps.join(", ")));
     }
-    let (retry, waits) = (&execution.retry, &execution.waits);
-    parts.push(phrase(execution.sub_state, retry, waits, Clock::Kept));
-    if is_trouble(execution.sub_state) {
-        parts.extend(execution.last_error.as_ref().map(trouble));
-    }
+    parts.push(now(execution, Clock::Kept));
     parts.retain(|part| !part.is_empty());
     parts.join("  ")
-}
-
-fn is_trouble(sub_state: &str) -> bool {
-    matches!(sub_state, "failed" | "error")
 }
 
 impl Line {

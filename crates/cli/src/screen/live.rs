@@ -3,7 +3,7 @@
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
 
-use super::{Clock, Paint, ago, phrase, short_name, trouble};
+use super::{Clock, Paint, ago, phrase, short_name};
 use crate::view::Execution;
 
 /// The most lines that are drawn. A screen holds no more, and redrawing what has scrolled away
@@ -77,26 +77,9 @@ fn lines(
         head.push(' ');
         head.push_str(&reason.to_string());
     }
-    if execution.steps.is_empty() {
-        add(
-            &mut head,
-            &phrase(
-                execution.sub_state,
-                &execution.retry,
-                &execution.waits,
-                clock,
-            ),
-        );
-    }
-    if execution.sub_state == "failed" || execution.sub_state == "error" {
-        add(
-            &mut head,
-            &execution
-                .last_error
-                .as_ref()
-                .map(trouble)
-                .unwrap_or_default(),
-        );
+    // The steps tell what they do; what is in trouble tells it on top.
+    if execution.steps.is_empty() || matches!(execution.sub_state, "failed" | "error") {
+        add(&mut head, &super::now(execution, clock));
     }
     if let Some(lost) = lost {
         let stale = format!("(connection lost {} ago: as it was then)", ago(lost, now));

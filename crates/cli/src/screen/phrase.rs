@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{moment, until};
-use crate::view::{ExecutionError, Retry, Wait};
+use crate::view::{Execution, ExecutionError, Retry, Wait};
 
 /// How points in time are said.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +38,20 @@ pub fn phrase(sub_state: &str, retry: &Retry, waits: &[Wait], clock: Clock) -> S
             parts.join("; ")
         }
     }
+}
+
+/// What an execution does next; of one that is in trouble also what the trouble is.
+#[must_use]
+pub fn now(execution: &Execution, clock: Clock) -> String {
+    let (retry, waits) = (&execution.retry, &execution.waits);
+    let next = phrase(execution.sub_state, retry, waits, clock);
+    let troubles = execution.last_error.iter().map(trouble);
+    let mut parts = vec![next];
+    if matches!(execution.sub_state, "failed" | "error") {
+        parts.extend(troubles);
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join("; ")
 }
 
 /// `step: message`, or just the message.
@@ -157,6 +171,23 @@ mod tests {
             phrase("running", &retry, &[], Clock::Kept),
             "attempt 3 (no limit)"
         );
+    }
+
+    #[test]
+    fn only_who_is_in_trouble_tells_of_it() {
+        let wire = stateway_client::v1::Execution::default();
+        let mut execution = Execution::from(&wire);
+        execution.last_error = Some(error());
+        execution.retry.attempt = 3;
+        execution.retry.max_attempts = Some(3);
+        let mut said = |sub_state| {
+            execution.sub_state = sub_state;
+            now(&execution, Clock::Kept)
+        };
+        assert_eq!(said("error"), "attempt 3 of 3; charge: connection refused");
+        assert_eq!(said("failed"), "attempt 3 of 3; charge: connection refused");
+        assert_eq!(said("running"), "attempt 3 of 3");
+        assert_eq!(said("succeeded"), "");
     }
 
     #[test]
