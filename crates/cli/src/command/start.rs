@@ -16,7 +16,7 @@ use crate::{input, resource};
 Examples:
   stateway start memory/hello
   stateway start hello --provider memory --input '{\"name\":\"Ada\"}' --label team=shop
-  stateway start definitions/order-saga --provider engine --input @order.json --id order-17
+  stateway start memory/script --input @script.json --id order-17 --request-id order-17
   stateway start memory/hello --wait --timeout 30s
 
 With --wait, --timeout says how long to wait.")]
