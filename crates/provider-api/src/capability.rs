@@ -17,6 +17,9 @@ macro_rules! capabilities {
             /// Everything on.
             pub const ALL: Self = Self { $( $name: true, )+ };
 
+            /// Everything off: what an adapter's own constant begins with.
+            pub const NONE: Self = Self { $( $name: false, )+ };
+
             /// Every capability by name, with whether it is on.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, bool)> {
                 [ $( (stringify!($name), self.$name), )+ ].into_iter()
@@ -85,7 +88,8 @@ mod tests {
     #[test]
     fn walking_over_them_reaches_each_one() {
         assert!(Capabilities::ALL.iter().all(|(_, on)| on));
-        assert!(Capabilities::default().iter().all(|(_, on)| !on));
+        assert!(Capabilities::NONE.iter().all(|(_, on)| !on));
+        assert_eq!(Capabilities::NONE, Capabilities::default());
         let signal = Capabilities {
             signal: true,
             ..Capabilities::default()

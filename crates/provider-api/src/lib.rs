@@ -37,3 +37,8 @@ pub use request::{
 };
 pub use table::Table;
 pub use verb::Verb;
+
+/// The sample for provider authors compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/providers.md")]
+struct HowToWriteAProvider;
