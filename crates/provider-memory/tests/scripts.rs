@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
-use stateway_model::{Execution, ExecutionId, Payload, Reason, SubState, WaitKind};
+use stateway_model::{ErrorCategory, Execution, ExecutionId, Payload, Reason, SubState, WaitKind};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     Call, CancelMode, CancelRequest, ErrorKind, HistoryRequest, Mapper, Observation, PauseRequest,
     Provider, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, View,
     WatchScope,
 };
-use stateway_provider_memory::{Clock, Config, MemoryProvider, Upstream};
+use stateway_provider_memory::{Clock, Config, MemoryProvider, Script, Upstream};
 
 struct Stage {
     upstream: Arc<Upstream>,
@@ -399,5 +399,19 @@ fn configuration_is_strict() {
     ] {
         let config: Config = toml::from_str(wrong).unwrap();
         assert!(MemoryProvider::new("m".parse().unwrap(), &config).is_err());
+    }
+}
+
+#[test]
+fn the_scripts_and_words_of_the_documentation_are_good() {
+    let page = include_str!("../../../docs/providers/memory.md");
+    let blocks: Vec<_> = page.split("```json\n").skip(1).collect();
+    assert_eq!(blocks.len(), 2);
+    for block in blocks {
+        let script = block.split("```").next().unwrap();
+        Script::from_json(script.as_bytes()).unwrap();
+    }
+    for category in ErrorCategory::ALL {
+        assert!(page.contains(&format!("`{category}`")), "{category}");
     }
 }
