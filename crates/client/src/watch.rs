@@ -158,7 +158,7 @@ impl Watch {
             self.told = false;
             return Ok(Change::Resync);
         }
-        if error.code() == Code::Unavailable || is_of_the_way(&error) {
+        if may_pass(&error) || is_of_the_way(&error) {
             return self.broken(error);
         }
         self.ended = true;
@@ -179,6 +179,15 @@ impl Watch {
             }
         }
     }
+}
+
+/// What another try may not meet again. A watch outlives whoever was too busy to open it.
+fn may_pass(error: &Error) -> bool {
+    error.retry_after().is_some()
+        || matches!(
+            error.code(),
+            Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded
+        )
 }
 
 /// Streams break in many ways, and the code a break is reported under says little. What counts
