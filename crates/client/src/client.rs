@@ -21,6 +21,13 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Longest time to set up a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How often a connection is asked whether it is still there. Without it a stream on which nothing
+/// happens would wait for ever behind a connection that was dropped without a word.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+
+/// How long it may take to answer that.
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// How much later than the gateway this side gives up: an answer that is on its way still counts.
 const GRACE: Duration = Duration::from_millis(500);
 
@@ -147,7 +154,12 @@ fn endpoint(url: &str) -> Result<Endpoint, Error> {
     let endpoint = Endpoint::from_shared(url.to_owned())
         .map_err(|error| Error::address(url, &error.to_string()))?;
     match endpoint.uri().scheme_str() {
-        Some("http") => Ok(endpoint.connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true)),
+        Some("http") => Ok(endpoint
+            .connect_timeout(CONNECT_TIMEOUT)
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
+            .keep_alive_while_idle(true)
+            .tcp_nodelay(true)),
         Some(other) => Err(Error::address(
             url,
             &format!("scheme `{other}` is not spoken yet"),
