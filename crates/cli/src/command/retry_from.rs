@@ -20,16 +20,16 @@ pub struct RetryFrom {
     /// provider/id, or the full name
     name: String,
     /// From this step; from where it failed otherwise
-    #[arg(long)]
+    #[arg(long, value_parser = input::given)]
     step: Option<String>,
     /// Other input for that step, where the provider takes one: JSON, @file, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     input: Option<String>,
     /// Happens once, however often it is asked under this id
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
     /// Only if the execution still has this etag
-    #[arg(long)]
+    #[arg(long, value_parser = input::given)]
     etag: Option<String>,
 }
 

@@ -199,3 +199,10 @@ impl Gateway {
             .exits(0);
     }
 }
+
+/// An address at which connections are taken and nothing is ever answered.
+pub(crate) fn silent() -> (std::net::TcpListener, String) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    (listener, url)
+}
