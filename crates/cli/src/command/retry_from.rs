@@ -13,7 +13,7 @@ use crate::{input, resource};
 #[command(after_help = "\
 Examples:
   stateway retry-from memory/order-17
-  stateway retry-from memory/order-17 --step charge --input '{\"card\":\"other\"}'
+  stateway retry-from memory/order-17 --step charge
 
 Side effects of the steps that are done again happen again.")]
 pub struct RetryFrom {
@@ -22,7 +22,7 @@ pub struct RetryFrom {
     /// From this step; from where it failed otherwise
     #[arg(long, value_parser = input::given)]
     step: Option<String>,
-    /// Other input for that step: JSON, @file, or - for standard input
+    /// Other input for that step, where the provider takes one: JSON, @file, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     input: Option<String>,
     /// Happens once, however often it is asked under this id
