@@ -179,6 +179,8 @@ impl Reader {
                 .push(changes.map(move |change| (index, change)).boxed());
         }
         self.cursor = places;
+        // Tells the client at once that it is connected again.
+        self.owes_bookmark = true;
         Ok(())
     }
 
