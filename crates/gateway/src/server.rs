@@ -11,11 +11,11 @@ use stateway_proto::v1;
 use stateway_provider_api::Registry;
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
 use tonic_web::GrpcWebLayer;
 
 use crate::service::Shell;
@@ -156,6 +156,7 @@ impl Gateway {
                 stop.cancel();
             }
         };
+        let incoming = TcpIncoming::from(self.listener).with_nodelay(Some(true));
         let watches = u32::try_from(self.settings.watch.max_streams).unwrap_or(u32::MAX);
         let streams = watches.saturating_add(CALLS_PER_CONNECTION);
         let server = Server::builder()
@@ -163,9 +164,8 @@ impl Gateway {
             // A client may hold every watch on one connection, and calls beside them.
             .max_concurrent_streams(streams)
             .http2_keepalive_interval(Some(std::time::Duration::from_secs(30)))
-            .tcp_nodelay(true)
             .add_routes(Routes::from(router))
-            .serve_with_incoming_shutdown(TcpListenerStream::new(self.listener), stopping);
+            .serve_with_incoming_shutdown(incoming, stopping);
         let served = self.settings.drain;
         let outcome = within_drain(server, stop.clone(), served).await;
         stop.cancel();
