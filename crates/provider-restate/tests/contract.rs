@@ -103,7 +103,9 @@ fn staged(scene: Scene) -> Result<Invocation, Skip> {
         Scene::Native {
             scope: Scope::Step, ..
         }
-        | Scene::Steps(_) => Err(Skip::because("Restate's steps are invocations of their own")),
+        | Scene::Steps(_) => Err(Skip::because(
+            "Restate's steps are invocations of their own",
+        )),
         Scene::Native { native, .. } => Ok(shows(&native)),
         Scene::NoMetadata => Ok(row(json!({"status": "running"}))),
         Scene::BackingOff { attempt } => Ok(Invocation {

@@ -37,7 +37,10 @@ impl Fake {
         let world = Arc::new(Mutex::new(World::default()));
         let server = MockServer::start().await;
         let answers = Answers(world.clone());
-        Mock::given(any()).respond_with(answers).mount(&server).await;
+        Mock::given(any())
+            .respond_with(answers)
+            .mount(&server)
+            .await;
         Self { server, world }
     }
 
@@ -72,9 +75,7 @@ impl Respond for Answers {
     fn respond(&self, request: &Request) -> ResponseTemplate {
         let mut world = self.0.lock().unwrap();
         match world.fault.take() {
-            Some(Fault::Hang) => {
-                ResponseTemplate::new(200).set_delay(Duration::from_secs(3_600))
-            }
+            Some(Fault::Hang) => ResponseTemplate::new(200).set_delay(Duration::from_secs(3_600)),
             Some(Fault::Throttle(pause)) => ResponseTemplate::new(429)
                 .insert_header("retry-after", pause.as_secs().to_string().as_str()),
             Some(Fault::Unavailable) => ResponseTemplate::new(503),

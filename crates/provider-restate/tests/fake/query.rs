@@ -7,9 +7,13 @@ use super::world::World;
 use super::{ok, refuse};
 
 pub(super) fn answer(world: &World, request: &Request) -> ResponseTemplate {
-    let accepts = request.headers.get("accept").and_then(|it| it.to_str().ok());
+    let accepts = request
+        .headers
+        .get("accept")
+        .and_then(|it| it.to_str().ok());
     if accepts != Some("application/json") {
-        return ResponseTemplate::new(200).set_body_raw(b"ARROW1".to_vec(), "application/octet-stream");
+        return ResponseTemplate::new(200)
+            .set_body_raw(b"ARROW1".to_vec(), "application/octet-stream");
     }
     if world.starting {
         return refuse(
@@ -26,10 +30,18 @@ pub(super) fn answer(world: &World, request: &Request) -> ResponseTemplate {
         "sys_journal_events" => of_each(world, sql, |it| &it.events, "event_type"),
         "sys_vqueue_entry_status" => {
             let asked = ids(sql);
-            let queued = world.invocations.iter().filter(|(id, _)| asked.contains(id));
+            let queued = world
+                .invocations
+                .iter()
+                .filter(|(id, _)| asked.contains(id));
             queued.filter_map(|(_, it)| it.queue.clone()).collect()
         }
-        table => return refuse(500, &format!("Error during planning: table '{table}' not found")),
+        table => {
+            return refuse(
+                500,
+                &format!("Error during planning: table '{table}' not found"),
+            );
+        }
     };
     ok(json!({"rows": rows}))
 }
@@ -62,7 +74,13 @@ fn invocations(world: &World, sql: &str) -> Vec<Value> {
     }
     if let Some(after) = sql.split("created_at < TIMESTAMP '").nth(1) {
         let time: jiff::Timestamp = after.split('\'').next().unwrap().parse().unwrap();
-        let id = after.split("id < '").nth(1).unwrap().split('\'').next().unwrap();
+        let id = after
+            .split("id < '")
+            .nth(1)
+            .unwrap()
+            .split('\'')
+            .next()
+            .unwrap();
         rows.retain(|row| {
             let of: jiff::Timestamp = text(row, "created_at").parse().unwrap();
             of < time || of == time && text(row, "id").as_str() < id
@@ -87,7 +105,10 @@ fn of_each(
     let wanted = |row: &&Value| {
         types.is_none_or(|types| types.contains(&format!("'{}'", text(row, type_column))))
     };
-    let known = world.invocations.iter().filter(|(id, _)| asked.contains(id));
+    let known = world
+        .invocations
+        .iter()
+        .filter(|(id, _)| asked.contains(id));
     known
         .flat_map(|(id, it)| {
             let with_id = |row: &Value| {
@@ -95,7 +116,11 @@ fn of_each(
                 row["id"] = json!(id);
                 row
             };
-            rows(it).iter().filter(wanted).map(with_id).collect::<Vec<_>>()
+            rows(it)
+                .iter()
+                .filter(wanted)
+                .map(with_id)
+                .collect::<Vec<_>>()
         })
         .collect()
 }

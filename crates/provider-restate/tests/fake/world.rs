@@ -61,9 +61,7 @@ impl Default for World {
             names.iter().map(of).collect()
         };
         let policy = json!({"max_attempts": 70, "on_max_attempts": "Pause"});
-        let service = |ty: &str, names: &[&str]| {
-            json!({"ty": ty, "handlers": handlers(names), "retry_policy": policy})
-        };
+        let service = |ty: &str, names: &[&str]| json!({"ty": ty, "handlers": handlers(names), "retry_policy": policy});
         Self {
             invocations: BTreeMap::new(),
             services: BTreeMap::from([
@@ -96,6 +94,9 @@ impl World {
         if let Value::Object(own) = &invocation.row {
             row.as_object_mut().unwrap().extend(own.clone());
         }
+        if row["status"] == "completed" {
+            row["completed_at"] = json!((BEGIN + 1.hour()).to_string());
+        }
         invocation.row = row;
         self.invocations.insert(id.clone(), invocation);
         id
@@ -103,7 +104,10 @@ impl World {
 
     pub(super) fn patch(&mut self, id: &str, verb: &str, request: &Request) -> ResponseTemplate {
         let Some(invocation) = self.invocations.get_mut(id) else {
-            return refuse(404, &format!("The requested invocation '{id}' does not exist"));
+            return refuse(
+                404,
+                &format!("The requested invocation '{id}' does not exist"),
+            );
         };
         let status = invocation.row["status"].as_str().unwrap().to_owned();
         let completed = status == "completed";
@@ -232,9 +236,11 @@ impl Invocation {
         if by_handler {
             let index = self.journal.len() as u32;
             let signal = json!({"Notification": {"ty": "Signal", "id": {"SignalIndex": 1}}});
-            self.journal.push(entry(index, "Notification: Signal", "", signal));
+            self.journal
+                .push(entry(index, "Notification: Signal", "", signal));
             let output = json!({"Command": {"Output": {"result": "Failure"}}});
-            self.journal.push(entry(index + 1, "Command: Output", "", output));
+            self.journal
+                .push(entry(index + 1, "Command: Output", "", output));
         }
     }
 }
