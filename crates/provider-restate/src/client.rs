@@ -20,6 +20,9 @@ use crate::{Config, ConfigError};
 /// The longest answer that is read. Restate's own messages end at half of it.
 const LONGEST_ANSWER: usize = 64 << 20;
 
+/// How long a connection may take to come about, whatever the call's deadline allows.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Both APIs of one server.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -190,7 +193,7 @@ impl Line {
         // Whoever was first in this process has chosen; both choices are good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
-            .connect_timeout(endpoint.connect_timeout())
+            .connect_timeout(CONNECT_TIMEOUT)
             .redirect(reqwest::redirect::Policy::none())
             .default_headers(headers(name, endpoint)?);
         if let Some(file) = &endpoint.ca_file {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde::Deserialize;
 use thiserror::Error;
@@ -23,7 +22,7 @@ pub struct Config {
 }
 
 /// One of Restate's two APIs, as this gateway reaches it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Endpoint {
     /// Where it is; a path is kept, so a proxy may serve it under a prefix.
@@ -36,8 +35,6 @@ pub struct Endpoint {
     pub ca_file: Option<PathBuf>,
     /// The gateway's own certificate and key, PEM, for proxies that ask for one.
     pub identity_file: Option<PathBuf>,
-    /// How long a connection may take to come about, in milliseconds.
-    pub connect_timeout_ms: u64,
 }
 
 impl Config {
@@ -73,23 +70,6 @@ impl Endpoint {
         Self {
             url: url.into(),
             ..Self::default()
-        }
-    }
-
-    pub(crate) const fn connect_timeout(&self) -> Duration {
-        Duration::from_millis(self.connect_timeout_ms)
-    }
-}
-
-impl Default for Endpoint {
-    fn default() -> Self {
-        Self {
-            url: String::new(),
-            bearer_env: None,
-            bearer_file: None,
-            ca_file: None,
-            identity_file: None,
-            connect_timeout_ms: 2_000,
         }
     }
 }
