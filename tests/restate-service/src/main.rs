@@ -40,14 +40,15 @@ struct Lab;
     name = "Lab",
     inactivity_timeout = "300ms",
     invocation_retry_policy(
-        initial_interval = "1s",
+        initial_interval = "1h",
         factor = 1.0,
         max_attempts = 3,
         on_max_attempts = "pause",
     )
 )]
 impl Lab {
-    /// Held or failed before it does anything, then waits for an awakeable.
+    /// Held or failed before it does anything, with a long rest between its three attempts; then
+    /// waits for an awakeable.
     #[handler]
     async fn walk(&self, ctx: Context<'_>, name: String) -> HandlerResult<String> {
         if let Told::Fail = told(&name).await {
@@ -57,8 +58,8 @@ impl Lab {
         Ok(answer.await?)
     }
 
-    /// Fails in a named step, with a long rest between attempts and no end of them.
-    #[handler(invocation_retry_policy(initial_interval = "1h", max_attempts = 1000))]
+    /// Fails in a named step, and has many attempts.
+    #[handler(invocation_retry_policy(max_attempts = 1000))]
     async fn charge(&self, ctx: Context<'_>, name: String) -> HandlerResult<String> {
         let told_name = name.clone();
         ctx.run(|| async move {
