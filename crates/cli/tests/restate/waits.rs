@@ -67,5 +67,5 @@ pub(crate) fn promise(lab: &mut Lab) {
     lab.run(&["signal", &order, "approval", "--input", r#""alice""#])
         .exits(0);
     lab.sees(&order, "succeeded", None);
-    assert_eq!(lab.get(&order)["output"]["json"], "alice");
+    assert_eq!(lab.get(&order)["output"], "alice");
 }
