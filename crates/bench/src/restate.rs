@@ -46,8 +46,12 @@ pub(crate) async fn run() -> Outcome<()> {
     let client = ExecutionsClient::connect(lab.gateway.url.clone()).await?;
     lab.tell("bench", "fail")?;
     let name = start(&client, "alone").await?;
-    overhead(&lab, &client, &name).await?;
-    watch(&lab, &client).await
+    let overhead = overhead(&lab, &client, &name).await?;
+    let rate = watch(&lab, &client).await?;
+    match overhead <= MOST_OVERHEAD && rate <= MOST_QUERIES_PER_SECOND {
+        true => Ok(()),
+        false => Err("that is more than promised".into()),
+    }
 }
 
 async fn start(client: &ExecutionsClient<Channel>, request_id: &str) -> Outcome<String> {
@@ -64,14 +68,17 @@ async fn start(client: &ExecutionsClient<Channel>, request_id: &str) -> Outcome<
     Ok(started.into_inner().name)
 }
 
-/// Turn and turn about, one call in flight, because that is where an overhead shows.
-async fn overhead(lab: &Lab, client: &ExecutionsClient<Channel>, name: &str) -> Outcome<()> {
+/// Turn and turn about, one call in flight, because that is where an overhead shows. The lower
+/// quartile decides: on a busy machine the median is mostly the wait for a core, and the way with
+/// more processes on it waits more often.
+async fn overhead(lab: &Lab, client: &ExecutionsClient<Channel>, name: &str) -> Outcome<f64> {
     let id = name.rsplit('/').next().unwrap_or_default();
     let query = bare_query(id);
     let mut admin = Http::connect(lab.admin).await?;
     println!("GetExecution beside the bare query, one call in flight, {CALLS} calls a round");
-    println!("round  query p50 ms  GetExecution p50 ms  overhead");
-    let mut overheads = Vec::new();
+    println!("       query ms       GetExecution ms  overhead");
+    println!("round    p25    p50       p25    p50    p25    p50");
+    let (mut quartiles, mut medians) = (Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
         let (mut bare, mut through) = (Vec::new(), Vec::new());
         for _ in 0..CALLS {
@@ -86,32 +93,40 @@ async fn overhead(lab: &Lab, client: &ExecutionsClient<Channel>, name: &str) -> 
             client.clone().get_execution(request).await?;
             through.push(began.elapsed());
         }
-        let (bare, through) = (median(bare), median(through));
-        let overhead = through.as_secs_f64() / bare.as_secs_f64() - 1.0;
         // The first round warms everything up.
-        if round > 0 {
-            let (bare, through) = (milliseconds(bare), milliseconds(through));
-            println!(
-                "{round:5}  {bare:12.2}  {through:19.2}  {:7.1}%",
-                overhead * 100.0
-            );
-            overheads.push(overhead);
+        if round == 0 {
+            continue;
         }
+        let [bare, through] = [bare, through].map(|took| [quartile(took.clone()), median(took)]);
+        let over = |at: usize| through[at].as_secs_f64() / bare[at].as_secs_f64() - 1.0;
+        let [bare, through] = [bare, through].map(|took| took.map(milliseconds));
+        println!(
+            "{round:5}  {:5.2}  {:5.2}     {:5.2}  {:5.2}  {:4.1}%  {:4.1}%",
+            bare[0],
+            bare[1],
+            through[0],
+            through[1],
+            over(0) * 100.0,
+            over(1) * 100.0
+        );
+        quartiles.push(over(0));
+        medians.push(over(1));
     }
-    overheads.sort_by(f64::total_cmp);
-    let median = overheads[overheads.len() / 2];
+    let middle = |mut of: Vec<f64>| {
+        of.sort_by(f64::total_cmp);
+        of[of.len() / 2]
+    };
+    let (quartile, median) = (middle(quartiles), middle(medians));
     println!(
-        "median overhead {:.1}% (at most {:.0}% wanted)\n",
-        median * 100.0,
-        MOST_OVERHEAD * 100.0
+        "overhead {:.1}% at the lower quartile (at most {:.0}% wanted), {:.1}% at the median\n",
+        quartile * 100.0,
+        MOST_OVERHEAD * 100.0,
+        median * 100.0
     );
-    if median > MOST_OVERHEAD {
-        return Err(format!("GetExecution takes {:.1}% longer", median * 100.0).into());
-    }
-    Ok(())
+    Ok(quartile)
 }
 
-async fn watch(lab: &Lab, client: &ExecutionsClient<Channel>) -> Outcome<()> {
+async fn watch(lab: &Lab, client: &ExecutionsClient<Channel>) -> Outcome<f64> {
     let began = Instant::now();
     let names: Vec<String> = stream::iter(0..WATCHED)
         .map(|number| async move { start(client, &format!("watched-{number}")).await })
@@ -166,10 +181,7 @@ async fn watch(lab: &Lab, client: &ExecutionsClient<Channel>) -> Outcome<()> {
         "a kill through the gateway is told after {:.0} ms",
         milliseconds(began.elapsed())
     );
-    match rate > MOST_QUERIES_PER_SECOND {
-        true => Err(format!("{rate:.1} queries a second").into()),
-        false => Ok(()),
-    }
+    Ok(rate)
 }
 
 async fn latency_of_get(client: &ExecutionsClient<Channel>, name: &str) -> Outcome<Duration> {
@@ -227,9 +239,18 @@ async fn observe_calls(gateway: &Server) -> Outcome<u64> {
     Ok(counts.sum())
 }
 
-fn median(mut took: Vec<Duration>) -> Duration {
+fn median(took: Vec<Duration>) -> Duration {
+    at(took, 2)
+}
+
+fn quartile(took: Vec<Duration>) -> Duration {
+    at(took, 4)
+}
+
+/// What one in so many takes no longer than.
+fn at(mut took: Vec<Duration>, one_in: usize) -> Duration {
     took.sort_unstable();
-    took.get(took.len() / 2).copied().unwrap_or_default()
+    took.get(took.len() / one_in).copied().unwrap_or_default()
 }
 
 fn milliseconds(duration: Duration) -> f64 {

@@ -32,7 +32,7 @@ pub(crate) struct Reader {
     pub(crate) client: Client,
     recall: Recall,
     server: Mutex<Option<Arc<Server>>>,
-    services: Mutex<HashMap<String, (Instant, Option<Arc<Service>>)>>,
+    services: Mutex<HashMap<String, (Instant, Arc<Service>)>>,
 }
 
 impl Reader {
@@ -87,19 +87,19 @@ impl Reader {
         if let Some((since, service)) = known
             && since.elapsed() < SERVICE_KEPT
         {
-            return Ok(service);
+            return Ok(Some(service));
         }
         let answer = self
             .client
             .admin_get(call, verb, &["services", name])
             .await?;
         let service = match answer.status {
-            200 => Some(Arc::new(answer.json(verb, Api::Admin)?)),
+            200 => Some(Arc::new(answer.json::<Service>(verb, Api::Admin)?)),
             404 => None,
             _ => return Err(refusal(verb, Api::Admin, &answer)),
         };
         // One that is not there may be registered any moment.
-        if service.is_some() {
+        if let Some(service) = &service {
             let mut services = lock(&self.services);
             if services.len() >= MOST_SERVICES {
                 services.clear();

@@ -39,7 +39,7 @@ impl Recall {
         self.with(|all| {
             let memory = all.get(&row.id)?;
             let same = memory.status == row.status && memory.modified_at == row.modified_at;
-            memory.detail.clone().filter(|_| same)
+            memory.detail.filter(|_| same)
         })
     }
 

@@ -151,7 +151,7 @@ fn unwanted(wanted: &[SubState], table: &Table) -> Vec<String> {
     let known = table.native_states_for(SubState::ALL);
     let cannot = known
         .into_iter()
-        .filter(|state| !possible.contains(state) && !(is_default && *state == "completed"));
+        .filter(|state| !(possible.contains(state) || is_default && *state == "completed"));
     cannot.map(str::to_owned).collect()
 }
 

@@ -1,6 +1,6 @@
 //! What the contract kit cannot know: Restate's own ways, each against a stand-in for the server.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::needless_pass_by_value, clippy::unwrap_used)]
 
 mod fake;
 

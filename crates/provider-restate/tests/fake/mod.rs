@@ -1,7 +1,7 @@
 //! A stand-in for a Restate server on wiremock: the admin and ingress answers that were recorded
 //! on 1.7.12, over invocations that a test puts there.
 
-#![allow(clippy::unwrap_used, dead_code)]
+#![allow(clippy::needless_pass_by_value, clippy::unwrap_used, dead_code)]
 
 mod query;
 mod world;
