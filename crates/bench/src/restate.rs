@@ -25,7 +25,7 @@ const WATCHED: usize = 1_000;
 const STREAMS_PER_CONNECTION: usize = 100;
 const STARTS_IN_FLIGHT: usize = 8;
 const STEADY: Duration = Duration::from_secs(10);
-const CHANGES: usize = 20;
+const CHANGES: usize = 5;
 /// One query per look and hundred watched; nothing changes while it is counted, so looks are at
 /// their slowest pace. Far below one query per watched invocation and look.
 const MOST_QUERIES_PER_SECOND: f64 = 10.0;
