@@ -142,6 +142,7 @@ pub trait Provider: Send + Sync + 'static {
     ///
     /// - What the old run did stays readable.
     /// - The answer may be another execution, where the engine makes a new one.
+    /// - An `input` is used or answered `Unsupported`, never ignored.
     async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation>;
 }
 
