@@ -155,8 +155,8 @@ impl RestateProvider {
         }
         let verb = Verb::RetryFrom;
         if request.input.is_some() {
-            let message = "Restate restarts with the input it was started with";
-            return Err(Error::new(ErrorKind::InvalidArgument, verb, message));
+            return Err(Error::unsupported(verb)
+                .with_hint("Restate restarts with the input it was started with; send none."));
         }
         let (invocation, row) = self.find(call, verb, &request.id).await?;
         if !row.is_completed() {

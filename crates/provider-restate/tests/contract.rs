@@ -69,6 +69,7 @@ impl Subject for Staged {
             definition: "Lab/long".to_owned(),
             input: Payload::json(r#"{"n":1}"#),
             other_input: Payload::json(r#"{"n":2}"#),
+            step_input: None,
         }
     }
 
