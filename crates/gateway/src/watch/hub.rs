@@ -125,7 +125,7 @@ impl Hub {
                 Some(topic) => topic,
                 None if topics.len() >= self.settings.max_topics => {
                     let most = self.settings.max_topics;
-                    return Err(too_many(format!("{most} topics are watched")));
+                    return Err(too_many(&format!("{most} topics are watched")));
                 }
                 None => {
                     let (buffer, polls) = (self.settings.buffer, &upstream.settings);
@@ -162,7 +162,7 @@ impl Hub {
                 gauge!("stateway_watchers").set((before + 1) as f64);
                 Ok(StreamSlot { hub: self.clone() })
             }
-            Err(_) => Err(too_many(format!("{most} watches are open"))),
+            Err(_) => Err(too_many(&format!("{most} watches are open"))),
         }
     }
 
@@ -254,7 +254,7 @@ impl Hub {
     }
 }
 
-fn too_many(what: String) -> Status {
+fn too_many(what: &str) -> Status {
     let message = format!("{what}, as many as allowed");
     Refusal::new(Code::ResourceExhausted, "TOO_MANY_WATCHES", message)
         .retry_after(Duration::from_secs(5))
