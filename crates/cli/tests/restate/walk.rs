@@ -52,11 +52,10 @@ pub(crate) fn through_every_open_state(lab: &mut Lab) {
     see("succeeded", None);
     assert_eq!(lab.get(&name)["output"], "well done");
 
-    let told: Vec<String> = told(&watch)
+    let mut path: Vec<String> = told(&watch)
         .iter()
         .map(|it| it["sub_state"].as_str().unwrap().to_owned())
         .collect();
-    let mut path = told.clone();
     path.dedup();
     let expected = [
         "running",
