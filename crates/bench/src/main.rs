@@ -3,7 +3,10 @@
 
 mod baseline;
 mod get;
+mod http;
+mod lab;
 mod process;
+mod restate;
 mod watch;
 
 use std::error::Error;
@@ -14,8 +17,9 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 async fn main() -> Outcome<()> {
     match std::env::args().nth(1).as_deref() {
         Some("gateway") => gateway().await,
+        Some("restate") => restate::run().await,
         Some("empty-service") => baseline::serve().await,
-        _ => Err("usage: stateway-bench gateway; `cargo xtask bench gateway` builds it all".into()),
+        _ => Err("usage: stateway-bench gateway|restate; `cargo xtask bench` builds it all".into()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The servers under measurement, each a process of its own that ends with the benchmark.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -18,6 +18,22 @@ pub(crate) struct Server {
 pub(crate) async fn stateway() -> Outcome<Server> {
     let binary = std::env::current_exe()?.with_file_name("stateway");
     start(binary, &["serve", "--listen", "127.0.0.1:0"]).await
+}
+
+/// The gateway with this configuration.
+pub(crate) async fn stateway_with(config: &Path) -> Outcome<Server> {
+    let binary = std::env::current_exe()?.with_file_name("stateway");
+    let config = config.to_str().ok_or("the path is not text")?;
+    let arguments = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--log",
+        "warn",
+        "--config",
+        config,
+    ];
+    start(binary, &arguments).await
 }
 
 /// The baseline.

@@ -1,9 +1,11 @@
 //! `cargo xtask bench`: figures, always beside a baseline of the same run.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 use crate::run::{cargo, succeed};
-use crate::soak;
+use crate::{peers, soak};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -17,22 +19,23 @@ enum What {
     Gateway,
     /// One step transition of the state machine, and the replay of 10,000 events
     Machine,
+    /// GetExecution against the bare query on a real Restate server, and a watch on 1,000
+    /// invocations
+    Restate,
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     match options.what {
         What::Machine => soak::example("bench", &[]),
-        What::Gateway => {
-            succeed(cargo().args(["build", "--release", "--quiet", "--package", "stateway-cli"]))?;
-            succeed(cargo().args([
-                "run",
-                "--release",
-                "--quiet",
-                "--package",
-                "stateway-bench",
-                "--",
-                "gateway",
-            ]))
-        }
+        What::Gateway => from_outside("gateway", &[]),
+        What::Restate => from_outside("restate", &peers::restate()?),
     }
+}
+
+/// Measures the gateway's own binary, with peers named by variables.
+fn from_outside(what: &str, peers: &[(&str, PathBuf)]) -> Result<(), String> {
+    succeed(cargo().args(["build", "--release", "--quiet", "--package", "stateway-cli"]))?;
+    let mut bench = cargo();
+    bench.args(["run", "--release", "--quiet", "--package", "stateway-bench"]);
+    succeed(bench.args(["--", what]).envs(peers.iter().cloned()))
 }

@@ -16,7 +16,10 @@ pub(crate) struct Options {
 }
 
 /// What needs more than Rust, as the closing lines name it.
-const PEER_TESTS: &str = "tests/python (a client in another language, needs python3 and PyPI)";
+const PEER_TESTS: [&str; 2] = [
+    "crates/cli/tests/restate (the real Restate server, needs npm)",
+    "tests/python (a client in another language, needs python3 and PyPI)",
+];
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let mut tally = Tally::default();
@@ -27,18 +30,27 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         broken.push(error);
     }
 
+    let mut live = Vec::new();
+    if !options.hermetic {
+        heading("Restate server and a service for it");
+        match peers::restate() {
+            Ok(named) => live.extend(named),
+            Err(error) => broken.push(error),
+        }
+    }
+
     heading("Rust tests");
     // The build is a step of its own, so that a failing compiler is not taken for a failing test.
     succeed(cargo().args(["test", "--workspace", "--no-run", "--quiet"]))?;
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--no-fail-fast", "--", "--nocapture"]);
-    tests.env("RUST_BACKTRACE", "1");
+    tests.env("RUST_BACKTRACE", "1").envs(live);
     if !follow(&mut tests, |line| tally.read(line))? {
         broken.push("some Rust tests failed".to_owned());
     }
 
     if options.hermetic {
-        println!("left out (--hermetic): {PEER_TESTS}");
+        left_out();
     } else {
         heading("Python client");
         if let Err(error) = python_client(&mut tally) {
@@ -51,7 +63,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         println!("{remark}");
     }
     if options.hermetic {
-        println!("left out: {PEER_TESTS}");
+        left_out();
     }
     println!(
         "{} passed, {} failed, {} skipped",
@@ -75,6 +87,12 @@ fn python_client(tally: &mut Tally) -> Result<(), String> {
     match follow(&mut client, |line| tally.read(line))? {
         true => Ok(()),
         false => Err("the Python client's tests failed".to_owned()),
+    }
+}
+
+fn left_out() {
+    for tests in PEER_TESTS {
+        println!("left out (--hermetic): {tests}");
     }
 }
 

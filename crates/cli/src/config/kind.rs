@@ -7,17 +7,20 @@ use serde::Deserialize;
 use stateway_model::ProviderId;
 use stateway_provider_api::{Provider, Table};
 use stateway_provider_memory as memory;
+use stateway_provider_restate as restate;
 use thiserror::Error;
 use toml::de::{DeTable, Deserializer};
 
 /// Kinds that the API knows and this build does not hold.
-const PLANNED: [&str; 4] = ["step-functions", "restate", "temporal", "builtin"];
+const PLANNED: [&str; 3] = ["step-functions", "temporal", "builtin"];
 
 /// A kind of provider that this build can make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The reference provider, in memory.
     Memory,
+    /// A Restate server.
+    Restate,
 }
 
 /// Why a kind cannot be made.
@@ -33,13 +36,14 @@ pub enum KindError {
 
 impl Kind {
     /// Every kind of this build.
-    pub const ALL: &'static [Self] = &[Self::Memory];
+    pub const ALL: &'static [Self] = &[Self::Memory, Self::Restate];
 
     /// The word in the file.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Memory => "memory",
+            Self::Restate => "restate",
         }
     }
 
@@ -47,6 +51,7 @@ impl Kind {
     pub(super) fn check(self, options: toml::Spanned<DeTable<'_>>) -> Result<(), toml::de::Error> {
         match self {
             Self::Memory => memory::Config::deserialize(Deserializer::from(options)).map(drop),
+            Self::Restate => restate::Config::deserialize(Deserializer::from(options)).map(drop),
         }
     }
 
@@ -62,6 +67,13 @@ impl Kind {
                 let config = memory::Config::deserialize(options);
                 let config = config.map_err(|error| error.to_string())?;
                 let provider = memory::MemoryProvider::new(id.clone(), &config);
+                let provider = provider.map_err(|error| error.to_string())?;
+                Ok(Arc::new(provider.with_table(Arc::clone(table))))
+            }
+            Self::Restate => {
+                let config = restate::Config::deserialize(options);
+                let config = config.map_err(|error| error.to_string())?;
+                let provider = restate::RestateProvider::new(id.clone(), &config);
                 let provider = provider.map_err(|error| error.to_string())?;
                 Ok(Arc::new(provider.with_table(Arc::clone(table))))
             }
@@ -98,7 +110,7 @@ mod tests {
         for kind in PLANNED {
             let error = kind.parse::<Kind>().unwrap_err();
             assert_eq!(error, KindError::NotYet(kind.into()));
-            assert!(error.to_string().ends_with("it knows: memory"), "{error}");
+            assert!(error.to_string().contains("it knows: memory"), "{error}");
         }
         assert_eq!(
             "mem".parse::<Kind>().unwrap_err(),

@@ -1,0 +1,71 @@
+//! The ways to fail, told apart.
+
+use crate::lab::{Lab, name};
+
+pub(crate) fn refused(lab: &mut Lab) {
+    let name = lab.start("Lab/reject", r#""x""#);
+    let watch = lab.watch(&name);
+    let failed = lab.sees_watched(&watch, &name, "failed", None);
+    assert_eq!(failed["last_error"]["message"], "order rejected");
+    assert_eq!(failed["last_error"]["native_code"], "422");
+}
+
+pub(crate) fn exhausted(lab: &mut Lab) {
+    let name = lab.start("Lab/exhaust", r#""x""#);
+    let watch = lab.watch(&name);
+    lab.sees_watched(&watch, &name, "failed", Some("RETRIES_EXHAUSTED"));
+}
+
+pub(crate) fn cancelled(lab: &mut Lab) {
+    let name = lab.start("Lab/walk", r#""cancelled""#);
+    let watch = lab.watch(&name);
+    lab.sees_watched(&watch, &name, "waiting", Some("AWAITING_INPUT"));
+    lab.run(&["cancel", &name]).exits(0);
+    lab.sees_watched(&watch, &name, "failed", Some("CANCELLED"));
+    lab.run(&["cancel", &name]).exits(0);
+    lab.run(&["signal", &name, "sign_1x"]).exits(4);
+}
+
+pub(crate) fn killed(lab: &mut Lab) {
+    lab.tell("killed", "hold");
+    let name = lab.start("Lab/walk", r#""killed""#);
+    let watch = lab.watch(&name);
+    lab.sees_watched(&watch, &name, "running", None);
+    lab.run(&["cancel", &name, "--kill"]).exits(0);
+    lab.sees_watched(&watch, &name, "failed", Some("KILLED"));
+    lab.tell("killed", "go");
+    lab.run(&["resume", &name]).exits(4);
+}
+
+pub(crate) fn done_again(lab: &mut Lab) {
+    lab.tell("steps", "fail");
+    let failed = lab.start("Lab/two_steps", r#""steps""#);
+    lab.sees(&failed, "failed", None);
+    lab.tell("steps", "go");
+    lab.run(&["retry-from", &failed, "--step", "third"])
+        .exits(3);
+    let again = lab
+        .run(&["retry-from", &failed, "-o", "json"])
+        .exits(0)
+        .json();
+    let again = name(&again);
+    assert_ne!(again, failed);
+    lab.sees(&again, "succeeded", None);
+    // The first step was kept, so its result is older than the new invocation.
+    let history = lab.run(&["history", &again, "-o", "json"]).exits(0).json();
+    let events = history["events"].as_array().unwrap();
+    let ran = |step: &str| {
+        let of = events.iter().find(|it| it["step"] == step);
+        of.unwrap_or_else(|| panic!("{step}: {history:#}"))["time"].clone()
+    };
+    let began = lab.get(&again)["create_time"].as_str().unwrap().to_owned();
+    assert!(
+        ran("first").as_str().unwrap() < began.as_str(),
+        "{history:#}"
+    );
+    assert!(
+        ran("second").as_str().unwrap() >= began.as_str(),
+        "{history:#}"
+    );
+    lab.sees(&failed, "failed", None);
+}

@@ -1,0 +1,113 @@
+//! Processes that end with the test, and the plainest HTTP there is.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long anything may take before a test gives up on it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// How often is looked.
+const LOOK: Duration = Duration::from_millis(25);
+
+/// A process, killed when it is dropped.
+pub(crate) struct Running {
+    child: Child,
+    said: Lines,
+    talked: Lines,
+}
+
+type Lines = Arc<Mutex<Vec<String>>>;
+
+impl Running {
+    pub(crate) fn begin(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+        let said = collect(child.stdout.take().unwrap());
+        let talked = collect(child.stderr.take().unwrap());
+        Self {
+            child,
+            said,
+            talked,
+        }
+    }
+
+    /// What it has said so far.
+    pub(crate) fn said(&self) -> Vec<String> {
+        self.said.lock().unwrap().clone()
+    }
+
+    /// What it has said on the side.
+    pub(crate) fn talked(&self) -> Vec<String> {
+        self.talked.lock().unwrap().clone()
+    }
+
+    pub(crate) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Ends it at once, without a chance to clean up.
+    pub(crate) fn kill(&mut self) {
+        // It may be gone already, and that is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn collect(output: impl Read + Send + 'static) -> Lines {
+    let lines = Lines::default();
+    let collected = lines.clone();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            collected.lock().unwrap().push(line);
+        }
+    });
+    lines
+}
+
+/// What `look` finds, as soon as it finds something.
+#[track_caller]
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// A port of the loopback that nobody listens on.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Posts JSON; the status and the body, unless nobody answers.
+pub(crate) fn post(port: u16, path: &str, body: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let length = body.len();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\
+         content-type: application/json\r\naccept: application/json\r\n\
+         content-length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let status = answer.split(' ').nth(1)?.parse().ok()?;
+    Some((status, answer))
+}

@@ -1,0 +1,27 @@
+//! What the provider can do, less what the operator turned off.
+
+use stateway_provider_api::Capabilities;
+
+use crate::ConfigError;
+
+/// What Restate lets an adapter do.
+const OFFERED: Capabilities = Capabilities {
+    // Restate pushes nothing: the gateway polls, and a hundred invocations are one query.
+    watch: false,
+    // Resolving an awakeable twice is resolving it once, but another body is not refused.
+    signal_idempotent: false,
+    // A child is an invocation of its own and is shown as one; the parent names it as a wait.
+    steps: false,
+    labels: false,
+    ..Capabilities::ALL
+};
+
+pub(crate) fn all_but(disabled: &[String]) -> Result<Capabilities, ConfigError> {
+    let mut capabilities = OFFERED;
+    for name in disabled {
+        capabilities = capabilities
+            .without(name)
+            .ok_or_else(|| ConfigError::Capability(name.clone()))?;
+    }
+    Ok(capabilities)
+}

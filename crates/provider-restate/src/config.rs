@@ -1,0 +1,122 @@
+//! What an operator may say of a Restate provider.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use thiserror::Error;
+
+/// The configuration of a Restate provider.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The admin API: queries and the verbs.
+    pub admin: Endpoint,
+    /// The ingress: starts, signals and outputs.
+    pub ingress: Endpoint,
+    /// Which handler resolves a promise, by the promise's name, or by `Service/promise`. A promise
+    /// that is not named here is resolved by the handler of the same name.
+    pub signals: BTreeMap<String, String>,
+    /// Capabilities to go without, by name.
+    pub disable: Vec<String>,
+}
+
+/// One of Restate's two APIs, as this gateway reaches it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Endpoint {
+    /// Where it is; a path is kept, so a proxy may serve it under a prefix.
+    pub url: String,
+    /// The environment variable that holds a bearer token, for a proxy in front of it.
+    pub bearer_env: Option<String>,
+    /// The file that holds a bearer token. Read once, at start.
+    pub bearer_file: Option<PathBuf>,
+    /// The only certificate authorities to trust, PEM. The system's when there are none.
+    pub ca_file: Option<PathBuf>,
+    /// The gateway's own certificate and key, PEM, for proxies that ask for one.
+    pub identity_file: Option<PathBuf>,
+}
+
+impl Config {
+    /// The port that the admin API has unless told otherwise.
+    pub const ADMIN_URL: &'static str = "http://127.0.0.1:9070";
+    /// The port that the ingress has unless told otherwise.
+    pub const INGRESS_URL: &'static str = "http://127.0.0.1:8080";
+
+    /// A server whose two APIs are here, and nothing else said.
+    #[must_use]
+    pub fn at(admin: impl Into<String>, ingress: impl Into<String>) -> Self {
+        Self {
+            admin: Endpoint::at(admin),
+            ingress: Endpoint::at(ingress),
+            ..Self::default()
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            admin: Endpoint::at(Self::ADMIN_URL),
+            ingress: Endpoint::at(Self::INGRESS_URL),
+            signals: BTreeMap::new(),
+            disable: Vec::new(),
+        }
+    }
+}
+
+impl Endpoint {
+    fn at(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// No such capability.
+    #[error("`{0}` in `disable` is not a capability")]
+    Capability(String),
+    /// Not an address.
+    #[error("`{api}.url`: `{url}` is not an http or https address")]
+    Url {
+        /// Which of the two.
+        api: &'static str,
+        /// The text.
+        url: String,
+    },
+    /// Two tokens.
+    #[error("`{0}`: `bearer_env` and `bearer_file` cannot both be given")]
+    TwoTokens(&'static str),
+    /// A token that cannot be had or sent.
+    #[error("`{api}`: the bearer token of {from} cannot be used: {why}")]
+    Token {
+        /// Which of the two.
+        api: &'static str,
+        /// Where it was to come from.
+        from: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A certificate or key that cannot be used.
+    #[error("`{api}`: {file}: {why}")]
+    Certificate {
+        /// Which of the two.
+        api: &'static str,
+        /// The file.
+        file: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The HTTP client cannot be made.
+    #[error("`{api}`: no HTTP client: {why}")]
+    Client {
+        /// Which of the two.
+        api: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+}

@@ -1,0 +1,210 @@
+//! Restate's answers as errors: one place that knows which status means what.
+
+use std::time::Duration;
+
+use stateway_model::ExecutionId;
+use stateway_provider_api::{Error, ErrorKind, Verb};
+
+use crate::client::Answer;
+use crate::response::one_line;
+
+/// Which of the two APIs answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Api {
+    Admin,
+    Ingress,
+}
+
+impl Api {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::Ingress => "ingress",
+        }
+    }
+}
+
+/// An answer that is not the one hoped for.
+pub(crate) fn refusal(verb: Verb, api: Api, answer: &Answer) -> Error {
+    let message = answer.message();
+    let kind = kind(answer.status, &message);
+    let error = Error::new(
+        kind,
+        verb,
+        format!("the {} answered {}: {message}", api.name(), answer.status),
+    )
+    .with_native_code(answer.status.to_string());
+    match kind {
+        ErrorKind::Throttled => match answer.retry_after {
+            Some(pause) => error.with_retry_after(pause),
+            None => error,
+        },
+        ErrorKind::PermissionDenied => {
+            error.with_hint(format!("Check the `{}` credentials.", api.name()))
+        }
+        ErrorKind::Unsupported => {
+            error.with_hint("This server's version does not offer it; a newer one may.")
+        }
+        _ => error,
+    }
+}
+
+fn kind(status: u16, message: &str) -> ErrorKind {
+    // A query that the server cannot plan is our mistake or its novelty; trying again changes
+    // nothing. Every other failing query is a server that starts, stops or moves its partitions.
+    let is_planning = ["Schema error", "Error during planning", "SQL error"]
+        .iter()
+        .any(|word| message.contains(word));
+    match status {
+        400 | 422 => ErrorKind::InvalidArgument,
+        401 | 403 => ErrorKind::PermissionDenied,
+        404 => ErrorKind::NotFound,
+        405 | 501 => ErrorKind::Unsupported,
+        408 | 504 => ErrorKind::Timeout,
+        409 | 410 | 425 => ErrorKind::FailedPrecondition,
+        429 => ErrorKind::Throttled,
+        500 if is_planning => ErrorKind::Malformed,
+        500..=599 => ErrorKind::Unavailable,
+        _ => ErrorKind::Malformed,
+    }
+}
+
+/// The connection failed before there was an answer.
+pub(crate) fn transport(verb: Verb, api: Api, error: reqwest::Error) -> Error {
+    // The address may hold a credential.
+    let error = error.without_url();
+    if error.is_timeout() && !error.is_connect() {
+        return timeout(verb, api);
+    }
+    let (kind, what) = match error.is_decode() {
+        true => (ErrorKind::Malformed, "answered what cannot be understood"),
+        false => (ErrorKind::Unavailable, "cannot be reached"),
+    };
+    Error::new(kind, verb, format!("the {} {what}", api.name())).with_source(error)
+}
+
+pub(crate) fn timeout(verb: Verb, api: Api) -> Error {
+    let message = format!("the {} did not answer in time", api.name());
+    Error::new(ErrorKind::Timeout, verb, message)
+}
+
+pub(crate) fn malformed(verb: Verb, api: Api, why: impl std::fmt::Display) -> Error {
+    let why = one_line(&why.to_string());
+    Error::new(
+        ErrorKind::Malformed,
+        verb,
+        format!(
+            "the {} answered what cannot be understood: {why}",
+            api.name()
+        ),
+    )
+}
+
+/// An id that has the form of one, but no row.
+pub(crate) fn no_row(verb: Verb, id: &ExecutionId, last_seen: Option<&str>) -> Error {
+    match last_seen {
+        Some(status) => Error::new(
+            ErrorKind::NotFound,
+            verb,
+            format!("invocation `{id}` is gone; it was {status} when it was last seen"),
+        )
+        .with_reason("EXECUTION_FORGOTTEN")
+        .with_hint(
+            "Restate forgets an invocation when its retention ends, and at once when it is \
+             cancelled before it began. That says neither success nor failure.",
+        ),
+        None => Error::not_found(verb, id)
+            .with_hint("It never existed, or Restate has forgotten it since."),
+    }
+}
+
+pub(crate) fn already_finished(verb: Verb) -> Error {
+    precondition(verb, "the invocation has finished").with_reason("ALREADY_FINISHED")
+}
+
+pub(crate) fn precondition(verb: Verb, message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::FailedPrecondition, verb, message)
+}
+
+pub(crate) fn no_definition(definition: &str, why: &str) -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        Verb::Start,
+        format!("no definition `{definition}`: {why}"),
+    )
+    .with_reason("DEFINITION_NOT_FOUND")
+    .with_hint("Name it `Service/handler`, `Object/key/handler` or `Workflow/handler`.")
+}
+
+pub(crate) fn foreign_cursor(verb: Verb) -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        verb,
+        "the cursor is not one of this provider's",
+    )
+}
+
+/// The same error again, for each of several ids. What lies underneath stays with the first.
+pub(crate) fn again(error: &Error) -> Error {
+    Error {
+        kind: error.kind,
+        verb: error.verb,
+        message: error.message.clone(),
+        hint: error.hint.clone(),
+        native_code: error.native_code.clone(),
+        reason: error.reason,
+        retry_after: error.retry_after,
+        source: None,
+    }
+}
+
+/// `Retry-After` in seconds; the other form, a date, is not used by Restate.
+pub(crate) fn retry_after(header: &str) -> Option<Duration> {
+    header.trim().parse().ok().map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_has_its_kind() {
+        use ErrorKind::{
+            FailedPrecondition, InvalidArgument, Malformed, NotFound, PermissionDenied, Throttled,
+            Timeout, Unavailable, Unsupported,
+        };
+        for (status, message, expected) in [
+            (400, "bad format", InvalidArgument),
+            (401, "", PermissionDenied),
+            (403, "", PermissionDenied),
+            (404, "does not exist", NotFound),
+            (405, "", Unsupported),
+            (409, "was already completed", FailedPrecondition),
+            (410, "journal purged", FailedPrecondition),
+            (422, "not supported", InvalidArgument),
+            (425, "inboxed or scheduled", FailedPrecondition),
+            (429, "", Throttled),
+            (
+                500,
+                "Datafusion error: Schema error: No field named nope",
+                Malformed,
+            ),
+            (
+                500,
+                "Datafusion error: External error: node lookup for partition 1 failed",
+                Unavailable,
+            ),
+            (503, "", Unavailable),
+            (504, "", Timeout),
+            (302, "", Malformed),
+        ] {
+            assert_eq!(kind(status, message), expected, "{status} {message}");
+        }
+    }
+
+    #[test]
+    fn the_pause_that_is_asked_for_is_read_in_seconds() {
+        assert_eq!(retry_after(" 7 "), Some(Duration::from_secs(7)));
+        assert_eq!(retry_after("soon"), None);
+    }
+}

@@ -1,0 +1,319 @@
+//! What the journal and its events tell: waits, endings, pauses, histories, inputs.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use stateway_model::{Event, ExecutionError, Payload, Wait, WaitKind};
+
+use crate::response::{Ending, Pause, failure, one_line};
+use crate::row::{Entry, Invocation, JournalEvent};
+
+/// What of the row's awaited completions the journal can name.
+pub(crate) fn waits(row: &Invocation, entries: &[Entry]) -> Vec<Wait> {
+    let awaited: Vec<u32> = row
+        .suspended_waiting_for_completions
+        .iter()
+        .flatten()
+        .copied()
+        .collect();
+    let named = entries.iter().filter_map(|entry| {
+        let (kind, command) = command(entry)?;
+        let id = completion(&command)?;
+        awaited
+            .contains(&id)
+            .then(|| wait(&kind, &command, entry.appended_at))
+            .flatten()
+    });
+    named.collect()
+}
+
+fn wait(kind: &str, command: &Value, since: Option<Timestamp>) -> Option<Wait> {
+    let text = |name: &str| command[name].as_str().unwrap_or_default().to_owned();
+    let (kind, name) = match kind {
+        "Sleep" => (WaitKind::Timer, text("name")),
+        "Call" => (WaitKind::Child, text("invocation_id")),
+        "GetPromise" => (WaitKind::Signal, text("key")),
+        "AttachInvocation" => (WaitKind::Child, String::new()),
+        _ => return None,
+    };
+    let wakes = command["wake_up_time"].as_i64();
+    Some(Wait {
+        kind,
+        name,
+        since,
+        deadline: wakes.and_then(|wakes| Timestamp::from_millisecond(wakes).ok()),
+    })
+}
+
+/// How it ended, as far as its journal tells; nothing when there is no journal any more.
+pub(crate) fn ending(entries: &[Entry]) -> Option<Ending> {
+    if entries.is_empty() {
+        return None;
+    }
+    let is_cancel = |entry: &Entry| {
+        let notification = &brief(entry)["Notification"];
+        notification["id"]["SignalIndex"] == 1 || notification["Signal"]["id"]["Index"] == 1
+    };
+    let of_type = |name: &'static str| entries.iter().filter(move |entry| entry.entry_type == name);
+    Some(Ending {
+        has_output: of_type("Command: Output").next().is_some(),
+        has_cancel_signal: of_type("Notification: Signal").any(is_cancel),
+    })
+}
+
+/// The newest pause.
+pub(crate) fn pause(events: &[JournalEvent]) -> Option<Pause> {
+    let newest = newest(events, "Paused")?;
+    let body: Value = serde_json::from_str(newest.event_json.as_deref()?).ok()?;
+    let last_failure = body
+        .get("last_failure")
+        .filter(|failure| !failure.is_null());
+    Some(Pause {
+        last_failure: last_failure.map(|body| event_failure(body, newest.appended_at)),
+    })
+}
+
+/// The newest failed attempt that was noted.
+pub(crate) fn newest_failure(events: &[JournalEvent]) -> Option<ExecutionError> {
+    let newest = newest(events, "TransientError")?;
+    let body: Value = serde_json::from_str(newest.event_json.as_deref()?).ok()?;
+    Some(event_failure(&body, newest.appended_at))
+}
+
+fn newest<'e>(events: &'e [JournalEvent], event_type: &str) -> Option<&'e JournalEvent> {
+    let of_type = events.iter().filter(|event| event.event_type == event_type);
+    of_type.max_by_key(|event| event.appended_at)
+}
+
+fn event_failure(body: &Value, at: Option<Timestamp>) -> ExecutionError {
+    let code = body["restate_doc_error_code"].as_str().map(str::to_owned);
+    let code = code.or_else(|| body["error_code"].as_u64().map(|code| code.to_string()));
+    failure(
+        &code.unwrap_or_default(),
+        body["error_message"].as_str().unwrap_or_default(),
+        body["related_command_name"].as_str(),
+        at,
+    )
+}
+
+/// Journal, events and the end as one history. An event stands behind the entry it came after, so
+/// what has been told stays where it is while more is added.
+pub(crate) fn history(row: &Invocation, entries: &[Entry], events: &[JournalEvent]) -> Vec<Event> {
+    let names = run_names(entries);
+    let mut told: Vec<((u32, u8), Event)> = Vec::new();
+    for entry in entries {
+        told.push(((entry.index, 0), entry_event(entry, &names)));
+    }
+    for event in events {
+        told.push(((event.after_journal_entry_index, 1), failure_event(event)));
+    }
+    told.sort_by_key(|(place, event)| (*place, event.time));
+    let mut told: Vec<Event> = told.into_iter().map(|(_, event)| event).collect();
+    told.extend(end(row));
+    for (position, event) in told.iter_mut().enumerate() {
+        event.sequence = position as u64 + 1;
+    }
+    told
+}
+
+fn entry_event(entry: &Entry, names: &BTreeMap<u32, String>) -> Event {
+    let brief = brief(entry);
+    let (step, summary) = match command(entry) {
+        Some((kind, body)) => {
+            let step = entry.name.clone().filter(|name| !name.is_empty());
+            (step, command_summary(&kind, &body))
+        }
+        None => {
+            let about = &brief["Notification"]["id"]["CompletionId"];
+            let about = about.as_u64().and_then(|id| u32::try_from(id).ok());
+            let step = about.and_then(|id| names.get(&id).cloned());
+            (step, notification_summary(&brief["Notification"]))
+        }
+    };
+    Event {
+        sequence: 0,
+        time: entry.appended_at,
+        native_type: entry.entry_type.clone(),
+        step: step.unwrap_or_default(),
+        attempt: 0,
+        summary,
+    }
+}
+
+fn command_summary(kind: &str, body: &Value) -> String {
+    let text = |name: &str| body[name].as_str().unwrap_or_default();
+    match kind {
+        "Call" | "OneWayCall" => format!("calls {}", text("invocation_id")),
+        "Sleep" => {
+            let wakes = body["wake_up_time"].as_i64();
+            let wakes = wakes.and_then(|wakes| Timestamp::from_millisecond(wakes).ok());
+            wakes.map_or_else(String::new, |wakes| format!("sleeps until {wakes}"))
+        }
+        "GetPromise" | "PeekPromise" | "CompletePromise" => format!("promise {}", text("key")),
+        "SetState" | "GetEagerState" | "GetLazyState" | "ClearState" => {
+            format!("state {}", text("key"))
+        }
+        "Output" => match &body["result"] {
+            Value::String(result) => format!("answers with {}", result.to_lowercase()),
+            _ => "answers".to_owned(),
+        },
+        "Run" => format!("runs {}", text("name")),
+        _ => String::new(),
+    }
+}
+
+fn notification_summary(notification: &Value) -> String {
+    let result = notification["result"]
+        .as_str()
+        .unwrap_or_default()
+        .to_lowercase();
+    match notification["id"]["SignalIndex"].as_u64() {
+        Some(1) => "asked to cancel".to_owned(),
+        Some(index) => format!("signal {index}: {result}"),
+        None => result,
+    }
+}
+
+fn failure_event(event: &JournalEvent) -> Event {
+    let body = event
+        .event_json
+        .as_deref()
+        .map(serde_json::from_str::<Value>);
+    let body = body.and_then(Result::ok).unwrap_or_default();
+    let about = match body.get("last_failure") {
+        Some(failure) if !failure.is_null() => Some(event_failure(failure, event.appended_at)),
+        _ if body["error_message"].is_string() => Some(event_failure(&body, event.appended_at)),
+        _ => None,
+    };
+    let about = about.unwrap_or_default();
+    Event {
+        sequence: 0,
+        time: event.appended_at,
+        native_type: event.event_type.clone(),
+        step: about.step,
+        attempt: 0,
+        summary: match about.native_code.is_empty() {
+            true => about.message,
+            false => format!("{}: {}", about.native_code, about.message),
+        },
+    }
+}
+
+/// The end has no entry of its own: a killed invocation's journal just stops.
+fn end(row: &Invocation) -> Option<Event> {
+    let summary = match (&row.completion_result, &row.completion_failure) {
+        (Some(result), Some(failure)) => format!("{result}: {}", one_line(failure)),
+        (Some(result), None) => result.clone(),
+        _ => return None,
+    };
+    Some(Event {
+        sequence: 0,
+        time: row.completed_at,
+        native_type: row.status.clone(),
+        step: String::new(),
+        attempt: 0,
+        summary,
+    })
+}
+
+fn run_names(entries: &[Entry]) -> BTreeMap<u32, String> {
+    let named = entries.iter().filter_map(|entry| {
+        let name = entry.name.clone().filter(|name| !name.is_empty())?;
+        let (_, body) = command(entry)?;
+        Some((completion(&body)?, name))
+    });
+    named.collect()
+}
+
+/// A command's kind and body.
+fn command(entry: &Entry) -> Option<(String, Value)> {
+    let Value::Object(mut brief) = brief(entry) else {
+        return None;
+    };
+    let Value::Object(command) = brief.remove("Command")? else {
+        return None;
+    };
+    command.into_iter().next()
+}
+
+/// The completion that carries a command's result.
+fn completion(command: &Value) -> Option<u32> {
+    let id = command.get("result_completion_id");
+    let id = id.or_else(|| command.get("completion_id"))?;
+    u32::try_from(id.as_u64()?).ok()
+}
+
+fn brief(entry: &Entry) -> Value {
+    let text = entry.entry_lite_json.as_ref().or(entry.entry_json.as_ref());
+    text.and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
+}
+
+/// What an invocation was started with, and by which headers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Input {
+    pub(crate) payload: Option<Payload>,
+    headers: BTreeMap<String, String>,
+}
+
+impl Input {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
+    }
+}
+
+/// The first entry, unless the journal is gone.
+pub(crate) fn input(entries: &[Entry]) -> Option<Input> {
+    let entry = entries
+        .iter()
+        .find(|entry| entry.entry_type == "Command: Input")?;
+    let body: Value = serde_json::from_str(entry.entry_json.as_deref()?).ok()?;
+    let body = &body["Command"]["Input"];
+    let headers: BTreeMap<String, String> = body["headers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|header| {
+            let name = header["name"].as_str()?.to_ascii_lowercase();
+            Some((name, header["value"].as_str()?.to_owned()))
+        })
+        .collect();
+    let bytes = body["payload"].as_array()?.iter().map(|byte| {
+        let byte = byte.as_u64()?;
+        u8::try_from(byte).ok()
+    });
+    let data: Vec<u8> = bytes.collect::<Option<_>>()?;
+    let content_type = headers.get("content-type").cloned();
+    // No body and no type: it was started with nothing.
+    let payload = (!data.is_empty() || content_type.is_some()).then(|| Payload {
+        content_type: content_type.unwrap_or_default(),
+        data: data.into(),
+    });
+    Some(Input { payload, headers })
+}
+
+/// The entries that a restart keeps so that the step is done again: all before it.
+pub(crate) fn keep_before(step: &str, entries: &[Entry]) -> Option<u32> {
+    let first = entries
+        .iter()
+        .find(|entry| entry.name.as_deref() == Some(step) && command(entry).is_some())?;
+    Some(first.index.saturating_sub(1))
+}
+
+/// The entries that a restart keeps so that what failed is done again. Where no single command
+/// failed only the input is kept, and everything is done again.
+pub(crate) fn keep_before_failure(entries: &[Entry]) -> u32 {
+    let failed = entries.iter().rev().find_map(|entry| {
+        let notification = &brief(entry)["Notification"];
+        let failed =
+            notification["ty"]["Completion"] == "Run" && notification["result"] == "Failure";
+        let id = notification["id"]["CompletionId"].as_u64();
+        id.and_then(|id| u32::try_from(id).ok()).filter(|_| failed)
+    });
+    let command = failed.and_then(|id| {
+        let mut commands = entries.iter();
+        commands.find(|entry| command(entry).is_some_and(|(_, it)| completion(&it) == Some(id)))
+    });
+    command.map_or(0, |entry| entry.index.saturating_sub(1))
+}

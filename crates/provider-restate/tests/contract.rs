@@ -1,0 +1,224 @@
+//! The Restate provider against the contract, in front of a stand-in for the server.
+
+#![allow(clippy::unwrap_used)]
+
+mod fake;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::{Timestamp, ToSpan};
+use serde_json::{Value, json};
+use stateway_contract_kit::{Fault, Harness, Scene, Skip, Subject, Workload};
+use stateway_model::{ExecutionId, Payload};
+use stateway_provider_api::table::{Scope, compiled_in};
+use stateway_provider_api::{Capabilities, NativeState, Provider, Table};
+use stateway_provider_restate::{Config, RestateProvider};
+
+use fake::{Fake, Invocation, entry};
+
+fn main() -> std::process::ExitCode {
+    stateway_contract_kit::main("restate", Restate)
+}
+
+struct Restate;
+
+struct Staged {
+    fake: Fake,
+    config: Config,
+    provider: Arc<RestateProvider>,
+}
+
+fn provider(config: &Config) -> Arc<RestateProvider> {
+    Arc::new(RestateProvider::new("kit".parse().unwrap(), config).unwrap())
+}
+
+#[async_trait]
+impl Harness for Restate {
+    fn table(&self) -> Arc<Table> {
+        Arc::new(compiled_in("restate").unwrap().clone())
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        provider(&Config::default()).capabilities()
+    }
+
+    async fn fresh(&self, capabilities: Capabilities) -> Result<Box<dyn Subject>, Skip> {
+        let fake = Fake::new().await;
+        let off = capabilities.iter().filter(|(_, on)| !on);
+        let config = Config {
+            disable: off.map(|(name, _)| name.to_owned()).collect(),
+            ..fake.config()
+        };
+        Ok(Box::new(Staged {
+            provider: provider(&config),
+            fake,
+            config,
+        }))
+    }
+}
+
+#[async_trait]
+impl Subject for Staged {
+    fn provider(&self) -> Arc<dyn Provider> {
+        self.provider.clone()
+    }
+
+    fn workload(&self) -> Workload {
+        Workload {
+            definition: "Lab/long".to_owned(),
+            input: Payload::json(r#"{"n":1}"#),
+            other_input: Payload::json(r#"{"n":2}"#),
+            step_input: None,
+        }
+    }
+
+    async fn stage(&self, scene: Scene) -> Result<ExecutionId, Skip> {
+        let id = self.fake.put(staged(scene)?);
+        Ok(ExecutionId::new(id).unwrap())
+    }
+
+    async fn inject(&self, fault: Fault) -> Result<(), Skip> {
+        let fault = match fault {
+            Fault::Hang => fake::Fault::Hang,
+            Fault::Slow(pause) => fake::Fault::Slow(pause),
+            Fault::Throttle(pause) => fake::Fault::Throttle(pause),
+            Fault::Unavailable => fake::Fault::Unavailable,
+            Fault::Malformed => fake::Fault::Malformed,
+        };
+        self.fake.world.lock().unwrap().fault = Some(fault);
+        Ok(())
+    }
+
+    async fn restart(&self) -> Result<Arc<dyn Provider>, Skip> {
+        Ok(provider(&self.config))
+    }
+}
+
+fn staged(scene: Scene) -> Result<Invocation, Skip> {
+    let row = |row: Value| Invocation {
+        row,
+        ..Invocation::default()
+    };
+    match scene {
+        Scene::Native {
+            scope: Scope::Step, ..
+        }
+        | Scene::Steps(_) => Err(Skip::because(
+            "Restate's steps are invocations of their own",
+        )),
+        Scene::Native { native, .. } => Ok(shows(&native)),
+        Scene::NoMetadata => Ok(row(json!({"status": "running"}))),
+        Scene::BackingOff { attempt } => Ok(Invocation {
+            journal: vec![entry(0, "Command: Input", "", json!({}))],
+            ..row(json!({
+                "status": "backing-off", "retry_count": attempt,
+                "next_retry_at": (Timestamp::now() + 1.hour()).to_string(),
+                "last_failure": "[500 Internal] boom\n    at somewhere",
+                "last_failure_error_code": "RT0007",
+            }))
+        }),
+        Scene::AwaitingSignal { .. } => Err(Skip::because(
+            "an awakeable has Restate's name, not the kit's; see steering.rs",
+        )),
+        Scene::Stuck => Ok(shows(
+            &NativeState::new("paused").with("pause_cause", "failures"),
+        )),
+        Scene::CleansUp => Ok(Invocation {
+            cleans_up: true,
+            ..row(json!({"status": "running", "retry_count": 1}))
+        }),
+        Scene::Succeeded => Ok(Invocation {
+            journal: vec![
+                entry(0, "Command: Input", "", json!({"Command": {"Input": {}}})),
+                output("Success"),
+            ],
+            output: Some(json!({"ok": true})),
+            ..shows(&NativeState::new("completed").with("completion_result", "success"))
+        }),
+        Scene::Failed => Ok(Invocation {
+            journal: two_steps(),
+            ..row(json!({
+                "status": "completed", "completion_result": "failure",
+                "completion_failure": "[500] second failed",
+            }))
+        }),
+    }
+}
+
+/// An invocation whose tables say this.
+fn shows(native: &NativeState) -> Invocation {
+    let qualifier = |name: &str| native.qualifiers.get(name).map(String::as_str);
+    let mut row = json!({"status": native.state});
+    if let Some(result) = qualifier("completion_result") {
+        row["completion_result"] = json!(result);
+    }
+    let input = entry(0, "Command: Input", "", json!({"Command": {"Input": {}}}));
+    let mut journal = vec![input];
+    let failed = qualifier("completion_result") == Some("failure");
+    match (failed, qualifier("failure_kind")) {
+        (true, Some("killed")) => row["completion_failure"] = json!("[409] killed"),
+        (true, Some("exhausted")) => row["completion_failure"] = json!("[500] boom"),
+        (true, Some("cancelled")) => {
+            row["completion_failure"] = json!("[409] Cancelled");
+            let signal = json!({"Notification": {"ty": "Signal", "id": {"SignalIndex": 1}}});
+            journal.push(entry(1, "Notification: Signal", "", signal));
+            journal.push(output("Failure"));
+        }
+        (true, _) => {
+            row["completion_failure"] = json!("[422] order rejected");
+            journal.push(output("Failure"));
+        }
+        (false, _) => {}
+    }
+    let paused = qualifier("pause_cause").map(|cause| match cause {
+        "failures" => json!({"ty": "Paused", "last_failure": {"error_message": "boom"}}),
+        _ => json!({"ty": "Paused"}),
+    });
+    let events = paused.map(|event| {
+        json!({
+            "event_type": "Paused", "event_json": event.to_string(),
+            "appended_at": "2026-11-15T23:33:28.191Z", "after_journal_entry_index": 0,
+        })
+    });
+    let entry_id = fake::id(1);
+    Invocation {
+        row,
+        journal,
+        events: events.into_iter().collect(),
+        queue: qualifier("vqueue_status").map(|status| {
+            json!({
+                "entry_id": entry_id, "status": status, "retry_attempts": 2,
+                "next_at": (Timestamp::now() + 1.hour()).to_string(),
+            })
+        }),
+        ..Invocation::default()
+    }
+}
+
+fn output(result: &str) -> Value {
+    let brief = json!({"Command": {"Output": {"result": result}}});
+    entry(9, "Command: Output", "", brief)
+}
+
+/// `first` succeeded, `second` failed.
+fn two_steps() -> Vec<Value> {
+    let run = |index: u32, name: &str, completion: u32| {
+        let brief = json!({"Command": {"Run": {"completion_id": completion, "name": name}}});
+        entry(index, "Command: Run", name, brief)
+    };
+    let done = |index: u32, completion: u32, result: &str| {
+        let brief = json!({"Notification": {
+            "ty": {"Completion": "Run"}, "id": {"CompletionId": completion}, "result": result,
+        }});
+        entry(index, "Notification: Run", "", brief)
+    };
+    vec![
+        entry(0, "Command: Input", "", json!({"Command": {"Input": {}}})),
+        run(1, "first", 1),
+        done(2, 1, "Success"),
+        run(3, "second", 2),
+        done(4, 2, "Failure"),
+        output("Failure"),
+    ]
+}

@@ -1,0 +1,519 @@
+//! What the contract kit cannot know: Restate's own ways, each against a stand-in for the server.
+
+#![allow(clippy::needless_pass_by_value, clippy::unwrap_used)]
+
+mod fake;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::json;
+use stateway_model::{ExecutionId, Payload, Reason, SubState};
+use stateway_provider_api::table::compiled_in;
+use stateway_provider_api::{
+    Call, CancelMode, CancelRequest, Error, ErrorKind, Mapper, Observation, PauseRequest, Provider,
+    RequestId, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, View,
+};
+use stateway_provider_restate::{Config, RestateProvider};
+
+use fake::{Fake, Invocation, entry};
+
+fn call() -> Call {
+    Call::within(Duration::from_secs(5))
+}
+
+fn request_id() -> RequestId {
+    "r-1".parse().unwrap()
+}
+
+fn on(config: &Config) -> RestateProvider {
+    RestateProvider::new("restate".parse().unwrap(), config).unwrap()
+}
+
+fn execution(id: &str) -> ExecutionId {
+    ExecutionId::new(id).unwrap()
+}
+
+fn status(status: &str) -> Invocation {
+    Invocation {
+        row: json!({"status": status}),
+        ..Invocation::default()
+    }
+}
+
+fn shown(seen: Observation) -> (SubState, Option<Reason>) {
+    let table = compiled_in("restate").unwrap().clone();
+    let mapper = Mapper::new("restate".parse().unwrap(), table.into());
+    let shown = mapper.execution(seen, Timestamp::now());
+    (shown.sub_state, shown.reason)
+}
+
+fn cancel(id: &str) -> CancelRequest {
+    CancelRequest {
+        id: execution(id),
+        mode: CancelMode::Graceful,
+        cause: String::new(),
+        request_id: request_id(),
+    }
+}
+
+fn signal(id: &str, signal: &str) -> SignalRequest {
+    SignalRequest {
+        id: execution(id),
+        signal: signal.to_owned(),
+        payload: Some(Payload::json(r#""yes""#)),
+        request_id: request_id(),
+    }
+}
+
+fn start(definition: &str) -> StartRequest {
+    StartRequest {
+        definition: definition.to_owned(),
+        portable: false,
+        execution_id: None,
+        input: Some(Payload::json("1")),
+        labels: Default::default(),
+        delay: None,
+        request_id: request_id(),
+    }
+}
+
+fn kind_and_reason(error: Error) -> (ErrorKind, &'static str) {
+    (error.kind, error.reason())
+}
+
+/// What goes on between the looks of a watch.
+async fn invocation_queries(fake: &Fake) -> usize {
+    let queries = fake.queries().await;
+    let of = queries
+        .iter()
+        .filter(|it| it.contains("FROM sys_invocation "));
+    of.count()
+}
+
+#[tokio::test]
+async fn watching_costs_one_query_for_each_hundred_and_look() {
+    let fake = Fake::new().await;
+    let mut ids = Vec::new();
+    for number in 0..250 {
+        // Half of them need a second query, once.
+        let it = match number % 2 {
+            0 => status("running"),
+            _ => status("suspended"),
+        };
+        ids.push(execution(&fake.put(it)));
+    }
+    let provider = on(&fake.config());
+    let first = provider.observe(&call(), &ids).await;
+    assert!(first.iter().all(Result::is_ok));
+    let before = fake.queries().await.len();
+    for _ in 0..4 {
+        provider.observe(&call(), &ids).await;
+    }
+    assert_eq!(fake.queries().await.len() - before, 4 * 3);
+    assert_eq!(invocation_queries(&fake).await, 5 * 3);
+}
+
+#[tokio::test]
+async fn what_is_understood_is_read_again_when_the_row_changes() {
+    let fake = Fake::new().await;
+    let mut paused = status("paused");
+    let event = |body: serde_json::Value, at: &str| {
+        json!({"event_type": "Paused", "event_json": body.to_string(), "appended_at": at,
+               "after_journal_entry_index": 0})
+    };
+    let failed = json!({"ty": "Paused", "last_failure": {"error_message": "boom"}});
+    paused.events = vec![event(failed, "2026-11-15T23:00:00Z")];
+    let id = fake.put(paused);
+    let provider = on(&fake.config());
+    let get = async || {
+        provider
+            .get(&call(), &execution(&id), View::Basic)
+            .await
+            .unwrap()
+    };
+    let exhausted = (SubState::Error, Some(Reason::RetriesExhausted));
+    assert_eq!(shown(get().await), exhausted);
+    {
+        let mut world = fake.world.lock().unwrap();
+        let it = world.invocations.get_mut(&id).unwrap();
+        it.events
+            .push(event(json!({"ty": "Paused"}), "2026-11-15T23:00:01Z"));
+        it.set("status", json!("paused"));
+    }
+    assert_eq!(
+        shown(get().await),
+        (SubState::Waiting, Some(Reason::Paused))
+    );
+}
+
+#[tokio::test]
+async fn cancelling_what_has_not_begun_is_a_cancellation_and_then_it_is_gone() {
+    let fake = Fake::new().await;
+    let id = fake.put(status("scheduled"));
+    let provider = on(&fake.config());
+    provider
+        .get(&call(), &execution(&id), View::Basic)
+        .await
+        .unwrap();
+    let ended = provider.cancel(&call(), cancel(&id)).await.unwrap();
+    assert_eq!(shown(ended), (SubState::Failed, Some(Reason::Cancelled)));
+    let gone = provider.get(&call(), &execution(&id), View::Basic).await;
+    let gone = gone.unwrap_err();
+    assert!(gone.message.contains("it was scheduled"), "{gone}");
+    assert_eq!(
+        kind_and_reason(gone),
+        (ErrorKind::NotFound, "EXECUTION_FORGOTTEN")
+    );
+    let never = provider
+        .get(&call(), &execution(&fake::id(99)), View::Basic)
+        .await;
+    assert_eq!(
+        kind_and_reason(never.unwrap_err()),
+        (ErrorKind::NotFound, "EXECUTION_NOT_FOUND")
+    );
+}
+
+#[tokio::test]
+async fn a_paused_invocation_that_is_cancelled_is_still_shown_as_paused() {
+    let fake = Fake::new().await;
+    let id = fake.put(status("paused"));
+    let seen = on(&fake.config())
+        .cancel(&call(), cancel(&id))
+        .await
+        .unwrap();
+    assert_eq!(seen.native.state, "paused");
+}
+
+#[tokio::test]
+async fn a_pause_that_the_server_would_ignore_is_refused() {
+    let fake = Fake::new().await;
+    fake.world.lock().unwrap().vqueues = false;
+    let id = fake.put(status("suspended"));
+    let request = PauseRequest {
+        id: execution(&id),
+        cause: String::new(),
+        request_id: request_id(),
+    };
+    let refused = on(&fake.config())
+        .pause(&call(), request)
+        .await
+        .unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::FailedPrecondition);
+}
+
+#[tokio::test]
+async fn an_awakeable_is_answered_by_the_name_that_the_wait_shows() {
+    let fake = Fake::new().await;
+    let mut suspended = status("suspended");
+    suspended.row["suspended_waiting_for_signals"] = json!([1, 17]);
+    let id = fake.put(suspended);
+    let provider = on(&fake.config());
+    let seen = provider
+        .get(&call(), &execution(&id), View::Basic)
+        .await
+        .unwrap();
+    let awakeable = seen.waits[0].name.clone();
+    provider
+        .signal(&call(), signal(&id, &awakeable))
+        .await
+        .unwrap();
+    let reject = format!("{awakeable}/reject");
+    provider
+        .signal(&call(), signal(&id, &reject))
+        .await
+        .unwrap();
+    let answered = fake.world.lock().unwrap().answered.clone();
+    let expected = [
+        format!("{awakeable} resolve"),
+        format!("{awakeable} reject"),
+    ];
+    assert_eq!(answered, expected);
+
+    let other = fake.put(status("suspended"));
+    let refused = provider.signal(&call(), signal(&other, &awakeable)).await;
+    assert_eq!(refused.unwrap_err().kind, ErrorKind::InvalidArgument);
+}
+
+#[tokio::test]
+async fn a_promise_is_resolved_by_the_handler_that_is_bound_to_it() {
+    let fake = Fake::new().await;
+    let mut config = fake.config();
+    let bound = ("Order/approval".to_owned(), "approve".to_owned());
+    config.signals.extend([bound]);
+    let provider = on(&config);
+    let order = provider
+        .start(&call(), start("Order/o-1/run"))
+        .await
+        .unwrap();
+    let id = order.id.as_str();
+    provider
+        .signal(&call(), signal(id, "approval"))
+        .await
+        .unwrap();
+    let sent = fake.requests().await;
+    let path = "/restate/send/Order/o-1/approve";
+    assert!(
+        sent.iter()
+            .any(|it| it.url.path() == path && it.body == br#""yes""#)
+    );
+    let unbound = provider.signal(&call(), signal(id, "refund")).await;
+    assert_eq!(
+        kind_and_reason(unbound.unwrap_err()),
+        (ErrorKind::FailedPrecondition, "SIGNAL_NOT_FOUND")
+    );
+}
+
+#[tokio::test]
+async fn a_workflow_is_started_by_its_key_and_repeating_it_is_the_same_workflow() {
+    let fake = Fake::new().await;
+    let provider = on(&fake.config());
+    let first = provider.start(&call(), start("Order/run")).await.unwrap();
+    let again = provider.start(&call(), start("Order/run")).await.unwrap();
+    assert_eq!(first.id, again.id);
+    assert_eq!(first.labels.get("key").map(String::as_str), Some("r-1"));
+    let sent = fake.requests().await;
+    assert!(
+        sent.iter()
+            .all(|it| !it.headers.contains_key("idempotency-key"))
+    );
+    let other = StartRequest {
+        request_id: "r-2".parse().unwrap(),
+        ..start("Order/r-1/run")
+    };
+    let taken = provider.start(&call(), other).await.unwrap_err();
+    assert_eq!(
+        kind_and_reason(taken),
+        (ErrorKind::AlreadyExists, "EXECUTION_ALREADY_EXISTS")
+    );
+}
+
+#[tokio::test]
+async fn a_key_with_a_slash_stays_one_key() {
+    let fake = Fake::new().await;
+    let provider = on(&fake.config());
+    provider
+        .start(&call(), start("Cell/a/b/add"))
+        .await
+        .unwrap();
+    let sent = fake.requests().await;
+    let path = "/restate/send/Cell/a%2Fb/add";
+    assert!(sent.iter().any(|it| it.url.path() == path));
+}
+
+#[tokio::test]
+async fn a_step_is_done_again_with_what_was_done_before_it() {
+    let fake = Fake::new().await;
+    let run = |index: u32, name: &str, completion: u32| {
+        let brief = json!({"Command": {"Run": {"completion_id": completion, "name": name}}});
+        entry(index, "Command: Run", name, brief)
+    };
+    let failed = json!({"Notification": {"ty": {"Completion": "Run"}, "id": {"CompletionId": 2},
+                        "result": "Failure"}});
+    let id = fake.put(Invocation {
+        row: json!({"status": "completed", "completion_result": "failure"}),
+        journal: vec![
+            entry(0, "Command: Input", "", json!({"Command": {"Input": {}}})),
+            run(1, "first", 1),
+            entry(2, "Notification: Run", "", json!({})),
+            run(3, "second", 2),
+            entry(4, "Notification: Run", "", failed),
+        ],
+        ..Invocation::default()
+    });
+    let provider = on(&fake.config());
+    for (step, from) in [("", "from=2"), ("second", "from=2"), ("first", "from=0")] {
+        let request = RetryFromRequest {
+            id: execution(&id),
+            step: step.to_owned(),
+            input: None,
+            request_id: request_id(),
+        };
+        let again = provider.retry_from(&call(), request).await.unwrap();
+        let world = fake.world.lock().unwrap();
+        let asked = &world.invocations[again.id.as_str()].row["asked"];
+        assert_eq!(asked, &json!(from), "{step}");
+    }
+}
+
+#[tokio::test]
+async fn only_the_step_that_failed_can_be_tried_now() {
+    let fake = Fake::new().await;
+    let mut failing = status("backing-off");
+    failing.row["retry_count"] = json!(2);
+    failing.row["last_failure"] = json!("[500] boom");
+    failing.row["last_failure_related_command_name"] = json!("charge");
+    let id = fake.put(failing);
+    let provider = on(&fake.config());
+    let retry = |step: &str| RetryNowRequest {
+        id: execution(&id),
+        step: step.to_owned(),
+        request_id: request_id(),
+    };
+    let other = provider.retry_now(&call(), retry("ship")).await;
+    assert_eq!(
+        kind_and_reason(other.unwrap_err()),
+        (ErrorKind::NotFound, "STEP_NOT_FOUND")
+    );
+    let seen = provider.retry_now(&call(), retry("charge")).await.unwrap();
+    assert_eq!(seen.native.state, "running");
+}
+
+#[tokio::test]
+async fn a_server_that_starts_is_unavailable_and_not_healthy() {
+    let fake = Fake::new().await;
+    fake.world.lock().unwrap().starting = true;
+    let provider = on(&fake.config());
+    let health = provider.health(&call()).await.unwrap_err();
+    assert_eq!(health.kind, ErrorKind::Unavailable);
+    let got = provider
+        .get(&call(), &execution(&fake::id(1)), View::Basic)
+        .await;
+    assert!(got.unwrap_err().kind.is_retryable());
+    fake.world.lock().unwrap().starting = false;
+    assert_eq!(
+        provider.health(&call()).await.unwrap().engine_version,
+        "1.7.12"
+    );
+}
+
+#[tokio::test]
+async fn an_older_server_is_used_by_what_it_has() {
+    let fake = Fake::new().await;
+    {
+        let mut world = fake.world.lock().unwrap();
+        world.version = "1.4.4".to_owned();
+        world.vqueues = false;
+        for column in ["event_json", "after_journal_entry_index"] {
+            world.missing.insert(format!("sys_journal_events.{column}"));
+        }
+        world
+            .missing
+            .insert("sys_invocation.last_failure_related_command_name".to_owned());
+        world
+            .missing
+            .insert("sys_journal.entry_lite_json".to_owned());
+    }
+    let provider = on(&fake.config());
+    provider.start(&call(), start("Lab/long")).await.unwrap();
+    let id = fake.put(status("paused"));
+    let seen = provider
+        .get(&call(), &execution(&id), View::Basic)
+        .await
+        .unwrap();
+    assert_eq!(shown(seen), (SubState::Error, Some(Reason::Paused)));
+    let sent = fake.requests().await;
+    assert!(sent.iter().any(|it| it.url.path() == "/Lab/long/send"));
+    for query in fake.queries().await {
+        assert!(!query.contains("related_command_name"), "{query}");
+        assert!(!query.contains("FROM sys_journal_events"), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_too_old_is_refused_with_what_to_do() {
+    let fake = Fake::new().await;
+    fake.world.lock().unwrap().version = "1.3.2".to_owned();
+    let refused = on(&fake.config()).health(&call()).await.unwrap_err();
+    assert_eq!(
+        kind_and_reason(refused),
+        (
+            ErrorKind::FailedPrecondition,
+            "PROVIDER_VERSION_NOT_SUPPORTED"
+        )
+    );
+}
+
+#[tokio::test]
+async fn tokens_go_to_their_own_api_and_into_no_error() {
+    let fake = Fake::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let token = |name: &str, text: &str| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        Some(file)
+    };
+    let mut config = fake.config();
+    config.admin.bearer_file = token("admin", "admin-secret\n");
+    config.ingress.bearer_file = token("ingress", "ingress-secret");
+    let provider = on(&config);
+    provider.start(&call(), start("Lab/long")).await.unwrap();
+    for request in fake.requests().await {
+        let expected = match request.url.path().starts_with("/restate/") {
+            true => "Bearer ingress-secret",
+            false => "Bearer admin-secret",
+        };
+        assert_eq!(request.headers["authorization"], expected);
+    }
+    drop(fake);
+    let gone = on(&Config::at("http://127.0.0.1:1", "http://127.0.0.1:1"));
+    let error = gone.health(&call()).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!(!format!("{error:?}").contains("secret"));
+}
+
+#[test]
+fn a_configuration_that_cannot_be_used_is_refused_at_start() {
+    let refused = |change: fn(&mut Config)| {
+        let mut config = Config::default();
+        change(&mut config);
+        let made = RestateProvider::new("restate".parse().unwrap(), &config);
+        made.err().unwrap().to_string()
+    };
+    let url = refused(|it| it.admin.url = "localhost:9070".into());
+    assert_eq!(
+        url,
+        "`admin.url`: `localhost:9070` is not an http or https address"
+    );
+    let capability = refused(|it| it.disable.push("fly".into()));
+    assert_eq!(capability, "`fly` in `disable` is not a capability");
+    let missing = refused(|it| it.ingress.identity_file = Some("/nowhere/key.pem".into()));
+    assert!(
+        missing.starts_with("`ingress`: /nowhere/key.pem: "),
+        "{missing}"
+    );
+    let token = refused(|it| it.admin.bearer_env = Some("STATEWAY_NO_SUCH_VARIABLE".into()));
+    assert!(
+        token.contains("the variable STATEWAY_NO_SUCH_VARIABLE"),
+        "{token}"
+    );
+}
+
+#[tokio::test]
+async fn a_finished_invocation_can_be_purged_and_an_open_one_cannot() {
+    let fake = Fake::new().await;
+    let provider = on(&fake.config());
+    let open = fake.put(status("running"));
+    let refused = provider
+        .purge(&call(), &execution(&open))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::FailedPrecondition);
+    let done = fake.put(Invocation {
+        row: json!({"status": "completed", "completion_result": "success"}),
+        ..Invocation::default()
+    });
+    provider.purge(&call(), &execution(&done)).await.unwrap();
+    let gone = provider.get(&call(), &execution(&done), View::Basic).await;
+    assert_eq!(gone.unwrap_err().kind, ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn input_and_output_are_shown_as_they_were() {
+    let fake = Fake::new().await;
+    let provider = on(&fake.config());
+    let started = provider.start(&call(), start("Lab/long")).await.unwrap();
+    {
+        let mut world = fake.world.lock().unwrap();
+        let it = world.invocations.get_mut(started.id.as_str()).unwrap();
+        it.set("status", json!("completed"));
+        it.set("completion_result", json!("success"));
+        it.output = Some(json!({"total": 7}));
+    }
+    let full = provider
+        .get(&call(), &started.id, View::Full)
+        .await
+        .unwrap();
+    assert_eq!(full.input, Some(Payload::json("1")));
+    assert_eq!(full.output, Some(Payload::json(r#"{"total":7}"#)));
+}
