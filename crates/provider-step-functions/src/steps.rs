@@ -4,6 +4,8 @@
 mod evidence;
 mod leaf;
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use stateway_provider_api::StepObservation;
 
@@ -20,10 +22,26 @@ pub fn steps(fold: &Fold, definition: &Definition, now: Timestamp) -> Vec<StepOb
     if found.is_empty() && fold.ending().is_none() {
         return fold.last_left().map(leaf::left).into_iter().collect();
     }
-    found
+    let mut shown: Vec<StepObservation> = found
         .iter()
-        .map(|leaf| evidence::observation(leaf, fold, definition))
-        .collect()
+        .map(|leaf| evidence::observation(leaf, definition))
+        .collect();
+    if fold.is_partial() {
+        tell_apart(&mut shown);
+    }
+    shown
+}
+
+/// Steps of branches whose beginning was not read may seem to be the same one.
+fn tell_apart(steps: &mut [StepObservation]) {
+    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    for step in steps {
+        let seen = times.entry(step.name.clone()).or_default();
+        *seen += 1;
+        if *seen > 1 {
+            step.name = format!("{} ({seen})", step.name);
+        }
+    }
 }
 
 /// A step that waits for the answer to its task token.

@@ -7,18 +7,14 @@ use stateway_model::{ErrorCategory, ExecutionError, RetryBasis, Wait, WaitKind};
 use stateway_provider_api::{AttemptPhase, NativeState, RetryEvidence, StepObservation};
 
 use super::leaf::{FollowUp, Leaf};
+use crate::Definition;
 use crate::definition::WaitTime;
 use crate::fold::{Failure, TaskCall, Visit};
-use crate::{Definition, Fold};
 
 /// The most characters of a cause that become a message.
 const LONGEST_MESSAGE: usize = 1_024;
 
-pub(super) fn observation(
-    leaf: &Leaf<'_>,
-    fold: &Fold,
-    definition: &Definition,
-) -> StepObservation {
+pub(super) fn observation(leaf: &Leaf<'_>, definition: &Definition) -> StepObservation {
     match leaf {
         Leaf::Visit {
             visit,
@@ -55,7 +51,6 @@ pub(super) fn observation(
                 .as_ref()
                 .and_then(|follow_up| promised(follow_up, step.last_error.clone()));
             step.start_time = frame.since;
-            let _ = fold;
             step
         }
     }
