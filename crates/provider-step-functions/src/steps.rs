@@ -12,6 +12,8 @@ use stateway_provider_api::StepObservation;
 use crate::{Definition, Fold};
 use leaf::{Leaf, leaves};
 
+pub(crate) use evidence::error;
+
 /// The open steps of an execution.
 ///
 /// `now` matters only where the definition is not known: then a failure that stands for a while

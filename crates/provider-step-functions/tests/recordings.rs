@@ -1,6 +1,11 @@
 //! Every recorded execution is classified as `expected.json` says, by its history alone, read as
 //! far as it takes, from the beginning and event by event.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a recording that is not as it should be fails the test"
+)]
+
 #[path = "support/recorded.rs"]
 mod recorded;
 

@@ -240,9 +240,6 @@ fn around(
     mut exhausted: bool,
 ) -> Outcome {
     for owner in owners(fold, frame) {
-        if fold.ending().is_some() {
-            break;
-        }
         let container = &fold.visits[owner];
         let Some(state) = definition.state(&container.name) else {
             continue;
@@ -252,6 +249,10 @@ fn around(
             &state.retriers,
             errors.map(|failure| failure.error.as_deref()),
         );
+        exhausted |= said == Answer::Exhausted;
+        if fold.ending().is_some() {
+            continue;
+        }
         if let Answer::Retry(promise) = said {
             let follow_up = FollowUp::Retry {
                 scope: owner,
@@ -264,7 +265,6 @@ fn around(
                 container: Some(owner),
             };
         }
-        exhausted |= said == Answer::Exhausted;
         if caught(&state.catchers, failure) {
             return Outcome {
                 follow_up: Some(FollowUp::Catch),

@@ -242,17 +242,17 @@ impl World {
             return;
         };
         match op {
-            Op::Do(node) => self.begin(at, node),
+            Op::Do(node) => self.begin(at, &node),
             Op::Event(kind, error, name) => self.say(at, kind, error, &name),
             Op::Fork(name, kind, failures, bodies) => self.fork(at, name, kind, failures, bodies),
             Op::FailContainer => self.fail_container(at),
         }
     }
 
-    fn begin(&mut self, at: usize, node: Node) {
+    fn begin(&mut self, at: usize, node: &Node) {
         let mut ops = Vec::new();
         let event = |kind, name: &str| Op::Event(kind, "", name.to_owned());
-        match &node {
+        match node {
             Node::Pass(name) => {
                 self.say(at, "PassStateEntered", "", name);
                 ops.push(event("PassStateExited", name));
