@@ -3,8 +3,8 @@
 use stateway_proto::v1;
 use stateway_proto::v1::recovery_server::{Recovery, RecoveryServer};
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 use crate::Outcome;
@@ -46,10 +46,10 @@ impl Recovery for Empty {
 pub(crate) async fn serve() -> Outcome<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     eprintln!("listening on http://{}", listener.local_addr()?);
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     Server::builder()
-        .tcp_nodelay(true)
         .add_service(RecoveryServer::new(Empty))
-        .serve_with_incoming(TcpListenerStream::new(listener))
+        .serve_with_incoming(incoming)
         .await?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use futures::future::try_join_all;
 use stateway_proto::v1;
 use stateway_proto::v1::executions_client::ExecutionsClient;
 use stateway_proto::v1::recovery_client::RecoveryClient;
-use tonic::transport::Endpoint;
+use tonic::transport::{Channel, Endpoint};
 
 use crate::Outcome;
 use crate::process::Server;
@@ -19,7 +19,7 @@ const ROUNDS: usize = 5;
 const LEAST_RATIO: f64 = 0.70;
 
 pub(crate) async fn run(stateway: &Server, empty: &Server) -> Outcome<()> {
-    let name = start_one(stateway).await?;
+    let name = start_one(stateway, "hello").await?;
     println!("GetExecution, {CALLS_IN_FLIGHT} calls in flight on {CONNECTIONS} connections");
     println!("round  empty service/s  GetExecution/s  ratio");
     let mut ratios = Vec::new();
@@ -41,77 +41,71 @@ pub(crate) async fn run(stateway: &Server, empty: &Server) -> Outcome<()> {
     Ok(())
 }
 
-/// Starts an execution that stays where it is, and names it.
-pub(crate) async fn start_one(stateway: &Server) -> Outcome<String> {
+/// Starts an execution of the in-memory provider, and names it.
+pub(crate) async fn start_one(stateway: &Server, definition: &str) -> Outcome<String> {
     let mut client = ExecutionsClient::connect(stateway.url.clone()).await?;
     let request = v1::StartExecutionRequest {
-        definition: "providers/memory/definitions/long".into(),
+        definition: format!("providers/memory/definitions/{definition}"),
         ..Default::default()
     };
     Ok(client.start_execution(request).await?.into_inner().name)
 }
 
 async fn get_rate(server: &Server, name: &str) -> Outcome<f64> {
-    let mut clients = Vec::new();
-    for _ in 0..CONNECTIONS {
-        let channel = Endpoint::from_shared(server.url.clone())?
-            .tcp_nodelay(true)
-            .connect()
-            .await?;
-        clients.push(ExecutionsClient::new(channel));
-    }
-    rate(|worker| {
-        let mut client = clients[worker % CONNECTIONS].clone();
-        let name = name.to_owned();
+    let view = v1::ExecutionView::Full.into();
+    let request = v1::GetExecutionRequest {
+        name: name.to_owned(),
+        view,
+    };
+    let channels = channels(server).await?;
+    rate(|worker, until| {
+        let mut client = ExecutionsClient::new(channels[worker % CONNECTIONS].clone());
+        let request = request.clone();
         async move {
-            let request = v1::GetExecutionRequest {
-                name,
-                view: v1::ExecutionView::Full.into(),
-            };
-            client.get_execution(request).await.map(drop)
+            let mut done = 0;
+            while Instant::now() < until {
+                client.get_execution(request.clone()).await?;
+                done += 1;
+            }
+            Ok(done)
         }
     })
     .await
 }
 
 async fn empty_rate(server: &Server) -> Outcome<f64> {
-    let mut clients = Vec::new();
-    for _ in 0..CONNECTIONS {
-        let channel = Endpoint::from_shared(server.url.clone())?
-            .tcp_nodelay(true)
-            .connect()
-            .await?;
-        clients.push(RecoveryClient::new(channel));
-    }
-    rate(|worker| {
-        let mut client = clients[worker % CONNECTIONS].clone();
+    let channels = channels(server).await?;
+    rate(|worker, until| {
+        let mut client = RecoveryClient::new(channels[worker % CONNECTIONS].clone());
         async move {
-            client
-                .verify_execution(v1::VerifyExecutionRequest::default())
-                .await
-                .map(drop)
+            let mut done = 0;
+            while Instant::now() < until {
+                client
+                    .verify_execution(v1::VerifyExecutionRequest::default())
+                    .await?;
+                done += 1;
+            }
+            Ok(done)
         }
     })
     .await
 }
 
-/// Calls per second over one round.
-async fn rate<F>(call: impl Fn(usize) -> F) -> Outcome<f64>
+async fn channels(server: &Server) -> Outcome<Vec<Channel>> {
+    let endpoint = Endpoint::from_shared(server.url.clone())?.tcp_nodelay(true);
+    Ok(try_join_all((0..CONNECTIONS).map(|_| endpoint.connect())).await?)
+}
+
+/// Calls per second over one round, each worker a task of its own.
+async fn rate<F>(worker: impl Fn(usize, Instant) -> F) -> Outcome<f64>
 where
-    F: Future<Output = Result<(), tonic::Status>>,
+    F: Future<Output = Result<u64, tonic::Status>> + Send + 'static,
 {
     let began = Instant::now();
-    let workers = (0..CALLS_IN_FLIGHT).map(|worker| {
-        let call = &call;
-        async move {
-            let mut done = 0_u64;
-            while began.elapsed() < ROUND {
-                call(worker).await?;
-                done += 1;
-            }
-            Ok::<u64, tonic::Status>(done)
-        }
-    });
-    let done: u64 = try_join_all(workers).await?.into_iter().sum();
+    let workers = (0..CALLS_IN_FLIGHT).map(|index| tokio::spawn(worker(index, began + ROUND)));
+    let mut done = 0;
+    for counted in workers.collect::<Vec<_>>() {
+        done += counted.await??;
+    }
     Ok(done as f64 / began.elapsed().as_secs_f64())
 }

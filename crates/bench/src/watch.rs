@@ -20,7 +20,7 @@ const CONNECTIONS: usize = 50;
 const MOST_MIB: f64 = 150.0;
 
 pub(crate) async fn run(stateway: &Server) -> Outcome<()> {
-    let name = start_one(stateway).await?;
+    let name = start_one(stateway, "long").await?;
     let before = stateway.resident_mib()?;
     let mut clients = Vec::new();
     for _ in 0..CONNECTIONS {

@@ -36,7 +36,7 @@ Exit codes:
   4   refused: not in this state, not twice, not allowed
   5   the provider cannot do this
   6   the gateway or a provider does not answer, is too slow or too busy
-  7   the deadline of `wait` came first
+  7   the deadline came first (wait, start --wait, watch)
   70  a defect on our side";
 
 impl Exit {

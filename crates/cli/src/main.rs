@@ -9,6 +9,11 @@ use stateway_cli::command;
 use stateway_cli::exit::Exit;
 use stateway_cli::failure::Failure;
 
+/// Many small answers made on one thread and freed on another: a sixth more calls per second than
+/// with the system's allocator, by `cargo xtask bench gateway`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread()

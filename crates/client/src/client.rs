@@ -15,6 +15,9 @@ use crate::{Call, Error, Write};
 /// How long a call may take when neither it nor the client says.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// No call may ask for more: a year is as good as for ever, and fits the wire's form.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// Longest time to set up a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -27,6 +30,7 @@ pub struct Client {
     channel: Channel,
     timeout: Duration,
     max_message: usize,
+    back_off: BackOff,
 }
 
 impl Client {
@@ -54,6 +58,7 @@ impl Client {
             channel,
             timeout: DEFAULT_TIMEOUT,
             max_message: 64 * 1024 * 1024,
+            back_off: BackOff::CALL,
         }
     }
 
@@ -61,6 +66,16 @@ impl Client {
     #[must_use]
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// Leaves trying again to the caller.
+    ///
+    /// For writes to a provider that cannot keep a request id (its capabilities say so): there a
+    /// second try could do the work twice.
+    #[must_use]
+    pub const fn without_retries(mut self) -> Self {
+        self.back_off.most = 0;
         self
     }
 
@@ -82,7 +97,7 @@ impl Client {
         M: Clone,
         F: Future<Output = Result<Response<R>, Status>>,
     {
-        let timeout = call.timeout.unwrap_or(self.timeout);
+        let timeout = call.timeout.unwrap_or(self.timeout).min(LONGEST_TIMEOUT);
         let deadline = Instant::now() + timeout;
         let mut retry = 0;
         loop {
@@ -95,10 +110,18 @@ impl Client {
             };
             let error = Error::from_status(&status);
             retry += 1;
-            match next_try(&error, retry) {
+            match self.next_try(&error, retry) {
                 Some(pause) if Instant::now() + pause < deadline => sleep(pause).await,
                 _ => return Err(error),
             }
+        }
+    }
+
+    /// Only `UNAVAILABLE` is worth another try without asking the caller (AIP-194).
+    fn next_try(&self, error: &Error, retry: u32) -> Option<Duration> {
+        match error.code() {
+            Code::Unavailable => self.back_off.pause(retry, error.retry_after(), spread()),
+            _ => None,
         }
     }
 
@@ -117,14 +140,6 @@ impl Client {
             *id = uuid::Uuid::new_v4().to_string();
         }
         self.read(call, send).await
-    }
-}
-
-/// Only `UNAVAILABLE` is worth another try without asking the caller (AIP-194).
-fn next_try(error: &Error, retry: u32) -> Option<Duration> {
-    match error.code() {
-        Code::Unavailable => BackOff::CALL.pause(retry, error.retry_after(), spread()),
-        _ => None,
     }
 }
 

@@ -1,21 +1,11 @@
 //! The calls of the `Executions` service.
 
-use std::time::Duration;
-
 use stateway_proto::v1;
-use tokio::time::Instant;
 
 use crate::{
     Cancel, Client, Error, Events, Explain, Get, List, Pause, Resume, RetryFrom, RetryNow, Signal,
     Start, Wait,
 };
-
-/// One `WaitExecution` asks for no more than this; longer waits are several. So neither a
-/// gateway's longest deadline nor a proxy's patience ends a wait early.
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
-
-/// What is left for an answer when the deadline of a wait has all but come.
-const SHORTEST_WAIT: Duration = Duration::from_millis(50);
 
 /// A write: the generated method, under one request id.
 macro_rules! write {
@@ -59,26 +49,9 @@ impl Client {
         read!(self, call, list_executions)
     }
 
-    /// Waits until the execution has finished or shows one of the wanted sub-states.
-    ///
-    /// Without a timeout of its own the call waits for as long as it takes. `reached` is false,
-    /// and the execution is shown as it is, when the timeout came first.
-    pub async fn wait(&self, call: Wait) -> Result<v1::WaitExecutionResponse, Error> {
-        let deadline = call.timeout.map(|timeout| Instant::now() + timeout);
-        loop {
-            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-            let slice = left
-                .unwrap_or(LONGEST_WAIT)
-                .min(LONGEST_WAIT)
-                .max(SHORTEST_WAIT);
-            let is_last = left.is_some_and(|left| left <= slice);
-            let answer = read!(self, call.clone().timeout(slice), wait_execution);
-            match answer {
-                Ok(v1::WaitExecutionResponse { reached: false, .. }) if !is_last => {}
-                Err(error) if error.is_deadline() && !is_last => {}
-                answer => return answer,
-            }
-        }
+    /// One `WaitExecution`. [`Client::wait`] waits for as long as the caller wants.
+    pub(crate) async fn wait_once(&self, call: Wait) -> Result<v1::WaitExecutionResponse, Error> {
+        read!(self, call, wait_execution)
     }
 
     /// Reads one page of an execution's history. [`Client::events`] follows the pages.

@@ -29,6 +29,7 @@ mod executions;
 mod list;
 mod providers;
 mod sub_state;
+mod wait;
 mod watch;
 
 pub use call::{

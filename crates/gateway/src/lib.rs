@@ -5,6 +5,7 @@
 //! protobuf. Only this crate knows both protobuf and
 //! [`Provider`](stateway_provider_api::Provider).
 
+mod coalesce;
 mod convert;
 mod deadline;
 mod list;
@@ -16,6 +17,7 @@ mod status;
 mod token;
 mod upstream;
 mod watch;
+mod web;
 
 pub use server::{Gateway, MetricsPage, StartError};
 pub use settings::{Settings, UpstreamSettings, WatchSettings};

@@ -7,17 +7,18 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
+use futures::TryStreamExt;
 use stateway_proto::v1;
 use stateway_provider_api::Registry;
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 use tonic::transport::Server;
-use tonic_web::GrpcWebLayer;
+use tonic::transport::server::TcpIncoming;
 
+use crate::coalesce::Coalesced;
 use crate::service::Shell;
 use crate::service::executions::Executions;
 use crate::service::providers::Providers;
@@ -26,6 +27,7 @@ use crate::settings::Settings;
 use crate::token::Sealer;
 use crate::upstream::{Prober, Upstream, Upstreams};
 use crate::watch::Hub;
+use crate::web::WebOrPlainLayer;
 
 /// Renders the page at `/metrics`.
 pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;
@@ -138,10 +140,7 @@ impl Gateway {
             stop: stop.clone(),
         });
         let routes = self.routes(&hub, &sealer)?.add_service(health);
-        // gRPC-Web around the services only: it refuses what it does not know, and pages are
-        // plain HTTP.
-        let services = routes.into_axum_router().layer(GrpcWebLayer::new());
-        let router = services.merge(pages(self.metrics.clone()));
+        let router = routes.into_axum_router().merge(pages(self.metrics.clone()));
 
         let probes = TaskTracker::new();
         for upstream in self.upstreams.values() {
@@ -156,6 +155,9 @@ impl Gateway {
                 stop.cancel();
             }
         };
+        let incoming = TcpIncoming::from(self.listener)
+            .with_nodelay(Some(true))
+            .map_ok(Coalesced);
         let watches = u32::try_from(self.settings.watch.max_streams).unwrap_or(u32::MAX);
         let streams = watches.saturating_add(CALLS_PER_CONNECTION);
         let server = Server::builder()
@@ -163,9 +165,9 @@ impl Gateway {
             // A client may hold every watch on one connection, and calls beside them.
             .max_concurrent_streams(streams)
             .http2_keepalive_interval(Some(std::time::Duration::from_secs(30)))
-            .tcp_nodelay(true)
+            .layer(WebOrPlainLayer)
             .add_routes(Routes::from(router))
-            .serve_with_incoming_shutdown(TcpListenerStream::new(self.listener), stopping);
+            .serve_with_incoming_shutdown(incoming, stopping);
         let served = self.settings.drain;
         let outcome = within_drain(server, stop.clone(), served).await;
         stop.cancel();

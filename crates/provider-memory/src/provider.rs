@@ -136,13 +136,11 @@ impl Provider for MemoryProvider {
             request_id: request.request_id,
             idempotent: self.can.start_idempotent,
         };
-        let (seen, is_new) = self.upstream.with(|store, now| {
-            let (record, is_new) = store.start(start, self.most_executions, now)?;
-            Ok((observation(record, View::Basic, &self.can), is_new))
+        let (seen, changed) = self.upstream.with(|store, now| {
+            let (record, changed) = store.start(start, self.most_executions, now)?;
+            Ok((observation(record, View::Basic, &self.can), changed))
         })?;
-        if is_new {
-            self.upstream.tell(&seen.id);
-        }
+        changed.iter().for_each(|id| self.upstream.tell(id));
         Ok(seen)
     }
 

@@ -1,6 +1,6 @@
 //! What an execution is to do, and the pure evolution of one that does it.
 //!
-//! No clock, no IO: time arrives as an argument. [`Run`] is the state; [`Ask`] is what someone
+//! No clock, no IO: time arrives as an argument. `Run` is the state; `Ask` is what someone
 //! wants of it.
 
 mod ask;
@@ -9,6 +9,7 @@ mod check;
 mod model;
 mod run;
 mod state;
+mod wind_up;
 
 use std::time::Duration;
 

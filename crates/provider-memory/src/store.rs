@@ -54,23 +54,25 @@ pub(crate) struct Start {
 }
 
 impl Store {
-    /// The execution that the start is about, and whether it is a new one.
+    /// The execution that the start is about, and the executions that this changed: the new one,
+    /// and the one that made room for it. None is, when the start is a repeated one.
     pub(crate) fn start(
         &mut self,
         start: Start,
         most: usize,
         now: Timestamp,
-    ) -> Result<(&Record, bool)> {
+    ) -> Result<(&Record, Vec<ExecutionId>)> {
         let known = self.by_request.get(&start.request_id).copied();
         if let Some(number) = known.filter(|_| start.idempotent) {
             let record = self.up_to_date(number, now).ok_or_else(|| full(most))?;
             if record.body != start.body {
                 return Err(request_id_reused(Verb::Start));
             }
-            return Ok((record, false));
+            return Ok((record, Vec::new()));
         }
         let id = self.free_id(&start.body)?;
-        self.make_room(most, now)?;
+        let mut changed = vec![id.clone()];
+        changed.extend(self.make_room(most, now)?);
         self.accepted += 1;
         let number = self.accepted;
         self.by_id.insert(id.clone(), number);
@@ -84,7 +86,7 @@ impl Store {
             asked: Vec::new(),
             changed: watch::Sender::new(()),
         };
-        Ok((self.records.entry(number).or_insert(record), true))
+        Ok((self.records.entry(number).or_insert(record), changed))
     }
 
     fn free_id(&self, body: &StartBody) -> Result<ExecutionId> {
@@ -108,10 +110,10 @@ impl Store {
         }
     }
 
-    /// Drops the oldest finished execution if there is no room.
-    fn make_room(&mut self, most: usize, now: Timestamp) -> Result<()> {
+    /// Drops the oldest finished execution if there is no room, and says which.
+    fn make_room(&mut self, most: usize, now: Timestamp) -> Result<Option<ExecutionId>> {
         if self.records.len() < most {
-            return Ok(());
+            return Ok(None);
         }
         let finished = self.records.iter_mut().find_map(|(number, record)| {
             record.run.advance(now);
@@ -121,7 +123,7 @@ impl Store {
         let record = record.ok_or_else(|| full(most))?;
         self.by_id.remove(&record.id);
         self.by_request.remove(&record.request_id);
-        Ok(())
+        Ok(Some(record.id))
     }
 
     fn up_to_date(&mut self, number: u64, now: Timestamp) -> Option<&Record> {

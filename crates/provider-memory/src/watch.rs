@@ -153,12 +153,13 @@ impl All {
     }
 
     fn look_at_everything(&mut self) {
-        let ids: Vec<_> = self.upstream.with(|store, now| {
+        let ids: VecDeque<_> = self.upstream.with(|store, now| {
             let records = store.before(None, now);
             records.map(|(_, record)| record.id.clone()).collect()
         });
-        self.shown.retain(|id, _| ids.contains(id));
-        self.to_look_at = ids.into();
+        let there: BTreeSet<_> = ids.iter().collect();
+        self.shown.retain(|id, _| there.contains(id));
+        self.to_look_at = ids;
     }
 
     fn take_due(&mut self) {

@@ -53,9 +53,12 @@ async fn serve(config: &Config) -> Outcome {
     let settings = config.settings.clone();
     let gateway = Gateway::bind(registry, settings, metrics.page())
         .await
-        .map_err(not_started)?;
+        .map_err(|error| not_started(&error))?;
     talk(&ready(gateway.local_addr(), config));
-    gateway.serve(stop.asked()).await.map_err(not_started)?;
+    gateway
+        .serve(stop.asked())
+        .await
+        .map_err(|error| not_started(&error))?;
     talk("stateway has stopped");
     Ok(Exit::Ok)
 }
@@ -76,8 +79,8 @@ fn ready(address: std::net::SocketAddr, config: &Config) -> String {
     )
 }
 
-fn not_started(error: StartError) -> Failure {
-    let exit = match &error {
+fn not_started(error: &StartError) -> Failure {
+    let exit = match error {
         StartError::NotLoopback(_) => Exit::Usage,
         StartError::Bind { .. } => Exit::Refused,
         StartError::Reflection(_) | StartError::Serve(_) => Exit::Internal,

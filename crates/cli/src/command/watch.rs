@@ -106,19 +106,19 @@ async fn draw(mut changes: Changes, context: &Context) -> Outcome {
     let mut live = Live::new(context.paint);
     let mut shown: Option<view::Execution> = None;
     let mut ticks = tokio::time::interval(TICK);
-    let outcome = loop {
+    loop {
         tokio::select! {
             _ = ticks.tick() => {}
             change = changes.next() => match change {
-                None => break Ok(Exit::Ok),
-                Some(Err(error)) => break Err(error.into()),
-                Some(Ok(Change::Interrupted(error))) => interrupted(&error),
-                Some(Ok(Change::Removed(execution))) => break Err(gone(&execution)),
+                None => return Ok(Exit::Ok),
+                Some(Err(error)) => return Err(error.into()),
+                Some(Ok(Change::Interrupted(error))) => live.aside(|| interrupted(&error)),
+                Some(Ok(Change::Removed(execution))) => return Err(gone(&execution)),
                 Some(Ok(Change::Added(execution) | Change::Modified(execution))) => {
                     let view = shown.insert(view::Execution::from(&execution));
                     live.draw(view, Timestamp::now());
                     if is_finished(execution.sub_state) {
-                        break Ok(ended(&execution));
+                        return Ok(ended(&execution));
                     }
                 }
                 Some(Ok(Change::Bookmark { .. } | Change::Resync)) => {}
@@ -127,9 +127,7 @@ async fn draw(mut changes: Changes, context: &Context) -> Outcome {
         if let Some(view) = &shown {
             live.draw(view, Timestamp::now());
         }
-    };
-    live.finish();
-    outcome
+    }
 }
 
 fn interrupted(error: &client::Error) {

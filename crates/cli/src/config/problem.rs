@@ -79,12 +79,11 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 fn place(text: &str, offset: usize) -> (usize, usize) {
-    let before = &text[..text.floor_char_boundary(offset.min(text.len()))];
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (
-        before.matches('\n').count() + 1,
-        before[line_start..].chars().count() + 1,
-    )
+    let before = text.char_indices().take_while(|(at, _)| *at < offset);
+    before.fold((1, 1), |(line, column), (_, character)| match character {
+        '\n' => (line + 1, 1),
+        _ => (line, column + 1),
+    })
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ impl Telemetry {
 /// # Errors
 /// A filter or an endpoint that cannot be used, or being called twice.
 pub fn install(log: &Log, otlp: &Otlp, color: bool) -> Result<Telemetry, Failure> {
-    let filter = EnvFilter::try_new(&log.filter)
+    let filter = EnvFilter::try_new(quiet(&log.filter))
         .map_err(|error| Failure::usage(format!("log filter `{}`: {error}", log.filter)))?;
     let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(color);
     let lines = match log.format {
@@ -49,4 +49,38 @@ pub fn install(log: &Log, otlp: &Otlp, color: bool) -> Result<Telemetry, Failure
         .try_init()
         .map_err(|error| Failure::new(Exit::Internal, format!("logs cannot be set up: {error}")))?;
     Ok(Telemetry { traces })
+}
+
+/// What a bare `debug` or `trace` leaves at `info`: the plumbing says a line per frame.
+const PLUMBING: [&str; 7] = [
+    "h2",
+    "hyper",
+    "hyper_util",
+    "opentelemetry",
+    "opentelemetry_sdk",
+    "tonic",
+    "tower",
+];
+
+/// A bare level is about the gateway. Whoever names a target gets exactly what they name.
+fn quiet(filter: &str) -> String {
+    if !matches!(filter, "debug" | "trace") {
+        return filter.to_owned();
+    }
+    let plumbing = PLUMBING.iter().map(|target| format!(",{target}=info"));
+    std::iter::once(filter.to_owned()).chain(plumbing).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_level_leaves_the_plumbing_out() {
+        assert!(quiet("debug").starts_with("debug,h2=info,"));
+        assert!(EnvFilter::try_new(quiet("trace")).is_ok());
+        for exact in ["info", "warn", "debug,h2=trace", "stateway_gateway=debug"] {
+            assert_eq!(quiet(exact), exact);
+        }
+    }
 }

@@ -45,8 +45,15 @@ impl Live {
         }
     }
 
-    /// Leaves the last picture where it is.
-    pub fn finish(self) {
+    /// Lets something be said without spoiling the picture.
+    pub fn aside(&self, say: impl FnOnce()) {
+        self.lines.suspend(say);
+    }
+}
+
+/// Leaves the last picture where it is, however the watch ends.
+impl Drop for Live {
+    fn drop(&mut self) {
         for bar in &self.bars {
             bar.abandon();
         }

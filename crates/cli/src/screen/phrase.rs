@@ -10,7 +10,7 @@ use crate::view::{ExecutionError, Retry, Wait};
 pub enum Clock {
     /// Relative to now, for a screen that is looked at: `in 12 s`.
     Live(Timestamp),
-    /// As they are, for a line that is kept: `at 2026-11-16T02:00:12Z`.
+    /// As they are, for a line that is kept: `at 2026-11-16T02:00:12.000Z`.
     Kept,
 }
 
@@ -120,7 +120,7 @@ mod tests {
             said(Clock::Live(at(0))),
             "attempt 2 of 5 failed: connection refused; next attempt in 12 s"
         );
-        assert!(said(Clock::Kept).ends_with("next attempt at 1970-01-01T00:00:12Z"));
+        assert!(said(Clock::Kept).ends_with("next attempt at 1970-01-01T00:00:12.000Z"));
     }
 
     #[test]

@@ -18,9 +18,8 @@ pub fn until(then: Timestamp, now: Timestamp) -> String {
 /// A point in time, to the millisecond: finer figures only make lines long.
 #[must_use]
 pub fn moment(time: Timestamp) -> String {
-    time.round(jiff::Unit::Millisecond)
-        .unwrap_or(time)
-        .to_string()
+    let rounded = time.round(jiff::Unit::Millisecond).unwrap_or(time);
+    rounded.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
 fn short(seconds: i64) -> String {
@@ -40,6 +39,7 @@ mod tests {
     fn moments_end_at_the_millisecond() {
         let time: Timestamp = "2026-11-16T02:25:22.805986928Z".parse().unwrap();
         assert_eq!(moment(time), "2026-11-16T02:25:22.806Z");
+        assert_eq!(moment(Timestamp::UNIX_EPOCH), "1970-01-01T00:00:00.000Z");
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Columns without lines around them, as `kubectl` and `ps` print them.
 
 use comfy_table::presets::NOTHING;
+use comfy_table::{Cell, Color};
 
 use super::Paint;
 
-/// A table that is filled row by row.
+/// A table that is filled row by row. Columns in which no row says anything are left out.
 pub struct Table {
-    table: comfy_table::Table,
+    headings: Vec<String>,
+    rows: Vec<Vec<String>>,
     paint: Paint,
 }
 
@@ -14,48 +16,60 @@ impl Table {
     /// With these headings.
     #[must_use]
     pub fn new(headings: &[&str], paint: Paint) -> Self {
-        let mut table = comfy_table::Table::new();
-        table.load_style(NOTHING).force_no_tty();
-        if paint.is_on() {
-            table.enforce_styling();
+        let headings = headings
+            .iter()
+            .map(|heading| (*heading).to_owned())
+            .collect();
+        Self {
+            headings,
+            rows: Vec::new(),
+            paint,
         }
-        if !headings.is_empty() {
-            table.set_header(
-                headings
-                    .iter()
-                    .map(|heading| comfy_table::Cell::new(heading)),
-            );
-        }
-        Self { table, paint }
     }
 
     /// Adds a row. A cell that is one of the six words gets its colour.
     pub fn row(&mut self, cells: Vec<String>) {
-        let cells = cells.into_iter().map(|text| {
-            let color = color(&text).filter(|_| self.paint.is_on());
-            let cell = comfy_table::Cell::new(text);
-            match color {
-                Some(color) => cell.fg(color),
-                None => cell,
-            }
-        });
-        self.table.add_row(cells);
+        self.rows.push(cells);
     }
 
     /// The lines, without blanks at their ends.
     #[must_use]
     pub fn text(&self) -> String {
-        let lines: Vec<String> = self
-            .table
-            .lines()
-            .map(|line| line.trim_end().trim_start_matches(' ').to_owned())
-            .collect();
+        let mut table = comfy_table::Table::new();
+        table.load_style(NOTHING).force_no_tty();
+        if self.paint.is_on() {
+            table.enforce_styling();
+        }
+        if !self.headings.is_empty() {
+            table.set_header(self.spoken(&self.headings).map(Cell::new));
+        }
+        for row in &self.rows {
+            table.add_row(self.spoken(row).map(|text| self.cell(text)));
+        }
+        let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
         lines.join("\n")
+    }
+
+    /// The cells of the columns that say something, or of all when there are no rows.
+    fn spoken<'a>(&'a self, cells: &'a [String]) -> impl Iterator<Item = &'a String> {
+        let says =
+            |row: &Vec<String>, column: usize| row.get(column).is_some_and(|c| !c.is_empty());
+        let columns = cells.iter().enumerate().filter(move |(column, _)| {
+            self.rows.is_empty() || self.rows.iter().any(|row| says(row, *column))
+        });
+        columns.map(|(_, cell)| cell)
+    }
+
+    fn cell(&self, text: &str) -> Cell {
+        let cell = Cell::new(text);
+        match color(text).filter(|_| self.paint.is_on()) {
+            Some(color) => cell.fg(color),
+            None => cell,
+        }
     }
 }
 
-fn color(word: &str) -> Option<comfy_table::Color> {
-    use comfy_table::Color;
+fn color(word: &str) -> Option<Color> {
     match word {
         "running" => Some(Color::Blue),
         "waiting" => Some(Color::Cyan),
@@ -80,6 +94,14 @@ mod tests {
             table.text(),
             "NAME         STATE\na            running\na-long-name"
         );
+    }
+
+    #[test]
+    fn a_column_that_says_nothing_is_left_out() {
+        let mut table = Table::new(&["NAME", "REASON", "AGE"], Paint::new(false));
+        assert_eq!(table.text(), "NAME  REASON  AGE");
+        table.row(vec!["a".into(), String::new(), "3 s".into()]);
+        assert_eq!(table.text(), "NAME  AGE\na     3 s");
     }
 
     #[test]

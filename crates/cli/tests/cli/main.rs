@@ -19,5 +19,6 @@ mod scripts;
 mod serve;
 mod start;
 mod steer;
+mod terminal;
 mod wait;
 mod watch;

@@ -90,9 +90,10 @@ fn a_wrong_configuration_is_refused_before_anything_starts() {
 #[test]
 fn json_logs_are_an_object_per_line() {
     let gateway = Gateway::with("", &["--log-format", "json", "--log", "debug"]);
-    gateway.run(&["providers", "list"]).exits(0);
-    let line = gateway.process.line("\"level\":");
+    gateway.run(&["get", "memory/nope"]).exits(3);
+    let line = gateway.process.line("\"request_id\":");
     let parsed: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(parsed["span"]["name"], "rpc");
     assert!(
         parsed["timestamp"].is_string() && parsed["message"].is_string(),
         "{line}"

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::fake::{Script, serve};
 use futures::{StreamExt, TryStreamExt};
-use stateway_client::{Client, Code, Get, List, Start, Wait, v1};
+use stateway_client::{Client, Code, Get, List, Start, v1};
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -89,6 +89,21 @@ async fn tries_are_bounded() {
 }
 
 #[tokio::test]
+async fn a_caller_may_want_no_second_try() {
+    let script = answers(vec![Err(Status::unavailable("down"))]);
+    let client = client(&script).await.without_retries();
+    client.start(Start::new("definitions/d")).await.unwrap_err();
+    assert_eq!(script.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_timeout_longer_than_the_wire_can_say_is_cut() {
+    let script = answers(vec![Ok(execution("a"))]);
+    let get = Get::new("a").timeout(Duration::MAX);
+    client(&script).await.get(get).await.unwrap();
+}
+
+#[tokio::test]
 async fn the_pause_the_gateway_asks_for_is_kept() {
     let mut details =
         ErrorDetails::with_error_info("PROVIDER_UNAVAILABLE", "stateway.dev", HashMap::new());
@@ -163,31 +178,6 @@ async fn a_listing_that_is_not_read_on_asks_for_no_more_pages() {
     let mut listing = client(&script).await.list(List::new("providers/-"));
     assert_eq!(listing.next().await.unwrap().unwrap().name, "a");
     assert_eq!(script.asked(), [""]);
-}
-
-#[tokio::test]
-async fn a_wait_goes_on_after_a_slice_without_an_end() {
-    let script = Arc::<Script>::default();
-    let reached = |reached| v1::WaitExecutionResponse {
-        execution: Some(execution("a")),
-        reached,
-    };
-    *script.waits.lock().unwrap() = vec![Ok(reached(false)), Ok(reached(true))].into();
-    let waited = client(&script).await.wait(Wait::new("a")).await.unwrap();
-    assert!(waited.reached);
-    assert_eq!(script.asked().len(), 2);
-}
-
-#[tokio::test]
-async fn a_wait_whose_own_timeout_came_first_says_so() {
-    let script = Arc::<Script>::default();
-    let late = v1::WaitExecutionResponse {
-        execution: Some(execution("a")),
-        reached: false,
-    };
-    *script.waits.lock().unwrap() = vec![Ok(late)].into();
-    let wait = Wait::new("a").timeout(Duration::from_millis(200));
-    assert!(!client(&script).await.wait(wait).await.unwrap().reached);
 }
 
 #[tokio::test]

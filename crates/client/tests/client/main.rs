@@ -7,4 +7,5 @@
 
 mod call;
 mod fake;
+mod wait;
 mod watch;

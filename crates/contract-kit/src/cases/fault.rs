@@ -14,7 +14,7 @@ const DEADLINE: Duration = Duration::from_millis(100);
 /// How far beyond its deadline a call may end on a busy machine.
 const GRACE: Duration = Duration::from_millis(400);
 /// A slow answer; everything else must be far quicker.
-const SLOW: Duration = Duration::from_secs(1);
+const SLOW: Duration = Duration::from_millis(600);
 
 pub(super) fn cases() -> Vec<Case> {
     cases!["fault":

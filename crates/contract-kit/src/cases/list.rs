@@ -1,6 +1,6 @@
 //! `list`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stateway_model::{ExecutionId, SubState};
 use stateway_provider_api::filter::Hints;
@@ -80,7 +80,7 @@ async fn an_empty_page_is_not_the_end(stage: Stage) -> Outcome {
 }
 
 async fn what_the_hints_admit_is_never_left_out(stage: Stage) -> Outcome {
-    let mut staged: Vec<(ExecutionId, SubState)> = Vec::new();
+    let mut staged = BTreeSet::new();
     for scene in [
         Scene::BackingOff { attempt: 1 },
         Scene::Steps(vec![SubState::Waiting]),
@@ -89,15 +89,19 @@ async fn what_the_hints_admit_is_never_left_out(stage: Stage) -> Outcome {
         Scene::Succeeded,
         Scene::Failed,
     ] {
-        let id = match stage.scene(scene).await {
-            Ok(id) => id,
+        match stage.scene(scene).await {
+            Ok(id) => staged.insert(id),
             Err(Stop::Skipped(_)) => continue,
             Err(stop) => return Err(stop),
         };
-        let shown = stage.sub_state(&id).await?;
-        staged.push((id, shown));
     }
-    ensure!(!staged.is_empty(), "nothing could be staged");
+    let rows = stage.list_all(Hints::none(), 10).await?;
+    let staged: Vec<(ExecutionId, SubState)> = rows
+        .into_iter()
+        .filter(|row| staged.contains(&row.id))
+        .map(|row| (row.id.clone(), stage.shown(row).sub_state))
+        .collect();
+    ensure!(!staged.is_empty(), "nothing could be staged and listed");
     for wanted in SubState::ALL {
         let hints = Hints {
             sub_states: vec![*wanted],

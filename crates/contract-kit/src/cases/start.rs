@@ -14,7 +14,7 @@ pub(super) fn cases() -> Vec<Case> {
         the_answer_is_what_get_shows [start],
         a_repeated_request_answers_the_same_execution [start, start_idempotent],
         a_request_id_with_another_body_is_refused [start, start_idempotent],
-        the_wanted_execution_id_is_taken [start],
+        what_has_a_wanted_execution_id_can_be_read [start],
         an_execution_id_that_is_taken_is_refused [start],
         an_unknown_definition_is_not_found [start],
         a_delayed_start_waits_for_its_time [start, start_delayed],
@@ -66,7 +66,7 @@ fn wanted() -> Option<ExecutionId> {
     ExecutionId::new("kit-wanted").ok()
 }
 
-async fn the_wanted_execution_id_is_taken(stage: Stage) -> Outcome {
+async fn what_has_a_wanted_execution_id_can_be_read(stage: Stage) -> Outcome {
     let request = StartRequest {
         execution_id: wanted(),
         ..stage.start_request()

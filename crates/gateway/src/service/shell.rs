@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use metrics::{Counter, Histogram, counter, histogram};
@@ -22,6 +23,8 @@ pub(crate) struct Shell {
     default_deadline: Duration,
     longest_deadline: Duration,
     meters: HashMap<&'static str, MethodMeter>,
+    process: u32,
+    calls: AtomicU64,
 }
 
 struct MethodMeter {
@@ -56,10 +59,13 @@ impl Shell {
             (*method, MethodMeter { ok, seconds })
         };
         let meters = METHODS.iter().map(meter).collect();
+        let process = uuid::Uuid::new_v4().as_fields().0;
         Self {
             default_deadline,
             longest_deadline,
             meters,
+            process,
+            calls: AtomicU64::new(0),
         }
     }
 
@@ -76,7 +82,8 @@ impl Shell {
         let began = Instant::now();
         let (metadata, _, message) = request.into_parts();
         let budget = deadline::budget(&metadata, self.default_deadline, self.longest_deadline);
-        let correlation = correlation_id(&metadata);
+        let sent = sent_id(&metadata);
+        let correlation = sent.clone().unwrap_or_else(|| self.next_id());
         let call = Call {
             deadline: began + budget,
             correlation_id: correlation.clone(),
@@ -84,18 +91,26 @@ impl Shell {
         let span = tracing::info_span!("rpc", method, request_id = %correlation);
         let outcome = work(call, message).instrument(span.clone()).await;
         self.account(method, &outcome, began.elapsed(), &span);
-        let echoed = AsciiMetadataValue::try_from(&*correlation).ok();
         match outcome {
             Ok(answer) => {
                 let mut response = Response::new(answer);
-                echoed.map(|id| response.metadata_mut().insert(REQUEST_ID, id));
+                // Without an id of its own the client has no use for ours, unless it failed.
+                if let Some(sent) = sent {
+                    echo(response.metadata_mut(), &sent);
+                }
                 Ok(response)
             }
             Err(mut status) => {
-                echoed.map(|id| status.metadata_mut().insert(REQUEST_ID, id));
+                echo(status.metadata_mut(), &correlation);
                 Err(status)
             }
         }
+    }
+
+    /// A new correlation id: unique to this process by a random part, within it by a count.
+    fn next_id(&self) -> Arc<str> {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        format!("{:08x}-{number:x}", self.process).into()
     }
 
     fn account<R>(
@@ -124,13 +139,18 @@ impl Shell {
     }
 }
 
-/// The client's correlation id if it sent a usable one, else a new one.
-fn correlation_id(metadata: &MetadataMap) -> Arc<str> {
-    let sent = metadata.get(REQUEST_ID).and_then(|id| id.to_str().ok());
-    let usable = sent.filter(|id| {
-        (1..=LONGEST_REQUEST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic())
-    });
-    usable.map_or_else(|| uuid::Uuid::new_v4().to_string().into(), Arc::from)
+/// The client's own correlation id, if it sent a usable one.
+fn sent_id(metadata: &MetadataMap) -> Option<Arc<str>> {
+    let sent = metadata.get(REQUEST_ID)?.to_str().ok()?;
+    let usable = (1..=LONGEST_REQUEST_ID).contains(&sent.len())
+        && sent.bytes().all(|byte| byte.is_ascii_graphic());
+    usable.then(|| sent.into())
+}
+
+fn echo(metadata: &mut MetadataMap, id: &str) {
+    if let Ok(id) = AsciiMetadataValue::try_from(id) {
+        metadata.insert(REQUEST_ID, id);
+    }
 }
 
 /// The code as gRPC documents spell it.

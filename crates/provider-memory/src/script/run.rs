@@ -289,67 +289,6 @@ impl Run {
         );
     }
 
-    /// Ends the execution, undoing first what can be undone.
-    pub(super) fn wind_up(&mut self, ending: Ending, at: Timestamp) {
-        self.drop_open_steps(at);
-        self.phase = Phase::Undoing(ending);
-        self.undo_next(at);
-    }
-
-    /// Strictly in reverse order of completion, one at a time.
-    fn undo_next(&mut self, at: Timestamp) {
-        let Phase::Undoing(ending) = self.phase else {
-            return;
-        };
-        let undoable = |(index, step): &(usize, &StepRun)| {
-            step.state == StepState::Done && self.step_script(*index).undo.is_some()
-        };
-        let last = self
-            .steps
-            .iter()
-            .enumerate()
-            .filter(undoable)
-            .max_by_key(|(_, step)| step.completed_as)
-            .map(|(index, _)| index);
-        let Some(index) = last else {
-            return self.end(self.undone(ending), at);
-        };
-        let undo = self.step_script(index).undo.unwrap_or_default();
-        let until = after(at, undo.0);
-        self.steps[index].state = StepState::Undoing { until };
-        self.record(at, "UndoStarted", Some(index), "undo started".into());
-    }
-
-    fn undone(&self, ending: Ending) -> Ending {
-        let any = self
-            .steps
-            .iter()
-            .any(|step| step.state == StepState::Undone);
-        match ending {
-            Ending::Broken { cause, .. } => Ending::Broken { cause, undone: any },
-            Ending::Done | Ending::Stopped | Ending::Killed => ending,
-        }
-    }
-
-    pub(super) fn drop_open_steps(&mut self, at: Timestamp) {
-        for step in self.steps.iter_mut().filter(|step| step.state.is_open()) {
-            step.state = StepState::Dropped;
-            step.ended = Some(at);
-        }
-    }
-
-    pub(super) fn end(&mut self, ending: Ending, at: Timestamp) {
-        self.phase = Phase::Over(ending);
-        self.ended = Some(at);
-        let (kind, summary) = match ending {
-            Ending::Done => ("ExecutionCompleted", "completed"),
-            Ending::Broken { .. } => ("ExecutionFailed", "failed"),
-            Ending::Stopped => ("ExecutionStopped", "cancelled"),
-            Ending::Killed => ("ExecutionKilled", "ended by force"),
-        };
-        self.record(at, kind, None, summary.into());
-    }
-
     pub(crate) fn step_script(&self, index: usize) -> &StepScript {
         let step = &self.steps[index];
         &self.script.steps[step.stage].steps()[step.place]

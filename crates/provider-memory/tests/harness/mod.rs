@@ -20,10 +20,10 @@ use stateway_provider_api::{
 use stateway_provider_memory::{Clock, Config, MemoryProvider, Upstream};
 
 /// Makes reference providers.
-pub struct Memory;
+pub(crate) struct Memory;
 
 /// One of them.
-pub struct Staged {
+pub(crate) struct Staged {
     upstream: Arc<Upstream>,
     config: Config,
     provider: Arc<MemoryProvider>,
@@ -47,7 +47,7 @@ impl Harness for Memory {
 }
 
 impl Staged {
-    pub fn new(capabilities: Capabilities) -> Self {
+    pub(crate) fn new(capabilities: Capabilities) -> Self {
         let clock = Clock::manual(Timestamp::constant(1_800_000_000, 0));
         let upstream = Upstream::new(clock);
         let off = capabilities.iter().filter(|(_, on)| !on);

@@ -9,16 +9,16 @@ use stateway_provider_api::table::Scope;
 use stateway_provider_api::{CancelMode, NativeState};
 
 /// How a scene is reached.
-pub struct Plan {
-    pub script: String,
-    pub delay: Option<Duration>,
-    pub then: Then,
+pub(super) struct Plan {
+    pub(super) script: String,
+    pub(super) delay: Option<Duration>,
+    pub(super) then: Then,
     /// How many rests of an hour to let pass.
-    pub rests: u32,
+    pub(super) rests: u32,
 }
 
 /// What is asked once it has started.
-pub enum Then {
+pub(super) enum Then {
     Nothing,
     Pause,
     Cancel(CancelMode),
@@ -41,7 +41,7 @@ const EXPIRES: &str = r#"{"name":"second",
 const UNDONE_AT_ONCE: &str = r#"{"name":"first","undo":"0s"}"#;
 const UNDONE_SLOWLY: &str = r#"{"name":"first","undo":"1h"}"#;
 
-pub fn plan(scene: &Scene) -> Result<Plan, Skip> {
+pub(super) fn plan(scene: &Scene) -> Result<Plan, Skip> {
     Ok(match scene {
         Scene::Native { scope, native } => match scope {
             Scope::Execution => execution(native),

@@ -1,0 +1,217 @@
+//! What each call can say beyond what it is about.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use stateway_proto::v1;
+use stateway_proto::v1::cancel_execution_request::Mode;
+
+use super::{
+    Cancel, Events, Get, List, ListProviders, Pause, RetryFrom, RetryNow, Signal, Start, Wait,
+    WatchRequest,
+};
+
+impl Start {
+    /// Starts this definition.
+    pub fn new(definition: impl Into<String>) -> Self {
+        Self::from_message(Default::default())
+            .with(|message| message.definition = definition.into())
+    }
+
+    /// On this provider, `providers/{provider}`; not needed for a provider's own definition.
+    #[must_use]
+    pub fn on(self, parent: impl Into<String>) -> Self {
+        self.with(|message| message.parent = parent.into())
+    }
+
+    /// With this id; the provider chooses otherwise.
+    #[must_use]
+    pub fn id(self, id: impl Into<String>) -> Self {
+        self.with(|message| message.execution_id = id.into())
+    }
+
+    /// With this JSON as input.
+    #[must_use]
+    pub fn json(self, input: impl Into<Bytes>) -> Self {
+        self.with(|message| message.input = Some(json(input)))
+    }
+
+    /// With this label.
+    #[must_use]
+    pub fn label(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.with(|message| {
+            message.labels.insert(name.into(), value.into());
+        })
+    }
+
+    /// With these labels and no others.
+    #[must_use]
+    pub fn labels(self, labels: HashMap<String, String>) -> Self {
+        self.with(|message| message.labels = labels)
+    }
+
+    /// Not before this much time has passed.
+    #[must_use]
+    pub fn delay(self, delay: Duration) -> Self {
+        self.with(|message| message.delay = duration(delay))
+    }
+}
+
+impl Get {
+    /// With or without input and output; with them unless told otherwise.
+    #[must_use]
+    pub fn view(self, view: v1::ExecutionView) -> Self {
+        self.with(|message| message.view = view as i32)
+    }
+}
+
+impl List {
+    /// Only those that pass this AIP-160 filter.
+    #[must_use]
+    pub fn filter(self, filter: impl Into<String>) -> Self {
+        self.with(|message| message.filter = filter.into())
+    }
+
+    /// At most this many on a page.
+    #[must_use]
+    pub fn page_size(self, size: i32) -> Self {
+        self.with(|message| message.page_size = size)
+    }
+
+    /// The page after the one that gave this token.
+    #[must_use]
+    pub fn page_token(self, token: impl Into<String>) -> Self {
+        self.with(|message| message.page_token = token.into())
+    }
+}
+
+impl Events {
+    /// At most this many on a page.
+    #[must_use]
+    pub fn page_size(self, size: i32) -> Self {
+        self.with(|message| message.page_size = size)
+    }
+
+    /// The page after the one that gave this token.
+    #[must_use]
+    pub fn page_token(self, token: impl Into<String>) -> Self {
+        self.with(|message| message.page_token = token.into())
+    }
+}
+
+impl ListProviders {
+    /// Every provider, a page at a time.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::from_message(Default::default())
+    }
+
+    /// The page after the one that gave this token.
+    #[must_use]
+    pub fn page_token(self, token: impl Into<String>) -> Self {
+        self.with(|message| message.page_token = token.into())
+    }
+}
+
+impl Default for ListProviders {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl WatchRequest {
+    /// Only those that pass this AIP-160 filter; not for one execution.
+    #[must_use]
+    pub fn filter(self, filter: impl Into<String>) -> Self {
+        self.with(|message| message.filter = filter.into())
+    }
+
+    /// Goes on after this cursor.
+    #[must_use]
+    pub fn cursor(self, cursor: impl Into<String>) -> Self {
+        self.with(|message| message.cursor = cursor.into())
+    }
+}
+
+impl Wait {
+    /// Until it shows this sub-state, or another one that was given.
+    #[must_use]
+    pub fn until(self, state: v1::SubState) -> Self {
+        self.with(|message| message.sub_states.push(state as i32))
+    }
+}
+
+impl Signal {
+    /// The signal's name.
+    #[must_use]
+    pub fn signal(self, signal: impl Into<String>) -> Self {
+        self.with(|message| message.signal = signal.into())
+    }
+
+    /// With this JSON as payload.
+    #[must_use]
+    pub fn json(self, payload: impl Into<Bytes>) -> Self {
+        self.with(|message| message.payload = Some(json(payload)))
+    }
+}
+
+impl Cancel {
+    /// At once, without a chance to clean up.
+    #[must_use]
+    pub fn kill(self) -> Self {
+        self.with(|message| message.mode = Mode::Kill as i32)
+    }
+
+    /// Why, for the record.
+    #[must_use]
+    pub fn cause(self, cause: impl Into<String>) -> Self {
+        self.with(|message| message.cause = cause.into())
+    }
+}
+
+impl Pause {
+    /// Why, for the record.
+    #[must_use]
+    pub fn cause(self, cause: impl Into<String>) -> Self {
+        self.with(|message| message.cause = cause.into())
+    }
+}
+
+impl RetryNow {
+    /// Only this step.
+    #[must_use]
+    pub fn step(self, step: impl Into<String>) -> Self {
+        self.with(|message| message.step = step.into())
+    }
+}
+
+impl RetryFrom {
+    /// From this step; from where it failed otherwise.
+    #[must_use]
+    pub fn step(self, step: impl Into<String>) -> Self {
+        self.with(|message| message.step = step.into())
+    }
+
+    /// With this JSON as the step's input.
+    #[must_use]
+    pub fn json(self, input: impl Into<Bytes>) -> Self {
+        self.with(|message| message.input = Some(json(input)))
+    }
+}
+
+fn json(data: impl Into<Bytes>) -> v1::Payload {
+    v1::Payload {
+        data: data.into(),
+        content_type: "application/json".into(),
+    }
+}
+
+/// A delay too long for the API's type is as good as never; the gateway refuses it.
+fn duration(delay: Duration) -> Option<prost_types::Duration> {
+    let longest = prost_types::Duration {
+        seconds: i64::MAX,
+        nanos: 0,
+    };
+    Some(prost_types::Duration::try_from(delay).unwrap_or(longest))
+}

@@ -1,0 +1,287 @@
+//! The defects, one per broken provider, each with the cases that must catch it.
+
+/// One way to break the contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Defect {
+    StartForgetsItsRequestId,
+    StartIgnoresTheBody,
+    StartAnswersWithWhoeverHasTheId,
+    StartDropsLabels,
+    GetInventsUnknownExecutions,
+    GetAlwaysShowsPayloads,
+    GetRenamesUnknownStates,
+    GetDropsQualifiers,
+    GetInventsAttempts,
+    GetForgetsTheNextAttempt,
+    GetShowsOnlyTheFirstStep,
+    ObserveSortsItsAnswers,
+    ListEndsAtAnEmptyPage,
+    ListRepeatsARow,
+    ListNarrowsTooFar,
+    ListTakesAnyCursor,
+    HistoryRunsBackwards,
+    WatchLeavesOutThePresent,
+    WatchLosesTheLastState,
+    SignalIsDeliveredAgain,
+    SignalAfterTheEndIsSwallowed,
+    CancelFailsTheSecondTime,
+    CancelReportsTheEndTooEarly,
+    PauseDoesNothing,
+    ResumeWithoutTheCapabilityDoesNothing,
+    RetryNowNeverRefuses,
+    DeadlinesAreIgnored,
+    ThrottlingLosesItsPause,
+    NonsenseIsCalledInternal,
+    CallsWaitForEachOther,
+    RestartForgetsEverything,
+    HealthIsAlwaysGood,
+    StartIsNeverDelayed,
+    StartCallsAnUnknownDefinitionInvalid,
+    StartAnswersSomethingElse,
+    GetLosesTheWordsOfSteps,
+    ObserveShowsPayloads,
+    ListShowsPayloads,
+    UnknownExecutionsAreCalledInvalid,
+    RefusalsAfterTheEndLoseTheirReason,
+    WhatIsOffIsCalledAPrecondition,
+    ResumeDoesNothing,
+    ResumeNeverRefuses,
+    RetryNowDoesNothing,
+    RetryFromDoesNothing,
+    KillIsGraceful,
+    OneFailureFailsAllThatFollow,
+    SlowAnswersAreGivenUp,
+    UnreachableIsCalledInternal,
+    CapabilitiesChangeWithUse,
+    HealthIsNeverGood,
+    StartMisreportsAWantedId,
+    GetLagsBehindACancel,
+    GetForgetsWhatIsDone,
+    SignalDoesNothing,
+    SignalIgnoresItsName,
+    PauseFailsTheSecondTime,
+    RetryFromTakesAnyStep,
+    ADroppedReadLeavesATrace,
+}
+
+impl Defect {
+    /// The cases that must fail, and no other may. A name that ends in `*` stands for every case
+    /// that begins so.
+    pub(crate) const fn caught_by(self) -> &'static [&'static str] {
+        match self {
+            Self::StartForgetsItsRequestId => &[
+                "start::a_repeated_request_answers_the_same_execution",
+                "start::a_request_id_with_another_body_is_refused",
+                "fault::a_dropped_write_is_settled_by_repeating_it",
+                "restart::a_start_is_still_idempotent",
+            ],
+            Self::StartIgnoresTheBody => &["start::a_request_id_with_another_body_is_refused"],
+            Self::StartAnswersWithWhoeverHasTheId => {
+                &["start::an_execution_id_that_is_taken_is_refused"]
+            }
+            Self::StartDropsLabels => &["start::labels_are_kept"],
+            Self::GetInventsUnknownExecutions => &["get::an_unknown_execution_is_not_found"],
+            Self::GetAlwaysShowsPayloads => &["get::payloads_only_in_the_full_view"],
+            Self::GetRenamesUnknownStates => &["mapping::a_state_in_no_table_is_reported_verbatim"],
+            Self::GetDropsQualifiers => &["mapping::execution::BROKEN (cause = *"],
+            Self::GetInventsAttempts => &["mapping::without_metadata_there_is_no_evidence"],
+            Self::GetForgetsTheNextAttempt => {
+                &["mapping::back_off_is_reported_with_its_attempt_its_time_and_its_error"]
+            }
+            Self::GetShowsOnlyTheFirstStep => &[
+                "mapping::several_open_steps_follow_the_precedence",
+                "signal::the_same_request_is_delivered_once",
+            ],
+            Self::ObserveSortsItsAnswers => &["observe::keeps_the_order_and_isolates_failures"],
+            Self::ListEndsAtAnEmptyPage => &[
+                "list::an_empty_page_is_not_the_end",
+                "list::what_the_hints_admit_is_never_left_out",
+            ],
+            Self::ListRepeatsARow => &["list::every_execution_is_shown_once_over_the_pages"],
+            Self::ListNarrowsTooFar => &["list::what_the_hints_admit_is_never_left_out"],
+            Self::ListTakesAnyCursor => &["list::a_foreign_cursor_is_refused"],
+            Self::HistoryRunsBackwards => &[
+                "history::ascends_over_the_pages_without_gaps_or_repeats",
+                "history::only_grows",
+                "retry_from::what_the_old_run_did_stays_readable",
+            ],
+            Self::WatchLeavesOutThePresent => &[
+                "watch::one_begins_with_its_present_state",
+                "watch::all_begins_with_the_present_set",
+                "watch::the_last_state_arrives_and_ends_the_stream",
+                "watch::the_deadline_bounds_opening_not_the_stream",
+            ],
+            Self::WatchLosesTheLastState => &[
+                "watch::the_last_state_arrives_and_ends_the_stream",
+                "watch::all_tells_of_changes",
+                "watch::the_deadline_bounds_opening_not_the_stream",
+            ],
+            Self::SignalIsDeliveredAgain => &[
+                "signal::the_same_request_is_delivered_once",
+                "signal::a_request_id_with_another_body_is_refused",
+            ],
+            Self::SignalAfterTheEndIsSwallowed => &["signal::a_signal_after_the_end_is_refused"],
+            Self::CancelFailsTheSecondTime => &[
+                "cancel::asking_twice_is_the_same_as_asking_once",
+                "cancel::killing_twice_is_the_same_as_killing_once",
+            ],
+            Self::CancelReportsTheEndTooEarly => {
+                &["cancel::what_still_cleans_up_is_not_reported_as_ended"]
+            }
+            Self::PauseDoesNothing => &[
+                "pause::what_is_paused_waits",
+                "resume::what_was_paused_goes_on",
+            ],
+            Self::ResumeWithoutTheCapabilityDoesNothing => {
+                &["capability_off::resume_answers_unsupported"]
+            }
+            Self::RetryNowNeverRefuses => &["retry_now::with_nothing_backing_off_it_is_refused"],
+            Self::DeadlinesAreIgnored => &[
+                "fault::a_call_ends_by_its_deadline_when_the_engine_hangs",
+                "fault::a_write_ends_by_its_deadline_when_the_engine_hangs",
+            ],
+            Self::ThrottlingLosesItsPause => {
+                &["fault::throttling_carries_the_pause_that_was_asked_for"]
+            }
+            Self::NonsenseIsCalledInternal => {
+                &["fault::an_answer_that_makes_no_sense_is_malformed"]
+            }
+            Self::CallsWaitForEachOther => &["fault::a_slow_answer_delays_no_other_call"],
+            Self::RestartForgetsEverything => &["restart::*"],
+            Self::StartIsNeverDelayed => &["start::a_delayed_start_waits_for_its_time"],
+            Self::StartCallsAnUnknownDefinitionInvalid => {
+                &["start::an_unknown_definition_is_not_found"]
+            }
+            Self::StartAnswersSomethingElse => &["start::the_answer_is_what_get_shows"],
+            Self::GetLosesTheWordsOfSteps => &[
+                "mapping::step::*",
+                "mapping::a_step_state_in_no_table_is_reported_verbatim",
+                "mapping::several_open_steps_follow_the_precedence",
+                "mapping::back_off_is_reported_with_its_attempt_its_time_and_its_error",
+            ],
+            Self::ObserveShowsPayloads => &["observe::shows_no_payloads"],
+            Self::ListShowsPayloads => &["list::shows_no_payloads"],
+            Self::UnknownExecutionsAreCalledInvalid => &["unknown_execution::*"],
+            Self::RefusalsAfterTheEndLoseTheirReason => &[
+                "signal::a_signal_after_the_end_is_refused",
+                "cancel::cancelling_what_succeeded_is_refused",
+                "cancel::killing_what_succeeded_is_refused",
+                "pause::pausing_after_the_end_is_refused",
+                "resume::resuming_after_the_end_is_refused",
+                "retry_now::after_the_end_it_is_refused",
+            ],
+            Self::WhatIsOffIsCalledAPrecondition => &["capability_off::*"],
+            Self::ResumeDoesNothing => &[
+                "resume::what_is_stuck_goes_on",
+                "resume::what_was_paused_goes_on",
+            ],
+            Self::ResumeNeverRefuses => {
+                &["resume::resuming_what_is_neither_held_nor_stuck_is_refused"]
+            }
+            Self::RetryNowDoesNothing => &["retry_now::the_next_attempt_is_made_at_once"],
+            Self::RetryFromDoesNothing => &["retry_from::what_failed_is_done_again"],
+            Self::KillIsGraceful => &["cancel::a_kill_ends_what_still_cleans_up"],
+            Self::OneFailureFailsAllThatFollow => {
+                &["fault::one_failed_call_does_not_fail_the_next"]
+            }
+            Self::SlowAnswersAreGivenUp => &[
+                "fault::a_slow_answer_that_is_in_time_is_an_answer",
+                "fault::a_slow_answer_delays_no_other_call",
+            ],
+            Self::UnreachableIsCalledInternal => &[
+                "fault::an_engine_that_cannot_be_reached_is_unavailable",
+                "fault::one_failed_call_does_not_fail_the_next",
+            ],
+            Self::CapabilitiesChangeWithUse => &["health::capabilities_stay_the_same"],
+            Self::HealthIsNeverGood => &["health::an_engine_that_answers_is_healthy"],
+            Self::StartMisreportsAWantedId => {
+                &["start::what_has_a_wanted_execution_id_can_be_read"]
+            }
+            Self::GetLagsBehindACancel => &[
+                "get::an_answered_write_is_visible",
+                "cancel::a_kill_ends_it_at_once",
+                "cancel::a_kill_ends_what_still_cleans_up",
+            ],
+            Self::GetForgetsWhatIsDone => &[
+                "get::a_finished_execution_can_be_read",
+                "mapping::execution::DONE",
+            ],
+            Self::SignalDoesNothing => &[
+                "signal::a_signal_ends_the_wait_for_it",
+                "signal::a_request_id_with_another_body_is_refused",
+            ],
+            Self::SignalIgnoresItsName => &[
+                "signal::another_signal_does_not_end_the_wait",
+                "signal::a_request_id_with_another_body_is_refused",
+            ],
+            Self::PauseFailsTheSecondTime => &["pause::pausing_what_is_paused_is_a_success"],
+            Self::RetryFromTakesAnyStep => &["retry_from::an_unknown_step_is_refused"],
+            Self::ADroppedReadLeavesATrace => &["fault::a_dropped_read_leaves_no_trace"],
+            Self::HealthIsAlwaysGood => {
+                &["health::an_engine_that_cannot_be_reached_is_not_healthy"]
+            }
+        }
+    }
+
+    pub(crate) const ALL: &'static [Self] = &[
+        Self::StartForgetsItsRequestId,
+        Self::StartIgnoresTheBody,
+        Self::StartAnswersWithWhoeverHasTheId,
+        Self::StartDropsLabels,
+        Self::GetInventsUnknownExecutions,
+        Self::GetAlwaysShowsPayloads,
+        Self::GetRenamesUnknownStates,
+        Self::GetDropsQualifiers,
+        Self::GetInventsAttempts,
+        Self::GetForgetsTheNextAttempt,
+        Self::GetShowsOnlyTheFirstStep,
+        Self::ObserveSortsItsAnswers,
+        Self::ListEndsAtAnEmptyPage,
+        Self::ListRepeatsARow,
+        Self::ListNarrowsTooFar,
+        Self::ListTakesAnyCursor,
+        Self::HistoryRunsBackwards,
+        Self::WatchLeavesOutThePresent,
+        Self::WatchLosesTheLastState,
+        Self::SignalIsDeliveredAgain,
+        Self::SignalAfterTheEndIsSwallowed,
+        Self::CancelFailsTheSecondTime,
+        Self::CancelReportsTheEndTooEarly,
+        Self::PauseDoesNothing,
+        Self::ResumeWithoutTheCapabilityDoesNothing,
+        Self::RetryNowNeverRefuses,
+        Self::DeadlinesAreIgnored,
+        Self::ThrottlingLosesItsPause,
+        Self::NonsenseIsCalledInternal,
+        Self::CallsWaitForEachOther,
+        Self::RestartForgetsEverything,
+        Self::HealthIsAlwaysGood,
+        Self::StartIsNeverDelayed,
+        Self::StartCallsAnUnknownDefinitionInvalid,
+        Self::StartAnswersSomethingElse,
+        Self::GetLosesTheWordsOfSteps,
+        Self::ObserveShowsPayloads,
+        Self::ListShowsPayloads,
+        Self::UnknownExecutionsAreCalledInvalid,
+        Self::RefusalsAfterTheEndLoseTheirReason,
+        Self::WhatIsOffIsCalledAPrecondition,
+        Self::ResumeDoesNothing,
+        Self::ResumeNeverRefuses,
+        Self::RetryNowDoesNothing,
+        Self::RetryFromDoesNothing,
+        Self::KillIsGraceful,
+        Self::OneFailureFailsAllThatFollow,
+        Self::SlowAnswersAreGivenUp,
+        Self::UnreachableIsCalledInternal,
+        Self::CapabilitiesChangeWithUse,
+        Self::HealthIsNeverGood,
+        Self::StartMisreportsAWantedId,
+        Self::GetLagsBehindACancel,
+        Self::GetForgetsWhatIsDone,
+        Self::SignalDoesNothing,
+        Self::SignalIgnoresItsName,
+        Self::PauseFailsTheSecondTime,
+        Self::RetryFromTakesAnyStep,
+        Self::ADroppedReadLeavesATrace,
+    ];
+}

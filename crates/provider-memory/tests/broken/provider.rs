@@ -1,0 +1,469 @@
+//! The reference provider with one defect.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use stateway_model::{ExecutionId, SubState};
+use stateway_provider_api::{
+    Call, CancelMode, CancelRequest, Capabilities, ErrorKind, Health, HistoryPage, HistoryRequest,
+    ListPage, ListRequest, NativeState, Observation, ObservationStream, PauseRequest, Provider,
+    RequestId, Result, ResumeRequest, RetryEvidence, RetryFromRequest, RetryNowRequest,
+    SignalRequest, StartRequest, View, WatchScope,
+};
+
+use super::defect::Defect;
+
+pub(crate) struct Broken {
+    inner: Arc<dyn Provider>,
+    pub(crate) defect: Defect,
+    started: Mutex<HashMap<RequestId, ExecutionId>>,
+    /// What was cancelled or paused before.
+    asked: Mutex<Vec<ExecutionId>>,
+    one_at_a_time: tokio::sync::Mutex<()>,
+    failed: AtomicBool,
+    used: AtomicBool,
+    reading: AtomicBool,
+}
+
+impl Broken {
+    pub(crate) fn new(inner: Arc<dyn Provider>, defect: Defect) -> Self {
+        Self {
+            inner,
+            defect,
+            started: Mutex::default(),
+            asked: Mutex::default(),
+            one_at_a_time: tokio::sync::Mutex::default(),
+            failed: AtomicBool::new(false),
+            used: AtomicBool::new(false),
+            reading: AtomicBool::new(false),
+        }
+    }
+
+    fn is(&self, defect: Defect) -> bool {
+        self.defect == defect
+    }
+
+    fn another_request_id() -> RequestId {
+        static REQUESTS: AtomicU64 = AtomicU64::new(0);
+        let number = REQUESTS.fetch_add(1, Ordering::Relaxed);
+        format!("broken-{number}").parse().unwrap()
+    }
+
+    fn call(&self, call: &Call) -> Call {
+        let more = match self.is(Defect::DeadlinesAreIgnored) {
+            true => Duration::from_secs(1),
+            false => Duration::ZERO,
+        };
+        Call {
+            deadline: call.deadline + more,
+            ..call.clone()
+        }
+    }
+
+    fn distort<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|mut error| {
+            if self.is(Defect::ThrottlingLosesItsPause) {
+                error.retry_after = None;
+            }
+            match (self.defect, error.kind) {
+                (Defect::NonsenseIsCalledInternal, ErrorKind::Malformed)
+                | (Defect::UnreachableIsCalledInternal, ErrorKind::Unavailable) => {
+                    error.kind = ErrorKind::Internal;
+                }
+                (Defect::OneFailureFailsAllThatFollow, ErrorKind::Unavailable) => {
+                    self.failed.store(true, Ordering::Relaxed);
+                }
+                _ => {}
+            }
+            error
+        })
+    }
+
+    /// What becomes of the refusal of a write.
+    fn mistake<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|mut error| {
+            match (self.defect, error.kind) {
+                (Defect::UnknownExecutionsAreCalledInvalid, ErrorKind::NotFound)
+                    if error.reason() == "EXECUTION_NOT_FOUND" =>
+                {
+                    error.kind = ErrorKind::InvalidArgument;
+                }
+                (Defect::WhatIsOffIsCalledAPrecondition, ErrorKind::Unsupported) => {
+                    error.kind = ErrorKind::FailedPrecondition;
+                }
+                (Defect::RefusalsAfterTheEndLoseTheirReason, ErrorKind::FailedPrecondition) => {
+                    error.reason = None;
+                }
+                _ => {}
+            }
+            error
+        })
+    }
+
+    fn misread(&self, mut seen: Observation) -> Observation {
+        match self.defect {
+            Defect::GetRenamesUnknownStates if seen.native.state.starts_with("KIT") => {
+                seen.native = NativeState::new("ACTIVE");
+            }
+            Defect::GetDropsQualifiers => seen.native.qualifiers.clear(),
+            Defect::GetInventsAttempts if seen.steps.is_empty() => {
+                seen.retry.get_or_insert(RetryEvidence::reported(1));
+            }
+            Defect::GetForgetsTheNextAttempt => {
+                for step in &mut seen.steps {
+                    if let Some(retry) = &mut step.retry {
+                        retry.next_attempt_time = None;
+                    }
+                }
+            }
+            Defect::GetShowsOnlyTheFirstStep => seen.steps.truncate(1),
+            Defect::GetLosesTheWordsOfSteps => {
+                for step in &mut seen.steps {
+                    step.native = NativeState::new("STEP");
+                }
+            }
+            _ => {}
+        }
+        seen
+    }
+}
+
+#[async_trait]
+impl Provider for Broken {
+    fn capabilities(&self) -> Capabilities {
+        let used = self.used.load(Ordering::Relaxed);
+        Capabilities {
+            labels: !(used && self.is(Defect::CapabilitiesChangeWithUse)),
+            ..self.inner.capabilities()
+        }
+    }
+
+    async fn health(&self, call: &Call) -> Result<Health> {
+        let health = self.inner.health(call).await;
+        if self.is(Defect::HealthIsNeverGood) {
+            let (kind, verb) = (ErrorKind::Unavailable, stateway_provider_api::Verb::Health);
+            return Err(stateway_provider_api::Error::new(kind, verb, "never good"));
+        }
+        match self.is(Defect::HealthIsAlwaysGood) {
+            true => Ok(health.unwrap_or_default()),
+            false => health,
+        }
+    }
+
+    async fn start(&self, call: &Call, mut request: StartRequest) -> Result<Observation> {
+        if self.is(Defect::StartForgetsItsRequestId) {
+            request.request_id = Self::another_request_id();
+        }
+        self.used.store(true, Ordering::Relaxed);
+        if self.is(Defect::StartIsNeverDelayed) {
+            request.delay = None;
+        }
+        if self.is(Defect::StartDropsLabels) {
+            request.labels.clear();
+        }
+        if self.is(Defect::StartIgnoresTheBody) {
+            let known = self
+                .started
+                .lock()
+                .unwrap()
+                .get(&request.request_id)
+                .cloned();
+            if let Some(id) = known {
+                return self.inner.get(call, &id, View::Basic).await;
+            }
+        }
+        let (id, request_id) = (request.execution_id.clone(), request.request_id.clone());
+        let is_wanted = id.is_some();
+        let started = self.inner.start(call, request).await;
+        if let (Some(id), true) = (id, self.is(Defect::StartAnswersWithWhoeverHasTheId))
+            && started.is_err()
+        {
+            return self.inner.get(call, &id, View::Basic).await;
+        }
+        let mut started = self.mistake(started).map_err(|mut error| {
+            if self.is(Defect::StartCallsAnUnknownDefinitionInvalid)
+                && error.kind == ErrorKind::NotFound
+            {
+                error.kind = ErrorKind::InvalidArgument;
+            }
+            error
+        })?;
+        if is_wanted && self.is(Defect::StartMisreportsAWantedId) {
+            started.id = ExecutionId::new("another").unwrap();
+        }
+        if self.is(Defect::StartAnswersSomethingElse) {
+            started.native = NativeState::new("DONE");
+        }
+        let mut known = self.started.lock().unwrap();
+        known.insert(request_id, started.id.clone());
+        Ok(started)
+    }
+
+    async fn get(&self, call: &Call, id: &ExecutionId, view: View) -> Result<Observation> {
+        let _turn = match self.is(Defect::CallsWaitForEachOther) {
+            true => Some(self.one_at_a_time.lock().await),
+            false => None,
+        };
+        let view = match self.is(Defect::GetAlwaysShowsPayloads) {
+            true => View::Full,
+            false => view,
+        };
+        if self.failed.load(Ordering::Relaxed) {
+            let (kind, verb) = (ErrorKind::Unavailable, stateway_provider_api::Verb::Get);
+            return Err(stateway_provider_api::Error::new(
+                kind,
+                verb,
+                "failed before",
+            ));
+        }
+        let mut call = self.call(call);
+        if self.is(Defect::SlowAnswersAreGivenUp) {
+            call.deadline = std::time::Instant::now() + Duration::from_millis(50);
+        }
+        let traced = self.reading.swap(true, Ordering::Relaxed);
+        let got = self.distort(self.inner.get(&call, id, view).await);
+        self.reading.store(false, Ordering::Relaxed);
+        let mut cancelled = self.asked.lock().unwrap();
+        let lags = cancelled.iter().position(|known| known == id);
+        if let (Some(place), Defect::GetLagsBehindACancel) = (lags, self.defect) {
+            cancelled.remove(place);
+            return Ok(Observation::new(id.clone(), NativeState::new("ACTIVE")));
+        }
+        match got {
+            Err(error)
+                if error.kind == ErrorKind::NotFound
+                    && self.is(Defect::GetInventsUnknownExecutions) =>
+            {
+                Ok(Observation::new(id.clone(), NativeState::new("ACTIVE")))
+            }
+            Ok(seen) if seen.native.state == "DONE" && self.is(Defect::GetForgetsWhatIsDone) => {
+                Err(stateway_provider_api::Error::not_found(
+                    stateway_provider_api::Verb::Get,
+                    id,
+                ))
+            }
+            Ok(mut seen) if traced && self.is(Defect::ADroppedReadLeavesATrace) => {
+                seen.revision = "traced".to_owned();
+                Ok(seen)
+            }
+            got => got.map(|seen| self.misread(seen)),
+        }
+    }
+
+    async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>> {
+        let mut ids = ids.to_vec();
+        if self.is(Defect::ObserveSortsItsAnswers) {
+            ids.sort();
+        }
+        if self.is(Defect::ObserveShowsPayloads) {
+            let get = |id| self.inner.get(call, id, View::Full);
+            return futures::future::join_all(ids.iter().map(get)).await;
+        }
+        self.inner.observe(call, &ids).await
+    }
+
+    async fn list(&self, call: &Call, mut request: ListRequest) -> Result<ListPage> {
+        if self.is(Defect::ListTakesAnyCursor) {
+            let ours = |cursor: &String| {
+                let number = cursor.strip_prefix("list.");
+                number.is_some_and(|number| number.parse::<u64>().is_ok())
+            };
+            request.cursor = request.cursor.filter(ours);
+        }
+        let (wanted, again) = (request.hints.sub_states.clone(), request.cursor.clone());
+        let mut page = self.mistake(self.inner.list(call, request).await)?;
+        if self.is(Defect::ListShowsPayloads) {
+            for row in &mut page.observations {
+                *row = self.inner.get(call, &row.id, View::Full).await?;
+            }
+        }
+        match self.defect {
+            Defect::ListEndsAtAnEmptyPage if page.observations.is_empty() => page.next = None,
+            Defect::ListRepeatsARow if again.is_none() => {
+                // The next page begins one row too early.
+                page.next = page.next.map(|next| {
+                    let number: u64 = next.trim_start_matches("list.").parse().unwrap();
+                    format!("list.{}", number + 1)
+                });
+            }
+            // Takes the engine's word for the sub-state, as if nothing refined it.
+            Defect::ListNarrowsTooFar if !wanted.contains(&SubState::Running) => {
+                page.observations.retain(|row| row.native.state != "ACTIVE");
+            }
+            _ => {}
+        }
+        Ok(page)
+    }
+
+    async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
+        let mut page = self.mistake(self.inner.history(call, request).await)?;
+        if self.is(Defect::HistoryRunsBackwards) && page.next.is_none() && page.events.len() > 4 {
+            page.events.reverse();
+        }
+        Ok(page)
+    }
+
+    async fn watch(&self, call: &Call, scope: WatchScope) -> Result<ObservationStream> {
+        let stream = self.mistake(self.inner.watch(call, scope).await)?;
+        Ok(match self.defect {
+            Defect::WatchLeavesOutThePresent => stream.skip(1).boxed(),
+            Defect::WatchLosesTheLastState => {
+                let over = |seen: &Result<Observation>| {
+                    let over = seen.as_ref().is_ok_and(|seen| seen.end_time.is_some());
+                    futures::future::ready(!over)
+                };
+                stream.filter(over).boxed()
+            }
+            _ => stream,
+        })
+    }
+
+    async fn signal(&self, call: &Call, mut request: SignalRequest) -> Result<Observation> {
+        if self.is(Defect::SignalDoesNothing) && self.capabilities().signal {
+            let seen = self.inner.get(call, &request.id, View::Basic).await?;
+            if seen.end_time.is_none() {
+                return Ok(seen);
+            }
+        }
+        if self.is(Defect::SignalIgnoresItsName) {
+            request.signal = "kit-go".to_owned();
+        }
+        if self.is(Defect::SignalIsDeliveredAgain) {
+            request.request_id = Self::another_request_id();
+        }
+        let id = request.id.clone();
+        let sent = self.mistake(self.inner.signal(call, request).await);
+        match sent {
+            Err(error)
+                if error.reason() == "ALREADY_FINISHED"
+                    && self.is(Defect::SignalAfterTheEndIsSwallowed) =>
+            {
+                self.inner.get(call, &id, View::Basic).await
+            }
+            sent => sent,
+        }
+    }
+
+    async fn cancel(&self, call: &Call, mut request: CancelRequest) -> Result<Observation> {
+        let (id, mode) = (request.id.clone(), request.mode);
+        if self.is(Defect::CancelFailsTheSecondTime) {
+            let mut cancelled = self.asked.lock().unwrap();
+            let again = cancelled.contains(&id);
+            cancelled.push(id);
+            let is_kill = mode == CancelMode::Kill;
+            let others = self
+                .started
+                .lock()
+                .unwrap()
+                .values()
+                .any(|known| *known == request.id);
+            if again && (others || !is_kill) {
+                let (kind, verb) = (ErrorKind::Conflict, stateway_provider_api::Verb::Cancel);
+                return Err(stateway_provider_api::Error::new(
+                    kind,
+                    verb,
+                    "cancelled before",
+                ));
+            }
+        }
+        if self.is(Defect::KillIsGraceful) {
+            let mut cancelled = self.asked.lock().unwrap();
+            if cancelled.contains(&request.id) {
+                request.mode = CancelMode::Graceful;
+            } else if request.mode == CancelMode::Graceful {
+                cancelled.push(request.id.clone());
+            }
+        }
+        if self.is(Defect::GetLagsBehindACancel) {
+            self.asked.lock().unwrap().push(request.id.clone());
+        }
+        let answer = self.mistake(self.inner.cancel(&self.call(call), request).await)?;
+        if self.is(Defect::CancelReportsTheEndTooEarly) && answer.native.state == "UNDOING" {
+            return Ok(Observation::new(answer.id, NativeState::new("STOPPED")));
+        }
+        Ok(answer)
+    }
+
+    async fn pause(&self, call: &Call, request: PauseRequest) -> Result<Observation> {
+        if self.is(Defect::PauseDoesNothing) && self.capabilities().pause {
+            let seen = self.inner.get(call, &request.id, View::Basic).await?;
+            if seen.end_time.is_none() {
+                return Ok(seen);
+            }
+        }
+        let id = request.id.clone();
+        let paused = self.mistake(self.inner.pause(call, request).await)?;
+        if !self.is(Defect::PauseFailsTheSecondTime) {
+            return Ok(paused);
+        }
+        let mut before = self.asked.lock().unwrap();
+        if before.contains(&id) {
+            let (kind, verb) = (ErrorKind::Conflict, stateway_provider_api::Verb::Pause);
+            return Err(stateway_provider_api::Error::new(
+                kind,
+                verb,
+                "paused before",
+            ));
+        }
+        before.push(id);
+        Ok(paused)
+    }
+
+    async fn resume(&self, call: &Call, request: ResumeRequest) -> Result<Observation> {
+        if self.is(Defect::ResumeWithoutTheCapabilityDoesNothing) && !self.capabilities().resume {
+            return Ok(Observation::new(request.id, NativeState::new("ACTIVE")));
+        }
+        let id = request.id.clone();
+        if self.is(Defect::ResumeDoesNothing) && self.capabilities().resume {
+            let seen = self.inner.get(call, &id, View::Basic).await?;
+            if matches!(seen.native.state.as_str(), "HELD" | "STUCK") {
+                return Ok(seen);
+            }
+        }
+        match self.mistake(self.inner.resume(call, request).await) {
+            Err(error)
+                if error.reason() == "ILLEGAL_TRANSITION"
+                    && self.is(Defect::ResumeNeverRefuses) =>
+            {
+                self.inner.get(call, &id, View::Basic).await
+            }
+            resumed => resumed,
+        }
+    }
+
+    async fn retry_now(&self, call: &Call, request: RetryNowRequest) -> Result<Observation> {
+        let id = request.id.clone();
+        if self.is(Defect::RetryNowDoesNothing) && self.capabilities().retry_now {
+            let seen = self.inner.get(call, &id, View::Basic).await?;
+            if seen.steps.iter().any(|step| step.native.state == "RESTING") {
+                return Ok(seen);
+            }
+        }
+        match self.mistake(self.inner.retry_now(call, request).await) {
+            Err(error)
+                if error.reason() == "ILLEGAL_TRANSITION"
+                    && self.is(Defect::RetryNowNeverRefuses) =>
+            {
+                self.inner.get(call, &id, View::Basic).await
+            }
+            retried => retried,
+        }
+    }
+
+    async fn retry_from(&self, call: &Call, mut request: RetryFromRequest) -> Result<Observation> {
+        let nothing = self.is(Defect::RetryFromDoesNothing) && self.capabilities().retry_from;
+        if nothing && request.step.is_empty() {
+            return self.inner.get(call, &request.id, View::Basic).await;
+        }
+        if self.is(Defect::RetryFromTakesAnyStep) {
+            request.step.clear();
+        }
+        self.mistake(self.inner.retry_from(call, request).await)
+    }
+}
