@@ -128,6 +128,11 @@ impl Looker {
         ids: &[ExecutionId],
     ) -> Vec<Result<Observation>> {
         self.sweep(ask, ids).await;
+        let seen = ids.iter().filter_map(|id| self.book.get(id.as_str()));
+        let unread = seen
+            .filter(|seen| seen.read.is_none())
+            .map(|seen| seen.basics);
+        self.learn_definitions(ask, unread.collect()).await;
         let mut looks = Vec::with_capacity(ids.len());
         for id in ids {
             looks.push(self.glance_at(ask, id));
@@ -201,17 +206,16 @@ impl Looker {
     /// Learns of many unknown executions of one state machine by one page of a list. A list that
     /// cannot be had is no failure: then each execution is described.
     async fn sweep(&self, ask: Ask<'_>, ids: &[ExecutionId]) {
-        let mut unknown: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
         for id in ids.iter().map(ExecutionId::as_str) {
             if let (Some(parsed), None) = (ExecutionArn::parse(id), self.book.get(id)) {
-                unknown.entry(parsed.machine_arn()).or_default().push(id);
+                *unknown.entry(parsed.machine_arn()).or_default() += 1;
             }
         }
-        let mut news = Vec::new();
-        for (machine, ids) in unknown
+        let many = unknown
             .into_iter()
-            .filter(|(_, ids)| ids.len() >= SWEEP_FROM)
-        {
+            .filter(|(_, count)| *count >= SWEEP_FROM);
+        for (machine, _) in many {
             let query = ExecutionsQuery {
                 machine: &machine,
                 status: Some(RUNNING),
@@ -221,16 +225,9 @@ impl Looker {
             let Ok(page) = self.client.executions(ask, query).await else {
                 continue;
             };
-            for row in page.rows {
-                if row.status == RUNNING {
-                    self.book.note(row.clone(), Instant::now());
-                }
-                if ids.contains(&row.arn.as_str()) {
-                    news.push(row);
-                }
-            }
+            let open = page.rows.into_iter().filter(|row| row.status == RUNNING);
+            open.for_each(|row| self.book.note(row, Instant::now()));
         }
-        self.learn_definitions(ask, news).await;
     }
 
     /// Asks for definitions, the newest execution first: whatever started between it and the last

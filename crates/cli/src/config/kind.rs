@@ -7,17 +7,20 @@ use serde::Deserialize;
 use stateway_model::ProviderId;
 use stateway_provider_api::{Provider, Table};
 use stateway_provider_memory as memory;
+use stateway_provider_step_functions as step_functions;
 use thiserror::Error;
 use toml::de::{DeTable, Deserializer};
 
 /// Kinds that the API knows and this build does not hold.
-const PLANNED: [&str; 4] = ["step-functions", "restate", "temporal", "builtin"];
+const PLANNED: [&str; 3] = ["restate", "temporal", "builtin"];
 
 /// A kind of provider that this build can make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The reference provider, in memory.
     Memory,
+    /// AWS Step Functions.
+    StepFunctions,
 }
 
 /// Why a kind cannot be made.
@@ -33,13 +36,14 @@ pub enum KindError {
 
 impl Kind {
     /// Every kind of this build.
-    pub const ALL: &'static [Self] = &[Self::Memory];
+    pub const ALL: &'static [Self] = &[Self::Memory, Self::StepFunctions];
 
     /// The word in the file.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Memory => "memory",
+            Self::StepFunctions => "step-functions",
         }
     }
 
@@ -47,6 +51,9 @@ impl Kind {
     pub(super) fn check(self, options: toml::Spanned<DeTable<'_>>) -> Result<(), toml::de::Error> {
         match self {
             Self::Memory => memory::Config::deserialize(Deserializer::from(options)).map(drop),
+            Self::StepFunctions => {
+                step_functions::Config::deserialize(Deserializer::from(options)).map(drop)
+            }
         }
     }
 
@@ -64,6 +71,12 @@ impl Kind {
                 let provider = memory::MemoryProvider::new(id.clone(), &config);
                 let provider = provider.map_err(|error| error.to_string())?;
                 Ok(Arc::new(provider.with_table(Arc::clone(table))))
+            }
+            Self::StepFunctions => {
+                let config = step_functions::Config::deserialize(options);
+                let config = config.map_err(|error| error.to_string())?;
+                let provider = step_functions::StepFunctionsProvider::new(&config);
+                Ok(Arc::new(provider.map_err(|error| error.to_string())?))
             }
         }
     }
@@ -98,7 +111,12 @@ mod tests {
         for kind in PLANNED {
             let error = kind.parse::<Kind>().unwrap_err();
             assert_eq!(error, KindError::NotYet(kind.into()));
-            assert!(error.to_string().ends_with("it knows: memory"), "{error}");
+            assert!(
+                error
+                    .to_string()
+                    .ends_with("it knows: memory, step-functions"),
+                "{error}"
+            );
         }
         assert_eq!(
             "mem".parse::<Kind>().unwrap_err(),

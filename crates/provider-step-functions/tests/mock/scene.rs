@@ -66,7 +66,7 @@ fn end(execution: &mut Execution, kind: &str, status: &str) {
     status.clone_into(&mut execution.status);
 }
 
-fn machine(states: Value) -> Value {
+fn machine(states: &Value) -> Value {
     json!({"StartAt": "x", "States": states})
 }
 
@@ -88,7 +88,7 @@ fn one(name: &str, kind: &str, then: &[(&str, super::script::Details)]) -> Stage
     }
     Staged {
         events,
-        definition: machine(json!({ name: state })),
+        definition: machine(&json!({ name: state })),
     }
 }
 
@@ -133,10 +133,10 @@ fn huge_map(iterations: usize) -> Staged {
         let id = push(&mut events, started, "MapIterationStarted", begins);
         push(&mut events, id, "TaskStateEntered", entered("T"));
     }
-    let inner = machine(json!({"T": {"Type": "Task"}}));
+    let inner = machine(&json!({"T": {"Type": "Task"}}));
     Staged {
         events,
-        definition: machine(json!({"M": {"Type": "Map", "ItemProcessor": inner}})),
+        definition: machine(&json!({"M": {"Type": "Map", "ItemProcessor": inner}})),
     }
 }
 
@@ -153,7 +153,7 @@ pub(crate) fn long_sequence(events_wanted: usize) -> (Vec<Value>, Value) {
     push(&mut events, id, "ActivityFailed", failure("activityFailed"));
     let retry = json!([{"ErrorEquals": ["Boom"], "IntervalSeconds": 3_600}]);
     let states = json!({"Again": {"Type": "Pass"}, "T": {"Type": "Task", "Retry": retry}});
-    (events, machine(states))
+    (events, machine(&states))
 }
 
 fn failure(kind: &'static str) -> super::script::Details {
@@ -187,11 +187,11 @@ fn awaiting(signal: &str) -> Staged {
         "Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken",
         "Parameters": {"MessageBody": {"token.$": "$$.Task.Token"}}
     });
-    let inner = machine(json!({ signal: task }));
+    let inner = machine(&json!({ signal: task }));
     let map = json!({"Type": "Map", "MaxConcurrency": 1, "ItemProcessor": inner});
     Staged {
         events,
-        definition: machine(json!({ "M": map })),
+        definition: machine(&json!({ "M": map })),
     }
 }
 
@@ -213,7 +213,7 @@ fn failed(machine_name: &str) -> (Execution, Value) {
     "FAILED".clone_into(&mut execution.status);
     "REDRIVABLE".clone_into(&mut execution.redrive_status);
     execution.failure = Some(("Boom".to_owned(), "it went up".to_owned()));
-    (execution, machine(states))
+    (execution, machine(&states))
 }
 
 /// A Parallel whose branches show these.
@@ -250,13 +250,13 @@ fn branches(open: &[SubState]) -> Result<Staged, Skip> {
         }
         let retry = json!([{"ErrorEquals": ["Boom"], "IntervalSeconds": 3_600}]);
         branches.push(machine(
-            json!({ name: {"Type": kind, "Seconds": 3_600, "Retry": retry} }),
+            &json!({ name: {"Type": kind, "Seconds": 3_600, "Retry": retry} }),
         ));
     }
     let parallel = json!({"Type": "Parallel", "Branches": branches});
     Ok(Staged {
         events,
-        definition: machine(json!({ "P": parallel })),
+        definition: machine(&json!({ "P": parallel })),
     })
 }
 
@@ -422,12 +422,12 @@ fn failing_inside(word: &str, follow_up: &str) -> Staged {
             failure("executionFailed"),
         );
     }
-    let inner = machine(json!({"F": {"Type": "Fail", "Error": "Boom", "Cause": "it went up"}}));
+    let inner = machine(&json!({"F": {"Type": "Fail", "Error": "Boom", "Cause": "it went up"}}));
     let mut map = json!({"Type": "Map", "ItemProcessor": inner});
     rules(&mut map, Some(follow_up));
     Staged {
         events,
-        definition: machine(json!({ "M": map })),
+        definition: machine(&json!({ "M": map })),
     }
 }
 
