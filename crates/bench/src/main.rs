@@ -22,8 +22,9 @@ async fn main() -> Outcome<()> {
 async fn gateway() -> Outcome<()> {
     let stateway = process::stateway().await?;
     let empty = process::empty_service().await?;
-    get::run(&stateway, &empty).await?;
+    let get = get::run(&stateway, &empty).await;
     drop(empty);
     drop(stateway);
-    watch::run(&process::stateway().await?).await
+    let watch = watch::run(&process::stateway().await?).await;
+    get.and(watch)
 }

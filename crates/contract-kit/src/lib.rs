@@ -3,7 +3,7 @@
 //! An adapter implements [`Harness`] (make a fresh provider on a fresh upstream) and [`Subject`]
 //! (stage a scene, disturb the upstream, restart the provider), and its contract test is
 //!
-//! ```ignore
+//! ```text
 //! fn main() -> std::process::ExitCode {
 //!     stateway_contract_kit::main("restate", MockedRestate)
 //! }

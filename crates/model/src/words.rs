@@ -18,6 +18,10 @@ pub struct UnknownWord {
 }
 
 /// Declares an enum whose variants each have exactly one spelling.
+///
+/// Exported for the crates of this workspace that have closed lists of their own; the caller
+/// needs `serde` with its derive.
+#[macro_export]
 macro_rules! words {
     (
         $(#[$meta:meta])*

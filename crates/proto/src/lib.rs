@@ -1,7 +1,9 @@
-//! Generated code of the API in `proto/`, and nothing of our own.
+//! Generated code of the API in `proto/`, and nothing of our own but the size of its buffers.
 //!
 //! Only the gateway, the client and the dashboard know this crate: everything else speaks
 //! `stateway-model`.
+
+pub mod codec;
 
 /// Package `stateway.v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all)]

@@ -1,11 +1,13 @@
 //! `cargo xtask`: the developer's commands.
 //!
-//! `test` runs everything, `docs` renders what is generated from data, `bench` measures.
+//! `test` runs everything, `docs` renders what is generated from data, `soak` holds the pure
+//! core to its invariants at length, `bench` measures.
 
 mod bench;
 mod docs;
 mod peers;
 mod run;
+mod soak;
 mod tally;
 mod test;
 
@@ -26,6 +28,8 @@ enum Task {
     Test(test::Options),
     /// Render the generated parts of docs/, or check them
     Docs(docs::Options),
+    /// Hold the pure core to its invariants, at length
+    Soak(soak::Options),
     /// Measure, as a ratio against a baseline in the same run
     Bench(bench::Options),
 }
@@ -34,6 +38,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Test(options) => test::run(&options),
         Task::Docs(options) => docs::run(&options),
+        Task::Soak(options) => soak::run(&options),
         Task::Bench(options) => bench::run(&options),
     };
     match outcome {

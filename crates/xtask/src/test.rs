@@ -16,7 +16,10 @@ pub(crate) struct Options {
 }
 
 /// What needs more than Rust, as the closing lines name it.
-const PEER_TESTS: &str = "tests/python (a client in another language, needs python3 and PyPI)";
+const PEER_TESTS: [&str; 2] = [
+    "tests/python (a client in another language, needs python3 and PyPI)",
+    "provider-step-functions/tests/live.rs (an emulator, needs Python 3.12 and PyPI)",
+];
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let mut tally = Tally::default();
@@ -33,12 +36,24 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--no-fail-fast", "--", "--nocapture"]);
     tests.env("RUST_BACKTRACE", "1");
+    if !options.hermetic {
+        match peers::step_functions() {
+            Ok(python) => {
+                // The build above has made the binary too: the tests of the command line need it.
+                tests.env("STATEWAY_SFN_EMULATOR_PYTHON", python);
+                tests.env("STATEWAY_BINARY", target().join("debug/stateway"));
+            }
+            Err(error) => broken.push(error),
+        }
+    }
     if !follow(&mut tests, |line| tally.read(line))? {
         broken.push("some Rust tests failed".to_owned());
     }
 
     if options.hermetic {
-        println!("left out (--hermetic): {PEER_TESTS}");
+        for left_out in PEER_TESTS {
+            println!("left out (--hermetic): {left_out}");
+        }
     } else {
         heading("Python client");
         if let Err(error) = python_client(&mut tally) {
@@ -50,8 +65,8 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     for remark in &tally.remarks {
         println!("{remark}");
     }
-    if options.hermetic {
-        println!("left out: {PEER_TESTS}");
+    for left_out in PEER_TESTS.iter().filter(|_| options.hermetic) {
+        println!("left out: {left_out}");
     }
     println!(
         "{} passed, {} failed, {} skipped",

@@ -83,7 +83,7 @@ fn summary(verdict: &Verdict<'_>, native: &NativeState, deciding: Option<&str>) 
     let because = match verdict.decision {
         Decision::Row => {
             let label = verdict.row.map_or_else(|| native.state.clone(), Row::label);
-            format!("the engine says `{label}`, which means that")
+            format!("that is what the engine's word `{label}` means")
         }
         Decision::Steps { .. } => format!(
             "the engine says `{}`, which leaves it open, and step `{}` is {} while no open step \

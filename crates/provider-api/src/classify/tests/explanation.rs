@@ -17,7 +17,7 @@ fn a_row_that_decides_alone_is_named_with_its_qualifiers() {
     let explanation = explained(&observation);
     assert_eq!(
         explanation.summary,
-        "shown as failed because the engine says `OVER (result = no)`, which means that"
+        "shown as failed because that is what the engine's word `OVER (result = no)` means"
     );
     assert_eq!(
         explanation.evidence,

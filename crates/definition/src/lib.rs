@@ -1,0 +1,86 @@
+//! The portable definition: one file that says what a workflow does, on every engine.
+//!
+//! [`parse`] takes YAML or JSON and gives either a [`Definition`] with its warnings or every
+//! problem at once, each with file, line, column, the rule that is broken and what to do. The way
+//! is: source text → tree with places (`source`) → draft (`decode`) → checked draft (`validate`)
+//! → definition. What is left knows nothing of the text it came from.
+//!
+//! Beside it stand the [`Revision`] (a hash of what a definition says), [`conflicts`] (may a
+//! running execution go on with another revision?), the graph as [`mermaid`] and [`dot`], and the
+//! [`json_schema`] of the format, which is printed from the tables the reader itself uses.
+//!
+//! Nothing here does IO, reads a clock or runs anything: running is the business of
+//! `stateway-machine`. Every loop and every size has a bound in [`limits`].
+
+mod compatibility;
+mod condition;
+mod decode;
+mod definition;
+mod diagnostic;
+mod duration;
+mod graph;
+pub mod limits;
+mod output_schema;
+mod reference;
+mod revision;
+mod rule;
+mod schema;
+mod shape;
+mod source;
+mod suggest;
+mod template;
+mod validate;
+
+pub use compatibility::conflicts;
+pub use condition::Condition;
+pub use definition::{
+    Approval, Backoff, Compensation, Definition, FailurePolicy, OnExpiry, OnFailure, OnReject,
+    OnTimeout, RetryPolicy, Step, StepKind, Trigger,
+};
+pub use diagnostic::{Diagnostic, Invalid, Position, Severity};
+pub use duration::{format_duration, parse_duration};
+pub use graph::{dot, mermaid};
+pub use output_schema::OutputSchema;
+pub use reference::{Reference, Root, Segment};
+pub use revision::{Revision, canonical_form};
+pub use rule::Rule;
+pub use schema::json_schema;
+pub use template::{Resolve, Template};
+
+use diagnostic::Problems;
+
+/// A definition that can be used, and what will hurt one day.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parsed {
+    /// The definition.
+    pub definition: Definition,
+    /// Its warnings, in the order of the lines.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Reads a definition from YAML or JSON. `file` is only used to say where a problem is.
+///
+/// ```
+/// let parsed = stateway_definition::parse("steps: [{name: a, agent: x, timeout: 5m}]", "a.yaml");
+/// assert_eq!(parsed.unwrap().definition.steps[0].name, "a");
+/// ```
+///
+/// # Errors
+/// Every problem of the source, warnings included.
+pub fn parse(text: &str, file: &str) -> Result<Parsed, Invalid> {
+    let mut problems = Problems::new(file);
+    let Some(node) = source::load(text, &mut problems) else {
+        return Err(problems.into_invalid());
+    };
+    let draft = decode::file(&node, &mut problems);
+    if let Some(draft) = &draft {
+        validate::validate(draft, &mut problems);
+    }
+    match (draft, problems.has_errors()) {
+        (Some(draft), false) => Ok(Parsed {
+            definition: draft.definition,
+            warnings: problems.into_warnings()?,
+        }),
+        _ => Err(problems.into_invalid()),
+    }
+}

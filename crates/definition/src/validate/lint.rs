@@ -1,0 +1,92 @@
+//! What is allowed and will hurt one day.
+
+use crate::Step;
+use crate::decode::{Draft, StepPlaces};
+use crate::definition::{OnTimeout, StepKind};
+use crate::diagnostic::Problems;
+use crate::limits::MANY_STEPS;
+use crate::rule::Rule;
+
+pub(super) fn check(draft: &Draft, problems: &mut Problems) {
+    let steps = &draft.definition.steps;
+    if steps.len() > MANY_STEPS {
+        problems.warning(
+            Rule::ManySteps,
+            draft.steps[MANY_STEPS].name,
+            format!("the workflow has {} steps", steps.len()),
+            "Keep it to ten and call the parts with `workflow:` steps.",
+        );
+    }
+    let bounded = draft.definition.timeout.is_some();
+    for (step, places) in steps.iter().zip(&draft.steps) {
+        step_lints(step, places, bounded, problems);
+    }
+}
+
+fn step_lints(step: &Step, places: &StepPlaces, bounded: bool, problems: &mut Problems) {
+    let name = &step.name;
+    if can_hang(step) {
+        let rest = if bounded {
+            "only the workflow's timeout ends it"
+        } else {
+            "it can hang for ever"
+        };
+        let field = if matches!(step.kind, StepKind::Approval(_)) {
+            "expiresAfter"
+        } else {
+            "timeout"
+        };
+        problems.warning(
+            Rule::MissingTimeout,
+            places.name,
+            format!("`{name}` has no timeout: {rest}"),
+            format!("Add `{field}`, for example `{field}: 5m`."),
+        );
+    }
+    if matches!(&step.kind, StepKind::Task { agent, .. } if agent.is_empty()) {
+        problems.warning(
+            Rule::MissingAgent,
+            places.name,
+            format!("`{name}` names no agent: any worker may take it"),
+            "Add `agent` with the role that should do it.",
+        );
+    }
+    contradictions(step, places, problems);
+}
+
+fn can_hang(step: &Step) -> bool {
+    match &step.kind {
+        StepKind::Sleep { .. } => false,
+        StepKind::Approval(approval) => approval.expires_after.is_none() && step.timeout.is_none(),
+        _ => step.timeout.is_none(),
+    }
+}
+
+fn contradictions(step: &Step, places: &StepPlaces, problems: &mut Problems) {
+    let mut useless = |what: &str, hint: &str| {
+        let message = format!("`{}`: {what}", step.name);
+        problems.warning(Rule::Contradiction, places.name, message, hint);
+    };
+    let judged = step.max_correction_attempts > 0 || step.output_schema.is_some();
+    if judged && !step.kind.answers() {
+        useless(
+            "nobody answers for it, so its output is not checked",
+            "Remove `outputSchema`.",
+        );
+    }
+    if step.heartbeat_timeout.is_some() && !matches!(step.kind, StepKind::Task { .. }) {
+        useless(
+            "`heartbeatTimeout` only concerns tasks",
+            "Remove it, or use `timeout`.",
+        );
+    }
+    if step.on_timeout == OnTimeout::Escalate
+        && step.timeout.is_none()
+        && step.heartbeat_timeout.is_none()
+    {
+        useless(
+            "`onTimeout` has no effect without a timeout",
+            "Add `timeout`.",
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! Events as bytes, and back.
+//!
+//! The form is one JSON object per event: `v` (the version), `n` (sequence), `at` (milliseconds),
+//! `by` (causation), `for` (correlation), `fact`. Version 1 is kept by a golden file; a change
+//! that old readers would misread needs a new version, and unknown versions are refused by name.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::{Event, Fact};
+
+/// The version this build writes.
+pub const EVENT_VERSION: u32 = 1;
+/// The longest event that is read, in bytes.
+pub const MAX_EVENT_BYTES: usize = 4 * 1024 * 1024;
+
+/// Why bytes are not an event.
+#[derive(Debug, Error)]
+pub enum DecodeError {
+    /// Written by a newer build.
+    #[error("event version {found} is unknown; this build reads version {EVENT_VERSION}")]
+    UnknownVersion {
+        /// The version that was found.
+        found: u64,
+    },
+    /// Longer than any event.
+    #[error("an event has {length} bytes, more than {MAX_EVENT_BYTES}")]
+    TooLong {
+        /// Its length.
+        length: usize,
+    },
+    /// Not an event at all.
+    #[error("not an event: {0}")]
+    Malformed(#[from] serde_json::Error),
+}
+
+#[derive(Serialize)]
+struct Written<'e> {
+    v: u32,
+    n: u64,
+    #[serde(with = "jiff::fmt::serde::timestamp::millisecond::required")]
+    at: Timestamp,
+    by: &'e Arc<str>,
+    #[serde(rename = "for")]
+    correlation: &'e Arc<str>,
+    fact: &'e Fact,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Read {
+    #[serde(rename = "v")]
+    version: u32,
+    n: u64,
+    #[serde(with = "jiff::fmt::serde::timestamp::millisecond::required")]
+    at: Timestamp,
+    by: Arc<str>,
+    #[serde(rename = "for")]
+    correlation: Arc<str>,
+    fact: Fact,
+}
+
+/// Only the version, whatever else there is.
+#[derive(Deserialize)]
+struct Versioned {
+    v: u64,
+}
+
+/// Writes an event.
+#[must_use]
+pub fn encode(event: &Event) -> Vec<u8> {
+    let written = Written {
+        v: EVENT_VERSION,
+        n: event.sequence,
+        at: event.at,
+        by: &event.causation,
+        correlation: &event.correlation,
+        fact: &event.fact,
+    };
+    serde_json::to_vec(&written).expect("an event has only text keys, so it is always JSON")
+}
+
+/// Reads an event.
+///
+/// # Errors
+/// An unknown version, bytes that are no event, or too many of them.
+pub fn decode(bytes: &[u8]) -> Result<Event, DecodeError> {
+    if bytes.len() > MAX_EVENT_BYTES {
+        return Err(DecodeError::TooLong {
+            length: bytes.len(),
+        });
+    }
+    match serde_json::from_slice::<Read>(bytes) {
+        Ok(read) if read.version == EVENT_VERSION => Ok(Event {
+            sequence: read.n,
+            at: read.at,
+            causation: read.by,
+            correlation: read.correlation,
+            fact: read.fact,
+        }),
+        Ok(read) => Err(DecodeError::UnknownVersion {
+            found: read.version.into(),
+        }),
+        Err(error) => Err(unknownversion(bytes).unwrap_or(DecodeError::Malformed(error))),
+    }
+}
+
+/// A newer event fails to read for many reasons; its version is the one worth telling.
+fn unknownversion(bytes: &[u8]) -> Option<DecodeError> {
+    let Versioned { v } = serde_json::from_slice(bytes).ok()?;
+    (v != u64::from(EVENT_VERSION)).then_some(DecodeError::UnknownVersion { found: v })
+}

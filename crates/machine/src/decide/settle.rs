@@ -1,0 +1,146 @@
+//! The consequence of a failed attempt: again, corrected, a person, or the step's `onFailure`.
+
+use std::sync::Arc;
+
+use stateway_definition::{
+    FailurePolicy, OnExpiry, OnFailure, OnReject, OnTimeout, RetryPolicy, Step, StepKind,
+};
+use stateway_model::{ErrorCategory, Reason};
+
+use super::start::limits;
+use crate::backoff::{later, pause, seed};
+use crate::event::{Fact, PauseCause, SkipCause, TurnCause};
+use crate::failure::{Class, classify};
+use crate::ledger::{Draft, Ledger as _};
+use crate::plan::StepIx;
+use crate::{Failure, FailureCause};
+
+pub(super) fn settle(draft: &mut Draft<'_>, ix: StepIx) {
+    let plan = Arc::clone(&draft.head().plan);
+    let define = plan.define(ix);
+    let run = draft.run(ix);
+    let failure = run
+        .failure
+        .clone()
+        .unwrap_or_else(|| Arc::new(Failure::reported(ErrorCategory::AgentError, "unknown")));
+    match failure.cause {
+        FailureCause::Rejected => return rejected(draft, ix, define),
+        FailureCause::Expired => return expired(draft, ix, define),
+        FailureCause::Reported
+        | FailureCause::TimedOut
+        | FailureCause::WentSilent
+        | FailureCause::InvalidOutput
+        | FailureCause::BadInput => {}
+    }
+    let policy = define.retry_policy.as_ref();
+    let class = classify(
+        &failure,
+        policy,
+        run.failures - run.corrections.min(run.failures),
+        run.corrections,
+        define.max_correction_attempts,
+    );
+    match class {
+        Class::Retry => schedule(draft, ix, policy),
+        Class::Correct => correct(draft, ix, &failure),
+        Class::Escalate => escalate(draft, ix, Reason::Governance),
+        Class::Terminal => terminal(draft, ix, define, &failure),
+    }
+}
+
+fn rejected(draft: &mut Draft<'_>, ix: StepIx, define: &Step) {
+    match &define.kind {
+        StepKind::Approval(approval) if approval.on_reject == OnReject::Cancel => {
+            let decision = draft.run(ix).decision.clone();
+            let by = decision.map_or_else(|| Arc::from(""), |decision| decision.by);
+            draft.push(Fact::ExecutionCancelled {
+                by,
+                reason: Reason::Rejected,
+                comment: "the approval was rejected".into(),
+            });
+        }
+        _ => on_failure(draft, ix, define, Reason::Rejected),
+    }
+}
+
+fn expired(draft: &mut Draft<'_>, ix: StepIx, define: &Step) {
+    let StepKind::Approval(approval) = &define.kind else {
+        return on_failure(draft, ix, define, Reason::TimedOut);
+    };
+    match approval.on_expiry {
+        OnExpiry::Escalate => escalate(draft, ix, Reason::TimedOut),
+        OnExpiry::Fail => on_failure(draft, ix, define, Reason::TimedOut),
+        OnExpiry::Cancel => draft.push(Fact::ExecutionCancelled {
+            by: "".into(),
+            reason: Reason::TimedOut,
+            comment: "the approval expired".into(),
+        }),
+    }
+}
+
+fn schedule(draft: &mut Draft<'_>, ix: StepIx, policy: Option<&RetryPolicy>) {
+    let default = RetryPolicy::default();
+    let (head, run) = (draft.head(), draft.run(ix));
+    let step = head.plan.name(ix);
+    let seed = seed(&head.id, &step, run.attempt);
+    let failures = run.failures - run.corrections.min(run.failures);
+    let pause = pause(policy.unwrap_or(&default), failures, seed);
+    let (attempt, at) = (run.attempt + 1, later(draft.now(), pause));
+    draft.push(Fact::RetryScheduled { step, attempt, at });
+}
+
+fn correct(draft: &mut Draft<'_>, ix: StepIx, failure: &Failure) {
+    let (due, heartbeat_due) = limits(draft, ix);
+    let (step, attempt) = (draft.head().plan.name(ix), draft.run(ix).attempt + 1);
+    let feedback = Arc::clone(&failure.message);
+    draft.push(Fact::CorrectionRequested {
+        step,
+        attempt,
+        feedback,
+        due,
+        heartbeat_due,
+    });
+}
+
+fn terminal(draft: &mut Draft<'_>, ix: StepIx, define: &Step, failure: &Failure) {
+    let late = failure.category == ErrorCategory::Timeout;
+    if late && define.on_timeout == OnTimeout::Escalate {
+        return escalate(draft, ix, Reason::TimedOut);
+    }
+    let reason = failure.reason(draft.run(ix).failures > 1);
+    on_failure(draft, ix, define, reason);
+}
+
+fn escalate(draft: &mut Draft<'_>, ix: StepIx, reason: Reason) {
+    let step = draft.head().plan.name(ix);
+    draft.push(Fact::ExecutionEscalated { step, reason });
+}
+
+/// The step's own word counts; without one, the definition's failure policy.
+fn on_failure(draft: &mut Draft<'_>, ix: StepIx, define: &Step, reason: Reason) {
+    let plan = Arc::clone(&draft.head().plan);
+    let step = plan.name(ix);
+    let action = define
+        .on_failure
+        .unwrap_or(match plan.definition().failure_policy {
+            FailurePolicy::Abort => OnFailure::Abort,
+            FailurePolicy::Compensate => OnFailure::Compensate,
+        });
+    draft.push(match action {
+        OnFailure::Abort => Fact::ExecutionFailed {
+            step: Some(step),
+            reason,
+        },
+        OnFailure::Skip => Fact::StepSkipped {
+            step,
+            cause: SkipCause::Failure,
+        },
+        OnFailure::Compensate => Fact::CompensationStarted {
+            cause: TurnCause::StepFailed { step, reason },
+        },
+        OnFailure::Pause => Fact::ExecutionPaused {
+            cause: PauseCause::StepFailed { step },
+        },
+        OnFailure::Escalate => Fact::ExecutionEscalated { step, reason },
+    });
+}

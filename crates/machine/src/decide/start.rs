@@ -1,0 +1,138 @@
+//! A step whose dependencies are settled: left out, opened, or failed before it begins.
+//!
+//! What a skipped dependency does: a step that needs the output of a skipped step is skipped too;
+//! every other dependant runs. `when` may ask about a skipped step.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use stateway_definition::StepKind;
+use stateway_model::ErrorCategory;
+
+use super::signal;
+use crate::backoff::later;
+use crate::event::{Fact, SkipCause, WaitFor};
+use crate::ledger::{Draft, Ledger as _};
+use crate::plan::{Plan, StepIx};
+use crate::scope::{input_of, resolve};
+use crate::{Failure, FailureCause, StepState};
+
+pub(super) fn start(draft: &mut Draft<'_>, ix: StepIx) {
+    let plan = Arc::clone(&draft.head().plan);
+    let step = plan.name(ix);
+    let skipped = |needed: &&StepIx| draft.run(**needed).state == StepState::Skipped;
+    if let Some(needed) = plan.step(ix).needs.iter().find(skipped) {
+        let cause = SkipCause::Upstream(plan.name(*needed));
+        return draft.push(Fact::StepSkipped { step, cause });
+    }
+    match condition(draft, &plan, ix) {
+        Ok(true) => open(draft, ix),
+        Ok(false) => draft.push(Fact::StepSkipped {
+            step,
+            cause: SkipCause::Condition,
+        }),
+        Err(reason) => fail_to_start(draft, ix, format!("`when`: {reason}")),
+    }
+}
+
+fn condition(draft: &Draft<'_>, plan: &Plan, ix: StepIx) -> Result<bool, String> {
+    let holds = |condition: &stateway_definition::Condition| {
+        condition.holds(&|reference| resolve(draft, reference))
+    };
+    plan.define(ix).when.as_ref().map_or(Ok(true), holds)
+}
+
+/// Opens the next attempt of a step.
+pub(super) fn open(draft: &mut Draft<'_>, ix: StepIx) {
+    if let Err(missing) = check_references(draft, ix) {
+        return fail_to_start(draft, ix, format!("`${{{missing}}}` has no value"));
+    }
+    let plan = Arc::clone(&draft.head().plan);
+    let define = plan.define(ix);
+    let due = after(draft, define.timeout);
+    let wait = match &define.kind {
+        StepKind::Task { .. } | StepKind::Http { .. } => return start_task(draft, ix),
+        StepKind::Sleep { lasts } => (WaitFor::Timer, after(draft, Some(*lasts))),
+        StepKind::Signal { name } => (WaitFor::Signal(name.as_str().into()), due),
+        StepKind::Approval(approval) => {
+            let given = draft.run(ix).role.clone();
+            let role = given.unwrap_or_else(|| approval.role.as_str().into());
+            (
+                WaitFor::Approval(role),
+                after(draft, approval.expires_after.or(define.timeout)),
+            )
+        }
+        StepKind::Workflow { definition } => (WaitFor::Child(definition.as_str().into()), due),
+    };
+    start_wait(draft, ix, wait);
+    if let StepKind::Signal { name } = &define.kind {
+        signal::deliver(draft, name);
+    }
+}
+
+fn start_task(draft: &mut Draft<'_>, ix: StepIx) {
+    let (due, heartbeat_due) = limits(draft, ix);
+    let (step, attempt) = (draft.head().plan.name(ix), draft.run(ix).attempt + 1);
+    draft.push(Fact::StepStarted {
+        step,
+        attempt,
+        due,
+        heartbeat_due,
+    });
+}
+
+fn start_wait(draft: &mut Draft<'_>, ix: StepIx, (wait, due): (WaitFor, Option<Timestamp>)) {
+    let (step, attempt) = (draft.head().plan.name(ix), draft.run(ix).attempt + 1);
+    draft.push(Fact::StepWaiting {
+        step,
+        attempt,
+        wait,
+        due,
+    });
+}
+
+/// When an attempt that begins now times out, and when its worker has to be heard of.
+pub(super) fn limits(draft: &Draft<'_>, ix: StepIx) -> (Option<Timestamp>, Option<Timestamp>) {
+    let define = draft.head().plan.define(ix);
+    (
+        after(draft, define.timeout),
+        after(draft, define.heartbeat_timeout),
+    )
+}
+
+fn after(draft: &Draft<'_>, by: Option<std::time::Duration>) -> Option<Timestamp> {
+    by.map(|by| later(draft.now(), by))
+}
+
+fn check_references(draft: &Draft<'_>, ix: StepIx) -> Result<(), stateway_definition::Reference> {
+    let define = draft.head().plan.define(ix);
+    let missing = |reference: &&stateway_definition::Reference| resolve(draft, reference).is_none();
+    if define.input.is_some() {
+        input_of(draft, ix)?;
+    }
+    match &define.kind {
+        StepKind::Http { url, .. } => url
+            .references()
+            .into_iter()
+            .find(missing)
+            .map_or(Ok(()), |r| Err(r.clone())),
+        _ => Ok(()),
+    }
+}
+
+/// The attempt is opened and fails at once, so that the log shows an attempt like any other.
+fn fail_to_start(draft: &mut Draft<'_>, ix: StepIx, message: String) {
+    let (step, attempt) = (draft.head().plan.name(ix), draft.run(ix).attempt + 1);
+    draft.push(Fact::StepStarted {
+        step: Arc::clone(&step),
+        attempt,
+        due: None,
+        heartbeat_due: None,
+    });
+    let failure = Failure::of(FailureCause::BadInput, ErrorCategory::Validation, message);
+    draft.push(Fact::AttemptFailed {
+        step,
+        attempt,
+        failure,
+    });
+}

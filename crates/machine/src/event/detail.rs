@@ -1,0 +1,129 @@
+//! What facts are made of: tasks, waits and causes.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use stateway_model::Reason;
+
+/// One attempt that was handed out: to do a step, or to undo it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// The step.
+    pub step: Arc<str>,
+    /// The attempt, from 1; doing and undoing are counted apart.
+    pub attempt: u32,
+    /// Whether the step is being undone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub undo: bool,
+}
+
+impl Task {
+    /// An attempt to do a step.
+    #[must_use]
+    pub fn of(step: impl Into<Arc<str>>, attempt: u32) -> Self {
+        Self {
+            step: step.into(),
+            attempt,
+            undo: false,
+        }
+    }
+
+    /// An attempt to undo a step.
+    #[must_use]
+    pub fn undo(step: impl Into<Arc<str>>, attempt: u32) -> Self {
+        Self {
+            step: step.into(),
+            attempt,
+            undo: true,
+        }
+    }
+}
+
+/// What a step waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum WaitFor {
+    /// A moment.
+    Timer,
+    /// A message of this name.
+    Signal(Arc<str>),
+    /// Someone of this role.
+    Approval(Arc<str>),
+    /// An execution of this definition.
+    Child(Arc<str>),
+    /// A person, after an escalation.
+    Person,
+}
+
+/// Why a step was left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum SkipCause {
+    /// Its condition does not hold.
+    Condition,
+    /// It needs the output of this step, which was left out.
+    Upstream(Arc<str>),
+    /// It failed, and `onFailure` says to go on.
+    Failure,
+}
+
+/// Why an execution is held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum PauseCause {
+    /// Someone wanted it.
+    ByHand {
+        /// Who.
+        by: Arc<str>,
+        /// Why.
+        comment: Arc<str>,
+    },
+    /// A step failed, and `onFailure` says to hold.
+    StepFailed {
+        /// The step.
+        step: Arc<str>,
+    },
+    /// The definition changed in a way that the execution cannot follow.
+    RevisionMismatch {
+        /// The revision that was offered.
+        offered: Arc<str>,
+        /// Why it cannot be followed.
+        conflicts: Vec<String>,
+    },
+}
+
+/// Why an execution turned back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum TurnCause {
+    /// A step failed.
+    StepFailed {
+        /// The step.
+        step: Arc<str>,
+        /// Why it was not tried again.
+        reason: Reason,
+    },
+    /// The execution took too long.
+    TimedOut,
+    /// Someone cancelled it and wants it undone.
+    Cancelled {
+        /// Who.
+        by: Arc<str>,
+    },
+}
+
+/// What a person decided about an escalated step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Resolution {
+    /// Try it again as it is.
+    Resume,
+    /// Try it again with another role.
+    Reassign {
+        /// The role.
+        role: Arc<str>,
+    },
+    /// End the execution.
+    Cancel,
+}

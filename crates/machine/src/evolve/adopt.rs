@@ -1,0 +1,67 @@
+//! Going on with another revision: slots move to their new places by name.
+
+use std::sync::Arc;
+
+use stateway_definition::Definition;
+
+use crate::StepState;
+use crate::ledger::Ledger;
+use crate::plan::{Plan, StepIx};
+use crate::state::StepRun;
+
+/// A definition that cannot be run changes nothing; `decide` has refused it before.
+pub(super) fn adopt<L: Ledger>(l: &mut L, definition: &Definition) {
+    let Ok(plan) = Plan::new(definition.clone()) else {
+        return;
+    };
+    let old = Arc::clone(&l.head().plan);
+    let moved = |ix: StepIx| plan.find(&old.step(ix).name);
+    let mut steps: Vec<StepRun> = Vec::with_capacity(plan.len());
+    for (_, step) in plan.steps() {
+        let mut run = match old.find(&step.name) {
+            Some(before) => l.run(before).clone(),
+            None => StepRun::new(0),
+        };
+        run.completed_before = run.completed_before.and_then(moved);
+        steps.push(run);
+    }
+    count_unmet(&plan, &mut steps);
+    let ready = plan
+        .steps()
+        .filter(|(ix, _)| steps[ix.at()].state == StepState::Pending && steps[ix.at()].unmet == 0)
+        .map(|(ix, _)| ix)
+        .collect();
+    let left = steps.iter().filter(|run| !is_settled(run)).count();
+    let head = l.head_mut();
+    for list in [
+        &mut head.open,
+        &mut head.unsettled,
+        &mut head.parked,
+        &mut head.escalated,
+    ] {
+        *list = list.iter().copied().filter_map(moved).collect();
+        list.sort_unstable();
+    }
+    head.last_completed = head.last_completed.and_then(moved);
+    head.last_failed = head.last_failed.and_then(moved);
+    head.ready = ready;
+    head.left = u32::try_from(left).unwrap_or(u32::MAX);
+    l.replace(Arc::new(plan), steps);
+}
+
+fn count_unmet(plan: &Plan, steps: &mut [StepRun]) {
+    for (ix, step) in plan.steps() {
+        steps[ix.at()].unmet = step.dependencies;
+    }
+    for (ix, step) in plan.steps() {
+        if is_settled(&steps[ix.at()]) {
+            for dependant in &step.dependants {
+                steps[dependant.at()].unmet -= 1;
+            }
+        }
+    }
+}
+
+const fn is_settled(run: &StepRun) -> bool {
+    matches!(run.state, StepState::Completed | StepState::Skipped)
+}

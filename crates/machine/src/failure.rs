@@ -1,0 +1,194 @@
+//! What went wrong in an attempt, and what kind of answer it calls for.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use stateway_definition::RetryPolicy;
+use stateway_model::{ErrorCategory, Reason, words};
+
+/// Why an attempt failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// The kind of failure.
+    pub category: ErrorCategory,
+    /// What brought it about.
+    pub cause: FailureCause,
+    /// One line for a person.
+    pub message: Arc<str>,
+    /// The worker's own code for it; empty when it has none.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub code: Arc<str>,
+}
+
+impl Failure {
+    /// A failure that a worker reported.
+    #[must_use]
+    pub fn reported(category: ErrorCategory, message: impl Into<Arc<str>>) -> Self {
+        Self {
+            category,
+            cause: FailureCause::Reported,
+            message: message.into(),
+            code: "".into(),
+        }
+    }
+
+    pub(crate) fn of(
+        cause: FailureCause,
+        category: ErrorCategory,
+        message: impl Into<Arc<str>>,
+    ) -> Self {
+        Self {
+            category,
+            cause,
+            message: message.into(),
+            code: "".into(),
+        }
+    }
+
+    /// Why an execution ends that ends by this failure.
+    pub(crate) const fn reason(&self, retried: bool) -> Reason {
+        match (self.cause, self.category) {
+            (FailureCause::Rejected, _) => Reason::Rejected,
+            (_, ErrorCategory::Timeout) => Reason::TimedOut,
+            (_, ErrorCategory::Governance) => Reason::Governance,
+            _ if retried => Reason::RetriesExhausted,
+            _ => Reason::NotRetryable,
+        }
+    }
+}
+
+words! {
+    /// What brought a failure about.
+    pub enum FailureCause as "failure cause" {
+        /// The worker, or the child, said so.
+        Reported = "reported",
+        /// The attempt took too long.
+        TimedOut = "timed_out",
+        /// The worker was silent for too long.
+        WentSilent = "went_silent",
+        /// The output does not fit its schema.
+        InvalidOutput = "invalid_output",
+        /// A reference of the step has no value, or its condition cannot be judged.
+        BadInput = "bad_input",
+        /// A person said no.
+        Rejected = "rejected",
+        /// No person said anything.
+        Expired = "expired",
+    }
+}
+
+/// What an attempt's failure calls for, before the step's `onFailure` is asked: seed 003's
+/// classification, with seed 000's six categories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Transient: try again after a pause.
+    Retry,
+    /// Validation: try again with the validator's feedback.
+    Correct,
+    /// A policy forbids it: a person has to decide.
+    Escalate,
+    /// Terminal: `onFailure` decides.
+    Terminal,
+}
+
+/// Classifies a failure. `failures` and `corrections` count the ones so far, this one included.
+#[must_use]
+pub fn classify(
+    failure: &Failure,
+    policy: Option<&RetryPolicy>,
+    failures: u32,
+    corrections: u32,
+    max_corrections: u32,
+) -> Class {
+    if failure.category == ErrorCategory::Governance {
+        return Class::Escalate;
+    }
+    let correctable = failure.category == ErrorCategory::Validation
+        && failure.cause != FailureCause::BadInput
+        && corrections < max_corrections;
+    if correctable {
+        return Class::Correct;
+    }
+    let allowed = policy.map_or(RetryPolicy::default().max_retries, |policy| {
+        policy.max_retries
+    });
+    let again = is_retried(failure.category, policy) && failure.cause != FailureCause::BadInput;
+    if again && failures <= allowed {
+        Class::Retry
+    } else {
+        Class::Terminal
+    }
+}
+
+/// Seed 000's table: transient failures are repeated; an agent's and the outside's where the step
+/// has a retry policy; timeouts, invalid data and forbidden things are not. `retryOn` overrides.
+fn is_retried(category: ErrorCategory, policy: Option<&RetryPolicy>) -> bool {
+    if let Some(listed) = policy.and_then(|policy| policy.retry_on.as_ref()) {
+        return listed.contains(&category) && category != ErrorCategory::Governance;
+    }
+    match category {
+        ErrorCategory::Transient => true,
+        ErrorCategory::AgentError | ErrorCategory::External => policy.is_some(),
+        ErrorCategory::Timeout | ErrorCategory::Validation | ErrorCategory::Governance => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(category: ErrorCategory, policy: Option<&RetryPolicy>) -> Class {
+        classify(&Failure::reported(category, "x"), policy, 1, 0, 0)
+    }
+
+    #[test]
+    fn categories_have_the_defaults_of_seed_000() {
+        use ErrorCategory::{AgentError, External, Governance, Timeout, Transient, Validation};
+        let policy = RetryPolicy::default();
+        for (category, without, with) in [
+            (Transient, Class::Retry, Class::Retry),
+            (AgentError, Class::Terminal, Class::Retry),
+            (Timeout, Class::Terminal, Class::Terminal),
+            (Validation, Class::Terminal, Class::Terminal),
+            (External, Class::Terminal, Class::Retry),
+            (Governance, Class::Escalate, Class::Escalate),
+        ] {
+            assert_eq!(class(category, None), without, "{category}");
+            assert_eq!(class(category, Some(&policy)), with, "{category}");
+        }
+    }
+
+    #[test]
+    fn a_step_overrides_the_defaults_by_retry_on() {
+        let only_timeouts = RetryPolicy {
+            retry_on: Some(vec![ErrorCategory::Timeout]),
+            ..RetryPolicy::default()
+        };
+        assert_eq!(
+            class(ErrorCategory::Timeout, Some(&only_timeouts)),
+            Class::Retry
+        );
+        assert_eq!(
+            class(ErrorCategory::Transient, Some(&only_timeouts)),
+            Class::Terminal
+        );
+    }
+
+    #[test]
+    fn seed_003_calls_invalid_output_correctable_until_the_bound() {
+        let failure = Failure::of(FailureCause::InvalidOutput, ErrorCategory::Validation, "x");
+        assert_eq!(classify(&failure, None, 1, 0, 2), Class::Correct);
+        assert_eq!(classify(&failure, None, 3, 2, 2), Class::Terminal);
+    }
+
+    #[test]
+    fn a_reference_without_a_value_is_never_tried_again() {
+        let failure = Failure::of(FailureCause::BadInput, ErrorCategory::Validation, "x");
+        let policy = RetryPolicy {
+            retry_on: Some(vec![ErrorCategory::Validation]),
+            ..RetryPolicy::default()
+        };
+        assert_eq!(classify(&failure, Some(&policy), 1, 0, 5), Class::Terminal);
+    }
+}

@@ -1,0 +1,87 @@
+//! The pure core: what a workflow does, without doing it.
+//!
+//! Three functions. [`decide`] takes a state, a command and the time, and gives the events the
+//! command leads to, or a [`Rejection`]. [`evolve`] takes a state and an event and gives the next
+//! state. [`obligations`] takes a state and gives what has to be done now: tasks, children,
+//! timers, a slot. Whoever runs a workflow writes the events down, does the obligations, and sends
+//! what comes of them back as commands.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use stateway_machine::{Command, Data, Plan, State, Verb, decide, evolve, obligations};
+//!
+//! let parsed = stateway_definition::parse("steps: [{name: a}]", "a.yaml").unwrap();
+//! let mut state = State::new(Arc::new(Plan::new(parsed.definition).unwrap()));
+//! let create = Verb::Create {
+//!     execution: "e1".into(),
+//!     correlation: "e1".into(),
+//!     initiator: "ada".into(),
+//!     input: Data::default(),
+//! };
+//! let trigger = Verb::Trigger { by: "ada".into() };
+//! for verb in [create, trigger, Verb::GrantSlot] {
+//!     let events = decide(&state, Command::new("request-1", verb), jiff::Timestamp::UNIX_EPOCH);
+//!     state = events.unwrap().iter().fold(state, evolve);
+//! }
+//! assert_eq!(obligations(&state).len(), 1);
+//! ```
+//!
+//! What is absent, and stays absent: async, IO, a clock, randomness, hash maps. Time and ids come
+//! inside the command; a pause's jitter follows from execution, step and attempt. The same log
+//! gives the same state on every machine, so the engine of this workspace, a handler inside
+//! another engine and a replay years later agree.
+//!
+//! The parts: a `plan` is a definition made ready to run; `admission` says which verb is
+//! considered in which state; `decide` answers it; `ledger` lets `decide` see its own events
+//! without copying the steps it does not touch; `evolve` applies events; `moves` is the table both
+//! are held to. `view` and `trajectory` tell an execution in the words of every client,
+//! `vocabulary` in the words of the five seeds. `codec` is the form of the log.
+
+mod admission;
+mod awaited;
+mod backoff;
+mod codec;
+mod command;
+mod decide;
+mod event;
+mod evolve;
+mod failure;
+mod ledger;
+mod moves;
+mod obligation;
+mod plan;
+mod rejection;
+mod replay;
+mod scope;
+mod state;
+mod timer;
+mod trajectory;
+mod view;
+mod vocabulary;
+mod words;
+
+pub use admission::{admit, admitting_states};
+pub use awaited::{Awaited, awaited};
+pub use backoff::{later, pause, seed};
+pub use codec::{DecodeError, EVENT_VERSION, MAX_EVENT_BYTES, decode, encode};
+pub use command::{CancelMode, Command, Verb, VerbName};
+pub use decide::{MAX_SIGNALS, decide};
+pub use event::{Data, Event, Fact, PauseCause, Resolution, SkipCause, Task, TurnCause, WaitFor};
+pub use evolve::evolve;
+pub use failure::{Class, Failure, FailureCause, classify};
+pub use moves::{EXECUTION_MOVES, STEP_MOVES, execution_may_move, step_may_move};
+pub use obligation::{
+    ChildOrder, Obligation, TaskKey, TaskOrder, obligations, obligations_of, task_input, task_url,
+};
+pub use plan::{Plan, PlanError};
+pub use rejection::Rejection;
+pub use replay::{ReplayError, replay};
+pub use state::{State, Times};
+pub use timer::{StepTimer, Timer};
+pub use trajectory::{Point, Trajectory};
+pub use view::{last_error, step_views, sub_state, waits};
+pub use vocabulary::{
+    Bridge, Emitted, Machine, Mapping, Move, MoveKind, Outside, Projection, StateRow, Transition,
+    Vocabulary, VocabularyError, project, vocabularies, vocabulary,
+};
+pub use words::{ExecutionState, StepState};

@@ -1,0 +1,242 @@
+//! What has to be done now: tasks handed out, children started, timers set, a slot given.
+//!
+//! Obligations follow from the state alone, so none can be lost: whoever has the log can work
+//! them out again. Carrying one out twice is harmless, because each has a key.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use stateway_definition::{Reference, StepKind};
+
+use crate::event::{Data, Event, Fact, Task, WaitFor};
+use crate::ledger::Ledger as _;
+use crate::plan::StepIx;
+use crate::scope::{input_of, resolve};
+use crate::timer::{StepTimer, Timer};
+use crate::{ExecutionState, State, StepState};
+
+/// One thing that has to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Obligation {
+    /// The execution needs a slot.
+    Slot,
+    /// An attempt has to be done by a worker, or is with one.
+    Task(TaskOrder),
+    /// A child execution has to run.
+    Child(ChildOrder),
+    /// A timer has to fire.
+    Timer {
+        /// Which one.
+        timer: Timer,
+        /// When.
+        due: Timestamp,
+    },
+}
+
+/// What makes an attempt one attempt, on every engine and after every crash.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaskKey {
+    /// The execution.
+    pub execution: Arc<str>,
+    /// The branch of its log.
+    pub branch: u32,
+    /// Step, attempt, and whether it is an undo.
+    pub task: Task,
+}
+
+impl std::fmt::Display for TaskKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            execution,
+            branch,
+            task,
+        } = self;
+        let undo = if task.undo { "/undo" } else { "" };
+        write!(
+            f,
+            "{execution}/{branch}/{}/{}{undo}",
+            task.step, task.attempt
+        )
+    }
+}
+
+/// An attempt for a worker, or for the engine's own HTTP client: the step's kind in the
+/// definition says which. Its input is worked out by [`task_input`] when it is handed out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskOrder {
+    /// Its key.
+    pub key: TaskKey,
+    /// The role a worker must have; empty: any worker.
+    pub role: Arc<str>,
+    /// The worker that has it.
+    pub worker: Option<Arc<str>>,
+    /// What a validator said about the attempt before.
+    pub feedback: Option<Arc<str>>,
+    /// When it times out.
+    pub due: Option<Timestamp>,
+}
+
+/// A child execution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildOrder {
+    /// Its key; the child's own id is derived from it.
+    pub key: TaskKey,
+    /// The definition to start.
+    pub definition: Arc<str>,
+}
+
+/// Everything that has to be done now, in the order of the definition.
+#[must_use]
+pub fn obligations(state: &State) -> Vec<Obligation> {
+    let mut found = Vec::new();
+    if state.state() == ExecutionState::Queued {
+        found.push(Obligation::Slot);
+    }
+    found.extend(deadline(state));
+    for ix in &state.head.open {
+        of_step(state, *ix, &mut found);
+    }
+    found
+}
+
+/// What these events, the last ones applied to the state, added to the obligations. It is what
+/// an engine looks at after each command; [`obligations`] is for when it wakes up.
+#[must_use]
+pub fn obligations_of(state: &State, events: &[Event]) -> Vec<Obligation> {
+    let mut found = Vec::new();
+    let mut steps = Vec::new();
+    for event in events {
+        match &event.fact {
+            Fact::ExecutionQueued { .. } => found.push(Obligation::Slot),
+            Fact::ExecutionStarted { .. } => found.extend(deadline(state)),
+            // Whatever was hidden while the execution was held is due again.
+            Fact::ExecutionResumed { .. }
+            | Fact::EscalationResolved { .. }
+            | Fact::BranchOpened { .. }
+            | Fact::RevisionAdopted { .. } => return obligations(state),
+            fact => steps.extend(fact.step().and_then(|step| state.plan().find(step))),
+        }
+    }
+    steps.sort_unstable();
+    steps.dedup();
+    steps.retain(|ix| state.head.open.binary_search(ix).is_ok());
+    steps
+        .into_iter()
+        .for_each(|ix| of_step(state, ix, &mut found));
+    found
+}
+
+fn deadline(state: &State) -> Option<Obligation> {
+    let counts = state.state().is_active() || state.state().is_held();
+    let due = state.head.deadline.filter(|_| counts)?;
+    Some(Obligation::Timer {
+        timer: Timer::Execution,
+        due,
+    })
+}
+
+fn of_step(state: &State, ix: StepIx, found: &mut Vec<Obligation>) {
+    let run = state.run(ix);
+    let undo = run.state == StepState::Compensating;
+    if run.has_open_attempt() {
+        found.push(Obligation::Task(order(state, ix, undo)));
+    }
+    if let Some(WaitFor::Child(definition)) = &run.wait {
+        let (key, definition) = (key(state, ix, false), Arc::clone(definition));
+        found.push(Obligation::Child(ChildOrder { key, definition }));
+    }
+    let attempt = if undo { run.undo_attempt } else { run.attempt };
+    let step = state.plan().name(ix);
+    let mut timer = |kind: StepTimer, due: Option<Timestamp>| {
+        let timer = Timer::Step {
+            step: Arc::clone(&step),
+            attempt,
+            kind,
+        };
+        found.extend(due.map(|due| Obligation::Timer { timer, due }));
+    };
+    let limit = match (&run.wait, undo) {
+        (Some(WaitFor::Approval(_)), _) => StepTimer::Expiry,
+        (_, true) => StepTimer::UndoTimeout,
+        _ => StepTimer::Timeout,
+    };
+    timer(limit, run.due);
+    timer(StepTimer::Heartbeat, run.heartbeat_due);
+    match run.state {
+        StepState::BackingOff if state.state().is_active() => {
+            timer(StepTimer::Retry, run.resume_at);
+        }
+        StepState::Waiting => timer(StepTimer::Sleep, run.resume_at),
+        StepState::Compensating => timer(StepTimer::UndoRetry, run.resume_at),
+        _ => {}
+    }
+}
+
+fn key(state: &State, ix: StepIx, undo: bool) -> TaskKey {
+    let run = state.run(ix);
+    let attempt = if undo { run.undo_attempt } else { run.attempt };
+    let step = state.plan().name(ix);
+    TaskKey {
+        execution: Arc::clone(state.execution()),
+        branch: state.branch(),
+        task: Task {
+            step,
+            attempt,
+            undo,
+        },
+    }
+}
+
+fn order(state: &State, ix: StepIx, undo: bool) -> TaskOrder {
+    let (plan, run) = (state.plan(), state.run(ix));
+    let role: Arc<str> = match (&plan.define(ix).kind, undo) {
+        (_, true) => plan
+            .compensation(ix)
+            .map_or("", |undo| undo.agent.as_str())
+            .into(),
+        (StepKind::Task { agent, .. }, false) => {
+            run.role.clone().unwrap_or_else(|| agent.as_str().into())
+        }
+        _ => "".into(),
+    };
+    TaskOrder {
+        key: key(state, ix, undo),
+        role,
+        worker: run.worker.clone(),
+        feedback: run.feedback.clone().filter(|_| !undo),
+        due: run.due,
+    }
+}
+
+/// What a task is given: for a step its input, for an undo what the step answered.
+///
+/// # Errors
+/// The reference that has no value; a task whose attempt is open has none.
+pub fn task_input(state: &State, task: &Task) -> Result<Data, Reference> {
+    let Some(ix) = state.plan().find(&task.step) else {
+        return Ok(Arc::clone(state.input()));
+    };
+    if task.undo {
+        return Ok(state.run(ix).output.clone().unwrap_or_default());
+    }
+    input_of(state, ix)
+}
+
+/// Where an HTTP step calls.
+///
+/// # Errors
+/// The reference that has no value; a task whose attempt is open has none.
+pub fn task_url(state: &State, step: &str) -> Result<Option<String>, Reference> {
+    let Some(ix) = state.plan().find(step) else {
+        return Ok(None);
+    };
+    match &state.head().plan.define(ix).kind {
+        StepKind::Http { url, .. } => {
+            let url = url.render(&|reference| resolve(state, reference))?;
+            Ok(Some(
+                url.as_str().map_or_else(|| url.to_string(), str::to_owned),
+            ))
+        }
+        _ => Ok(None),
+    }
+}

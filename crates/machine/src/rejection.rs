@@ -1,0 +1,121 @@
+//! Why a command was refused. A refused command writes nothing.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::{ExecutionState, StepState};
+
+/// Why a command was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
+pub enum Rejection {
+    /// The execution is not known yet.
+    #[error("the execution has not been created")]
+    NotCreated,
+    /// The execution is known already.
+    #[error("the execution was created before")]
+    AlreadyCreated,
+    /// Nothing follows a terminal state.
+    #[error("the execution has already finished as {state}")]
+    AlreadyFinished { state: ExecutionState },
+    /// The execution is not where this command belongs.
+    #[error("this cannot be done to an execution that is {state}")]
+    WrongState { state: ExecutionState },
+    /// The definition has no such step.
+    #[error("there is no step `{step}`")]
+    UnknownStep { step: Arc<str> },
+    /// The attempt is not the open one.
+    #[error("attempt {attempt} of step `{step}` is not open; the step is {state}")]
+    StaleAttempt {
+        step: Arc<str>,
+        attempt: u32,
+        state: StepState,
+    },
+    /// Another worker has the attempt.
+    #[error("attempt {attempt} of step `{step}` is already with worker `{worker}`")]
+    AlreadyAssigned {
+        step: Arc<str>,
+        attempt: u32,
+        worker: Arc<str>,
+    },
+    /// The timer belongs to something that is over.
+    #[error("this timer is no longer set")]
+    StaleTimer,
+    /// The timer's time has not come.
+    #[error("this timer is not due yet")]
+    TimerNotDue,
+    /// No step ever waits for such a signal.
+    #[error("no step waits for a signal called `{name}`")]
+    UnknownSignal { name: Arc<str> },
+    /// Every step that could take the signal has settled or has one.
+    #[error("no step is left that could take another signal `{name}`")]
+    StaleSignal { name: Arc<str> },
+    /// Too many signals for one execution.
+    #[error("the execution has taken as many signals as it may")]
+    TooManySignals,
+    /// The approval is not the open one.
+    #[error("attempt {attempt} of the approval `{step}` is not open")]
+    StaleApproval { step: Arc<str>, attempt: u32 },
+    /// The approval was decided otherwise, or by someone else.
+    #[error("the approval `{step}` has already been decided by `{by}`")]
+    AlreadyDecided { step: Arc<str>, by: Arc<str> },
+    /// The person lacks the role.
+    #[error("the approval `{step}` needs the role `{role}`")]
+    RoleRequired { step: Arc<str>, role: Arc<str> },
+    /// Nobody approves their own request.
+    #[error("`{by}` started the execution and cannot decide about it")]
+    SelfApproval { by: Arc<str> },
+    /// The step is not escalated.
+    #[error("the step `{step}` is not escalated")]
+    NotEscalated { step: Arc<str> },
+    /// The step is not between attempts.
+    #[error("the step `{step}` is not backing off")]
+    NotBackingOff { step: Arc<str> },
+    /// The definition cannot be followed, and the execution is held already.
+    #[error("the execution cannot follow revision {offered}: {}", conflicts.join("; "))]
+    Incompatible {
+        offered: Arc<str>,
+        conflicts: Vec<String>,
+    },
+    /// The definition cannot be run at all.
+    #[error("the definition cannot be run: {reason}")]
+    UnusableDefinition { reason: String },
+    /// The branch is not a new one.
+    #[error("branch {branch} is not above the present branch {present}")]
+    StaleBranch { branch: u32, present: u32 },
+}
+
+impl Rejection {
+    /// What the sender can do: a sentence.
+    #[must_use]
+    pub const fn hint(&self) -> &'static str {
+        match self {
+            Self::NotCreated => "Create the execution first.",
+            Self::AlreadyCreated => "Use another execution id.",
+            Self::AlreadyFinished { .. } => "Start a new execution; a finished one stays as it is.",
+            Self::WrongState { .. } => "Read the execution again and act on where it is now.",
+            Self::UnknownStep { .. } => "Check the name against the definition.",
+            Self::StaleAttempt { .. } => "Drop the result; the attempt was given up or replaced.",
+            Self::AlreadyAssigned { .. } => "Leave the task to the worker that has it.",
+            Self::StaleTimer => "Drop the timer.",
+            Self::TimerNotDue => "Fire it when its time has come.",
+            Self::UnknownSignal { .. } => "Check the name against the `signal:` steps.",
+            Self::StaleSignal { .. } => "Drop the signal; whatever waited for it is over.",
+            Self::TooManySignals => "Start a new execution.",
+            Self::StaleApproval { .. } => {
+                "Read the approval again; it was decided or requested anew."
+            }
+            Self::AlreadyDecided { .. } => "Nothing to do; the first decision stands.",
+            Self::RoleRequired { .. } => "Ask someone who has the role.",
+            Self::SelfApproval { .. } => "Ask someone else to decide.",
+            Self::NotEscalated { .. } => "Read the escalations again.",
+            Self::NotBackingOff { .. } => "Read the step again.",
+            Self::Incompatible { .. } => {
+                "Resume to go on with the old revision, or offer one that keeps what has begun."
+            }
+            Self::UnusableDefinition { .. } => "Offer a definition that was read by `parse`.",
+            Self::StaleBranch { .. } => "Use the next free branch number.",
+        }
+    }
+}

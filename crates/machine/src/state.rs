@@ -1,0 +1,364 @@
+//! Everything that is known about one execution at one point of its log.
+//!
+//! The head is small whatever the number of steps; a step is one slot. `decide` copies the head
+//! and the slots it touches, so that one transition costs the same in a long workflow as in a
+//! short one.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use stateway_model::Reason;
+
+use crate::event::{Data, PauseCause, WaitFor};
+use crate::plan::{Plan, StepIx};
+use crate::{ExecutionState, Failure, StepState};
+
+/// One execution at one point of its log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct State {
+    pub(crate) head: Head,
+    pub(crate) steps: Vec<StepRun>,
+}
+
+/// What is known of the execution as a whole.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Head {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) sequence: u64,
+    pub(crate) id: Arc<str>,
+    pub(crate) branch: u32,
+    pub(crate) correlation: Arc<str>,
+    pub(crate) initiator: Arc<str>,
+    pub(crate) input: Data,
+    pub(crate) state: ExecutionState,
+    pub(crate) reason: Option<Reason>,
+    pub(crate) times: Times,
+    pub(crate) deadline: Option<Timestamp>,
+    /// Steps with something under way, in the order of the plan; so are the lists below.
+    pub(crate) open: Vec<StepIx>,
+    /// Pending steps whose dependencies are settled.
+    pub(crate) ready: Vec<StepIx>,
+    /// Failed steps whose consequence has not been drawn.
+    pub(crate) unsettled: Vec<StepIx>,
+    /// Failed steps for which the execution is held; tried again when it is resumed.
+    pub(crate) parked: Vec<StepIx>,
+    /// Steps that a person has to decide about.
+    pub(crate) escalated: Vec<StepIx>,
+    pub(crate) awaiting_signal: u32,
+    pub(crate) awaiting_approval: u32,
+    /// Steps that are neither completed nor skipped.
+    pub(crate) left: u32,
+    /// The step that completed last; each slot names the one before it.
+    pub(crate) last_completed: Option<StepIx>,
+    /// The next step to look at while undoing.
+    pub(crate) undo_next: Option<StepIx>,
+    pub(crate) hold: Option<PauseCause>,
+    pub(crate) ending: Option<Ending>,
+    pub(crate) signals: Arc<Signals>,
+    pub(crate) output: Option<Data>,
+    pub(crate) last_failed: Option<StepIx>,
+}
+
+/// When what happened to the execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Times {
+    /// When it became known.
+    pub created: Option<Timestamp>,
+    /// When it got its slot.
+    pub started: Option<Timestamp>,
+    /// When it last changed.
+    pub updated: Option<Timestamp>,
+    /// When it ended.
+    pub ended: Option<Timestamp>,
+}
+
+/// What an execution ends as once everything is undone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ending {
+    RolledBack,
+    Cancelled { by: Arc<str> },
+}
+
+/// Signals that came before anyone waited for them, and the ids of all that came.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Signals {
+    pub(crate) waiting: BTreeMap<Arc<str>, VecDeque<(Arc<str>, Data)>>,
+    pub(crate) seen: BTreeSet<Arc<str>>,
+}
+
+/// What is known of one step.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct StepRun {
+    pub(crate) state: StepState,
+    /// Dependencies that are not settled.
+    pub(crate) unmet: u32,
+    /// The attempt that was opened last; 0 before the first.
+    pub(crate) attempt: u32,
+    /// Attempts that failed since the step was last begun afresh.
+    pub(crate) failures: u32,
+    pub(crate) corrections: u32,
+    pub(crate) undo_attempt: u32,
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) first_started: Option<Timestamp>,
+    pub(crate) ended: Option<Timestamp>,
+    pub(crate) failed_at: Option<Timestamp>,
+    /// When the attempt or the wait times out.
+    pub(crate) due: Option<Timestamp>,
+    pub(crate) heartbeat_due: Option<Timestamp>,
+    /// When the next attempt starts, or a sleep ends.
+    pub(crate) resume_at: Option<Timestamp>,
+    pub(crate) worker: Option<Arc<str>>,
+    /// The role a person gave it to.
+    pub(crate) role: Option<Arc<str>>,
+    pub(crate) wait: Option<WaitFor>,
+    pub(crate) feedback: Option<Arc<str>>,
+    pub(crate) output: Option<Data>,
+    pub(crate) failure: Option<Arc<Failure>>,
+    pub(crate) decision: Option<Decision>,
+    pub(crate) completed_before: Option<StepIx>,
+    pub(crate) skipped_by_failure: bool,
+}
+
+/// How an approval was decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub(crate) attempt: u32,
+    pub(crate) grant: bool,
+    pub(crate) by: Arc<str>,
+}
+
+impl State {
+    /// An execution of which nothing has happened yet: it waits for [`crate::Verb::Create`].
+    #[must_use]
+    pub fn new(plan: Arc<Plan>) -> Self {
+        let steps: Vec<StepRun> = plan
+            .steps()
+            .map(|(_, step)| StepRun::new(step.dependencies))
+            .collect();
+        Self {
+            head: Head::new(plan),
+            steps,
+        }
+    }
+
+    /// The plan it runs by.
+    #[must_use]
+    pub const fn plan(&self) -> &Arc<Plan> {
+        &self.head.plan
+    }
+
+    /// How many events made it.
+    #[must_use]
+    pub const fn sequence(&self) -> u64 {
+        self.head.sequence
+    }
+
+    /// Whether the execution is known.
+    #[must_use]
+    pub const fn is_created(&self) -> bool {
+        self.head.sequence > 0
+    }
+
+    /// The execution's id; empty before it is created.
+    #[must_use]
+    pub const fn execution(&self) -> &Arc<str> {
+        &self.head.id
+    }
+
+    /// The branch of the log.
+    #[must_use]
+    pub const fn branch(&self) -> u32 {
+        self.head.branch
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub const fn state(&self) -> ExecutionState {
+        self.head.state
+    }
+
+    /// Why it is there, where its state alone does not say.
+    #[must_use]
+    pub const fn reason(&self) -> Option<Reason> {
+        self.head.reason
+    }
+
+    /// Why it is held, while it is paused.
+    #[must_use]
+    pub const fn hold(&self) -> Option<&PauseCause> {
+        self.head.hold.as_ref()
+    }
+
+    /// What it belongs to.
+    #[must_use]
+    pub const fn correlation(&self) -> &Arc<str> {
+        &self.head.correlation
+    }
+
+    /// Who started it.
+    #[must_use]
+    pub const fn initiator(&self) -> &Arc<str> {
+        &self.head.initiator
+    }
+
+    /// When what happened to it.
+    #[must_use]
+    pub const fn times(&self) -> Times {
+        self.head.times
+    }
+
+    /// When its own timeout ends it.
+    #[must_use]
+    pub const fn deadline(&self) -> Option<Timestamp> {
+        self.head.deadline
+    }
+
+    /// What it was started with.
+    #[must_use]
+    pub const fn input(&self) -> &Data {
+        &self.head.input
+    }
+
+    /// What it answered.
+    #[must_use]
+    pub const fn output(&self) -> Option<&Data> {
+        self.head.output.as_ref()
+    }
+
+    /// Where a step is.
+    #[must_use]
+    pub fn step_state(&self, step: &str) -> Option<StepState> {
+        self.head
+            .plan
+            .find(step)
+            .map(|ix| self.steps[ix.at()].state)
+    }
+
+    /// How many attempts of a step failed since it was last begun afresh, and how many of them
+    /// were corrections: what its retry policy counts.
+    #[must_use]
+    pub fn failures(&self, step: &str) -> Option<(u32, u32)> {
+        let run = self.run(self.head.plan.find(step)?);
+        Some((run.failures, run.corrections))
+    }
+
+    /// Every step and where it is, in the order of the definition.
+    pub fn step_states(&self) -> impl Iterator<Item = (&str, StepState)> {
+        self.head
+            .plan
+            .steps()
+            .map(|(ix, step)| (&*step.name, self.steps[ix.at()].state))
+    }
+
+    pub(crate) fn run(&self, ix: StepIx) -> &StepRun {
+        &self.steps[ix.at()]
+    }
+
+    /// The steps that the next event may move without naming them.
+    pub(crate) fn astir(&self) -> Vec<StepIx> {
+        let head = &self.head;
+        head.open
+            .iter()
+            .chain(&head.unsettled)
+            .chain(&head.parked)
+            .copied()
+            .collect()
+    }
+}
+
+impl Head {
+    fn new(plan: Arc<Plan>) -> Self {
+        let ready = plan
+            .steps()
+            .filter(|(_, step)| step.dependencies == 0)
+            .map(|(ix, _)| ix)
+            .collect();
+        let left = u32::try_from(plan.len()).unwrap_or(u32::MAX);
+        Self {
+            plan,
+            sequence: 0,
+            id: "".into(),
+            branch: 0,
+            correlation: "".into(),
+            initiator: "".into(),
+            input: Data::new(Value::Null),
+            state: ExecutionState::Created,
+            reason: None,
+            times: Times::default(),
+            deadline: None,
+            open: Vec::new(),
+            ready,
+            unsettled: Vec::new(),
+            parked: Vec::new(),
+            escalated: Vec::new(),
+            awaiting_signal: 0,
+            awaiting_approval: 0,
+            left,
+            last_completed: None,
+            undo_next: None,
+            hold: None,
+            ending: None,
+            signals: Arc::default(),
+            output: None,
+            last_failed: None,
+        }
+    }
+}
+
+impl StepRun {
+    pub(crate) const fn new(unmet: u32) -> Self {
+        Self {
+            state: StepState::Pending,
+            unmet,
+            attempt: 0,
+            failures: 0,
+            corrections: 0,
+            undo_attempt: 0,
+            since: None,
+            first_started: None,
+            ended: None,
+            failed_at: None,
+            due: None,
+            heartbeat_due: None,
+            resume_at: None,
+            worker: None,
+            role: None,
+            wait: None,
+            feedback: None,
+            output: None,
+            failure: None,
+            decision: None,
+            completed_before: None,
+            skipped_by_failure: false,
+        }
+    }
+
+    /// True when an attempt is out with a worker, or ready for one.
+    pub(crate) const fn has_open_attempt(&self) -> bool {
+        matches!(self.state, StepState::Running | StepState::Correcting)
+            || matches!(self.state, StepState::Compensating) && self.resume_at.is_none()
+    }
+}
+
+/// Puts a step into a sorted list.
+pub(crate) fn insert(list: &mut Vec<StepIx>, ix: StepIx) {
+    if let Err(at) = list.binary_search(&ix) {
+        list.insert(at, ix);
+    }
+}
+
+/// Each step once, in the order of the plan, and only steps that it has.
+pub(crate) fn tidy(list: &mut Vec<StepIx>, state: &State) {
+    list.retain(|ix| ix.at() < state.steps.len());
+    list.sort_unstable();
+    list.dedup();
+}
+
+/// Takes a step out of a sorted list.
+pub(crate) fn remove(list: &mut Vec<StepIx>, ix: StepIx) {
+    if let Ok(at) = list.binary_search(&ix) {
+        list.remove(at);
+    }
+}

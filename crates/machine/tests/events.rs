@@ -1,0 +1,187 @@
+//! The log's own form: a golden file for version 1, and what cannot be read.
+#![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
+
+mod kit;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kit::{Run, plan};
+use serde_json::{Value, json};
+use stateway_machine::{
+    CancelMode, DecodeError, Event, ReplayError, Resolution, StepTimer, Task, Verb, decode, encode,
+    replay,
+};
+use stateway_model::ErrorCategory::{AgentError, Governance, Transient, Validation};
+
+const EVERY_FACT: &str = include_str!("every-fact.yaml");
+
+/// One history with every fact but the other endings.
+fn long_history() -> Run {
+    let mut run = Run::created(EVERY_FACT);
+    run.ok(Verb::Trigger { by: "ada".into() });
+    run.ok(Verb::GrantSlot);
+    let task = Task::of("a", 1);
+    run.ok(Verb::AssignTask {
+        task: task.clone(),
+        worker: "w1".into(),
+    });
+    run.ok(Verb::ReleaseTask { task });
+    run.wait(std::time::Duration::from_secs(1));
+    run.ok(Verb::RecordHeartbeat {
+        step: "a".into(),
+        attempt: 1,
+    });
+    run.fail("a", Transient);
+    run.fire("a", StepTimer::Retry);
+    run.complete("a", json!("wrong"));
+    run.complete("a", json!({"id": 7}));
+    run.fail("opt", AgentError);
+    run.signal("go", "m1").unwrap();
+    run.vote("g", 1, true, "bob").unwrap();
+    run.pause();
+    run.resume();
+    run.fail("risky", Governance);
+    run.resolve(
+        "risky",
+        Resolution::Reassign {
+            role: "chief".into(),
+        },
+    );
+    let mut definition = run.plan.definition().clone();
+    definition.steps.last_mut().unwrap().timeout = Some(std::time::Duration::from_secs(9));
+    run.ok(Verb::OfferDefinition {
+        definition: Arc::new(definition),
+    });
+    run.ok(Verb::OpenBranch {
+        branch: 1,
+        cutoff: 9,
+        by: "bob".into(),
+    });
+    run.done("risky");
+    run.fire("g2", StepTimer::Expiry);
+    run.resolve("g2", Resolution::Resume);
+    run.vote("g2", 2, false, "bob").unwrap();
+    run.fail("a", Transient);
+    run.fire("a", StepTimer::UndoRetry);
+    run.done("a");
+    run
+}
+
+fn endings() -> Vec<Event> {
+    let mut done = Run::started("steps: [{name: a}]");
+    done.done("a");
+    let mut failed = Run::started("steps: [{name: a}]");
+    failed.fail("a", Validation);
+    let mut cancelled = Run::started("steps: [{name: a}]");
+    cancelled.cancel(CancelMode::Kill);
+    [done, failed, cancelled]
+        .iter()
+        .map(|run| run.events.last().unwrap().clone())
+        .collect()
+}
+
+fn lines(events: &[Event]) -> String {
+    events
+        .iter()
+        .map(|event| String::from_utf8(encode(event)).unwrap() + "\n")
+        .collect()
+}
+
+#[test]
+fn version_1_is_written_as_it_always_was() {
+    let mut events = long_history().events;
+    events.extend(endings());
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/events-v1.jsonl");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(path, lines(&events)).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap(), lines(&events));
+}
+
+#[test]
+fn version_1_is_read_and_holds_every_fact() {
+    let golden = include_str!("golden/events-v1.jsonl");
+    let events: Vec<Event> = golden
+        .lines()
+        .map(|line| decode(line.as_bytes()).unwrap())
+        .collect();
+    assert_eq!(lines(&events), golden);
+    let names: BTreeSet<&str> = events.iter().map(|event| event.fact.name()).collect();
+    assert_eq!(names.len(), 32, "{names:?}");
+}
+
+#[test]
+fn a_history_that_was_read_leads_to_the_state_that_was_lived() {
+    let run = long_history();
+    let read: Vec<Event> = run
+        .events
+        .iter()
+        .map(|event| decode(&encode(event)).unwrap())
+        .collect();
+    assert_eq!(replay(Arc::clone(&run.plan), &read).unwrap(), run.state);
+}
+
+#[test]
+fn every_event_names_its_cause_and_its_correlation() {
+    let run = long_history();
+    for event in &run.events {
+        assert!(event.causation.starts_with('c'));
+        assert_eq!(&*event.correlation, "order-7");
+    }
+    let causes: Vec<_> = run
+        .events
+        .iter()
+        .take(4)
+        .map(|event| &*event.causation)
+        .collect();
+    assert_eq!(causes, ["c1", "c2", "c3", "c3"]);
+}
+
+#[test]
+fn an_unknown_version_is_named() {
+    let first = encode(&long_history().events[0]);
+    let mut newer: Value = serde_json::from_slice(&first).unwrap();
+    newer["v"] = json!(2);
+    newer["something"] = json!("new");
+    let error = decode(newer.to_string().as_bytes()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "event version 2 is unknown; this build reads version 1"
+    );
+}
+
+#[test]
+fn unknown_fields_and_facts_are_refused() {
+    let first = encode(&long_history().events[1]);
+    let mut extra: Value = serde_json::from_slice(&first).unwrap();
+    extra["fact"]["ExecutionQueued"]["more"] = json!(1);
+    assert!(matches!(
+        decode(extra.to_string().as_bytes()),
+        Err(DecodeError::Malformed(_))
+    ));
+    extra["fact"] = json!({"ExecutionDreamt": {}});
+    assert!(matches!(
+        decode(extra.to_string().as_bytes()),
+        Err(DecodeError::Malformed(_))
+    ));
+}
+
+#[test]
+fn a_log_with_a_gap_or_of_another_revision_is_refused() {
+    let run = long_history();
+    let gap: Vec<&Event> = run
+        .events
+        .iter()
+        .skip_while(|event| event.sequence == 1)
+        .collect();
+    assert_eq!(
+        replay(Arc::clone(&run.plan), gap).unwrap_err(),
+        ReplayError::Gap {
+            expected: 1,
+            found: 2
+        }
+    );
+    let other = replay(plan("steps: [{name: z}]"), &run.events).unwrap_err();
+    assert!(matches!(other, ReplayError::OtherRevision { .. }));
+}

@@ -1,0 +1,219 @@
+//! Every (state, verb) pair has an answer, and this is the list of them.
+#![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
+
+mod kit;
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use kit::Run;
+use serde_json::json;
+use stateway_machine::{
+    CancelMode, ExecutionState, Failure, Rejection, Resolution, StepTimer, Task, Timer, Verb,
+    VerbName, admit, admitting_states,
+};
+use stateway_model::ErrorCategory::{AgentError, Governance};
+
+const SAMPLE: &str = "timeout: 1h\nsteps: [{name: a, onFailure: compensate}, {name: s, dependsOn: \
+                      [a], signal: go}, {name: g, dependsOn: [s], approval: {role: boss}}, {name: k, \
+                      dependsOn: [g], workflow: child}]\ncompensation: [{step: a}, {step: s}]";
+
+/// An execution in each state, and one that is not created.
+fn in_state(state: Option<ExecutionState>) -> Run {
+    use ExecutionState as S;
+    let Some(state) = state else {
+        return Run::absent(SAMPLE);
+    };
+    let mut run = match state {
+        S::Created => Run::created(SAMPLE),
+        S::Queued => Run::queued(SAMPLE),
+        _ => Run::started(SAMPLE),
+    };
+    match state {
+        S::Created | S::Queued | S::Running => {}
+        S::AwaitingSignal => drop(run.done("a")),
+        S::AwaitingApproval => {
+            run.done("a");
+            run.signal("go", "m").unwrap();
+        }
+        S::Paused => drop(run.pause()),
+        S::Escalated => drop(run.fail("a", Governance)),
+        S::Compensating => {
+            run.done("a");
+            run.cancel(CancelMode::Compensate);
+        }
+        S::Completed => {
+            run = Run::started("steps: [{name: a}]");
+            run.done("a");
+        }
+        S::RolledBack => drop(run.fail("a", AgentError)),
+        S::Failed => drop(run.expire()),
+        S::Cancelled => drop(run.cancel(CancelMode::Stop)),
+    }
+    run
+}
+
+/// A sensible use of each verb on the sample.
+fn sample(verb: VerbName, run: &Run) -> Verb {
+    let step: Arc<str> = "a".into();
+    let undo = run.tasks().first().is_some_and(|task| task.undo);
+    let task = Task {
+        step: Arc::clone(&step),
+        attempt: 1,
+        undo,
+    };
+    let (by, comment): (Arc<str>, Arc<str>) = ("bob".into(), "".into());
+    let output = Arc::new(json!({}));
+    match verb {
+        VerbName::Create => Verb::Create {
+            execution: "e".into(),
+            correlation: "c".into(),
+            initiator: "ada".into(),
+            input: output,
+        },
+        VerbName::Trigger => Verb::Trigger { by },
+        VerbName::GrantSlot => Verb::GrantSlot,
+        VerbName::AssignTask => Verb::AssignTask {
+            task,
+            worker: "w".into(),
+        },
+        VerbName::ReleaseTask => Verb::ReleaseTask { task },
+        VerbName::RecordHeartbeat => Verb::RecordHeartbeat { step, attempt: 1 },
+        VerbName::CompleteTask => Verb::CompleteTask { task, output },
+        VerbName::FailTask => Verb::FailTask {
+            task,
+            failure: Failure::reported(AgentError, "broke"),
+        },
+        VerbName::FinishChild => Verb::FinishChild {
+            step: "k".into(),
+            attempt: 1,
+            outcome: Ok(output),
+        },
+        VerbName::FireTimer => Verb::FireTimer {
+            timer: Timer::Step {
+                step,
+                attempt: 1,
+                kind: StepTimer::Timeout,
+            },
+        },
+        VerbName::SendSignal => Verb::SendSignal {
+            name: "go".into(),
+            id: "m9".into(),
+            payload: output,
+        },
+        VerbName::DecideApproval => Verb::DecideApproval {
+            step: "g".into(),
+            attempt: 1,
+            grant: true,
+            by,
+            roles: vec!["boss".into()],
+            comment,
+        },
+        VerbName::Pause => Verb::Pause { by, comment },
+        VerbName::Resume => Verb::Resume { by },
+        VerbName::RetryNow => Verb::RetryNow { step },
+        VerbName::ResolveEscalation => Verb::ResolveEscalation {
+            step,
+            resolution: Resolution::Resume,
+            by,
+            comment,
+        },
+        VerbName::Cancel => Verb::Cancel {
+            mode: CancelMode::Stop,
+            by,
+            comment,
+        },
+        VerbName::Kill => Verb::Cancel {
+            mode: CancelMode::Kill,
+            by,
+            comment,
+        },
+        VerbName::OfferDefinition => Verb::OfferDefinition {
+            definition: Arc::new(run.plan.definition().clone()),
+        },
+        VerbName::OpenBranch => Verb::OpenBranch {
+            branch: 1,
+            cutoff: 1,
+            by,
+        },
+    }
+}
+
+fn rows() -> Vec<Option<ExecutionState>> {
+    std::iter::once(None)
+        .chain(ExecutionState::ALL.iter().copied().map(Some))
+        .collect()
+}
+
+#[test]
+fn every_pair_of_state_and_verb_has_its_answer() {
+    let mut table = String::new();
+    for state in rows() {
+        let name = state.map_or("(absent)", ExecutionState::as_str);
+        for verb in VerbName::ALL {
+            let mut run = in_state(state);
+            assert_eq!(run.at(), state.unwrap_or(ExecutionState::Created));
+            let before = run.state.clone();
+            let wanted = sample(*verb, &run);
+            let answer = match run.send(wanted) {
+                Ok(events) if events.is_empty() => "is so already".to_owned(),
+                Ok(events) => events.join(", "),
+                Err(rejection) => {
+                    assert_eq!(run.state, before, "a refused command writes nothing");
+                    assert!(!rejection.hint().is_empty());
+                    format!("refused: {rejection}")
+                }
+            };
+            let _ = writeln!(table, "{name:17} {verb:18} {answer}");
+        }
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/table.txt");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(path, &table).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap(), table);
+    assert_eq!(table.lines().count(), 13 * VerbName::ALL.len());
+}
+
+#[test]
+fn the_admission_table_is_what_decide_does() {
+    for state in rows() {
+        for verb in VerbName::ALL {
+            let mut run = in_state(state);
+            let admitted = admit(&run.state, *verb);
+            let wanted = sample(*verb, &run);
+            let answer = run.send(wanted);
+            match admitted {
+                Err(rejection) => assert_eq!(answer, Err(rejection)),
+                Ok(()) => assert!(!matches!(
+                    answer,
+                    Err(Rejection::WrongState { .. }
+                        | Rejection::AlreadyFinished { .. }
+                        | Rejection::NotCreated)
+                )),
+            }
+        }
+    }
+}
+
+#[test]
+fn the_documentation_shows_this_table() {
+    let mut table = String::from("| verb | considered in |\n|---|---|\n");
+    for verb in VerbName::ALL {
+        let states: Vec<_> = admitting_states(*verb)
+            .iter()
+            .map(|state| state.as_str())
+            .collect();
+        let states = if states.is_empty() {
+            "before creation only".into()
+        } else {
+            states.join(", ")
+        };
+        let _ = writeln!(table, "| `{verb}` | {states} |");
+    }
+    let page = include_str!("../../../docs/state-machine.md");
+    assert!(
+        page.contains(&table),
+        "docs/state-machine.md should contain:\n{table}"
+    );
+}
