@@ -145,3 +145,32 @@ pub(crate) fn role(kind: &str) -> Role {
         _ => Role::Unknown,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_sfn::types::HistoryEventType;
+    use stateway_provider_api::NativeState;
+    use stateway_provider_api::table::{Scope, compiled_in};
+
+    use super::*;
+
+    #[test]
+    fn every_kind_of_the_service_model_has_a_role() {
+        let kinds = HistoryEventType::values();
+        assert_eq!(kinds.len(), 62);
+        for kind in kinds {
+            assert_ne!(role(kind), Role::Unknown, "{kind}");
+        }
+        assert_eq!(role("KindOfTomorrow"), Role::Unknown);
+    }
+
+    #[test]
+    fn every_kind_that_a_step_can_show_has_a_row() {
+        let table = compiled_in("step-functions").expect("a table");
+        for kind in HistoryEventType::values() {
+            let of_a_step = !matches!(role(kind), Role::ExecutionStarted | Role::ExecutionEnded);
+            let row = table.find(Scope::Step, &NativeState::new(*kind));
+            assert_eq!(row.is_some(), of_a_step, "{kind}");
+        }
+    }
+}

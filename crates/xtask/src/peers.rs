@@ -36,10 +36,12 @@ pub(crate) fn step_functions() -> Result<PathBuf, String> {
 fn new_python(least: (u32, u32)) -> Result<PathBuf, String> {
     let named = std::env::var_os("STATEWAY_PYTHON").map(PathBuf::from);
     let usual = ["python3.13", "python3.12", "python3.14", "python3"].map(PathBuf::from);
-    let pyenv = std::env::var_os("PYENV_ROOT").map(PathBuf::from).or_else(|| {
-        let home = std::env::var_os("HOME").map(PathBuf::from);
-        home.map(|home| home.join(".pyenv"))
-    });
+    let pyenv = std::env::var_os("PYENV_ROOT")
+        .map(PathBuf::from)
+        .or_else(|| {
+            let home = std::env::var_os("HOME").map(PathBuf::from);
+            home.map(|home| home.join(".pyenv"))
+        });
     let versions = pyenv.and_then(|pyenv| std::fs::read_dir(pyenv.join("versions")).ok());
     let mut managed: Vec<PathBuf> = versions
         .into_iter()
@@ -47,7 +49,10 @@ fn new_python(least: (u32, u32)) -> Result<PathBuf, String> {
         .filter_map(|entry| Some(entry.ok()?.path().join("bin/python3")))
         .collect();
     managed.sort();
-    let candidates = named.into_iter().chain(usual).chain(managed.into_iter().rev());
+    let candidates = named
+        .into_iter()
+        .chain(usual)
+        .chain(managed.into_iter().rev());
     let mut seen = Vec::new();
     for candidate in candidates {
         let Some(version) = version_of(&candidate) else {
@@ -56,7 +61,12 @@ fn new_python(least: (u32, u32)) -> Result<PathBuf, String> {
         if version >= least {
             return Ok(candidate);
         }
-        seen.push(format!("{} is {}.{}", candidate.display(), version.0, version.1));
+        seen.push(format!(
+            "{} is {}.{}",
+            candidate.display(),
+            version.0,
+            version.1
+        ));
     }
     Err(format!(
         "no Python {}.{} or newer is here ({})",
@@ -89,7 +99,10 @@ fn environment(
     if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == pins) {
         return Ok(interpreter);
     }
-    eprintln!("installing the packages of {} (once)", requirements.display());
+    eprintln!(
+        "installing the packages of {} (once)",
+        requirements.display()
+    );
     succeed(
         Command::new(python)
             .args(["-m", "venv", "--clear"])
