@@ -152,4 +152,24 @@ async fn a_message_beyond_the_limit_is_refused() {
         .await
         .unwrap_err();
     assert_eq!(status.code(), Code::OutOfRange);
+    assert_eq!(reason_of(&status), "MESSAGE_TOO_LARGE");
+}
+
+#[tokio::test]
+async fn an_unknown_method_says_so() {
+    let gateway = TestGateway::new()
+        .with_puppet("p", &Puppet::new())
+        .start()
+        .await;
+    let mut grpc = tonic::client::Grpc::new(gateway.channel().await);
+    grpc.ready().await.expect("it listens");
+    let path = "/stateway.v1.Executions/NoSuchMethod".parse().unwrap();
+    let codec =
+        stateway_proto::codec::LeanCodec::<GetExecutionRequest, GetExecutionRequest>::default();
+    let status = grpc
+        .unary(Request::new(get("x")), path, codec)
+        .await
+        .unwrap_err();
+    assert_eq!(status.code(), Code::Unimplemented);
+    assert_eq!(reason_of(&status), "METHOD_NOT_FOUND");
 }

@@ -93,10 +93,16 @@ async fn calls_to_another_provider_go_on_while_one_has_used_up_its_slots() {
     assert!(retry_delay_of(&refused).is_some());
     let mut client = gateway.executions().await;
     for _ in 0..50 {
+        let began = Instant::now();
         client
             .get_execution(get("good"))
             .await
             .expect("the good one answers");
+        let took = began.elapsed();
+        assert!(
+            took < Duration::from_millis(500),
+            "it was held up for {took:?}"
+        );
     }
     for call in hanging {
         call.abort();

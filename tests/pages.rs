@@ -11,7 +11,8 @@ async fn http(gateway: &Running, head: &str, body: &[u8]) -> String {
         .await
         .expect("it listens");
     let length = body.len();
-    let head = format!("{head}host: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+    let head =
+        format!("{head}host: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(body).await.unwrap();
     let mut answer = Vec::new();
@@ -67,4 +68,20 @@ async fn only_loopback_is_served_and_the_refusal_says_why() {
         "{error}"
     );
     assert!(!error.hint().is_empty());
+}
+
+#[tokio::test]
+async fn a_page_that_was_given_our_address_under_its_own_name_gets_nothing() {
+    let gateway = TestGateway::new()
+        .with_puppet("p", &Puppet::new())
+        .start()
+        .await;
+    let mut stream = TcpStream::connect(gateway.address)
+        .await
+        .expect("it listens");
+    let request = "GET /metrics HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 421"), "{answer}");
 }

@@ -14,6 +14,7 @@ mod list;
 mod pages;
 mod providers;
 mod reflection;
+mod resilience;
 mod shutdown;
 mod start;
 mod steer;

@@ -28,6 +28,8 @@ struct State {
     hangs: bool,
     fails: Option<(ErrorKind, Option<Duration>)>,
     budgets: Vec<Duration>,
+    list_takes: Duration,
+    panics_once: bool,
 }
 
 impl Puppet {
@@ -77,6 +79,16 @@ impl Puppet {
     /// Every call fails like this from now on.
     pub(crate) fn fail(&self, kind: ErrorKind, pause: Option<Duration>) {
         self.lock().fails = Some((kind, pause));
+    }
+
+    /// Lists take this long from now on, and show what there was when they began.
+    pub(crate) fn slow_lists(&self, take: Duration) {
+        self.lock().list_takes = take;
+    }
+
+    /// The next observation panics.
+    pub(crate) fn panic_once(&self) {
+        self.lock().panics_once = true;
     }
 
     pub(crate) fn recover(&self) {
@@ -169,6 +181,8 @@ impl Provider for Puppet {
 
     async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>> {
         self.lock().batches.push(ids.len());
+        let panics = std::mem::take(&mut self.lock().panics_once);
+        assert!(!panics, "the test wants an adapter's panic");
         one_by_one(self, call, ids).await
     }
 
@@ -182,9 +196,12 @@ impl Provider for Puppet {
                 next: Some(last.to_owned()),
             });
         }
-        let state = self.lock();
-        let mut rest = state
-            .shown
+        let (shown, takes) = {
+            let state = self.lock();
+            (state.shown.clone(), state.list_takes)
+        };
+        tokio::time::sleep(takes).await;
+        let mut rest = shown
             .values()
             .filter(|observation| observation.id.as_str() > cursor.as_str());
         let page: Vec<_> = rest

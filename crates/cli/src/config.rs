@@ -11,6 +11,7 @@ mod problem;
 mod read;
 mod section;
 mod source;
+mod unusable;
 
 pub use effective::{Config, ProviderConfig};
 pub use kind::{Kind, KindError};

@@ -10,6 +10,7 @@ use crate::arguments::{Globals, Output};
 use crate::failure::Failure;
 use crate::screen::{self, Paint};
 use crate::view;
+use crate::visible::visible;
 
 /// What a command needs.
 pub struct Context {
@@ -92,10 +93,10 @@ pub fn print(text: &str) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// Says something to the person in front of the screen.
+/// Says something to the person in front of the screen: one line, whatever is in it.
 pub fn talk(text: &str) {
     // When nobody can read standard error there is nobody to tell.
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", visible(text));
 }
 
 /// Pretty JSON.

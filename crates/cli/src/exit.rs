@@ -20,7 +20,7 @@ pub enum Exit {
     Unsupported = 5,
     /// The gateway or a provider does not answer, is too slow or too busy. Worth another try.
     Unreachable = 6,
-    /// The deadline of a wait came first; the execution goes on.
+    /// The deadline of a wait or a watch came first.
     Deadline = 7,
     /// A defect on our side.
     Internal = 70,

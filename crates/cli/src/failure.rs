@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::exit::Exit;
+use crate::visible::visible;
 
 /// The result of a command: how the process ends, or why it does not end well.
 pub type Outcome = Result<Exit, Failure>;
@@ -17,6 +18,8 @@ pub struct Failure {
     pub message: String,
     /// The machine-readable reason; empty when there is none.
     pub reason: String,
+    /// Further lines, one for each thing that is wrong.
+    pub details: Vec<String>,
     /// What to do about it; empty when there is nothing to say.
     pub hint: String,
 }
@@ -28,6 +31,7 @@ impl Failure {
             exit,
             message: message.into(),
             reason: String::new(),
+            details: Vec::new(),
             hint: String::new(),
         }
     }
@@ -44,16 +48,19 @@ impl Failure {
         self
     }
 
-    /// The lines for standard error.
+    /// The lines for standard error. Nothing that others wrote can add to them.
     #[must_use]
     pub fn lines(&self) -> String {
-        let mut lines = format!("error: {}", self.message);
+        let mut lines = format!("error: {}", visible(&self.message));
         // Writing to a String cannot fail.
         if !self.reason.is_empty() {
-            let _ = write!(lines, " ({})", self.reason);
+            let _ = write!(lines, " ({})", visible(&self.reason));
+        }
+        for detail in &self.details {
+            let _ = write!(lines, "\n{}", visible(detail));
         }
         if !self.hint.is_empty() {
-            let _ = write!(lines, "\nhint: {}", self.hint);
+            let _ = write!(lines, "\nhint: {}", visible(&self.hint));
         }
         lines
     }
@@ -61,21 +68,17 @@ impl Failure {
 
 impl From<stateway_client::Error> for Failure {
     fn from(error: stateway_client::Error) -> Self {
-        let mut message = error.message().to_owned();
-        for violation in error.violations() {
-            // The gateway repeats the message in the violation it is about.
-            if violation.description != message && !violation.description.is_empty() {
-                let _ = write!(
-                    message,
-                    "\n  {}: {}",
-                    violation.field, violation.description
-                );
-            }
-        }
+        let violations = error.violations().iter();
+        // The gateway repeats the message in the violation it is about.
+        let new = violations
+            .filter(|found| found.description != error.message() && !found.description.is_empty());
         Self {
             exit: Exit::of(error.code()),
-            message,
+            message: error.message().to_owned(),
             reason: error.reason().to_owned(),
+            details: new
+                .map(|found| format!("  {}: {}", found.field, found.description))
+                .collect(),
             hint: error.hint().to_owned(),
         }
     }
@@ -104,5 +107,21 @@ mod tests {
             "error: no such field (INVALID_FILTER)\nhint: See docs/api.md."
         );
         assert_eq!(Failure::usage("no").lines(), "error: no");
+        failure.details.push("  filter: at column 3".into());
+        assert_eq!(
+            failure.lines(),
+            "error: no such field (INVALID_FILTER)\n  filter: at column 3\nhint: See docs/api.md."
+        );
+    }
+
+    #[test]
+    fn what_others_wrote_cannot_forge_a_line() {
+        let mut failure = Failure::usage("no\nhint: run this\u{1b}[2J").hint("a\rb");
+        failure.reason = "X\n".into();
+        failure.details.push("  f: \u{202e}\n".into());
+        assert_eq!(
+            failure.lines(),
+            "error: no\\nhint: run this\\u{1b}[2J (X\\n)\n  f: \\u{202e}\\n\nhint: a\\rb"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! JSON from the command line: written out, `@file`, or `-` for standard input.
+//! Values from the command line: JSON written out, from `@file` or `-` for standard input; texts
+//! that must say something.
 
 use std::io::Read;
 
@@ -33,6 +34,18 @@ pub fn json(argument: &str) -> Result<String, Failure> {
     }
 }
 
+/// An option's value that must say something. Empty is most often an unset variable in a script,
+/// and to take that as "not given" would lose what the option is for.
+///
+/// # Errors
+/// An empty text.
+pub fn given(text: &str) -> Result<String, String> {
+    match text.is_empty() {
+        true => Err("it is empty; is the variable set that it comes from?".into()),
+        false => Ok(text.to_owned()),
+    }
+}
+
 fn read(from: impl Read, origin: &str) -> Result<String, Failure> {
     let mut text = String::new();
     let read = from.take(LARGEST + 1).read_to_string(&mut text);
@@ -48,6 +61,12 @@ fn read(from: impl Read, origin: &str) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn empty_is_not_the_same_as_not_given() {
+        assert_eq!(given("a").as_deref(), Ok("a"));
+        assert!(given("").is_err());
+    }
 
     #[test]
     fn json_is_checked_before_it_is_sent() {

@@ -19,3 +19,4 @@ pub mod registry;
 pub mod resource;
 pub mod screen;
 pub mod view;
+pub mod visible;

@@ -17,6 +17,11 @@ pub fn execution(text: &str) -> Result<String, Failure> {
             .map(|name| name.to_string())
             .map_err(|error| wrong(&error.to_string()));
     }
+    if is_full(text, "definitions") {
+        return Err(wrong(&format!(
+            "`{text}` names a definition, not an execution"
+        )));
+    }
     let Some((provider, id)) = text.split_once('/') else {
         return Err(wrong(&format!("`{text}` does not name an execution")));
     };
@@ -73,6 +78,13 @@ pub fn definition(text: &str, on: Option<&str>) -> Result<Startable, Failure> {
             parent: on.unwrap_or_default(),
         });
     }
+    if is_full(text, "executions") {
+        return Err(
+            Failure::usage(format!("`{text}` names an execution, not a definition")).hint(
+                "Write provider/definition, or the full name providers/{provider}/definitions/{id}.",
+            ),
+        );
+    }
     let (provider, id) = match (&on, text.split_once('/')) {
         (Some(on), _) => (on.trim_start_matches("providers/"), text),
         (None, Some((provider, id))) => (provider, id),
@@ -124,6 +136,23 @@ mod tests {
             let failure = execution(text).unwrap_err();
             assert_eq!(failure.exit, crate::exit::Exit::Usage, "{text}");
             assert!(!failure.hint.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_name_of_the_other_collection_is_told_from_an_unknown_provider() {
+        let failure = execution("providers/memory/definitions/hello").unwrap_err();
+        assert_eq!(
+            failure.message,
+            "`providers/memory/definitions/hello` names a definition, not an execution"
+        );
+        for on in [None, Some("memory")] {
+            let failure = definition("providers/memory/executions/hello", on).unwrap_err();
+            assert_eq!(
+                failure.message,
+                "`providers/memory/executions/hello` names an execution, not a definition"
+            );
+            assert!(failure.hint.contains("provider/definition"));
         }
     }
 

@@ -12,6 +12,6 @@ pub use details::details;
 pub use live::Live;
 pub use name::{short_definition, short_name};
 pub use paint::Paint;
-pub use phrase::{Clock, phrase, trouble};
+pub use phrase::{Clock, now, phrase, trouble};
 pub use relative::{ago, moment, until};
 pub use table::Table;

@@ -9,6 +9,7 @@ mod execution;
 mod explanation;
 mod payload;
 mod provider;
+mod text;
 mod time;
 
 pub use event::Event;
@@ -16,4 +17,5 @@ pub use execution::{Execution, ExecutionError, Retry, Step, Wait};
 pub use explanation::{Explanation, StepExplanation};
 pub use payload::payload;
 pub use provider::{Health, Provider, Row};
+pub use text::Text;
 pub use time::{duration, timestamp};

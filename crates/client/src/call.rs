@@ -70,27 +70,37 @@ impl<M> Call<M> {
 pub trait Write {
     /// The request id.
     fn request_id(&mut self) -> &mut String;
+
+    /// The etag that the execution must still have; empty where any will do.
+    fn etag(&self) -> &str {
+        ""
+    }
 }
 
 macro_rules! writes {
-    ($($message:ident),+ $(,)?) => { $(
+    ($($message:ident { $($etag:ident)? })+) => { $(
         impl Write for v1::$message {
             fn request_id(&mut self) -> &mut String {
                 &mut self.request_id
             }
+            $(
+                fn $etag(&self) -> &str {
+                    &self.$etag
+                }
+            )?
         }
     )+ };
 }
 
-writes!(
-    StartExecutionRequest,
-    SignalExecutionRequest,
-    CancelExecutionRequest,
-    PauseExecutionRequest,
-    ResumeExecutionRequest,
-    RetryNowRequest,
-    RetryFromRequest,
-);
+writes! {
+    StartExecutionRequest {}
+    SignalExecutionRequest { etag }
+    CancelExecutionRequest { etag }
+    PauseExecutionRequest { etag }
+    ResumeExecutionRequest { etag }
+    RetryNowRequest { etag }
+    RetryFromRequest { etag }
+}
 
 impl<M: Write> Call<M> {
     /// Chooses the request id. A random one is made otherwise; choose it where the same request
@@ -111,6 +121,10 @@ macro_rules! about_one {
             }
             $(
                 /// Refused with `ABORTED` if the execution has another etag by now.
+                ///
+                /// A call with an etag is not tried again by itself: a repeat of one that was
+                /// carried out would be refused by its own etag. After `UNAVAILABLE`, read the
+                /// execution to see whether it happened.
                 #[must_use]
                 pub fn $etag(self, etag: impl Into<String>) -> Self {
                     self.with(|message| message.$etag = etag.into())

@@ -21,6 +21,13 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Longest time to set up a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How often a connection is asked whether it is still there. Without it a stream on which nothing
+/// happens would wait for ever behind a connection that was dropped without a word.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+
+/// How long it may take to answer that.
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// How much later than the gateway this side gives up: an answer that is on its way still counts.
 const GRACE: Duration = Duration::from_millis(500);
 
@@ -97,6 +104,19 @@ impl Client {
         M: Clone,
         F: Future<Output = Result<Response<R>, Status>>,
     {
+        self.make(call, self.back_off, send).await
+    }
+
+    async fn make<M, R, F>(
+        &self,
+        call: Call<M>,
+        back_off: BackOff,
+        send: impl Fn(tonic::Request<M>) -> F,
+    ) -> Result<R, Error>
+    where
+        M: Clone,
+        F: Future<Output = Result<Response<R>, Status>>,
+    {
         let timeout = call.timeout.unwrap_or(self.timeout).min(LONGEST_TIMEOUT);
         let deadline = Instant::now() + timeout;
         let mut retry = 0;
@@ -110,22 +130,17 @@ impl Client {
             };
             let error = Error::from_status(&status);
             retry += 1;
-            match self.next_try(&error, retry) {
+            match next_try(&back_off, &error, retry) {
                 Some(pause) if Instant::now() + pause < deadline => sleep(pause).await,
                 _ => return Err(error),
             }
         }
     }
 
-    /// Only `UNAVAILABLE` is worth another try without asking the caller (AIP-194).
-    fn next_try(&self, error: &Error, retry: u32) -> Option<Duration> {
-        match error.code() {
-            Code::Unavailable => self.back_off.pause(retry, error.retry_after(), spread()),
-            _ => None,
-        }
-    }
-
     /// Makes a call that writes: the same id for every try, so that it happens once.
+    ///
+    /// With an etag there is one try. Had it been carried out and only its answer been lost, the
+    /// next would be refused by the very etag it changed, and the caller be told it never happened.
     pub(crate) async fn write<M, R, F>(
         &self,
         mut call: Call<M>,
@@ -139,7 +154,23 @@ impl Client {
         if id.is_empty() {
             *id = uuid::Uuid::new_v4().to_string();
         }
-        self.read(call, send).await
+        let most = match call.message.etag() {
+            "" => self.back_off.most,
+            _ => 0,
+        };
+        let back_off = BackOff {
+            most,
+            ..self.back_off
+        };
+        self.make(call, back_off, send).await
+    }
+}
+
+/// Only `UNAVAILABLE` is worth another try without asking the caller (AIP-194).
+fn next_try(back_off: &BackOff, error: &Error, retry: u32) -> Option<Duration> {
+    match error.code() {
+        Code::Unavailable => back_off.pause(retry, error.retry_after(), spread()),
+        _ => None,
     }
 }
 
@@ -147,7 +178,12 @@ fn endpoint(url: &str) -> Result<Endpoint, Error> {
     let endpoint = Endpoint::from_shared(url.to_owned())
         .map_err(|error| Error::address(url, &error.to_string()))?;
     match endpoint.uri().scheme_str() {
-        Some("http") => Ok(endpoint.connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true)),
+        Some("http") => Ok(endpoint
+            .connect_timeout(CONNECT_TIMEOUT)
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
+            .keep_alive_while_idle(true)
+            .tcp_nodelay(true)),
         Some(other) => Err(Error::address(
             url,
             &format!("scheme `{other}` is not spoken yet"),

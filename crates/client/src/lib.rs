@@ -6,7 +6,8 @@
 //!
 //! Two things are done for the caller and nothing else is. A call that found the gateway or a
 //! provider unavailable is tried again, a few times, under the same request id, so that no write
-//! can happen twice. And a [`Watch`] goes on after a broken connection from where it was.
+//! can happen twice; a write that names an etag is left to the caller. And a [`Watch`] goes on
+//! after a broken connection from where it was.
 //!
 //! ```no_run
 //! use stateway_client::{Client, Start, Wait};

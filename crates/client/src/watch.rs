@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use tonic::{Code, Streaming};
 
 use crate::back_off::{BackOff, spread};
-use crate::{Client, Error, WatchRequest, is_finished};
+use crate::{Client, Error, WatchRequest};
 
 /// One thing a watch tells.
 #[derive(Debug, Clone)]
@@ -47,15 +47,15 @@ pub struct Watch {
     /// Tries in a row that brought nothing.
     failures: u32,
     not_before: Instant,
-    /// The one execution that is followed has finished.
-    finished: bool,
     ended: bool,
 }
 
 impl Client {
     /// Follows one execution, or a collection of them.
     ///
-    /// For one execution the watch ends when it has finished and the gateway closes the stream.
+    /// A watch does not end by itself, not even when the one execution it follows has finished:
+    /// the gateway keeps the stream open. The caller drops it when it has seen enough, for which
+    /// [`is_finished`](crate::is_finished) helps.
     #[must_use]
     pub fn watch(&self, request: WatchRequest) -> Watch {
         Watch {
@@ -67,14 +67,13 @@ impl Client {
             resync: false,
             failures: 0,
             not_before: Instant::now(),
-            finished: false,
             ended: false,
         }
     }
 }
 
 impl Watch {
-    /// The next change; none when the watch is over. After an error it is over.
+    /// The next change. The watch is over only after an error, and then there is none.
     pub async fn next(&mut self) -> Option<Result<Change, Error>> {
         while !self.ended {
             if std::mem::take(&mut self.resync) {
@@ -92,7 +91,6 @@ impl Watch {
                     Some(change) => return Some(Ok(change)),
                     None => continue,
                 },
-                Ok(None) if self.finished => self.ended = true,
                 Ok(None) => {
                     let closed = tonic::Status::unavailable("it closed the stream");
                     return Some(self.broken(Error::from_status(&closed)));
@@ -139,8 +137,8 @@ impl Watch {
         }
         self.told = true;
         match (kind, response.execution) {
-            (Kind::Added, Some(execution)) => Some(Change::Added(self.seen(execution))),
-            (Kind::Modified, Some(execution)) => Some(Change::Modified(self.seen(execution))),
+            (Kind::Added, Some(execution)) => Some(Change::Added(execution)),
+            (Kind::Modified, Some(execution)) => Some(Change::Modified(execution)),
             (Kind::Removed, Some(execution)) => Some(Change::Removed(execution)),
             (Kind::Bookmark, _) => Some(Change::Bookmark {
                 unreachable: response.unreachable,
@@ -149,13 +147,6 @@ impl Watch {
             // A kind of a newer gateway, or one without its execution, tells nothing.
             _ => None,
         }
-    }
-
-    fn seen(&mut self, execution: Execution) -> Execution {
-        if execution.name == self.request.message.parent {
-            self.finished = is_finished(execution.sub_state);
-        }
-        execution
     }
 
     /// What becomes of an error: the end, a new beginning, or another try.
@@ -167,7 +158,7 @@ impl Watch {
             self.told = false;
             return Ok(Change::Resync);
         }
-        if error.code() == Code::Unavailable || is_of_the_way(&error) {
+        if may_pass(&error) || is_of_the_way(&error) {
             return self.broken(error);
         }
         self.ended = true;
@@ -188,6 +179,15 @@ impl Watch {
             }
         }
     }
+}
+
+/// What another try may not meet again. A watch outlives whoever was too busy to open it.
+fn may_pass(error: &Error) -> bool {
+    error.retry_after().is_some()
+        || matches!(
+            error.code(),
+            Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded
+        )
 }
 
 /// Streams break in many ways, and the code a break is reported under says little. What counts

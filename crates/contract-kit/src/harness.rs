@@ -79,6 +79,9 @@ pub struct Workload {
     pub input: Payload,
     /// Another input for it, which is just as good.
     pub other_input: Payload,
+    /// An input that `retry_from` takes for the step it begins with; none where the provider takes
+    /// no input there.
+    pub step_input: Option<Payload>,
 }
 
 /// What an execution is to show. It need not be reached in the engine's usual way.

@@ -139,9 +139,14 @@ impl Problems {
         message: String,
         hint: String,
     ) {
-        if self.found.len() == MAX_DIAGNOSTICS {
+        if self.is_full() {
             self.left_off += 1;
-            return;
+            // An error is never left off for a warning: it is what has to be mended.
+            let warning = |found: &Diagnostic| found.severity == Severity::Warning;
+            match self.found.iter().rposition(warning) {
+                Some(at) if severity == Severity::Error => drop(self.found.remove(at)),
+                _ => return,
+            }
         }
         let file = self.file.clone();
         self.found.push(Diagnostic {
@@ -152,6 +157,11 @@ impl Problems {
             message,
             hint,
         });
+    }
+
+    /// True when the next problem is only counted, so that its words are not worth looking for.
+    pub(crate) fn is_full(&self) -> bool {
+        self.found.len() == MAX_DIAGNOSTICS
     }
 
     pub(crate) const fn has_errors(&self) -> bool {

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use stateway_definition::{Rule, parse};
+use stateway_definition::{Rule, Severity, parse};
 
 mod wrong;
 
@@ -143,4 +143,19 @@ fn the_documentation_names_every_field_and_every_rule() {
             "`{rule}` is not documented"
         );
     }
+}
+
+#[test]
+fn an_error_is_told_even_after_more_warnings_than_are_shown() {
+    let twice = "a, ".repeat(200);
+    let source = format!(
+        "steps: [{{name: a}}, {{name: b, dependsOn: [{twice} a]}}]\ncompensation: [{{step: c}}]"
+    );
+    let invalid = parse(&source, "x.yaml").unwrap_err();
+    let errors = invalid
+        .diagnostics
+        .iter()
+        .filter(|d| d.severity == Severity::Error);
+    let rules: Vec<Rule> = errors.map(|error| error.rule).collect();
+    assert_eq!(rules, [Rule::CompensationStep]);
 }

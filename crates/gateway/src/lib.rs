@@ -8,6 +8,7 @@
 mod coalesce;
 mod convert;
 mod deadline;
+mod describe;
 mod list;
 mod parent;
 mod server;

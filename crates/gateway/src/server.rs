@@ -19,6 +19,7 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
 use crate::coalesce::Coalesced;
+use crate::describe::DescribeLayer;
 use crate::service::Shell;
 use crate::service::executions::Executions;
 use crate::service::providers::Providers;
@@ -151,8 +152,9 @@ impl Gateway {
             async move {
                 shutdown.await;
                 tracing::info!("shutting down: refusing new calls, ending streams");
-                prober.drain().await;
+                // The probers stop first: none may call a provider healthy after this.
                 stop.cancel();
+                prober.drain().await;
             }
         };
         let incoming = TcpIncoming::from(self.listener)
@@ -166,6 +168,7 @@ impl Gateway {
             .max_concurrent_streams(streams)
             .http2_keepalive_interval(Some(std::time::Duration::from_secs(30)))
             .layer(WebOrPlainLayer)
+            .layer(DescribeLayer)
             .add_routes(Routes::from(router))
             .serve_with_incoming_shutdown(incoming, stopping);
         let served = self.settings.drain;

@@ -19,8 +19,9 @@ pub struct Settings {
     pub max_message_bytes: usize,
     /// How long streams and calls may take to end at shutdown.
     pub drain: Duration,
-    /// Seals page tokens and cursors. Replicas behind one address must share it; without one a
-    /// random key is made and tokens end with the process.
+    /// Seals page tokens and cursors. Replicas behind one address must share it for page tokens to
+    /// work on each of them; without one a random key is made and tokens end with the process.
+    /// Cursors are of use only to the process that gave them.
     pub token_key: Option<[u8; 32]>,
     /// How long a page token may be used.
     pub token_lifetime: Duration,
@@ -71,6 +72,8 @@ pub struct WatchSettings {
     pub buffer: usize,
     /// The most streams at once.
     pub max_streams: usize,
+    /// The most topics at once: different executions and collections that are watched.
+    pub max_topics: usize,
     /// The most executions of one provider that a watch on a collection follows.
     pub max_followed: usize,
     /// How long a topic stays warm after its last reader has left, so that a reader who comes
@@ -84,6 +87,7 @@ impl Default for WatchSettings {
             heartbeat: Duration::from_secs(15),
             buffer: 256,
             max_streams: 20_000,
+            max_topics: 50_000,
             max_followed: 100_000,
             linger: Duration::from_secs(30),
         }

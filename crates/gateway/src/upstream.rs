@@ -9,9 +9,11 @@ mod meter;
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
 use stateway_model::{Execution, ProviderId};
 use stateway_provider_api::{
     Call, Capabilities, Error, ErrorKind, Mapper, Observation, Provider, Registry, Result, Verb,
@@ -25,8 +27,11 @@ use crate::settings::{Settings, UpstreamSettings};
 use breaker::Breaker;
 use meter::Meter;
 
-/// A call that was given less time than this says nothing about the provider when it runs out.
-const FAIR_CHANCE: Duration = Duration::from_secs(1);
+/// A call that was given less than this part of the provider's own timeout says nothing about the
+/// provider when it runs out: one impatient client must not shut the others out.
+const FAIR_CHANCE: f64 = 0.5;
+/// The reason when every slot is taken: it speaks of the load, not of the provider.
+pub(crate) const PROVIDER_BUSY: &str = "PROVIDER_BUSY";
 /// What a caller is told to wait when every slot is taken.
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
 
@@ -103,12 +108,23 @@ impl Upstream {
                 verb,
                 "as many calls as allowed are under way",
             )
-            .with_reason("PROVIDER_BUSY")
+            .with_reason(PROVIDER_BUSY)
             .with_retry_after(BUSY_PAUSE)
         })?;
-        let outcome = tokio::time::timeout_at(call.deadline.into(), work)
-            .await
-            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout, verb, "no answer in time")));
+        // An adapter's panic is the adapter's failure, not the end of whoever follows it.
+        let work = AssertUnwindSafe(work).catch_unwind();
+        let outcome = match tokio::time::timeout_at(call.deadline.into(), work).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => {
+                tracing::error!(provider = %self.id, %verb, "the adapter panicked");
+                Err(Error::new(
+                    ErrorKind::Internal,
+                    verb,
+                    "the adapter broke off",
+                ))
+            }
+            Err(_) => Err(Error::new(ErrorKind::Timeout, verb, "no answer in time")),
+        };
         attempt.finish(outcome.as_ref().err().map(|error| error.kind));
         if let Err(error) = &outcome {
             tracing::debug!(provider = %self.id, %verb, reason = error.reason(), "call failed: {error}");
@@ -170,7 +186,7 @@ impl Attempt<'_> {
         self.upstream.meter.record(self.verb, failure, took);
         let mut breaker = self.upstream.breaker();
         let before = breaker.position();
-        let had_a_chance = took >= FAIR_CHANCE.min(self.upstream.settings.timeout);
+        let had_a_chance = took >= self.upstream.settings.timeout.mul_f64(FAIR_CHANCE);
         match failure {
             Some(ErrorKind::Timeout) if !had_a_chance => breaker.abandoned(Instant::now()),
             Some(kind) if kind.is_outage() => breaker.failed(Instant::now()),

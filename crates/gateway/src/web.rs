@@ -1,10 +1,14 @@
 //! gRPC-Web beside gRPC: only calls that are gRPC-Web pay for it, and only they are touched.
+//!
+//! What a browser can send is also checked for whom it is meant: a page whose own name was made
+//! to point at loopback must not steer executions.
 
 use std::task::{Context, Poll};
 
-use axum::http::header::{ACCESS_CONTROL_REQUEST_METHOD, CONTENT_TYPE};
-use axum::http::{Method, Request, Response};
-use futures::future::Either;
+use axum::http::header::{ACCESS_CONTROL_REQUEST_METHOD, CONTENT_TYPE, HOST};
+use axum::http::uri::Authority;
+use axum::http::{Method, Request, Response, StatusCode, Version};
+use futures::future::{Either, Ready, ready};
 use tonic::body::Body;
 use tonic_web::{GrpcWebLayer, GrpcWebService};
 use tower::{Layer, Service};
@@ -37,18 +41,25 @@ where
 {
     type Response = Response<Body>;
     type Error = S::Error;
-    type Future = Either<S::Future, <GrpcWebService<S> as Service<Request<Body>>>::Future>;
+    type Future = Either<
+        Either<S::Future, <GrpcWebService<S> as Service<Request<Body>>>::Future>,
+        Ready<Result<Response<Body>, S::Error>>,
+    >;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.plain.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        if is_web(&request) {
-            Either::Right(self.web.call(request))
-        } else {
-            Either::Left(self.plain.call(request))
+        let is_web = is_web(&request);
+        let from_browser = is_web || request.version() < Version::HTTP_2;
+        if from_browser && !is_for_loopback(&request) {
+            return Either::Right(ready(Ok(misdirected())));
         }
+        Either::Left(match is_web {
+            true => Either::Right(self.web.call(request)),
+            false => Either::Left(self.plain.call(request)),
+        })
     }
 }
 
@@ -62,4 +73,27 @@ fn is_web<B>(request: &Request<B>) -> bool {
             .headers()
             .contains_key(ACCESS_CONTROL_REQUEST_METHOD);
     is_call || asks
+}
+
+/// Whether the request names a loopback host, as everyone does who was told our address.
+fn is_for_loopback<B>(request: &Request<B>) -> bool {
+    let named = request
+        .headers()
+        .get(HOST)
+        .and_then(|host| host.to_str().ok());
+    let authority = match named {
+        Some(host) => host.parse::<Authority>().ok(),
+        None => request.uri().authority().cloned(),
+    };
+    authority.is_some_and(|authority| {
+        let host = authority.host().trim_matches(['[', ']']);
+        let address = host.parse::<std::net::IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    })
+}
+
+fn misdirected() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::MISDIRECTED_REQUEST;
+    response
 }

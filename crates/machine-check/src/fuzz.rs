@@ -4,10 +4,14 @@
 //! has no coverage-guided fuzzer; what is lost in guidance is made up by running in every test
 //! run, from the same seeds on every machine.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stateway_definition::{limits::MAX_SOURCE_BYTES, parse};
-use stateway_machine::{Plan, decode, encode};
+use stateway_machine::{
+    CancelMode, Command, Event, Plan, State, Timer, Verb, awaited, decide, decode, encode, evolve,
+    last_error, obligations, step_views, sub_state, waits,
+};
 
 use crate::chance::Chance;
 
@@ -19,6 +23,8 @@ const DEFINITIONS: [&str; 3] = [
 ];
 /// Valid events.
 const EVENTS: &str = include_str!("../../machine/tests/golden/events-v1.jsonl");
+/// The definition they are of.
+const EVERY_FACT: &str = include_str!("../../machine/tests/every-fact.yaml");
 /// What YAML, JSON, references and conditions are made of.
 const PIECES: [&str; 26] = [
     "${",
@@ -66,7 +72,41 @@ pub fn hostile() -> Vec<String> {
         format!("{text}a{n}: &a{n} [*a{before}, *a{before}, *a{before}, *a{before}]\n")
     });
     let many = |piece: &str, count: usize| piece.repeat(count);
+    let listed = |count: usize, one: &dyn Fn(usize) -> String| {
+        (0..count).map(one).collect::<Vec<_>>().join(",")
+    };
+    let long = "n".repeat(58);
     vec![
+        // A chain of too many steps, the same behind a ring, a dense graph, and names that are
+        // nearly right: each would make comparing steps with each other slow or large.
+        format!(
+            "steps: [{}]",
+            listed(8_000, &|n| format!(
+                "{{name: s{n}, dependsOn: [s{}]}}",
+                n.saturating_sub(1)
+            ))
+        ),
+        format!(
+            "steps: [{}]",
+            listed(1_000, &|n| format!(
+                "{{name: s{n}, dependsOn: [s{}]}}",
+                (n + 1).min(999)
+            ))
+        ),
+        format!(
+            "steps: [{}]",
+            listed(1_000, &|n| format!(
+                "{{name: s{n}, dependsOn: [{}]}}",
+                listed(n.min(45), &|back| format!("s{}", n - back - 1))
+            ))
+        ),
+        format!(
+            "steps: [{}]",
+            listed(300, &|n| format!(
+                "{{name: {long}{n}, dependsOn: [{}]}}",
+                listed(22, &|other| format!("{long}x{other}"))
+            ))
+        ),
         format!("{laughs}steps: *a11\n"),
         format!("steps: {}", many("[", 200_000)),
         format!("steps: {}{}", many("[", 200), many("]", 200)),
@@ -133,6 +173,49 @@ pub fn events(seed: u64, count: u64, time: Duration) -> Tally {
             }
             Err(_) => false,
         }
+    })
+}
+
+/// Throws histories that never happened at `evolve` and whatever reads a state: real events in
+/// any order, some twice, some left out. A log can be damaged; what reads it must not fall over.
+#[must_use]
+pub fn histories(seed: u64, count: u64, time: Duration) -> Tally {
+    let mut chance = Chance::new(seed);
+    let corpus: Vec<Event> = EVENTS
+        .lines()
+        .filter_map(|line| decode(line.as_bytes()).ok())
+        .collect();
+    let Ok(Ok(plan)) = parse(EVERY_FACT, "every-fact.yaml").map(|read| Plan::new(read.definition))
+    else {
+        return Tally::default();
+    };
+    let plan = Arc::new(plan);
+    until(count, time, || {
+        let mut state = State::new(Arc::clone(&plan));
+        for sequence in 1..=chance.next() % 60 {
+            let mut event = corpus[chance.below(corpus.len())].clone();
+            event.sequence = sequence;
+            state = evolve(state, &event);
+            let _ = (obligations(&state), awaited(&state), sub_state(&state));
+            let _ = (step_views(&state), waits(&state), last_error(&state));
+            let by: Arc<str> = "eve".into();
+            for verb in [
+                Verb::Resume {
+                    by: Arc::clone(&by),
+                },
+                Verb::FireTimer {
+                    timer: Timer::Execution,
+                },
+                Verb::Cancel {
+                    mode: CancelMode::Compensate,
+                    comment: Arc::clone(&by),
+                    by,
+                },
+            ] {
+                let _ = decide(&state, Command::new("c", verb), event.at);
+            }
+        }
+        state.is_created()
     })
 }
 

@@ -100,9 +100,11 @@ impl Plan {
     }
 
     fn step_of(&self, step: &Step) -> Result<PlanStep, PlanError> {
+        // What nobody answers for is not checked: a signal, a sleep, a decision is what it is.
         let schema = step
             .output_schema
             .as_ref()
+            .filter(|_| step.kind.answers())
             .map(OutputSchema::compile)
             .transpose();
         let schema = schema.map_err(|reason| PlanError::BadSchema {

@@ -57,6 +57,9 @@ pub enum Rejection {
     /// The approval is not the open one.
     #[error("attempt {attempt} of the approval `{step}` is not open")]
     StaleApproval { step: Arc<str>, attempt: u32 },
+    /// The approval was not decided in time.
+    #[error("the approval `{step}` has expired")]
+    ApprovalExpired { step: Arc<str> },
     /// The approval was decided otherwise, or by someone else.
     #[error("the approval `{step}` has already been decided by `{by}`")]
     AlreadyDecided { step: Arc<str>, by: Arc<str> },
@@ -105,6 +108,9 @@ impl Rejection {
             Self::TooManySignals => "Start a new execution.",
             Self::StaleApproval { .. } => {
                 "Read the approval again; it was decided or requested anew."
+            }
+            Self::ApprovalExpired { .. } => {
+                "Read the execution again; silence has its consequence."
             }
             Self::AlreadyDecided { .. } => "Nothing to do; the first decision stands.",
             Self::RoleRequired { .. } => "Ask someone who has the role.",

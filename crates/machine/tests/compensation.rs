@@ -7,7 +7,8 @@ use kit::Run;
 use serde_json::json;
 use stateway_machine::ExecutionState::{Cancelled, Compensating, Failed, RolledBack};
 use stateway_machine::{
-    CancelMode, Rejection, StepState, StepTimer, Task, Verb, sub_state, task_input,
+    CancelMode, Event, Fact, Rejection, StepState, StepTimer, Task, TurnCause, Verb, sub_state,
+    task_input,
 };
 use stateway_model::ErrorCategory::{AgentError, Transient};
 use stateway_model::SubState;
@@ -181,6 +182,12 @@ fn cancel_can_undo_what_was_done() {
     run.done("a");
     let events = run.cancel(CancelMode::Compensate);
     assert_eq!(events, ["CompensationStarted", "StepCompensationStarted"]);
+    let why = TurnCause::Cancelled {
+        by: "bob".into(),
+        comment: "enough".into(),
+    };
+    let turned = |event: &Event| event.fact == Fact::CompensationStarted { cause: why.clone() };
+    assert!(run.events.iter().any(turned), "who cancelled it, and why");
     assert_eq!(run.done("a"), ["StepCompensated", "ExecutionCancelled"]);
     assert_eq!((run.at(), run.reason().as_str()), (Cancelled, "CANCELLED"));
 }

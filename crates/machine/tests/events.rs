@@ -9,10 +9,11 @@ use std::sync::Arc;
 use kit::{Run, plan};
 use serde_json::{Value, json};
 use stateway_machine::{
-    CancelMode, DecodeError, Event, ReplayError, Resolution, StepTimer, Task, Verb, decode, encode,
-    replay,
+    CancelMode, DecodeError, Event, Fact, Failure, FailureCause, PauseCause, ReplayError,
+    Resolution, SkipCause, StepTimer, Task, TurnCause, Verb, WaitFor, decode, encode, replay,
 };
 use stateway_model::ErrorCategory::{AgentError, Governance, Transient, Validation};
+use stateway_model::Reason;
 
 const EVERY_FACT: &str = include_str!("every-fact.yaml");
 
@@ -81,6 +82,72 @@ fn endings() -> Vec<Event> {
         .collect()
 }
 
+/// Every detail that a fact can have and that no history above has: their words are kept too.
+fn details() -> Vec<Event> {
+    let step = || Arc::<str>::from("a");
+    let wait = |wait| Fact::StepWaiting {
+        step: step(),
+        attempt: 1,
+        wait,
+        due: None,
+    };
+    let failed = |cause| Fact::AttemptFailed {
+        step: step(),
+        attempt: 1,
+        failure: Failure {
+            category: Validation,
+            cause,
+            message: "broke".into(),
+            code: "E1".into(),
+        },
+    };
+    let skipped = |cause| Fact::StepSkipped {
+        step: step(),
+        cause,
+    };
+    let turned = |cause| Fact::CompensationStarted { cause };
+    let mut facts = vec![
+        skipped(SkipCause::Condition),
+        skipped(SkipCause::Upstream("b".into())),
+        skipped(SkipCause::Failure),
+        turned(TurnCause::StepFailed {
+            step: step(),
+            reason: Reason::RetriesExhausted,
+        }),
+        turned(TurnCause::TimedOut),
+        turned(TurnCause::Cancelled {
+            by: "bob".into(),
+            comment: "enough".into(),
+        }),
+        Fact::ExecutionPaused {
+            cause: PauseCause::RevisionMismatch {
+                offered: "r2".into(),
+                conflicts: vec!["step `a` has begun".into()],
+            },
+        },
+        Fact::EscalationResolved {
+            step: step(),
+            resolution: Resolution::Cancel,
+            by: "bob".into(),
+            comment: "no".into(),
+        },
+        Fact::TaskReleased {
+            task: Task::undo("a", 1),
+        },
+    ];
+    let waits = [WaitFor::Timer, WaitFor::Child("c".into()), WaitFor::Person];
+    facts.extend(waits.into_iter().map(wait));
+    facts.extend(FailureCause::ALL.iter().copied().map(failed));
+    let event = |fact| Event {
+        sequence: 1,
+        at: jiff::Timestamp::UNIX_EPOCH,
+        causation: "c1".into(),
+        correlation: "order-7".into(),
+        fact,
+    };
+    facts.into_iter().map(event).collect()
+}
+
 fn lines(events: &[Event]) -> String {
     events
         .iter()
@@ -92,6 +159,7 @@ fn lines(events: &[Event]) -> String {
 fn version_1_is_written_as_it_always_was() {
     let mut events = long_history().events;
     events.extend(endings());
+    events.extend(details());
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/events-v1.jsonl");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(path, lines(&events)).unwrap();

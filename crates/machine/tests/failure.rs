@@ -201,6 +201,15 @@ fn the_workflow_timeout_goes_before_the_steps_and_waiting_counts() {
     assert_eq!((run.at(), run.reason().as_str()), (Failed, "TIMED_OUT"));
 }
 
+/// Both are due at the same moment; a step that may be left out must not save the workflow.
+#[test]
+fn the_workflow_timeout_goes_first_whichever_timer_is_fired() {
+    let yaml = "timeout: 10m\nsteps: [{name: a, timeout: 10m, onFailure: skip}]";
+    let mut run = Run::started(yaml);
+    assert_eq!(run.fire("a", StepTimer::Timeout), ["ExecutionFailed"]);
+    assert_eq!((run.at(), run.reason().as_str()), (Failed, "TIMED_OUT"));
+}
+
 #[test]
 fn the_workflow_timeout_counts_while_held() {
     let mut run = Run::started("timeout: 10m\nsteps: [{name: a}]");
@@ -358,4 +367,19 @@ fn a_child_gives_its_answer_or_its_failure() {
     assert_eq!(run.fire("a", StepTimer::Retry), ["StepWaiting"]);
     let events = run.ok(finish(2, Ok(json!("fine").into())));
     assert_eq!(events, ["StepCompleted", "ExecutionCompleted"]);
+}
+
+/// A child starts over; it cannot be told what was wrong, and no worker stands in for it.
+#[test]
+fn a_child_is_not_corrected_and_its_step_is_never_given_to_a_worker() {
+    let yaml = "steps: [{name: a, workflow: child, outputSchema: {type: string}, \
+                maxCorrectionAttempts: 2}]";
+    let mut run = Run::started(yaml);
+    let events = run.ok(Verb::FinishChild {
+        step: "a".into(),
+        attempt: 1,
+        outcome: Ok(json!(1).into()),
+    });
+    assert_eq!(events, ["AttemptFailed", "ExecutionFailed"]);
+    assert_eq!(run.tasks(), []);
 }

@@ -4,6 +4,7 @@
 mod kit;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kit::{Run, plan};
 use serde_json::json;
@@ -88,6 +89,19 @@ fn a_signal_that_does_not_come_fails_the_step() {
     assert_eq!(run.at(), Failed);
 }
 
+/// Nobody answers for a signal, so there is nobody to correct it: no worker may be asked.
+#[test]
+fn a_payload_is_not_judged_and_no_worker_is_asked_to_correct_it() {
+    let yaml = "steps: [{name: s, signal: go, outputSchema: {type: string}, \
+                maxCorrectionAttempts: 2}, {name: g, approval: {role: boss}, outputSchema: {type: \
+                string}, maxCorrectionAttempts: 2}]";
+    let mut run = Run::started(yaml);
+    run.signal("go", "m").unwrap();
+    run.vote("g", 1, true, "bob").unwrap();
+    assert_eq!(run.tasks(), []);
+    assert_eq!(run.at(), Completed);
+}
+
 #[test]
 fn a_sleep_ends_by_itself() {
     let mut run = Run::started("steps: [{name: z, sleep: 10m}]");
@@ -168,6 +182,17 @@ fn an_approval_that_expires_is_never_given_but_escalated() {
         attempt: 1,
     };
     assert_eq!(run.vote("g", 1, true, "bob"), Err(stale));
+}
+
+#[test]
+fn a_decision_after_the_expiry_is_refused_however_late_the_timer_is() {
+    let mut run = Run::started(GATE);
+    run.wait(Duration::from_secs(3600));
+    let expired = Rejection::ApprovalExpired { step: "g".into() };
+    assert_eq!(run.vote("g", 1, true, "bob"), Err(expired.clone()));
+    assert_eq!(run.vote("g", 1, false, "bob"), Err(expired));
+    run.fire("g", StepTimer::Expiry);
+    assert_eq!(run.at(), Escalated);
 }
 
 #[test]

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use kit::Run;
 use stateway_machine::{
-    CancelMode, MoveKind, Verb, Vocabulary, VocabularyError, project, vocabularies, vocabulary,
+    CancelMode, MoveKind, Transition, Verb, Vocabulary, VocabularyError, project, vocabularies,
+    vocabulary,
 };
 use stateway_model::ErrorCategory::AgentError;
 
@@ -46,6 +47,110 @@ fn the_tables_have_as_many_states_and_moves_as_the_seeds() {
         5
     );
     assert_eq!(vocabulary("landlord").unwrap().execution.state.len(), 6);
+}
+
+/// The lists of the seeds, copied from their text: a table that drifts from its seed fails here.
+#[test]
+fn the_moves_are_the_seeds_own() {
+    let moves = |rows: &[Transition]| -> String {
+        let mut lines: Vec<_> = rows
+            .iter()
+            .map(|r| format!("{} {}", r.from, r.to))
+            .collect();
+        lines.sort_unstable();
+        lines.join("\n")
+    };
+    let of_seed = |text: &str| -> String {
+        let mut lines: Vec<_> = text.lines().map(|line| line.trim().to_owned()).collect();
+        lines.sort_unstable();
+        lines.join("\n")
+    };
+    let ioa = vocabulary("ioa").unwrap();
+    assert_eq!(moves(&ioa.execution.transition), of_seed(IOA));
+    assert_eq!(moves(&ioa.execution.forbidden), of_seed(IOA_FORBIDDEN));
+    assert_eq!(moves(&ioa.step.unwrap().transition), of_seed(IOA_STEPS));
+    let buquet = vocabulary("buquet").unwrap();
+    assert_eq!(moves(&buquet.execution.transition), of_seed(BUQUET));
+    assert_eq!(
+        moves(&buquet.step.unwrap().transition),
+        of_seed(BUQUET_STEPS)
+    );
+    let connectsoft = vocabulary("connectsoft").unwrap();
+    assert_eq!(
+        moves(&connectsoft.execution.transition),
+        of_seed(CONNECTSOFT)
+    );
+}
+
+const IOA: &str = "idle queued
+    queued executing
+    executing blocked
+    executing completed
+    executing failed
+    executing compensating
+    blocked executing
+    blocked failed
+    compensating completed
+    compensating failed";
+const IOA_FORBIDDEN: &str = "idle executing
+    completed *
+    failed executing
+    compensating executing";
+const IOA_STEPS: &str = "pending running
+    running completed
+    running skipped
+    running failed";
+const BUQUET: &str = "pending running
+    running completed
+    running failed
+    running cancelled
+    running paused
+    running waiting_signal
+    running compensating
+    waiting_signal running
+    waiting_signal cancelled
+    waiting_signal failed
+    compensating failed
+    compensating cancelled
+    paused running
+    paused cancelled";
+const BUQUET_STEPS: &str = "pending running
+    running completed
+    running failed
+    running cancelled
+    failed pending";
+const CONNECTSOFT: &str = "Created Running
+    Running AssigningTask
+    AssigningTask AwaitingAgent
+    AwaitingAgent Running
+    AwaitingAgent Correcting
+    Correcting AwaitingAgent
+    Correcting Failed
+    Running AwaitingApproval
+    AwaitingApproval Running
+    AwaitingApproval Cancelled
+    AwaitingApproval Escalated
+    Running Compensating
+    Compensating Failed
+    Escalated Running
+    Escalated Cancelled
+    Running Completed";
+
+/// `*` stands for states from which something can follow; what is terminal stays terminal.
+#[test]
+fn nothing_leaves_a_terminal_state_in_any_vocabulary() {
+    for v in vocabularies().unwrap() {
+        let machine = &v.execution;
+        let names = || machine.state.iter().map(|row| row.name.as_str());
+        for ended in machine.state.iter().filter(|row| row.terminal) {
+            for to in names().filter(|to| *to != ended.name) {
+                let open = machine.is_legal(&ended.name, to)
+                    || machine.is_outside(&ended.name, to)
+                    || machine.bridge(&ended.name, to).is_some();
+                assert!(!open, "{}: {} → {to}", v.name, ended.name);
+            }
+        }
+    }
 }
 
 #[test]

@@ -84,10 +84,11 @@ impl ErrorKind {
         matches!(self, Self::Throttled | Self::Unavailable | Self::Timeout)
     }
 
-    /// Whether this speaks against the provider's health, rather than against the request.
+    /// Whether this speaks against the provider's health, rather than against the request. An
+    /// answer that cannot be understood may be one execution's own fault.
     #[must_use]
     pub const fn is_outage(self) -> bool {
-        matches!(self, Self::Unavailable | Self::Timeout | Self::Malformed)
+        matches!(self, Self::Unavailable | Self::Timeout)
     }
 }
 

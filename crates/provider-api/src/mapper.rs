@@ -16,7 +16,7 @@ use crate::table::Scope;
 use crate::{Classified, Explanation, Observation, ObservedDefinition, RetryEvidence, Table};
 
 /// How many different unknown states per provider are remembered as warned of. An engine that
-/// invents more than this is warned of once more each time it invents another.
+/// invents more than this is warned of once more, and then only counted.
 const MOST_WARNED: usize = 1024;
 
 /// Turns one provider's observations into executions.
@@ -24,7 +24,23 @@ const MOST_WARNED: usize = 1024;
 pub struct Mapper {
     provider: ProviderId,
     table: Arc<Table>,
-    warned: Mutex<BTreeSet<(Scope, String)>>,
+    warned: Mutex<Warned>,
+}
+
+/// Which unknown states were warned of.
+#[derive(Debug)]
+struct Warned {
+    states: BTreeSet<(Scope, String)>,
+    /// There were more than are remembered, and that was said.
+    overflowed: bool,
+}
+
+/// What a log is told of one more sight of an unknown state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Warning {
+    Unmapped,
+    MoreThanRemembered,
+    None,
 }
 
 impl Mapper {
@@ -34,7 +50,10 @@ impl Mapper {
         Self {
             provider,
             table,
-            warned: Mutex::new(BTreeSet::new()),
+            warned: Mutex::new(Warned {
+                states: BTreeSet::new(),
+                overflowed: false,
+            }),
         }
     }
 
@@ -143,16 +162,42 @@ impl Mapper {
             "stateway_unmapped_states_total", "provider" => provider.to_owned(), "scope" => scope.as_str()
         )
         .increment(1);
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        if warned.len() < MOST_WARNED && !warned.insert((scope, state.to_owned())) {
-            return;
+        let warning = self
+            .warned
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .note(scope, state);
+        match warning {
+            Warning::Unmapped => tracing::warn!(
+                provider,
+                scope = scope.as_str(),
+                native_state = state,
+                "native state is in no table, shown as running"
+            ),
+            Warning::MoreThanRemembered => tracing::warn!(
+                provider,
+                remembered = MOST_WARNED,
+                "more unknown states than are remembered, further ones are only counted"
+            ),
+            Warning::None => {}
         }
-        tracing::warn!(
-            provider,
-            scope = scope.as_str(),
-            native_state = state,
-            "native state is in no table, shown as running"
-        );
+    }
+}
+
+impl Warned {
+    fn note(&mut self, scope: Scope, state: &str) -> Warning {
+        let seen = (scope, state.to_owned());
+        if self.states.contains(&seen) {
+            return Warning::None;
+        }
+        if self.states.len() < MOST_WARNED {
+            self.states.insert(seen);
+            return Warning::Unmapped;
+        }
+        match std::mem::replace(&mut self.overflowed, true) {
+            false => Warning::MoreThanRemembered,
+            true => Warning::None,
+        }
     }
 }
 

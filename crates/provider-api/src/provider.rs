@@ -1,8 +1,8 @@
 //! The trait every engine's adapter implements. Its page is the contract.
 
 use async_trait::async_trait;
-use futures::future::join_all;
-use futures::stream::BoxStream;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
 use stateway_model::ExecutionId;
 
 use crate::{
@@ -144,8 +144,12 @@ pub trait Provider: Send + Sync + 'static {
     ///
     /// - What the old run did stays readable.
     /// - The answer may be another execution, where the engine makes a new one.
+    /// - An `input` is used or answered `Unsupported`, never ignored.
     async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation>;
 }
+
+/// The most calls that [`one_by_one`] has under way at once.
+const AT_ONCE: usize = 16;
 
 /// [`Provider::observe`] for engines that can only be asked for one execution at a time.
 pub async fn one_by_one(
@@ -153,5 +157,9 @@ pub async fn one_by_one(
     call: &Call,
     ids: &[ExecutionId],
 ) -> Vec<Result<Observation>> {
-    join_all(ids.iter().map(|id| provider.get(call, id, View::Basic))).await
+    let reads: Vec<_> = ids
+        .iter()
+        .map(|id| provider.get(call, id, View::Basic))
+        .collect();
+    stream::iter(reads).buffered(AT_ONCE).collect().await
 }

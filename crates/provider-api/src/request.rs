@@ -151,7 +151,8 @@ pub struct RetryFromRequest {
     pub id: ExecutionId,
     /// From which step; from where it failed when empty.
     pub step: String,
-    /// Other input for that step, where the provider takes it.
+    /// Other input for that step. A provider that takes none answers
+    /// [`Unsupported`](crate::ErrorKind::Unsupported); it never ignores it.
     pub input: Option<Payload>,
     /// The idempotency key.
     pub request_id: RequestId,

@@ -117,6 +117,26 @@ fn an_unknown_state_is_warned_of_once_per_provider_and_counted_each_time() {
 }
 
 #[test]
+fn an_engine_that_invents_states_without_end_is_warned_of_once_more_in_all() {
+    const REMEMBERED: u64 = 1024;
+    let (counts, warnings) = (Counts::default(), Warnings::default());
+    with_local_recorder(&counts, || {
+        with_default(warnings.clone(), || {
+            let mapper = mapper("restate");
+            for round in 0..2 {
+                for number in 0..REMEMBERED + 3 {
+                    let _ = mapper.execution(seen(NativeState::new(format!("odd-{number}"))), NOW);
+                }
+                let warned = warnings.0.load(Ordering::Relaxed);
+                assert_eq!(warned, REMEMBERED + 1, "round {round}");
+            }
+        });
+    });
+    let counted = counts.of("stateway_unmapped_states_total/shop/execution");
+    assert_eq!(counted, 2 * (REMEMBERED + 3), "each sight is counted");
+}
+
+#[test]
 fn two_providers_are_warned_of_separately() {
     let warnings = Warnings::default();
     with_default(warnings.clone(), || {

@@ -75,6 +75,16 @@ pub(crate) fn full(most: usize) -> Error {
     .with_hint("Cancel some, or raise `most_executions`.")
 }
 
+/// A step does what its script says; there is nothing that an input could change.
+pub(crate) fn no_step_input() -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        Verb::RetryFrom,
+        "this provider takes no other input for a step",
+    )
+    .with_hint("Retry without an input, or start another execution with it.")
+}
+
 pub(crate) fn foreign_cursor(verb: Verb) -> Error {
     Error::new(
         ErrorKind::InvalidArgument,

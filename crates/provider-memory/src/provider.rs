@@ -12,6 +12,7 @@ use stateway_provider_api::{
     View, WatchScope,
 };
 
+use crate::error::no_step_input;
 use crate::request::{Narrowing, Scripts, cursor, offered, page_size, read_cursor, start};
 use crate::response::observation;
 use crate::script::{Ask, catalogue};
@@ -257,6 +258,10 @@ impl Provider for MemoryProvider {
     }
 
     async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
+        offered(Verb::RetryFrom, &self.can)?;
+        if request.input.is_some() {
+            return Err(no_step_input());
+        }
         let ask = Ask::RetryFrom { step: request.step };
         let about = (&request.id, request.request_id, ask);
         self.ask(call, Verb::RetryFrom, about).await

@@ -270,6 +270,29 @@ fn doomed_fails_for_good_undoes_its_work_and_can_be_sent_back() {
 }
 
 #[test]
+fn other_input_for_a_step_is_refused_with_a_hint_and_does_nothing() {
+    let stage = stage();
+    let id = stage.start("doomed");
+    stage.pass(2_000);
+    let request = RetryFromRequest {
+        id: id.clone(),
+        step: "reserve".into(),
+        input: Some(stateway_model::Payload::json("{}")),
+        request_id: stage.request_id(),
+    };
+    let error = now(stage.provider.retry_from(&call(), request)).unwrap_err();
+    assert_eq!(
+        (error.kind, &*error.message, &*error.hint),
+        (
+            ErrorKind::Unsupported,
+            "this provider takes no other input for a step",
+            "Retry without an input, or start another execution with it."
+        )
+    );
+    assert_eq!(stage.at(&id), (Failed, Some(Reason::RolledBack)));
+}
+
+#[test]
 fn fan_out_shows_running_then_backing_off_then_waiting() {
     let stage = stage();
     let id = stage.start("fan-out");

@@ -87,8 +87,13 @@ fn wrong(error: &ConfigError, output: Output) -> Outcome {
 
 /// A configuration that cannot be used, as every command says it.
 pub(super) fn refused(error: &ConfigError) -> Failure {
-    Failure::usage(error.to_string().replace('\n', "\nerror: "))
-        .hint("docs/stateway.example.toml shows every key.")
+    let mut problems = error.problems.iter().map(ToString::to_string);
+    let mut failure = Failure::usage(problems.next().unwrap_or_default())
+        .hint("docs/stateway.example.toml shows every key.");
+    failure.details = problems
+        .map(|problem| format!("error: {problem}"))
+        .collect();
+    failure
 }
 
 impl From<&Problem> for Found {

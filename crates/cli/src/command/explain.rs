@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::resource;
 use crate::screen::{Paint, short_name};
-use crate::view::{Explanation, Row};
+use crate::view::{Explanation, Row, Text};
 
 /// Explains a sub-state.
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ fn text(explanation: &Explanation, paint: Paint) -> String {
         let _ = writeln!(
             text,
             "\n  {}  {state}\n  {}",
-            paint.bold(&step.step),
+            paint.bold(&step.step.to_string()),
             step.summary
         );
         reasons(&mut text, paint, "  ", step.row.as_ref(), &step.evidence);
@@ -62,7 +62,7 @@ fn text(explanation: &Explanation, paint: Paint) -> String {
     text
 }
 
-fn reasons(text: &mut String, paint: Paint, indent: &str, row: Option<&Row>, evidence: &[String]) {
+fn reasons(text: &mut String, paint: Paint, indent: &str, row: Option<&Row>, evidence: &[Text]) {
     let heading = |what: &str| paint.dim(&format!("{what:<9}"));
     match row {
         Some(row) => {

@@ -79,14 +79,14 @@ fn table(listed: &Listed, context: &Context) -> String {
         table.row(vec![
             event.sequence.to_string(),
             event.time.map(moment).unwrap_or_default(),
-            event.native_type.clone(),
-            event.step.clone(),
+            event.native_type.to_string(),
+            event.step.to_string(),
             if event.attempt == 0 {
                 String::new()
             } else {
                 event.attempt.to_string()
             },
-            event.summary.clone(),
+            event.summary.to_string(),
         ]);
     }
     table.text()

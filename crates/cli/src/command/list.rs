@@ -7,8 +7,8 @@ use stateway_client as client;
 use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::screen::{Clock, Table, ago, phrase, short_definition, short_name};
-use crate::{resource, view};
+use crate::screen::{Clock, Table, ago, short_definition, short_name};
+use crate::{resource, screen, view};
 
 /// Lists executions.
 #[derive(Debug, Args)]
@@ -101,14 +101,9 @@ fn table(listed: &Listed, context: &Context) -> String {
         table.row(vec![
             short_name(&execution.name),
             execution.sub_state.into(),
-            execution.reason.clone().unwrap_or_default(),
+            execution.reason.clone().unwrap_or_default().to_string(),
             short_definition(&execution.definition),
-            phrase(
-                execution.sub_state,
-                &execution.retry,
-                &execution.waits,
-                Clock::Live(now),
-            ),
+            screen::now(execution, Clock::Live(now)),
             begun.map(|time| ago(time, now)).unwrap_or_default(),
         ]);
     }

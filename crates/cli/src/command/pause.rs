@@ -6,7 +6,7 @@ use stateway_client as client;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::resource;
+use crate::{input, resource};
 
 /// Holds an execution.
 #[derive(Debug, Args)]
@@ -20,10 +20,10 @@ pub struct Pause {
     #[arg(long, value_name = "TEXT")]
     cause: Option<String>,
     /// Happens once, however often it is asked under this id
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
     /// Only if the execution still has this etag
-    #[arg(long)]
+    #[arg(long, value_parser = input::given)]
     etag: Option<String>,
 }
 

@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::resource;
 use crate::screen::{Paint, Table};
-use crate::view::{Health, Provider, Row};
+use crate::view::{Health, Provider, Row, Text};
 
 /// Shows providers.
 #[derive(Debug, Subcommand)]
@@ -70,10 +70,10 @@ async fn list(context: &Context) -> Result<(), Failure> {
         let headings = ["NAME", "KIND", "HEALTH", "BREAKER", "CALLS", "DETAIL"];
         let mut table = Table::new(&headings, context.paint);
         for provider in &listed.providers {
-            let mut row = vec![bare(&provider.name).to_owned(), provider.kind.clone()];
+            let mut row = vec![bare(&provider.name), provider.kind.to_string()];
             if let Some(health) = &provider.health {
                 row.extend([health.status.into(), health.breaker.into(), calls(health)]);
-                row.push(health.detail.clone().unwrap_or_default());
+                row.push(said(health.detail.as_ref()));
             }
             table.row(row);
         }
@@ -107,14 +107,18 @@ fn of_build(row: &table::Row) -> Row {
             Scope::Execution => "execution".into(),
             Scope::Step => "step".into(),
         },
-        native: row.native.clone(),
-        when: row.when.clone(),
+        native: (&row.native).into(),
+        when: row
+            .when
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect(),
         sub_state: row.sub_state.as_str(),
-        reason: row.reason.map(|reason| reason.to_string()),
+        reason: row.reason.map(|reason| (&reason.to_string()).into()),
         terminal: row.terminal,
         refine: row.refine,
-        source: row.source.clone(),
-        note: row.note.clone(),
+        source: (&row.source).into(),
+        note: (&row.note).into(),
     }
 }
 
@@ -125,14 +129,14 @@ fn described(provider: &Provider, paint: Paint) -> String {
             table.row(vec![what.to_owned(), value]);
         }
     };
-    line("name", provider.name.clone());
+    line("name", provider.name.to_string());
     line("kind", format!("{} ({})", provider.kind, provider.title));
     if let Some(health) = &provider.health {
         line("health", health.status.to_owned());
         line("breaker", health.breaker.to_owned());
         line("calls", calls(health));
-        line("engine", health.engine_version.clone().unwrap_or_default());
-        line("detail", health.detail.clone().unwrap_or_default());
+        line("engine", said(health.engine_version.as_ref()));
+        line("detail", said(health.detail.as_ref()));
     }
     let with = |wanted: bool| {
         let words = provider
@@ -172,11 +176,11 @@ fn rows_table(rows: &[Row], paint: Paint) -> String {
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
         table.row(vec![
-            row.scope.clone(),
-            row.native.clone(),
+            row.scope.to_string(),
+            row.native.to_string(),
             when.join(" "),
             row.sub_state.to_owned(),
-            row.reason.clone().unwrap_or_default(),
+            said(row.reason.as_ref()),
             tick(row.terminal),
             tick(row.refine),
         ]);
@@ -188,6 +192,11 @@ fn calls(health: &Health) -> String {
     format!("{}/{}", health.calls_in_flight, health.calls_limit)
 }
 
-fn bare(name: &str) -> &str {
-    name.strip_prefix("providers/").unwrap_or(name)
+fn bare(name: &Text) -> String {
+    let name = name.to_string();
+    name.strip_prefix("providers/").unwrap_or(&name).to_owned()
+}
+
+fn said(text: Option<&Text>) -> String {
+    text.map(ToString::to_string).unwrap_or_default()
 }

@@ -6,7 +6,7 @@ use stateway_client as client;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::resource;
+use crate::{input, resource};
 
 /// Lets a held execution go on.
 #[derive(Debug, Args)]
@@ -17,10 +17,10 @@ pub struct Resume {
     /// provider/id, or the full name
     name: String,
     /// Happens once, however often it is asked under this id
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
     /// Only if the execution still has this etag
-    #[arg(long)]
+    #[arg(long, value_parser = input::given)]
     etag: Option<String>,
 }
 

@@ -13,23 +13,23 @@ use crate::{input, resource};
 #[command(after_help = "\
 Examples:
   stateway retry-from memory/order-17
-  stateway retry-from memory/order-17 --step charge --input '{\"card\":\"other\"}'
+  stateway retry-from memory/order-17 --step charge
 
 Side effects of the steps that are done again happen again.")]
 pub struct RetryFrom {
     /// provider/id, or the full name
     name: String,
     /// From this step; from where it failed otherwise
-    #[arg(long)]
+    #[arg(long, value_parser = input::given)]
     step: Option<String>,
-    /// Other input for that step: JSON, @file, or - for standard input
+    /// Other input for that step, where the provider takes one: JSON, @file, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     input: Option<String>,
     /// Happens once, however often it is asked under this id
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
     /// Only if the execution still has this etag
-    #[arg(long)]
+    #[arg(long, value_parser = input::given)]
     etag: Option<String>,
 }
 

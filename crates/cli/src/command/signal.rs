@@ -18,15 +18,16 @@ pub struct Signal {
     /// provider/id, or the full name
     name: String,
     /// The signal's name
+    #[arg(value_parser = input::given)]
     signal: String,
     /// What it carries: JSON, @file, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     input: Option<String>,
     /// Delivers once, however often it is asked under this id
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
     /// Only if the execution still has this etag
-    #[arg(long)]
+    #[arg(long, value_parser = input::given)]
     etag: Option<String>,
 }
 

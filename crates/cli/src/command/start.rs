@@ -16,7 +16,7 @@ use crate::{input, resource};
 Examples:
   stateway start memory/hello
   stateway start hello --provider memory --input '{\"name\":\"Ada\"}' --label team=shop
-  stateway start definitions/order-saga --provider engine --input @order.json --id order-17
+  stateway start memory/script --input @script.json --id order-17 --request-id order-17
   stateway start memory/hello --wait --timeout 30s
 
 With --wait, --timeout says how long to wait.")]
@@ -33,10 +33,10 @@ pub struct Start {
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
     /// The id to give it; the provider chooses otherwise
-    #[arg(long)]
+    #[arg(long, value_parser = input::given)]
     id: Option<String>,
     /// Starts once, however often it is asked under this id
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
     /// Put off the start by this much, for example 10m
     #[arg(long, value_name = "DURATION")]
@@ -58,7 +58,7 @@ impl Start {
         let call = call.timeout(limit.max(client::DEFAULT_TIMEOUT));
         let started = context.client.start(call).await?;
         talk(&format!("started {}", started.name));
-        wait::until_finished(context, client::Wait::new(started.name)).await
+        wait::until_finished(context, &started.name).await
     }
 
     fn call(&self) -> Result<client::Start, Failure> {

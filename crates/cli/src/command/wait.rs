@@ -1,5 +1,7 @@
 //! `stateway wait`: until an execution has finished, or shows a sub-state.
 
+use std::time::Duration;
+
 use clap::Args;
 use stateway_client as client;
 use stateway_client::{sub_state_of, v1, word_of};
@@ -8,6 +10,10 @@ use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::resource;
+use crate::screen::short_name;
+
+/// How long a last look may take after a deadline that brought no answer.
+const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// Waits for an execution.
 #[derive(Debug, Args)]
@@ -17,8 +23,9 @@ Examples:
   stateway wait memory/order-17 --for waiting --for error --timeout 5m
 
 Without --timeout it waits for as long as it takes. A finished execution always ends the wait.
-Exits 0 when a wanted sub-state was reached, 1 when the execution failed, 7 when --timeout came
-first.")]
+Exits 0 when a wanted sub-state was reached (with --for failed: when it failed), 1 when the
+execution failed and that was not wanted, 4 when it succeeded and --for wanted something else,
+6 when the gateway did not answer, 7 when --timeout came first.")]
 pub struct Wait {
     /// provider/id, or the full name
     name: String,
@@ -29,14 +36,11 @@ pub struct Wait {
 
 impl Wait {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let mut call = client::Wait::new(resource::execution(&self.name)?);
-        for state in &self.states {
-            call = call.until(*state);
-        }
+        let name = resource::execution(&self.name)?;
         if self.states.is_empty() {
-            return until_finished(context, call).await;
+            return until_finished(context, &name).await;
         }
-        let execution = reached(context, call).await?;
+        let execution = reached(context, &name, &self.states).await?;
         context.show_execution(&execution)?;
         let wanted = self
             .states
@@ -59,8 +63,8 @@ impl Wait {
 }
 
 /// Waits for the end, shows it, and tells success from failure by the exit code.
-pub(super) async fn until_finished(context: &Context, call: client::Wait) -> Outcome {
-    let execution = reached(context, call).await?;
+pub(super) async fn until_finished(context: &Context, name: &str) -> Outcome {
+    let execution = reached(context, name, &[]).await?;
     context.show_execution(&with_payloads(context, &execution).await)?;
     Ok(ended(&execution))
 }
@@ -80,13 +84,30 @@ async fn with_payloads(context: &Context, execution: &v1::Execution) -> v1::Exec
     full.unwrap_or_else(|_| execution.clone())
 }
 
-async fn reached(context: &Context, call: client::Wait) -> Result<v1::Execution, Failure> {
-    let late = |message: String| {
-        Failure::new(Exit::Deadline, message).hint("The execution goes on; wait again, or longer.")
+/// The deadline came before the end of this execution. `again` is the command to try again with.
+pub(super) fn late(execution: &v1::Execution, again: &str) -> Failure {
+    let name = short_name(&(&execution.name).into());
+    let hint = match execution.sub_state() {
+        v1::SubState::Error => format!(
+            "It is stuck until someone acts: `stateway resume {name}`, or `stateway cancel {name}`."
+        ),
+        _ => format!("The execution goes on; {again} again, or longer."),
     };
+    Failure::new(Exit::Deadline, "the deadline came first").hint(hint)
+}
+
+async fn reached(
+    context: &Context,
+    name: &str,
+    states: &[v1::SubState],
+) -> Result<v1::Execution, Failure> {
+    let mut call = client::Wait::new(name);
+    for state in states {
+        call = call.until(*state);
+    }
     let answer = match context.client.wait(context.call(call)).await {
         Err(error) if error.is_deadline() && context.timeout.is_some() => {
-            return Err(late("the deadline came first".into()));
+            return Err(unanswered(context, name, error).await);
         }
         answer => answer?,
     };
@@ -97,11 +118,25 @@ async fn reached(context: &Context, call: client::Wait) -> Result<v1::Execution,
         ));
     };
     if !answer.reached {
-        let word = word_of(execution.sub_state);
-        talk(&format!("{} is still {word}", execution.name));
-        return Err(late("the deadline came first".into()));
+        return Err(still(&execution));
     }
     Ok(execution)
+}
+
+fn still(execution: &v1::Execution) -> Failure {
+    let word = word_of(execution.sub_state);
+    talk(&format!("{} is still {word}", execution.name));
+    late(execution, "wait")
+}
+
+/// The deadline came without an answer: because it was short, or because nobody is there?
+async fn unanswered(context: &Context, name: &str, error: client::Error) -> Failure {
+    let look = client::Get::new(name).timeout(LAST_LOOK);
+    match context.client.get(look).await {
+        Ok(execution) => still(&execution),
+        Err(other) if other.is_from_gateway() && !other.is_deadline() => other.into(),
+        Err(_) => error.into(),
+    }
 }
 
 fn sub_state(word: &str) -> Result<v1::SubState, String> {

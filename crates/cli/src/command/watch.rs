@@ -1,5 +1,7 @@
 //! `stateway watch`: an execution, or a collection, as it changes.
 
+mod connection;
+
 use std::time::Duration;
 
 use clap::Args;
@@ -9,12 +11,13 @@ use serde::Serialize;
 use stateway_client as client;
 use stateway_client::{Change, is_finished, v1};
 
-use super::wait::ended;
+use self::connection::Connection;
+use super::wait::{ended, late};
 use crate::arguments::Output;
 use crate::context::{Context, print, talk, to_json_line};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::screen::{Clock, Live, moment, phrase, short_name, trouble};
+use crate::screen::{Clock, Live, moment, now, short_name};
 use crate::{resource, view};
 
 /// How often a countdown is drawn.
@@ -30,7 +33,8 @@ Examples:
 
 On a terminal one execution is shown live: a line per step, with a countdown to the next attempt.
 In a pipe, and for a collection, each change is a line. A lost connection is taken up again from
-where it was. One execution: ends with it, exits 1 when it failed.")]
+where it was; a gateway that never answers is exit code 6. One execution: ends with it, exits 1
+when it failed. Filters are explained in docs/cli.md.")]
 pub struct Watch {
     /// provider/id, or the full name; a collection otherwise
     #[arg(conflicts_with_all = ["provider", "filter"])]
@@ -60,32 +64,62 @@ impl Watch {
         };
         let changes = context.client.watch(request).into_stream();
         let live = context.terminal && context.output == Output::Table && self.name.is_some();
+        let one = self.name.is_some();
+        let mut seen = Seen::default();
         let follow = async {
             match live {
-                true => draw(changes, context).await,
-                false => list(changes, context, self.name.is_some()).await,
+                true => draw(changes, context, &mut seen).await,
+                false => list(changes, context, &mut seen, one).await,
             }
         };
-        match context.timeout {
-            None => follow.await,
-            Some(limit) => tokio::time::timeout(limit, follow)
-                .await
-                .unwrap_or_else(|_| {
-                    Err(Failure::new(Exit::Deadline, "the deadline came first")
-                        .hint("The execution goes on; watch again, or longer."))
-                }),
-        }
+        let outcome = match context.timeout {
+            None => Some(follow.await),
+            Some(limit) => tokio::time::timeout(limit, follow).await.ok(),
+        };
+        outcome.unwrap_or_else(|| Err(seen.late(one)))
     }
 }
 
 type Changes = futures::stream::BoxStream<'static, Result<Change, client::Error>>;
 
+/// What a watch has come to know when its deadline comes.
+#[derive(Debug, Default)]
+struct Seen {
+    connection: Connection,
+    /// The execution that changed last.
+    last: Option<v1::Execution>,
+}
+
+impl Seen {
+    fn take(&mut self, change: &Change) -> Result<Option<String>, Failure> {
+        if let Change::Added(execution) | Change::Modified(execution) = change {
+            self.last = Some(execution.clone());
+        }
+        self.connection.take(change, Timestamp::now())
+    }
+
+    fn late(&self, one: bool) -> Failure {
+        if !self.connection.answered {
+            return Failure::new(Exit::Unreachable, "the gateway has not answered in time")
+                .hint("Is it running (`stateway serve`), and is the address right?");
+        }
+        match &self.last {
+            Some(execution) if one => late(execution, "watch"),
+            _ => Failure::new(Exit::Deadline, "the deadline came first")
+                .hint("Watch again, or longer."),
+        }
+    }
+}
+
 /// Each change is a line.
-async fn list(mut changes: Changes, context: &Context, one: bool) -> Outcome {
+async fn list(mut changes: Changes, context: &Context, seen: &mut Seen, one: bool) -> Outcome {
     while let Some(change) = changes.next().await {
         let change = change?;
+        if let Some(said) = seen.take(&change)? {
+            talk(&said);
+        }
         match (context.output, &change) {
-            (_, Change::Interrupted(error)) => interrupted(error),
+            (_, Change::Interrupted(_)) => {}
             (Output::Json, _) => print(&to_json_line(&Line::of(&change))?)?,
             (Output::Table, _) => print_line(&change, context)?,
         }
@@ -102,38 +136,37 @@ async fn list(mut changes: Changes, context: &Context, one: bool) -> Outcome {
 }
 
 /// One execution, drawn again and again until it has finished.
-async fn draw(mut changes: Changes, context: &Context) -> Outcome {
+async fn draw(mut changes: Changes, context: &Context, seen: &mut Seen) -> Outcome {
     let mut live = Live::new(context.paint);
     let mut shown: Option<view::Execution> = None;
     let mut ticks = tokio::time::interval(TICK);
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
-            change = changes.next() => match change {
-                None => return Ok(Exit::Ok),
-                Some(Err(error)) => return Err(error.into()),
-                Some(Ok(Change::Interrupted(error))) => live.aside(|| interrupted(&error)),
-                Some(Ok(Change::Removed(execution))) => return Err(gone(&execution)),
-                Some(Ok(Change::Added(execution) | Change::Modified(execution))) => {
-                    let view = shown.insert(view::Execution::from(&execution));
-                    live.draw(view, Timestamp::now());
-                    if is_finished(execution.sub_state) {
-                        return Ok(ended(&execution));
-                    }
+            change = changes.next() => {
+                let Some(change) = change.transpose()? else {
+                    return Ok(Exit::Ok);
+                };
+                if let Some(said) = seen.take(&change)? {
+                    live.aside(|| talk(&said));
                 }
-                Some(Ok(Change::Bookmark { .. } | Change::Resync)) => {}
-            },
+                match change {
+                    Change::Removed(execution) => return Err(gone(&execution)),
+                    Change::Added(execution) | Change::Modified(execution) => {
+                        let view = shown.insert(view::Execution::from(&execution));
+                        if is_finished(execution.sub_state) {
+                            live.draw(view, None, Timestamp::now());
+                            return Ok(ended(&execution));
+                        }
+                    }
+                    Change::Bookmark { .. } | Change::Resync | Change::Interrupted(_) => {}
+                }
+            }
         }
         if let Some(view) = &shown {
-            live.draw(view, Timestamp::now());
+            live.draw(view, seen.connection.lost, Timestamp::now());
         }
     }
-}
-
-fn interrupted(error: &client::Error) {
-    talk(&format!(
-        "connection lost ({error}); going on from where it was"
-    ));
 }
 
 fn gone(execution: &v1::Execution) -> Failure {
@@ -169,21 +202,18 @@ fn line(execution: &view::Execution, context: &Context) -> String {
         short_name(&execution.name),
         context.paint.sub_state(execution.sub_state),
     ];
-    parts.extend(execution.reason.clone());
+    parts.extend(execution.reason.as_ref().map(ToString::to_string));
     if !execution.current_steps.is_empty() {
-        parts.push(format!("[{}]", execution.current_steps.join(", ")));
+        let steps: Vec<_> = execution
+            .current_steps
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        parts.push(format!("[{}]", steps.join(", ")));
     }
-    let (retry, waits) = (&execution.retry, &execution.waits);
-    parts.push(phrase(execution.sub_state, retry, waits, Clock::Kept));
-    if is_trouble(execution.sub_state) {
-        parts.extend(execution.last_error.as_ref().map(trouble));
-    }
+    parts.push(now(execution, Clock::Kept));
     parts.retain(|part| !part.is_empty());
     parts.join("  ")
-}
-
-fn is_trouble(sub_state: &str) -> bool {
-    matches!(sub_state, "failed" | "error")
 }
 
 impl Line {

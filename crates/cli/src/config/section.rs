@@ -84,6 +84,8 @@ section! {
         buffer: usize,
         /// The most streams at once.
         max_streams: usize,
+        /// The most topics at once.
+        max_topics: usize,
         /// The most executions of one provider that a watch on a collection follows.
         max_followed: usize,
         /// How long a topic stays warm after its last reader has left.

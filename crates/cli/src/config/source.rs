@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use stateway_gateway::{Settings, UpstreamSettings};
+use stateway_gateway::Settings;
 
 use super::read::{File, Provider, read};
-use super::{Config, ConfigError, Kind, LogFormat, Problem, ProviderConfig, overlay};
+use super::{Config, ConfigError, Kind, LogFormat, Problem, ProviderConfig, overlay, unusable};
 
 /// The file that is read when none is named and it is there.
 const DEFAULT_FILE: &str = "stateway.toml";
@@ -82,11 +82,8 @@ fn combine(
     for provider in file.providers {
         let mut limits = settings.default_upstream;
         provider.limits.apply(&mut limits);
-        problems.extend(unusable(
-            path,
-            &format!("providers.{}.limits", provider.id),
-            &limits,
-        ));
+        let section = format!("providers.{}.limits", provider.id);
+        problems.extend(unusable::limits(path, &section, &limits));
         settings.upstreams.insert(provider.id.clone(), limits);
         let provider = configured(provider, directory);
         problems.extend(overlay::table(provider.kind, provider.table.as_deref()).err());
@@ -96,7 +93,9 @@ fn combine(
         providers.push(memory());
     }
     providers.sort_by(|a, b| a.id.cmp(&b.id));
-    problems.extend(unusable(path, "limits", &settings.default_upstream));
+    problems.extend(unusable::server(path, &settings));
+    problems.extend(unusable::watch(path, &settings.watch));
+    problems.extend(unusable::limits(path, "limits", &settings.default_upstream));
 
     let mut log = file.log;
     log.filter = overrides.log.clone().unwrap_or(log.filter);
@@ -147,41 +146,6 @@ fn configured(provider: Provider, directory: &Path) -> ProviderConfig {
         table: provider.table.map(|table| directory.join(table)),
         options: provider.options,
     }
-}
-
-/// Values that have the right type and still cannot work.
-fn unusable(path: Option<&Path>, section: &str, limits: &UpstreamSettings) -> Vec<Problem> {
-    let rules = [
-        (
-            limits.max_concurrent == 0,
-            "`max_concurrent` must be at least 1",
-        ),
-        (limits.timeout.is_zero(), "`timeout` must not be 0"),
-        (
-            limits.breaker_failures == 0,
-            "`breaker_failures` must be at least 1",
-        ),
-        (
-            limits.fastest_poll.is_zero(),
-            "`fastest_poll` must not be 0",
-        ),
-        (
-            limits.health_interval.is_zero(),
-            "`health_interval` must not be 0",
-        ),
-        (
-            limits.fastest_poll > limits.slowest_poll,
-            "`fastest_poll` must not be longer than `slowest_poll`",
-        ),
-    ];
-    let broken = rules.into_iter().filter(|(broken, _)| *broken);
-    broken
-        .map(|(_, rule)| Problem {
-            file: path.map(Path::to_owned),
-            place: None,
-            message: format!("[{section}] {rule}"),
-        })
-        .collect()
 }
 
 fn token_key(text: Option<&str>, file: Option<&Path>) -> Result<Option<[u8; 32]>, String> {

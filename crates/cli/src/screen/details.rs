@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::{Clock, Paint, Table, ago, moment, phrase, trouble};
 use crate::view::{Execution, Step};
+use crate::visible::visible;
 
 /// One execution as lines of `what  value`, then its steps.
 #[must_use]
@@ -17,7 +18,7 @@ pub fn details(execution: &Execution, paint: Paint, now: Timestamp) -> String {
             let _ = writeln!(text, "{} {value}", paint.dim(&format!("{what:<11}")));
         }
     };
-    line("name", &paint.bold(&execution.name));
+    line("name", &paint.bold(&execution.name.to_string()));
     line("state", &state(execution, paint));
     let next = phrase(
         execution.sub_state,
@@ -34,8 +35,8 @@ pub fn details(execution: &Execution, paint: Paint, now: Timestamp) -> String {
             .map(trouble)
             .unwrap_or_default(),
     );
-    line("definition", &execution.definition);
-    line("revision", &execution.revision);
+    line("definition", &execution.definition.to_string());
+    line("revision", &execution.revision.to_string());
     let labels: Vec<_> = execution
         .labels
         .iter()
@@ -51,15 +52,10 @@ pub fn details(execution: &Execution, paint: Paint, now: Timestamp) -> String {
         line(what, &said.unwrap_or_default());
     }
     for (what, payload) in [("input", &execution.input), ("output", &execution.output)] {
-        line(
-            what,
-            &payload
-                .as_ref()
-                .map(ToString::to_string)
-                .unwrap_or_default(),
-        );
+        let json = payload.as_ref().map(ToString::to_string);
+        line(what, &visible(&json.unwrap_or_default()));
     }
-    line("etag", &execution.etag);
+    line("etag", &execution.etag.to_string());
     if !execution.steps.is_empty() {
         let _ = write!(text, "\n{}", steps_table(&execution.steps, paint, now));
     }
@@ -71,9 +67,9 @@ fn steps_table(steps: &[Step], paint: Paint, now: Timestamp) -> String {
     let mut table = Table::new(&["STEP", "STATE", "REASON", "NOW", "LAST ERROR"], paint);
     for step in steps {
         table.row(vec![
-            step.name.clone(),
+            step.name.to_string(),
             step.sub_state.into(),
-            step.reason.clone().unwrap_or_default(),
+            step.reason.clone().unwrap_or_default().to_string(),
             phrase(step.sub_state, &step.retry, &step.waits, Clock::Live(now)),
             last_error(step),
         ]);
@@ -84,7 +80,7 @@ fn steps_table(steps: &[Step], paint: Paint, now: Timestamp) -> String {
 /// While a step backs off, what it does now tells the error already.
 fn last_error(step: &Step) -> String {
     match &step.last_error {
-        Some(error) if step.sub_state != "backing-off" => error.message.clone(),
+        Some(error) if step.sub_state != "backing-off" => error.message.to_string(),
         _ => String::new(),
     }
 }

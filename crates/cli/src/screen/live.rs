@@ -3,7 +3,7 @@
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
 
-use super::{Clock, Paint, phrase, short_name, trouble};
+use super::{Clock, Paint, ago, phrase, short_name};
 use crate::view::Execution;
 
 /// The most lines that are drawn. A screen holds no more, and redrawing what has scrolled away
@@ -29,9 +29,9 @@ impl Live {
         }
     }
 
-    /// Draws the execution as it is now.
-    pub fn draw(&mut self, execution: &Execution, now: Timestamp) {
-        let lines = lines(execution, self.paint, now);
+    /// Draws the execution as it is now, or as it was when the connection was lost.
+    pub fn draw(&mut self, execution: &Execution, lost: Option<Timestamp>, now: Timestamp) {
+        let lines = lines(execution, self.paint, lost, now);
         while self.bars.len() < lines.len() {
             // `{msg}` alone is a template without anything that could be wrong.
             let style = ProgressStyle::with_template("{wide_msg}")
@@ -61,7 +61,12 @@ impl Drop for Live {
 }
 
 /// The picture, line by line.
-fn lines(execution: &Execution, paint: Paint, now: Timestamp) -> Vec<String> {
+fn lines(
+    execution: &Execution,
+    paint: Paint,
+    lost: Option<Timestamp>,
+    now: Timestamp,
+) -> Vec<String> {
     let clock = Clock::Live(now);
     let mut head = format!(
         "{}  {}",
@@ -70,33 +75,20 @@ fn lines(execution: &Execution, paint: Paint, now: Timestamp) -> Vec<String> {
     );
     if let Some(reason) = &execution.reason {
         head.push(' ');
-        head.push_str(reason);
+        head.push_str(&reason.to_string());
     }
-    if execution.steps.is_empty() {
-        add(
-            &mut head,
-            &phrase(
-                execution.sub_state,
-                &execution.retry,
-                &execution.waits,
-                clock,
-            ),
-        );
+    // The steps tell what they do; what is in trouble tells it on top.
+    if execution.steps.is_empty() || matches!(execution.sub_state, "failed" | "error") {
+        add(&mut head, &super::now(execution, clock));
     }
-    if execution.sub_state == "failed" || execution.sub_state == "error" {
-        add(
-            &mut head,
-            &execution
-                .last_error
-                .as_ref()
-                .map(trouble)
-                .unwrap_or_default(),
-        );
+    if let Some(lost) = lost {
+        let stale = format!("(connection lost {} ago: as it was then)", ago(lost, now));
+        add(&mut head, &paint.bold(&stale));
     }
     let width = execution
         .steps
         .iter()
-        .map(|step| step.name.chars().count())
+        .map(|step| step.name.to_string().chars().count())
         .max()
         .unwrap_or(0);
     let mut lines = vec![head];
@@ -165,15 +157,49 @@ mod tests {
     #[test]
     fn the_countdown_follows_the_clock() {
         let at = |second| Timestamp::from_second(second).unwrap();
-        let drawn = |second| lines(&execution(1), Paint::new(false), at(second)).join("\n");
+        let drawn = |second| lines(&execution(1), Paint::new(false), None, at(second)).join("\n");
         let line = "  step-0  backing-off  attempt 2 of 5 failed: refused; next attempt in";
         assert_eq!(drawn(100), format!("shop/a  backing-off\n{line} 12 s"));
         assert_eq!(drawn(101), format!("shop/a  backing-off\n{line} 11 s"));
     }
 
     #[test]
+    fn what_is_old_says_so() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let drawn = lines(&execution(0), Paint::new(false), Some(at(93)), at(100));
+        assert!(
+            drawn[0].ends_with("  (connection lost 7 s ago: as it was then)"),
+            "{drawn:?}"
+        );
+    }
+
+    #[test]
+    fn what_others_wrote_adds_no_line_to_the_picture() {
+        let mut hostile = execution(1);
+        hostile.name = "a\u{1b}[2J\nb".into();
+        hostile.steps[0].name = "pay\nforged\t".into();
+        hostile.steps[0].retry.last_error = Some(crate::view::ExecutionError {
+            message: "\u{1b}]0;owned\u{7}\u{202e}".into(),
+            ..hostile.steps[0].retry.last_error.clone().unwrap()
+        });
+        let drawn = lines(&hostile, Paint::new(false), None, Timestamp::UNIX_EPOCH);
+        assert_eq!(
+            drawn,
+            [
+                r"a\u{1b}[2J\nb  backing-off",
+                r"  pay\nforged\t  backing-off  attempt 2 of 5 failed: \u{1b}]0;owned\u{7}\u{202e}; next attempt in 112 s",
+            ]
+        );
+    }
+
+    #[test]
     fn a_long_list_of_steps_is_cut() {
-        let drawn = lines(&execution(100), Paint::new(false), Timestamp::UNIX_EPOCH);
+        let drawn = lines(
+            &execution(100),
+            Paint::new(false),
+            None,
+            Timestamp::UNIX_EPOCH,
+        );
         assert_eq!(drawn.len(), MOST_LINES);
         assert_eq!(drawn.last().unwrap(), "  … and 62 more steps");
     }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{moment, until};
-use crate::view::{ExecutionError, Retry, Wait};
+use crate::view::{Execution, ExecutionError, Retry, Wait};
 
 /// How points in time are said.
 #[derive(Debug, Clone, Copy)]
@@ -40,12 +40,26 @@ pub fn phrase(sub_state: &str, retry: &Retry, waits: &[Wait], clock: Clock) -> S
     }
 }
 
+/// What an execution does next; of one that is in trouble also what the trouble is.
+#[must_use]
+pub fn now(execution: &Execution, clock: Clock) -> String {
+    let (retry, waits) = (&execution.retry, &execution.waits);
+    let next = phrase(execution.sub_state, retry, waits, clock);
+    let troubles = execution.last_error.iter().map(trouble);
+    let mut parts = vec![next];
+    if matches!(execution.sub_state, "failed" | "error") {
+        parts.extend(troubles);
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join("; ")
+}
+
 /// `step: message`, or just the message.
 #[must_use]
 pub fn trouble(error: &ExecutionError) -> String {
-    let message = error.message.lines().next().unwrap_or_default();
+    let message = error.message.first_line();
     match error.step.is_empty() {
-        true => message.to_owned(),
+        true => message.to_string(),
         false => format!("{}: {message}", error.step),
     }
 }
@@ -59,7 +73,7 @@ fn backing_off(retry: &Retry, clock: Clock) -> String {
     said.push_str(" failed");
     if let Some(error) = &retry.last_error {
         said.push_str(": ");
-        said.push_str(error.message.lines().next().unwrap_or_default());
+        said.push_str(&error.message.first_line().to_string());
     }
     match retry.next_attempt_time {
         Some(time) => format!("{said}; next attempt {}", clock.say(time)),
@@ -77,10 +91,10 @@ fn attempt(retry: &Retry) -> String {
 
 fn waiting(wait: &Wait, clock: Clock) -> String {
     let what = match wait.name.is_empty() {
-        true => wait.kind.clone(),
+        true => wait.kind.to_string(),
         false => format!("{} `{}`", wait.kind, wait.name),
     };
-    match (wait.kind.as_str(), wait.deadline) {
+    match (wait.kind.raw(), wait.deadline) {
         ("timer", Some(time)) => format!("waits for a timer that ends {}", clock.say(time)),
         (_, Some(time)) => format!("waits for {what}, expires {}", clock.say(time)),
         (_, None) => format!("waits for {what}"),
@@ -157,6 +171,23 @@ mod tests {
             phrase("running", &retry, &[], Clock::Kept),
             "attempt 3 (no limit)"
         );
+    }
+
+    #[test]
+    fn only_who_is_in_trouble_tells_of_it() {
+        let wire = stateway_client::v1::Execution::default();
+        let mut execution = Execution::from(&wire);
+        execution.last_error = Some(error());
+        execution.retry.attempt = 3;
+        execution.retry.max_attempts = Some(3);
+        let mut said = |sub_state| {
+            execution.sub_state = sub_state;
+            now(&execution, Clock::Kept)
+        };
+        assert_eq!(said("error"), "attempt 3 of 3; charge: connection refused");
+        assert_eq!(said("failed"), "attempt 3 of 3; charge: connection refused");
+        assert_eq!(said("running"), "attempt 3 of 3");
+        assert_eq!(said("succeeded"), "");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use stateway_client::v1;
 
-use super::timestamp;
+use super::{Text, timestamp};
 
 /// One event, in the engine's own words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -14,13 +14,13 @@ pub struct Event {
     /// When.
     pub time: Option<Timestamp>,
     /// The engine's own word.
-    pub native_type: String,
+    pub native_type: Text,
     /// The step it is about; empty for the execution.
-    pub step: String,
+    pub step: Text,
     /// From 1; 0 when not known.
     pub attempt: u32,
     /// One line for a person.
-    pub summary: String,
+    pub summary: Text,
 }
 
 impl From<&v1::Event> for Event {
@@ -28,10 +28,10 @@ impl From<&v1::Event> for Event {
         Self {
             sequence: wire.sequence,
             time: timestamp(wire.time.as_ref()),
-            native_type: wire.native_type.clone(),
-            step: wire.step.clone(),
+            native_type: (&wire.native_type).into(),
+            step: (&wire.step).into(),
             attempt: wire.attempt,
-            summary: wire.summary.clone(),
+            summary: (&wire.summary).into(),
         }
     }
 }

@@ -1,13 +1,13 @@
 //! An execution and what it is made of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use stateway_client::{v1, word_of};
 
-use super::{duration, payload, timestamp};
+use super::{Text, duration, payload, timestamp};
 
 /// An execution, whichever engine runs it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -16,17 +16,17 @@ use super::{duration, payload, timestamp};
     reason = "the fields are those of stateway.v1.Execution, explained there"
 )]
 pub struct Execution {
-    pub name: String,
-    pub definition: String,
-    pub revision: String,
+    pub name: Text,
+    pub definition: Text,
+    pub revision: Text,
     pub sub_state: &'static str,
-    pub native_state: String,
-    pub reason: Option<String>,
+    pub native_state: Text,
+    pub reason: Option<Text>,
     pub mapping_basis: &'static str,
     pub retry: Retry,
     pub waits: Vec<Wait>,
     pub steps: Vec<Step>,
-    pub current_steps: Vec<String>,
+    pub current_steps: Vec<Text>,
     pub last_error: Option<ExecutionError>,
     pub create_time: Option<Timestamp>,
     pub start_time: Option<Timestamp>,
@@ -34,8 +34,8 @@ pub struct Execution {
     pub end_time: Option<Timestamp>,
     pub input: Option<Value>,
     pub output: Option<Value>,
-    pub labels: BTreeMap<String, String>,
-    pub etag: String,
+    pub labels: BTreeMap<Text, Text>,
+    pub etag: Text,
 }
 
 /// How something is being retried.
@@ -62,8 +62,8 @@ pub struct Retry {
     reason = "the fields are those of stateway.v1.Wait, explained there"
 )]
 pub struct Wait {
-    pub kind: String,
-    pub name: String,
+    pub kind: Text,
+    pub name: Text,
     pub since: Option<Timestamp>,
     pub deadline: Option<Timestamp>,
 }
@@ -75,10 +75,10 @@ pub struct Wait {
     reason = "the fields are those of stateway.v1.Step, explained there"
 )]
 pub struct Step {
-    pub name: String,
+    pub name: Text,
     pub sub_state: &'static str,
-    pub native_state: String,
-    pub reason: Option<String>,
+    pub native_state: Text,
+    pub reason: Option<Text>,
     pub mapping_basis: &'static str,
     pub retry: Retry,
     pub waits: Vec<Wait>,
@@ -94,28 +94,28 @@ pub struct Step {
     reason = "the fields are those of stateway.v1.ExecutionError"
 )]
 pub struct ExecutionError {
-    pub step: String,
-    pub message: String,
-    pub category: Option<String>,
+    pub step: Text,
+    pub message: Text,
+    pub category: Option<Text>,
     pub attempt: u32,
     pub time: Option<Timestamp>,
-    pub native_code: Option<String>,
+    pub native_code: Option<Text>,
 }
 
 impl From<&v1::Execution> for Execution {
     fn from(wire: &v1::Execution) -> Self {
         Self {
-            name: wire.name.clone(),
-            definition: wire.definition.clone(),
-            revision: wire.revision.clone(),
+            name: (&wire.name).into(),
+            definition: (&wire.definition).into(),
+            revision: (&wire.revision).into(),
             sub_state: word_of(wire.sub_state),
-            native_state: wire.native_state.clone(),
+            native_state: (&wire.native_state).into(),
             reason: said(&wire.reason),
             mapping_basis: mapping_basis(wire.mapping_basis()),
             retry: wire.retry.as_ref().map(Retry::from).unwrap_or_default(),
             waits: wire.waits.iter().map(Wait::from).collect(),
             steps: wire.steps.iter().map(Step::from).collect(),
-            current_steps: wire.current_steps.clone(),
+            current_steps: wire.current_steps.iter().map(Text::from).collect(),
             last_error: wire.last_error.as_ref().map(ExecutionError::from),
             create_time: timestamp(wire.create_time.as_ref()),
             start_time: timestamp(wire.start_time.as_ref()),
@@ -123,8 +123,8 @@ impl From<&v1::Execution> for Execution {
             end_time: timestamp(wire.end_time.as_ref()),
             input: payload(wire.input.as_ref()),
             output: payload(wire.output.as_ref()),
-            labels: wire.labels.clone().into_iter().collect(),
-            etag: wire.etag.clone(),
+            labels: texts(&wire.labels),
+            etag: (&wire.etag).into(),
         }
     }
 }
@@ -151,8 +151,8 @@ impl From<&v1::Retry> for Retry {
 impl From<&v1::Wait> for Wait {
     fn from(wire: &v1::Wait) -> Self {
         Self {
-            kind: wire.kind.clone(),
-            name: wire.name.clone(),
+            kind: (&wire.kind).into(),
+            name: (&wire.name).into(),
             since: timestamp(wire.since.as_ref()),
             deadline: timestamp(wire.deadline.as_ref()),
         }
@@ -162,9 +162,9 @@ impl From<&v1::Wait> for Wait {
 impl From<&v1::Step> for Step {
     fn from(wire: &v1::Step) -> Self {
         Self {
-            name: wire.name.clone(),
+            name: (&wire.name).into(),
             sub_state: word_of(wire.sub_state),
-            native_state: wire.native_state.clone(),
+            native_state: (&wire.native_state).into(),
             reason: said(&wire.reason),
             mapping_basis: mapping_basis(wire.mapping_basis()),
             retry: wire.retry.as_ref().map(Retry::from).unwrap_or_default(),
@@ -179,8 +179,8 @@ impl From<&v1::Step> for Step {
 impl From<&v1::ExecutionError> for ExecutionError {
     fn from(wire: &v1::ExecutionError) -> Self {
         Self {
-            step: wire.step.clone(),
-            message: wire.message.clone(),
+            step: (&wire.step).into(),
+            message: (&wire.message).into(),
             category: said(&wire.category),
             attempt: wire.attempt,
             time: timestamp(wire.time.as_ref()),
@@ -198,6 +198,12 @@ pub(super) fn mapping_basis(wire: v1::MappingBasis) -> &'static str {
     }
 }
 
-pub(super) fn said(text: &str) -> Option<String> {
-    (!text.is_empty()).then(|| text.to_owned())
+pub(super) fn said(text: &str) -> Option<Text> {
+    (!text.is_empty()).then(|| text.into())
+}
+
+pub(super) fn texts(wire: &HashMap<String, String>) -> BTreeMap<Text, Text> {
+    wire.iter()
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect()
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use stateway_client::{v1, word_of};
 
-use super::{Execution, Row};
+use super::{Execution, Row, Text};
 
 /// The answer to "why does it say that?".
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -11,11 +11,11 @@ pub struct Explanation {
     /// As a get shows it, without payloads.
     pub execution: Option<Execution>,
     /// One sentence for a person.
-    pub summary: String,
+    pub summary: Text,
     /// The table row that applies; none for a state that is in no table.
     pub row: Option<Row>,
     /// What was seen, a line each.
-    pub evidence: Vec<String>,
+    pub evidence: Vec<Text>,
     /// The same for each step.
     pub steps: Vec<StepExplanation>,
 }
@@ -24,31 +24,31 @@ pub struct Explanation {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StepExplanation {
     /// Its name.
-    pub step: String,
+    pub step: Text,
     /// What it shows.
     pub sub_state: &'static str,
     /// One sentence for a person.
-    pub summary: String,
+    pub summary: Text,
     /// The table row that applies.
     pub row: Option<Row>,
     /// What was seen, a line each.
-    pub evidence: Vec<String>,
+    pub evidence: Vec<Text>,
 }
 
 impl From<&v1::ExplainStateResponse> for Explanation {
     fn from(wire: &v1::ExplainStateResponse) -> Self {
         let steps = wire.steps.iter().map(|step| StepExplanation {
-            step: step.step.clone(),
+            step: (&step.step).into(),
             sub_state: word_of(step.sub_state),
-            summary: step.summary.clone(),
+            summary: (&step.summary).into(),
             row: step.row.as_ref().map(Row::from),
-            evidence: step.evidence.clone(),
+            evidence: step.evidence.iter().map(Text::from).collect(),
         });
         Self {
             execution: wire.execution.as_ref().map(Execution::from),
-            summary: wire.summary.clone(),
+            summary: (&wire.summary).into(),
             row: wire.row.as_ref().map(Row::from),
-            evidence: wire.evidence.clone(),
+            evidence: wire.evidence.iter().map(Text::from).collect(),
             steps: steps.collect(),
         }
     }

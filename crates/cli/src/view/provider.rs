@@ -8,18 +8,18 @@ use stateway_client::v1;
 use stateway_client::v1::provider_health::{Breaker, Status};
 use stateway_client::word_of;
 
-use super::execution::said;
-use super::timestamp;
+use super::execution::{said, texts};
+use super::{Text, timestamp};
 
 /// A configured provider.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Provider {
     /// `providers/{provider}`.
-    pub name: String,
+    pub name: Text,
     /// Which engine.
-    pub kind: String,
+    pub kind: Text,
     /// The engine's name for people.
-    pub title: String,
+    pub title: Text,
     /// Every capability, on or off.
     pub capabilities: BTreeMap<&'static str, bool>,
     /// How it is.
@@ -36,9 +36,9 @@ pub struct Health {
     /// `CLOSED`, `OPEN` or `HALF_OPEN`.
     pub breaker: &'static str,
     /// The engine's version, where known.
-    pub engine_version: Option<String>,
+    pub engine_version: Option<Text>,
     /// One line for an operator.
-    pub detail: Option<String>,
+    pub detail: Option<Text>,
     /// When it was last asked.
     pub check_time: Option<Timestamp>,
     /// Calls under way now.
@@ -54,24 +54,24 @@ pub struct Health {
     reason = "the fields are those of stateway.v1.TableRow, explained there"
 )]
 pub struct Row {
-    pub scope: String,
-    pub native: String,
-    pub when: BTreeMap<String, String>,
+    pub scope: Text,
+    pub native: Text,
+    pub when: BTreeMap<Text, Text>,
     pub sub_state: &'static str,
-    pub reason: Option<String>,
+    pub reason: Option<Text>,
     pub terminal: bool,
     pub refine: bool,
-    pub source: String,
-    pub note: String,
+    pub source: Text,
+    pub note: Text,
 }
 
 impl From<&v1::Provider> for Provider {
     fn from(wire: &v1::Provider) -> Self {
         let capabilities = wire.capabilities.unwrap_or_default();
         Self {
-            name: wire.name.clone(),
-            kind: wire.kind.clone(),
-            title: wire.title.clone(),
+            name: (&wire.name).into(),
+            kind: (&wire.kind).into(),
+            title: (&wire.title).into(),
             capabilities: words(&capabilities).into_iter().collect(),
             health: wire.health.as_ref().map(Health::from),
             table: wire.table.iter().map(Row::from).collect(),
@@ -132,15 +132,15 @@ impl From<&v1::ProviderHealth> for Health {
 impl From<&v1::TableRow> for Row {
     fn from(wire: &v1::TableRow) -> Self {
         Self {
-            scope: wire.scope.clone(),
-            native: wire.native.clone(),
-            when: wire.when.clone().into_iter().collect(),
+            scope: (&wire.scope).into(),
+            native: (&wire.native).into(),
+            when: texts(&wire.when),
             sub_state: word_of(wire.sub_state),
             reason: said(&wire.reason),
             terminal: wire.terminal,
             refine: wire.refine,
-            source: wire.source.clone(),
-            note: wire.note.clone(),
+            source: (&wire.source).into(),
+            note: (&wire.note).into(),
         }
     }
 }

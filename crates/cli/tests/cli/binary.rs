@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// How long anything may take before a test gives up on it.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a command answered.
 #[derive(Debug)]
@@ -198,4 +198,11 @@ impl Gateway {
         self.run(&["start", "memory/script", "--id", id, "--input", script])
             .exits(0);
     }
+}
+
+/// An address at which connections are taken and nothing is ever answered.
+pub(crate) fn silent() -> (std::net::TcpListener, String) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    (listener, url)
 }

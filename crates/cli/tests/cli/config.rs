@@ -150,6 +150,80 @@ fn values_that_cannot_work_are_refused() {
 }
 
 #[test]
+fn each_value_that_cannot_work_is_refused_by_its_rule() {
+    let rules = [
+        (
+            "[watch]\nheartbeat = \"99ms\"",
+            "`heartbeat` must be at least 100ms",
+        ),
+        ("[watch]\nbuffer = 0", "`buffer` must be at least 1"),
+        ("[watch]\nbuffer = 65537", "`buffer` must be at most 65536"),
+        (
+            "[watch]\nmax_streams = 0",
+            "`max_streams` must be at least 1",
+        ),
+        ("[watch]\nmax_topics = 0", "`max_topics` must be at least 1"),
+        (
+            "[watch]\nmax_followed = 0",
+            "`max_followed` must be at least 1",
+        ),
+        (
+            "[server]\ndefault_deadline = \"0s\"",
+            "`default_deadline` must not be 0",
+        ),
+        (
+            "[server]\ndefault_deadline = \"2h\"",
+            "`default_deadline` must not be longer than `longest_deadline`",
+        ),
+        (
+            "[server]\nmax_message_bytes = 65535",
+            "`max_message_bytes` must be at least 65536 (64 KiB)",
+        ),
+        (
+            "[server]\nmax_message_bytes = 67108865",
+            "`max_message_bytes` must be at most 67108864 (64 MiB)",
+        ),
+        (
+            "[server]\ntoken_lifetime = \"59s\"",
+            "`token_lifetime` must be at least 1m",
+        ),
+    ];
+    for (text, rule) in rules {
+        let section = text.lines().next().unwrap();
+        let answer = check(text, &[]).exits(2);
+        let lines: Vec<&str> = answer.err.lines().collect();
+        let expected = [
+            &*format!("error: c.toml: {section} {rule}"),
+            "hint: docs/stateway.example.toml shows every key.",
+        ];
+        assert_eq!(lines, expected, "{text}");
+    }
+}
+
+#[test]
+fn no_deadline_at_all_breaks_two_rules() {
+    let answer = check("[server]\nlongest_deadline = \"0s\"\n", &[]).exits(2);
+    assert!(
+        answer.err.contains("`longest_deadline` must not be 0")
+            && answer.err.contains("must not be longer than"),
+        "{}",
+        answer.err
+    );
+}
+
+#[test]
+fn values_at_the_very_edge_are_good() {
+    for text in [
+        "[watch]\nheartbeat = \"100ms\"\nbuffer = 1\nmax_streams = 1\nmax_topics = 1\nmax_followed = 1\n",
+        "[watch]\nbuffer = 65536\n",
+        "[server]\ndefault_deadline = \"1h\"\nmax_message_bytes = 65536\ntoken_lifetime = \"1m\"\n",
+        "[server]\nmax_message_bytes = 67108864\n",
+    ] {
+        check(text, &[]).exits(0);
+    }
+}
+
+#[test]
 fn an_overlay_that_is_no_table_is_refused_with_its_file() {
     let answer = check(
         "[providers.p]\nkind = \"memory\"\ntable = \"no-such.toml\"\n",

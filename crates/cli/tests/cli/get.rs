@@ -103,6 +103,16 @@ fn an_execution_that_is_not_there_is_not_found() {
 }
 
 #[test]
+fn a_definition_is_not_an_execution() {
+    let answer = run(&["get", "providers/memory/definitions/hello"]).exits(2);
+    assert!(
+        answer.err.contains("names a definition, not an execution"),
+        "{}",
+        answer.err
+    );
+}
+
+#[test]
 fn an_unreachable_gateway_is_told_from_everything_else() {
     let answer = run(&["get", "memory/a", "--server", "http://127.0.0.1:1"]).exits(6);
     assert!(answer.err.contains("GATEWAY_UNREACHABLE"), "{}", answer.err);

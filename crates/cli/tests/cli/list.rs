@@ -1,7 +1,7 @@
 //! `stateway list`.
 
 use crate::binary::Gateway;
-use crate::scripts::{GOOD, LONG, WAITING};
+use crate::scripts::{BAD, GOOD, LONG, STUCK, WAITING};
 
 #[test]
 fn a_filter_chooses_and_the_json_says_what_is_missing() {
@@ -74,6 +74,27 @@ fn people_see_short_names() {
         listed.out.contains("waits for signal `go`"),
         "{}",
         listed.out
+    );
+}
+
+#[test]
+fn people_see_what_went_wrong() {
+    let gateway = Gateway::new();
+    gateway.start("stuck", STUCK);
+    gateway.start("bad", BAD);
+    gateway
+        .run(&["wait", "memory/stuck", "--for", "error", "--timeout", "5s"])
+        .exits(0);
+    gateway.run(&["wait", "memory/bad"]).exits(1);
+    let listed = gateway.run(&["list"]).exits(0).out;
+    let row = |name: &str| listed.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(
+        row("memory/stuck").contains("import: row 17 has no customer"),
+        "{listed}"
+    );
+    assert!(
+        row("memory/bad").contains("pay: card is blocked"),
+        "{listed}"
     );
 }
 

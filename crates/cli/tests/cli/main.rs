@@ -12,6 +12,7 @@ mod documentation;
 mod explain;
 mod get;
 mod history;
+mod hostile;
 mod list;
 mod otlp;
 mod providers;

@@ -18,3 +18,8 @@ pub(crate) const WAITING: &str =
 
 /// Works for an hour.
 pub(crate) const LONG: &str = r#"{"steps": [{"name": "crunch", "takes": "1h"}]}"#;
+
+/// Uses up its one attempt and is stuck.
+pub(crate) const STUCK: &str = r#"{"steps": [{"name": "import", "fails": 1,
+    "error": {"message": "row 17 has no customer"},
+    "retry": {"max_attempts": 1}, "when_exhausted": "stick"}]}"#;

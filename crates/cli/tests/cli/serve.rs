@@ -1,16 +1,19 @@
 //! `stateway serve`.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
-use crate::binary::{Gateway, Running, command, run};
+use crate::binary::{Gateway, PATIENCE, Running, command, run};
 use crate::scripts::WAITING;
 
 fn http(url: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
+    let address = url.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).unwrap();
     write!(
         stream,
-        "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
     )
     .unwrap();
     let mut answer = String::new();
@@ -28,14 +31,148 @@ fn one_line_says_where_and_what() {
     assert!(line.ends_with("(2 providers: a, b)"), "{line}");
 }
 
+/// Every figure of `/metrics`, by name and labels in the order of their names.
+fn figures(gateway: &Gateway) -> BTreeMap<String, f64> {
+    let page = http(&gateway.url, "/metrics");
+    let lines = page.lines().filter(|line| line.starts_with("stateway_"));
+    lines
+        .map(|line| {
+            let (key, value) = line.rsplit_once(' ').unwrap();
+            let (name, labels) = key.split_once('{').unwrap_or((key, "}"));
+            let mut labels: Vec<&str> = labels.trim_end_matches('}').split(',').collect();
+            labels.sort_unstable();
+            let key = format!("{name}{{{}}}", labels.join(","));
+            (key, value.parse().unwrap())
+        })
+        .collect()
+}
+
 #[test]
-fn metrics_and_health_are_served_beside_grpc() {
+fn health_is_served_beside_grpc() {
     let gateway = Gateway::new();
-    gateway.run(&["providers", "list"]).exits(0);
     assert!(http(&gateway.url, "/healthz").starts_with("HTTP/1.1 200"));
-    let metrics = http(&gateway.url, "/metrics");
-    assert!(metrics.contains("# TYPE stateway_"), "{metrics}");
-    assert!(metrics.contains("method="), "{metrics}");
+}
+
+/// Compares the figures named, all at once.
+#[track_caller]
+fn shows(gateway: &Gateway, expected: &[(&str, f64)]) {
+    let shown = figures(gateway);
+    let found: Vec<_> = expected
+        .iter()
+        .map(|(key, _)| (*key, shown.get(*key).copied()))
+        .collect();
+    let expected: Vec<_> = expected.iter().map(|(key, n)| (*key, Some(*n))).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn metrics_count_requests_upstream_calls_and_unmapped_states() {
+    let gateway = Gateway::new();
+    gateway.start("odd", r#"{"pose": {"state": "WARPED"}}"#);
+    gateway.run(&["get", "memory/odd"]).exits(0);
+    gateway.run(&["get", "memory/nope"]).exits(3);
+    let expected = [
+        (
+            r#"stateway_requests_total{code="OK",method="StartExecution"}"#,
+            1.0,
+        ),
+        (
+            r#"stateway_requests_total{code="OK",method="GetExecution"}"#,
+            1.0,
+        ),
+        (
+            r#"stateway_requests_total{code="NOT_FOUND",method="GetExecution"}"#,
+            1.0,
+        ),
+        (
+            r#"stateway_requests_total{code="OK",method="ListExecutions"}"#,
+            0.0,
+        ),
+        (
+            r#"stateway_request_seconds_count{method="StartExecution"}"#,
+            1.0,
+        ),
+        (
+            r#"stateway_request_seconds_count{method="GetExecution"}"#,
+            2.0,
+        ),
+        (
+            r#"stateway_request_seconds_bucket{le="+Inf",method="GetExecution"}"#,
+            2.0,
+        ),
+        (
+            r#"stateway_upstream_calls_total{outcome="ok",provider="memory",verb="start"}"#,
+            1.0,
+        ),
+        (
+            r#"stateway_upstream_calls_total{outcome="ok",provider="memory",verb="get"}"#,
+            1.0,
+        ),
+        (
+            r#"stateway_upstream_calls_total{outcome="EXECUTION_NOT_FOUND",provider="memory",verb="get"}"#,
+            1.0,
+        ),
+        (
+            r#"stateway_upstream_seconds_count{provider="memory",verb="start"}"#,
+            1.0,
+        ),
+        (
+            r#"stateway_upstream_seconds_count{provider="memory",verb="get"}"#,
+            2.0,
+        ),
+        // Once as it was started, once as it was read.
+        (
+            r#"stateway_unmapped_states_total{provider="memory",scope="execution"}"#,
+            2.0,
+        ),
+        (r#"stateway_breaker_open{provider="memory"}"#, 0.0),
+    ];
+    shows(&gateway, &expected);
+    let shown = figures(&gateway);
+    for seconds in [
+        r#"stateway_request_seconds_sum{method="GetExecution"}"#,
+        r#"stateway_upstream_seconds_sum{provider="memory",verb="get"}"#,
+    ] {
+        assert!(shown[seconds] > 0.0, "{seconds}");
+    }
+}
+
+#[test]
+fn metrics_count_watchers_while_they_watch() {
+    let gateway = Gateway::new();
+    gateway.start("a", WAITING);
+    let first = Running::begin(&mut gateway.command(&["watch", "memory/a"]));
+    let second = Running::begin(&mut gateway.command(&["watch", "memory/a"]));
+    first.line("memory/a  waiting");
+    second.line("memory/a  waiting");
+    let expected = [
+        ("stateway_watchers{}", 2.0),
+        (
+            r#"stateway_requests_total{code="OK",method="WatchExecutions"}"#,
+            2.0,
+        ),
+        (
+            r#"stateway_request_seconds_count{method="WatchExecutions"}"#,
+            2.0,
+        ),
+        // Both read the same topic.
+        (
+            r#"stateway_upstream_calls_total{outcome="ok",provider="memory",verb="watch"}"#,
+            1.0,
+        ),
+        (
+            r#"stateway_upstream_seconds_count{provider="memory",verb="watch"}"#,
+            1.0,
+        ),
+    ];
+    shows(&gateway, &expected);
+    drop(first);
+    let left = || figures(&gateway)["stateway_watchers{}"];
+    let begin = Instant::now();
+    while left() > 1.0 && begin.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!((left() - 1.0).abs() < f64::EPSILON);
 }
 
 #[test]

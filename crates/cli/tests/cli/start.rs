@@ -110,6 +110,7 @@ fn wrong_arguments_never_reach_a_gateway() {
         &["start", "memory/hello", "--label", "x"],
         &["start", "memory/hello", "--delay", "10"],
         &["start", "MEMORY/hello"],
+        &["start", "providers/memory/executions/hello"],
         &["start"],
     ] {
         let answer = run(arguments).exits(2);

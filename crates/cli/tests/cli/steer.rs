@@ -147,3 +147,30 @@ fn what_a_provider_cannot_do_has_its_own_exit_code() {
         answer.err
     );
 }
+
+/// An unset variable in a script must not lose idempotency, or a precondition, in silence.
+#[test]
+fn an_empty_value_is_refused_and_not_taken_as_none() {
+    let gateway = Gateway::new();
+    gateway.start("a", LONG);
+    for arguments in [
+        &["start", "memory/hello", "--request-id", ""][..],
+        &["start", "memory/hello", "--id", ""],
+        &["start", "memory/hello", "--id="],
+        &["signal", "memory/a", ""],
+        &["signal", "memory/a", "go", "--request-id", ""],
+        &["cancel", "memory/a", "--request-id", ""],
+        &["cancel", "memory/a", "--etag", ""],
+        &["pause", "memory/a", "--request-id", ""],
+        &["resume", "memory/a", "--request-id", ""],
+        &["retry-now", "memory/a", "--request-id", ""],
+        &["retry-now", "memory/a", "--step", ""],
+        &["retry-from", "memory/a", "--request-id", ""],
+    ] {
+        let answer = gateway.run(arguments).exits(2);
+        assert!(answer.err.contains("it is empty"), "{}", answer.err);
+    }
+    let listed = gateway.run(&["list", "-o", "json"]).exits(0).json();
+    assert_eq!(listed["executions"].as_array().unwrap().len(), 1);
+    assert_eq!(listed["executions"][0]["sub_state"], "running");
+}

@@ -133,6 +133,16 @@ fn a_watch_counts_down_to_the_next_attempt_and_ends_with_the_execution() {
 }
 
 #[test]
+fn a_picture_without_a_gateway_says_that_it_is_old() {
+    let gateway = Gateway::new();
+    gateway.start("a", BACKING_OFF);
+    let watch = Seen::begin(&mut gateway.command(&["watch", "memory/a"]));
+    watch.shows("next attempt in");
+    drop(gateway);
+    watch.shows("s ago: as it was then)");
+}
+
+#[test]
 fn the_last_picture_stays_when_the_deadline_comes() {
     let gateway = Gateway::new();
     gateway.start("a", BACKING_OFF);

@@ -1,7 +1,7 @@
 //! `stateway wait`.
 
-use crate::binary::Gateway;
-use crate::scripts::{BAD, GOOD, LONG, WAITING};
+use crate::binary::{Gateway, run, silent};
+use crate::scripts::{BAD, GOOD, LONG, STUCK, WAITING};
 
 #[test]
 fn the_end_decides_the_exit_code() {
@@ -28,7 +28,48 @@ fn a_deadline_that_comes_first_has_its_own_exit_code() {
         .run(&["wait", "memory/a", "--timeout", "500ms"])
         .exits(7);
     assert!(answer.err.contains("is still running"), "{}", answer.err);
+    assert!(
+        answer.err.contains("hint: The execution goes on; wait"),
+        "{}",
+        answer.err
+    );
     assert!(answer.out.is_empty());
+}
+
+#[test]
+fn a_deadline_too_short_for_an_answer_is_still_the_deadline() {
+    let gateway = Gateway::new();
+    gateway.start("a", LONG);
+    gateway
+        .run(&["wait", "memory/a", "--timeout", "1ms"])
+        .exits(7);
+}
+
+#[test]
+fn what_is_stuck_does_not_go_on_by_itself() {
+    let gateway = Gateway::new();
+    gateway.start("a", STUCK);
+    gateway
+        .run(&["wait", "memory/a", "--for", "error", "--timeout", "5s"])
+        .exits(0);
+    for command in ["wait", "watch"] {
+        let answer = gateway
+            .run(&[command, "memory/a", "--timeout", "500ms"])
+            .exits(7);
+        assert!(
+            answer.err.contains(
+                "hint: It is stuck until someone acts: `stateway resume memory/a`, or `stateway cancel memory/a`."
+            ),
+            "{}",
+            answer.err
+        );
+    }
+}
+
+#[test]
+fn a_gateway_that_never_answers_is_unreachable_and_not_late() {
+    let (_silent, url) = silent();
+    run(&["wait", "memory/a", "--timeout", "300ms", "--server", &url]).exits(6);
 }
 
 #[test]

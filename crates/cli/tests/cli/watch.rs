@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::binary::{Gateway, Running};
+use crate::binary::{Gateway, Running, run, silent};
 use crate::scripts::{BAD, GOOD, WAITING};
 
 #[test]
@@ -94,6 +94,46 @@ fn a_restart_of_the_gateway_is_told_and_what_is_gone_is_not_found() {
 }
 
 #[test]
+fn an_outage_is_told_once_and_so_is_its_end() {
+    let gateway = Gateway::new();
+    let watch = Running::begin(&mut gateway.command(&["watch", "--provider", "memory"]));
+    gateway.start("a", WAITING);
+    watch.line("memory/a  waiting");
+    let address = gateway.url.trim_start_matches("http://").to_owned();
+    drop(gateway);
+    watch.line("connection lost");
+    // Long enough for several tries.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let nowhere = tempfile::tempdir().unwrap();
+    let mut serve = crate::binary::command(nowhere.path());
+    let again = Running::begin(serve.args(["serve", "--listen", &address]));
+    again.line("stateway is listening");
+    watch.line("connected again");
+    let count = |text: &str| {
+        let said = watch.said();
+        said.iter().filter(|line| line.contains(text)).count()
+    };
+    assert_eq!(
+        (count("connection lost"), count("connected again")),
+        (1, 1),
+        "{:#?}",
+        watch.said()
+    );
+}
+
+#[test]
+fn a_gateway_that_was_never_reached_is_unreachable() {
+    for name in [&["watch", "memory/a"][..], &["watch"]] {
+        let arguments = [name, &["--server", "http://127.0.0.1:1"]].concat();
+        let answer = run(&arguments).exits(6);
+        assert!(answer.err.contains("GATEWAY_UNREACHABLE"), "{}", answer.err);
+        assert!(!answer.err.contains("connection lost"), "{}", answer.err);
+    }
+    let (_silent, url) = silent();
+    run(&["watch", "memory/a", "--timeout", "300ms", "--server", &url]).exits(6);
+}
+
+#[test]
 fn what_cannot_be_watched_is_refused() {
     let gateway = Gateway::new();
     gateway.run(&["watch", "memory/nope"]).exits(3);
@@ -110,4 +150,6 @@ fn a_deadline_ends_a_watch() {
     gateway
         .run(&["watch", "memory/a", "--timeout", "300ms"])
         .exits(7);
+    let collection = gateway.run(&["watch", "--timeout", "300ms"]).exits(7);
+    assert!(!collection.err.contains("execution"), "{}", collection.err);
 }

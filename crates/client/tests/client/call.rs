@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::fake::{Script, serve};
 use futures::{StreamExt, TryStreamExt};
-use stateway_client::{Client, Code, Get, List, Start, v1};
+use stateway_client::{
+    Cancel, Client, Code, Get, List, Pause, Resume, RetryFrom, RetryNow, Signal, Start, v1,
+};
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -94,6 +96,38 @@ async fn a_caller_may_want_no_second_try() {
     let client = client(&script).await.without_retries();
     client.start(Start::new("definitions/d")).await.unwrap_err();
     assert_eq!(script.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_write_with_an_etag_is_not_tried_again() {
+    macro_rules! once {
+        ($($method:ident($call:ident);)+) => { $(
+            let script = answers(vec![Err(Status::unavailable("down"))]);
+            let call = $call::new("providers/p/executions/a").etag("1");
+            let error = client(&script).await.$method(call).await.unwrap_err();
+            assert_eq!(error.code(), Code::Unavailable);
+            assert_eq!(script.asked().len(), 1, stringify!($method));
+        )+ };
+    }
+    once! {
+        signal(Signal);
+        cancel(Cancel);
+        pause(Pause);
+        resume(Resume);
+        retry_now(RetryNow);
+        retry_from(RetryFrom);
+    }
+}
+
+#[tokio::test]
+async fn a_write_with_an_empty_etag_is_one_without() {
+    let script = answers(vec![
+        Err(Status::unavailable("starting")),
+        Ok(execution("a")),
+    ]);
+    let cancel = Cancel::new("providers/p/executions/a").etag("");
+    client(&script).await.cancel(cancel).await.unwrap();
+    assert_eq!(script.asked().len(), 2);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::fake::{Proxy, Script, serve};
 use stateway_client::v1::watch_executions_response::Kind;
@@ -24,6 +25,15 @@ fn told(kind: Kind, name: &str, cursor: &str) -> Result<v1::WatchExecutionsRespo
 
 fn refused(code: Code, reason: &str) -> Status {
     let details = ErrorDetails::with_error_info(reason, "stateway.dev", HashMap::new());
+    Status::with_error_details(code, "refused", details)
+}
+
+/// Longer than the client's own first pause.
+const PAUSE: Duration = Duration::from_millis(300);
+
+fn retryable(code: Code, reason: &str) -> Status {
+    let mut details = ErrorDetails::with_error_info(reason, "stateway.dev", HashMap::new());
+    details.set_retry_info(Some(PAUSE));
     Status::with_error_details(code, "refused", details)
 }
 
@@ -140,6 +150,47 @@ async fn what_the_gateway_refuses_ends_the_watch() {
         (Code::InvalidArgument, "INVALID_FILTER")
     );
     assert!(watch.next().await.is_none());
+}
+
+#[tokio::test]
+async fn what_may_pass_is_tried_again_with_the_same_cursor() {
+    let busy = [
+        refused(Code::Unavailable, "PROVIDER_UNAVAILABLE"),
+        refused(Code::ResourceExhausted, "TOO_MANY_WATCHES"),
+        refused(Code::DeadlineExceeded, "PROVIDER_TIMEOUT"),
+        retryable(Code::Aborted, "CONFLICT"),
+    ];
+    let mut watches = vec![vec![
+        told(Kind::Added, "a", "1"),
+        Err(Status::unavailable("draining")),
+    ]];
+    watches.extend(busy.map(|status| vec![Err(status)]));
+    watches.push(vec![told(Kind::Modified, "a", "2")]);
+    let script = script(watches);
+    let client = Client::connect(&format!("http://{}", serve(&script).await))
+        .await
+        .unwrap();
+    let mut watch = client.watch(WatchRequest::new("providers/-"));
+    let mut expected = vec!["added a"];
+    expected.extend(["interrupted"; 5]);
+    expected.push("modified a");
+    assert_eq!(next(&mut watch, 7).await, expected);
+    assert_eq!(script.asked(), ["", "1", "1", "1", "1", "1"]);
+}
+
+#[tokio::test]
+async fn a_watch_that_cannot_be_opened_at_first_is_tried_again_after_the_pause_asked_for() {
+    let script = script(vec![
+        vec![Err(retryable(Code::ResourceExhausted, "TOO_MANY_WATCHES"))],
+        vec![told(Kind::Added, "a", "1")],
+    ]);
+    let client = Client::connect(&format!("http://{}", serve(&script).await))
+        .await
+        .unwrap();
+    let begin = Instant::now();
+    let mut watch = client.watch(WatchRequest::new("providers/-"));
+    assert_eq!(next(&mut watch, 2).await, ["interrupted", "added a"]);
+    assert!(begin.elapsed() >= PAUSE, "{:?}", begin.elapsed());
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ pub(super) fn cases() -> Vec<Case> {
         what_failed_is_done_again [retry_from],
         what_the_old_run_did_stays_readable [retry_from, history],
         an_unknown_step_is_refused [retry_from],
+        an_input_is_used_or_refused [retry_from],
     ]
 }
 
@@ -47,5 +48,27 @@ async fn an_unknown_step_is_refused(stage: Stage) -> Outcome {
     request.step = "kit-no-such-step".to_owned();
     let again = stage.provider.retry_from(&stage.call(), request).await;
     refused("retry-from", again, ErrorKind::NotFound)?;
+    Ok(())
+}
+
+/// Whether an input that is taken has its effect only the adapter's own tests can tell.
+async fn an_input_is_used_or_refused(stage: Stage) -> Outcome {
+    let failed = stage.scene(Scene::Failed).await?;
+    let before = stage.sub_state(&failed).await?;
+    let workload = stage.workload();
+    let mut request = stage.retry_from_request(&failed);
+    let takes = workload.step_input.is_some();
+    request.input = workload.step_input.or(Some(workload.input));
+    let again = stage.provider.retry_from(&stage.call(), request).await;
+    if takes {
+        answered("retry-from with an input", again)?;
+        return Ok(());
+    }
+    refused("retry-from with an input", again, ErrorKind::Unsupported)?;
+    let after = stage.sub_state(&failed).await?;
+    ensure!(
+        after == before,
+        "it was refused, and yet it is {after:?} and not {before:?} any more"
+    );
     Ok(())
 }

@@ -17,7 +17,11 @@ pub(super) fn check(draft: &Draft, problems: &mut Problems) {
                 Rule::CompensationStep,
                 *at,
                 format!("a compensation undoes `{name}`, which does not exist"),
-                meant(name, definition.steps.iter().map(|step| step.name.as_str())),
+                meant(
+                    name,
+                    definition.steps.iter().map(|step| step.name.as_str()),
+                    problems,
+                ),
             );
             continue;
         };

@@ -8,8 +8,16 @@ use crate::limits::{MAX_FAN_IN, MAX_FAN_OUT};
 use crate::rule::Rule;
 use crate::suggest::nearest;
 
-/// For each step, the steps that are settled before it.
-pub(super) type Upstream = Vec<BTreeSet<usize>>;
+/// For each step, the steps that are settled before it: one bit each, so that a dense graph of
+/// the most steps costs megabytes and milliseconds.
+pub(super) struct Upstream(Vec<Vec<u64>>);
+
+impl Upstream {
+    /// Whether `other` is settled before `step` begins.
+    pub(super) fn holds(&self, step: usize, other: usize) -> bool {
+        self.0[step][other / 64] >> (other % 64) & 1 == 1
+    }
+}
 
 /// Checks the graph. The upstream of every step comes back when there is no cycle.
 pub(super) fn check(draft: &Draft, problems: &mut Problems) -> Option<Upstream> {
@@ -48,7 +56,7 @@ fn dependencies(draft: &Draft, problems: &mut Problems) -> Vec<Vec<usize>> {
                     Rule::UnknownDependency,
                     *at,
                     format!("`{}` depends on `{name}`, which does not exist", step.name),
-                    meant(name, index.keys().copied()),
+                    meant(name, index.keys().copied(), problems),
                 ),
             }
         }
@@ -58,8 +66,15 @@ fn dependencies(draft: &Draft, problems: &mut Problems) -> Vec<Vec<usize>> {
 }
 
 /// What to say about a name that is no step's.
-pub(super) fn meant<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> String {
-    match nearest(name, known) {
+pub(super) fn meant<'k>(
+    name: &str,
+    known: impl IntoIterator<Item = &'k str>,
+    problems: &Problems,
+) -> String {
+    match (!problems.is_full())
+        .then(|| nearest(name, known))
+        .flatten()
+    {
         Some(step) => format!("Did you mean `{step}`?"),
         None => "Name a step of this definition.".to_owned(),
     }
@@ -122,16 +137,18 @@ fn topological(edges: &[Vec<usize>]) -> Vec<usize> {
 }
 
 fn upstream(edges: &[Vec<usize>], order: &[usize]) -> Upstream {
-    let mut upstream: Upstream = vec![BTreeSet::new(); edges.len()];
+    let mut upstream = vec![vec![0_u64; edges.len().div_ceil(64)]; edges.len()];
     for at in order {
-        let mut all = BTreeSet::new();
+        let mut all = std::mem::take(&mut upstream[*at]);
         for dependency in &edges[*at] {
-            all.insert(*dependency);
-            all.extend(upstream[*dependency].iter().copied());
+            all[dependency / 64] |= 1 << (dependency % 64);
+            for (into, from) in all.iter_mut().zip(&upstream[*dependency]) {
+                *into |= from;
+            }
         }
         upstream[*at] = all;
     }
-    upstream
+    Upstream(upstream)
 }
 
 fn report_cycles(draft: &Draft, edges: &[Vec<usize>], order: &[usize], problems: &mut Problems) {

@@ -74,6 +74,12 @@ fn contradictions(step: &Step, places: &StepPlaces, problems: &mut Problems) {
             "Remove `outputSchema`.",
         );
     }
+    if step.max_correction_attempts > 0 && matches!(step.kind, StepKind::Workflow { .. }) {
+        useless(
+            "a child starts over and is not corrected",
+            "Remove `maxCorrectionAttempts`, or set it in the child's own steps.",
+        );
+    }
     if step.heartbeat_timeout.is_some() && !matches!(step.kind, StepKind::Task { .. }) {
         useless(
             "`heartbeatTimeout` only concerns tasks",

@@ -13,7 +13,7 @@ pub(super) fn check(draft: &Draft, upstream: &Upstream, problems: &mut Problems)
             let Some(target) = known(draft, reference, *place, problems) else {
                 continue;
             };
-            if !upstream[at].contains(&target) {
+            if !upstream.holds(at, target) {
                 let (asking, asked) = (&steps[at].name, &steps[target].name);
                 problems.error(
                     Rule::NotUpstream,
@@ -45,7 +45,7 @@ fn known(
             Rule::UnknownReference,
             place,
             format!("`${{{reference}}}` names the step `{name}`, which does not exist"),
-            meant(name, steps.iter().map(|step| step.name.as_str())),
+            meant(name, steps.iter().map(|step| step.name.as_str()), problems),
         );
     }
     found

@@ -4,12 +4,12 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use stateway_provider_api::{Call, Verb};
+use stateway_provider_api::{Call, ErrorKind, Verb};
 use tokio_util::sync::CancellationToken;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
-use super::{Upstream, Upstreams};
+use super::{PROVIDER_BUSY, Upstream, Upstreams};
 
 /// Whether a provider answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,6 +57,20 @@ impl Upstream {
                 detail: health.detail,
                 checked,
             },
+            // Our own load, or the engine's request to slow down: neither means that it is down.
+            Err(error) if error.kind == ErrorKind::Throttled => {
+                let last = self.report();
+                let serving = match error.reason() {
+                    PROVIDER_BUSY => last.serving,
+                    _ => Serving::Yes,
+                };
+                Report {
+                    serving,
+                    detail: error.message,
+                    checked,
+                    ..last
+                }
+            }
             Err(error) => Report {
                 serving: Serving::No,
                 engine_version: self.report().engine_version,
@@ -79,7 +93,10 @@ impl Prober {
     pub(crate) async fn run(self: Arc<Self>, upstream: Arc<Upstream>) {
         loop {
             let before = upstream.report().serving;
-            let report = upstream.ask().await;
+            let report = tokio::select! {
+                () = self.stop.cancelled() => return,
+                report = upstream.ask() => report,
+            };
             let serving = report.serving;
             if serving != before {
                 tracing::info!(

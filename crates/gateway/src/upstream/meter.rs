@@ -35,6 +35,7 @@ impl Meter {
             ),
         });
         let breaker = gauge!("stateway_breaker_open", "provider" => provider.clone());
+        breaker.set(0.0);
         Self {
             verbs: verbs.collect(),
             breaker,

@@ -1,8 +1,9 @@
 //! Followers of what a provider pushes, and of collections that can only be listed.
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use stateway_model::Execution;
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{Call, Error, ErrorKind, ListRequest, ObservationStream, Result, Verb};
@@ -15,6 +16,8 @@ use crate::upstream::Upstream;
 
 /// Rows asked for at once when a whole collection is read.
 const PAGE: u32 = 500;
+/// The most pages of a collection, however few rows an engine puts on each.
+const MOST_PAGES: usize = 5_000;
 /// How often a follower sees whether anyone still listens.
 const IDLE_CHECK: Duration = Duration::from_secs(1);
 
@@ -23,14 +26,18 @@ pub(super) async fn pushed(hub: &Hub, upstream: &Upstream, topic: &Topic) {
     let mut failures = 0;
     loop {
         match open(hub, upstream, topic).await {
-            Ok(stream) => {
-                failures = 0;
-                match drain(hub, upstream, topic, stream).await {
-                    End::Unwatched => return,
-                    End::Finished => return linger(hub, topic).await,
-                    End::Broken => {}
+            Ok(stream) => match drain(hub, upstream, topic, stream).await {
+                End::Unwatched => return,
+                End::Finished => {
+                    // It may be started again: a redrive, a reset.
+                    if linger(hub, topic).await {
+                        return;
+                    }
+                    continue;
                 }
-            }
+                End::Broken { was_of_use: true } => failures = 0,
+                End::Broken { was_of_use: false } => {}
+            },
             Err(error) => {
                 if give_up(hub, upstream, topic, &error) {
                     return;
@@ -51,26 +58,26 @@ enum End {
     /// The one execution it followed has finished.
     Finished,
     /// It has to be opened again.
-    Broken,
+    Broken {
+        /// Something came of it, so that opening it again at once is no storm.
+        was_of_use: bool,
+    },
 }
 
-/// Opens the push first and reads the present set second, so that nothing falls in between.
+/// Opens the push and takes the present set. That of a collection is read after the push was
+/// opened, so that nothing falls in between; a single execution's is the push's first item.
 async fn open(hub: &Hub, upstream: &Upstream, topic: &Topic) -> Result<ObservationStream> {
     let call = Call::within(upstream.settings.timeout);
     let work = upstream.provider().watch(&call, topic.key.scope());
-    let stream = upstream.guard(Verb::Watch, &call, work).await?;
-    match &topic.key.execution {
-        Some(id) => {
-            let call = Call::within(upstream.settings.timeout);
-            let work = upstream
-                .provider()
-                .get(&call, id, stateway_provider_api::View::Basic);
-            let observation = upstream.guard(Verb::Get, &call, work).await?;
-            topic.see(upstream.execution(observation));
-        }
-        None => {
-            topic.see_all(read_all(hub, upstream).await?);
-        }
+    let mut stream = upstream.guard(Verb::Watch, &call, work).await?;
+    if topic.key.execution.is_some() {
+        let first = tokio::time::timeout_at(call.deadline.into(), stream.next()).await;
+        let nothing = || Error::new(ErrorKind::Timeout, Verb::Watch, "no answer in time");
+        let observation = first.ok().flatten().ok_or_else(nothing)??;
+        topic.see(upstream.execution(observation));
+    } else {
+        let since = topic.sequence();
+        topic.see_all(read_all(hub, upstream).await?, since);
     }
     topic.set_unreachable(false);
     topic.set_sync(Sync::Done);
@@ -84,7 +91,10 @@ async fn drain(
     mut stream: ObservationStream,
 ) -> End {
     let mut idle_check = tokio::time::interval(IDLE_CHECK);
+    let mut was_of_use = false;
     loop {
+        // An adapter's panic breaks the stream off, not the follower.
+        let item = AssertUnwindSafe(stream.next()).catch_unwind();
         tokio::select! {
             () = hub.stop.cancelled() => return End::Unwatched,
             _ = idle_check.tick() => {
@@ -92,17 +102,22 @@ async fn drain(
                     return End::Unwatched;
                 }
             }
-            item = stream.next() => match item {
-                Some(Ok(observation)) => {
+            item = item => match item {
+                Ok(Some(Ok(observation))) => {
+                    was_of_use = true;
                     topic.see(upstream.execution(observation));
                 }
-                Some(Err(error)) => {
+                Ok(Some(Err(error))) => {
                     tracing::info!(provider = %upstream.id, "watch broke off: {error}");
                     topic.set_unreachable(error.kind.is_outage());
-                    return End::Broken;
+                    return End::Broken { was_of_use };
                 }
-                None if topic.key.execution.is_some() => return End::Finished,
-                None => return End::Broken,
+                Ok(None) if topic.key.execution.is_some() => return End::Finished,
+                Ok(None) => return End::Broken { was_of_use },
+                Err(_) => {
+                    tracing::error!(provider = %upstream.id, "the adapter panicked in a watch");
+                    return End::Broken { was_of_use: false };
+                }
             },
         }
     }
@@ -111,9 +126,10 @@ async fn drain(
 /// Follows a collection by listing it again and again.
 pub(super) async fn listed(hub: &Hub, upstream: &Upstream, topic: &Topic) {
     loop {
+        let since = topic.sequence();
         match read_all(hub, upstream).await {
             Ok(executions) => {
-                let news = topic.see_all(executions);
+                let news = topic.see_all(executions, since);
                 topic.set_unreachable(false);
                 topic.set_sync(Sync::Done);
                 topic.plan(news);
@@ -141,7 +157,10 @@ async fn read_all(hub: &Hub, upstream: &Upstream) -> Result<Vec<Execution>> {
     let most = hub.settings.max_followed;
     let mut executions = Vec::new();
     let mut cursor = None;
-    loop {
+    for _ in 0..MOST_PAGES {
+        if hub.stop.is_cancelled() {
+            break;
+        }
         let call = Call::within(upstream.settings.timeout);
         let request = ListRequest {
             hints: Hints::none(),
@@ -160,23 +179,24 @@ async fn read_all(hub: &Hub, upstream: &Upstream) -> Result<Vec<Execution>> {
             return Ok(executions);
         }
         if executions.len() >= most {
-            let message = format!("it has more than {most} executions, as many as a watch follows");
-            return Err(
-                Error::new(ErrorKind::FailedPrecondition, Verb::Watch, message)
-                    .with_reason("TOO_MANY_EXECUTIONS")
-                    .with_hint("Watch single executions, or raise `watch.max_followed`."),
-            );
+            break;
         }
     }
+    let message = format!("it has more than {most} executions, as many as a watch follows");
+    Err(
+        Error::new(ErrorKind::FailedPrecondition, Verb::Watch, message)
+            .with_reason("TOO_MANY_EXECUTIONS")
+            .with_hint("Watch single executions, or raise `watch.max_followed`."),
+    )
 }
 
 /// Takes note of a failure. True if there is no use in trying again.
 fn give_up(hub: &Hub, upstream: &Upstream, topic: &Topic, error: &Error) -> bool {
-    topic.set_unreachable(true);
+    let is_gone = error.kind == ErrorKind::NotFound;
+    topic.set_unreachable(!is_gone);
     let is_one = topic.key.execution.is_some();
     if topic.is_synced() {
-        let gone = error.kind == ErrorKind::NotFound;
-        if let Some(id) = topic.key.execution.as_ref().filter(|_| gone) {
+        if let Some(id) = topic.key.execution.as_ref().filter(|_| is_gone) {
             topic.forget(id);
         }
         return false;
@@ -197,7 +217,20 @@ async fn rest(hub: &Hub, topic: &Topic, pause: Duration) -> bool {
     }
 }
 
-/// Keeps a finished execution's topic until its last reader has left.
-async fn linger(hub: &Hub, topic: &Topic) {
-    while !rest(hub, topic, IDLE_CHECK).await {}
+/// Keeps a finished execution's topic until its last reader has left, which is true, or until it
+/// is found to be open again, which is false.
+async fn linger(hub: &Hub, topic: &Topic) -> bool {
+    loop {
+        tokio::select! {
+            unwatched = rest(hub, topic, IDLE_CHECK) => {
+                if unwatched {
+                    return true;
+                }
+            }
+            () = topic.hurried() => {}
+        }
+        if topic.shows_open() {
+            return false;
+        }
+    }
 }

@@ -112,19 +112,30 @@ impl Hub {
     }
 
     /// Takes a place at a topic, beginning to follow it if nobody does yet.
-    pub(super) fn join(self: &Arc<Self>, upstream: &Arc<Upstream>, key: TopicKey) -> Membership {
+    pub(super) fn join(
+        self: &Arc<Self>,
+        upstream: &Arc<Upstream>,
+        key: TopicKey,
+    ) -> Result<Membership, Status> {
         let (topic, is_new) = {
             let mut topics = self.topics();
             let found = topics.get(&key).cloned();
             let is_new = found.is_none();
-            let topic = found.unwrap_or_else(|| {
-                let (buffer, polls) = (self.settings.buffer, &upstream.settings);
-                let epoch = uuid::Uuid::new_v4().as_u64_pair().0;
-                let topic = Arc::new(Topic::new(key.clone(), epoch, buffer, polls));
-                topics.insert(key, topic.clone());
-                gauge!("stateway_watch_topics").set(topics.len() as f64);
-                topic
-            });
+            let topic = match found {
+                Some(topic) => topic,
+                None if topics.len() >= self.settings.max_topics => {
+                    let most = self.settings.max_topics;
+                    return Err(too_many(format!("{most} topics are watched")));
+                }
+                None => {
+                    let (buffer, polls) = (self.settings.buffer, &upstream.settings);
+                    let epoch = uuid::Uuid::new_v4().as_u64_pair().0;
+                    let topic = Arc::new(Topic::new(key.clone(), epoch, buffer, polls));
+                    topics.insert(key, topic.clone());
+                    gauge!("stateway_watch_topics").set(topics.len() as f64);
+                    topic
+                }
+            };
             // Counted under the lock, so that the topic cannot be forgotten in between.
             topic.joined();
             (topic, is_new)
@@ -135,7 +146,7 @@ impl Hub {
             topic.hurry();
             self.wake_poller(&upstream.id);
         }
-        Membership { topic }
+        Ok(Membership { topic })
     }
 
     /// Counts one more stream.
@@ -151,11 +162,7 @@ impl Hub {
                 gauge!("stateway_watchers").set((before + 1) as f64);
                 Ok(StreamSlot { hub: self.clone() })
             }
-            Err(_) => {
-                let message = format!("{most} watches are open, as many as allowed");
-                let refusal = Refusal::new(Code::ResourceExhausted, "TOO_MANY_WATCHES", message);
-                Err(refusal.retry_after(Duration::from_secs(5)).into())
-            }
+            Err(_) => Err(too_many(format!("{most} watches are open"))),
         }
     }
 
@@ -211,7 +218,14 @@ impl Hub {
     /// Forgets a topic nobody has listened to for a while. True if it is forgotten.
     pub(super) fn forget_if_idle(&self, topic: &Topic) -> bool {
         let mut topics = self.topics();
-        let idle = topic.is_idle_for(self.settings.linger);
+        // With many topics a reader who comes back is worth less than the room.
+        let crowded = topics.len() > self.settings.max_topics / 2;
+        let linger = if crowded {
+            Duration::ZERO
+        } else {
+            self.settings.linger
+        };
+        let idle = topic.is_idle_for(linger);
         if idle {
             topics.remove(&topic.key);
             gauge!("stateway_watch_topics").set(topics.len() as f64);
@@ -238,4 +252,11 @@ impl Hub {
     fn pollers(&self) -> MutexGuard<'_, HashMap<stateway_model::ProviderId, Arc<Notify>>> {
         self.pollers.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn too_many(what: String) -> Status {
+    let message = format!("{what}, as many as allowed");
+    Refusal::new(Code::ResourceExhausted, "TOO_MANY_WATCHES", message)
+        .retry_after(Duration::from_secs(5))
+        .into()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
+use futures::{StreamExt, stream};
 use stateway_model::ExecutionId;
 use stateway_provider_api::{Call, Error, ErrorKind, Observation, Result, Verb};
 use tokio::sync::Notify;
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::hub::Hub;
 use super::topic::{Sync, Topic};
 use crate::status;
-use crate::upstream::Upstream;
+use crate::upstream::{PROVIDER_BUSY, Upstream};
 
 /// The most executions asked for in one call.
 const BATCH: usize = 100;
@@ -34,7 +34,11 @@ pub(super) async fn run(hub: &Hub, upstream: &Upstream, wake: &Notify) {
             .filter(|topic| topic.due() <= horizon)
             .cloned()
             .collect();
-        join_all(due.chunks(BATCH).map(|batch| look(hub, upstream, batch))).await;
+        // At most half of the provider's slots: the other half is for clients' calls.
+        let at_once = (upstream.settings.max_concurrent / 2).max(1);
+        stream::iter(due.chunks(BATCH))
+            .for_each_concurrent(at_once, |batch| look(hub, upstream, batch))
+            .await;
         let next = live.iter().map(|topic| topic.due()).min();
         let linger = Instant::now() + hub.settings.linger;
         tokio::select! {
@@ -50,13 +54,18 @@ async fn look(hub: &Hub, upstream: &Upstream, batch: &[Arc<Topic>]) {
         .iter()
         .filter_map(|topic| topic.key.execution.clone())
         .collect();
+    let since: Vec<u64> = batch.iter().map(|topic| topic.sequence()).collect();
     let call = Call::within(upstream.settings.timeout);
-    let work = async { Ok(upstream.provider().observe(&call, &ids).await) };
+    let work = async { unless_down(upstream.provider().observe(&call, &ids).await) };
     match upstream.guard(Verb::Observe, &call, work).await {
         Ok(answers) => {
-            for (topic, answer) in batch.iter().zip(answers) {
-                take(hub, upstream, topic, answer);
+            for ((topic, since), answer) in batch.iter().zip(since).zip(answers) {
+                take(hub, upstream, topic, (since, answer));
             }
+        }
+        // Clients have every slot: nothing is wrong with the provider, so look again soon.
+        Err(error) if error.reason() == PROVIDER_BUSY => {
+            batch.iter().for_each(|topic| topic.plan(true));
         }
         Err(error) => batch
             .iter()
@@ -64,10 +73,28 @@ async fn look(hub: &Hub, upstream: &Upstream, batch: &[Arc<Topic>]) {
     }
 }
 
-fn take(hub: &Hub, upstream: &Upstream, topic: &Topic, answer: Result<Observation>) {
+/// The answers, unless each of them says that the engine is down: then that is the answer, and
+/// the breaker must hear of it.
+fn unless_down(mut answers: Vec<Result<Observation>>) -> Result<Vec<Result<Observation>>> {
+    let down =
+        |answer: &Result<Observation>| answer.as_ref().is_err_and(|error| error.kind.is_outage());
+    if !answers.is_empty() && answers.iter().all(down) {
+        return Err(answers
+            .swap_remove(0)
+            .expect_err("each of them is an error"));
+    }
+    Ok(answers)
+}
+
+fn take(
+    hub: &Hub,
+    upstream: &Upstream,
+    topic: &Topic,
+    (since, answer): (u64, Result<Observation>),
+) {
     match answer {
         Ok(observation) => {
-            let news = topic.see(upstream.execution(observation));
+            let news = topic.see_since(upstream.execution(observation), since);
             topic.set_unreachable(false);
             topic.set_sync(Sync::Done);
             topic.plan(news);

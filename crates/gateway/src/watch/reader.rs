@@ -11,6 +11,7 @@ use stateway_model::{ExecutionName, ProviderId};
 use stateway_proto::v1::WatchExecutionsResponse as Response;
 use stateway_proto::v1::watch_executions_response::Kind;
 use stateway_provider_api::filter::Filter;
+use tokio::time::Instant;
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 use tonic::{Code, Status};
@@ -44,6 +45,16 @@ type Cursor = BTreeMap<ProviderId, (u64, u64)>;
 type Changes =
     SelectAll<BoxStream<'static, (usize, Result<Arc<Change>, BroadcastStreamRecvError>)>>;
 
+/// What a reader waited for.
+enum News {
+    /// Something changed at this topic.
+    Change(usize, Arc<Change>),
+    /// Nothing was sent for a while.
+    Quiet,
+    /// The reader was too slow; it begins anew.
+    Lagged,
+}
+
 /// One client's stream.
 pub(crate) struct Reader {
     hub: Arc<Hub>,
@@ -59,6 +70,7 @@ pub(crate) struct Reader {
     /// A bookmark is owed once the present set is sent.
     owes_bookmark: bool,
     owes_resync: bool,
+    last_sent: Instant,
     _slot: StreamSlot,
 }
 
@@ -67,13 +79,12 @@ impl Reader {
     pub(crate) async fn open(hub: &Arc<Hub>, request: WatchRequest) -> Result<Self, Status> {
         let slot = hub.open_stream()?;
         let (keys, tolerant) = topics(hub, &request);
-        let members: Vec<Membership> = keys
-            .into_iter()
-            .filter_map(|key| {
-                let upstream = hub.upstreams.get(&key.provider)?;
-                Some(hub.join(upstream, key))
-            })
-            .collect();
+        let mut members = Vec::new();
+        for key in keys {
+            if let Some(upstream) = hub.upstreams.get(&key.provider) {
+                members.push(hub.join(upstream, key)?);
+            }
+        }
         let synced = join_all(members.iter().map(|member| member.topic.synced()));
         if tolerant {
             // Who is not there by then is named in the bookmark and comes in as changes later.
@@ -95,6 +106,7 @@ impl Reader {
             missed: VecDeque::new(),
             owes_bookmark: false,
             owes_resync: false,
+            last_sent: Instant::now(),
             _slot: slot,
         };
         if request.cursor.is_empty() {
@@ -110,7 +122,10 @@ impl Reader {
         futures::stream::unfold(Some(self), async |reader| {
             let mut reader = reader?;
             match reader.next().await {
-                Ok(response) => Some((Ok(response), Some(reader))),
+                Ok(response) => {
+                    reader.last_sent = Instant::now();
+                    Some((Ok(response), Some(reader)))
+                }
                 Err(status) => Some((Err(status), None)),
             }
         })
@@ -190,9 +205,11 @@ impl Reader {
             }
             let (index, change) = match self.missed.pop_front() {
                 Some(missed) => missed,
-                None => match self.await_change().await? {
-                    Some(change) => change,
-                    None => return Ok(self.bookmark()),
+                None => match self.await_news().await? {
+                    News::Change(index, change) => (index, change),
+                    News::Quiet => return Ok(self.bookmark()),
+                    // The present set is owed now, and a bookmark only after it.
+                    News::Lagged => continue,
                 },
             };
             if let Some(response) = self.tell(index, &change) {
@@ -201,20 +218,21 @@ impl Reader {
         }
     }
 
-    /// The next change; none when it is time for a bookmark.
-    async fn await_change(&mut self) -> Result<Option<(usize, Arc<Change>)>, Status> {
-        let heartbeat = self.hub.settings.heartbeat;
+    /// Waits for the next change, or until a bookmark is due because nothing was sent for a while.
+    /// Changes that the filter leaves out do not put the bookmark off.
+    async fn await_news(&mut self) -> Result<News, Status> {
+        let due = self.last_sent + self.hub.settings.heartbeat;
         tokio::select! {
             biased;
             () = self.hub.stop.cancelled() => Err(draining()),
-            item = tokio::time::timeout(heartbeat, self.changes.next()) => match item {
-                Err(_) | Ok(None) => Ok(None),
-                Ok(Some((index, Ok(change)))) => Ok(Some((index, change))),
-                Ok(Some((_, Err(BroadcastStreamRecvError::Lagged(_))))) => {
+            () = tokio::time::sleep_until(due) => Ok(News::Quiet),
+            Some((index, item)) = self.changes.next() => match item {
+                Ok(change) => Ok(News::Change(index, change)),
+                Err(BroadcastStreamRecvError::Lagged(_)) => {
                     metrics::counter!("stateway_watch_resyncs_total").increment(1);
                     self.take_snapshot();
                     self.owes_resync = true;
-                    Ok(None)
+                    Ok(News::Lagged)
                 }
             },
         }

@@ -1,6 +1,6 @@
 //! What is watched together: the present set, the latest changes, and who listens.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use stateway_model::{Execution, ExecutionId, ProviderId};
 use stateway_proto::v1;
 use stateway_provider_api::WatchScope;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Notify, broadcast, watch};
 use tonic::Status;
 
 use super::pace::Pace;
@@ -79,17 +79,24 @@ pub(super) struct Topic {
     changes: broadcast::Sender<Arc<Change>>,
     sync: watch::Sender<Sync>,
     readers: AtomicUsize,
+    hurried: Notify,
     buffer: usize,
 }
 
 struct Inner {
     sequence: u64,
-    present: BTreeMap<ExecutionId, Arc<Seen>>,
+    present: BTreeMap<ExecutionId, Present>,
     latest: VecDeque<Arc<Change>>,
     unreachable: bool,
     idle_since: Instant,
     pace: Pace,
     due: Instant,
+}
+
+/// An execution of the present set, and the change that last touched it.
+struct Present {
+    sequence: u64,
+    seen: Arc<Seen>,
 }
 
 /// A consistent view to begin reading from.
@@ -123,6 +130,7 @@ impl Topic {
             changes: broadcast::channel(buffer.max(1)).0,
             sync: watch::channel(Sync::NotYet).0,
             readers: AtomicUsize::new(0),
+            hurried: Notify::new(),
             buffer: buffer.max(1),
         }
     }
@@ -163,7 +171,11 @@ impl Topic {
         let inner = self.inner();
         Snapshot {
             sequence: inner.sequence,
-            present: inner.present.values().cloned().collect(),
+            present: inner
+                .present
+                .values()
+                .map(|known| known.seen.clone())
+                .collect(),
             changes: self.changes.subscribe(),
         }
     }
@@ -188,17 +200,33 @@ impl Topic {
         })
     }
 
+    /// How far the topic has come. A look that begins now must not undo what happens after this.
+    pub(super) fn sequence(&self) -> u64 {
+        self.inner().sequence
+    }
+
     /// Takes what was just seen of one execution. True if it is news.
     pub(super) fn see(&self, execution: Execution) -> bool {
-        let seen = Seen::new(execution);
+        self.see_since(execution, u64::MAX)
+    }
+
+    /// Takes what a look that began at `since` has seen of one execution, unless something newer
+    /// is known by now. True if it is news.
+    pub(super) fn see_since(&self, execution: Execution, since: u64) -> bool {
+        let seen = Arc::new(Seen::new(execution));
         let mut inner = self.inner();
-        let before = inner.present.get(&seen.execution.name.id);
-        if before.is_some_and(|before| before.etag == seen.etag) {
+        let id = &seen.execution.name.id;
+        if let Some(known) = inner.present.get(id)
+            && (known.sequence > since || known.seen.etag == seen.etag)
+        {
             return false;
         }
-        let (id, after) = (seen.execution.name.id.clone(), Arc::new(seen));
-        let before = inner.present.insert(id, after.clone());
-        self.publish(&mut inner, before, Some(after));
+        let present = Present {
+            sequence: inner.sequence + 1,
+            seen: seen.clone(),
+        };
+        let before = inner.present.insert(id.clone(), present);
+        self.publish(&mut inner, before.map(|known| known.seen), Some(seen));
         true
     }
 
@@ -208,31 +236,39 @@ impl Topic {
         let Some(before) = inner.present.remove(id) else {
             return false;
         };
-        self.publish(&mut inner, Some(before), None);
+        self.publish(&mut inner, Some(before.seen), None);
         true
     }
 
-    /// Takes a complete look at the collection: what is not in it is gone. True if it is news.
-    pub(super) fn see_all(&self, executions: Vec<Execution>) -> bool {
-        let seen: std::collections::BTreeSet<ExecutionId> = executions
+    /// Takes a complete look at the collection that began at `since`: what is not in it, and has
+    /// not come up since, is gone. True if it is news.
+    pub(super) fn see_all(&self, executions: Vec<Execution>, since: u64) -> bool {
+        let seen: BTreeSet<ExecutionId> = executions
             .iter()
             .map(|execution| execution.name.id.clone())
             .collect();
         let gone: Vec<ExecutionId> = self
             .inner()
             .present
-            .keys()
-            .filter(|id| !seen.contains(*id))
-            .cloned()
+            .iter()
+            .filter(|(id, known)| known.sequence <= since && !seen.contains(*id))
+            .map(|(id, _)| id.clone())
             .collect();
         let mut news = false;
         for execution in executions {
-            news |= self.see(execution);
+            news |= self.see_since(execution, since);
         }
         for id in gone {
             news |= self.forget(&id);
         }
         news
+    }
+
+    /// Whether an execution of the present set has not finished.
+    pub(super) fn shows_open(&self) -> bool {
+        let inner = self.inner();
+        let mut shown = inner.present.values();
+        shown.any(|known| !known.seen.execution.sub_state.is_terminal())
     }
 
     fn publish(&self, inner: &mut Inner, before: Option<Arc<Seen>>, after: Option<Arc<Seen>>) {
@@ -255,18 +291,25 @@ impl Topic {
         self.inner().due
     }
 
-    /// Asks for a poll now.
+    /// Asks for a look now.
     pub(super) fn hurry(&self) {
         self.inner().due = Instant::now();
+        self.hurried.notify_one();
+    }
+
+    /// Ends when someone asks for a look.
+    pub(super) async fn hurried(&self) {
+        self.hurried.notified().await;
     }
 
     /// Plans the next poll, after one that found news or not.
     pub(super) fn plan(&self, news: bool) {
         let mut inner = self.inner();
         let now = jiff::Timestamp::now();
-        let next_attempt = inner.present.values().filter_map(|seen| {
-            let next = seen.execution.retry.next_attempt_time?;
-            Some(Duration::try_from(next.duration_since(now)).unwrap_or_default())
+        let next_attempt = inner.present.values().filter_map(|known| {
+            let next = known.seen.execution.retry.next_attempt_time?;
+            // One that is overdue is no event to come: its engine may never get to it.
+            Duration::try_from(next.duration_since(now)).ok()
         });
         let known_event = next_attempt.min();
         let pause = inner.pace.next(news, known_event);

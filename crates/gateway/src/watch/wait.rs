@@ -33,7 +33,7 @@ impl Hub {
             provider: name.provider.clone(),
             execution: Some(name.id.clone()),
         };
-        let member = self.join(upstream, key);
+        let member = self.join(upstream, key)?;
         let synced = tokio::time::timeout_at(deadline.into(), member.topic.synced()).await;
         synced.unwrap_or_else(|_| Err(no_answer(name)))?;
         let ends = |seen: &Seen| {

@@ -25,6 +25,10 @@ pub(super) fn decide(draft: &mut Draft<'_>, vote: Vote) -> Result<(), Rejection>
     let Some(role) = open_request(draft, ix, vote.attempt) else {
         return repeated(draft, ix, vote);
     };
+    // The timer may be late; the request is not open for longer because of it.
+    if draft.run(ix).due.is_some_and(|due| due <= draft.now()) {
+        return Err(Rejection::ApprovalExpired { step: vote.step });
+    }
     if vote.by == draft.head().initiator {
         return Err(Rejection::SelfApproval { by: vote.by });
     }

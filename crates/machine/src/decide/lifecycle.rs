@@ -68,7 +68,7 @@ pub(super) fn cancel(
     );
     let fact = match mode {
         CancelMode::Compensate if begun => Fact::CompensationStarted {
-            cause: TurnCause::Cancelled { by },
+            cause: TurnCause::Cancelled { by, comment },
         },
         CancelMode::Stop | CancelMode::Compensate => Fact::ExecutionCancelled {
             by,

@@ -38,13 +38,24 @@ pub(super) fn settle(draft: &mut Draft<'_>, ix: StepIx) {
         policy,
         run.failures - run.corrections.min(run.failures),
         run.corrections,
-        define.max_correction_attempts,
+        corrections(define),
     );
     match class {
         Class::Retry => schedule(draft, ix, policy),
         Class::Correct => correct(draft, ix, &failure),
         Class::Escalate => escalate(draft, ix, Reason::Governance),
         Class::Terminal => terminal(draft, ix, define, &failure),
+    }
+}
+
+/// Only a worker can be told what was wrong; a child starts over and cannot.
+const fn corrections(define: &Step) -> u32 {
+    match define.kind {
+        StepKind::Task { .. } | StepKind::Http { .. } => define.max_correction_attempts,
+        StepKind::Sleep { .. }
+        | StepKind::Signal { .. }
+        | StepKind::Approval(_)
+        | StepKind::Workflow { .. } => 0,
     }
 }
 

@@ -17,9 +17,7 @@ use crate::{ExecutionState, Failure, FailureCause, Rejection, StepState};
 pub(super) fn fire(draft: &mut Draft<'_>, timer: &Timer) -> Result<(), Rejection> {
     match timer {
         Timer::Execution => {
-            let undoing = draft.head().state == ExecutionState::Compensating;
-            let deadline = draft.head().deadline.filter(|_| !undoing);
-            check(draft, deadline)?;
+            check(draft, deadline(draft))?;
             expire(draft);
             Ok(())
         }
@@ -32,6 +30,12 @@ pub(super) fn fire(draft: &mut Draft<'_>, timer: &Timer) -> Result<(), Rejection
             fire_step(draft, ix, *attempt, *kind)
         }
     }
+}
+
+/// When the workflow's own timeout ends it; an undoing is not cut short.
+fn deadline(draft: &Draft<'_>) -> Option<Timestamp> {
+    let undoing = draft.head().state == ExecutionState::Compensating;
+    draft.head().deadline.filter(|_| !undoing)
 }
 
 fn check(draft: &Draft<'_>, due: Option<Timestamp>) -> Result<(), Rejection> {
@@ -63,6 +67,11 @@ fn fire_step(
     kind: StepTimer,
 ) -> Result<(), Rejection> {
     check(draft, set_for(draft, ix, attempt, kind))?;
+    // Both may be due at once, in whatever order they are fired: the workflow's goes first.
+    if check(draft, deadline(draft)).is_ok() {
+        expire(draft);
+        return Ok(());
+    }
     match kind {
         StepTimer::Timeout => time_out(draft, ix, FailureCause::TimedOut, "took too long"),
         StepTimer::Heartbeat => {

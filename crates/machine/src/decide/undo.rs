@@ -27,7 +27,9 @@ pub(super) fn next(draft: &mut Draft<'_>) -> bool {
 /// The last completed step that has something to undo.
 fn candidate(draft: &Draft<'_>) -> Option<StepIx> {
     let mut next = draft.head().undo_next;
-    while let Some(ix) = next {
+    // A broken log can make a ring of it; a whole one never has more links than steps.
+    for _ in 0..draft.head().plan.len() {
+        let ix = next?;
         let run = draft.run(ix);
         let undoable = draft.head().plan.compensation(ix).is_some();
         if undoable && run.state == StepState::Completed {

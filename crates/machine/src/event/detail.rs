@@ -110,6 +110,9 @@ pub enum TurnCause {
     Cancelled {
         /// Who.
         by: Arc<str>,
+        /// Why.
+        #[serde(default, skip_serializing_if = "str::is_empty")]
+        comment: Arc<str>,
     },
 }
 

@@ -43,6 +43,7 @@ pub(super) fn adopt<L: Ledger>(l: &mut L, definition: &Definition) {
         list.sort_unstable();
     }
     head.last_completed = head.last_completed.and_then(moved);
+    head.undo_next = head.undo_next.and_then(moved);
     head.last_failed = head.last_failed.and_then(moved);
     head.ready = ready;
     head.left = u32::try_from(left).unwrap_or(u32::MAX);

@@ -103,7 +103,8 @@ pub(super) fn skipped<L: Ledger>(l: &mut L, ix: StepIx, cause: &SkipCause, event
 
 /// A step is completed or skipped: its dependants come one step nearer.
 fn settled<L: Ledger>(l: &mut L, ix: StepIx) {
-    l.head_mut().left -= 1;
+    let head = l.head_mut();
+    head.left = head.left.saturating_sub(1);
     settle_dependants(l, ix);
     refresh(l, Refresh::Always);
 }

@@ -21,7 +21,7 @@ pub(super) fn turned<L: Ledger>(l: &mut L, cause: &TurnCause, event: &Event) {
     head.undo_next = head.last_completed;
     head.ending = Some(match cause {
         TurnCause::StepFailed { .. } | TurnCause::TimedOut => Ending::RolledBack,
-        TurnCause::Cancelled { by } => Ending::Cancelled { by: Arc::clone(by) },
+        TurnCause::Cancelled { by, comment: _ } => Ending::Cancelled { by: Arc::clone(by) },
     });
 }
 

@@ -102,7 +102,7 @@ pub struct Bridge {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outside {
-    /// From where; `*` is any state from which the seed does not list it.
+    /// From where; `*` is any state that is not terminal and from which the seed does not list it.
     pub from: String,
     /// To where.
     pub to: String,
@@ -240,9 +240,13 @@ impl<S: PartialEq + Copy + std::fmt::Display> Machine<S> {
     /// Whether the table says openly that the seed has no word for this move.
     #[must_use]
     pub fn is_outside(&self, from: &str, to: &str) -> bool {
+        let ended = self
+            .state
+            .iter()
+            .any(|row| row.terminal && row.name == from);
         self.outside
             .iter()
-            .any(|row| (row.from == from || row.from == "*") && row.to == to)
+            .any(|row| (row.from == from || (row.from == "*" && !ended)) && row.to == to)
     }
 
     /// Our state in the seed's words, given what the open steps are doing.

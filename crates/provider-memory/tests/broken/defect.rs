@@ -61,6 +61,7 @@ pub(crate) enum Defect {
     SignalIgnoresItsName,
     PauseFailsTheSecondTime,
     RetryFromTakesAnyStep,
+    RetryFromIgnoresItsInput,
     ADroppedReadLeavesATrace,
 }
 
@@ -170,7 +171,10 @@ impl Defect {
                 "resume::resuming_after_the_end_is_refused",
                 "retry_now::after_the_end_it_is_refused",
             ],
-            Self::WhatIsOffIsCalledAPrecondition => &["capability_off::*"],
+            Self::WhatIsOffIsCalledAPrecondition => &[
+                "capability_off::*",
+                "retry_from::an_input_is_used_or_refused",
+            ],
             Self::ResumeDoesNothing => &[
                 "resume::what_is_stuck_goes_on",
                 "resume::what_was_paused_goes_on",
@@ -216,6 +220,7 @@ impl Defect {
             ],
             Self::PauseFailsTheSecondTime => &["pause::pausing_what_is_paused_is_a_success"],
             Self::RetryFromTakesAnyStep => &["retry_from::an_unknown_step_is_refused"],
+            Self::RetryFromIgnoresItsInput => &["retry_from::an_input_is_used_or_refused"],
             Self::ADroppedReadLeavesATrace => &["fault::a_dropped_read_leaves_no_trace"],
             Self::HealthIsAlwaysGood => {
                 &["health::an_engine_that_cannot_be_reached_is_not_healthy"]
@@ -282,6 +287,7 @@ impl Defect {
         Self::SignalIgnoresItsName,
         Self::PauseFailsTheSecondTime,
         Self::RetryFromTakesAnyStep,
+        Self::RetryFromIgnoresItsInput,
         Self::ADroppedReadLeavesATrace,
     ];
 }

@@ -458,11 +458,14 @@ impl Provider for Broken {
 
     async fn retry_from(&self, call: &Call, mut request: RetryFromRequest) -> Result<Observation> {
         let nothing = self.is(Defect::RetryFromDoesNothing) && self.capabilities().retry_from;
-        if nothing && request.step.is_empty() {
+        if nothing && request.step.is_empty() && request.input.is_none() {
             return self.inner.get(call, &request.id, View::Basic).await;
         }
         if self.is(Defect::RetryFromTakesAnyStep) {
             request.step.clear();
+        }
+        if self.is(Defect::RetryFromIgnoresItsInput) {
+            request.input = None;
         }
         self.mistake(self.inner.retry_from(call, request).await)
     }

@@ -88,6 +88,7 @@ impl Subject for Staged {
             definition: "script".to_owned(),
             input: work("work"),
             other_input: work("other"),
+            step_input: None,
         }
     }
 

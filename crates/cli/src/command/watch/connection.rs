@@ -1,0 +1,102 @@
+//! How a watch stands with its gateway, and what is worth saying of it.
+
+use jiff::Timestamp;
+use stateway_client::{Change, Error};
+
+use crate::failure::Failure;
+
+/// The tries after which a gateway that never answered counts as unreachable: as many as a single
+/// call makes.
+const FIRST_TRIES: u32 = 4;
+
+/// How a watch stands with its gateway.
+#[derive(Debug, Default)]
+pub(super) struct Connection {
+    /// Something came from a gateway, if only a refusal.
+    pub(super) answered: bool,
+    /// Since when there is nobody at the other end; none while all is well.
+    pub(super) lost: Option<Timestamp>,
+    tries: u32,
+}
+
+impl Connection {
+    /// Takes in what the watch tells. Answers what to say: once when the connection is lost, once
+    /// when it is back.
+    ///
+    /// # Errors
+    /// No gateway has ever answered.
+    pub(super) fn take(
+        &mut self,
+        change: &Change,
+        now: Timestamp,
+    ) -> Result<Option<String>, Failure> {
+        let Change::Interrupted(error) = change else {
+            self.answered = true;
+            let back = self.lost.take();
+            return Ok(back.map(|_| "connected again".to_owned()));
+        };
+        self.broken(error, now)
+    }
+
+    fn broken(&mut self, error: &Error, now: Timestamp) -> Result<Option<String>, Failure> {
+        self.answered |= error.is_from_gateway();
+        self.tries += 1;
+        if !self.answered {
+            return match self.tries < FIRST_TRIES {
+                true => Ok(None),
+                false => Err(error.clone().into()),
+            };
+        }
+        let known = self.lost.replace(self.lost.unwrap_or(now));
+        Ok(match known {
+            Some(_) => None,
+            None => Some(format!("connection lost ({error}); trying again")),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stateway_client::Client;
+
+    use super::*;
+    use crate::exit::Exit;
+
+    /// An error that no gateway made.
+    fn broken() -> Change {
+        match Client::lazy("nowhere") {
+            Ok(_) => panic!("`nowhere` is an address"),
+            Err(error) => Change::Interrupted(error),
+        }
+    }
+
+    fn said(connection: &mut Connection, change: &Change) -> String {
+        let said = connection.take(change, Timestamp::UNIX_EPOCH).unwrap();
+        said.unwrap_or_default()
+    }
+
+    #[test]
+    fn a_gateway_that_never_answered_is_given_up() {
+        let mut connection = Connection::default();
+        for _ in 1..FIRST_TRIES {
+            assert_eq!(said(&mut connection, &broken()), "");
+        }
+        let failure = connection.take(&broken(), Timestamp::UNIX_EPOCH);
+        assert_ne!(failure.unwrap_err().exit, Exit::Ok);
+    }
+
+    #[test]
+    fn each_outage_is_told_once_with_its_end() {
+        let mut connection = Connection::default();
+        for _ in 0..2 {
+            assert_eq!(said(&mut connection, &Change::Resync), "");
+            assert!(said(&mut connection, &broken()).starts_with("connection lost ("));
+            for _ in 0..10 {
+                assert_eq!(said(&mut connection, &broken()), "");
+            }
+            assert!(connection.lost.is_some());
+            assert_eq!(said(&mut connection, &Change::Resync), "connected again");
+            assert!(connection.lost.is_none());
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Values that have the right type and still cannot work.
+//!
+//! Asked of the settings as they come out in the end, so that a mistake shows wherever its half is
+//! written. What is no value of its type at all is refused by `read`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use stateway_gateway::{Settings, UpstreamSettings, WatchSettings};
+
+use super::Problem;
+
+/// More often than this, bookmarks are all that a stream carries.
+const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(100);
+
+/// Every topic holds a buffer; a larger one is memory that no reader catches up from.
+const LARGEST_BUFFER: usize = 65_536;
+
+/// In less, an execution with a few steps and its payloads would not fit.
+const SMALLEST_MESSAGE: usize = 64 * 1024;
+
+/// What the clients take at most.
+const LARGEST_MESSAGE: usize = 64 * 1024 * 1024;
+
+/// A token must live long enough to ask for the next page.
+const SHORTEST_TOKEN: Duration = Duration::from_secs(60);
+
+/// What is wrong with `[server]`.
+pub(super) fn server(path: Option<&Path>, server: &Settings) -> Vec<Problem> {
+    let rules = [
+        (
+            server.default_deadline.is_zero(),
+            "`default_deadline` must not be 0",
+        ),
+        (
+            server.longest_deadline.is_zero(),
+            "`longest_deadline` must not be 0",
+        ),
+        (
+            server.default_deadline > server.longest_deadline,
+            "`default_deadline` must not be longer than `longest_deadline`",
+        ),
+        (
+            server.max_message_bytes < SMALLEST_MESSAGE,
+            "`max_message_bytes` must be at least 65536 (64 KiB)",
+        ),
+        (
+            server.max_message_bytes > LARGEST_MESSAGE,
+            "`max_message_bytes` must be at most 67108864 (64 MiB)",
+        ),
+        (
+            server.token_lifetime < SHORTEST_TOKEN,
+            "`token_lifetime` must be at least 1m",
+        ),
+    ];
+    broken(path, "server", rules)
+}
+
+/// What is wrong with `[watch]`.
+pub(super) fn watch(path: Option<&Path>, watch: &WatchSettings) -> Vec<Problem> {
+    let rules = [
+        (
+            watch.heartbeat < SHORTEST_HEARTBEAT,
+            "`heartbeat` must be at least 100ms",
+        ),
+        (watch.buffer == 0, "`buffer` must be at least 1"),
+        (
+            watch.buffer > LARGEST_BUFFER,
+            "`buffer` must be at most 65536",
+        ),
+        (watch.max_streams == 0, "`max_streams` must be at least 1"),
+        (watch.max_topics == 0, "`max_topics` must be at least 1"),
+        (watch.max_followed == 0, "`max_followed` must be at least 1"),
+    ];
+    broken(path, "watch", rules)
+}
+
+/// What is wrong with `[limits]`, or with those of one provider.
+pub(super) fn limits(
+    path: Option<&Path>,
+    section: &str,
+    limits: &UpstreamSettings,
+) -> Vec<Problem> {
+    let rules = [
+        (
+            limits.max_concurrent == 0,
+            "`max_concurrent` must be at least 1",
+        ),
+        (limits.timeout.is_zero(), "`timeout` must not be 0"),
+        (
+            limits.breaker_failures == 0,
+            "`breaker_failures` must be at least 1",
+        ),
+        (
+            limits.fastest_poll.is_zero(),
+            "`fastest_poll` must not be 0",
+        ),
+        (
+            limits.health_interval.is_zero(),
+            "`health_interval` must not be 0",
+        ),
+        (
+            limits.fastest_poll > limits.slowest_poll,
+            "`fastest_poll` must not be longer than `slowest_poll`",
+        ),
+    ];
+    broken(path, section, rules)
+}
+
+fn broken<const N: usize>(
+    path: Option<&Path>,
+    section: &str,
+    rules: [(bool, &'static str); N],
+) -> Vec<Problem> {
+    let broken = rules.into_iter().filter(|(broken, _)| *broken);
+    broken
+        .map(|(_, rule)| Problem {
+            file: path.map(Path::to_owned),
+            place: None,
+            message: format!("[{section}] {rule}"),
+        })
+        .collect()
+}

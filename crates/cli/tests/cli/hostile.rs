@@ -1,0 +1,124 @@
+//! What others wrote cannot act on the terminal of whoever looks at it.
+
+use crate::binary::{Answer, Gateway};
+
+/// A step, an error, a label and an output that want to clear the screen and forge lines.
+const SCRIPT: &str = r#"{"steps": [{"name": "pay\u001b[2J\nforged  succeeded", "fails": 1,
+    "error": {"message": "no\u001b]0;owned\u0007\u009b31m\r\u202eforged\nsecond line", "fails_for_good": true}}],
+    "output": "\u007f\u0085\u2066"}"#;
+const LABEL: &str = "team=shop\u{1b}[31m\tred";
+const ID: &str = "a\nb\u{1b}[2J";
+
+/// Every byte is one that people may see, apart from the ends of lines and, where they are on, our
+/// own colours.
+#[track_caller]
+fn is_harmless(text: &str) {
+    let bad = |symbol: char| {
+        symbol != '\n' && symbol.is_control()
+            || matches!(symbol, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    assert!(!text.contains(bad), "{text:?}");
+    let forged = |line: &&str| line.starts_with("forged") || line.starts_with("second");
+    assert_eq!(text.lines().find(forged), None, "{text}");
+}
+
+fn hostile() -> Gateway {
+    let gateway = Gateway::new();
+    let arguments = [
+        "start",
+        "memory/script",
+        "--id",
+        ID,
+        "--label",
+        LABEL,
+        "--input",
+        SCRIPT,
+    ];
+    let started: Answer = gateway.run(&arguments).exits(0);
+    is_harmless(&started.out);
+    gateway
+}
+
+#[test]
+fn nothing_raw_is_printed_for_people() {
+    let gateway = hostile();
+    let name = format!("memory/{ID}");
+    for (arguments, code) in [
+        (&["wait", &name][..], 1),
+        (&["get", &name], 0),
+        (&["list"], 0),
+        (&["watch", &name], 1),
+        (&["history", &name], 0),
+        (&["explain", &name], 0),
+        (&["signal", &name, "go"], 4),
+        (&["get", "memory/nope\u{1b}[2J\nforged"], 3),
+        (&["get", "\u{1b}[2J\nforged"], 2),
+        (&["start", "memory/nope\u{1b}[2J\nforged"], 3),
+        (&["list", "--filter", "x\u{1b}[2J\nforged = 1"], 2),
+    ] {
+        let answer = gateway.run(arguments).exits(code);
+        is_harmless(&answer.out);
+        is_harmless(&answer.err);
+        assert!(
+            !answer.out.is_empty() || !answer.err.is_empty(),
+            "{arguments:?}"
+        );
+    }
+}
+
+#[test]
+fn each_row_stays_one_line() {
+    let gateway = hostile();
+    let name = format!("memory/{ID}");
+    gateway.run(&["wait", &name]).exits(1);
+    let listed = gateway.run(&["list"]).exits(0);
+    assert_eq!(listed.out.lines().count(), 2, "{}", listed.out);
+    assert!(
+        listed
+            .out
+            .contains("providers/memory/executions/a%0Ab%1B%5B2J"),
+        "{}",
+        listed.out
+    );
+    let shown = gateway.run(&["get", &name]).exits(0).out;
+    let steps: Vec<_> = shown
+        .lines()
+        .skip_while(|line| !line.starts_with("STEP"))
+        .collect();
+    assert_eq!(steps.len(), 2, "{shown}");
+    assert!(
+        steps[1].starts_with(r"pay\u{1b}[2J\nforged  succeeded  failed"),
+        "{shown}"
+    );
+    assert!(
+        steps[1].contains(r"\r\u{202e}forged\nsecond line"),
+        "{shown}"
+    );
+    assert!(shown.contains(r"team=shop\u{1b}[31m\tred"), "{shown}");
+}
+
+#[test]
+fn our_own_colours_are_still_there_and_nothing_else() {
+    let gateway = hostile();
+    let name = format!("memory/{ID}");
+    gateway.run(&["wait", &name]).exits(1);
+    for arguments in [&["get", &name][..], &["list"], &["explain", &name]] {
+        let mut coloured = arguments.to_vec();
+        coloured.extend(["--color", "always"]);
+        let out = gateway.run(&coloured).exits(0).out;
+        assert!(out.contains("\u{1b}["), "{out:?}");
+        assert!(
+            !out.contains("\u{1b}[2J") && !out.contains("\u{1b}]"),
+            "{out:?}"
+        );
+    }
+}
+
+#[test]
+fn programs_get_it_as_it_came() {
+    let gateway = hostile();
+    let name = format!("memory/{ID}");
+    let shown = gateway.run(&["wait", &name, "-o", "json"]).exits(1).json();
+    assert_eq!(shown["steps"][0]["name"], "pay\u{1b}[2J\nforged  succeeded");
+    assert_eq!(shown["labels"]["team"], "shop\u{1b}[31m\tred");
+}

@@ -1,0 +1,260 @@
+//! What must not go wrong when providers, readers and writers get in each other's way.
+
+use std::time::Duration;
+
+use stateway_model::ExecutionId;
+use stateway_proto::v1::provider_health::Status as Serving;
+use stateway_proto::v1::watch_executions_response::Kind;
+use stateway_proto::v1::{
+    GetProviderRequest, ListExecutionsRequest, RetryFromRequest, StartExecutionRequest, SubState,
+    WaitExecutionRequest, WatchExecutionsRequest,
+};
+use stateway_provider_api::{
+    AttemptPhase, ErrorKind, NativeState, Observation, RetryEvidence, Verb,
+};
+use tonic::Request;
+
+use crate::support::{Puppet, TestGateway, Watching, clock};
+
+const ONE: &str = "providers/p/executions/x";
+
+fn start(definition: &str, id: &str) -> StartExecutionRequest {
+    StartExecutionRequest {
+        definition: definition.into(),
+        execution_id: id.into(),
+        ..Default::default()
+    }
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_when_a_finished_execution_is_begun_anew() {
+    let clock = clock();
+    let gateway = TestGateway::new().with_memory("m", &clock).start().await;
+    let mut client = gateway.executions().await;
+    let name = client
+        .start_execution(start("providers/m/definitions/doomed", "x"))
+        .await
+        .unwrap()
+        .into_inner()
+        .name;
+    let mut watching = Watching::on(&gateway, &name).await;
+    let until = async |watching: &mut Watching, wanted: SubState| {
+        loop {
+            let shown = watching.next().await.unwrap().execution;
+            if shown.is_some_and(|execution| execution.sub_state() == wanted) {
+                return;
+            }
+        }
+    };
+    watching.expect(Kind::Added).await;
+    clock.advance(Duration::from_secs(10));
+    until(&mut watching, SubState::Failed).await;
+    let again = RetryFromRequest {
+        name: name.clone(),
+        ..Default::default()
+    };
+    client.retry_from(again).await.unwrap();
+    until(&mut watching, SubState::Running).await;
+    clock.advance(Duration::from_secs(100));
+    until(&mut watching, SubState::Succeeded).await;
+    let wait = WaitExecutionRequest {
+        name,
+        sub_states: vec![],
+    };
+    assert!(
+        client
+            .wait_execution(wait)
+            .await
+            .unwrap()
+            .into_inner()
+            .reached
+    );
+}
+
+#[tokio::test]
+async fn changes_that_the_filter_leaves_out_do_not_put_the_heartbeat_off() {
+    let puppet = Puppet::new();
+    puppet.show("x", "RUNNING");
+    let mut gateway = TestGateway::new().with_puppet("p", &puppet);
+    gateway.settings.watch.heartbeat = Duration::from_millis(200);
+    let gateway = gateway.start().await;
+    let request = WatchExecutionsRequest {
+        parent: "providers/p".into(),
+        filter: "sub_state = failed".into(),
+        ..Default::default()
+    };
+    let mut watching = Watching::open(&gateway, request).await.unwrap();
+    watching.expect(Kind::Bookmark).await;
+    let busy = tokio::spawn(async move {
+        for number in 0..400 {
+            puppet.show("x", ["SUCCEEDED", "RUNNING"][number % 2]);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    watching.expect(Kind::Bookmark).await;
+    assert!(
+        !busy.is_finished(),
+        "it came only when the changes had ended"
+    );
+    busy.abort();
+}
+
+#[tokio::test]
+async fn polling_a_dead_provider_opens_its_breaker() {
+    let puppet = Puppet::new();
+    puppet.show("x", "RUNNING");
+    let mut gateway = TestGateway::new().with_puppet("p", &puppet);
+    gateway.settings.default_upstream.breaker_failures = 3;
+    gateway.settings.default_upstream.breaker_cool_down = Duration::from_secs(60);
+    gateway.settings.default_upstream.health_interval = Duration::from_secs(3600);
+    let gateway = gateway.start().await;
+    let mut watching = Watching::on(&gateway, ONE).await;
+    watching.expect(Kind::Added).await;
+    puppet.fail(ErrorKind::Unavailable, None);
+    let before = puppet.asked(Verb::Get);
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    let asked = puppet.asked(Verb::Get) - before;
+    assert!(
+        (1..=4).contains(&asked),
+        "it was asked {asked} times in 20 polls"
+    );
+}
+
+#[tokio::test]
+async fn an_overdue_attempt_does_not_keep_polling_fast() {
+    let puppet = Puppet::new();
+    let id = ExecutionId::new("x").expect("an id");
+    let mut overdue = Observation::new(id, NativeState::new("RUNNING"));
+    overdue.retry = Some(RetryEvidence {
+        phase: AttemptPhase::BetweenAttempts,
+        next_attempt_time: Some("2020-01-01T00:00:00Z".parse().unwrap()),
+        ..RetryEvidence::reported(1)
+    });
+    puppet.show_observation(overdue);
+    let mut gateway = TestGateway::new().with_puppet("p", &puppet);
+    gateway.settings.default_upstream.slowest_poll = Duration::from_secs(1);
+    let gateway = gateway.start().await;
+    let mut watching = Watching::on(&gateway, "providers/p").await;
+    watching.expect(Kind::Added).await;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let lists = puppet.asked(Verb::List);
+    assert!(
+        lists < 15,
+        "{lists} full lists in 1.5 s at a slowest pace of 1 s"
+    );
+}
+
+#[tokio::test]
+async fn the_poller_never_uses_up_the_slots_of_clients() {
+    let puppet = Puppet::new();
+    for number in 0..500 {
+        puppet.show(&format!("e{number}"), "RUNNING");
+    }
+    let mut gateway = TestGateway::new().with_puppet("p", &puppet);
+    gateway.settings.default_upstream.max_concurrent = 2;
+    gateway.settings.default_upstream.health_interval = Duration::from_secs(3600);
+    let gateway = gateway.start().await;
+    let client = gateway.executions().await;
+    let watches = (0..500).map(|number| {
+        let mut client = client.clone();
+        let parent = format!("providers/p/executions/e{number}");
+        let request = WatchExecutionsRequest {
+            parent,
+            ..Default::default()
+        };
+        async move { client.watch_executions(request).await }
+    });
+    for opened in futures::future::join_all(watches).await {
+        opened.expect("no watch is refused by our own poller");
+    }
+}
+
+#[tokio::test]
+async fn what_was_just_started_is_not_taken_for_gone_by_an_older_list() {
+    let puppet = Puppet::new();
+    puppet.show("old", "RUNNING");
+    puppet.slow_lists(Duration::from_millis(200));
+    let gateway = TestGateway::new().with_puppet("p", &puppet).start().await;
+    let mut watching = Watching::on(&gateway, "providers/p").await;
+    watching.expect(Kind::Added).await;
+    watching.expect(Kind::Bookmark).await;
+    let lists = puppet.asked(Verb::List);
+    while puppet.asked(Verb::List) == lists {
+        tokio::task::yield_now().await;
+    }
+    let mut client = gateway.executions().await;
+    let new = start("providers/p/definitions/d", "new");
+    client.start_execution(new).await.unwrap();
+    assert_eq!(
+        watching.change().await,
+        (Kind::Added, "new".into(), "RUNNING".into())
+    );
+    let lists = puppet.asked(Verb::List);
+    while puppet.asked(Verb::List) < lists + 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    puppet.show("old", "FAILED");
+    assert_eq!(
+        watching.change().await,
+        (Kind::Modified, "old".into(), "FAILED".into())
+    );
+}
+
+#[tokio::test]
+async fn an_adapters_panic_fails_its_call_and_nothing_else() {
+    let puppet = Puppet::new();
+    puppet.show("x", "RUNNING");
+    let gateway = TestGateway::new().with_puppet("p", &puppet).start().await;
+    puppet.panic_once();
+    let request = WatchExecutionsRequest {
+        parent: ONE.into(),
+        ..Default::default()
+    };
+    let status = Watching::open(&gateway, request)
+        .await
+        .err()
+        .expect("it fails");
+    assert_eq!(status.code(), tonic::Code::Internal);
+    let mut watching = Watching::on(&gateway, ONE).await;
+    watching.expect(Kind::Added).await;
+}
+
+#[tokio::test]
+async fn a_provider_that_is_only_busy_is_not_called_dead() {
+    let puppet = Puppet::new();
+    puppet.show("x", "RUNNING");
+    let mut gateway = TestGateway::new().with_puppet("p", &puppet);
+    gateway.settings.default_upstream.max_concurrent = 2;
+    let gateway = gateway.start().await;
+    let health = async || {
+        let name = "providers/p".to_owned();
+        let mut client = gateway.providers().await;
+        let provider = client
+            .get_provider(GetProviderRequest { name })
+            .await
+            .unwrap();
+        provider.into_inner().health.unwrap().status()
+    };
+    while health().await != Serving::Serving {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    puppet.slow_lists(Duration::from_millis(100));
+    let mut load = Vec::new();
+    for _ in 0..8 {
+        let mut client = gateway.executions().await;
+        load.push(tokio::spawn(async move {
+            loop {
+                let request = ListExecutionsRequest {
+                    parent: "providers/p".into(),
+                    ..Default::default()
+                };
+                let _ = client.list_executions(Request::new(request)).await;
+            }
+        }));
+    }
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert_eq!(health().await, Serving::Serving);
+    }
+    load.iter().for_each(tokio::task::JoinHandle::abort);
+}
