@@ -72,6 +72,8 @@ impl Subject for Staged {
             definition: "kit".to_owned(),
             input: Payload::json("{\"n\":1}"),
             other_input: Payload::json("{\"n\":2}"),
+            // A redrive goes on with the input there was.
+            step_input: None,
         }
     }
 
