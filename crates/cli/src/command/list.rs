@@ -18,8 +18,9 @@ Examples:
   stateway list --provider memory --filter 'sub_state = \"backing-off\" AND retry.attempt >= 3'
   stateway list --filter 'labels.team = \"shop\"' --all -o json
 
-Fields of a filter: sub_state, provider, definition, reason, retry.attempt,
-retry.next_attempt_time, start_time, labels.<name>; with AND, OR, NOT and comparison.")]
+Fields of a filter: sub_state, provider, definition (in full: providers/memory/definitions/flaky),
+reason, retry.attempt, retry.next_attempt_time, start_time, labels.<key> and more; with AND, OR,
+NOT and comparison. OR binds tighter than AND. docs/cli.md, \"Filters\", has all of it.")]
 pub struct List {
     /// Only this provider's; all providers' otherwise
     #[arg(long, value_name = "PROVIDER")]

@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::CommandFactory;
 use stateway_cli::arguments::Arguments;
 use stateway_cli::exit;
+use stateway_provider_api::filter::{FIELDS, Filter};
 
 use crate::binary::run;
 
@@ -56,6 +57,32 @@ fn every_command_explains_itself_with_an_example() {
             command.get_name()
         );
     }
+}
+
+#[test]
+fn every_field_of_a_filter_is_in_the_documentation() {
+    let page = page();
+    for field in FIELDS {
+        assert!(page.contains(&format!("`{field}`")), "{field} is missing");
+    }
+    assert!(run(&["list", "--help"]).out.contains("docs/cli.md"));
+}
+
+#[test]
+fn every_filter_in_the_documentation_is_one() {
+    let page = page();
+    let examples = page.split("```filter\n").nth(1).unwrap();
+    let examples: Vec<_> = examples.split("\n```").next().unwrap().lines().collect();
+    assert!(!examples.is_empty());
+    for example in &examples {
+        Filter::parse(example).unwrap();
+    }
+    let explained = "(sub_state = error OR sub_state = failed) AND labels.team = \"shop\"";
+    assert!(page.contains(explained));
+    assert_eq!(
+        Filter::parse(examples[1]).unwrap(),
+        Filter::parse(explained).unwrap()
+    );
 }
 
 #[test]
