@@ -115,6 +115,8 @@ pub trait Provider: Send + Sync + 'static {
     /// Sends a signal. Requires [`Capabilities::signal`].
     ///
     /// - With [`Capabilities::signal_idempotent`], the same `request_id` is delivered once.
+    /// - A signal that nothing waits for is kept for later, or refused with `FailedPrecondition`
+    ///   and reason `SIGNAL_NOT_AWAITED`; it never ends another wait and is never lost in silence.
     async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation>;
 
     /// Ends an execution. Requires [`Capabilities::cancel`], or [`Capabilities::kill`] by force.

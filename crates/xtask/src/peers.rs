@@ -1,6 +1,6 @@
 //! What tests need beside Rust: installed once into the target folder, pinned.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::run::{cargo, root, succeed, target};
@@ -76,25 +76,104 @@ fn restate_service() -> Result<PathBuf, String> {
 /// # Errors
 /// Python or the packages cannot be had; the message says what to do.
 pub(crate) fn python() -> Result<PathBuf, String> {
+    let hint = "python3 with venv and pip is needed for the cross-language tests; \
+                `cargo xtask test --hermetic` leaves them out";
     let requirements = root().join("tests/python/requirements.txt");
-    let pins = std::fs::read_to_string(&requirements)
+    environment("python", Path::new("python3"), &requirements, false)
+        .map_err(|error| format!("{error}\nhint: {hint}"))
+}
+
+/// A Python interpreter with the Step Functions emulator of `tests/peers/step-functions`.
+///
+/// # Errors
+/// No Python is new enough, or the packages cannot be had; the message says what to do.
+pub(crate) fn step_functions() -> Result<PathBuf, String> {
+    let hint = "Python 3.12 or newer with venv and pip is needed for the live tests of the Step \
+                Functions provider: put it on the PATH, or name it in STATEWAY_PYTHON; \
+                `cargo xtask test --hermetic` leaves them out";
+    let explain = |error: String| format!("{error}\nhint: {hint}");
+    let python = new_python((3, 12)).map_err(explain)?;
+    let requirements = root().join("tests/peers/step-functions/requirements.txt");
+    // The pins are the whole set: what the packages themselves ask for would not fit together.
+    environment("step-functions", &python, &requirements, true).map_err(explain)
+}
+
+/// A Python of at least this version: the one that was named, one on the PATH, one of pyenv's.
+fn new_python(least: (u32, u32)) -> Result<PathBuf, String> {
+    let named = std::env::var_os("STATEWAY_PYTHON").map(PathBuf::from);
+    let usual = ["python3.13", "python3.12", "python3.14", "python3"].map(PathBuf::from);
+    let pyenv = std::env::var_os("PYENV_ROOT")
+        .map(PathBuf::from)
+        .or_else(|| {
+            let home = std::env::var_os("HOME").map(PathBuf::from);
+            home.map(|home| home.join(".pyenv"))
+        });
+    let versions = pyenv.and_then(|pyenv| std::fs::read_dir(pyenv.join("versions")).ok());
+    let mut managed: Vec<PathBuf> = versions
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path().join("bin/python3")))
+        .collect();
+    managed.sort();
+    let candidates = named
+        .into_iter()
+        .chain(usual)
+        .chain(managed.into_iter().rev());
+    let mut seen = Vec::new();
+    for candidate in candidates {
+        let Some(version) = version_of(&candidate) else {
+            continue;
+        };
+        if version >= least {
+            return Ok(candidate);
+        }
+        seen.push(format!(
+            "{} is {}.{}",
+            candidate.display(),
+            version.0,
+            version.1
+        ));
+    }
+    Err(format!(
+        "no Python {}.{} or newer is here ({})",
+        least.0,
+        least.1,
+        seen.join(", ")
+    ))
+}
+
+fn version_of(python: &Path) -> Option<(u32, u32)> {
+    let ask = "import sys, venv; print(*sys.version_info[:2])";
+    let told = Command::new(python).args(["-c", ask]).output().ok()?;
+    let told = String::from_utf8(told.stdout).ok()?;
+    let (major, minor) = told.trim().split_once(' ')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// A virtual environment with pinned packages, made once.
+fn environment(
+    name: &str,
+    python: &Path,
+    requirements: &Path,
+    pins_are_all: bool,
+) -> Result<PathBuf, String> {
+    let pins = std::fs::read_to_string(requirements)
         .map_err(|error| format!("{}: {error}", requirements.display()))?;
-    let home = target().join("peers/python");
+    let home = target().join("peers").join(name);
     let interpreter = home.join("bin/python");
     let stamp = home.join("requirements.txt");
     if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == pins) {
         return Ok(interpreter);
     }
-    eprintln!("installing the Python client's packages (once)");
-    let hint = "python3 with venv and pip is needed for the cross-language tests; \
-                `cargo xtask test --hermetic` leaves them out";
-    let explain = |error: String| format!("{error}\nhint: {hint}");
+    eprintln!(
+        "installing the packages of {} (once)",
+        requirements.display()
+    );
     succeed(
-        Command::new("python3")
+        Command::new(python)
             .args(["-m", "venv", "--clear"])
             .arg(&home),
-    )
-    .map_err(explain)?;
+    )?;
     let mut install = Command::new(&interpreter);
     install.args([
         "-m",
@@ -102,9 +181,11 @@ pub(crate) fn python() -> Result<PathBuf, String> {
         "install",
         "--quiet",
         "--disable-pip-version-check",
-        "--requirement",
     ]);
-    succeed(install.arg(&requirements)).map_err(explain)?;
+    if pins_are_all {
+        install.arg("--no-deps");
+    }
+    succeed(install.arg("--requirement").arg(requirements))?;
     std::fs::write(&stamp, pins).map_err(|error| format!("{}: {error}", stamp.display()))?;
     Ok(interpreter)
 }

@@ -16,9 +16,10 @@ pub(crate) struct Options {
 }
 
 /// What needs more than Rust, as the closing lines name it.
-const PEER_TESTS: [&str; 2] = [
+const PEER_TESTS: [&str; 3] = [
     "crates/cli/tests/restate (the real Restate server, needs npm)",
     "tests/python (a client in another language, needs python3 and PyPI)",
+    "provider-step-functions/tests/live.rs (an emulator, needs Python 3.12 and PyPI)",
 ];
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
@@ -45,6 +46,16 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--no-fail-fast", "--", "--nocapture"]);
     tests.env("RUST_BACKTRACE", "1").envs(live);
+    if !options.hermetic {
+        match peers::step_functions() {
+            Ok(python) => {
+                // The build above has made the binary too: the tests of the command line need it.
+                tests.env("STATEWAY_SFN_EMULATOR_PYTHON", python);
+                tests.env("STATEWAY_BINARY", target().join("debug/stateway"));
+            }
+            Err(error) => broken.push(error),
+        }
+    }
     if !follow(&mut tests, |line| tally.read(line))? {
         broken.push("some Rust tests failed".to_owned());
     }

@@ -8,11 +8,12 @@ use stateway_model::ProviderId;
 use stateway_provider_api::{Provider, Table};
 use stateway_provider_memory as memory;
 use stateway_provider_restate as restate;
+use stateway_provider_step_functions as step_functions;
 use thiserror::Error;
 use toml::de::{DeTable, Deserializer};
 
 /// Kinds that the API knows and this build does not hold.
-const PLANNED: [&str; 3] = ["step-functions", "temporal", "builtin"];
+const PLANNED: [&str; 2] = ["temporal", "builtin"];
 
 /// A kind of provider that this build can make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub enum Kind {
     Memory,
     /// A Restate server.
     Restate,
+    /// AWS Step Functions.
+    StepFunctions,
 }
 
 /// Why a kind cannot be made.
@@ -36,7 +39,7 @@ pub enum KindError {
 
 impl Kind {
     /// Every kind of this build.
-    pub const ALL: &'static [Self] = &[Self::Memory, Self::Restate];
+    pub const ALL: &'static [Self] = &[Self::Memory, Self::Restate, Self::StepFunctions];
 
     /// The word in the file.
     #[must_use]
@@ -44,6 +47,7 @@ impl Kind {
         match self {
             Self::Memory => "memory",
             Self::Restate => "restate",
+            Self::StepFunctions => "step-functions",
         }
     }
 
@@ -52,6 +56,9 @@ impl Kind {
         match self {
             Self::Memory => memory::Config::deserialize(Deserializer::from(options)).map(drop),
             Self::Restate => restate::Config::deserialize(Deserializer::from(options)).map(drop),
+            Self::StepFunctions => {
+                step_functions::Config::deserialize(Deserializer::from(options)).map(drop)
+            }
         }
     }
 
@@ -76,6 +83,12 @@ impl Kind {
                 let provider = restate::RestateProvider::new(id.clone(), &config);
                 let provider = provider.map_err(|error| error.to_string())?;
                 Ok(Arc::new(provider.with_table(Arc::clone(table))))
+            }
+            Self::StepFunctions => {
+                let config = step_functions::Config::deserialize(options);
+                let config = config.map_err(|error| error.to_string())?;
+                let provider = step_functions::StepFunctionsProvider::new(&config);
+                Ok(Arc::new(provider.map_err(|error| error.to_string())?))
             }
         }
     }
@@ -110,7 +123,8 @@ mod tests {
         for kind in PLANNED {
             let error = kind.parse::<Kind>().unwrap_err();
             assert_eq!(error, KindError::NotYet(kind.into()));
-            assert!(error.to_string().contains("it knows: memory"), "{error}");
+            let known = "it knows: memory, restate, step-functions";
+            assert!(error.to_string().ends_with(known), "{error}");
         }
         assert_eq!(
             "mem".parse::<Kind>().unwrap_err(),

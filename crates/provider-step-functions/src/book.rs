@@ -1,0 +1,303 @@
+//! What this provider remembers so that it asks less: how far each history was read, and which
+//! definition which execution runs. All of it can be lost at any time; then it is asked again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use crate::response::{Basics, RunsDefinition};
+use crate::{Definition, Fold};
+
+/// The most executions remembered.
+const MOST_EXECUTIONS: usize = 10_000;
+/// The most events remembered, over all executions.
+const MOST_EVENTS: usize = 1_000_000;
+/// The most definitions remembered.
+const MOST_DEFINITIONS: usize = 1_000;
+/// An execution that just moved is looked at again after this.
+const QUICKEST: Duration = Duration::from_secs(1);
+/// One that has not moved for long, after this.
+const SLOWEST: Duration = Duration::from_secs(60);
+/// Starts shortly after an update may still run the definition before it.
+const UPDATE_LAG: Duration = Duration::from_secs(60);
+
+/// An open execution as it was last seen.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    pub(crate) basics: Basics,
+    /// None when its history was not read yet.
+    pub(crate) read: Option<Read>,
+    due: Instant,
+    pace: Duration,
+    used: u64,
+}
+
+/// How far a history was read, and with which definition.
+#[derive(Debug, Clone)]
+pub(crate) struct Read {
+    pub(crate) fold: Fold,
+    pub(crate) definition: Arc<Definition>,
+}
+
+impl Seen {
+    /// Whether it is time to look again.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.read.is_none() || self.due <= now
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Book {
+    executions: Mutex<Executions>,
+    definitions: Mutex<Vec<Window>>,
+}
+
+#[derive(Debug, Default)]
+struct Executions {
+    seen: HashMap<String, Seen>,
+    uses: u64,
+    events: usize,
+}
+
+/// Executions of one machine that started within these bounds run this definition: definitions
+/// only ever follow each other.
+#[derive(Debug)]
+struct Window {
+    machine: String,
+    version: Option<String>,
+    updated: Option<Timestamp>,
+    from: Option<Timestamp>,
+    until: Option<Timestamp>,
+    definition: Arc<Definition>,
+}
+
+impl Book {
+    pub(crate) fn get(&self, arn: &str) -> Option<Seen> {
+        let mut book = self
+            .executions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        book.uses += 1;
+        let uses = book.uses;
+        let seen = book.seen.get_mut(arn)?;
+        seen.used = uses;
+        Some(seen.clone())
+    }
+
+    /// Remembers an open execution whose history is still to be read.
+    pub(crate) fn note(&self, basics: Basics, now: Instant) {
+        let mut book = self
+            .executions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = book.seen.get_mut(&basics.arn) {
+            known.basics = basics;
+            return;
+        }
+        book.insert(basics, None, (now, QUICKEST));
+        book.make_room();
+    }
+
+    /// Remembers how far a history was read, and when to look again: soon if it moved, later and
+    /// later if it did not, and in any case when its next attempt is due.
+    pub(crate) fn keep(&self, basics: Basics, read: Read, next: Option<Duration>, now: Instant) {
+        let mut book = self
+            .executions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let known = book.seen.get(&basics.arn);
+        let before = known.and_then(|seen| Some((seen.read.as_ref()?.fold.last_id(), seen.pace)));
+        let pace = match before {
+            Some((last, pace)) if last == read.fold.last_id() => pace.mul_f64(1.5).min(SLOWEST),
+            _ => QUICKEST,
+        };
+        let wait = next.map_or(pace, |next| next.max(QUICKEST).min(pace));
+        book.insert(basics, Some(read), (now + wait, pace));
+        book.make_room();
+    }
+
+    /// Forgets an execution: it ended, or something was asked of it.
+    pub(crate) fn forget(&self, arn: &str) {
+        let mut book = self
+            .executions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        book.remove(arn);
+    }
+
+    /// The definition that an execution runs, where that follows from what is known.
+    pub(crate) fn definition(&self, of: &Basics) -> Option<Arc<Definition>> {
+        let windows = self
+            .definitions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let found = windows.iter().find(|window| {
+            let inside = window.from <= of.started && of.started <= window.until;
+            let same = match (&window.version, &of.version) {
+                (Some(window), Some(version)) => window == version,
+                (None, None) => inside && of.started.is_some(),
+                _ => false,
+            };
+            window.machine == of.machine && same
+        });
+        found.map(|window| window.definition.clone())
+    }
+
+    /// Remembers the definition that an execution runs.
+    pub(crate) fn keep_definition(&self, of: &Basics, told: RunsDefinition) -> Arc<Definition> {
+        let mut windows = self
+            .definitions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let settled = told.updated.and_then(|at| at.checked_add(UPDATE_LAG).ok());
+        let from = match settled {
+            Some(settled) => of.started.map(|started| started.min(settled)),
+            None => of.started,
+        };
+        let known = windows.iter_mut().find(|window| {
+            window.machine == of.machine
+                && window.version == of.version
+                && window.updated == told.updated
+                && *window.definition == told.definition
+        });
+        if let Some(known) = known {
+            known.from = known.from.min(from);
+            known.until = known.until.max(of.started);
+            return known.definition.clone();
+        }
+        if windows.len() >= MOST_DEFINITIONS {
+            windows.remove(0);
+        }
+        let definition = Arc::new(told.definition);
+        windows.push(Window {
+            machine: of.machine.clone(),
+            version: of.version.clone(),
+            updated: told.updated,
+            from,
+            until: of.started,
+            definition: definition.clone(),
+        });
+        definition
+    }
+}
+
+impl Executions {
+    fn insert(&mut self, basics: Basics, read: Option<Read>, (due, pace): (Instant, Duration)) {
+        self.remove(&basics.arn);
+        self.uses += 1;
+        self.events += read.as_ref().map_or(0, |read| read.fold.weight());
+        let arn = basics.arn.clone();
+        let seen = Seen {
+            basics,
+            read,
+            due,
+            pace,
+            used: self.uses,
+        };
+        self.seen.insert(arn, seen);
+    }
+
+    fn remove(&mut self, arn: &str) {
+        if let Some(seen) = self.seen.remove(arn) {
+            self.events -= seen.read.map_or(0, |read| read.fold.weight());
+        }
+    }
+
+    /// Forgets the half that was not used for the longest time.
+    fn make_room(&mut self) {
+        if self.seen.len() <= MOST_EXECUTIONS && self.events <= MOST_EVENTS {
+            return;
+        }
+        let mut uses: Vec<u64> = self.seen.values().map(|seen| seen.used).collect();
+        uses.sort_unstable();
+        let middle = uses[uses.len() / 2];
+        let old = self.seen.iter().filter(|(_, seen)| seen.used < middle);
+        let old: Vec<String> = old.map(|(arn, _)| arn.clone()).collect();
+        old.iter().for_each(|arn| self.remove(arn));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn basics(name: &str, started: i64) -> Basics {
+        Basics {
+            arn: name.to_owned(),
+            machine: "m".to_owned(),
+            version: None,
+            status: "RUNNING".to_owned(),
+            started: Timestamp::from_second(started).ok(),
+            stopped: None,
+            redrive_status: None,
+            failure: None,
+        }
+    }
+
+    fn definition(text: &str, updated: i64) -> RunsDefinition {
+        RunsDefinition {
+            definition: Definition::parse(text),
+            updated: Timestamp::from_second(updated).ok(),
+        }
+    }
+
+    #[test]
+    fn executions_between_two_of_one_definition_run_that_definition() {
+        let book = Book::default();
+        let first = r#"{"States":{"A":{"Type":"Pass"}}}"#;
+        assert!(book.definition(&basics("x", 1_000)).is_none());
+        book.keep_definition(&basics("a", 1_000), definition(first, 100));
+        book.keep_definition(&basics("b", 2_000), definition(first, 100));
+        // Long after the update and before the last one seen.
+        for inside in [160, 1_500, 2_000] {
+            assert!(book.definition(&basics("x", inside)).is_some(), "{inside}");
+        }
+        // Close to the update, or later than anything seen: it may be another one.
+        for outside in [120, 2_001] {
+            assert!(
+                book.definition(&basics("x", outside)).is_none(),
+                "{outside}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_does_not_move_is_looked_at_less_often() {
+        let book = Book::default();
+        let now = Instant::now();
+        let read = || Read {
+            fold: Fold::default(),
+            definition: Arc::default(),
+        };
+        let mut waits = Vec::new();
+        for _ in 0..20 {
+            book.keep(basics("a", 1), read(), None, now);
+            waits.push(book.get("a").unwrap().due - now);
+        }
+        assert_eq!((waits[0], waits[19]), (QUICKEST, SLOWEST));
+        assert!(waits.windows(2).all(|pair| pair[0] <= pair[1]));
+        book.keep(basics("a", 1), read(), Some(Duration::from_secs(5)), now);
+        assert_eq!(book.get("a").unwrap().due - now, Duration::from_secs(5));
+        book.forget("a");
+        assert!(book.get("a").is_none());
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let book = Book::default();
+        let read = || Read {
+            fold: Fold::default(),
+            definition: Arc::default(),
+        };
+        for number in 0..=MOST_EXECUTIONS {
+            book.keep(basics(&number.to_string(), 1), read(), None, Instant::now());
+        }
+        let kept = book.executions.lock().unwrap().seen.len();
+        assert!(
+            kept <= MOST_EXECUTIONS && kept > MOST_EXECUTIONS / 3,
+            "{kept}"
+        );
+    }
+}

@@ -1,0 +1,304 @@
+//! The service's calls, each within its quota and its deadline. Nothing is decided here.
+//!
+//! The SDK's own retries are off: a client of the gateway is told when to come back, and a retry
+//! that nobody sees would spend the quota twice.
+
+use std::future::Future;
+use std::time::Instant;
+
+use aws_config::BehaviorVersion;
+use aws_credential_types::Credentials;
+use aws_sdk_sfn::config::Region;
+use aws_sdk_sfn::config::retry::RetryConfig;
+use aws_sdk_sfn::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_sfn::operation::describe_execution::DescribeExecutionOutput;
+use aws_sdk_sfn::types::ExecutionStatus;
+use aws_smithy_http_client::tls::Provider::Rustls;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use stateway_provider_api::{Call, Error, ErrorKind, Result, Verb};
+use tokio::sync::OnceCell;
+
+use crate::error::from_sdk;
+use crate::quota::{Api, Quotas};
+use crate::response::{self, Basics, Machine, Page, RunsDefinition};
+use crate::{Config, Event};
+
+/// What speaks to the service. Connects at the first call, because the SDK's chain is asked then.
+pub(crate) struct Client {
+    config: Config,
+    credentials: Option<Credentials>,
+    line: OnceCell<Line>,
+}
+
+struct Line {
+    sdk: aws_sdk_sfn::Client,
+    quotas: Quotas,
+}
+
+/// What is asked, and by whom.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask<'c> {
+    pub(crate) call: &'c Call,
+    pub(crate) verb: Verb,
+}
+
+impl Client {
+    pub(crate) fn new(config: Config, credentials: Option<Credentials>) -> Self {
+        Self {
+            config,
+            credentials,
+            line: OnceCell::new(),
+        }
+    }
+
+    async fn line(&self) -> &Line {
+        self.line.get_or_init(|| self.connect()).await
+    }
+
+    async fn connect(&self) -> Line {
+        let http = aws_smithy_http_client::Builder::new().tls_provider(Rustls(CryptoMode::Ring));
+        let mut loader = aws_config::defaults(BehaviorVersion::latest())
+            .http_client(http.build_https())
+            .retry_config(RetryConfig::disabled());
+        if !self.config.region.is_empty() {
+            loader = loader.region(Region::new(self.config.region.clone()));
+        }
+        if !self.config.endpoint.is_empty() {
+            loader = loader.endpoint_url(&self.config.endpoint);
+        }
+        if !self.config.profile.is_empty() {
+            loader = loader.profile_name(&self.config.profile);
+        }
+        if let Some(credentials) = &self.credentials {
+            loader = loader.credentials_provider(credentials.clone());
+        }
+        let shared = loader.load().await;
+        let region = shared.region().map(ToString::to_string).unwrap_or_default();
+        Line {
+            sdk: aws_sdk_sfn::Client::new(&shared),
+            quotas: Quotas::new(&region, &self.config.quotas, Instant::now()),
+        }
+    }
+
+    /// Takes a turn of the quota if enough is left for others; never waits.
+    pub(crate) async fn spare(&self, api: Api, reserve: f64) -> bool {
+        self.line().await.quotas.spare(api, reserve)
+    }
+
+    /// One call: its turn, its deadline, its error.
+    async fn ask<T, E, F>(&self, ask: Ask<'_>, turn: Option<Api>, send: F) -> Result<T>
+    where
+        E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+        F: AsyncFnOnce(&aws_sdk_sfn::Client) -> std::result::Result<T, SdkError<E, HttpResponse>>,
+    {
+        let whole = async {
+            let line = self.line().await;
+            if let Some(api) = turn {
+                line.quotas.take(api, ask.verb, ask.call).await?;
+            }
+            send(&line.sdk)
+                .await
+                .map_err(|error| from_sdk(ask.verb, &error))
+        };
+        within(ask, whole).await
+    }
+
+    pub(crate) async fn describe(
+        &self,
+        ask: Ask<'_>,
+        arn: &str,
+    ) -> Result<DescribeExecutionOutput> {
+        self.ask(ask, Some(Api::DescribeExecution), async |sdk| {
+            sdk.describe_execution().execution_arn(arn).send().await
+        })
+        .await
+    }
+
+    /// The definition that an execution runs.
+    pub(crate) async fn definition(&self, ask: Ask<'_>, arn: &str) -> Result<RunsDefinition> {
+        let api = Api::DescribeStateMachineForExecution;
+        self.ask_definition(ask, Some(api), arn).await
+    }
+
+    /// The same, when a turn of the quota was taken before.
+    pub(crate) async fn definition_in_turn(
+        &self,
+        ask: Ask<'_>,
+        arn: &str,
+    ) -> Result<RunsDefinition> {
+        self.ask_definition(ask, None, arn).await
+    }
+
+    async fn ask_definition(
+        &self,
+        ask: Ask<'_>,
+        turn: Option<Api>,
+        arn: &str,
+    ) -> Result<RunsDefinition> {
+        let told = self
+            .ask(ask, turn, async |sdk| {
+                let request = sdk.describe_state_machine_for_execution();
+                request.execution_arn(arn).send().await
+            })
+            .await?;
+        Ok(response::runs_definition(&told))
+    }
+
+    /// A page of a history. `turn_taken` when a turn of the quota was taken before.
+    pub(crate) async fn history(
+        &self,
+        ask: Ask<'_>,
+        page: HistoryQuery<'_>,
+    ) -> Result<Page<Event>> {
+        let turn = (!page.turn_taken).then_some(Api::GetExecutionHistory);
+        let told = self
+            .ask(ask, turn, async |sdk| {
+                sdk.get_execution_history()
+                    .execution_arn(page.arn)
+                    .max_results(i32::try_from(page.size).unwrap_or(1_000))
+                    .reverse_order(page.newest_first)
+                    .include_execution_data(page.with_data)
+                    .set_next_token(page.token.map(str::to_owned))
+                    .send()
+                    .await
+            })
+            .await?;
+        Ok(Page {
+            rows: told.events.iter().map(response::event).collect(),
+            next: told.next_token,
+        })
+    }
+
+    pub(crate) async fn executions(
+        &self,
+        ask: Ask<'_>,
+        query: ExecutionsQuery<'_>,
+    ) -> Result<Page<Basics>> {
+        let told = self
+            .ask(ask, Some(Api::ListExecutions), async |sdk| {
+                sdk.list_executions()
+                    .state_machine_arn(query.machine)
+                    .set_status_filter(query.status.map(ExecutionStatus::from))
+                    .max_results(i32::try_from(query.size).unwrap_or(1_000))
+                    .set_next_token(query.token.map(str::to_owned))
+                    .send()
+                    .await
+            })
+            .await?;
+        Ok(Page {
+            rows: told.executions.iter().map(response::row).collect(),
+            next: told.next_token,
+        })
+    }
+
+    pub(crate) async fn machines(
+        &self,
+        ask: Ask<'_>,
+        size: i32,
+        token: Option<String>,
+    ) -> Result<Page<Machine>> {
+        let told = self
+            .ask(ask, Some(Api::ListStateMachines), async |sdk| {
+                let request = sdk.list_state_machines().max_results(size);
+                request.set_next_token(token).send().await
+            })
+            .await?;
+        Ok(Page {
+            rows: told.state_machines.iter().map(response::machine).collect(),
+            next: told.next_token,
+        })
+    }
+
+    pub(crate) async fn start(
+        &self,
+        ask: Ask<'_>,
+        start: StartQuery<'_>,
+    ) -> Result<response::Started> {
+        let told = self
+            .ask(ask, Some(Api::StartExecution), async |sdk| {
+                sdk.start_execution()
+                    .state_machine_arn(start.machine)
+                    .name(start.name)
+                    .input(start.input)
+                    .set_trace_header(start.mark.map(str::to_owned))
+                    .send()
+                    .await
+            })
+            .await?;
+        Ok(response::started(&told))
+    }
+
+    pub(crate) async fn stop(
+        &self,
+        ask: Ask<'_>,
+        arn: &str,
+        (error, cause): (&str, &str),
+    ) -> Result<()> {
+        self.ask(ask, Some(Api::StopExecution), async |sdk| {
+            let request = sdk.stop_execution().execution_arn(arn).error(error);
+            request.cause(cause).send().await
+        })
+        .await
+        .map(drop)
+    }
+
+    pub(crate) async fn redrive(&self, ask: Ask<'_>, arn: &str, token: &str) -> Result<()> {
+        self.ask(ask, Some(Api::RedriveExecution), async |sdk| {
+            let request = sdk.redrive_execution().execution_arn(arn);
+            request.client_token(token).send().await
+        })
+        .await
+        .map(drop)
+    }
+
+    pub(crate) async fn answer_token(&self, ask: Ask<'_>, token: &str, output: &str) -> Result<()> {
+        self.ask(ask, Some(Api::SendTaskSuccess), async |sdk| {
+            let request = sdk.send_task_success().task_token(token);
+            request.output(output).send().await
+        })
+        .await
+        .map(drop)
+    }
+}
+
+/// Which page of a history.
+#[derive(Clone, Copy)]
+pub(crate) struct HistoryQuery<'q> {
+    pub(crate) arn: &'q str,
+    pub(crate) size: u32,
+    pub(crate) newest_first: bool,
+    pub(crate) with_data: bool,
+    pub(crate) token: Option<&'q str>,
+    pub(crate) turn_taken: bool,
+}
+
+/// Which page of executions.
+#[derive(Clone, Copy)]
+pub(crate) struct ExecutionsQuery<'q> {
+    pub(crate) machine: &'q str,
+    pub(crate) status: Option<&'q str>,
+    pub(crate) size: u32,
+    pub(crate) token: Option<&'q str>,
+}
+
+/// What to start.
+#[derive(Clone, Copy)]
+pub(crate) struct StartQuery<'q> {
+    pub(crate) machine: &'q str,
+    pub(crate) name: &'q str,
+    pub(crate) input: &'q str,
+    pub(crate) mark: Option<&'q str>,
+}
+
+/// Ends with the deadline, whatever the future does.
+async fn within<T>(ask: Ask<'_>, whole: impl Future<Output = Result<T>>) -> Result<T> {
+    let deadline = tokio::time::Instant::from_std(ask.call.deadline);
+    match tokio::time::timeout_at(deadline, Box::pin(whole)).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            let message = "Step Functions did not answer in time";
+            Err(Error::new(ErrorKind::Timeout, ask.verb, message))
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Looking at executions: what is asked of the service for one answer, and what is spared.
+//!
+//! One execution is described, and its history is read only if it is open. Many executions are
+//! looked at by what is known of them: those that moved lately first, within what the quota has
+//! to spare; the others are shown as they were last seen.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use stateway_model::ExecutionId;
+use stateway_provider_api::{
+    AttemptPhase, Capabilities, Observation, Result, StepObservation, View,
+};
+
+use crate::arn::ExecutionArn;
+use crate::book::{Book, Read};
+use crate::client::{Ask, Client, ExecutionsQuery, HistoryQuery};
+use crate::quota::Api;
+use crate::request::{LARGEST_PAGE, arn};
+use crate::response::{Basics, RUNNING, basics, observation, with_history, with_payloads};
+use crate::{Definition, Fold, Reader};
+
+/// From so many unknown executions of one state machine on, one page of a list is cheaper than
+/// describing each.
+const SWEEP_FROM: usize = 5;
+/// How many executions are looked at at the same time.
+const AT_ONCE: usize = 16;
+/// What watches and lists leave of each bucket to those who ask for one execution.
+const RESERVE: f64 = 0.25;
+
+/// The service and what is remembered of it.
+pub(crate) struct Looker {
+    pub(crate) client: Client,
+    pub(crate) book: Book,
+    pub(crate) can: Capabilities,
+    pub(crate) most_pages: usize,
+}
+
+impl Looker {
+    /// One execution, as it is now.
+    pub(crate) async fn get(&self, ask: Ask<'_>, arn: &str, view: View) -> Result<Observation> {
+        let told = self.client.describe(ask, arn).await?;
+        let seen = self.show(ask, basics(&told)).await?;
+        let view = if self.can.payloads { view } else { View::Basic };
+        Ok(with_payloads(seen, &told, view))
+    }
+
+    /// What is shown of an execution that was just described or listed.
+    async fn show(&self, ask: Ask<'_>, basics: Basics) -> Result<Observation> {
+        if basics.status != RUNNING {
+            self.book.forget(&basics.arn);
+            return Ok(self.shown(observation(&basics, ask.verb)?));
+        }
+        let definition = self.definition(ask, &basics).await?;
+        let (seen, _) = self.read(ask, basics, definition, false).await?;
+        Ok(seen)
+    }
+
+    /// Reads the history as far as it takes, remembers that, and shows the outcome.
+    async fn read(
+        &self,
+        ask: Ask<'_>,
+        basics: Basics,
+        definition: Arc<Definition>,
+        turn_taken: bool,
+    ) -> Result<(Observation, bool)> {
+        let fold = self.fold(ask, &basics.arn, &definition, turn_taken).await?;
+        let now = Timestamp::now();
+        let seen = with_history(observation(&basics, ask.verb)?, &fold, &definition, now);
+        let ended = fold.ending().is_some();
+        if ended {
+            self.book.forget(&basics.arn);
+        } else {
+            let next = next_attempt(&seen.steps, now);
+            let read = Read { fold, definition };
+            self.book.keep(basics, read, next, Instant::now());
+        }
+        Ok((self.shown(seen), ended))
+    }
+
+    pub(crate) async fn fold(
+        &self,
+        ask: Ask<'_>,
+        arn: &str,
+        definition: &Arc<Definition>,
+        turn_taken: bool,
+    ) -> Result<Fold> {
+        let known = self.book.get(arn).and_then(|seen| seen.read);
+        let known = known.filter(|read| read.definition == *definition && !read.fold.is_partial());
+        let mut reader = Reader::new(definition, known.map(|read| read.fold), self.most_pages);
+        let (mut token, mut turn_taken) = (None, turn_taken);
+        while let Some(size) = reader.wants() {
+            let query = HistoryQuery {
+                arn,
+                size,
+                newest_first: true,
+                with_data: false,
+                token: token.as_deref(),
+                turn_taken,
+            };
+            let page = self.client.history(ask, query).await?;
+            turn_taken = false;
+            reader.take(page.rows, page.next.is_some());
+            token = page.next;
+        }
+        Ok(reader.finish())
+    }
+
+    /// The definition that an execution runs: known, or asked for.
+    pub(crate) async fn definition(&self, ask: Ask<'_>, of: &Basics) -> Result<Arc<Definition>> {
+        if let Some(known) = self.book.get(&of.arn).and_then(|seen| seen.read) {
+            return Ok(known.definition);
+        }
+        if let Some(known) = self.book.definition(of) {
+            return Ok(known);
+        }
+        let told = self.client.definition(ask, &of.arn).await?;
+        Ok(self.book.keep_definition(of, told))
+    }
+
+    /// Many executions, in as few calls as it takes.
+    pub(crate) async fn observe(
+        &self,
+        ask: Ask<'_>,
+        ids: &[ExecutionId],
+    ) -> Vec<Result<Observation>> {
+        self.sweep(ask, ids).await;
+        let seen = ids.iter().filter_map(|id| self.book.get(id.as_str()));
+        let unread = seen
+            .filter(|seen| seen.read.is_none())
+            .map(|seen| seen.basics);
+        self.learn_definitions(ask, unread.collect()).await;
+        let mut looks = Vec::with_capacity(ids.len());
+        for id in ids {
+            looks.push(self.glance_at(ask, id));
+        }
+        futures::stream::iter(looks)
+            .buffered(AT_ONCE)
+            .collect()
+            .await
+    }
+
+    async fn glance_at(&self, ask: Ask<'_>, id: &ExecutionId) -> Result<Observation> {
+        self.glance(ask, arn(id, ask.verb)?).await
+    }
+
+    /// Rows of a list, in their order.
+    pub(crate) async fn refine(&self, ask: Ask<'_>, rows: Vec<Basics>) -> Vec<Result<Observation>> {
+        let (now, open) = (Instant::now(), |row: &&Basics| row.status == RUNNING);
+        let news: Vec<Basics> = rows.iter().filter(open).cloned().collect();
+        for row in &news {
+            self.book.note(row.clone(), now);
+        }
+        self.learn_definitions(ask, news).await;
+        let mut looks = Vec::with_capacity(rows.len());
+        for row in rows {
+            looks.push(self.refine_one(ask, row));
+        }
+        futures::stream::iter(looks)
+            .buffered(AT_ONCE)
+            .collect()
+            .await
+    }
+
+    async fn refine_one(&self, ask: Ask<'_>, row: Basics) -> Result<Observation> {
+        match row.status == RUNNING {
+            true => self.glance(ask, &row.arn).await,
+            false => self.show(ask, row).await,
+        }
+    }
+
+    /// One of many: looked at if it is due and the quota has something to spare, else shown as it
+    /// was last seen.
+    async fn glance(&self, ask: Ask<'_>, arn: &str) -> Result<Observation> {
+        let Some(seen) = self.book.get(arn) else {
+            return self.get(ask, arn, View::Basic).await;
+        };
+        let known = seen.read.as_ref().map(|read| read.definition.clone());
+        let definition = known.or_else(|| self.book.definition(&seen.basics));
+        if let (true, Some(definition)) = (seen.is_due(Instant::now()), definition)
+            && self.client.spare(Api::GetExecutionHistory, RESERVE).await
+        {
+            let (shown, ended) = self.read(ask, seen.basics, definition, true).await?;
+            return match ended {
+                true => self.get(ask, arn, View::Basic).await,
+                false => Ok(shown),
+            };
+        }
+        let shown = observation(&seen.basics, ask.verb)?;
+        let shown = match &seen.read {
+            Some(Read { fold, definition }) => {
+                with_history(shown, fold, definition, Timestamp::now())
+            }
+            None => {
+                let mut shown = shown;
+                shown.native = shown.native.with("history", "unread");
+                shown
+            }
+        };
+        Ok(self.shown(shown))
+    }
+
+    /// Learns of many unknown executions of one state machine by one page of a list. A list that
+    /// cannot be had is no failure: then each execution is described.
+    async fn sweep(&self, ask: Ask<'_>, ids: &[ExecutionId]) {
+        let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
+        for id in ids.iter().map(ExecutionId::as_str) {
+            if let (Some(parsed), None) = (ExecutionArn::parse(id), self.book.get(id)) {
+                *unknown.entry(parsed.machine_arn()).or_default() += 1;
+            }
+        }
+        let many = unknown
+            .into_iter()
+            .filter(|(_, count)| *count >= SWEEP_FROM);
+        for (machine, _) in many {
+            let query = ExecutionsQuery {
+                machine: &machine,
+                status: Some(RUNNING),
+                size: LARGEST_PAGE,
+                token: None,
+            };
+            let Ok(page) = self.client.executions(ask, query).await else {
+                continue;
+            };
+            let open = page.rows.into_iter().filter(|row| row.status == RUNNING);
+            open.for_each(|row| self.book.note(row, Instant::now()));
+        }
+    }
+
+    /// Asks for definitions, the newest execution first: whatever started between it and the last
+    /// update runs the same one.
+    async fn learn_definitions(&self, ask: Ask<'_>, mut of: Vec<Basics>) {
+        of.sort_by_key(|basics| std::cmp::Reverse(basics.started));
+        for basics in of {
+            let known = self
+                .book
+                .get(&basics.arn)
+                .is_some_and(|seen| seen.read.is_some())
+                || self.book.definition(&basics).is_some();
+            if known {
+                continue;
+            }
+            if !self
+                .client
+                .spare(Api::DescribeStateMachineForExecution, RESERVE)
+                .await
+            {
+                return;
+            }
+            match self.client.definition_in_turn(ask, &basics.arn).await {
+                Ok(told) => drop(self.book.keep_definition(&basics, told)),
+                Err(error) => {
+                    tracing::debug!(%error, "definition not read, its executions are shown without steps");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Leaves out what the operator turned off.
+    fn shown(&self, mut seen: Observation) -> Observation {
+        if !self.can.steps {
+            let steps = std::mem::take(&mut seen.steps);
+            let resting = |step: &StepObservation| {
+                let retry = step.retry.clone()?;
+                (retry.phase != AttemptPhase::UnderWay).then_some(retry)
+            };
+            seen.retry = steps.iter().find_map(resting);
+            seen.waits
+                .extend(steps.into_iter().flat_map(|step| step.waits));
+        }
+        if !self.can.retries {
+            seen.retry = None;
+            seen.steps.iter_mut().for_each(|step| step.retry = None);
+        }
+        seen
+    }
+}
+
+/// How long until the first attempt that is scheduled.
+fn next_attempt(steps: &[StepObservation], now: Timestamp) -> Option<Duration> {
+    let times = steps
+        .iter()
+        .filter_map(|step| step.retry.as_ref()?.next_attempt_time);
+    let next = times.min()?;
+    Some(Duration::try_from(next.duration_since(now)).unwrap_or_default())
+}

@@ -1,0 +1,307 @@
+//! What an answer costs: calls are counted at the service.
+
+#[allow(dead_code, reason = "each test uses a part of it")]
+mod mock;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use mock::scene::{huge_map_history, long_sequence};
+use mock::{Service, config, script};
+use serde_json::json;
+use stateway_model::{ExecutionId, SubState};
+use stateway_provider_api::filter::Hints;
+use stateway_provider_api::table::compiled_in;
+use stateway_provider_api::{
+    Call, ErrorKind, ListRequest, Observation, Provider, StartRequest, View, classify,
+};
+use stateway_provider_step_functions::{Api, Config, StepFunctionsProvider};
+use wiremock::MockServer;
+
+struct Bench {
+    service: Service,
+    provider: StepFunctionsProvider,
+    _server: MockServer,
+}
+
+impl Bench {
+    async fn new(change: impl FnOnce(&mut Config)) -> Self {
+        let service = Service::default();
+        let server = service.open().await;
+        let mut config = config(&server);
+        change(&mut config);
+        let provider = StepFunctionsProvider::with_credentials(&config, "test", "test");
+        Self {
+            service,
+            provider: provider.expect("a good configuration"),
+            _server: server,
+        }
+    }
+
+    /// Puts an execution there that runs.
+    fn put(
+        &self,
+        machine: &str,
+        name: &str,
+        (events, definition): (Vec<serde_json::Value>, serde_json::Value),
+    ) -> ExecutionId {
+        let mut world = self.service.world();
+        world.machines.insert(machine.to_owned(), definition);
+        let execution = script::execution(machine, name, events);
+        let arn = execution.arn();
+        world.executions.push(execution);
+        ExecutionId::new(arn).expect("an ARN is a name")
+    }
+
+    async fn get(&self, id: &ExecutionId) -> Observation {
+        let got = self.provider.get(&call(), id, View::Basic).await;
+        got.expect("an answer")
+    }
+
+    /// The calls since the last time.
+    fn calls(&self) -> Vec<(String, usize)> {
+        std::mem::take(&mut self.service.world().calls)
+            .into_iter()
+            .collect()
+    }
+}
+
+fn call() -> Call {
+    Call::within(Duration::from_secs(20))
+}
+
+fn counted(calls: &[(&str, usize)]) -> Vec<(String, usize)> {
+    calls
+        .iter()
+        .map(|(api, times)| ((*api).to_owned(), *times))
+        .collect()
+}
+
+fn shown(seen: &Observation) -> SubState {
+    let table = compiled_in("step-functions").expect("a table");
+    classify(table, seen, Timestamp::now()).execution.sub_state
+}
+
+#[tokio::test]
+async fn a_history_of_25_000_events_in_sequence_costs_one_page() {
+    let bench = Bench::new(|_| {}).await;
+    let id = bench.put("long", "a", long_sequence(25_000));
+    let seen = bench.get(&id).await;
+    assert_eq!(shown(&seen), SubState::BackingOff);
+    assert_eq!(seen.steps[0].name, "T");
+    // The definition is asked for once for all executions that run it.
+    let first = [
+        ("DescribeExecution", 1),
+        ("DescribeStateMachineForExecution", 1),
+        ("GetExecutionHistory", 1),
+    ];
+    assert_eq!(bench.calls(), counted(&first));
+    let second = [("DescribeExecution", 1), ("GetExecutionHistory", 1)];
+    bench.get(&id).await;
+    assert_eq!(bench.calls(), counted(&second));
+    // Another execution of the same definition that started before.
+    let other = bench.put("long", "b", long_sequence(25_000));
+    bench.service.world().executions[1].started -= 60.0;
+    bench.get(&other).await;
+    assert_eq!(bench.calls(), counted(&second));
+}
+
+#[tokio::test]
+async fn a_finished_execution_costs_one_call() {
+    let bench = Bench::new(|_| {}).await;
+    let id = bench.put("long", "a", long_sequence(100));
+    "SUCCEEDED".clone_into(&mut bench.service.world().executions[0].status);
+    assert_eq!(shown(&bench.get(&id).await), SubState::Succeeded);
+    assert_eq!(bench.calls(), counted(&[("DescribeExecution", 1)]));
+}
+
+#[tokio::test]
+async fn a_huge_map_is_read_up_to_a_bound_and_answered_as_partial() {
+    let bench = Bench::new(|config| config.history_pages = 3).await;
+    let id = bench.put("huge", "a", huge_map_history(12_000));
+    for _ in 0..2 {
+        let seen = bench.get(&id).await;
+        assert_eq!(seen.native.qualifiers["history"], "partial");
+        assert_eq!(shown(&seen), SubState::Running);
+        let pages = bench
+            .calls()
+            .into_iter()
+            .find(|(api, _)| api == "GetExecutionHistory");
+        assert_eq!(pages.map(|(_, times)| times), Some(3));
+    }
+}
+
+#[tokio::test]
+async fn what_went_on_is_read_from_where_the_last_look_ended() {
+    let bench = Bench::new(|_| {}).await;
+    let id = bench.put("map", "a", huge_map_history(900));
+    assert!(
+        !bench
+            .get(&id)
+            .await
+            .native
+            .qualifiers
+            .contains_key("history")
+    );
+    bench.calls();
+    {
+        let mut world = bench.service.world();
+        let events = &mut world.executions[0].events;
+        let last = events.len();
+        script::push(events, last, "ActivityScheduled", script::activity());
+    }
+    let seen = bench.get(&id).await;
+    let news = seen
+        .steps
+        .iter()
+        .filter(|step| step.native.state == "ActivityScheduled");
+    assert_eq!(news.count(), 1);
+    assert_eq!(seen.steps.len(), 900);
+    assert_eq!(
+        bench.calls(),
+        counted(&[("DescribeExecution", 1), ("GetExecutionHistory", 1)])
+    );
+}
+
+#[tokio::test]
+async fn a_watch_on_a_thousand_executions_stays_inside_the_default_quotas() {
+    let bench = Bench::new(|_| {}).await;
+    let ids: Vec<_> = (0..1_000)
+        .map(|number| bench.put("many", &number.to_string(), long_sequence(20)))
+        .collect();
+    let began = Instant::now();
+    let mut answers = 0;
+    // As the gateway polls: a hundred to a call, over and over.
+    while began.elapsed() < Duration::from_secs(3) {
+        for batch in ids.chunks(100) {
+            let seen = bench.provider.observe(&call(), batch).await;
+            for (seen, id) in seen.iter().zip(batch) {
+                let seen = seen.as_ref().expect("an answer");
+                assert_eq!(seen.id, *id);
+                answers += 1;
+            }
+        }
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    for (name, times) in bench.calls() {
+        let api = Api::ALL.into_iter().find(|api| format!("{api:?}") == name);
+        let quota = api.expect("a known API").default_quota("us-east-1");
+        let allowed = f64::from(quota.burst) + f64::from(quota.per_second) * seconds;
+        println!(
+            "summary: watch on 1,000 executions for 3 s: {name}: {times} calls for {answers} answers, {allowed:.0} allowed"
+        );
+        assert!(
+            times as f64 <= allowed,
+            "{name}: {times} calls, {allowed} allowed"
+        );
+        // One page of a list tells of them all, and one definition is run by them all.
+        let histories = name == "GetExecutionHistory";
+        assert!(
+            name != "DescribeExecution" && (histories || times <= 12),
+            "{name}: {times}"
+        );
+        // A quarter of the bucket is left to those who ask for one execution.
+        assert!(
+            !histories || times >= 300,
+            "only {times} histories were read"
+        );
+    }
+    let seen = bench.provider.observe(&call(), &ids[..100]).await;
+    let back_off = |seen: &&stateway_provider_api::Result<Observation>| {
+        seen.as_ref()
+            .is_ok_and(|seen| shown(seen) == SubState::BackingOff)
+    };
+    assert_eq!(
+        seen.iter().filter(back_off).count(),
+        100,
+        "those that were read are understood"
+    );
+}
+
+#[tokio::test]
+async fn a_used_up_quota_is_told_with_its_pause() {
+    let none = stateway_provider_step_functions::Quota {
+        burst: 1,
+        per_second: 1,
+    };
+    let bench = Bench::new(|config| {
+        config.quotas.insert(Api::DescribeExecution, none);
+    })
+    .await;
+    let id = bench.put("long", "a", long_sequence(20));
+    bench.get(&id).await;
+    let call = Call::within(Duration::from_millis(100));
+    let refused = bench
+        .provider
+        .get(&call, &id, View::Basic)
+        .await
+        .unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Throttled);
+    assert!(
+        refused
+            .retry_after
+            .is_some_and(|pause| pause > Duration::from_millis(100))
+    );
+}
+
+#[tokio::test]
+async fn rows_of_a_list_show_what_their_histories_show() {
+    let bench = Bench::new(|_| {}).await;
+    for number in 0..7 {
+        bench.put("one", &number.to_string(), long_sequence(20));
+        bench.put("two", &number.to_string(), long_sequence(20));
+    }
+    "FAILED".clone_into(&mut bench.service.world().executions[3].status);
+    let mut cursor = None;
+    let mut rows = Vec::new();
+    loop {
+        let request = ListRequest {
+            hints: Hints {
+                sub_states: vec![SubState::BackingOff],
+                ..Hints::none()
+            },
+            page_size: 3,
+            cursor,
+        };
+        let page = bench.provider.list(&call(), request).await.expect("a page");
+        rows.extend(page.observations);
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(rows.len(), 13);
+    assert!(rows.iter().all(|row| shown(row) == SubState::BackingOff));
+}
+
+#[tokio::test]
+async fn express_can_be_started_and_says_what_it_cannot() {
+    let bench = Bench::new(|config| config.express = true).await;
+    let provider: Arc<dyn Provider> = Arc::new(bench.provider);
+    let on: Vec<_> = provider
+        .capabilities()
+        .iter()
+        .filter(|(_, on)| *on)
+        .collect();
+    assert_eq!(on, [("start", true)]);
+    bench
+        .service
+        .world()
+        .machines
+        .insert("kit".to_owned(), json!({}));
+    let request = StartRequest {
+        definition: "kit".to_owned(),
+        portable: false,
+        execution_id: None,
+        input: None,
+        labels: stateway_model::Labels::new(),
+        delay: None,
+        request_id: "r-1".parse().expect("a request id"),
+    };
+    provider.start(&call(), request).await.expect("started");
+    let express = format!("{}:express:kit:r-1:x", mock::HERE);
+    let id = ExecutionId::new(express).expect("a name");
+    let refused = provider.get(&call(), &id, View::Basic).await.unwrap_err();
+    assert_eq!(refused.reason(), "CAPABILITY_NOT_SUPPORTED");
+}

@@ -1,0 +1,99 @@
+//! The adapter against a Step Functions that really runs: LocalStack in host mode, started here on
+//! loopback and ended here. `cargo xtask test` installs it; without it every test is counted as
+//! skipped, with the reason.
+//!
+//! Real executions are driven into every sub-state by a worker that succeeds and fails on demand,
+//! and the canonical answer is checked at each moment. Nothing sleeps for a fixed time: a moment is
+//! awaited by asking until it is there, or a deadline passes.
+
+mod live {
+    pub(crate) mod emulator;
+    pub(crate) mod moments;
+    pub(crate) mod rig;
+    pub(crate) mod watching;
+}
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use live::emulator::Emulator;
+use live::rig::Rig;
+use live::{moments, watching};
+
+/// The interpreter that has the emulator's packages.
+const PYTHON: &str = "STATEWAY_SFN_EMULATOR_PYTHON";
+
+type Outcome = Result<(), Failed>;
+
+macro_rules! trials {
+    ($emulator:expr; $($module:ident::$name:ident),+ $(,)?) => {
+        vec![$({
+            let emulator = $emulator.clone();
+            Trial::ignorable_test(stringify!($name), move || match &*emulator {
+                Ok(emulator) => live(async || $module::$name(&Rig::new(emulator)).await, emulator),
+                Err(reason) => Ok(Completion::ignored_with(reason.clone())),
+            })
+        }),+]
+    };
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // Back-offs are timed here: a few at once, so that a small machine keeps up.
+    arguments.test_threads = arguments.test_threads.or(Some(4));
+    let emulator = Arc::new(match (arguments.list, std::env::var_os(PYTHON)) {
+        (false, Some(python)) => match Emulator::start(python.as_ref()) {
+            Ok(emulator) => Ok(emulator),
+            Err(error) => {
+                eprintln!("error: the emulator does not start: {error}");
+                return ExitCode::FAILURE;
+            }
+        },
+        _ => Err(format!("{PYTHON} is not set: `cargo xtask test` sets it")),
+    });
+    let trials = trials![emulator;
+        moments::a_task_is_queued_runs_backs_off_and_succeeds,
+        moments::the_next_attempt_comes_when_it_was_promised,
+        moments::retries_that_are_used_up_end_it_and_a_redrive_goes_on,
+        moments::a_wait_shows_its_deadline_and_a_cancel_ends_it,
+        moments::a_token_is_answered_by_a_signal,
+        moments::branches_are_seen_on_their_own,
+        moments::iterations_are_seen_on_their_own,
+        moments::a_parallel_that_is_tried_again_backs_off_as_a_whole,
+        moments::a_caught_failure_compensates_and_is_no_back_off,
+        moments::a_start_is_idempotent_by_its_request_id,
+        moments::lists_and_histories_come_in_pages,
+        watching::the_command_line_counts_down_to_the_next_attempt,
+    ];
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    // The last handle ends the emulator.
+    drop(emulator);
+    conclusion.exit_code()
+}
+
+/// Runs one test in a runtime of its own.
+fn live(test: impl AsyncFnOnce() -> Outcome, emulator: &Emulator) -> Result<Completion, Failed> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let outcome = runtime.block_on(test());
+    runtime.shutdown_background();
+    let outcome = outcome.map_err(|failed| {
+        let told = failed.message().unwrap_or_default();
+        Failed::from(format!(
+            "{told}\nthe emulator's log: {}",
+            emulator.log().display()
+        ))
+    });
+    match outcome {
+        Err(failed)
+            if failed
+                .message()
+                .is_some_and(|told| told.starts_with(watching::SKIP)) =>
+        {
+            Ok(Completion::ignored_with(watching::SKIP))
+        }
+        outcome => outcome.map(|()| Completion::Completed),
+    }
+}

@@ -1,0 +1,337 @@
+//! A Step Functions service in memory, behind a real HTTP port: as much of it as the adapter asks
+//! for, with histories written by hand.
+
+pub(crate) mod scene;
+pub(crate) mod script;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use stateway_contract_kit::Fault;
+use stateway_provider_step_functions::Config;
+use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::any};
+
+/// The prefix of every ARN here.
+pub(crate) const HERE: &str = "arn:aws:states:us-east-1:000000000000";
+/// Longer than any test waits.
+const FOR_EVER: Duration = Duration::from_secs(3_600);
+
+#[derive(Default)]
+pub(crate) struct World {
+    /// Definitions by the machine's name.
+    pub(crate) machines: BTreeMap<String, Value>,
+    pub(crate) executions: Vec<Execution>,
+    pub(crate) faults: VecDeque<Fault>,
+    /// How often each operation was called.
+    pub(crate) calls: BTreeMap<String, usize>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Execution {
+    pub(crate) machine: String,
+    pub(crate) name: String,
+    pub(crate) status: String,
+    pub(crate) input: String,
+    pub(crate) mark: Option<String>,
+    pub(crate) redrive_status: String,
+    pub(crate) failure: Option<(String, String)>,
+    pub(crate) started: f64,
+    pub(crate) events: Vec<Value>,
+}
+
+impl Execution {
+    pub(crate) fn arn(&self) -> String {
+        format!("{HERE}:execution:{}:{}", self.machine, self.name)
+    }
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Service(Arc<Mutex<World>>);
+
+impl Service {
+    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a port to it.
+    pub(crate) async fn open(&self) -> MockServer {
+        let server = MockServer::start().await;
+        Mock::given(any())
+            .respond_with(self.clone())
+            .mount(&server)
+            .await;
+        server
+    }
+}
+
+/// How a provider finds it.
+pub(crate) fn config(server: &MockServer) -> Config {
+    Config {
+        endpoint: server.uri(),
+        region: "us-east-1".to_owned(),
+        ..Config::default()
+    }
+}
+
+pub(crate) fn now() -> f64 {
+    jiff::Timestamp::now().as_microsecond() as f64 / 1e6
+}
+
+impl Respond for Service {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        let target = request.headers.get("x-amz-target");
+        let target = target
+            .and_then(|target| target.to_str().ok())
+            .unwrap_or_default();
+        let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
+        let mut world = self.world();
+        *world.calls.entry(operation.clone()).or_default() += 1;
+        let delay = match world.faults.pop_front() {
+            Some(Fault::Hang) => FOR_EVER,
+            Some(Fault::Slow(delay)) => delay,
+            Some(Fault::Throttle(pause)) => {
+                return refusal(400, "ThrottlingException", "Rate exceeded")
+                    .insert_header("x-amz-retry-after", pause.as_millis().to_string());
+            }
+            Some(Fault::Unavailable) => return refusal(503, "ServiceUnavailable", "down"),
+            Some(Fault::Malformed) => return ResponseTemplate::new(200).set_body_string("{\"a"),
+            None => Duration::ZERO,
+        };
+        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let answer = match world.answer(&operation, &body) {
+            Ok(answer) => ResponseTemplate::new(200).set_body_json(answer),
+            Err((code, message)) => refusal(400, code, &message),
+        };
+        answer.set_delay(delay)
+    }
+}
+
+fn refusal(status: u16, code: &str, message: &str) -> ResponseTemplate {
+    ResponseTemplate::new(status).set_body_json(json!({"__type": code, "message": message}))
+}
+
+type Answer = Result<Value, (&'static str, String)>;
+
+impl World {
+    fn answer(&mut self, operation: &str, body: &Value) -> Answer {
+        match operation {
+            "ListStateMachines" => Ok(self.list_state_machines()),
+            "StartExecution" => self.start(body),
+            "DescribeExecution" => Ok(describe(self.find(body)?)),
+            "DescribeStateMachineForExecution" => {
+                let machine = self.find(body)?.machine.clone();
+                Ok(json!({
+                    "stateMachineArn": format!("{HERE}:stateMachine:{machine}"),
+                    "name": machine,
+                    "definition": self.machines[&machine].to_string(),
+                    "roleArn": "arn:aws:iam::000000000000:role/sfn",
+                    "updateDate": 1_700_000_000.0,
+                }))
+            }
+            "GetExecutionHistory" => history(self.find(body)?, body),
+            "ListExecutions" => self.list_executions(body),
+            "StopExecution" => self.stop(body),
+            "RedriveExecution" => self.redrive(body),
+            "SendTaskSuccess" => self.task_success(body),
+            other => Err(("UnknownOperationException", other.to_owned())),
+        }
+    }
+
+    fn find(&mut self, body: &Value) -> Result<&mut Execution, (&'static str, String)> {
+        let arn = body["executionArn"].as_str().unwrap_or_default();
+        let found = self
+            .executions
+            .iter_mut()
+            .find(|execution| execution.arn() == arn);
+        found.ok_or_else(|| {
+            (
+                "ExecutionDoesNotExist",
+                format!("Execution Does Not Exist: '{arn}'"),
+            )
+        })
+    }
+
+    fn list_state_machines(&self) -> Value {
+        let machine = |name: &String| {
+            json!({
+                "stateMachineArn": format!("{HERE}:stateMachine:{name}"), "name": name,
+                "type": "STANDARD", "creationDate": 1_700_000_000.0
+            })
+        };
+        json!({"stateMachines": self.machines.keys().map(machine).collect::<Vec<_>>()})
+    }
+
+    fn start(&mut self, body: &Value) -> Answer {
+        let machine = body["stateMachineArn"].as_str().unwrap_or_default();
+        let machine = machine.rsplit(':').next().unwrap_or_default().to_owned();
+        if !self.machines.contains_key(&machine) {
+            return Err(("StateMachineDoesNotExist", machine));
+        }
+        let text = |key: &str| body[key].as_str().unwrap_or_default().to_owned();
+        let (name, input) = (text("name"), text("input"));
+        let same = |execution: &&Execution| execution.machine == machine && execution.name == name;
+        if let Some(known) = self.executions.iter().find(same) {
+            if known.status != "RUNNING" || known.input != input {
+                return Err(("ExecutionAlreadyExists", known.arn()));
+            }
+            return Ok(json!({"executionArn": known.arn(), "startDate": known.started}));
+        }
+        let execution = Execution {
+            input,
+            mark: body["traceHeader"].as_str().map(str::to_owned),
+            ..script::execution(&machine, &name, script::open_task("T"))
+        };
+        let answer = json!({"executionArn": execution.arn(), "startDate": execution.started});
+        self.executions.push(execution);
+        Ok(answer)
+    }
+
+    fn list_executions(&self, body: &Value) -> Answer {
+        let machine = body["stateMachineArn"].as_str().unwrap_or_default();
+        let machine = machine.rsplit(':').next().unwrap_or_default();
+        let before = match body["nextToken"].as_str() {
+            None => self.executions.len(),
+            Some(token) => token
+                .parse()
+                .map_err(|_| ("InvalidToken", token.to_owned()))?,
+        };
+        let most = page_size(body);
+        let status = body["statusFilter"].as_str();
+        let rows = self.executions[..before.min(self.executions.len())]
+            .iter()
+            .enumerate()
+            .rev();
+        let rows = rows.filter(|(_, row)| {
+            row.machine == machine && status.is_none_or(|status| status == row.status)
+        });
+        let rows: Vec<(usize, &Execution)> = rows.take(most + 1).collect();
+        let shown = &rows[..rows.len().min(most)];
+        let mut answer = json!({
+            "executions": shown.iter().map(|(_, row)| row_of(row)).collect::<Vec<_>>()
+        });
+        if rows.len() > most {
+            answer["nextToken"] = json!(shown[most - 1].0.to_string());
+        }
+        Ok(answer)
+    }
+
+    fn stop(&mut self, body: &Value) -> Answer {
+        let text = |key: &str| body[key].as_str().unwrap_or_default().to_owned();
+        let failure = (text("error"), text("cause"));
+        let execution = self.find(body)?;
+        if execution.status == "RUNNING" {
+            "ABORTED".clone_into(&mut execution.status);
+            "REDRIVABLE".clone_into(&mut execution.redrive_status);
+            let detail = json!({"error": failure.0, "cause": failure.1});
+            execution.failure = Some(failure);
+            script::push(
+                &mut execution.events,
+                0,
+                "ExecutionAborted",
+                ("executionAborted", detail),
+            );
+        }
+        Ok(json!({"stopDate": now()}))
+    }
+
+    fn redrive(&mut self, body: &Value) -> Answer {
+        let execution = self.find(body)?;
+        if execution.redrive_status != "REDRIVABLE" {
+            return Err((
+                "ExecutionNotRedrivable",
+                "Execution cannot be redriven".to_owned(),
+            ));
+        }
+        "RUNNING".clone_into(&mut execution.status);
+        "NOT_REDRIVABLE".clone_into(&mut execution.redrive_status);
+        execution.failure = None;
+        let last = execution.events.len();
+        let detail = ("executionRedriven", json!({"redriveCount": 1}));
+        script::push(&mut execution.events, last, "ExecutionRedriven", detail);
+        let detail = ("activityScheduled", json!({"resource": "work"}));
+        script::push(&mut execution.events, last + 1, "ActivityScheduled", detail);
+        Ok(json!({"redriveDate": now()}))
+    }
+
+    fn task_success(&mut self, body: &Value) -> Answer {
+        let token = body["taskToken"].as_str().unwrap_or_default();
+        let waits = |execution: &&mut Execution| {
+            let newest = execution.events.last();
+            let open = newest.is_some_and(|event| event["type"] == "TaskSubmitted");
+            open && script::open_token(&execution.events).as_deref() == Some(token)
+        };
+        let Some(execution) = self.executions.iter_mut().find(waits) else {
+            return Err((
+                "TaskTimedOut",
+                "Task Timed Out: 'Provided task does not exist'".into(),
+            ));
+        };
+        script::answer_token(execution);
+        Ok(json!({}))
+    }
+}
+
+fn page_size(body: &Value) -> usize {
+    let asked = body["maxResults"].as_u64().unwrap_or_default();
+    usize::try_from(asked)
+        .ok()
+        .filter(|size| *size > 0)
+        .unwrap_or(100)
+}
+
+fn row_of(execution: &Execution) -> Value {
+    let machine = format!("{HERE}:stateMachine:{}", execution.machine);
+    let mut row = json!({
+        "executionArn": execution.arn(), "stateMachineArn": machine, "name": execution.name,
+        "status": execution.status, "startDate": execution.started,
+    });
+    if execution.status != "RUNNING" {
+        row["stopDate"] = json!(execution.started + 1.0);
+    }
+    row
+}
+
+fn describe(execution: &mut Execution) -> Value {
+    let mut told = row_of(execution);
+    told["input"] = json!(execution.input);
+    told["redriveStatus"] = json!(execution.redrive_status);
+    if let Some(mark) = &execution.mark {
+        told["traceHeader"] = json!(mark);
+    }
+    if let Some((error, cause)) = &execution.failure {
+        told["error"] = json!(error);
+        told["cause"] = json!(cause);
+    }
+    told
+}
+
+fn history(execution: &mut Execution, body: &Value) -> Answer {
+    let from: usize = match body["nextToken"].as_str() {
+        None => 0,
+        Some(token) => token
+            .parse()
+            .map_err(|_| ("InvalidToken", token.to_owned()))?,
+    };
+    let reverse = body["reverseOrder"].as_bool() == Some(true);
+    let count = execution.events.len();
+    let most = page_size(body);
+    let at = |position: usize| {
+        if reverse {
+            count - 1 - position
+        } else {
+            position
+        }
+    };
+    let shown = (from..count)
+        .take(most)
+        .map(|position| execution.events[at(position)].clone());
+    let shown: Vec<Value> = shown.collect();
+    let next = from + shown.len();
+    let mut answer = json!({"events": shown});
+    if next < count {
+        answer["nextToken"] = json!(next.to_string());
+    }
+    Ok(answer)
+}
