@@ -96,7 +96,7 @@ async fn upstream_watches(stateway: &Server) -> Outcome<u64> {
     let address = stateway.url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).await?;
     stream
-        .write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        .write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         .await?;
     let mut page = String::new();
     stream.read_to_string(&mut page).await?;
