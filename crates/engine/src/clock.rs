@@ -1,0 +1,51 @@
+//! Where the time comes from: the system, or a test's hand.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use jiff::Timestamp;
+
+/// A source of time, in whole milliseconds.
+#[derive(Debug, Clone, Default)]
+pub struct Clock {
+    hand: Option<Arc<AtomicI64>>,
+}
+
+impl Clock {
+    /// The system's time.
+    #[must_use]
+    pub const fn system() -> Self {
+        Self { hand: None }
+    }
+
+    /// A clock that stands until it is moved.
+    #[must_use]
+    pub fn manual(at: Timestamp) -> Self {
+        Self {
+            hand: Some(Arc::new(AtomicI64::new(at.as_millisecond()))),
+        }
+    }
+
+    /// Moves a manual clock, forwards or backwards; the system's time cannot be moved.
+    pub fn advance(&self, milliseconds: i64) {
+        if let Some(hand) = &self.hand {
+            hand.fetch_add(milliseconds, Ordering::SeqCst);
+        }
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        let Some(hand) = &self.hand else {
+            let now = Timestamp::now().as_millisecond();
+            return Timestamp::from_millisecond(now).unwrap_or(Timestamp::UNIX_EPOCH);
+        };
+        Timestamp::from_millisecond(hand.load(Ordering::SeqCst)).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
+    /// Whether it is moved by hand, so that waiting for it means looking again soon.
+    #[must_use]
+    pub const fn is_manual(&self) -> bool {
+        self.hand.is_some()
+    }
+}

@@ -1,0 +1,47 @@
+//! What an engine is opened with, and the bounds it keeps.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::Clock;
+
+/// What an engine is opened with.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The store's file.
+    pub path: PathBuf,
+    /// Where the time comes from.
+    pub clock: Clock,
+    /// The most executions that have work under way at once; the others are queued.
+    pub max_active: usize,
+    /// The most requests that may wait for the keeper; one more is told to come back.
+    pub max_backlog: usize,
+    /// How long a silent worker keeps its tasks.
+    pub lease: Duration,
+    /// How long a worker whose connection broke keeps its tasks, so that it can come back.
+    pub reconnect: Duration,
+    /// The longest input, output, signal or event, in bytes of JSON.
+    pub max_payload_bytes: usize,
+    /// How long the id of a request is remembered.
+    pub request_memory: Duration,
+    /// A snapshot is written after this many events, so that no replay is longer.
+    pub snapshot_events: u32,
+}
+
+impl Config {
+    /// The defaults, for a file.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            clock: Clock::system(),
+            max_active: 10_000,
+            max_backlog: 20_000,
+            lease: Duration::from_secs(30),
+            reconnect: Duration::from_secs(5),
+            max_payload_bytes: 1024 * 1024,
+            request_memory: Duration::from_secs(24 * 60 * 60),
+            snapshot_events: 500,
+        }
+    }
+}

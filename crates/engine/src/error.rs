@@ -1,0 +1,149 @@
+//! What the engine answers when it does not do what was asked.
+
+use std::fmt;
+
+use stateway_machine::Rejection;
+use thiserror::Error;
+
+use crate::StoreError;
+
+/// The result of asking the engine for something.
+pub(crate) type Result<T, E = EngineError> = std::result::Result<T, E>;
+
+/// Why the engine did not do what was asked.
+#[derive(Debug, Error)]
+#[error("{message}")]
+pub struct EngineError {
+    /// What kind of no it is.
+    pub kind: ErrorKind,
+    /// A stable word for programs.
+    pub reason: &'static str,
+    /// A lower-case fragment for people.
+    pub message: String,
+    /// What to do about it; may be empty.
+    pub hint: String,
+}
+
+/// What kind of no it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The request makes no sense, whatever the state.
+    Invalid,
+    /// There is no such thing.
+    NotFound,
+    /// The name is taken, or the request id was used for something else.
+    AlreadyExists,
+    /// Not in this state.
+    FailedPrecondition,
+    /// Not by this person.
+    Forbidden,
+    /// Too much at once; trying later helps.
+    Busy,
+    /// The store cannot be written or read at present; trying later may help.
+    Unavailable,
+    /// What is stored cannot be understood.
+    Corrupt,
+}
+
+impl EngineError {
+    pub(crate) fn new(kind: ErrorKind, reason: &'static str, message: impl fmt::Display) -> Self {
+        Self {
+            kind,
+            reason,
+            message: message.to_string(),
+            hint: String::new(),
+        }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    pub(crate) fn no_execution(id: &str) -> Self {
+        Self::new(
+            ErrorKind::NotFound,
+            "EXECUTION_NOT_FOUND",
+            format_args!("there is no execution `{id}`"),
+        )
+    }
+
+    pub(crate) fn no_definition(name: &str) -> Self {
+        Self::new(
+            ErrorKind::NotFound,
+            "DEFINITION_NOT_FOUND",
+            format_args!("there is no definition `{name}`"),
+        )
+        .hint("Apply it first: stateway definitions apply FILE.")
+    }
+
+    pub(crate) fn request_reused() -> Self {
+        Self::new(
+            ErrorKind::AlreadyExists,
+            "REQUEST_ID_REUSED",
+            "the request id was used for another request",
+        )
+        .hint("Use a new request id for a new request.")
+    }
+
+    pub(crate) fn stopped() -> Self {
+        Self::new(
+            ErrorKind::Unavailable,
+            "ENGINE_STOPPED",
+            "the engine has stopped",
+        )
+    }
+
+    pub(crate) fn corrupt(message: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Corrupt, "LOG_UNREADABLE", message)
+            .hint("Nothing was changed. Check the file, or restore a backup.")
+    }
+}
+
+impl From<Rejection> for EngineError {
+    fn from(rejection: Rejection) -> Self {
+        let (kind, reason) = of_rejection(&rejection);
+        Self::new(kind, reason, &rejection).hint(rejection.hint())
+    }
+}
+
+/// One kind and one word for every refusal of the core.
+const fn of_rejection(rejection: &Rejection) -> (ErrorKind, &'static str) {
+    use ErrorKind::{AlreadyExists, FailedPrecondition, Forbidden, Invalid, NotFound};
+    match rejection {
+        Rejection::NotCreated => (NotFound, "EXECUTION_NOT_FOUND"),
+        Rejection::AlreadyCreated => (AlreadyExists, "EXECUTION_ALREADY_EXISTS"),
+        Rejection::AlreadyFinished { .. } => (FailedPrecondition, "ALREADY_FINISHED"),
+        Rejection::WrongState { .. } => (FailedPrecondition, "WRONG_STATE"),
+        Rejection::UnknownStep { .. } => (NotFound, "STEP_NOT_FOUND"),
+        Rejection::StaleAttempt { .. } | Rejection::AlreadyAssigned { .. } => {
+            (FailedPrecondition, "STALE_TASK")
+        }
+        Rejection::StaleTimer | Rejection::TimerNotDue => (FailedPrecondition, "STALE_TIMER"),
+        Rejection::UnknownSignal { .. } | Rejection::StaleSignal { .. } => {
+            (FailedPrecondition, "SIGNAL_NOT_AWAITED")
+        }
+        Rejection::TooManySignals => (FailedPrecondition, "TOO_MANY_SIGNALS"),
+        Rejection::StaleApproval { .. } => (FailedPrecondition, "STALE_APPROVAL"),
+        Rejection::ApprovalExpired { .. } => (FailedPrecondition, "APPROVAL_EXPIRED"),
+        Rejection::AlreadyDecided { .. } => (FailedPrecondition, "ALREADY_DECIDED"),
+        Rejection::RoleRequired { .. } => (Forbidden, "ROLE_REQUIRED"),
+        Rejection::SelfApproval { .. } => (Forbidden, "SELF_APPROVAL"),
+        Rejection::NotEscalated { .. } => (FailedPrecondition, "NOT_ESCALATED"),
+        Rejection::NotBackingOff { .. } => (FailedPrecondition, "NOT_BACKING_OFF"),
+        Rejection::Incompatible { .. } => (FailedPrecondition, "INCOMPATIBLE_REVISION"),
+        Rejection::UnusableDefinition { .. } => (Invalid, "INVALID_DEFINITION"),
+        Rejection::StaleBranch { .. } => (FailedPrecondition, "STALE_BRANCH"),
+    }
+}
+
+impl From<StoreError> for EngineError {
+    fn from(error: StoreError) -> Self {
+        let kind = match &error {
+            StoreError::Corrupt { .. } => ErrorKind::Corrupt,
+            _ => ErrorKind::Unavailable,
+        };
+        let hint = error.hint();
+        Self::new(kind, error.reason(), error).hint(hint)
+    }
+}

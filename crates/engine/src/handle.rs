@@ -1,0 +1,352 @@
+//! The handle that everyone else holds.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use jiff::Timestamp;
+use stateway_machine::Verb;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::catalogue::Catalogue;
+use crate::error::Result;
+use crate::keeper::{self, Ask, Inbox, Message};
+use crate::news::Board;
+use crate::reader::Readers;
+use crate::request::{
+    ActorName, Applied, ApplyDefinition, Decide, DefinitionRecord, EventRecord, ListQuery, Page,
+    Purged, RequestKey, Resolve, RetryFrom, Start, Steer,
+};
+use crate::store::Store;
+use crate::worker::{Answer, Offer, WorkerSession};
+use crate::{Changes, Clock, Config, EngineError, News, View};
+
+/// The built-in engine, running. Clones are handles to the same engine; the last one to go lets
+/// the keeper finish its turn and close the file.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    inbox: Inbox,
+    readers: Readers,
+    catalogue: Arc<Catalogue>,
+    board: Arc<Board>,
+    clock: Clock,
+    max_payload_bytes: usize,
+    keeper: Option<JoinHandle<()>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.inbox.tell(Message::Stop);
+        if let Some(keeper) = self.keeper.take() {
+            // A keeper that panicked has said so; there is nobody left to tell.
+            let _ = keeper.join();
+        }
+    }
+}
+
+/// An answer that is under way.
+#[derive(Debug)]
+pub struct Ticket {
+    pub(crate) answer: oneshot::Receiver<Answer>,
+}
+
+impl Engine {
+    /// Opens the store and takes up everything where it was left.
+    ///
+    /// # Errors
+    /// The file cannot be used: taken by another process, written by a newer version, damaged,
+    /// not writable.
+    pub fn open(config: &Config) -> Result<Self> {
+        let store = Store::open(config)?;
+        let readers = Readers::open(&config.path)?;
+        let catalogue = Arc::new(Catalogue::default());
+        let board = Arc::new(Board::new());
+        let (inbox, keeper) = keeper::spawn(config, store, &catalogue, &board)?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                inbox,
+                readers,
+                catalogue,
+                board,
+                clock: config.clock.clone(),
+                max_payload_bytes: config.max_payload_bytes,
+                keeper: Some(keeper),
+            }),
+        })
+    }
+
+    /// Starts an execution.
+    ///
+    /// # Errors
+    /// An unknown definition, an id that is taken, a request id that was used for another request.
+    pub async fn start(&self, start: Start) -> Result<View> {
+        self.bounded(&start.input)?;
+        self.ask(|answer| Ask::Start { start, answer }).await
+    }
+
+    /// Steers an execution.
+    ///
+    /// # Errors
+    /// An unknown execution, or one that cannot be steered like that where it is.
+    pub async fn steer(
+        &self,
+        id: Arc<str>,
+        steer: Steer,
+        actor: ActorName,
+        request: RequestKey,
+    ) -> Result<View> {
+        if let Steer::Signal { payload, .. } = &steer {
+            self.bounded(payload)?;
+        }
+        self.ask(|answer| Ask::Steer {
+            id,
+            steer,
+            actor,
+            request,
+            answer,
+        })
+        .await
+    }
+
+    /// Does the work again from a step on, as a new branch of the log.
+    ///
+    /// # Errors
+    /// An unknown execution or step.
+    pub async fn retry_from(
+        &self,
+        id: Arc<str>,
+        from: RetryFrom,
+        actor: ActorName,
+        request: RequestKey,
+    ) -> Result<View> {
+        self.ask(|answer| Ask::RetryFrom {
+            id,
+            from,
+            actor,
+            request,
+            answer,
+        })
+        .await
+    }
+
+    /// Decides about an approval.
+    ///
+    /// # Errors
+    /// A stale one, one that was decided otherwise, a person who may not.
+    pub async fn decide(
+        &self,
+        id: Arc<str>,
+        decide: Decide,
+        actor: ActorName,
+        request: RequestKey,
+    ) -> Result<View> {
+        let verb = Verb::DecideApproval {
+            step: decide.step,
+            attempt: decide.attempt,
+            grant: decide.grant,
+            by: actor,
+            roles: decide.roles,
+            comment: decide.comment,
+        };
+        self.command(id, verb, request).await
+    }
+
+    /// Decides about an escalated step.
+    ///
+    /// # Errors
+    /// A step that is not escalated.
+    pub async fn resolve(
+        &self,
+        id: Arc<str>,
+        resolve: Resolve,
+        actor: ActorName,
+        request: RequestKey,
+    ) -> Result<View> {
+        let verb = Verb::ResolveEscalation {
+            step: resolve.step,
+            resolution: resolve.resolution,
+            by: actor,
+            comment: resolve.comment,
+        };
+        self.command(id, verb, request).await
+    }
+
+    async fn command(&self, id: Arc<str>, verb: Verb, request: RequestKey) -> Result<View> {
+        self.ask(|answer| Ask::Command {
+            id,
+            verb,
+            request,
+            answer,
+        })
+        .await
+    }
+
+    /// Reads an execution.
+    ///
+    /// # Errors
+    /// There is none of this id.
+    pub async fn get(&self, id: Arc<str>) -> Result<View> {
+        let catalogue = Arc::clone(&self.inner.catalogue);
+        self.read(move |reader| {
+            reader
+                .get(&id, &catalogue)?
+                .ok_or_else(|| EngineError::no_execution(&id))
+        })
+        .await
+    }
+
+    /// Lists executions, newest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn list(&self, query: ListQuery) -> Result<Page<View>> {
+        let catalogue = Arc::clone(&self.inner.catalogue);
+        self.read(move |reader| reader.list(&query, &catalogue)).await
+    }
+
+    /// Reads the events of an execution's present branch and of what it grew from, from a
+    /// sequence on.
+    ///
+    /// # Errors
+    /// There is no execution of this id.
+    pub async fn history(
+        &self,
+        id: Arc<str>,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<EventRecord>> {
+        self.read(move |reader| reader.history(&id, after, limit))
+            .await
+    }
+
+    /// Reads the events of all executions from a place on, in the order they were written.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn log(&self, after: i64, limit: usize) -> Result<Vec<EventRecord>> {
+        self.read(move |reader| reader.log(after, limit)).await
+    }
+
+    /// Follows every execution. Look at what there is after this call, not before.
+    #[must_use]
+    pub fn watch(&self) -> Changes {
+        self.inner.board.watch_everything()
+    }
+
+    /// Follows one execution. Look at what it shows after this call, not before.
+    #[must_use]
+    pub fn watch_one(&self, id: &Arc<str>) -> watch::Receiver<News> {
+        self.inner.board.watch_one(id)
+    }
+
+    /// Makes a definition known, or a new revision of it current.
+    ///
+    /// # Errors
+    /// It is not a valid definition, or has no name.
+    pub async fn apply(&self, apply: ApplyDefinition) -> Result<Applied> {
+        let (send, answer) = oneshot::channel();
+        self.inner.inbox.ask(Message::Apply {
+            apply: Box::new(apply),
+            answer: send,
+        })?;
+        answer.await.unwrap_or_else(|_| Err(EngineError::stopped()))
+    }
+
+    /// Reads a definition: its newest revision, or the one named.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn definition(
+        &self,
+        name: Arc<str>,
+        revision: Option<Arc<str>>,
+    ) -> Result<DefinitionRecord> {
+        self.read(move |reader| {
+            reader
+                .definition(&name, revision.as_deref())?
+                .ok_or_else(|| EngineError::no_definition(&name))
+        })
+        .await
+    }
+
+    /// Lists the newest revision of every definition, by name.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn definitions(
+        &self,
+        after: Option<Arc<str>>,
+        limit: usize,
+    ) -> Result<Vec<DefinitionRecord>> {
+        self.read(move |reader| reader.definitions(after.as_deref(), limit))
+            .await
+    }
+
+    /// Connects a worker.
+    ///
+    /// # Errors
+    /// The engine has stopped.
+    pub fn connect(&self, offer: Offer) -> Result<WorkerSession> {
+        let (tell, messages) = mpsc::unbounded_channel();
+        let session = self.inner.inbox.next_session();
+        self.inner.inbox.ask(Message::Connect {
+            session,
+            offer,
+            tell,
+        })?;
+        Ok(WorkerSession::new(
+            session,
+            self.inner.inbox.clone(),
+            messages,
+        ))
+    }
+
+    /// Removes finished executions that ended before this time, oldest first, at most `limit`.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn purge(&self, ended_before: Timestamp, limit: usize) -> Result<Purged> {
+        let (send, answer) = oneshot::channel();
+        self.inner.inbox.ask(Message::Purge {
+            ended_before,
+            limit,
+            answer: send,
+        })?;
+        answer.await.unwrap_or_else(|_| Err(EngineError::stopped()))
+    }
+
+    /// Copies the store to another file while it is in use; the copy is whole and consistent.
+    ///
+    /// # Errors
+    /// The file exists, or cannot be written.
+    pub async fn backup(&self, to: std::path::PathBuf) -> Result<u64> {
+        self.read(move |reader| reader.backup(&to)).await
+    }
+
+    /// The time, as the engine has it.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.inner.clock.now()
+    }
+
+    async fn ask(&self, ask: impl FnOnce(oneshot::Sender<Answer>) -> Ask) -> Result<View> {
+        let (send, answer) = oneshot::channel();
+        self.inner.inbox.ask(Message::Ask(Box::new(ask(send))))?;
+        Ticket { answer }.wait().await.map(|view| *view)
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut crate::reader::Reader) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.inner.readers.read(work).await
+    }
+
+    fn bounded(&self, data: &stateway_machine::Data) -> Result<()> {
+        crate::keeper::bounded(data, self.inner.max_payload_bytes)
+    }
+}

@@ -1,0 +1,42 @@
+//! The built-in durable engine: the shell around the pure core.
+//!
+//! The core (`stateway-machine`) says what a command leads to; this crate makes it last and makes
+//! it happen. One thread, the *keeper*, owns every execution that has something under way. It
+//! works in turns: take what has come in, let the core decide, write everything the turn led to in
+//! one transaction, and only when that is on disk let anything of it be seen: answers, tasks for
+//! workers, news for watchers. So an answer is never given for what a crash could undo, and many
+//! commands share one fsync.
+//!
+//! The log of events is the truth. A row per execution says where it is (so that lists need no
+//! replay) and when the keeper has to look at it next; both follow from the log. Reads go past the
+//! keeper, on connections of their own, and see exactly what is on disk.
+//!
+//! Who is who: [`Engine`] is the handle everyone else holds; `keeper` is the thread; `store` is
+//! the file; [`WorkerSession`] is one connected worker; [`View`] is an execution as it is shown.
+
+mod catalogue;
+mod clock;
+mod config;
+mod error;
+mod handle;
+mod id;
+mod keeper;
+mod news;
+mod reader;
+mod request;
+mod store;
+mod view;
+mod worker;
+
+pub use clock::Clock;
+pub use config::Config;
+pub use error::{EngineError, ErrorKind};
+pub use handle::{Engine, Ticket};
+pub use news::{Changes, News};
+pub use request::{
+    ActorName, ApplyDefinition, Applied, Decide, DefinitionRecord, EventRecord, ListQuery, Page, Purged, RequestKey, Resolve,
+    RetryFrom, Start, Steer,
+};
+pub use store::{SCHEMA_VERSION, StoreError};
+pub use view::{PauseKind, Parent, View};
+pub use worker::{Offer, Outcome, TaskToken, WorkerMessage, WorkerSession, WorkerTask};

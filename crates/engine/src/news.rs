@@ -1,0 +1,115 @@
+//! Who wants to know what, and telling them.
+//!
+//! The keeper asks before it builds a view: where nobody watches, nothing is built.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{broadcast, watch};
+
+use crate::View;
+
+/// How far a watcher of everything may fall behind before it has to look anew.
+const BEHIND: usize = 4_096;
+
+/// An execution as it was last seen; `None` once it was removed.
+pub type News = Option<Arc<View>>;
+
+/// Everyone who watches.
+#[derive(Debug)]
+pub(crate) struct Board {
+    everything: broadcast::Sender<Arc<View>>,
+    everywhere: AtomicUsize,
+    ones: Mutex<HashMap<Arc<str>, watch::Sender<News>>>,
+    watched: AtomicUsize,
+}
+
+/// Changes of every execution, as they happen.
+#[derive(Debug)]
+pub struct Changes {
+    receiver: broadcast::Receiver<Arc<View>>,
+    board: Arc<Board>,
+}
+
+impl Board {
+    pub(crate) fn new() -> Self {
+        Self {
+            everything: broadcast::Sender::new(BEHIND),
+            everywhere: AtomicUsize::new(0),
+            ones: Mutex::default(),
+            watched: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether anyone wants to know of changes of this execution.
+    pub(crate) fn wants(&self, id: &str) -> bool {
+        self.everywhere.load(Ordering::Acquire) > 0
+            || self.watched.load(Ordering::Acquire) > 0 && self.ones().contains_key(id)
+    }
+
+    /// Tells everyone who wants to know.
+    pub(crate) fn tell(&self, view: Arc<View>) {
+        if self.watched.load(Ordering::Acquire) > 0 {
+            let mut ones = self.ones();
+            if let Some(watchers) = ones.get(&view.id) {
+                watchers.send_replace(Some(Arc::clone(&view)));
+                if watchers.receiver_count() == 0 {
+                    ones.remove(&view.id);
+                    self.watched.store(ones.len(), Ordering::Release);
+                }
+            }
+        }
+        // Nobody listening is no failure.
+        let _ = self.everything.send(view);
+    }
+
+    pub(crate) fn watch_everything(self: &Arc<Self>) -> Changes {
+        self.everywhere.fetch_add(1, Ordering::AcqRel);
+        Changes {
+            receiver: self.everything.subscribe(),
+            board: Arc::clone(self),
+        }
+    }
+
+    pub(crate) fn watch_one(&self, id: &Arc<str>) -> watch::Receiver<News> {
+        let mut ones = self.ones();
+        if ones.len() >= SWEEP_AT && ones.len().is_power_of_two() {
+            ones.retain(|_, watchers| watchers.receiver_count() > 0);
+        }
+        let watchers = ones
+            .entry(Arc::clone(id))
+            .or_insert_with(|| watch::Sender::new(None));
+        let receiver = watchers.subscribe();
+        self.watched.store(ones.len(), Ordering::Release);
+        receiver
+    }
+
+    fn ones(&self) -> std::sync::MutexGuard<'_, HashMap<Arc<str>, watch::Sender<News>>> {
+        self.ones.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// From this many watched executions on, those whose watchers left are looked for.
+const SWEEP_AT: usize = 64;
+
+impl Changes {
+    /// The next change; `Err` when so many were missed that everything has to be looked at anew.
+    ///
+    /// # Errors
+    /// How many were missed.
+    pub async fn next(&mut self) -> Result<Arc<View>, u64> {
+        match self.receiver.recv().await {
+            Ok(view) => Ok(view),
+            Err(broadcast::error::RecvError::Lagged(missed)) => Err(missed),
+            // The board outlives its watchers: each holds it.
+            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        self.board.everywhere.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,180 @@
+//! What can be asked of the engine, and what lists answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use stateway_machine::{CancelMode, Data, Event, ExecutionState, Resolution};
+use stateway_model::SubState;
+
+use crate::View;
+
+/// Who asks, as the gateway learned it.
+pub type ActorName = Arc<str>;
+
+/// What makes a repeated request one request: the same id with the same body is answered again,
+/// the same id with another body is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestKey {
+    /// The caller's id.
+    pub id: Arc<str>,
+    /// A digest of what is asked.
+    pub body: [u8; 16],
+}
+
+/// Start an execution.
+#[derive(Debug, Clone)]
+pub struct Start {
+    /// The definition's name.
+    pub definition: Arc<str>,
+    /// The id it is to have; the engine chooses when there is none.
+    pub id: Option<Arc<str>>,
+    /// What it is started with.
+    pub input: Data,
+    /// What the caller attaches. `tenant` says whose it is.
+    pub labels: BTreeMap<String, String>,
+    /// Not before this time.
+    pub not_before: Option<Timestamp>,
+    /// Who asks.
+    pub actor: ActorName,
+    /// What makes a repetition one request.
+    pub request: RequestKey,
+}
+
+/// Steer an execution.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)] // The variants are the verbs of the API.
+pub enum Steer {
+    Signal { name: Arc<str>, payload: Data },
+    Cancel { mode: CancelMode, cause: Arc<str> },
+    Pause { cause: Arc<str> },
+    Resume,
+    /// Every step that backs off when `step` is empty.
+    RetryNow { step: Arc<str> },
+}
+
+/// Do the work again from a step on, as a new branch.
+#[derive(Debug, Clone)]
+pub struct RetryFrom {
+    /// From which step; from where it failed when empty.
+    pub step: Arc<str>,
+    /// Other input for that step.
+    pub input: Option<Data>,
+}
+
+/// Decide about an approval.
+#[derive(Debug, Clone)]
+pub struct Decide {
+    /// The step that waits for it.
+    pub step: Arc<str>,
+    /// Which request of that step.
+    pub attempt: u32,
+    /// Yes or no.
+    pub grant: bool,
+    /// The roles the person has.
+    pub roles: Vec<Arc<str>>,
+    /// Why.
+    pub comment: Arc<str>,
+}
+
+/// Decide about an escalated step.
+#[derive(Debug, Clone)]
+pub struct Resolve {
+    /// The step.
+    pub step: Arc<str>,
+    /// What is to be done.
+    pub resolution: Resolution,
+    /// Why.
+    pub comment: Arc<str>,
+}
+
+/// Make a definition known.
+#[derive(Debug, Clone)]
+pub struct ApplyDefinition {
+    /// YAML or JSON.
+    pub source: String,
+    /// Names the source in diagnostics.
+    pub source_name: String,
+}
+
+/// What applying a definition led to.
+#[derive(Debug, Clone)]
+pub struct Applied {
+    /// The definition as it is now.
+    pub record: DefinitionRecord,
+    /// Whether it is new or has changed.
+    pub changed: bool,
+    /// What will hurt one day.
+    pub warnings: Vec<stateway_definition::Diagnostic>,
+}
+
+/// One revision of a definition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefinitionRecord {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its content hash.
+    pub revision: Arc<str>,
+    /// As it was applied.
+    pub source: String,
+    /// When this revision was first applied.
+    pub created: Timestamp,
+}
+
+/// Which executions are wanted, newest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListQuery {
+    /// Only with one of these sub-states; all when empty.
+    pub sub_states: Vec<SubState>,
+    /// Only in one of these states; all when empty.
+    pub states: Vec<ExecutionState>,
+    /// Only of this definition.
+    pub definition: Option<String>,
+    /// Only those older than this place.
+    pub before: Option<i64>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A page of something.
+#[derive(Debug, Clone)]
+pub struct Page<T> {
+    /// What there is.
+    pub items: Vec<T>,
+    /// Where to go on; `None` at the end.
+    pub next: Option<i64>,
+}
+
+impl<T> Default for Page<T> {
+    fn default() -> Self {
+        Self {
+            items: Vec::new(),
+            next: None,
+        }
+    }
+}
+
+/// One event of the log, with its place among the events of all executions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventRecord {
+    /// Where it is in the log of everything; events of one append share it.
+    pub position: i64,
+    /// Whose it is.
+    pub execution: Arc<str>,
+    /// The branch it was written on.
+    pub branch: u32,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What a purge removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Purged {
+    /// How many executions.
+    pub executions: u64,
+    /// Whether there are more that the policy covers.
+    pub more: bool,
+}
+
+/// A page of executions.
+pub type ExecutionPage = Page<View>;

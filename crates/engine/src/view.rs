@@ -1,0 +1,136 @@
+//! An execution as it is shown: where it is, its steps and waits, its times and payloads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use stateway_machine::{
+    Data, ExecutionState, PauseCause, State, Times, last_error, step_views, sub_state, waits,
+};
+use stateway_model::{ExecutionError, Reason, Step, SubState, Wait};
+
+/// An execution as it is shown.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// Its place among all executions, in the order of their creation.
+    pub number: i64,
+    /// Its id.
+    pub id: Arc<str>,
+    /// The name of its definition.
+    pub definition: Arc<str>,
+    /// The revision it runs by.
+    pub revision: Arc<str>,
+    /// What the caller attached.
+    pub labels: Arc<BTreeMap<String, String>>,
+    /// Whose work it is.
+    pub parent: Option<Parent>,
+    /// Where it is, in the engine's word.
+    pub state: ExecutionState,
+    /// Where it is, in the word of every client.
+    pub sub_state: SubState,
+    /// Why, where the word alone does not say.
+    pub reason: Option<Reason>,
+    /// Why it is held, while it is.
+    pub pause: Option<PauseKind>,
+    /// Why the execution as a whole is where it is: the core's own reason.
+    pub cause: Option<Reason>,
+    /// What it waits for, its steps' waits included.
+    pub waits: Vec<Wait>,
+    /// The steps that have begun.
+    pub steps: Vec<Step>,
+    /// What went wrong last.
+    pub last_error: Option<ExecutionError>,
+    /// When what happened to it.
+    pub times: Times,
+    /// When it is to be released, while that is to come.
+    pub not_before: Option<Timestamp>,
+    /// What it was started with.
+    pub input: Data,
+    /// What it answered.
+    pub output: Option<Data>,
+    /// How many events its branch has.
+    pub sequence: u64,
+    /// The branch of its log.
+    pub branch: u32,
+    /// Who started it.
+    pub initiator: Arc<str>,
+}
+
+/// Why an execution is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PauseKind {
+    /// Someone asked for it.
+    Hand,
+    /// A step failed and its policy is to pause.
+    Failure,
+    /// It cannot follow a new revision.
+    Revision,
+}
+
+/// Which step of which execution a child does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parent {
+    /// The execution's number.
+    pub number: i64,
+    /// The step.
+    pub step: Arc<str>,
+    /// Its attempt.
+    pub attempt: u32,
+}
+
+/// What is known of an execution beside its log; it never changes.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    pub(crate) number: i64,
+    pub(crate) id: Arc<str>,
+    pub(crate) definition: Arc<str>,
+    pub(crate) labels: Arc<BTreeMap<String, String>>,
+    pub(crate) parent: Option<Parent>,
+    pub(crate) not_before: Option<Timestamp>,
+}
+
+impl Origin {
+    /// Whose it is; empty when nobody said.
+    pub(crate) fn tenant(&self) -> &str {
+        self.labels.get("tenant").map_or("", String::as_str)
+    }
+}
+
+impl View {
+    pub(crate) fn of(origin: &Origin, state: &State) -> Self {
+        let (shown, reason) = sub_state(state);
+        Self {
+            number: origin.number,
+            id: Arc::clone(&origin.id),
+            definition: Arc::clone(&origin.definition),
+            revision: state.plan().shared_revision(),
+            labels: Arc::clone(&origin.labels),
+            parent: origin.parent.clone(),
+            state: state.state(),
+            sub_state: shown,
+            reason,
+            pause: state.hold().map(kind_of),
+            cause: state.reason(),
+            waits: waits(state),
+            steps: step_views(state),
+            last_error: last_error(state),
+            times: state.times(),
+            not_before: origin
+                .not_before
+                .filter(|_| state.state() == ExecutionState::Created),
+            input: Arc::clone(state.input()),
+            output: state.output().cloned(),
+            sequence: state.sequence(),
+            branch: state.branch(),
+            initiator: Arc::clone(state.initiator()),
+        }
+    }
+}
+
+const fn kind_of(cause: &PauseCause) -> PauseKind {
+    match cause {
+        PauseCause::ByHand { .. } => PauseKind::Hand,
+        PauseCause::StepFailed { .. } => PauseKind::Failure,
+        PauseCause::RevisionMismatch { .. } => PauseKind::Revision,
+    }
+}

@@ -1,0 +1,252 @@
+//! One connected worker: what it offers, what it is sent, what it answers.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use stateway_machine::{Data, Failure, Task};
+use tokio::sync::mpsc;
+
+use crate::handle::Ticket;
+use crate::keeper::{Inbox, Message};
+use crate::{EngineError, View};
+
+/// What a worker can take on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Offer {
+    /// Who it is; the same id after a reconnect keeps its tasks.
+    pub worker: Arc<str>,
+    /// The roles it has; tasks without a role go to anyone.
+    pub roles: Vec<Arc<str>>,
+    /// The skills it has.
+    pub skills: Vec<Arc<str>>,
+    /// How many tasks it may hold at once, what it fetches ahead included.
+    pub capacity: u32,
+    /// Whose tasks it does; everyone's when empty.
+    pub tenant: Arc<str>,
+}
+
+/// What the engine tells a worker.
+#[derive(Debug, Clone)]
+pub enum WorkerMessage {
+    /// Do this.
+    Task(Box<WorkerTask>),
+    /// This need not be done any more.
+    Withdrawn {
+        /// Which task.
+        token: TaskToken,
+        /// Why, as a stable word.
+        reason: &'static str,
+    },
+    /// An answer to it came too late or twice.
+    Refused {
+        /// Which task.
+        token: TaskToken,
+        /// Why, as a stable word.
+        reason: &'static str,
+        /// For people.
+        message: String,
+    },
+    /// Its answer is on disk.
+    Accepted {
+        /// Which task.
+        token: TaskToken,
+    },
+    /// Someone else came with the same id, or it was silent for too long: the session is over.
+    Closed {
+        /// Why, as a stable word.
+        reason: &'static str,
+    },
+}
+
+/// One attempt of a step, for a worker.
+#[derive(Debug, Clone)]
+pub struct WorkerTask {
+    /// What its answer has to carry.
+    pub token: TaskToken,
+    /// The execution's id.
+    pub execution: Arc<str>,
+    /// Step, attempt, and whether it is an undo.
+    pub task: Task,
+    /// What to do, in the worker's words.
+    pub action: Arc<str>,
+    /// What to do it with.
+    pub input: Data,
+    /// What a validator said of the attempt before.
+    pub feedback: Option<Arc<str>>,
+    /// When the attempt times out.
+    pub due: Option<Timestamp>,
+    /// How long the worker may be silent about it.
+    pub heartbeat_timeout: Option<Duration>,
+    /// The policy by which the worker picks its model.
+    pub model_policy: Arc<str>,
+    /// The role it was asked for.
+    pub role: Arc<str>,
+}
+
+/// Names one attempt of one step; an answer carries it. Opaque to workers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskToken {
+    pub(crate) number: i64,
+    pub(crate) branch: u32,
+    pub(crate) task: Task,
+}
+
+impl fmt::Display for TaskToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            number,
+            branch,
+            task,
+        } = self;
+        let undo = if task.undo { "u" } else { "d" };
+        write!(f, "{number}.{branch}.{}.{undo}.{}", task.attempt, task.step)
+    }
+}
+
+impl FromStr for TaskToken {
+    type Err = EngineError;
+
+    fn from_str(text: &str) -> Result<Self, EngineError> {
+        parse_token(text).ok_or_else(|| {
+            EngineError::new(
+                crate::ErrorKind::Invalid,
+                "INVALID_TASK_TOKEN",
+                "this is not a task token",
+            )
+            .hint("Answer with the token the task came with.")
+        })
+    }
+}
+
+fn parse_token(text: &str) -> Option<TaskToken> {
+    let mut parts = text.splitn(5, '.');
+    let number = parts.next()?.parse().ok()?;
+    let branch = parts.next()?.parse().ok()?;
+    let attempt = parts.next()?.parse().ok()?;
+    let undo = match parts.next()? {
+        "u" => true,
+        "d" => false,
+        _ => return None,
+    };
+    let step = parts.next().filter(|step| !step.is_empty())?.into();
+    let task = Task {
+        step,
+        attempt,
+        undo,
+    };
+    Some(TaskToken {
+        number,
+        branch,
+        task,
+    })
+}
+
+/// How an attempt went.
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    /// Done.
+    Completed {
+        /// What it gave.
+        output: Data,
+    },
+    /// Not done.
+    Failed {
+        /// What went wrong.
+        failure: Failure,
+        /// Not before this long, if another attempt follows.
+        retry_after: Option<Duration>,
+    },
+    /// Given back undone; someone else may take it.
+    Released,
+}
+
+/// A connected worker. Dropping it tells the engine that the connection is gone.
+#[derive(Debug)]
+pub struct WorkerSession {
+    session: u64,
+    inbox: Inbox,
+    /// What the engine tells the worker; never more tasks than it offered to hold.
+    pub messages: mpsc::UnboundedReceiver<WorkerMessage>,
+    answers: Answers,
+}
+
+/// The way back: answers and signs of life of one session.
+#[derive(Debug, Clone)]
+pub struct Answers {
+    session: u64,
+    inbox: Inbox,
+}
+
+impl WorkerSession {
+    pub(crate) fn new(
+        session: u64,
+        inbox: Inbox,
+        messages: mpsc::UnboundedReceiver<WorkerMessage>,
+    ) -> Self {
+        let answers = Answers {
+            session,
+            inbox: inbox.clone(),
+        };
+        Self {
+            session,
+            inbox,
+            messages,
+            answers,
+        }
+    }
+
+    /// The way back, for whoever reads the worker's side of the stream.
+    #[must_use]
+    pub fn answers(&self) -> Answers {
+        self.answers.clone()
+    }
+}
+
+impl Answers {
+    /// Changes what the worker can take on.
+    pub fn offer(&self, offer: Offer) {
+        let session = self.session;
+        self.inbox.tell(Message::Offer { session, offer });
+    }
+
+    /// Says how an attempt went. The engine answers with `Accepted` or `Refused`.
+    pub fn settle(&self, token: TaskToken, outcome: Outcome) {
+        let session = self.session;
+        self.inbox.tell(Message::Settle {
+            session,
+            token,
+            outcome,
+        });
+    }
+
+    /// Says that the worker is alive, and an attempt with it.
+    pub fn heartbeat(&self, token: Option<TaskToken>) {
+        let session = self.session;
+        self.inbox.tell(Message::Heartbeat { session, token });
+    }
+}
+
+impl Drop for WorkerSession {
+    fn drop(&mut self) {
+        let session = self.session;
+        self.inbox.tell(Message::Gone { session });
+    }
+}
+
+/// What a steering command answers.
+pub(crate) type Answer = Result<Box<View>, EngineError>;
+
+impl Ticket {
+    /// Waits for the answer.
+    ///
+    /// # Errors
+    /// The command was refused, or the engine stopped.
+    pub async fn wait(self) -> Answer {
+        self.answer
+            .await
+            .unwrap_or_else(|_| Err(EngineError::stopped()))
+    }
+}
