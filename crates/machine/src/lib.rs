@@ -82,7 +82,7 @@ pub use snapshot::{SNAPSHOT_VERSION, SnapshotError, restore, snapshot, snapshot_
 pub use state::{State, Times};
 pub use timer::{StepTimer, Timer};
 pub use trajectory::{Point, Trajectory};
-pub use view::{last_error, step_views, sub_state, waits};
+pub use view::{last_error, step_views, sub_state, usage, waits};
 pub use vocabulary::{
     Bridge, Emitted, Machine, Mapping, Move, MoveKind, Outside, Projection, StateRow, Transition,
     Vocabulary, VocabularyError, project, vocabularies, vocabulary,
