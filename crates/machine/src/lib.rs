@@ -53,6 +53,7 @@ mod obligation;
 mod plan;
 mod rejection;
 mod replay;
+mod request;
 mod scope;
 mod snapshot;
 mod state;
@@ -73,11 +74,12 @@ pub use evolve::evolve;
 pub use failure::{Class, Failure, FailureCause, classify};
 pub use moves::{EXECUTION_MOVES, STEP_MOVES, execution_may_move, step_may_move};
 pub use obligation::{
-    ChildOrder, Obligation, TaskKey, TaskOrder, obligations, obligations_of, task_input, task_url,
+    ChildOrder, Obligation, TaskKey, TaskOrder, obligations, obligations_of, task_input,
 };
 pub use plan::{Plan, PlanError};
 pub use rejection::Rejection;
 pub use replay::{ReplayError, replay};
+pub use request::{HttpRequest, RequestError, task_request};
 pub use snapshot::{SNAPSHOT_VERSION, SnapshotError, restore, snapshot, snapshot_revision};
 pub use state::{State, Times};
 pub use timer::{StepTimer, Timer};
