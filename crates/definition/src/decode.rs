@@ -4,6 +4,7 @@
 //! checked here; what concerns several of them is the business of `validate`.
 
 mod fields;
+mod http;
 mod policy;
 mod step;
 mod value;

@@ -154,9 +154,9 @@ pub enum StepKind {
         method: String,
         /// The address; may hold references.
         url: Template,
-        /// The headers.
+        /// The headers by name; each is text and may hold references.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-        headers: BTreeMap<String, String>,
+        headers: BTreeMap<String, Template>,
     },
     /// Time passes.
     Sleep {

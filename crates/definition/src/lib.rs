@@ -19,6 +19,7 @@ mod definition;
 mod diagnostic;
 mod duration;
 mod graph;
+mod header;
 pub mod limits;
 mod output_schema;
 mod reference;
@@ -40,6 +41,7 @@ pub use definition::{
 pub use diagnostic::{Diagnostic, Invalid, Position, Severity};
 pub use duration::{format_duration, parse_duration};
 pub use graph::{dot, mermaid};
+pub use header::{is_header_name, is_header_value};
 pub use output_schema::OutputSchema;
 pub use reference::{Reference, Root, Segment};
 pub use revision::{Revision, canonical_form};

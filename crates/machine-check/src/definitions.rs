@@ -101,7 +101,7 @@ fn kind(chance: &mut Chance) -> StepKind {
         6 => StepKind::Http {
             method: "POST".to_owned(),
             url: template(json!("https://example.com/${execution.id}")),
-            headers: [].into(),
+            headers: [("x-id".to_owned(), template(json!("${execution.id}")))].into(),
         },
         _ => StepKind::Task {
             agent: "worker".to_owned(),

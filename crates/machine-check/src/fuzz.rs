@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use stateway_definition::{limits::MAX_SOURCE_BYTES, parse};
 use stateway_machine::{
     CancelMode, Command, Event, Plan, State, Timer, Verb, awaited, decide, decode, encode, evolve,
-    last_error, obligations, restore, snapshot, step_views, sub_state, waits,
+    last_error, obligations, restore, snapshot, step_views, sub_state, usage, waits,
 };
 
 use crate::chance::Chance;
@@ -231,7 +231,12 @@ pub fn histories(seed: u64, count: u64, time: Duration) -> Tally {
 /// Whatever reads a state, and a few commands.
 fn poke(state: &State, now: Timestamp) {
     let _ = (obligations(state), awaited(state), sub_state(state));
-    let _ = (step_views(state), waits(state), last_error(state));
+    let _ = (
+        step_views(state),
+        waits(state),
+        last_error(state),
+        usage(state),
+    );
     let by: Arc<str> = "eve".into();
     for verb in [
         Verb::Resume {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use stateway_definition::{
     Compensation, Definition, FailurePolicy, OutputSchema, Reference, Revision, Root, Step,
-    StepKind,
+    StepKind, Template,
 };
 use thiserror::Error;
 
@@ -254,8 +254,9 @@ fn needs(step: &Step) -> Vec<&str> {
     if let Some(input) = &step.input {
         references.extend(input.references());
     }
-    if let StepKind::Http { url, .. } = &step.kind {
+    if let StepKind::Http { url, headers, .. } = &step.kind {
         references.extend(url.references());
+        references.extend(headers.values().flat_map(Template::references));
     }
     references
         .into_iter()

@@ -225,7 +225,11 @@ pub(crate) static HTTP: Object = Object {
     fields: &[
         field("method", Shape::Text, "The method; `POST` unless given."),
         required("url", Shape::Text, "The address; may hold references."),
-        field("headers", Shape::TextMap, "The headers."),
+        field(
+            "headers",
+            Shape::TextMap,
+            "The headers; their values may hold references.",
+        ),
     ],
 };
 

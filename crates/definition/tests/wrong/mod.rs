@@ -95,6 +95,20 @@ pub(crate) fn cases() -> Vec<(Rule, String)> {
         Rule::NotUpstream,
         &format!("{TWO}, input: \"${{steps.a.output.id}}\"}}\n"),
     );
+    let http = |fields: &str| {
+        format!(
+            "steps:\n  - name: a\n    timeout: 1m\n    http: {{url: \"https://x.example\", {fields}}}\n"
+        )
+    };
+    add(Rule::BadHeader, &http("headers: {\"x api\": 1}"));
+    add(Rule::BadHeader, &http("headers: {x-api: \"a\\r\\nb: c\"}"));
+    add(Rule::BadName, &http("method: \"GE T\""));
+    add(Rule::DuplicateKey, &http("headers: {x-api: 1, X-Api: 2}"));
+    add(Rule::BadReference, &http("headers: {x-api: \"${order}\"}"));
+    add(
+        Rule::UnknownReference,
+        &http("headers: {x-api: \"${steps.z.output}\"}"),
+    );
     add(Rule::BadCondition, &step("when: total > 100"));
     add(Rule::BadSchema, &step("outputSchema: {type: objekt}"));
     add(
