@@ -63,6 +63,8 @@ words! {
         BadHeader = "bad-header",
         /// A condition that does not parse.
         BadCondition = "bad-condition",
+        /// A schedule or a time zone that does not exist.
+        BadSchedule = "bad-schedule",
         /// An `outputSchema` that is no JSON Schema.
         BadSchema = "bad-schema",
         /// A setting that has no effect or contradicts another.

@@ -37,6 +37,7 @@ pub fn definition(chance: &mut Chance, most: usize) -> Definition {
         timeout: chance
             .percent(40)
             .then(|| Duration::from_secs(60 + chance.next() % 3_600)),
+        concurrency: None,
         failure_policy: one(chance, FailurePolicy::ALL),
         steps,
         compensation,

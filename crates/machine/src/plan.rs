@@ -108,6 +108,7 @@ impl Plan {
             description: String::new(),
             trigger: None,
             timeout: None,
+            concurrency: None,
             failure_policy: FailurePolicy::default(),
             steps: Vec::new(),
             compensation: Vec::new(),
@@ -262,7 +263,7 @@ fn needs(step: &Step) -> Vec<&str> {
         .into_iter()
         .filter_map(|reference| match &reference.root {
             Root::Output(name) => Some(name.as_str()),
-            Root::Input | Root::State(_) | Root::ExecutionId => None,
+            Root::Input | Root::State(_) | Root::ExecutionId | Root::Event => None,
         })
         .collect()
 }

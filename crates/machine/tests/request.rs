@@ -4,7 +4,7 @@
 mod kit;
 
 use kit::Run;
-use serde_json::{Value, json};
+use serde_json::json;
 use stateway_machine::{HttpRequest, last_error, task_request};
 
 const CALL: &str = r#"
@@ -23,7 +23,7 @@ steps:
         x-number: 7
 "#;
 
-fn called(token: Value) -> Run {
+fn called(token: &str) -> Run {
     let mut run = Run::started(CALL);
     run.complete("login", json!({"token": token}));
     run
@@ -31,7 +31,7 @@ fn called(token: Value) -> Run {
 
 #[test]
 fn references_are_resolved_in_the_address_and_in_headers() {
-    let run = called(json!("s3cret"));
+    let run = called("s3cret");
     let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let expected = HttpRequest {
         method: "PUT".into(),
@@ -50,7 +50,7 @@ fn references_are_resolved_in_the_address_and_in_headers() {
 
 #[test]
 fn a_value_with_a_line_break_fails_the_step_and_is_never_sent() {
-    let run = called(json!("a\r\nx-admin: yes"));
+    let run = called("a\r\nx-admin: yes");
     assert_eq!(run.step("call"), stateway_machine::StepState::Failed);
     let error = last_error(&run.state).unwrap();
     assert!(error.message.contains("`authorization`"), "{error:?}");
