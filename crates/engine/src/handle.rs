@@ -14,7 +14,7 @@ use crate::news::Board;
 use crate::reader::Readers;
 use crate::request::{
     ActorName, Applied, ApplyDefinition, Decide, DefinitionRecord, EventRecord, ListQuery, Page,
-    Purged, RequestKey, Resolve, RetryFrom, Start, Steer, Survey,
+    Publish, Published, Purged, RequestKey, Resolve, RetryFrom, Start, Steer, Survey,
 };
 use crate::store::Store;
 use crate::worker::{Answer, Offer, WorkerSession};
@@ -285,6 +285,21 @@ impl Engine {
     ) -> Result<Vec<DefinitionRecord>> {
         self.read(move |reader| reader.definitions(after.as_deref(), limit))
             .await
+    }
+
+    /// Tells of something that happened; every definition it triggers is started once.
+    ///
+    /// # Errors
+    /// The payload is too long, or the id was used for another event.
+    pub async fn publish(&self, event: Publish) -> Result<Published> {
+        self.bounded(&event.payload)?;
+        let (send, answer) = oneshot::channel();
+        let event = Box::new(event);
+        self.inner.inbox.ask(Message::Publish {
+            event,
+            answer: send,
+        })?;
+        answer.await.unwrap_or_else(|_| Err(EngineError::stopped()))
     }
 
     /// Lists every revision of a definition, newest first.

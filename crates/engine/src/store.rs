@@ -57,6 +57,10 @@ pub(crate) struct Turn {
     pub(crate) branches: Vec<Branch>,
     pub(crate) requests: Vec<Answered>,
     pub(crate) definitions: Vec<DefinitionRecord>,
+    /// Definitions whose schedule came round, and when.
+    pub(crate) schedules: Vec<(Arc<str>, Timestamp)>,
+    /// How far receivers of events have got.
+    pub(crate) sinks: Vec<(Arc<str>, i64)>,
 }
 
 /// An execution that became known.
@@ -118,6 +122,8 @@ impl Turn {
             && self.branches.is_empty()
             && self.requests.is_empty()
             && self.definitions.is_empty()
+            && self.schedules.is_empty()
+            && self.sinks.is_empty()
     }
 }
 

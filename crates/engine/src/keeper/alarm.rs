@@ -58,9 +58,6 @@ impl Keeper {
 
     /// Fires what is due.
     pub(super) fn ring(&mut self) {
-        if self.broken.is_some() {
-            return;
-        }
         for _ in 0..MOST_AT_ONCE {
             let Some((due, number)) = self.alarms.first().copied() else {
                 break;

@@ -119,7 +119,7 @@ impl Keeper {
         });
     }
 
-    fn start(&mut self, start: Start) -> Result<i64> {
+    pub(super) fn start(&mut self, start: Start) -> Result<i64> {
         if let Some(number) = self.seen(&start.request)? {
             self.bring(number)?;
             return Ok(number);
@@ -329,6 +329,7 @@ impl Keeper {
         if changed {
             self.turn.definitions.push(record.clone());
             let plan = self.catalogue.keep(usable.plan);
+            self.set_trigger(&usable.name, &plan, self.now);
             self.current.insert(usable.name, plan);
         }
         Ok(Applied {

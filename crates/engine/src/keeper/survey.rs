@@ -35,6 +35,7 @@ impl Keeper {
             workers: workers.collect(),
             tasks: tasks.collect(),
             queued: self.slots.lines(),
+            scheduled: self.triggers.scheduled(),
             active: self.active,
             max_active: self.config.max_active,
         }

@@ -17,6 +17,7 @@ impl Keeper {
         for (definition, count) in self.store.read().begun()? {
             self.slots.set_begun(definition, count);
         }
+        self.read_triggers()?;
         let mut after: (Option<Timestamp>, i64) = (None, 0);
         let mut count = 0_usize;
         loop {

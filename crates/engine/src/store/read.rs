@@ -445,6 +445,26 @@ impl Read<'_> {
         Ok(found.optional()?)
     }
 
+    /// When a definition's schedule last started something.
+    pub(crate) fn last_scheduled(self, name: &str) -> Result<Option<Timestamp>, StoreError> {
+        let mut query = self
+            .0
+            .prepare_cached("SELECT last_at FROM schedules WHERE definition = ?1")?;
+        Ok(query
+            .query_row([name], |row| row.get(0))
+            .optional()?
+            .and_then(|at| time(Some(at))))
+    }
+
+    /// How far a receiver of events has got.
+    pub(crate) fn sink_position(self, name: &str) -> Result<i64, StoreError> {
+        let mut query = self
+            .0
+            .prepare_cached("SELECT position FROM sinks WHERE name = ?1")?;
+        let found = query.query_row([name], |row| row.get(0)).optional()?;
+        Ok(found.unwrap_or(0))
+    }
+
     /// Every revision of a definition, newest first.
     pub(crate) fn revisions(self, name: &str) -> Result<Vec<DefinitionRecord>, StoreError> {
         let mut query = self.0.prepare_cached(

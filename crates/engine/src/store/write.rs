@@ -17,6 +17,18 @@ impl Store {
         statuses(&transaction, &turn.statuses)?;
         snapshots(&transaction, &turn.snapshots)?;
         requests(&transaction, &turn.requests)?;
+        for (name, at) in &turn.schedules {
+            transaction.execute(
+                "INSERT OR REPLACE INTO schedules (definition, last_at) VALUES (?1, ?2)",
+                params![&**name, at.as_millisecond()],
+            )?;
+        }
+        for (name, position) in &turn.sinks {
+            transaction.execute(
+                "INSERT OR REPLACE INTO sinks (name, position) VALUES (?1, ?2)",
+                params![&**name, position],
+            )?;
+        }
         transaction.commit()?;
         Ok(())
     }
