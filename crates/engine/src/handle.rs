@@ -16,7 +16,7 @@ use crate::request::{
     ActorName, Applied, ApplyDefinition, Decide, DefinitionRecord, EventRecord, ListQuery, Page,
     Publish, Published, Purged, RequestKey, Resolve, RetryFrom, Start, Steer, Survey,
 };
-use crate::store::Store;
+use crate::store::{Backend, SqliteFile};
 use crate::worker::{Answer, Offer, WorkerSession};
 use crate::{Changes, Clock, Config, EngineError, News, View};
 
@@ -61,8 +61,11 @@ impl Engine {
     /// The file cannot be used: taken by another process, written by a newer version, damaged,
     /// not writable.
     pub fn open(config: &Config) -> Result<Self> {
-        let store = Store::open(config)?;
-        let readers = Readers::open(&config.path)?;
+        let file: Arc<dyn Backend> = Arc::new(SqliteFile {
+            path: config.path.clone(),
+        });
+        let store = file.open()?;
+        let readers = Readers::open(file)?;
         let catalogue = Arc::new(Catalogue::default());
         let board = Arc::new(Board::new());
         let (inbox, keeper) = keeper::spawn(config, store, &catalogue, &board)?;

@@ -57,7 +57,7 @@ const SHORT_NAP: Duration = Duration::from_millis(2);
 /// The keeper's state. Only its own thread touches it.
 struct Keeper {
     config: Config,
-    store: Store,
+    store: Box<dyn Store>,
     catalogue: Arc<Catalogue>,
     board: Arc<Board>,
     inbox: Inbox,
@@ -139,13 +139,13 @@ enum Effect {
 /// Starts the keeper's thread, once everything that was left is taken up.
 pub(crate) fn spawn(
     config: &Config,
-    store: Store,
+    store: Box<dyn Store>,
     catalogue: &Arc<Catalogue>,
     board: &Arc<Board>,
 ) -> Result<(Inbox, JoinHandle<()>)> {
     let (inbox, messages) = Inbox::new(config.max_backlog);
     let now = config.clock.now();
-    let last_number = store.read().last_number()?;
+    let last_number = store.last_number()?;
     let mut keeper = Keeper {
         slots: Slots::new(config.max_active),
         dispatch: Dispatch::default(),

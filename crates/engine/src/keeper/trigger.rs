@@ -13,6 +13,7 @@ use super::ask::Birth;
 use super::{Effect, Keeper};
 use crate::error::Result;
 use crate::request::{Publish, Published, RequestKey, Scheduled, Start};
+use crate::store::plan;
 
 /// How many definitions are read at a time.
 const PAGE: usize = 500;
@@ -83,14 +84,14 @@ impl Keeper {
         self.triggers = Triggers::default();
         let mut after = String::new();
         loop {
-            let page = self.store.read().definitions(&after, PAGE)?;
+            let page = self.store.definitions(&after, PAGE)?;
             let Some(last) = page.last() else {
                 return Ok(());
             };
             after = last.name.to_string();
             for record in page {
-                let plan = self.store.read().plan(&record.revision, &self.catalogue)?;
-                let since = self.store.read().last_scheduled(&record.name)?;
+                let plan = plan(&*self.store, &record.revision, &self.catalogue)?;
+                let since = self.store.last_scheduled(&record.name)?;
                 self.set_trigger(&record.name, &plan, since.unwrap_or(record.created));
             }
         }

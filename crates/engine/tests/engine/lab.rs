@@ -1,6 +1,5 @@
 //! An engine in a folder of its own, and short ways to use it.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -68,10 +67,6 @@ impl Lab {
             config,
             requests,
         }
-    }
-
-    pub(crate) fn path(&self) -> PathBuf {
-        self.config.path.clone()
     }
 
     pub(crate) fn key(&self, body: u8) -> RequestKey {
