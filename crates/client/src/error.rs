@@ -144,6 +144,16 @@ impl Error {
         )
     }
 
+    /// A name that no header can carry.
+    pub(crate) fn identity(what: &str, name: &str) -> Self {
+        Self::local(
+            Code::InvalidArgument,
+            "INVALID_IDENTITY",
+            format!("`{name}` cannot be the {what} of a call"),
+            "Write one word of plain ASCII, without blanks and commas.",
+        )
+    }
+
     fn local(code: Code, reason: &str, message: String, hint: &str) -> Self {
         Self {
             parts: Box::new(Parts {

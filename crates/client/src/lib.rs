@@ -29,6 +29,7 @@ mod call;
 mod client;
 mod error;
 mod executions;
+mod identity;
 mod list;
 mod providers;
 mod sub_state;

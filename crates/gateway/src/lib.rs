@@ -5,6 +5,7 @@
 //! protobuf. Only this crate knows both protobuf and
 //! [`Provider`](stateway_provider_api::Provider).
 
+mod caller;
 mod coalesce;
 mod convert;
 mod deadline;

@@ -7,10 +7,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use stateway_definition::{limits::MAX_SOURCE_BYTES, parse};
 use stateway_machine::{
     CancelMode, Command, Event, Plan, State, Timer, Verb, awaited, decide, decode, encode, evolve,
-    last_error, obligations, step_views, sub_state, waits,
+    last_error, obligations, restore, snapshot, step_views, sub_state, waits,
 };
 
 use crate::chance::Chance;
@@ -23,6 +24,9 @@ const DEFINITIONS: [&str; 3] = [
 ];
 /// Valid events.
 const EVENTS: &str = include_str!("../../machine/tests/golden/events-v1.jsonl");
+/// A valid snapshot, and the definition it is of.
+const BUSY: &str = include_str!("../../machine/tests/busy.yaml");
+const SNAPSHOT: &str = include_str!("../../machine/tests/golden/snapshot-v1.json");
 /// The definition they are of.
 const EVERY_FACT: &str = include_str!("../../machine/tests/every-fact.yaml");
 /// What YAML, JSON, references and conditions are made of.
@@ -176,6 +180,30 @@ pub fn events(seed: u64, count: u64, time: Duration) -> Tally {
     })
 }
 
+/// Throws mutated snapshots at the reader, and what it takes at the machine.
+#[must_use]
+pub fn snapshots(seed: u64, count: u64, time: Duration) -> Tally {
+    let mut chance = Chance::new(seed);
+    let Some(plan) = plan_of(BUSY) else {
+        return Tally::default();
+    };
+    until(count, time, || {
+        let bytes = mutate(&mut chance, SNAPSHOT.trim_end().as_bytes());
+        let Ok(state) = restore(Arc::clone(&plan), &bytes) else {
+            return false;
+        };
+        let again = restore(Arc::clone(&plan), &snapshot(&state));
+        assert!(again.is_ok_and(|again| again == state));
+        poke(&state, state.times().updated.unwrap_or_default());
+        true
+    })
+}
+
+fn plan_of(source: &str) -> Option<Arc<Plan>> {
+    let read = parse(source, "fuzz.yaml").ok()?;
+    Plan::new(read.definition).ok().map(Arc::new)
+}
+
 /// Throws histories that never happened at `evolve` and whatever reads a state: real events in
 /// any order, some twice, some left out. A log can be damaged; what reads it must not fall over.
 #[must_use]
@@ -185,38 +213,41 @@ pub fn histories(seed: u64, count: u64, time: Duration) -> Tally {
         .lines()
         .filter_map(|line| decode(line.as_bytes()).ok())
         .collect();
-    let Ok(Ok(plan)) = parse(EVERY_FACT, "every-fact.yaml").map(|read| Plan::new(read.definition))
-    else {
+    let Some(plan) = plan_of(EVERY_FACT) else {
         return Tally::default();
     };
-    let plan = Arc::new(plan);
     until(count, time, || {
         let mut state = State::new(Arc::clone(&plan));
         for sequence in 1..=chance.next() % 60 {
             let mut event = corpus[chance.below(corpus.len())].clone();
             event.sequence = sequence;
             state = evolve(state, &event);
-            let _ = (obligations(&state), awaited(&state), sub_state(&state));
-            let _ = (step_views(&state), waits(&state), last_error(&state));
-            let by: Arc<str> = "eve".into();
-            for verb in [
-                Verb::Resume {
-                    by: Arc::clone(&by),
-                },
-                Verb::FireTimer {
-                    timer: Timer::Execution,
-                },
-                Verb::Cancel {
-                    mode: CancelMode::Compensate,
-                    comment: Arc::clone(&by),
-                    by,
-                },
-            ] {
-                let _ = decide(&state, Command::new("c", verb), event.at);
-            }
+            poke(&state, event.at);
         }
         state.is_created()
     })
+}
+
+/// Whatever reads a state, and a few commands.
+fn poke(state: &State, now: Timestamp) {
+    let _ = (obligations(state), awaited(state), sub_state(state));
+    let _ = (step_views(state), waits(state), last_error(state));
+    let by: Arc<str> = "eve".into();
+    for verb in [
+        Verb::Resume {
+            by: Arc::clone(&by),
+        },
+        Verb::FireTimer {
+            timer: Timer::Execution,
+        },
+        Verb::Cancel {
+            mode: CancelMode::Compensate,
+            comment: Arc::clone(&by),
+            by,
+        },
+    ] {
+        let _ = decide(state, Command::new("c", verb), now);
+    }
 }
 
 fn until(count: u64, time: Duration, mut one: impl FnMut() -> bool) -> Tally {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use stateway_machine::{
     Event, ExecutionState, Fact, Obligation, Plan, State, StepState, Task, Verb, VerbName, awaited,
-    decode, encode, execution_may_move, obligations, obligations_of, replay, step_may_move,
-    sub_state,
+    decode, encode, execution_may_move, obligations, obligations_of, replay, restore, snapshot,
+    step_may_move, sub_state,
 };
 
 /// Follows one execution and says which invariant breaks first.
@@ -242,6 +242,18 @@ pub fn is_in_place(before: &State, verb: &Verb, now: Timestamp) -> Checked {
         _ => true,
     };
     ensure(fits, || format!("out of place, and taken: {verb:?}"))
+}
+
+/// What is read from a snapshot is the state that was written.
+///
+/// # Errors
+/// What differs.
+pub fn snapshot_is_the_state(state: &State) -> Checked {
+    let read = restore(Arc::clone(state.plan()), &snapshot(state));
+    let read = read.map_err(|error| format!("the snapshot is refused: {error}"))?;
+    ensure(read == *state, || {
+        format!("the snapshot gives {read:?} for {state:?}")
+    })
 }
 
 fn moves_are_legal(before: &State, event: &Event, after: &State) -> Checked {

@@ -14,7 +14,7 @@ use stateway_model::ErrorCategory;
 
 use crate::chance::Chance;
 use crate::definitions;
-use crate::invariant::{Checker, is_in_place};
+use crate::invariant::{Checker, is_in_place, snapshot_is_the_state};
 
 /// How many commands a world sends before it only does what moves the execution on.
 const WILD_COMMANDS: usize = 40;
@@ -140,6 +140,7 @@ impl World {
             self.state = next;
         }
         broken = broken.and_then(|()| self.checker.batch(&before, &events, &self.state));
+        broken = broken.and_then(|()| snapshot_is_the_state(&self.state));
         self.events.extend(events);
         Ok(broken)
     }

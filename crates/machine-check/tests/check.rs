@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use stateway_machine_check::exhaustive::visit;
-use stateway_machine_check::fuzz::{definitions, events, histories, hostile};
+use stateway_machine_check::fuzz::{definitions, events, histories, hostile, snapshots};
 use stateway_machine_check::soak::soak;
 
 /// Enough worlds to reach every listed state and move of the machine and of every seed.
@@ -45,6 +45,12 @@ fn broken_definitions_never_panic() {
 #[test]
 fn broken_events_never_panic() {
     let tally = events(7, 20_000, Duration::from_secs(20));
+    assert!(tally.inputs > 2_000 && tally.accepted > 0, "{tally:?}");
+}
+
+#[test]
+fn broken_snapshots_never_panic() {
+    let tally = snapshots(7, 20_000, Duration::from_secs(20));
     assert!(tally.inputs > 2_000 && tally.accepted > 0, "{tally:?}");
 }
 

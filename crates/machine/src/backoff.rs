@@ -53,13 +53,13 @@ fn whole_millis(duration: Duration) -> Duration {
     Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// A later moment; the end of time when there is none.
+/// A later moment; the last whole millisecond when there is none.
 #[must_use]
 pub fn later(at: Timestamp, by: Duration) -> Timestamp {
     SignedDuration::try_from(by)
         .ok()
         .and_then(|by| at.checked_add(by).ok())
-        .unwrap_or(Timestamp::MAX)
+        .unwrap_or_else(|| whole(Timestamp::MAX))
 }
 
 /// Events hold whole milliseconds; the machine must not know more than they do.

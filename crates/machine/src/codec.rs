@@ -72,6 +72,13 @@ struct Versioned {
 /// Writes an event.
 #[must_use]
 pub fn encode(event: &Event) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(256);
+    encode_into(event, &mut bytes);
+    bytes
+}
+
+/// Writes an event at the end of a buffer, which a writer of many can keep.
+pub fn encode_into(event: &Event, bytes: &mut Vec<u8>) {
     let written = Written {
         v: EVENT_VERSION,
         n: event.sequence,
@@ -80,7 +87,8 @@ pub fn encode(event: &Event) -> Vec<u8> {
         correlation: &event.correlation,
         fact: &event.fact,
     };
-    serde_json::to_vec(&written).expect("an event has only text keys, so it is always JSON")
+    serde_json::to_writer(bytes, &written)
+        .expect("an event has only text keys, so it is always JSON, and a buffer takes all of it");
 }
 
 /// Reads an event.

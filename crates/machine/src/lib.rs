@@ -35,7 +35,8 @@
 //! considered in which state; `decide` answers it; `ledger` lets `decide` see its own events
 //! without copying the steps it does not touch; `evolve` applies events; `moves` is the table both
 //! are held to. `view` and `trajectory` tell an execution in the words of every client,
-//! `vocabulary` in the words of the five seeds. `codec` is the form of the log.
+//! `vocabulary` in the words of the five seeds. `codec` is the form of the log,
+//! `snapshot` that of a state.
 
 mod admission;
 mod awaited;
@@ -53,6 +54,7 @@ mod plan;
 mod rejection;
 mod replay;
 mod scope;
+mod snapshot;
 mod state;
 mod timer;
 mod trajectory;
@@ -63,7 +65,7 @@ mod words;
 pub use admission::{admit, admitting_states};
 pub use awaited::{Awaited, awaited};
 pub use backoff::{later, pause, seed};
-pub use codec::{DecodeError, EVENT_VERSION, MAX_EVENT_BYTES, decode, encode};
+pub use codec::{DecodeError, EVENT_VERSION, MAX_EVENT_BYTES, decode, encode, encode_into};
 pub use command::{CancelMode, Command, Verb, VerbName};
 pub use decide::{MAX_SIGNALS, decide};
 pub use event::{Data, Event, Fact, PauseCause, Resolution, SkipCause, Task, TurnCause, WaitFor};
@@ -76,6 +78,7 @@ pub use obligation::{
 pub use plan::{Plan, PlanError};
 pub use rejection::Rejection;
 pub use replay::{ReplayError, replay};
+pub use snapshot::{SNAPSHOT_VERSION, SnapshotError, restore, snapshot, snapshot_revision};
 pub use state::{State, Times};
 pub use timer::{StepTimer, Timer};
 pub use trajectory::{Point, Trajectory};

@@ -5,13 +5,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use stateway_definition::{
-    Compensation, Definition, OutputSchema, Reference, Revision, Root, Step, StepKind,
+    Compensation, Definition, FailurePolicy, OutputSchema, Reference, Revision, Root, Step,
+    StepKind,
 };
 use thiserror::Error;
 
 /// A step's place in its plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct StepIx(pub(crate) u32);
 
 impl StepIx {
@@ -97,6 +99,27 @@ impl Plan {
             .collect::<Result<_, _>>()?;
         plan.connect()?;
         Ok(plan)
+    }
+
+    /// A plan of nothing, for as long as a snapshot is read and its own plan is not in place.
+    pub(crate) fn none() -> Arc<Self> {
+        let definition = Definition {
+            name: None,
+            description: String::new(),
+            trigger: None,
+            timeout: None,
+            failure_policy: FailurePolicy::default(),
+            steps: Vec::new(),
+            compensation: Vec::new(),
+            output: None,
+        };
+        Arc::new(Self {
+            definition,
+            revision: "".into(),
+            steps: Vec::new(),
+            by_name: BTreeMap::new(),
+            signals: BTreeMap::new(),
+        })
     }
 
     fn step_of(&self, step: &Step) -> Result<PlanStep, PlanError> {

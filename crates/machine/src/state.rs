@@ -2,18 +2,24 @@
 //!
 //! The head is small whatever the number of steps; a step is one slot. `decide` copies the head
 //! and the slots it touches, so that one transition costs the same in a long workflow as in a
-//! short one.
+//! short one. What is written of it in a snapshot is said here by serde's attributes; the form
+//! itself is the business of `snapshot`.
+
+mod run;
+
+pub(crate) use run::{Decision, StepRun};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stateway_model::Reason;
 
-use crate::event::{Data, PauseCause, WaitFor};
+use crate::event::{Data, PauseCause, moment};
 use crate::plan::{Plan, StepIx};
-use crate::{ExecutionState, Failure, StepState};
+use crate::{ExecutionState, StepState};
 
 /// One execution at one point of its log.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,8 +29,11 @@ pub struct State {
 }
 
 /// What is known of the execution as a whole.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Head {
+    /// Not part of a snapshot: whoever restores one brings the plan.
+    #[serde(skip, default = "Plan::none")]
     pub(crate) plan: Arc<Plan>,
     pub(crate) sequence: u64,
     pub(crate) id: Arc<str>,
@@ -33,49 +42,76 @@ pub(crate) struct Head {
     pub(crate) initiator: Arc<str>,
     pub(crate) input: Data,
     pub(crate) state: ExecutionState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<Reason>,
     pub(crate) times: Times,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
     pub(crate) deadline: Option<Timestamp>,
     /// Steps with something under way, in the order of the plan; so are the lists below.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) open: Vec<StepIx>,
     /// Pending steps whose dependencies are settled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) ready: Vec<StepIx>,
     /// Failed steps whose consequence has not been drawn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) unsettled: Vec<StepIx>,
     /// Failed steps for which the execution is held; tried again when it is resumed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) parked: Vec<StepIx>,
     /// Steps that a person has to decide about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) escalated: Vec<StepIx>,
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) awaiting_signal: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) awaiting_approval: u32,
     /// Steps that are neither completed nor skipped.
     pub(crate) left: u32,
     /// The step that completed last; each slot names the one before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last_completed: Option<StepIx>,
     /// The next step to look at while undoing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) undo_next: Option<StepIx>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) hold: Option<PauseCause>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ending: Option<Ending>,
+    /// Written flat beside the head, so that a payload lies no deeper than in its event.
+    #[serde(skip)]
     pub(crate) signals: Arc<Signals>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "present"
+    )]
     pub(crate) output: Option<Data>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last_failed: Option<StepIx>,
 }
 
 /// When what happened to the execution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Times {
     /// When it became known.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
     pub created: Option<Timestamp>,
     /// When it got its slot.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
     pub started: Option<Timestamp>,
     /// When it last changed.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
     pub updated: Option<Timestamp>,
     /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
     pub ended: Option<Timestamp>,
 }
 
 /// What an execution ends as once everything is undone.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Ending {
     RolledBack,
     Cancelled { by: Arc<str> },
@@ -86,47 +122,6 @@ pub(crate) enum Ending {
 pub(crate) struct Signals {
     pub(crate) waiting: BTreeMap<Arc<str>, VecDeque<(Arc<str>, Data)>>,
     pub(crate) seen: BTreeSet<Arc<str>>,
-}
-
-/// What is known of one step.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct StepRun {
-    pub(crate) state: StepState,
-    /// Dependencies that are not settled.
-    pub(crate) unmet: u32,
-    /// The attempt that was opened last; 0 before the first.
-    pub(crate) attempt: u32,
-    /// Attempts that failed since the step was last begun afresh.
-    pub(crate) failures: u32,
-    pub(crate) corrections: u32,
-    pub(crate) undo_attempt: u32,
-    pub(crate) since: Option<Timestamp>,
-    pub(crate) first_started: Option<Timestamp>,
-    pub(crate) ended: Option<Timestamp>,
-    pub(crate) failed_at: Option<Timestamp>,
-    /// When the attempt or the wait times out.
-    pub(crate) due: Option<Timestamp>,
-    pub(crate) heartbeat_due: Option<Timestamp>,
-    /// When the next attempt starts, or a sleep ends.
-    pub(crate) resume_at: Option<Timestamp>,
-    pub(crate) worker: Option<Arc<str>>,
-    /// The role a person gave it to.
-    pub(crate) role: Option<Arc<str>>,
-    pub(crate) wait: Option<WaitFor>,
-    pub(crate) feedback: Option<Arc<str>>,
-    pub(crate) output: Option<Data>,
-    pub(crate) failure: Option<Arc<Failure>>,
-    pub(crate) decision: Option<Decision>,
-    pub(crate) completed_before: Option<StepIx>,
-    pub(crate) skipped_by_failure: bool,
-}
-
-/// How an approval was decided.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Decision {
-    pub(crate) attempt: u32,
-    pub(crate) grant: bool,
-    pub(crate) by: Arc<str>,
 }
 
 impl State {
@@ -307,41 +302,6 @@ impl Head {
     }
 }
 
-impl StepRun {
-    pub(crate) const fn new(unmet: u32) -> Self {
-        Self {
-            state: StepState::Pending,
-            unmet,
-            attempt: 0,
-            failures: 0,
-            corrections: 0,
-            undo_attempt: 0,
-            since: None,
-            first_started: None,
-            ended: None,
-            failed_at: None,
-            due: None,
-            heartbeat_due: None,
-            resume_at: None,
-            worker: None,
-            role: None,
-            wait: None,
-            feedback: None,
-            output: None,
-            failure: None,
-            decision: None,
-            completed_before: None,
-            skipped_by_failure: false,
-        }
-    }
-
-    /// True when an attempt is out with a worker, or ready for one.
-    pub(crate) const fn has_open_attempt(&self) -> bool {
-        matches!(self.state, StepState::Running | StepState::Correcting)
-            || matches!(self.state, StepState::Compensating) && self.resume_at.is_none()
-    }
-}
-
 /// Puts a step into a sorted list.
 pub(crate) fn insert(list: &mut Vec<StepIx>, ix: StepIx) {
     if let Err(at) = list.binary_search(&ix) {
@@ -361,4 +321,13 @@ pub(crate) fn remove(list: &mut Vec<StepIx>, ix: StepIx) {
     if let Ok(at) = list.binary_search(&ix) {
         list.remove(at);
     }
+}
+
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// An output that is `null` is an output.
+pub(crate) fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Data>, D::Error> {
+    Data::deserialize(from).map(Some)
 }

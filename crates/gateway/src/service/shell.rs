@@ -12,6 +12,7 @@ use tonic::metadata::{AsciiMetadataValue, MetadataMap};
 use tonic::{Code, Request, Response, Status};
 use tracing::Instrument;
 
+use crate::caller::{self, Caller};
 use crate::deadline;
 
 /// The header that carries the correlation id, in both directions.
@@ -84,12 +85,19 @@ impl Shell {
         let budget = deadline::budget(&metadata, self.default_deadline, self.longest_deadline);
         let sent = sent_id(&metadata);
         let correlation = sent.clone().unwrap_or_else(|| self.next_id());
-        let call = Call {
-            deadline: began + budget,
-            correlation_id: correlation.clone(),
-        };
         let span = tracing::info_span!("rpc", method, request_id = %correlation);
-        let outcome = work(call, message).instrument(span.clone()).await;
+        let outcome = match caller::of(&metadata) {
+            Ok(Caller { actor, roles }) => {
+                let call = Call {
+                    deadline: began + budget,
+                    correlation_id: correlation.clone(),
+                    actor,
+                    roles,
+                };
+                work(call, message).instrument(span.clone()).await
+            }
+            Err(refused) => Err(refused.into()),
+        };
         self.account(method, &outcome, began.elapsed(), &span);
         match outcome {
             Ok(answer) => {

@@ -1,6 +1,8 @@
 //! One execution, driven by hand.
 #![allow(dead_code)] // Each test binary uses its own part of it.
 
+pub(crate) mod history;
+
 use std::sync::Arc;
 use std::time::Duration;
 
