@@ -268,7 +268,10 @@ fn failure(status: ExitStatus, last: &[u8]) -> TaskError {
         "" => format!("the program failed: {how}"),
         lines => format!("{lines} ({how})"),
     };
-    TaskError::new(category(status.code()), message)
+    let code = status
+        .code()
+        .map_or_else(String::new, |code| code.to_string());
+    TaskError::new(category(status.code()), message).code(code)
 }
 
 /// The codes of `sysexits.h`, and of `timeout(1)`.

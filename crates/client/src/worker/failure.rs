@@ -76,6 +76,7 @@ impl From<Usage> for v1::Usage {
 pub struct TaskError {
     pub(crate) category: Category,
     pub(crate) message: String,
+    pub(crate) code: String,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) usage: Option<Usage>,
 }
@@ -96,6 +97,7 @@ impl TaskError {
         Self {
             category,
             message: message.into(),
+            code: String::new(),
             retry_after: None,
             usage: None,
         }
@@ -108,6 +110,13 @@ impl TaskError {
         validation = Validation, "The data is wrong.";
         external = External, "Something outside failed.";
         governance = Governance, "A policy forbids it.";
+    }
+
+    /// The worker's own code for it.
+    #[must_use]
+    pub fn code(mut self, code: impl Into<String>) -> Self {
+        self.code = code.into();
+        self
     }
 
     /// Not to be tried again before this long.

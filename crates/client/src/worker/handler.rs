@@ -152,6 +152,7 @@ fn message(task_token: String, done: Result<Done, TaskError>) -> Message {
             task_token,
             category: error.category.as_str().to_owned(),
             message: bounded(error.message),
+            code: error.code,
             retry_after: error
                 .retry_after
                 .and_then(|pause| prost_types::Duration::try_from(pause).ok()),

@@ -43,7 +43,7 @@ const MAX_MESSAGE: usize = 64 * 1024 * 1024;
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Someone else came under the same id. Coming back would take it from them in turn.
-const REPLACED: &str = "WORKER_REPLACED";
+const REPLACED: &str = "REPLACED";
 
 /// A worker at work.
 pub(super) struct Driver {

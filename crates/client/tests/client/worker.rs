@@ -47,6 +47,20 @@ struct Gateway {
 
 #[tonic::async_trait]
 impl Workers for Played {
+    async fn list_workers(
+        &self,
+        _: Request<v1::ListWorkersRequest>,
+    ) -> Result<Response<v1::ListWorkersResponse>, Status> {
+        Err(Status::unimplemented("not played"))
+    }
+
+    async fn get_queue(
+        &self,
+        _: Request<v1::GetQueueRequest>,
+    ) -> Result<Response<v1::Queue>, Status> {
+        Err(Status::unimplemented("not played"))
+    }
+
     type WorkStream = BoxStream<'static, Result<v1::WorkResponse, Status>>;
 
     async fn work(
@@ -96,6 +110,7 @@ impl Gateway {
         connection.tell(ToWorker::Welcome(v1::Welcome {
             worker_id: offer.worker_id.clone(),
             lease: Some(LEASE.try_into().unwrap()),
+            ..v1::Welcome::default()
         }));
         (connection, offer)
     }
