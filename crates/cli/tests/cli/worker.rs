@@ -248,7 +248,7 @@ async fn the_deadline_ends_the_program_and_all_it_started() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_withdrawn_task_ends_the_program_and_is_not_answered() {
     let program = "touch begun; trap 'touch asked; exit 0' TERM; sleep 60 & wait";
-    let mut lab = Lab::with(&["--exec", program]).await;
+    let lab = Lab::with(&["--exec", program]).await;
     lab.connection.tell(ToWorker::Task(task("")));
     lab.wait_for("begun");
     lab.connection.tell(ToWorker::Withdrawn(v1::TaskWithdrawn {
