@@ -137,13 +137,19 @@ const fn of_rejection(rejection: &Rejection) -> (ErrorKind, &'static str) {
     }
 }
 
-impl From<StoreError> for EngineError {
-    fn from(error: StoreError) -> Self {
-        let kind = match &error {
+impl EngineError {
+    /// What everyone is told whom the same failure of the store keeps waiting.
+    pub(crate) fn from_store(error: &StoreError) -> Self {
+        let kind = match error {
             StoreError::Corrupt { .. } => ErrorKind::Corrupt,
             _ => ErrorKind::Unavailable,
         };
-        let hint = error.hint();
-        Self::new(kind, error.reason(), error).hint(hint)
+        Self::new(kind, error.reason(), error).hint(error.hint())
+    }
+}
+
+impl From<StoreError> for EngineError {
+    fn from(error: StoreError) -> Self {
+        Self::from_store(&error)
     }
 }

@@ -14,7 +14,7 @@ use crate::news::Board;
 use crate::reader::Readers;
 use crate::request::{
     ActorName, Applied, ApplyDefinition, Decide, DefinitionRecord, EventRecord, ListQuery, Page,
-    Purged, RequestKey, Resolve, RetryFrom, Start, Steer,
+    Purged, RequestKey, Resolve, RetryFrom, Start, Steer, Survey,
 };
 use crate::store::Store;
 use crate::worker::{Answer, Offer, WorkerSession};
@@ -205,7 +205,8 @@ impl Engine {
     /// The store cannot be read.
     pub async fn list(&self, query: ListQuery) -> Result<Page<View>> {
         let catalogue = Arc::clone(&self.inner.catalogue);
-        self.read(move |reader| reader.list(&query, &catalogue)).await
+        self.read(move |reader| reader.list(&query, &catalogue))
+            .await
     }
 
     /// Reads the events of an execution's present branch and of what it grew from, from a
@@ -286,6 +287,24 @@ impl Engine {
             .await
     }
 
+    /// Lists every revision of a definition, newest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn revisions(&self, name: Arc<str>) -> Result<Vec<DefinitionRecord>> {
+        self.read(move |reader| reader.revisions(&name)).await
+    }
+
+    /// Tells who is connected and what waits.
+    ///
+    /// # Errors
+    /// The engine has stopped.
+    pub async fn survey(&self) -> Result<Survey> {
+        let (send, answer) = oneshot::channel();
+        self.inner.inbox.ask(Message::Survey { answer: send })?;
+        answer.await.unwrap_or_else(|_| Err(EngineError::stopped()))
+    }
+
     /// Connects a worker.
     ///
     /// # Errors
@@ -297,6 +316,7 @@ impl Engine {
             session,
             offer,
             tell,
+            http: false,
         })?;
         Ok(WorkerSession::new(
             session,

@@ -17,7 +17,10 @@ pub(crate) fn new_id(now: Timestamp) -> Arc<str> {
     let mut text = [0_u8; LENGTH];
     write(&mut text[..10], time);
     write(&mut text[10..], u64::from_le_bytes(chance));
-    text.iter().map(|byte| char::from(*byte)).collect::<String>().into()
+    text.iter()
+        .map(|byte| char::from(*byte))
+        .collect::<String>()
+        .into()
 }
 
 fn write(place: &mut [u8], mut value: u64) {

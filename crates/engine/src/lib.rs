@@ -34,9 +34,10 @@ pub use error::{EngineError, ErrorKind};
 pub use handle::{Engine, Ticket};
 pub use news::{Changes, News};
 pub use request::{
-    ActorName, ApplyDefinition, Applied, Decide, DefinitionRecord, EventRecord, ListQuery, Page, Purged, RequestKey, Resolve,
-    RetryFrom, Start, Steer,
+    ActorName, Applied, ApplyDefinition, Decide, DefinitionRecord, EventRecord, ListQuery, Page,
+    Purged, QueueLine, RequestKey, Resolve, RetryFrom, Start, Steer, Survey, TaskLine,
+    WorkerStatus,
 };
 pub use store::{SCHEMA_VERSION, StoreError};
-pub use view::{PauseKind, Parent, View};
-pub use worker::{Offer, Outcome, TaskToken, WorkerMessage, WorkerSession, WorkerTask};
+pub use view::{Parent, PauseKind, View};
+pub use worker::{Answers, Offer, Outcome, TaskToken, WorkerMessage, WorkerSession, WorkerTask};

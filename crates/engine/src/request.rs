@@ -7,8 +7,6 @@ use jiff::Timestamp;
 use stateway_machine::{CancelMode, Data, Event, ExecutionState, Resolution};
 use stateway_model::SubState;
 
-use crate::View;
-
 /// Who asks, as the gateway learned it.
 pub type ActorName = Arc<str>;
 
@@ -45,12 +43,22 @@ pub struct Start {
 #[derive(Debug, Clone)]
 #[allow(missing_docs)] // The variants are the verbs of the API.
 pub enum Steer {
-    Signal { name: Arc<str>, payload: Data },
-    Cancel { mode: CancelMode, cause: Arc<str> },
-    Pause { cause: Arc<str> },
+    Signal {
+        name: Arc<str>,
+        payload: Data,
+    },
+    Cancel {
+        mode: CancelMode,
+        cause: Arc<str>,
+    },
+    Pause {
+        cause: Arc<str>,
+    },
     Resume,
     /// Every step that backs off when `step` is empty.
-    RetryNow { step: Arc<str> },
+    RetryNow {
+        step: Arc<str>,
+    },
 }
 
 /// Do the work again from a step on, as a new branch.
@@ -130,6 +138,8 @@ pub struct ListQuery {
     pub states: Vec<ExecutionState>,
     /// Only of this definition.
     pub definition: Option<String>,
+    /// Only those that wait for a person.
+    pub inbox: bool,
     /// Only those older than this place.
     pub before: Option<i64>,
     /// At most so many.
@@ -176,5 +186,52 @@ pub struct Purged {
     pub more: bool,
 }
 
-/// A page of executions.
-pub type ExecutionPage = Page<View>;
+/// Who is connected and what waits, at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Survey {
+    /// The workers, connected or expected back.
+    pub workers: Vec<WorkerStatus>,
+    /// Tasks that no worker has.
+    pub tasks: Vec<TaskLine>,
+    /// Executions that wait for a slot.
+    pub queued: Vec<QueueLine>,
+    /// Executions that have work under way.
+    pub active: usize,
+    /// The most that may have.
+    pub max_active: usize,
+}
+
+/// A worker at one moment.
+#[derive(Debug, Clone)]
+pub struct WorkerStatus {
+    /// What it offers.
+    pub offer: crate::Offer,
+    /// Whether it is connected; otherwise it is expected back.
+    pub connected: bool,
+    /// How many tasks it has.
+    pub held: u32,
+    /// How much longer it may be silent.
+    pub lease_left: std::time::Duration,
+}
+
+/// Tasks of one kind and tenant that wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskLine {
+    /// The role they need; `http` for the engine's own caller, empty for anyone.
+    pub role: Arc<str>,
+    /// The skill they need.
+    pub skill: Arc<str>,
+    /// Whose they are.
+    pub tenant: String,
+    /// How many.
+    pub waiting: usize,
+}
+
+/// Executions of one tenant that wait for a slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueLine {
+    /// Whose they are.
+    pub tenant: String,
+    /// How many.
+    pub waiting: usize,
+}

@@ -86,6 +86,8 @@ pub(crate) struct Origin {
     pub(crate) definition: Arc<str>,
     pub(crate) labels: Arc<BTreeMap<String, String>>,
     pub(crate) parent: Option<Parent>,
+    /// How many executions it is a child of.
+    pub(crate) depth: u32,
     pub(crate) not_before: Option<Timestamp>,
 }
 

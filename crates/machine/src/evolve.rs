@@ -26,6 +26,13 @@ pub fn evolve(mut state: State, event: &Event) -> State {
     state
 }
 
+impl State {
+    /// [`evolve`] in place, for whoever keeps a state and never goes back.
+    pub fn apply(&mut self, event: &Event) {
+        apply(self, event);
+    }
+}
+
 /// One arm per fact; what a fact does stands in the module of its kind.
 pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
     l.head_mut().sequence = event.sequence;

@@ -73,7 +73,8 @@ pub use evolve::evolve;
 pub use failure::{Class, Failure, FailureCause, classify};
 pub use moves::{EXECUTION_MOVES, STEP_MOVES, execution_may_move, step_may_move};
 pub use obligation::{
-    ChildOrder, Obligation, TaskKey, TaskOrder, obligations, obligations_of, task_input, task_url,
+    ChildOrder, Obligation, TaskKey, TaskOrder, obligations, obligations_of, task_input,
+    task_order, task_url,
 };
 pub use plan::{Plan, PlanError};
 pub use rejection::Rejection;

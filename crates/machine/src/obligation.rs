@@ -208,6 +208,15 @@ fn order(state: &State, ix: StepIx, undo: bool) -> TaskOrder {
     }
 }
 
+/// The order of one open attempt; none when it is not open.
+#[must_use]
+pub fn task_order(state: &State, task: &Task) -> Option<TaskOrder> {
+    let ix = state.plan().find(&task.step)?;
+    let open = state.run(ix).has_open_attempt();
+    let order = order(state, ix, task.undo);
+    (open && order.key.task == *task).then_some(order)
+}
+
 /// What a task is given: for a step its input, for an undo what the step answered.
 ///
 /// # Errors

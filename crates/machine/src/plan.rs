@@ -195,8 +195,22 @@ impl Plan {
         &self.revision
     }
 
-    pub(crate) fn shared_revision(&self) -> Arc<str> {
+    /// The definition's revision, shared.
+    #[must_use]
+    pub fn shared_revision(&self) -> Arc<str> {
         Arc::clone(&self.revision)
+    }
+
+    /// What the definition says of a step.
+    #[must_use]
+    pub fn step_definition(&self, name: &str) -> Option<&Step> {
+        self.find(name).map(|ix| self.define(ix))
+    }
+
+    /// How a step is undone, where it can be.
+    #[must_use]
+    pub fn undo_of(&self, name: &str) -> Option<&Compensation> {
+        self.find(name).and_then(|ix| self.compensation(ix))
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -1,0 +1,395 @@
+//! Requests: each is done once, however often it is sent.
+
+use std::sync::Arc;
+
+use stateway_machine::{Data, ExecutionState, Plan, State, Verb};
+use tokio::sync::oneshot;
+
+use super::{Ask, Effect, Keeper, Live};
+use crate::catalogue::usable;
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::id::new_id;
+use crate::request::{
+    Applied, ApplyDefinition, DefinitionRecord, Purged, RequestKey, Start, Steer,
+};
+use crate::store::Answered;
+use crate::view::{Origin, Parent};
+use crate::worker::Answer;
+use jiff::Timestamp;
+
+/// The most labels of an execution.
+const MOST_LABELS: usize = 64;
+
+impl Keeper {
+    pub(super) fn ask(&mut self, ask: Ask) {
+        let (answer, done) = match ask {
+            Ask::Start { start, answer } => (answer, self.start(start)),
+            Ask::Steer {
+                id,
+                steer,
+                actor,
+                request,
+                answer,
+            } => {
+                let done = self.once(&id, &request, |keeper, number| {
+                    keeper.steer(number, steer, &actor, &request.id)
+                });
+                (answer, done)
+            }
+            Ask::Command {
+                id,
+                verb,
+                request,
+                answer,
+            } => {
+                let done = self.once(&id, &request, |keeper, number| {
+                    keeper.carry(number, &request.id, verb).map(drop)
+                });
+                (answer, done)
+            }
+            Ask::RetryFrom {
+                id,
+                from,
+                actor,
+                request,
+                answer,
+            } => {
+                let done = self.once(&id, &request, |keeper, number| {
+                    keeper.retry_from(number, &from, &actor, &request.id)
+                });
+                (answer, done)
+            }
+        };
+        self.reply(answer, done);
+    }
+
+    /// Answers with the execution as it is when the turn ends, or with why not.
+    fn reply(&mut self, answer: oneshot::Sender<Answer>, done: Result<i64>) {
+        match done {
+            Ok(number) => {
+                self.touch(number);
+                self.replies.push((number, answer));
+            }
+            Err(error) => self.effects.push(Effect::Answer(answer, Err(error))),
+        }
+    }
+
+    /// Does something to an execution, unless this request did it before.
+    fn once(
+        &mut self,
+        id: &str,
+        request: &RequestKey,
+        work: impl FnOnce(&mut Self, i64) -> Result<()>,
+    ) -> Result<i64> {
+        if let Some(number) = self.seen(request)? {
+            self.bring(number)?;
+            return Ok(number);
+        }
+        let number = self.number_of(id)?;
+        self.bring(number)?;
+        work(self, number)?;
+        self.remember(request, number);
+        Ok(number)
+    }
+
+    /// The execution that this very request was about, if it came before.
+    fn seen(&self, request: &RequestKey) -> Result<Option<i64>> {
+        let before = match self.asked.get(&request.id) {
+            Some(before) => Some(*before),
+            None => {
+                let found = self.store.read().answered(&request.id)?;
+                found.map(|found| (found.body, found.number))
+            }
+        };
+        match before {
+            Some((body, number)) if body == request.body => Ok(Some(number)),
+            Some(_) => Err(EngineError::request_reused()),
+            None => Ok(None),
+        }
+    }
+
+    fn remember(&mut self, request: &RequestKey, number: i64) {
+        self.asked
+            .insert(Arc::clone(&request.id), (request.body, number));
+        self.turn.requests.push(Answered {
+            id: Arc::clone(&request.id),
+            body: request.body,
+            number,
+            at: self.now,
+        });
+    }
+
+    fn start(&mut self, start: Start) -> Result<i64> {
+        if let Some(number) = self.seen(&start.request)? {
+            self.bring(number)?;
+            return Ok(number);
+        }
+        if start.labels.len() > MOST_LABELS {
+            return Err(EngineError::new(
+                ErrorKind::Invalid,
+                "TOO_MANY_LABELS",
+                format_args!("an execution has at most {MOST_LABELS} labels"),
+            ));
+        }
+        let plan = self.current_plan(&start.definition)?;
+        let id = match start.id {
+            Some(id) if self.is_taken(&id)? => {
+                return Err(EngineError::new(
+                    ErrorKind::AlreadyExists,
+                    "EXECUTION_ALREADY_EXISTS",
+                    format_args!("there is an execution `{id}` already"),
+                )
+                .hint("Use another id, or none."));
+            }
+            Some(id) => id,
+            None => new_id(self.now),
+        };
+        let birth = Birth {
+            id: Arc::clone(&id),
+            definition: start.definition,
+            correlation: id,
+            initiator: start.actor,
+            input: start.input,
+            labels: Arc::new(start.labels),
+            parent: None,
+            depth: 0,
+            not_before: start.not_before.filter(|due| *due > self.now),
+        };
+        let number = self.create(plan, birth, &start.request.id)?;
+        self.remember(&start.request, number);
+        Ok(number)
+    }
+
+    pub(super) fn is_taken(&self, id: &str) -> Result<bool> {
+        Ok(self.numbers.contains_key(id) || self.store.read().number_of(id)?.is_some())
+    }
+
+    /// Makes an execution known and, unless it is put off, lets it take its place in the queue.
+    pub(super) fn create(
+        &mut self,
+        plan: Arc<Plan>,
+        birth: Birth,
+        cause: &Arc<str>,
+    ) -> Result<i64> {
+        self.last_number += 1;
+        let number = self.last_number;
+        let not_before = birth.not_before;
+        let origin = Origin {
+            number,
+            id: Arc::clone(&birth.id),
+            definition: birth.definition,
+            labels: birth.labels,
+            parent: birth.parent,
+            depth: birth.depth,
+            not_before,
+        };
+        self.keep(Live::new(Arc::new(origin), State::new(plan), [0; 16]));
+        let verb = Verb::Create {
+            execution: birth.id,
+            correlation: birth.correlation,
+            initiator: Arc::clone(&birth.initiator),
+            input: birth.input,
+        };
+        let mut made = self.carry(number, cause, verb);
+        if made.is_ok() && not_before.is_none() {
+            let by = birth.initiator;
+            made = self.carry(number, cause, Verb::Trigger { by });
+        }
+        if let Err(error) = made {
+            self.let_go(number);
+            return Err(error);
+        }
+        Ok(number)
+    }
+
+    /// The plan of a definition's current revision.
+    pub(super) fn current_plan(&mut self, name: &str) -> Result<Arc<Plan>> {
+        if let Some(plan) = self.current.get(name) {
+            return Ok(Arc::clone(plan));
+        }
+        let found = self.store.read().definition(name, None)?;
+        let found = found.ok_or_else(|| EngineError::no_definition(name))?;
+        let plan = self.store.read().plan(&found.revision, &self.catalogue)?;
+        self.current.insert(found.name, Arc::clone(&plan));
+        Ok(plan)
+    }
+
+    fn steer(
+        &mut self,
+        number: i64,
+        steer: Steer,
+        actor: &Arc<str>,
+        cause: &Arc<str>,
+    ) -> Result<()> {
+        let by = Arc::clone(actor);
+        let verb = match steer {
+            Steer::Signal { name, payload } => Verb::SendSignal {
+                name,
+                id: Arc::clone(cause),
+                payload,
+            },
+            Steer::Cancel { mode, cause } => {
+                if self.is_cancelled(number) {
+                    return Ok(());
+                }
+                Verb::Cancel {
+                    mode,
+                    by,
+                    comment: cause,
+                }
+            }
+            Steer::Pause { cause } => {
+                if self.state_of(number) == Some(ExecutionState::Paused) {
+                    return Ok(());
+                }
+                Verb::Pause { by, comment: cause }
+            }
+            Steer::Resume => Verb::Resume { by },
+            Steer::RetryNow { step } if step.is_empty() => return self.retry_all(number, cause),
+            Steer::RetryNow { step } => Verb::RetryNow { step },
+        };
+        self.carry(number, cause, verb).map(drop)
+    }
+
+    fn state_of(&self, number: i64) -> Option<ExecutionState> {
+        self.hot.get(&number).map(|live| live.state.state())
+    }
+
+    /// Cancelling what is cancelled, or on its way there, is a success.
+    fn is_cancelled(&self, number: i64) -> bool {
+        self.state_of(number) == Some(ExecutionState::Cancelled)
+    }
+
+    /// Makes every step that backs off try again now.
+    fn retry_all(&mut self, number: i64, cause: &Arc<str>) -> Result<()> {
+        let resting: Vec<Arc<str>> = self
+            .hot
+            .get(&number)
+            .into_iter()
+            .flat_map(|live| live.state.step_states())
+            .filter(|(_, state)| *state == stateway_machine::StepState::BackingOff)
+            .map(|(step, _)| step.into())
+            .collect();
+        if resting.is_empty() {
+            // The core has the right words for where it is.
+            let step = "".into();
+            let refused = self.carry(number, cause, Verb::RetryNow { step });
+            return Err(match refused {
+                Err(error) if error.reason != "STEP_NOT_FOUND" => error,
+                _ => EngineError::new(
+                    ErrorKind::FailedPrecondition,
+                    "NOT_BACKING_OFF",
+                    "no step is backing off",
+                ),
+            });
+        }
+        for step in resting {
+            self.carry(number, cause, Verb::RetryNow { step })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn apply(
+        &mut self,
+        apply: &ApplyDefinition,
+        answer: oneshot::Sender<Result<Applied>>,
+    ) {
+        match self.applied(apply) {
+            Ok(applied) => self
+                .effects
+                .push(Effect::Applied(answer, Box::new(applied))),
+            Err(error) => {
+                // Nobody waiting for the answer is no failure.
+                let _ = answer.send(Err(error));
+            }
+        }
+    }
+
+    fn applied(&mut self, apply: &ApplyDefinition) -> Result<Applied> {
+        let usable = usable(&apply.source, &apply.source_name)?;
+        let revision = usable.plan.shared_revision();
+        let present = self.store.read().definition(&usable.name, None)?;
+        let changed = present
+            .as_ref()
+            .is_none_or(|present| present.revision != revision);
+        let known = self
+            .store
+            .read()
+            .definition(&usable.name, Some(&revision))?;
+        let record = match (changed, present, known) {
+            (false, Some(present), _) => present,
+            (_, _, Some(known)) => known,
+            _ => DefinitionRecord {
+                name: Arc::clone(&usable.name),
+                revision,
+                source: apply.source.clone(),
+                created: self.now,
+            },
+        };
+        if changed {
+            self.turn.definitions.push(record.clone());
+            let plan = self.catalogue.keep(usable.plan);
+            self.current.insert(usable.name, plan);
+        }
+        Ok(Applied {
+            record,
+            changed,
+            warnings: usable.warnings,
+        })
+    }
+
+    pub(super) fn purge(&mut self, ended_before: Timestamp, limit: usize) -> Result<Purged> {
+        let numbers = self.store.read().ended(ended_before, limit)?;
+        if numbers.is_empty() {
+            return Ok(Purged::default());
+        }
+        self.store.remove(&numbers)?;
+        Ok(Purged {
+            executions: numbers.len() as u64,
+            more: numbers.len() == limit,
+        })
+    }
+}
+
+/// What a new execution begins with.
+pub(super) struct Birth {
+    pub(super) id: Arc<str>,
+    pub(super) definition: Arc<str>,
+    pub(super) correlation: Arc<str>,
+    pub(super) initiator: Arc<str>,
+    pub(super) input: Data,
+    pub(super) labels: Arc<std::collections::BTreeMap<String, String>>,
+    pub(super) parent: Option<Parent>,
+    pub(super) depth: u32,
+    pub(super) not_before: Option<Timestamp>,
+}
+
+/// Refuses a payload that is longer than allowed.
+pub(crate) fn bounded(data: &Data, most: usize) -> Result<()> {
+    let mut counted = Counted(0);
+    // Writing to a counter cannot fail.
+    let _ = serde_json::to_writer(&mut counted, &**data);
+    if counted.0 <= most {
+        return Ok(());
+    }
+    Err(EngineError::new(
+        ErrorKind::Invalid,
+        "PAYLOAD_TOO_LARGE",
+        format_args!("a payload has {} bytes, more than {most}", counted.0),
+    )
+    .hint("Store it elsewhere and pass a reference."))
+}
+
+/// Counts what is written to it.
+struct Counted(usize);
+
+impl std::io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

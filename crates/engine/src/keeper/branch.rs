@@ -1,0 +1,169 @@
+//! Going back in a log: the work from a step on is done again as a new branch. The old branch
+//! stays as it is.
+
+use std::sync::Arc;
+
+use stateway_machine::{Event, Fact, Obligation, State, Verb, obligations};
+
+use super::{Keeper, Live};
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::request::RetryFrom;
+use crate::store::Branch;
+
+impl Keeper {
+    pub(super) fn retry_from(
+        &mut self,
+        number: i64,
+        from: &RetryFrom,
+        actor: &Arc<str>,
+        cause: &Arc<str>,
+    ) -> Result<()> {
+        if from.input.is_some() {
+            return Err(EngineError::new(
+                ErrorKind::Invalid,
+                "STEP_INPUT_NOT_SUPPORTED",
+                "a step cannot be given other input when the work is done again",
+            ));
+        }
+        let Some(live) = self.hot.get(&number) else {
+            return Err(EngineError::no_execution(&number.to_string()));
+        };
+        if !live.lines.is_empty() {
+            // Its latest events are not on disk yet, and going back reads what is.
+            return Err(EngineError::new(
+                ErrorKind::Busy,
+                "ENGINE_BUSY",
+                "the execution is changing at this moment",
+            )
+            .hint("Try again in a moment."));
+        }
+        let (present, origin) = (live.state.branch(), Arc::clone(&live.origin));
+        let step = self.step_to_redo(live, &from.step)?;
+        let (state, hash, cutoff) = self.state_before(number, present, &step)?;
+        let branches = self.store.read().branches(number)?;
+        let branch = branches.iter().map(|known| known.branch).max().unwrap_or(0) + 1;
+
+        let status = self.hot.get(&number).and_then(|live| live.status.clone());
+        let was_over = self
+            .hot
+            .get(&number)
+            .is_some_and(|live| live.state.state().is_terminal());
+        for (step, _, _) in self.dispatch.tasks_of(number) {
+            self.withdraw(number, &step);
+        }
+        self.let_go(number);
+        let mut live = Live::new(Arc::clone(&origin), state, hash);
+        live.status = status;
+        self.keep(live);
+        self.touch(number);
+        let parent = self.hot.get(&number).map_or(0, |live| live.state.branch());
+        let verb = Verb::OpenBranch {
+            branch,
+            cutoff,
+            by: Arc::clone(actor),
+        };
+        self.carry(number, cause, verb)?;
+        self.turn.branches.push(Branch {
+            number,
+            branch,
+            parent,
+            cutoff,
+        });
+        if was_over {
+            self.slots.begin(&origin.definition);
+        }
+        self.count(number, true);
+        self.take_back(number, cause);
+        Ok(())
+    }
+
+    /// Attempts that were with workers on the old branch are put up anew on this one.
+    fn take_back(&mut self, number: i64, cause: &Arc<str>) {
+        let Some(live) = self.hot.get(&number) else {
+            return;
+        };
+        let held: Vec<_> = obligations(&live.state)
+            .into_iter()
+            .filter_map(|obligation| match obligation {
+                Obligation::Task(order) if order.worker.is_some() => Some(order.key.task),
+                _ => None,
+            })
+            .collect();
+        for task in held {
+            self.dispatch.remove(number, &task.step);
+            if let Err(error) = self.carry(number, cause, Verb::ReleaseTask { task }) {
+                tracing::warn!(number, "an attempt cannot be put up anew: {error}");
+            }
+        }
+    }
+
+    /// The step to begin with: the one named, or the one that failed.
+    fn step_to_redo(&self, live: &Live, wanted: &Arc<str>) -> Result<Arc<str>> {
+        if wanted.is_empty() {
+            let failed = stateway_machine::last_error(&live.state).map(|error| error.step);
+            return failed.map(Into::into).ok_or_else(|| {
+                EngineError::new(
+                    ErrorKind::FailedPrecondition,
+                    "NOTHING_FAILED",
+                    "no step of the execution has failed",
+                )
+                .hint("Name the step to begin with.")
+            });
+        }
+        match live.state.step_state(wanted) {
+            Some(_) => Ok(Arc::clone(wanted)),
+            None => Err(EngineError::new(
+                ErrorKind::NotFound,
+                "STEP_NOT_FOUND",
+                format_args!("there is no step `{wanted}`"),
+            )),
+        }
+    }
+
+    /// The state just before a step was first begun, and how far the log goes until there.
+    fn state_before(
+        &self,
+        number: i64,
+        branch: u32,
+        step: &str,
+    ) -> Result<(State, crate::store::Hash, u64)> {
+        let store = self.store.read();
+        let kept = store.kept(number)?;
+        let kept = kept.ok_or_else(|| EngineError::no_execution(&number.to_string()))?;
+        let mut before: Vec<Event> = Vec::new();
+        let mut hash = [0; 16];
+        let mut found = false;
+        store.walk(number, branch, 0, &mut |row| {
+            for event in row.events(number)? {
+                if begins(&event.fact, step) {
+                    found = true;
+                    break;
+                }
+                before.push(event);
+            }
+            // The row is hashed as a whole, whichever part of it counts.
+            hash = row.hash();
+            Ok(!found)
+        })?;
+        if !found {
+            return Err(EngineError::new(
+                ErrorKind::FailedPrecondition,
+                "STEP_NOT_BEGUN",
+                format_args!("the step `{step}` has not begun"),
+            )
+            .hint("Name a step that has begun."));
+        }
+        let plan = store.plan(&kept.revision, &self.catalogue)?;
+        let state = stateway_machine::replay(plan, &before).map_err(EngineError::corrupt)?;
+        let cutoff = state.sequence();
+        Ok((state, hash, cutoff))
+    }
+}
+
+fn begins(fact: &Fact, wanted: &str) -> bool {
+    matches!(
+        fact,
+        Fact::StepStarted { step, .. } | Fact::StepWaiting { step, .. } | Fact::StepSkipped { step, .. }
+            if **step == *wanted
+    )
+}

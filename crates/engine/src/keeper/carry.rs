@@ -1,0 +1,179 @@
+//! One command through the core: decide, take in what happened, see what it leads to.
+
+use std::sync::Arc;
+
+use stateway_machine::{
+    CancelMode, Command, Event, ExecutionState, Fact, Failure, Obligation, Task, Verb, decide,
+    obligations, obligations_of,
+};
+use stateway_model::ErrorCategory;
+
+use super::{Keeper, Work};
+use crate::EngineError;
+use crate::error::Result;
+
+impl Keeper {
+    /// Carries out a command; whether anything happened.
+    pub(super) fn carry(&mut self, number: i64, cause: &Arc<str>, verb: Verb) -> Result<bool> {
+        self.bring(number)?;
+        let Some(live) = self.hot.get_mut(&number) else {
+            return Err(EngineError::no_execution(&number.to_string()));
+        };
+        let now = live.time(self.now);
+        let events = decide(&live.state, Command::new(Arc::clone(cause), verb), now)?;
+        if events.is_empty() {
+            return Ok(false);
+        }
+        live.apply(&events);
+        let owed = obligations_of(&live.state, &events);
+        self.touch(number);
+        self.put_away(number, &events);
+        owed.into_iter().for_each(|owed| self.owe(number, owed));
+        self.follow_up(number, &events);
+        Ok(true)
+    }
+
+    /// Takes what is over out of the dispatcher's book.
+    fn put_away(&mut self, number: i64, events: &[Event]) {
+        let mut everything = false;
+        for event in events {
+            match &event.fact {
+                Fact::StepCompleted { step, .. }
+                | Fact::AttemptFailed { step, .. }
+                | Fact::StepCompensated { step, .. }
+                | Fact::StepCompensationFailed { step, .. } => self.withdraw(number, step),
+                Fact::TaskReleased { task } => self.withdraw(number, &task.step),
+                Fact::CompensationStarted { .. }
+                | Fact::ExecutionCompleted { .. }
+                | Fact::ExecutionRolledBack { .. }
+                | Fact::ExecutionFailed { .. }
+                | Fact::ExecutionCancelled { .. }
+                | Fact::RevisionAdopted { .. }
+                | Fact::BranchOpened { .. } => everything = true,
+                _ => {}
+            }
+        }
+        if everything {
+            self.sweep(number);
+        }
+    }
+
+    /// Withdraws every task of an execution that is not owed any more.
+    pub(super) fn sweep(&mut self, number: i64) {
+        let Some(live) = self.hot.get(&number) else {
+            return;
+        };
+        let branch = live.state.branch();
+        let owed: Vec<Task> = obligations(&live.state)
+            .into_iter()
+            .filter_map(|obligation| match obligation {
+                Obligation::Task(order) => Some(order.key.task),
+                _ => None,
+            })
+            .collect();
+        for (step, task, on) in self.dispatch.tasks_of(number) {
+            if on != branch || !owed.contains(&task) {
+                self.withdraw(number, &step);
+            }
+        }
+    }
+
+    /// Does, or puts up for doing, what is owed.
+    pub(super) fn owe(&mut self, number: i64, owed: Obligation) {
+        match owed {
+            Obligation::Slot => {
+                self.queue(number);
+                self.work.push_back(Work::Grant);
+            }
+            Obligation::Task(order) => self.place(number, order),
+            Obligation::Child(order) => self.work.push_back(Work::StartChild {
+                parent: number,
+                order,
+            }),
+            // Timers are looked at when the turn ends.
+            Obligation::Timer { .. } => {}
+        }
+    }
+
+    fn follow_up(&mut self, number: i64, events: &[Event]) {
+        let started = events
+            .iter()
+            .any(|event| matches!(event.fact, Fact::ExecutionStarted { .. }));
+        let Some(live) = self.hot.get(&number) else {
+            return;
+        };
+        if started {
+            self.slots.begin(&live.origin.definition);
+        }
+        let over = live.state.state().is_terminal();
+        if started && !over {
+            self.count(number, true);
+        }
+        if over {
+            self.ended(number);
+        }
+    }
+
+    /// An execution has ended: its slot is free, its parent is told, its children are ended.
+    fn ended(&mut self, number: i64) {
+        let Some(live) = self.hot.get(&number) else {
+            return;
+        };
+        let (origin, state) = (Arc::clone(&live.origin), live.state.state());
+        let begun = live.state.times().started.is_some();
+        if let Some(parent) = &origin.parent {
+            let outcome = match state {
+                ExecutionState::Completed => Ok(live.state.output().cloned().unwrap_or_default()),
+                state => Err(child_failed(live, &origin.id, state)),
+            };
+            let parent = parent.clone();
+            self.work.push_back(Work::FinishChild { parent, outcome });
+        }
+        let kill = live.state.reason() == Some(stateway_model::Reason::Killed);
+        let has_children = live
+            .state
+            .plan()
+            .definition()
+            .steps
+            .iter()
+            .any(|step| matches!(step.kind, stateway_definition::StepKind::Workflow { .. }));
+        self.count(number, false);
+        if begun {
+            self.slots.end(&origin.definition);
+        } else {
+            self.slots.leave(number);
+        }
+        self.work.push_back(Work::Grant);
+        if has_children && state != ExecutionState::Completed {
+            self.end_children(number, kill);
+        }
+    }
+
+    /// How a graceful end is asked for.
+    pub(super) const fn graceful(kill: bool) -> CancelMode {
+        if kill {
+            CancelMode::Kill
+        } else {
+            CancelMode::Compensate
+        }
+    }
+}
+
+fn child_failed(live: &super::Live, id: &str, state: ExecutionState) -> Failure {
+    let why = stateway_machine::last_error(&live.state)
+        .map(|error| format!(": {}", error.message))
+        .unwrap_or_default();
+    Failure::reported(
+        ErrorCategory::External,
+        format!("the child execution `{id}` ended as {state}{why}"),
+    )
+}
+
+/// What a worker is told of an open attempt beside its input: a validator's words, its time limit.
+pub(super) fn details(
+    state: &stateway_machine::State,
+    task: &Task,
+) -> (Option<Arc<str>>, Option<jiff::Timestamp>) {
+    let order = stateway_machine::task_order(state, task);
+    order.map_or((None, None), |order| (order.feedback, order.due))
+}

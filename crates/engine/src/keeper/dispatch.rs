@@ -1,0 +1,408 @@
+//! The book of tasks and workers: which task waits, who has which, who has room.
+//!
+//! A book only: it writes nothing down and sends nothing. What it says follows from the log, but
+//! for who is connected and how much room they have.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use stateway_machine::Task;
+use tokio::sync::mpsc;
+
+use super::fair::Fair;
+use crate::worker::{Offer, WorkerMessage};
+
+/// A worker's place in the book.
+pub(super) type WorkerIx = u32;
+
+/// What kind of worker a task needs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Need {
+    /// A worker of this role with this skill; either may be empty, which anyone has.
+    Role { role: Arc<str>, skill: Arc<str> },
+    /// The engine's own HTTP caller.
+    Http,
+}
+
+/// A task in the book.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) task: Task,
+    pub(super) branch: u32,
+    pub(super) place: Place,
+}
+
+/// Where a task is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// No worker has it.
+    Waiting,
+    /// A worker has it, or is about to.
+    With(WorkerIx),
+}
+
+/// A task that waits.
+#[derive(Debug)]
+struct Waiting {
+    number: i64,
+    task: Task,
+    branch: u32,
+}
+
+/// A worker, connected or expected back.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) offer: Offer,
+    /// The connection; none while it is expected back.
+    pub(super) session: Option<(u64, mpsc::UnboundedSender<WorkerMessage>)>,
+    pub(super) held: u32,
+    /// Until when its tasks stay with it if it says nothing.
+    pub(super) until: Instant,
+    pub(super) http: bool,
+}
+
+impl Worker {
+    fn has_room(&self) -> bool {
+        self.session.is_some() && self.held < self.offer.capacity
+    }
+
+    fn serves(&self, tenant: &str) -> bool {
+        self.offer.tenant.is_empty() || *self.offer.tenant == *tenant
+    }
+
+    fn meets(&self, need: &Need) -> bool {
+        let has = |list: &[Arc<str>], wanted: &Arc<str>| wanted.is_empty() || list.contains(wanted);
+        match need {
+            Need::Http => self.http,
+            Need::Role { role, skill } => {
+                !self.http && has(&self.offer.roles, role) && has(&self.offer.skills, skill)
+            }
+        }
+    }
+}
+
+/// The book.
+#[derive(Debug, Default)]
+pub(super) struct Dispatch {
+    tasks: BTreeMap<(i64, Arc<str>), Entry>,
+    waiting: HashMap<Need, Fair<Waiting>>,
+    workers: HashMap<WorkerIx, Worker>,
+    by_id: HashMap<Arc<str>, WorkerIx>,
+    by_session: HashMap<u64, WorkerIx>,
+    /// Workers in the order they are asked, one list for each role and one for HTTP.
+    turns: HashMap<Option<Arc<str>>, VecDeque<WorkerIx>>,
+    last: WorkerIx,
+}
+
+impl Dispatch {
+    /// Every task of an execution.
+    pub(super) fn tasks_of(&self, number: i64) -> Vec<(Arc<str>, Task, u32)> {
+        self.tasks
+            .range((number, Arc::from(""))..)
+            .take_while(|((of, _), _)| *of == number)
+            .map(|((_, step), entry)| (Arc::clone(step), entry.task.clone(), entry.branch))
+            .collect()
+    }
+
+    pub(super) fn entry(&self, number: i64, step: &Arc<str>) -> Option<&Entry> {
+        self.tasks.get(&(number, Arc::clone(step)))
+    }
+
+    /// Whether any task of an execution is in the book.
+    pub(super) fn knows(&self, number: i64, task: &Task, branch: u32) -> bool {
+        self.entry(number, &task.step)
+            .is_some_and(|entry| entry.task == *task && entry.branch == branch)
+    }
+
+    /// Enters a task: with a worker that has room for it, or waiting.
+    pub(super) fn enter(
+        &mut self,
+        number: i64,
+        (task, branch): (Task, u32),
+        need: &Need,
+        tenant: &str,
+    ) -> Option<WorkerIx> {
+        let worker = self.with_room(need, tenant);
+        let place = match worker {
+            Some(worker) => {
+                self.hold(worker);
+                Place::With(worker)
+            }
+            None => {
+                let waiting = Waiting {
+                    number,
+                    task: task.clone(),
+                    branch,
+                };
+                self.waiting
+                    .entry(need.clone())
+                    .or_default()
+                    .push(tenant, waiting);
+                Place::Waiting
+            }
+        };
+        let key = (number, Arc::clone(&task.step));
+        let entry = Entry {
+            task,
+            branch,
+            place,
+        };
+        self.tasks.insert(key, entry);
+        worker
+    }
+
+    /// Enters a task that a worker has by the log. The worker may not be connected yet.
+    pub(super) fn enter_held(
+        &mut self,
+        number: i64,
+        (task, branch): (Task, u32),
+        worker: WorkerIx,
+    ) {
+        self.hold(worker);
+        let key = (number, Arc::clone(&task.step));
+        let place = Place::With(worker);
+        self.tasks.insert(
+            key,
+            Entry {
+                task,
+                branch,
+                place,
+            },
+        );
+    }
+
+    /// Takes a task out; the worker that had it.
+    pub(super) fn remove(
+        &mut self,
+        number: i64,
+        step: &Arc<str>,
+    ) -> Option<(Entry, Option<WorkerIx>)> {
+        let entry = self.tasks.remove(&(number, Arc::clone(step)))?;
+        let Place::With(worker) = entry.place else {
+            return Some((entry, None));
+        };
+        if let Some(holder) = self.workers.get_mut(&worker) {
+            holder.held = holder.held.saturating_sub(1);
+        }
+        Some((entry, Some(worker)))
+    }
+
+    /// The next waiting task for a worker with room, which then has it.
+    pub(super) fn next_for(&mut self, ix: WorkerIx) -> Option<(i64, Task)> {
+        let worker = self.workers.get(&ix).filter(|worker| worker.has_room())?;
+        let tasks = &self.tasks;
+        let gone = |waiting: &Waiting| {
+            let key = (waiting.number, Arc::clone(&waiting.task.step));
+            !tasks.get(&key).is_some_and(|entry| {
+                entry.place == Place::Waiting
+                    && entry.task == waiting.task
+                    && entry.branch == waiting.branch
+            })
+        };
+        let mut found = None;
+        for need in needs_met(worker) {
+            let Some(line) = self.waiting.get_mut(&need) else {
+                continue;
+            };
+            found = line.take_of(|tenant| worker.serves(tenant), |_| true, gone);
+            if line.is_empty() {
+                self.waiting.remove(&need);
+            }
+            if found.is_some() {
+                break;
+            }
+        }
+        let Waiting { number, task, .. } = found?;
+        self.hold(ix);
+        if let Some(entry) = self.tasks.get_mut(&(number, Arc::clone(&task.step))) {
+            entry.place = Place::With(ix);
+        }
+        Some((number, task))
+    }
+
+    /// A worker that meets the need, serves the tenant and has room, in turn.
+    fn with_room(&mut self, need: &Need, tenant: &str) -> Option<WorkerIx> {
+        let list = match need {
+            Need::Http => None,
+            Need::Role { role, .. } => Some(Arc::clone(role)),
+        };
+        let turns = self.turns.get_mut(&list)?;
+        let workers = &self.workers;
+        let fits = |ix: &WorkerIx| {
+            workers.get(ix).is_some_and(|worker| {
+                worker.has_room() && worker.serves(tenant) && worker.meets(need)
+            })
+        };
+        let at = turns.iter().position(fits)?;
+        turns.rotate_left(at + 1);
+        turns.back().copied()
+    }
+
+    fn hold(&mut self, worker: WorkerIx) {
+        if let Some(worker) = self.workers.get_mut(&worker) {
+            worker.held += 1;
+        }
+    }
+
+    pub(super) fn worker(&self, ix: WorkerIx) -> Option<&Worker> {
+        self.workers.get(&ix)
+    }
+
+    pub(super) fn worker_mut(&mut self, ix: WorkerIx) -> Option<&mut Worker> {
+        self.workers.get_mut(&ix)
+    }
+
+    pub(super) fn of_session(&self, session: u64) -> Option<WorkerIx> {
+        self.by_session.get(&session).copied()
+    }
+
+    /// Every worker.
+    pub(super) fn workers(&self) -> impl Iterator<Item = (WorkerIx, &Worker)> {
+        self.workers.iter().map(|(ix, worker)| (*ix, worker))
+    }
+
+    /// The worker of this id, expected until a time if it is not connected.
+    pub(super) fn expect(&mut self, id: &Arc<str>, until: Instant) -> WorkerIx {
+        if let Some(ix) = self.by_id.get(id) {
+            return *ix;
+        }
+        let offer = Offer {
+            worker: Arc::clone(id),
+            ..Offer::default()
+        };
+        self.insert(Worker {
+            offer,
+            session: None,
+            held: 0,
+            until,
+            http: false,
+        })
+    }
+
+    fn insert(&mut self, worker: Worker) -> WorkerIx {
+        self.last += 1;
+        self.by_id
+            .insert(Arc::clone(&worker.offer.worker), self.last);
+        self.workers.insert(self.last, worker);
+        self.last
+    }
+
+    /// Connects a worker, new or expected; the connection it had before.
+    pub(super) fn connect(
+        &mut self,
+        offer: Offer,
+        session: (u64, mpsc::UnboundedSender<WorkerMessage>),
+        (until, http): (Instant, bool),
+    ) -> (WorkerIx, Option<mpsc::UnboundedSender<WorkerMessage>>) {
+        let ix = self.expect(&offer.worker, until);
+        self.by_session.insert(session.0, ix);
+        let before = self.workers.get_mut(&ix).and_then(|worker| {
+            worker.until = until;
+            worker.http = http;
+            worker.session.replace(session)
+        });
+        if let Some((old, _)) = &before {
+            self.by_session.remove(old);
+        }
+        self.set_offer(ix, offer);
+        (ix, before.map(|(_, tell)| tell))
+    }
+
+    /// Changes what a worker offers.
+    pub(super) fn set_offer(&mut self, ix: WorkerIx, offer: Offer) {
+        self.leave_turns(ix);
+        let Some(worker) = self.workers.get_mut(&ix) else {
+            return;
+        };
+        worker.offer = Offer {
+            worker: Arc::clone(&worker.offer.worker),
+            ..offer
+        };
+        let lists: Vec<Option<Arc<str>>> = if worker.http {
+            vec![None]
+        } else {
+            let roles = worker.offer.roles.iter().cloned().map(Some);
+            std::iter::once(Some("".into())).chain(roles).collect()
+        };
+        for list in lists {
+            let turns = self.turns.entry(list).or_default();
+            if !turns.contains(&ix) {
+                turns.push_back(ix);
+            }
+        }
+    }
+
+    fn leave_turns(&mut self, ix: WorkerIx) {
+        self.turns.retain(|_, turns| {
+            turns.retain(|other| *other != ix);
+            !turns.is_empty()
+        });
+    }
+
+    /// A connection broke: the worker is expected back until a time.
+    pub(super) fn disconnect(&mut self, session: u64, until: Instant) {
+        let Some(ix) = self.by_session.remove(&session) else {
+            return;
+        };
+        if let Some(worker) = self.workers.get_mut(&ix) {
+            worker.session = None;
+            worker.until = worker.until.min(until);
+        }
+    }
+
+    /// Takes a worker out; the tasks it had.
+    pub(super) fn dismiss(&mut self, ix: WorkerIx) -> (Option<Worker>, Vec<(i64, Task)>) {
+        self.leave_turns(ix);
+        let worker = self.workers.remove(&ix);
+        if let Some(worker) = &worker {
+            self.by_id.remove(&worker.offer.worker);
+            if let Some((session, _)) = &worker.session {
+                self.by_session.remove(session);
+            }
+        }
+        (worker, self.tasks_with(ix))
+    }
+
+    /// The tasks a worker has.
+    pub(super) fn tasks_with(&self, ix: WorkerIx) -> Vec<(i64, Task)> {
+        self.tasks
+            .iter()
+            .filter(|(_, entry)| entry.place == Place::With(ix))
+            .map(|((number, _), entry)| (*number, entry.task.clone()))
+            .collect()
+    }
+
+    /// Forgets every task; the workers stay.
+    pub(super) fn forget_tasks(&mut self) {
+        self.tasks.clear();
+        self.waiting.clear();
+        self.workers.values_mut().for_each(|worker| worker.held = 0);
+    }
+
+    /// How many tasks wait, by need and tenant.
+    pub(super) fn lines(&self) -> impl Iterator<Item = (&Need, &str, usize)> {
+        self.waiting.iter().flat_map(|(need, line)| {
+            line.lengths()
+                .map(move |(tenant, length)| (need, tenant, length))
+        })
+    }
+}
+
+/// The needs a worker meets, its own roles before anyone's.
+fn needs_met(worker: &Worker) -> Vec<Need> {
+    if worker.http {
+        return vec![Need::Http];
+    }
+    let anyone: Arc<str> = "".into();
+    let roles = worker.offer.roles.iter().chain(std::iter::once(&anyone));
+    roles
+        .flat_map(|role| {
+            let skills = worker.offer.skills.iter().chain(std::iter::once(&anyone));
+            skills.map(move |skill| Need::Role {
+                role: Arc::clone(role),
+                skill: Arc::clone(skill),
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,360 @@
+//! Tasks to workers and their answers back.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use stateway_definition::StepKind;
+use stateway_machine::{State, Task, TaskOrder, Verb, task_input};
+use tokio::sync::mpsc;
+
+use super::dispatch::{Need, Place, WorkerIx};
+use super::{Effect, Keeper, Work};
+use crate::worker::{Offer, Outcome, TaskToken, WorkerMessage, WorkerTask};
+
+/// How often leases are looked at.
+const LEASE_CHECK: Duration = Duration::from_millis(250);
+/// The reason of an answer that came too late or twice.
+const STALE: &str = "STALE_TASK";
+
+impl Keeper {
+    /// Puts a task up for workers, or notes who has it by the log.
+    pub(super) fn place(&mut self, number: i64, order: TaskOrder) {
+        let (task, branch) = (order.key.task, order.key.branch);
+        if self.dispatch.knows(number, &task, branch) {
+            return;
+        }
+        if let Some(worker) = order.worker {
+            let until = Instant::now() + self.config.lease;
+            let worker = self.dispatch.expect(&worker, until);
+            self.dispatch.enter_held(number, (task, branch), worker);
+            return;
+        }
+        let Some(live) = self.hot.get(&number) else {
+            return;
+        };
+        if live.state.state().is_held() {
+            // It is owed again when the execution goes on.
+            return;
+        }
+        let need = need(&live.state, &task, &order.role);
+        let tenant = live.origin.tenant();
+        let entered = self
+            .dispatch
+            .enter(number, (task.clone(), branch), &need, tenant);
+        if let Some(worker) = entered {
+            self.work.push_back(Work::Assign {
+                number,
+                task,
+                worker,
+            });
+        }
+    }
+
+    /// Gives a task to the worker it is entered for.
+    pub(super) fn assign(&mut self, number: i64, task: Task, worker: WorkerIx) {
+        let entered = self.dispatch.entry(number, &task.step);
+        if entered.is_none_or(|entry| entry.task != task || entry.place != Place::With(worker)) {
+            return;
+        }
+        let Some(id) = self
+            .dispatch
+            .worker(worker)
+            .map(|worker| Arc::clone(&worker.offer.worker))
+        else {
+            return;
+        };
+        let held = self.bring(number).is_err()
+            || self
+                .hot
+                .get(&number)
+                .is_none_or(|live| live.state.state().is_held());
+        if held {
+            self.dispatch.remove(number, &task.step);
+            self.work.push_back(Work::Feed(worker));
+            return;
+        }
+        let verb = Verb::AssignTask {
+            task: task.clone(),
+            worker: Arc::clone(&id),
+        };
+        if let Err(error) = self.carry(number, &id, verb) {
+            tracing::warn!(number, step = %task.step, "a task cannot be handed out: {error}");
+            self.dispatch.remove(number, &task.step);
+            self.work.push_back(Work::Feed(worker));
+            return;
+        }
+        self.send_task(number, task, worker);
+    }
+
+    fn send_task(&mut self, number: i64, task: Task, worker: WorkerIx) {
+        let Some(live) = self.hot.get(&number) else {
+            return;
+        };
+        let session = self
+            .dispatch
+            .worker(worker)
+            .and_then(|worker| worker.session.as_ref());
+        let Some((_, tell)) = session else { return };
+        let message = worker_task(live, task);
+        self.effects.push(Effect::Tell(
+            tell.clone(),
+            WorkerMessage::Task(Box::new(message)),
+        ));
+    }
+
+    /// Gives a worker with room what waits for its like.
+    pub(super) fn feed(&mut self, worker: WorkerIx) {
+        while let Some((number, task)) = self.dispatch.next_for(worker) {
+            self.assign(number, task, worker);
+        }
+    }
+
+    /// Takes a task out of the book, and back from the worker that has it.
+    pub(super) fn withdraw(&mut self, number: i64, step: &Arc<str>) {
+        let Some((entry, Some(holder))) = self.dispatch.remove(number, step) else {
+            return;
+        };
+        self.work.push_back(Work::Feed(holder));
+        let session = self
+            .dispatch
+            .worker(holder)
+            .and_then(|worker| worker.session.as_ref());
+        if let Some((_, tell)) = session {
+            let token = TaskToken {
+                number,
+                branch: entry.branch,
+                task: entry.task,
+            };
+            let reason = "NOT_NEEDED";
+            let message = WorkerMessage::Withdrawn { token, reason };
+            self.effects.push(Effect::Tell(tell.clone(), message));
+        }
+    }
+
+    pub(super) fn connect(
+        &mut self,
+        session: (u64, mpsc::UnboundedSender<WorkerMessage>),
+        offer: Offer,
+        http: bool,
+    ) {
+        let until = Instant::now() + self.config.lease;
+        let (worker, before) = self.dispatch.connect(offer, session, (until, http));
+        if let Some(before) = before {
+            let reason = "REPLACED";
+            let closed = WorkerMessage::Closed { reason };
+            self.effects.push(Effect::Tell(before, closed));
+        }
+        // Whether it still knows of the tasks it has by the log cannot be known here; it is told
+        // again, and drops what it is doing already.
+        for (number, task) in self.dispatch.tasks_with(worker) {
+            if self.bring(number).is_ok() {
+                self.send_task(number, task, worker);
+            }
+        }
+        self.work.push_back(Work::Feed(worker));
+    }
+
+    pub(super) fn offer(&mut self, session: u64, offer: Offer) {
+        if let Some(worker) = self.alive(session) {
+            self.dispatch.set_offer(worker, offer);
+            self.work.push_back(Work::Feed(worker));
+        }
+    }
+
+    pub(super) fn gone(&mut self, session: u64) {
+        let until = Instant::now() + self.config.reconnect;
+        self.dispatch.disconnect(session, until);
+    }
+
+    pub(super) fn heartbeat(&mut self, session: u64, token: Option<&TaskToken>) {
+        let Some(worker) = self.alive(session) else {
+            return;
+        };
+        let Some(token) = token else { return };
+        let entry = self.dispatch.entry(token.number, &token.task.step);
+        let has = entry
+            .is_some_and(|entry| entry.task == token.task && entry.place == Place::With(worker));
+        if has && !token.task.undo {
+            let cause: Arc<str> = "heartbeat".into();
+            let verb = Verb::RecordHeartbeat {
+                step: Arc::clone(&token.task.step),
+                attempt: token.task.attempt,
+            };
+            // One that came too late is told so by the withdrawal that crossed it.
+            let _ = self.carry(token.number, &cause, verb);
+        }
+    }
+
+    /// The worker of a session, which has just shown that it is alive.
+    fn alive(&mut self, session: u64) -> Option<WorkerIx> {
+        let worker = self.dispatch.of_session(session)?;
+        let until = Instant::now() + self.config.lease;
+        self.dispatch.worker_mut(worker)?.until = until;
+        Some(worker)
+    }
+
+    /// A worker says how an attempt went.
+    pub(super) fn settle(&mut self, session: u64, token: &TaskToken, outcome: Outcome) {
+        let Some(worker) = self.alive(session) else {
+            return;
+        };
+        let (number, task) = (token.number, &token.task);
+        let entry = self.dispatch.entry(number, &task.step);
+        let has = entry.is_some_and(|entry| {
+            entry.task == *task
+                && entry.branch == token.branch
+                && entry.place == Place::With(worker)
+        });
+        if !has {
+            self.refuse(worker, token, STALE, "the attempt is not with this worker");
+            return;
+        }
+        let cause = self.dispatch.worker(worker).map_or_else(
+            || "worker".into(),
+            |worker| Arc::clone(&worker.offer.worker),
+        );
+        self.dispatch.remove(number, &task.step);
+        let verb = match outcome {
+            Outcome::Completed { output } => {
+                match super::bounded(&output, self.config.max_payload_bytes) {
+                    Ok(()) => Verb::CompleteTask {
+                        task: task.clone(),
+                        output,
+                    },
+                    Err(error) => Verb::FailTask {
+                        task: task.clone(),
+                        failure: stateway_machine::Failure::reported(
+                            stateway_model::ErrorCategory::AgentError,
+                            error.message,
+                        ),
+                    },
+                }
+            }
+            Outcome::Failed { failure, .. } => Verb::FailTask {
+                task: task.clone(),
+                failure,
+            },
+            Outcome::Released => Verb::ReleaseTask { task: task.clone() },
+        };
+        match self.carry(number, &cause, verb) {
+            Ok(_) => {
+                if let Some((_, tell)) = self
+                    .dispatch
+                    .worker(worker)
+                    .and_then(|worker| worker.session.as_ref())
+                {
+                    let token = token.clone();
+                    let accepted = WorkerMessage::Accepted { token };
+                    self.effects.push(Effect::Tell(tell.clone(), accepted));
+                }
+            }
+            Err(error) => self.refuse(worker, token, error.reason, &error.message),
+        }
+        self.work.push_back(Work::Feed(worker));
+    }
+
+    fn refuse(&mut self, worker: WorkerIx, token: &TaskToken, reason: &'static str, why: &str) {
+        let session = self
+            .dispatch
+            .worker(worker)
+            .and_then(|worker| worker.session.as_ref());
+        let Some((_, tell)) = session else { return };
+        let message = WorkerMessage::Refused {
+            token: token.clone(),
+            reason,
+            message: why.to_owned(),
+        };
+        self.effects.push(Effect::Tell(tell.clone(), message));
+    }
+
+    /// Takes back the tasks of workers that have been silent for too long.
+    pub(super) fn check_leases(&mut self) {
+        let now = Instant::now();
+        if now.duration_since(self.leases_checked) < LEASE_CHECK {
+            return;
+        }
+        self.leases_checked = now;
+        let silent: Vec<WorkerIx> = self
+            .dispatch
+            .workers()
+            .filter(|(_, worker)| worker.until <= now)
+            .map(|(ix, _)| ix)
+            .collect();
+        for worker in silent {
+            self.dismiss(worker);
+        }
+        self.work_off();
+    }
+
+    fn dismiss(&mut self, worker: WorkerIx) {
+        let (dismissed, had) = self.dispatch.dismiss(worker);
+        let Some(dismissed) = dismissed else { return };
+        let cause: Arc<str> = "lease".into();
+        for (number, task) in had {
+            self.dispatch.remove(number, &task.step);
+            if let Err(error) = self.carry(number, &cause, Verb::ReleaseTask { task }) {
+                tracing::debug!(number, "a task of a silent worker was over: {error}");
+            }
+        }
+        if let Some((_, tell)) = dismissed.session {
+            let reason = "LEASE_EXPIRED";
+            let closed = WorkerMessage::Closed { reason };
+            self.effects.push(Effect::Tell(tell, closed));
+        }
+    }
+}
+
+/// What kind of worker a task needs.
+fn need(state: &State, task: &Task, role: &Arc<str>) -> Need {
+    let define = state.plan().step_definition(&task.step);
+    match define.map(|define| &define.kind) {
+        Some(StepKind::Http { .. }) if !task.undo => Need::Http,
+        Some(StepKind::Task { skill, .. }) if !task.undo => Need::Role {
+            role: Arc::clone(role),
+            skill: skill.as_str().into(),
+        },
+        _ => Need::Role {
+            role: Arc::clone(role),
+            skill: "".into(),
+        },
+    }
+}
+
+fn worker_task(live: &super::Live, task: Task) -> WorkerTask {
+    let state = &live.state;
+    let define = state.plan().step_definition(&task.step);
+    let (mut action, mut model_policy, mut role) = ("", "", "");
+    if let Some(StepKind::Task {
+        action: act,
+        model_policy: policy,
+        agent,
+        ..
+    }) = define.map(|define| &define.kind)
+    {
+        (action, model_policy, role) = (act, policy, agent);
+    }
+    if task.undo
+        && let Some(undo) = state.plan().undo_of(&task.step)
+    {
+        (action, role) = (&undo.action, &undo.agent);
+    }
+    // An open attempt's references have values: the core checked before it opened the attempt.
+    let input = task_input(state, &task).unwrap_or_default();
+    let (feedback, due) = super::carry::details(state, &task);
+    WorkerTask {
+        token: TaskToken {
+            number: live.origin.number,
+            branch: state.branch(),
+            task: task.clone(),
+        },
+        execution: Arc::clone(&live.origin.id),
+        action: action.into(),
+        model_policy: model_policy.into(),
+        role: role.into(),
+        input,
+        feedback,
+        due,
+        heartbeat_timeout: define.and_then(|define| define.heartbeat_timeout),
+        task,
+    }
+}

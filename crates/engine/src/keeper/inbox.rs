@@ -1,0 +1,176 @@
+//! What reaches the keeper, and the bound on how much of it may wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use jiff::Timestamp;
+use stateway_machine::Verb;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::Result;
+use crate::request::{
+    ActorName, Applied, ApplyDefinition, Purged, RequestKey, RetryFrom, Start, Steer, Survey,
+};
+use crate::worker::{Answer, Offer, Outcome, TaskToken, WorkerMessage};
+use crate::{EngineError, ErrorKind};
+
+/// What reaches the keeper.
+#[derive(Debug)]
+pub(crate) enum Message {
+    Ask(Box<Ask>),
+    Connect {
+        session: u64,
+        offer: Offer,
+        tell: mpsc::UnboundedSender<WorkerMessage>,
+        /// The engine's own caller of HTTP steps, and nobody else.
+        http: bool,
+    },
+    Offer {
+        session: u64,
+        offer: Offer,
+    },
+    Settle {
+        session: u64,
+        token: TaskToken,
+        outcome: Outcome,
+    },
+    Heartbeat {
+        session: u64,
+        token: Option<TaskToken>,
+    },
+    Gone {
+        session: u64,
+    },
+    Apply {
+        apply: Box<ApplyDefinition>,
+        answer: oneshot::Sender<Result<Applied>>,
+    },
+    Purge {
+        ended_before: Timestamp,
+        limit: usize,
+        answer: oneshot::Sender<Result<Purged>>,
+    },
+    Survey {
+        answer: oneshot::Sender<Result<Survey>>,
+    },
+    Stop,
+}
+
+/// A request about an execution.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    Start {
+        start: Start,
+        answer: oneshot::Sender<Answer>,
+    },
+    Steer {
+        id: Arc<str>,
+        steer: Steer,
+        actor: ActorName,
+        request: RequestKey,
+        answer: oneshot::Sender<Answer>,
+    },
+    Command {
+        id: Arc<str>,
+        verb: Verb,
+        request: RequestKey,
+        answer: oneshot::Sender<Answer>,
+    },
+    RetryFrom {
+        id: Arc<str>,
+        from: RetryFrom,
+        actor: ActorName,
+        request: RequestKey,
+        answer: oneshot::Sender<Answer>,
+    },
+}
+
+/// The way to the keeper.
+#[derive(Debug, Clone)]
+pub(crate) struct Inbox {
+    sender: Sender<Message>,
+    waiting: Arc<AtomicUsize>,
+    most: usize,
+    sessions: Arc<AtomicU64>,
+}
+
+impl Inbox {
+    pub(super) fn new(most: usize) -> (Self, Receiver<Message>) {
+        let (sender, messages) = channel();
+        let inbox = Self {
+            sender,
+            waiting: Arc::default(),
+            most,
+            sessions: Arc::default(),
+        };
+        (inbox, messages)
+    }
+
+    /// Sends what someone waits for; refused when too much waits already.
+    pub(crate) fn ask(&self, message: Message) -> Result<()> {
+        if self.waiting.load(Ordering::Relaxed) >= self.most {
+            return Err(EngineError::new(
+                ErrorKind::Busy,
+                "ENGINE_BUSY",
+                "the engine has as many requests waiting as it may",
+            )
+            .hint("Try again in a moment."));
+        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.sender
+            .send(message)
+            .map_err(|_| EngineError::stopped())
+    }
+
+    /// Sends what nobody waits for. What workers say is bounded by what they were given.
+    pub(crate) fn tell(&self, message: Message) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        // An engine that has stopped needs to know nothing.
+        let _ = self.sender.send(message);
+    }
+
+    /// A message was taken out.
+    pub(super) fn taken(&self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn next_session(&self) -> u64 {
+        self.sessions.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Message {
+    /// Tells whoever waits that it cannot be done. What workers say is left unanswered, so that
+    /// they say it again.
+    pub(super) fn refuse(self, error: EngineError) {
+        // Nobody waiting for the answer is no failure.
+        match self {
+            Self::Ask(ask) => {
+                let (Ask::Start { answer, .. }
+                | Ask::Steer { answer, .. }
+                | Ask::Command { answer, .. }
+                | Ask::RetryFrom { answer, .. }) = *ask;
+                let _ = answer.send(Err(error));
+            }
+            Self::Apply { answer, .. } => {
+                let _ = answer.send(Err(error));
+            }
+            Self::Purge { answer, .. } => {
+                let _ = answer.send(Err(error));
+            }
+            Self::Survey { answer } => {
+                let _ = answer.send(Err(error));
+            }
+            Self::Connect { tell, .. } => {
+                let reason = error.reason;
+                let _ = tell.send(WorkerMessage::Closed { reason });
+            }
+            Self::Offer { .. }
+            | Self::Settle { .. }
+            | Self::Heartbeat { .. }
+            | Self::Gone { .. }
+            | Self::Stop => {}
+        }
+    }
+}

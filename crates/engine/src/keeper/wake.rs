@@ -1,0 +1,70 @@
+//! Taking up what was left: after a start, and after the store could not be written.
+
+use jiff::Timestamp;
+use stateway_machine::{ExecutionState, obligations};
+
+use super::{Keeper, Work};
+use crate::error::{EngineError, Result};
+use crate::store::Kept;
+
+/// How many executions are read at a time.
+const PAGE: usize = 1_000;
+
+impl Keeper {
+    /// Takes up every execution that has work under way, is queued, or has something due.
+    pub(super) fn wake_up(&mut self) -> Result<()> {
+        self.now = self.config.clock.now();
+        for (definition, count) in self.store.read().begun()? {
+            self.slots.set_begun(definition, count);
+        }
+        let mut after: (Option<Timestamp>, i64) = (None, 0);
+        let mut count = 0_usize;
+        loop {
+            let page = self.store.read().due(self.now, after, PAGE)?;
+            let Some(last) = page.last() else { break };
+            after = (last.status.wake_at, last.origin.number);
+            count += page.len();
+            for kept in page {
+                self.take_up(kept);
+            }
+            self.write_down()?;
+            tracing::info!(executions = count, "taking up what was left");
+        }
+        self.next_wake = self.store.read().next_wake(self.now)?;
+        self.work.push_back(Work::Grant);
+        self.work_off();
+        self.write_down()
+    }
+
+    fn write_down(&mut self) -> Result<()> {
+        if self.finish() {
+            return Ok(());
+        }
+        Err(match &self.broken {
+            Some(broken) => EngineError::from_store(&broken.error),
+            None => EngineError::stopped(),
+        })
+    }
+
+    fn take_up(&mut self, kept: Kept) {
+        let number = kept.origin.number;
+        let queued = kept.status.state == ExecutionState::Queued;
+        if let Err(error) = self.bring_kept(kept) {
+            // One damaged log must not keep the others from going on.
+            tracing::error!(number, "an execution cannot be taken up: {error}");
+            return;
+        }
+        if queued {
+            self.queue(number);
+            return;
+        }
+        let Some(live) = self.hot.get(&number) else {
+            return;
+        };
+        for owed in obligations(&live.state) {
+            self.owe(number, owed);
+        }
+        self.fire(number);
+        self.work_off();
+    }
+}

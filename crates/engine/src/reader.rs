@@ -1,0 +1,192 @@
+//! Reading past the keeper: connections of their own, which see exactly what is on disk.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusqlite::Connection;
+use tokio::sync::Semaphore;
+
+use crate::catalogue::Catalogue;
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::request::{DefinitionRecord, EventRecord, ListQuery, Page};
+use crate::store::{self, Read, StoreError};
+use crate::{View, store::Kept};
+
+/// How many reads are under way at once.
+const AT_ONCE: usize = 4;
+
+/// Connections for reading.
+#[derive(Debug)]
+pub(crate) struct Readers {
+    path: PathBuf,
+    permits: Arc<Semaphore>,
+    idle: Arc<Mutex<Vec<Reader>>>,
+}
+
+/// One connection for reading.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    connection: Connection,
+}
+
+impl Readers {
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        let first = Reader {
+            connection: store::open_reader(path)?,
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            permits: Arc::new(Semaphore::new(AT_ONCE)),
+            idle: Arc::new(Mutex::new(vec![first])),
+        })
+    }
+
+    /// Does something with a connection, on a thread that may block.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Reader) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        let permit = permit.map_err(|_| EngineError::stopped())?;
+        let (path, idle) = (self.path.clone(), Arc::clone(&self.idle));
+        let done = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let free = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let mut reader = match free {
+                Some(reader) => reader,
+                None => Reader {
+                    connection: store::open_reader(&path)?,
+                },
+            };
+            let outcome = work(&mut reader);
+            idle.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(reader);
+            outcome
+        });
+        done.await.unwrap_or_else(|_| Err(EngineError::stopped()))
+    }
+}
+
+impl Reader {
+    const fn store(&self) -> Read<'_> {
+        Read(&self.connection)
+    }
+
+    /// Everything a read looks at, it looks at as of one moment.
+    fn at_once<T>(&mut self, work: impl FnOnce(Read<'_>) -> Result<T>) -> Result<T> {
+        let moment = self
+            .connection
+            .unchecked_transaction()
+            .map_err(StoreError::from)?;
+        let outcome = work(Read(&moment));
+        moment.finish().map_err(StoreError::from)?;
+        outcome
+    }
+
+    pub(crate) fn get(&mut self, id: &str, catalogue: &Catalogue) -> Result<Option<View>> {
+        self.at_once(|store| {
+            let Some(number) = store.number_of(id)? else {
+                return Ok(None);
+            };
+            let kept = store.kept(number)?;
+            kept.map(|kept| view(store, kept, catalogue)).transpose()
+        })
+    }
+
+    pub(crate) fn list(&mut self, query: &ListQuery, catalogue: &Catalogue) -> Result<Page<View>> {
+        self.at_once(|store| {
+            let rows = store.list(query)?;
+            let full = rows.len() == query.limit;
+            let next = rows.last().filter(|_| full).map(|last| last.origin.number);
+            let views = rows.into_iter().map(|kept| view(store, kept, catalogue));
+            Ok(Page {
+                items: views.collect::<Result<_>>()?,
+                next,
+            })
+        })
+    }
+
+    pub(crate) fn history(
+        &mut self,
+        id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<EventRecord>> {
+        self.at_once(|store| {
+            let number = store.number_of(id)?;
+            let number = number.ok_or_else(|| EngineError::no_execution(id))?;
+            let kept = store.kept(number)?;
+            let kept = kept.ok_or_else(|| EngineError::no_execution(id))?;
+            let mut found = Vec::new();
+            // A row begins at or before the event that is wanted, so rows are taken from a little
+            // earlier and what is not wanted is left out.
+            let from = store.row_start(number, kept.status.branch, after)?;
+            store.walk(number, kept.status.branch, from, &mut |row| {
+                for event in row.events(number)? {
+                    if event.sequence > after && found.len() < limit {
+                        found.push(EventRecord {
+                            position: row.position,
+                            execution: Arc::clone(&kept.origin.id),
+                            branch: row.branch,
+                            event,
+                        });
+                    }
+                }
+                Ok(found.len() < limit)
+            })?;
+            Ok(found)
+        })
+    }
+
+    pub(crate) fn log(&mut self, after: i64, limit: usize) -> Result<Vec<EventRecord>> {
+        self.at_once(|store| Ok(store.log(after, limit)?))
+    }
+
+    pub(crate) fn definition(
+        &mut self,
+        name: &str,
+        revision: Option<&str>,
+    ) -> Result<Option<DefinitionRecord>> {
+        Ok(self.store().definition(name, revision)?)
+    }
+
+    pub(crate) fn revisions(&mut self, name: &str) -> Result<Vec<DefinitionRecord>> {
+        Ok(self.store().revisions(name)?)
+    }
+
+    pub(crate) fn definitions(
+        &mut self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DefinitionRecord>> {
+        Ok(self.store().definitions(after.unwrap_or(""), limit)?)
+    }
+
+    /// Copies the store to another file; the size of the copy.
+    pub(crate) fn backup(&mut self, to: &Path) -> Result<u64> {
+        let refused = |why: String| {
+            EngineError::new(ErrorKind::FailedPrecondition, "BACKUP_NOT_WRITTEN", why)
+        };
+        if to.exists() {
+            return Err(refused(format!("{} exists already", to.display()))
+                .hint("Choose another name; a backup never replaces a file."));
+        }
+        // One statement reads as of one moment, and the copy has no gaps to carry along.
+        let written = self
+            .connection
+            .execute("VACUUM INTO ?1", [to.to_string_lossy().as_ref()]);
+        written.map_err(|error| {
+            // What was written so far is no backup.
+            let _ = std::fs::remove_file(to);
+            EngineError::from(StoreError::from(error))
+        })?;
+        let size = std::fs::metadata(to).map_err(|error| refused(error.to_string()))?;
+        Ok(size.len())
+    }
+}
+
+fn view(store: Read<'_>, kept: Kept, catalogue: &Catalogue) -> Result<View> {
+    let loaded = store.load(kept, catalogue)?;
+    Ok(View::of(&loaded.kept.origin, &loaded.state))
+}

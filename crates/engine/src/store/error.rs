@@ -1,0 +1,138 @@
+//! What can be wrong with the file.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+use thiserror::Error;
+
+/// What is wrong with the store.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// Another process has it.
+    #[error("the store {} is in use by another process{}", path.display(), who(.holder))]
+    InUse {
+        /// The file.
+        path: PathBuf,
+        /// The process, where it told.
+        holder: String,
+    },
+    /// Written by a newer version.
+    #[error(
+        "the store {} has schema version {found}; this version knows {known}", path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// What it has.
+        found: i64,
+        /// What this version knows.
+        known: i64,
+    },
+    /// It cannot be opened.
+    #[error("the store {} cannot be opened: {why}", path.display())]
+    Unopened {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// It cannot be written.
+    #[error("the store cannot be written: the file or its folder is read-only")]
+    ReadOnly,
+    /// There is no room.
+    #[error("the store cannot be written: the disk is full")]
+    Full,
+    /// What is in it makes no sense.
+    #[error("the store is damaged: {what}")]
+    Corrupt {
+        /// What was found.
+        what: String,
+    },
+    /// Reading or writing failed.
+    #[error("the store failed: {0}")]
+    Failed(String),
+}
+
+fn who(holder: &str) -> String {
+    match holder {
+        "" => String::new(),
+        holder => format!(" (process {holder})"),
+    }
+}
+
+impl StoreError {
+    pub(crate) fn opening(path: &Path, error: impl std::fmt::Display) -> Self {
+        Self::Unopened {
+            path: path.to_owned(),
+            why: error.to_string(),
+        }
+    }
+
+    /// An error while the file is being opened.
+    pub(crate) fn of(path: &Path, error: rusqlite::Error) -> Self {
+        match Self::from(error) {
+            Self::Failed(why) => Self::opening(path, why),
+            known => known,
+        }
+    }
+
+    pub(crate) fn corrupt(what: impl std::fmt::Display) -> Self {
+        Self::Corrupt {
+            what: what.to_string(),
+        }
+    }
+
+    /// A stable word for programs.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::InUse { .. } => "STORE_IN_USE",
+            Self::Newer { .. } => "STORE_TOO_NEW",
+            Self::Unopened { .. } => "STORE_NOT_OPENED",
+            Self::ReadOnly => "STORE_READ_ONLY",
+            Self::Full => "STORE_FULL",
+            Self::Corrupt { .. } => "STORE_DAMAGED",
+            Self::Failed(_) => "STORE_FAILED",
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub const fn hint(&self) -> &'static str {
+        match self {
+            Self::InUse { .. } => {
+                "Stop the other process, or give this one another `path` in the configuration."
+            }
+            Self::Newer { .. } => "Use the version that wrote it, or a newer one.",
+            Self::Unopened { .. } => "Check the path and its permissions.",
+            Self::ReadOnly => {
+                "Make the file and its folder writable; nothing that was answered is lost."
+            }
+            Self::Full => "Free some space; nothing that was answered is lost.",
+            Self::Corrupt { .. } => "Restore a backup, or run `stateway verify` to see the extent.",
+            Self::Failed(_) => "See the log; nothing that was answered is lost.",
+        }
+    }
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        let code = error.sqlite_error_code();
+        match code {
+            Some(ErrorCode::DiskFull) => Self::Full,
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Self::ReadOnly,
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                Self::corrupt(plain(&error))
+            }
+            _ => Self::Failed(plain(&error)),
+        }
+    }
+}
+
+/// SQLite's own words, without the statement.
+fn plain(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::SqliteFailure(code, Some(text)) => format!("{text} ({code})"),
+        other => other.to_string(),
+    }
+}

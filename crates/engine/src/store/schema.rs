@@ -1,0 +1,60 @@
+//! The tables, and how an older file becomes a present one.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::StoreError;
+
+/// The scripts that lead from each version to the next; a file's version is how many of them it
+/// has seen. A script that was released is never changed.
+const MIGRATIONS: &[&str] = &[include_str!("migration/001_first.sql")];
+
+/// The version this build writes.
+pub const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
+
+/// Marks the file as ours: "Stwy".
+const APPLICATION_ID: i64 = 0x5374_7779;
+
+pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let found = version(connection, path)?;
+    if found > SCHEMA_VERSION {
+        return Err(StoreError::Newer {
+            path: path.to_owned(),
+            found,
+            known: SCHEMA_VERSION,
+        });
+    }
+    for (number, script) in (1..)
+        .zip(MIGRATIONS)
+        .skip(usize::try_from(found).unwrap_or(0))
+    {
+        let step = |connection: &mut Connection| -> rusqlite::Result<()> {
+            let transaction = connection.transaction()?;
+            transaction.execute_batch(script)?;
+            transaction.pragma_update(None, "user_version", number)?;
+            transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+            transaction.commit()
+        };
+        step(connection).map_err(|error| StoreError::of(path, error))?;
+        tracing::info!(version = number, "store migrated");
+    }
+    Ok(())
+}
+
+fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
+    let read = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (version, owner) = read("user_version")
+        .and_then(|version| Ok((version, read("application_id")?)))
+        .map_err(|error| StoreError::of(path, error))?;
+    let tables: i64 = connection
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(|error| StoreError::of(path, error))?;
+    if owner != APPLICATION_ID && tables > 0 {
+        return Err(StoreError::opening(
+            path,
+            "it is a database of another program",
+        ));
+    }
+    Ok(version)
+}

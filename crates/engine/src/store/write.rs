@@ -1,0 +1,218 @@
+//! Writing: a turn is one transaction, on disk when it returns.
+
+use jiff::Timestamp;
+use rusqlite::{Transaction, params};
+
+use super::{Answered, Append, Branch, Created, Snapshot, Status, Store, StoreError, Turn};
+use crate::request::DefinitionRecord;
+
+impl Store {
+    /// Writes a turn. When this returns, it is on disk; when it fails, nothing of it is.
+    pub(crate) fn commit(&mut self, turn: &Turn) -> Result<(), StoreError> {
+        let transaction = self.connection.transaction()?;
+        definitions(&transaction, &turn.definitions)?;
+        created(&transaction, &turn.created)?;
+        branches(&transaction, &turn.branches)?;
+        appends(&transaction, &turn.appends)?;
+        statuses(&transaction, &turn.statuses)?;
+        snapshots(&transaction, &turn.snapshots)?;
+        requests(&transaction, &turn.requests)?;
+        transaction.commit()?;
+        Ok(())
+    }
+
+    /// Whether the store can be written again after it could not.
+    pub(crate) fn probe(&mut self) -> Result<(), StoreError> {
+        let transaction = self.connection.transaction()?;
+        // A write that changes nothing still needs the file, its log and some room.
+        transaction.execute("DELETE FROM requests WHERE place < 0", [])?;
+        let version: i64 =
+            transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        transaction.pragma_update(None, "user_version", version)?;
+        transaction.commit()?;
+        Ok(())
+    }
+
+    /// Removes executions with all that belongs to them.
+    pub(crate) fn remove(&mut self, numbers: &[i64]) -> Result<(), StoreError> {
+        let transaction = self.connection.transaction()?;
+        for table in ["events", "snapshots", "branches"] {
+            let sql = format!("DELETE FROM {table} WHERE execution = ?1");
+            let mut delete = transaction.prepare_cached(&sql)?;
+            for number in numbers {
+                delete.execute([number])?;
+            }
+        }
+        let mut delete = transaction.prepare_cached("DELETE FROM executions WHERE number = ?1")?;
+        for number in numbers {
+            delete.execute([number])?;
+        }
+        drop(delete);
+        transaction.commit()?;
+        Ok(())
+    }
+
+    /// Forgets requests that were answered before this time, at most `limit` of them.
+    pub(crate) fn forget_requests(
+        &mut self,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<usize, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        // In the order of `place` the times only grow, so this reads what it deletes and no more.
+        let forgotten = self.connection.execute(
+            "DELETE FROM requests WHERE place IN \
+             (SELECT place FROM (SELECT place, at FROM requests ORDER BY place LIMIT ?2) \
+              WHERE at < ?1)",
+            params![before.as_millisecond(), limit],
+        )?;
+        Ok(forgotten)
+    }
+}
+
+fn definitions(to: &Transaction<'_>, rows: &[DefinitionRecord]) -> rusqlite::Result<()> {
+    for row in rows {
+        to.execute(
+            "UPDATE definitions SET current = 0 WHERE name = ?1",
+            [&*row.name],
+        )?;
+        to.execute(
+            "INSERT INTO definitions (name, revision, source, created_at, current) \
+             VALUES (?1, ?2, ?3, ?4, 1) \
+             ON CONFLICT (name, revision) DO UPDATE SET current = 1",
+            params![
+                &*row.name,
+                &*row.revision,
+                row.source,
+                row.created.as_millisecond()
+            ],
+        )?;
+    }
+    Ok(())
+}
+
+fn created(to: &Transaction<'_>, rows: &[Created]) -> rusqlite::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut insert = to.prepare_cached(
+        "INSERT INTO executions (number, id, definition, revision, labels, parent, parent_step, \
+         parent_attempt, depth, not_before, created_at, branch, state, sub_state, reason, wake_at, \
+         inbox, ended_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+    )?;
+    for row in rows {
+        let (origin, status) = (&row.origin, &row.status);
+        let parent = origin.parent.as_ref();
+        insert.execute(params![
+            origin.number,
+            &*origin.id,
+            &*origin.definition,
+            &*row.revision,
+            serde_json::to_string(&*origin.labels).unwrap_or_default(),
+            parent.map(|parent| parent.number),
+            parent.map(|parent| &*parent.step),
+            parent.map(|parent| parent.attempt),
+            origin.depth,
+            origin.not_before.map(Timestamp::as_millisecond),
+            row.at.as_millisecond(),
+            status.branch,
+            status.state.as_str(),
+            status.sub_state.as_str(),
+            status.reason.map(stateway_model::Reason::as_str),
+            status.wake_at.map(Timestamp::as_millisecond),
+            status.inbox,
+            status.ended.map(Timestamp::as_millisecond),
+        ])?;
+    }
+    Ok(())
+}
+
+fn appends(to: &Transaction<'_>, rows: &[Append]) -> rusqlite::Result<()> {
+    let mut insert = to.prepare_cached(
+        "INSERT INTO events (execution, branch, sequence, hash, lines) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    for row in rows {
+        insert.execute(params![
+            row.number,
+            row.branch,
+            i64::try_from(row.first).unwrap_or(i64::MAX),
+            &row.hash[..],
+            &row.lines[..],
+        ])?;
+    }
+    Ok(())
+}
+
+fn statuses(to: &Transaction<'_>, rows: &[(i64, Status)]) -> rusqlite::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut update = to.prepare_cached(
+        "UPDATE executions SET branch = ?2, state = ?3, sub_state = ?4, reason = ?5, \
+         wake_at = ?6, inbox = ?7, ended_at = ?8 WHERE number = ?1",
+    )?;
+    for (number, status) in rows {
+        update.execute(params![
+            number,
+            status.branch,
+            status.state.as_str(),
+            status.sub_state.as_str(),
+            status.reason.map(stateway_model::Reason::as_str),
+            status.wake_at.map(Timestamp::as_millisecond),
+            status.inbox,
+            status.ended.map(Timestamp::as_millisecond),
+        ])?;
+    }
+    Ok(())
+}
+
+fn snapshots(to: &Transaction<'_>, rows: &[Snapshot]) -> rusqlite::Result<()> {
+    for row in rows {
+        let mut put = to.prepare_cached(
+            "INSERT OR REPLACE INTO snapshots (execution, branch, sequence, revision, hash, data) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?;
+        put.execute(params![
+            row.number,
+            row.branch,
+            i64::try_from(row.sequence).unwrap_or(i64::MAX),
+            &*row.revision,
+            &row.hash[..],
+            &row.data[..],
+        ])?;
+    }
+    Ok(())
+}
+
+fn branches(to: &Transaction<'_>, rows: &[Branch]) -> rusqlite::Result<()> {
+    for row in rows {
+        to.execute(
+            "INSERT INTO branches (execution, branch, parent, cutoff) VALUES (?1, ?2, ?3, ?4)",
+            params![
+                row.number,
+                row.branch,
+                row.parent,
+                i64::try_from(row.cutoff).unwrap_or(i64::MAX)
+            ],
+        )?;
+    }
+    Ok(())
+}
+
+fn requests(to: &Transaction<'_>, rows: &[Answered]) -> rusqlite::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut insert = to
+        .prepare_cached("INSERT INTO requests (id, body, execution, at) VALUES (?1, ?2, ?3, ?4)")?;
+    for row in rows {
+        insert.execute(params![
+            &*row.id,
+            &row.body[..],
+            row.number,
+            row.at.as_millisecond()
+        ])?;
+    }
+    Ok(())
+}

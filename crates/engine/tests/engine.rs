@@ -1,0 +1,6 @@
+//! The engine through its handle, on a real file.
+
+#[path = "engine/lab.rs"]
+mod lab;
+#[path = "engine/run.rs"]
+mod run;

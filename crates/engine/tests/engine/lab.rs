@@ -1,0 +1,211 @@
+//! An engine in a folder of its own, and short ways to use it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use stateway_engine::{
+    ApplyDefinition, Clock, Config, Engine, EngineError, Offer, Outcome, RequestKey, Start, Steer,
+    View, WorkerMessage, WorkerSession, WorkerTask,
+};
+use stateway_model::{ErrorCategory, SubState};
+
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+pub struct Lab {
+    pub folder: tempfile::TempDir,
+    pub engine: Engine,
+    pub config: Config,
+    requests: AtomicU32,
+}
+
+impl Lab {
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub fn with(change: impl FnOnce(&mut Config)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::new(folder.path().join("store.db"));
+        change(&mut config);
+        let engine = Engine::open(&config).unwrap();
+        Self {
+            folder,
+            engine,
+            config,
+            requests: AtomicU32::new(0),
+        }
+    }
+
+    /// On a clock that is moved by hand.
+    pub fn by_hand() -> (Self, Clock) {
+        let clock = Clock::manual("2026-01-01T00:00:00Z".parse().unwrap());
+        let hand = clock.clone();
+        (Self::with(|config| config.clock = clock), hand)
+    }
+
+    /// The engine stops and another one takes the file.
+    pub fn restart(self) -> Self {
+        let Self {
+            folder,
+            engine,
+            config,
+            requests,
+        } = self;
+        drop(engine);
+        let engine = Engine::open(&config).unwrap();
+        Self {
+            folder,
+            engine,
+            config,
+            requests,
+        }
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.config.path.clone()
+    }
+
+    pub fn key(&self, body: u8) -> RequestKey {
+        let number = self.requests.fetch_add(1, Ordering::Relaxed);
+        RequestKey {
+            id: format!("request-{number}").into(),
+            body: [body; 16],
+        }
+    }
+
+    pub async fn apply(&self, source: &str) {
+        let apply = ApplyDefinition {
+            source: source.to_owned(),
+            source_name: "test.yaml".to_owned(),
+        };
+        self.engine.apply(apply).await.unwrap();
+    }
+
+    pub fn start_of(&self, definition: &str, input: Value) -> Start {
+        Start {
+            definition: definition.into(),
+            id: None,
+            input: Arc::new(input),
+            labels: Default::default(),
+            not_before: None,
+            actor: "ada".into(),
+            request: self.key(0),
+        }
+    }
+
+    pub async fn start(&self, definition: &str, input: Value) -> View {
+        let start = self.start_of(definition, input);
+        self.engine.start(start).await.unwrap()
+    }
+
+    pub async fn steer(&self, id: &Arc<str>, steer: Steer) -> Result<View, EngineError> {
+        let request = self.key(1);
+        self.engine
+            .steer(id.clone(), steer, "ada".into(), request)
+            .await
+    }
+
+    pub async fn get(&self, id: &Arc<str>) -> View {
+        self.engine.get(id.clone()).await.unwrap()
+    }
+
+    /// Waits until an execution shows this.
+    pub async fn until(&self, id: &Arc<str>, wanted: impl Fn(&View) -> bool) -> View {
+        let mut news = self.engine.watch_one(id);
+        let look = async {
+            loop {
+                let view = self.get(id).await;
+                if wanted(&view) {
+                    return view;
+                }
+                news.changed().await.unwrap();
+            }
+        };
+        match tokio::time::timeout(PATIENCE, look).await {
+            Ok(view) => view,
+            Err(_) => panic!("{id} stays {:#?}", self.get(id).await),
+        }
+    }
+
+    pub async fn ended(&self, id: &Arc<str>) -> View {
+        self.until(id, |view| {
+            matches!(view.sub_state, SubState::Succeeded | SubState::Failed)
+        })
+        .await
+    }
+
+    pub fn worker(&self, id: &str, roles: &[&str], capacity: u32) -> Hand {
+        let offer = Offer {
+            worker: id.into(),
+            roles: roles.iter().map(|role| (*role).into()).collect(),
+            capacity,
+            ..Offer::default()
+        };
+        Hand {
+            session: self.engine.connect(offer).unwrap(),
+            had: Vec::new(),
+        }
+    }
+}
+
+/// A worker that does what the test says.
+pub struct Hand {
+    pub session: WorkerSession,
+    had: Vec<stateway_engine::TaskToken>,
+}
+
+impl Hand {
+    /// It remembers this task from before.
+    pub fn remembers(mut self, task: &WorkerTask) -> Self {
+        self.had.push(task.token.clone());
+        self
+    }
+
+    pub async fn message(&mut self) -> WorkerMessage {
+        let next = tokio::time::timeout(PATIENCE, self.session.messages.recv());
+        next.await.expect("a message in time").expect("a session")
+    }
+
+    pub async fn task(&mut self) -> WorkerTask {
+        loop {
+            match self.message().await {
+                // A worker that comes back is told again what it has.
+                WorkerMessage::Task(task) if self.had.contains(&task.token) => {}
+                WorkerMessage::Task(task) => {
+                    self.had.push(task.token.clone());
+                    return *task;
+                }
+                WorkerMessage::Accepted { .. } => {}
+                other => panic!("expected a task, got {other:?}"),
+            }
+        }
+    }
+
+    pub fn done(&self, task: &WorkerTask, output: Value) {
+        let output = Arc::new(output);
+        let outcome = Outcome::Completed { output };
+        self.session.answers().settle(task.token.clone(), outcome);
+    }
+
+    pub fn failed(&self, task: &WorkerTask, category: ErrorCategory) {
+        let outcome = Outcome::Failed {
+            failure: stateway_machine::Failure::reported(category, "no"),
+            retry_after: None,
+        };
+        self.session.answers().settle(task.token.clone(), outcome);
+    }
+
+    /// Does every task by answering its step's name.
+    pub fn diligent(mut self) -> tokio::task::JoinHandle<()> {
+        tokio::spawn(async move {
+            while let Some(message) = self.session.messages.recv().await {
+                if let WorkerMessage::Task(task) = message {
+                    self.done(&task, json!({ "did": &*task.task.step }));
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,228 @@
+//! Executions run: chains, failures, children, signals, restarts.
+
+use serde_json::json;
+use stateway_engine::{Steer, WorkerMessage};
+use stateway_model::{ErrorCategory, SubState};
+
+use crate::lab::Lab;
+
+const CHAIN: &str = "
+name: chain
+steps:
+  - {name: a, agent: x, timeout: 1m}
+  - {name: b, agent: x, dependsOn: [a], timeout: 1m}
+  - {name: c, agent: x, dependsOn: [b], timeout: 1m}
+";
+
+#[tokio::test]
+async fn a_chain_runs_to_its_end() {
+    let lab = Lab::new();
+    lab.apply(CHAIN).await;
+    lab.worker("w1", &["x"], 4).diligent();
+    let started = lab.start("chain", json!({"n": 1})).await;
+    let ended = lab.ended(&started.id).await;
+    assert_eq!(ended.sub_state, SubState::Succeeded);
+    assert_eq!(*ended.output.unwrap(), json!({"c": {"did": "c"}}));
+    let history = lab
+        .engine
+        .history(started.id.clone(), 0, 100)
+        .await
+        .unwrap();
+    let names: Vec<_> = history
+        .iter()
+        .map(|record| record.event.fact.name())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "ExecutionCreated",
+            "ExecutionQueued",
+            "ExecutionStarted",
+            "StepStarted",
+            "TaskAssigned",
+            "StepCompleted",
+            "StepStarted",
+            "TaskAssigned",
+            "StepCompleted",
+            "StepStarted",
+            "TaskAssigned",
+            "StepCompleted",
+            "ExecutionCompleted"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_task_without_a_worker_is_a_visible_wait_for_its_role() {
+    let lab = Lab::new();
+    lab.apply(CHAIN).await;
+    let started = lab.start("chain", json!(null)).await;
+    assert_eq!(started.sub_state, SubState::Running);
+    let waits: Vec<_> = started
+        .waits
+        .iter()
+        .map(|wait| (wait.kind.as_str(), wait.name.as_str()))
+        .collect();
+    assert_eq!(waits, [("capacity", "x")]);
+}
+
+#[tokio::test]
+async fn a_restart_takes_up_what_was_left() {
+    let lab = Lab::new();
+    lab.apply(CHAIN).await;
+    let mut worker = lab.worker("w1", &["x"], 1);
+    let started = lab.start("chain", json!(null)).await;
+    let task = worker.task().await;
+    worker.done(&task, json!(1));
+    let second = worker.task().await;
+    assert_eq!(&*second.task.step, "b");
+    drop(worker);
+    let lab = lab.restart();
+    // The same worker comes back with its answer, and its answer counts.
+    let mut worker = lab.worker("w1", &["x"], 1).remembers(&second);
+    worker.done(&second, json!(2));
+    assert_eq!(&*worker.task().await.task.step, "c");
+    let view = lab.get(&started.id).await;
+    assert_eq!(view.steps.len(), 3);
+}
+
+#[tokio::test]
+async fn an_answer_for_a_task_of_someone_else_is_stale() {
+    let lab = Lab::new();
+    lab.apply(CHAIN).await;
+    let mut first = lab.worker("w1", &["x"], 1);
+    lab.start("chain", json!(null)).await;
+    let task = first.task().await;
+    let mut second = lab.worker("w2", &["x"], 1);
+    second.done(&task, json!(1));
+    match second.message().await {
+        WorkerMessage::Refused { reason, .. } => assert_eq!(reason, "STALE_TASK"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_failed_attempt_backs_off_and_is_retried_when_its_time_comes() {
+    let (lab, clock) = Lab::by_hand();
+    lab.apply("name: one\nsteps: [{name: a, agent: x, timeout: 1h, retryPolicy: {maxRetries: 2, backoff: constant, initialDelay: 30s}}]")
+        .await;
+    let mut worker = lab.worker("w1", &["x"], 1);
+    let started = lab.start("one", json!(null)).await;
+    let task = worker.task().await;
+    worker.failed(&task, ErrorCategory::Transient);
+    let view = lab
+        .until(&started.id, |view| view.sub_state == SubState::BackingOff)
+        .await;
+    assert_eq!(view.steps[0].retry.attempt, 1);
+    clock.advance(30_000);
+    let task = worker.task().await;
+    assert_eq!(task.task.attempt, 2);
+    worker.done(&task, json!(1));
+    assert_eq!(lab.ended(&started.id).await.sub_state, SubState::Succeeded);
+}
+
+#[tokio::test]
+async fn a_timer_that_fell_due_while_down_fires() {
+    let (lab, clock) = Lab::by_hand();
+    lab.apply("name: nap\nsteps: [{name: a, sleep: 2h}]").await;
+    let started = lab.start("nap", json!(null)).await;
+    assert_eq!(started.sub_state, SubState::Waiting);
+    clock.advance(3 * 3_600_000);
+    let lab = lab.restart();
+    assert_eq!(lab.ended(&started.id).await.sub_state, SubState::Succeeded);
+}
+
+#[tokio::test]
+async fn a_signal_reaches_an_execution_that_left_memory() {
+    let lab = Lab::new();
+    lab.apply("name: gate\nsteps: [{name: a, signal: go}]")
+        .await;
+    let started = lab.start("gate", json!(null)).await;
+    let signal = Steer::Signal {
+        name: "go".into(),
+        payload: std::sync::Arc::new(json!({"ok": true})),
+    };
+    lab.steer(&started.id, signal).await.unwrap();
+    let ended = lab.ended(&started.id).await;
+    assert_eq!(*ended.output.unwrap(), json!({"a": {"ok": true}}));
+}
+
+#[tokio::test]
+async fn a_child_does_a_step_of_its_parent() {
+    let lab = Lab::new();
+    lab.apply("name: inner\nsteps: [{name: i, agent: x, timeout: 1m}]")
+        .await;
+    lab.apply("name: outer\nsteps: [{name: o, workflow: inner}]")
+        .await;
+    lab.worker("w1", &["x"], 1).diligent();
+    let started = lab.start("outer", json!({"n": 1})).await;
+    let ended = lab.ended(&started.id).await;
+    assert_eq!(*ended.output.unwrap(), json!({"o": {"i": {"did": "i"}}}));
+}
+
+#[tokio::test]
+async fn the_same_request_is_done_once_and_another_body_is_refused() {
+    let lab = Lab::new();
+    lab.apply(CHAIN).await;
+    let start = lab.start_of("chain", json!(1));
+    let first = lab.engine.start(start.clone()).await.unwrap();
+    let again = lab.engine.start(start.clone()).await.unwrap();
+    assert_eq!(first.id, again.id);
+    let lab = lab.restart();
+    let again = lab.engine.start(start.clone()).await.unwrap();
+    assert_eq!(first.id, again.id);
+    let mut other = start;
+    other.request.body = [9; 16];
+    let error = lab.engine.start(other).await.unwrap_err();
+    assert_eq!(error.reason, "REQUEST_ID_REUSED");
+}
+
+#[tokio::test]
+async fn a_second_engine_on_the_same_file_is_refused() {
+    let lab = Lab::new();
+    let error = stateway_engine::Engine::open(&lab.config).unwrap_err();
+    assert_eq!(error.reason, "STORE_IN_USE");
+    assert!(
+        error.message.contains(&std::process::id().to_string()),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn work_is_done_again_from_a_step_as_a_new_branch() {
+    let lab = Lab::new();
+    lab.apply(CHAIN).await;
+    let mut worker = lab.worker("w1", &["x"], 1);
+    let started = lab.start("chain", json!(null)).await;
+    let a = worker.task().await;
+    worker.done(&a, json!(1));
+    let b = worker.task().await;
+    worker.failed(&b, ErrorCategory::AgentError);
+    assert_eq!(lab.ended(&started.id).await.sub_state, SubState::Failed);
+    let from = stateway_engine::RetryFrom {
+        step: "".into(),
+        input: None,
+    };
+    let view = lab
+        .engine
+        .retry_from(started.id.clone(), from, "ada".into(), lab.key(3))
+        .await
+        .unwrap();
+    assert_eq!((view.sub_state, view.branch), (SubState::Running, 1));
+    let b = worker.task().await;
+    assert_eq!(&*b.task.step, "b");
+    worker.done(&b, json!(2));
+    let lab = lab.restart();
+    let mut worker = lab.worker("w1", &["x"], 1);
+    let c = worker.task().await;
+    worker.done(&c, json!(3));
+    let ended = lab.ended(&started.id).await;
+    assert_eq!(ended.sub_state, SubState::Succeeded);
+    let history = lab
+        .engine
+        .history(started.id.clone(), 0, 100)
+        .await
+        .unwrap();
+    let sequences: Vec<_> = history.iter().map(|record| record.event.sequence).collect();
+    assert_eq!(sequences, (1..=history.len() as u64).collect::<Vec<_>>());
+}
