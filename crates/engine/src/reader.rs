@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::Timestamp;
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
 use crate::catalogue::Catalogue;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::request::{DefinitionRecord, EventRecord, ListQuery, Page};
+use crate::request::{DefinitionRecord, EventRecord, ListQuery, Page, Purged};
 use crate::store::{self, Read, StoreError};
 use crate::{View, store::Kept};
 
@@ -188,6 +189,15 @@ impl Reader {
         limit: usize,
     ) -> Result<Vec<DefinitionRecord>> {
         Ok(self.store().definitions(after.unwrap_or(""), limit)?)
+    }
+
+    /// How many executions ended before this time, up to a limit.
+    pub(crate) fn count_ended(&mut self, before: Timestamp, limit: usize) -> Result<Purged> {
+        let found = self.store().ended(before, limit.saturating_add(1))?.len();
+        Ok(Purged {
+            executions: found.min(limit) as u64,
+            more: found > limit,
+        })
     }
 
     /// Copies the store to another file; the size of the copy.

@@ -10,6 +10,7 @@ mod coalesce;
 mod convert;
 mod deadline;
 mod describe;
+mod engines;
 mod list;
 mod parent;
 mod server;
@@ -21,6 +22,7 @@ mod upstream;
 mod watch;
 mod web;
 
+pub use engines::{BuiltIn, Engines};
 pub use server::{Gateway, MetricsPage, StartError};
 pub use settings::{Settings, UpstreamSettings, WatchSettings};
 pub use status::DOMAIN;
