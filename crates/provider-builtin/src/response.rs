@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use stateway_engine::{PauseKind, View as Seen};
 use stateway_machine::{Data, ExecutionState, StepState};
-use stateway_model::{ExecutionId, Payload, Reason, Step, SubState, Wait, WaitKind};
+use stateway_model::{ExecutionId, Payload, Reason, Step, SubState, Usage, Wait, WaitKind};
 use stateway_provider_api::{
     AttemptPhase, Capabilities, NativeState, Observation, ObservedDefinition, RetryEvidence,
     StepObservation, View,
@@ -24,6 +24,7 @@ pub fn observation(seen: &Seen, view: View, can: &Capabilities) -> Observation {
     shown.start_time = seen.times.started;
     shown.update_time = seen.times.updated;
     shown.end_time = seen.times.ended;
+    shown.usage = Some(seen.usage).filter(|usage| *usage != Usage::default());
     if can.labels {
         shown.labels = (*seen.labels).clone();
     }
@@ -109,6 +110,7 @@ fn step(seen: &Step) -> StepObservation {
         last_error: seen.last_error.clone(),
         start_time: seen.start_time,
         end_time: seen.end_time,
+        progress: seen.progress.clone(),
     }
 }
 
@@ -124,7 +126,7 @@ fn step_native(seen: &Step) -> NativeState {
         }
         // What follows from it has not been drawn, or the execution is held for it.
         StepState::Failed if seen.reason == Some(Reason::FailurePending) => {
-            native.with("settled", "no")
+            native.with("cause", "pending")
         }
         StepState::Failed if seen.sub_state == SubState::Error => {
             ended(native, seen.reason).with("parked", "yes")

@@ -24,6 +24,7 @@ const fn attempt(fact: &Fact) -> u32 {
         Fact::StepStarted { attempt, .. }
         | Fact::StepWaiting { attempt, .. }
         | Fact::HeartbeatRecorded { attempt, .. }
+        | Fact::ProgressReported { attempt, .. }
         | Fact::StepCompleted { attempt, .. }
         | Fact::AttemptFailed { attempt, .. }
         | Fact::RetryScheduled { attempt, .. }
@@ -34,7 +35,9 @@ const fn attempt(fact: &Fact) -> u32 {
         | Fact::StepCompensationStarted { attempt, .. }
         | Fact::StepCompensationFailed { attempt, .. }
         | Fact::StepCompensated { attempt, .. } => *attempt,
-        Fact::TaskAssigned { task, .. } | Fact::TaskReleased { task } => task.attempt,
+        Fact::TaskAssigned { task, .. }
+        | Fact::TaskReleased { task }
+        | Fact::UsageReported { task, .. } => task.attempt,
         _ => 0,
     }
 }
@@ -52,6 +55,13 @@ fn summary(fact: &Fact) -> String {
         Fact::TaskAssigned { task, worker } => format!("{}with worker {worker}", undoing(task)),
         Fact::TaskReleased { task } => format!("{}with no worker any more", undoing(task)),
         Fact::HeartbeatRecorded { .. } => "the worker is alive".to_owned(),
+        Fact::ProgressReported {
+            progress, detail, ..
+        } => said(&format!("{:.0} %", progress.get() * 100.0), detail),
+        Fact::UsageReported { usage, .. } => format!(
+            "used {} + {} tokens, {} millionths",
+            usage.input_tokens, usage.output_tokens, usage.cost_micros
+        ),
         Fact::StepCompleted { .. } => "done".to_owned(),
         Fact::AttemptFailed { failure, .. } => format!("{}: {}", failure.category, failure.message),
         Fact::RetryScheduled { at, .. } => format!("tried again at {at}"),

@@ -8,7 +8,7 @@ use futures::stream::{self, StreamExt};
 use stateway_engine::{Changes, Engine, ListQuery, News, View as Seen};
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
-    Call, Capabilities, Error, Observation, ObservationStream, Result, Verb, View,
+    Call, Capabilities, Observation, ObservationStream, Result, Verb, View,
 };
 use tokio::sync::watch;
 
@@ -141,7 +141,7 @@ enum Page {
 }
 
 impl All {
-    async fn next(&mut self) -> Result<Arc<Seen>, Error> {
+    async fn next(&mut self) -> Result<Arc<Seen>> {
         loop {
             if let Some(seen) = self.ready.pop_front() {
                 return Ok(seen);
@@ -157,7 +157,7 @@ impl All {
     }
 
     /// Looks at the next page of the present set, newest first.
-    async fn look(&mut self, before: Option<i64>) -> Result<(), Error> {
+    async fn look(&mut self, before: Option<i64>) -> Result<()> {
         let query = ListQuery {
             before,
             limit: PAGE,
