@@ -13,7 +13,7 @@ mod text;
 mod time;
 
 pub use event::Event;
-pub use execution::{Execution, ExecutionError, Retry, Step, Wait};
+pub use execution::{Execution, ExecutionError, Progress, Retry, Step, Usage, Wait};
 pub use explanation::{Explanation, StepExplanation};
 pub use payload::payload;
 pub use provider::{Health, Provider, Row};

@@ -4,15 +4,17 @@
 //! checked here; what concerns several of them is the business of `validate`.
 
 mod fields;
+mod http;
 mod policy;
 mod step;
+mod trigger;
 mod value;
 
-use crate::definition::{Compensation, FailurePolicy, Trigger};
+use crate::definition::{Compensation, FailurePolicy};
 use crate::diagnostic::{Position, Problems};
-use crate::limits::MAX_REFERENCES;
+use crate::limits::{MAX_CONCURRENCY, MAX_REFERENCES};
 use crate::rule::Rule;
-use crate::shape::{COMPENSATION, FILE, METADATA, TRIGGER, WORKFLOW};
+use crate::shape::{COMPENSATION, FILE, METADATA, WORKFLOW};
 use crate::source::{Node, NodeValue};
 use crate::{Definition, Reference, Step, Template};
 use fields::Fields;
@@ -80,8 +82,11 @@ fn workflow(node: &Node, problems: &mut Problems) -> Option<Draft> {
         description: fields.text("description", problems).unwrap_or_default(),
         trigger: fields
             .get("trigger")
-            .and_then(|node| trigger(node, problems)),
+            .and_then(|node| trigger::trigger(node, problems)),
         timeout: fields.duration("timeout", problems),
+        concurrency: fields
+            .get("concurrency")
+            .and_then(|node| value::number(node, "concurrency", 1..=MAX_CONCURRENCY, problems)),
         failure_policy: fields
             .word("failurePolicy", &[], problems)
             .unwrap_or(FailurePolicy::Abort),
@@ -95,15 +100,6 @@ fn workflow(node: &Node, problems: &mut Problems) -> Option<Draft> {
         steps: places,
         compensation: compensation_at,
         output: output_at,
-    })
-}
-
-fn trigger(node: &Node, problems: &mut Problems) -> Option<Trigger> {
-    let fields = Fields::read(node, &TRIGGER, problems)?;
-    Some(Trigger {
-        event: fields.text("event", problems).unwrap_or_default(),
-        condition: fields.text("condition", problems).unwrap_or_default(),
-        schedule: fields.text("schedule", problems).unwrap_or_default(),
     })
 }
 

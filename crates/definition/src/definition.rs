@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stateway_model::{ErrorCategory, words};
 
-use crate::{Condition, Template, duration};
+use crate::{Condition, Template, Trigger, duration};
 
 /// A workflow: steps, what follows a failure, and how to undo what was done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +29,9 @@ pub struct Definition {
         skip_serializing_if = "Option::is_none"
     )]
     pub timeout: Option<Duration>,
+    /// The most executions of it that run at once; without it, there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
     /// What follows a failure when the step itself does not say.
     #[serde(default, skip_serializing_if = "is_default")]
     pub failure_policy: FailurePolicy,
@@ -56,21 +59,6 @@ impl Definition {
             .iter()
             .find(|compensation| compensation.step == name)
     }
-}
-
-/// What starts an execution by itself. Whoever watches for it judges event and condition.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Trigger {
-    /// The event's name.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub event: String,
-    /// What has to hold of the event.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub condition: String,
-    /// A cron schedule.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub schedule: String,
 }
 
 /// One step.
@@ -154,9 +142,9 @@ pub enum StepKind {
         method: String,
         /// The address; may hold references.
         url: Template,
-        /// The headers.
+        /// The headers by name; each is text and may hold references.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-        headers: BTreeMap<String, String>,
+        headers: BTreeMap<String, Template>,
     },
     /// Time passes.
     Sleep {

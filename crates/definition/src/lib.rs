@@ -19,33 +19,39 @@ mod definition;
 mod diagnostic;
 mod duration;
 mod graph;
+mod header;
 pub mod limits;
 mod output_schema;
 mod reference;
 mod revision;
 mod rule;
+mod schedule;
 mod schema;
 mod shape;
 mod source;
 mod suggest;
 mod template;
+mod trigger;
 mod validate;
 
 pub use compatibility::conflicts;
 pub use condition::Condition;
 pub use definition::{
     Approval, Backoff, Compensation, Definition, FailurePolicy, OnExpiry, OnFailure, OnReject,
-    OnTimeout, RetryPolicy, Step, StepKind, Trigger,
+    OnTimeout, RetryPolicy, Step, StepKind,
 };
 pub use diagnostic::{Diagnostic, Invalid, Position, Severity};
 pub use duration::{format_duration, parse_duration};
 pub use graph::{dot, mermaid};
+pub use header::{is_header_name, is_header_value};
 pub use output_schema::OutputSchema;
 pub use reference::{Reference, Root, Segment};
 pub use revision::{Revision, canonical_form};
 pub use rule::Rule;
+pub use schedule::{Schedule, ScheduleError};
 pub use schema::json_schema;
 pub use template::{Resolve, Template};
+pub use trigger::Trigger;
 
 use diagnostic::Problems;
 

@@ -30,5 +30,9 @@ pub const MAX_RETRIES: u32 = 10_000;
 pub const MAX_CORRECTIONS: u32 = 100;
 /// The longest duration: ten years. Longer ones are slips of the pen.
 pub const MAX_DURATION: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+/// The most executions of one definition that may be let run at once.
+pub const MAX_CONCURRENCY: u32 = 100_000;
+/// The most headers of one HTTP step.
+pub const MAX_HEADERS: usize = 64;
 /// From this many steps on, a definition is warned about (seed 000: keep it under ten).
 pub const MANY_STEPS: usize = 10;

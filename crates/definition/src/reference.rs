@@ -1,5 +1,5 @@
-//! `${input.x}`, `${steps.a.output.y}`, `${steps.a.state}`, `${execution.id}`: what data is taken
-//! from where.
+//! `${input.x}`, `${steps.a.output.y}`, `${steps.a.state}`, `${execution.id}`, `${event.x}`: what
+//! data is taken from where.
 
 use std::fmt;
 
@@ -25,6 +25,8 @@ pub enum Root {
     State(String),
     /// The id of the execution.
     ExecutionId,
+    /// What the event carries that may start an execution: only in `trigger.condition`.
+    Event,
 }
 
 /// One piece of a path.
@@ -42,7 +44,7 @@ impl Reference {
     pub fn step(&self) -> Option<&str> {
         match &self.root {
             Root::Output(step) | Root::State(step) => Some(step),
-            Root::Input | Root::ExecutionId => None,
+            Root::Input | Root::ExecutionId | Root::Event => None,
         }
     }
 
@@ -69,6 +71,10 @@ impl Reference {
         match first.as_str() {
             "input" => Ok(Self {
                 root: Root::Input,
+                path: segments.collect(),
+            }),
+            "event" => Ok(Self {
+                root: Root::Event,
                 path: segments.collect(),
             }),
             "steps" => of_step(text, segments),
@@ -151,6 +157,7 @@ impl fmt::Display for Reference {
             Root::Output(step) => write!(f, "steps.{step}.output")?,
             Root::State(step) => write!(f, "steps.{step}.state")?,
             Root::ExecutionId => f.write_str("execution.id")?,
+            Root::Event => f.write_str("event")?,
         }
         for segment in &self.path {
             match segment {
@@ -180,6 +187,7 @@ mod tests {
             "steps.a.output.x[2]",
             "steps.a.state",
             "execution.id",
+            "event.order.id",
         ] {
             assert_eq!(Reference::parse(text).unwrap().to_string(), text);
         }

@@ -59,8 +59,12 @@ words! {
         UnknownReference = "unknown-reference",
         /// A `${steps.…}` to a step that may not have run yet.
         NotUpstream = "not-upstream",
-        /// A `when` that does not parse.
+        /// A header that HTTP cannot carry.
+        BadHeader = "bad-header",
+        /// A condition that does not parse.
         BadCondition = "bad-condition",
+        /// A schedule or a time zone that does not exist.
+        BadSchedule = "bad-schedule",
         /// An `outputSchema` that is no JSON Schema.
         BadSchema = "bad-schema",
         /// A setting that has no effect or contradicts another.

@@ -76,6 +76,7 @@ fn shape(shape: &Shape) -> Value {
         Shape::Duration => json!({"type": "string", "pattern": "^([0-9]+(ms|s|m|h|d))+$"}),
         Shape::Flag => json!({"type": "boolean"}),
         Shape::Count(most) => json!({"type": "integer", "minimum": 0, "maximum": most}),
+        Shape::Positive(most) => json!({"type": "integer", "minimum": 1, "maximum": most}),
         Shape::Fraction => json!({"type": "number", "minimum": 0, "maximum": 1}),
         Shape::Word(words, others) => {
             let all: Vec<_> = words().into_iter().chain(others.iter().copied()).collect();

@@ -34,6 +34,8 @@ pub(crate) enum Shape {
     Flag,
     /// A whole number up to a bound.
     Count(u32),
+    /// A whole number from 1 up to a bound.
+    Positive(u32),
     /// A number from 0 to 1.
     Fraction,
     /// One of a closed list; the second list is accepted too.

@@ -238,8 +238,13 @@ impl Keeper {
                 session,
                 token,
                 outcome,
-            } => self.settle(session, &token, outcome),
-            Message::Heartbeat { session, token } => self.heartbeat(session, token.as_ref()),
+                usage,
+            } => self.settle(session, &token, (outcome, usage)),
+            Message::Heartbeat {
+                session,
+                token,
+                progress,
+            } => self.heartbeat(session, token.as_ref(), progress),
             Message::Gone { session } => self.gone(session),
             Message::Apply { apply, answer } => self.apply(&apply, answer),
             Message::Purge {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use stateway_machine::{
-    Data, ExecutionState, PauseCause, State, Times, last_error, step_views, sub_state, waits,
+    Data, ExecutionState, PauseCause, State, Times, last_error, step_views, sub_state, usage, waits,
 };
-use stateway_model::{ExecutionError, Reason, Step, SubState, Wait};
+use stateway_model::{ExecutionError, Reason, Step, SubState, Usage, Wait};
 
 /// An execution as it is shown.
 #[derive(Debug, Clone)]
@@ -54,6 +54,8 @@ pub struct View {
     pub branch: u32,
     /// Who started it.
     pub initiator: Arc<str>,
+    /// What its attempts cost so far.
+    pub usage: Usage,
 }
 
 /// Why an execution is held.
@@ -125,6 +127,7 @@ impl View {
             sequence: state.sequence(),
             branch: state.branch(),
             initiator: Arc::clone(state.initiator()),
+            usage: usage(state),
         }
     }
 }

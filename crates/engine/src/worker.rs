@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use stateway_machine::{Data, Failure, Task};
+use stateway_machine::{Data, Failure, HttpRequest, Task};
+use stateway_model::{Progress, Usage};
 use tokio::sync::mpsc;
 
 use crate::handle::Ticket;
@@ -84,6 +85,8 @@ pub struct WorkerTask {
     pub model_policy: Arc<str>,
     /// The role it was asked for.
     pub role: Arc<str>,
+    /// What to call, for the engine's own caller.
+    pub(crate) http: Option<HttpRequest>,
 }
 
 /// Names one attempt of one step; an answer carries it. Opaque to workers.
@@ -153,12 +156,7 @@ pub enum Outcome {
         output: Data,
     },
     /// Not done.
-    Failed {
-        /// What went wrong.
-        failure: Failure,
-        /// Not before this long, if another attempt follows.
-        retry_after: Option<Duration>,
-    },
+    Failed(Failure),
     /// Given back undone; someone else may take it.
     Released,
 }
@@ -213,19 +211,24 @@ impl Answers {
     }
 
     /// Says how an attempt went. The engine answers with `Accepted` or `Refused`.
-    pub fn settle(&self, token: TaskToken, outcome: Outcome) {
+    pub fn settle(&self, token: TaskToken, outcome: Outcome, usage: Option<Usage>) {
         let session = self.session;
         self.inbox.tell(Message::Settle {
             session,
             token,
             outcome,
+            usage,
         });
     }
 
-    /// Says that the worker is alive, and an attempt with it.
-    pub fn heartbeat(&self, token: Option<TaskToken>) {
+    /// Says that the worker is alive, and an attempt with it, and how far that is.
+    pub fn heartbeat(&self, token: Option<TaskToken>, progress: Option<Progress>) {
         let session = self.session;
-        self.inbox.tell(Message::Heartbeat { session, token });
+        self.inbox.tell(Message::Heartbeat {
+            session,
+            token,
+            progress,
+        });
     }
 }
 

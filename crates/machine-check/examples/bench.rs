@@ -97,10 +97,7 @@ fn once(plan: &Arc<Plan>, steps: usize) -> Run {
         .definition()
         .steps
         .iter()
-        .map(|step| Verb::CompleteTask {
-            task: Task::of(step.name.as_str(), 1),
-            output: Arc::clone(&output),
-        })
+        .map(|step| Verb::complete(Task::of(step.name.as_str(), 1), Arc::clone(&output)))
         .collect();
     let (began, counted) = (Instant::now(), Region::new(COUNTING));
     for verb in commands {
@@ -179,7 +176,7 @@ fn with_retries(plan: &Arc<Plan>, retries: u32) -> Vec<Event> {
         for attempt in 1..=retries {
             let failure = Failure::reported(ErrorCategory::Transient, "connection reset");
             let task = Task::of(Arc::clone(&name), attempt);
-            state = send(state, Verb::FailTask { task, failure }, now, &mut log);
+            state = send(state, Verb::fail(task, failure), now, &mut log);
             state = send(
                 state,
                 Verb::RetryNow {
@@ -190,7 +187,7 @@ fn with_retries(plan: &Arc<Plan>, retries: u32) -> Vec<Event> {
             );
         }
         let (task, output) = (Task::of(name, retries + 1), Data::new(json!({"ok": true})));
-        state = send(state, Verb::CompleteTask { task, output }, now, &mut log);
+        state = send(state, Verb::complete(task, output), now, &mut log);
     }
     assert!(state.state().is_terminal());
     log

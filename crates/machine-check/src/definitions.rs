@@ -37,6 +37,7 @@ pub fn definition(chance: &mut Chance, most: usize) -> Definition {
         timeout: chance
             .percent(40)
             .then(|| Duration::from_secs(60 + chance.next() % 3_600)),
+        concurrency: None,
         failure_policy: one(chance, FailurePolicy::ALL),
         steps,
         compensation,
@@ -101,7 +102,7 @@ fn kind(chance: &mut Chance) -> StepKind {
         6 => StepKind::Http {
             method: "POST".to_owned(),
             url: template(json!("https://example.com/${execution.id}")),
-            headers: [].into(),
+            headers: [("x-id".to_owned(), template(json!("${execution.id}")))].into(),
         },
         _ => StepKind::Task {
             agent: "worker".to_owned(),

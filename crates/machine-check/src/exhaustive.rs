@@ -232,18 +232,9 @@ impl Act {
                 task,
                 worker: "w".into(),
             },
-            Self::Complete(task) => Verb::CompleteTask {
-                task,
-                output: Data::new(json!({"ok": 1})),
-            },
-            Self::Botch(task) => Verb::CompleteTask {
-                task,
-                output: Data::new(json!(0)),
-            },
-            Self::Fail(task, category) => Verb::FailTask {
-                task,
-                failure: Failure::reported(category, "x"),
-            },
+            Self::Complete(task) => Verb::complete(task, Data::new(json!({"ok": 1}))),
+            Self::Botch(task) => Verb::complete(task, Data::new(json!(0))),
+            Self::Fail(task, category) => Verb::fail(task, Failure::reported(category, "x")),
             Self::Child(Task { step, attempt, .. }) => Verb::FinishChild {
                 step,
                 attempt,

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use stateway_definition::{limits::MAX_SOURCE_BYTES, parse};
+use stateway_definition::{Schedule, limits::MAX_SOURCE_BYTES, parse};
 use stateway_machine::{
     CancelMode, Command, Event, Plan, State, Timer, Verb, awaited, decide, decode, encode, evolve,
-    last_error, obligations, restore, snapshot, step_views, sub_state, waits,
+    last_error, obligations, restore, snapshot, step_views, sub_state, usage, waits,
 };
 
 use crate::chance::Chance;
@@ -30,7 +30,7 @@ const SNAPSHOT: &str = include_str!("../../machine/tests/golden/snapshot-v1.json
 /// The definition they are of.
 const EVERY_FACT: &str = include_str!("../../machine/tests/every-fact.yaml");
 /// What YAML, JSON, references and conditions are made of.
-const PIECES: [&str; 26] = [
+const PIECES: [&str; 29] = [
     "${",
     "}",
     "${input.x}",
@@ -56,7 +56,26 @@ const PIECES: [&str; 26] = [
     "-1",
     "1e999",
     "when: ",
+    "trigger: {schedule: '* * * * *', timezone: UTC}",
+    "${event.x}",
+    "concurrency: ",
     "(((",
+];
+
+/// What schedules are made of, and what they are not.
+const CRON: [&str; 24] = [
+    "*", "0", "1", "5", "7", "23", "31", "59", "60", "-", "/", ",", " ", " ", " ", "mon", "SUN",
+    "feb", "*/5", "1-5", "@daily", "L", "?", "é",
+];
+/// Fields that fit anywhere.
+const FIELDS: [&str; 8] = ["*", "*", "1", "5", "*/2", "1-5", "3,4", "2-6/3"];
+/// Zones with ordinary, odd and no changes of clocks.
+const ZONES: [&str; 5] = [
+    "Europe/Berlin",
+    "Australia/Lord_Howe",
+    "Pacific/Apia",
+    "America/Sao_Paulo",
+    "Asia/Kathmandu",
 ];
 
 /// How much was thrown at a reader.
@@ -134,6 +153,12 @@ pub fn hostile() -> Vec<String> {
         ),
         "steps: [{name: a, outputSchema: {$ref: \"#\"}}]".to_owned(),
         format!("steps: [{{name: a, timeout: {}s}}]", many("9", 400)),
+        format!("trigger: {{schedule: \"{}\"}}", many("1,", 100_000)),
+        "trigger: {schedule: \"59 23 31 2,4,6,9,11 */7\"}\nsteps: [{name: a}]".to_owned(),
+        format!(
+            "trigger: {{condition: \"{}\"}}",
+            many("${event.a} && ", 2_000)
+        ),
         format!("{}: 1", many("k", 100_000)),
         "\u{0}\u{1}\u{2}".to_owned(),
         "%YAML 9.9\n---\nsteps: []".to_owned(),
@@ -155,6 +180,39 @@ pub fn definitions(seed: u64, count: u64, time: Duration) -> Tally {
                 false
             }
         }
+    })
+}
+
+/// Throws schedules at their reader; the times of those it takes come one after the other, on
+/// whole minutes.
+#[must_use]
+pub fn schedules(seed: u64, count: u64, time: Duration) -> Tally {
+    let mut chance = Chance::new(seed);
+    until(count, time, || {
+        let field = |chance: &mut Chance| -> String {
+            if chance.percent(85) {
+                return FIELDS[chance.below(FIELDS.len())].to_owned();
+            }
+            (0..=chance.below(2))
+                .map(|_| CRON[chance.below(CRON.len())])
+                .collect()
+        };
+        let text = (0..5).map(|_| field(&mut chance)).collect::<Vec<_>>();
+        let zone = chance.pick(&ZONES).copied();
+        let zone = zone.filter(|_| chance.percent(80));
+        let Ok(schedule) = Schedule::parse(&text.join(" "), zone) else {
+            return false;
+        };
+        let second = i64::try_from(chance.next() % 4_000_000_000).unwrap_or(0);
+        let mut now = Timestamp::from_second(second).unwrap_or_default();
+        for _ in 0..5 {
+            let Some(next) = schedule.next_after(now) else {
+                panic!("{schedule:?} stops after {now}");
+            };
+            assert!(next > now, "{schedule:?} goes back from {now} to {next}");
+            now = next;
+        }
+        true
     })
 }
 
@@ -231,7 +289,12 @@ pub fn histories(seed: u64, count: u64, time: Duration) -> Tally {
 /// Whatever reads a state, and a few commands.
 fn poke(state: &State, now: Timestamp) {
     let _ = (obligations(state), awaited(state), sub_state(state));
-    let _ = (step_views(state), waits(state), last_error(state));
+    let _ = (
+        step_views(state),
+        waits(state),
+        last_error(state),
+        usage(state),
+    );
     let by: Arc<str> = "eve".into();
     for verb in [
         Verb::Resume {

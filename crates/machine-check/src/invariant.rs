@@ -7,8 +7,9 @@ use jiff::Timestamp;
 use stateway_machine::{
     Event, ExecutionState, Fact, Obligation, Plan, State, StepState, Task, Verb, VerbName, awaited,
     decode, encode, execution_may_move, obligations, obligations_of, replay, restore, snapshot,
-    step_may_move, sub_state,
+    step_may_move, sub_state, usage,
 };
+use stateway_model::Usage;
 
 /// Follows one execution and says which invariant breaks first.
 #[derive(Debug, Default)]
@@ -161,6 +162,13 @@ impl Checker {
         ensure(replayed == *live, || {
             "the replay differs from the live run".into()
         })?;
+        let told = events.iter().filter_map(|event| match &event.fact {
+            Fact::UsageReported { usage, .. } => Some(*usage),
+            _ => None,
+        });
+        ensure(told.sum::<Usage>() == usage(live), || {
+            "the usage is not the sum of what was told".into()
+        })?;
         let ids: BTreeSet<_> = self.delivered.values().flatten().collect();
         let count: usize = self.delivered.values().map(Vec::len).sum();
         ensure(ids.len() == count, || "a signal was given twice".into())?;
@@ -230,7 +238,7 @@ pub fn is_in_place(before: &State, verb: &Verb, now: Timestamp) -> Checked {
         | Verb::FailTask { task, .. }
         | Verb::AssignTask { task, .. }
         | Verb::ReleaseTask { task } => open(task),
-        Verb::RecordHeartbeat { step, attempt } => open(&Task::of(Arc::clone(step), *attempt)),
+        Verb::RecordHeartbeat { step, attempt, .. } => open(&Task::of(Arc::clone(step), *attempt)),
         Verb::FinishChild { step, attempt, .. } => {
             let child = Task::of(Arc::clone(step), *attempt);
             due.iter()

@@ -10,7 +10,7 @@ use stateway_machine::{
     Awaited, CancelMode, Command, Data, Event, Failure, Obligation, Plan, Rejection, Resolution,
     State, Task, Timer, Verb, awaited, decide, evolve, later, obligations,
 };
-use stateway_model::ErrorCategory;
+use stateway_model::{ErrorCategory, Progress, Usage};
 
 use crate::chance::Chance;
 use crate::definitions;
@@ -204,14 +204,17 @@ impl World {
             3 => Verb::RecordHeartbeat {
                 step: task.step,
                 attempt: task.attempt,
+                progress: self.progress(),
             },
             4 => Verb::FailTask {
                 task,
                 failure: self.failure(),
+                usage: self.usage(),
             },
             _ => Verb::CompleteTask {
                 task,
                 output: self.output(),
+                usage: self.usage(),
             },
         }
     }
@@ -222,6 +225,23 @@ impl World {
             1 => json!("not what the schema wants"),
             _ => json!({"ok": true}),
         })
+    }
+
+    /// Now and then a worker says nothing, or that it used nothing.
+    fn usage(&mut self) -> Option<Usage> {
+        let figure = self.chance.next() % 3;
+        let usage = Usage {
+            input_tokens: figure,
+            output_tokens: figure * 7,
+            cost_micros: figure,
+        };
+        self.chance.percent(60).then_some(usage)
+    }
+
+    fn progress(&mut self) -> Option<Progress> {
+        let part = u8::try_from(self.chance.below(4)).unwrap_or(0);
+        let told = Progress::new(f64::from(part) / 3.0, "at it");
+        told.filter(|_| self.chance.percent(70))
     }
 
     fn failure(&mut self) -> Failure {
@@ -346,20 +366,14 @@ impl World {
         let attempt = u32::try_from(self.chance.below(5)).unwrap_or(0);
         match self.chance.below(9) {
             0 => Verb::GrantSlot,
-            1 => Verb::CompleteTask {
-                task: Task::of(step, attempt),
-                output: self.output(),
-            },
-            2 => Verb::FailTask {
-                task: Task::undo(step, attempt),
-                failure: self.failure(),
-            },
+            1 => Verb::complete(Task::of(step, attempt), self.output()),
+            2 => Verb::fail(Task::undo(step, attempt), self.failure()),
             3 => Verb::FireTimer {
                 timer: Timer::Execution,
             },
             4 => Verb::Trigger { by: "eve".into() },
             5 => self.signal("nobody-waits".into()),
-            6 => Verb::RecordHeartbeat { step, attempt },
+            6 => Verb::heartbeat(step, attempt),
             7 => Verb::Resume { by: "eve".into() },
             _ => Verb::FinishChild {
                 step,

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use stateway_machine_check::exhaustive::visit;
-use stateway_machine_check::fuzz::{definitions, events, histories, hostile, snapshots};
+use stateway_machine_check::fuzz::{definitions, events, histories, hostile, schedules, snapshots};
 use stateway_machine_check::soak::soak;
 
 /// Enough worlds to reach every listed state and move of the machine and of every seed.
@@ -46,6 +46,12 @@ fn broken_definitions_never_panic() {
 fn broken_events_never_panic() {
     let tally = events(7, 20_000, Duration::from_secs(20));
     assert!(tally.inputs > 2_000 && tally.accepted > 0, "{tally:?}");
+}
+
+#[test]
+fn schedules_never_panic_stop_or_go_back() {
+    let tally = schedules(7, 20_000, Duration::from_secs(20));
+    assert!(tally.inputs > 2_000 && tally.accepted > 100, "{tally:?}");
 }
 
 #[test]

@@ -49,6 +49,28 @@ fn fraction(seed: u64) -> f64 {
     f64::from(bits) / (f64::from(u32::MAX) + 1.0)
 }
 
+/// Serde for an optional pause as whole milliseconds.
+pub(crate) mod millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    #[allow(clippy::ref_option)] // Serde hands it over like this.
+    pub(crate) fn serialize<S: Serializer>(
+        pause: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let millis = pause.map(|pause| u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
+        millis.serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(from)?.map(Duration::from_millis))
+    }
+}
+
 fn whole_millis(duration: Duration) -> Duration {
     Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stateway_definition::Definition;
-use stateway_model::words;
+use stateway_model::{Progress, Usage, words};
 
 use crate::event::{Data, Resolution, Task};
 use crate::{Failure, Timer};
@@ -47,12 +47,24 @@ pub enum Verb {
     AssignTask { task: Task, worker: Arc<str> },
     /// A worker gives an attempt back, or lost it.
     ReleaseTask { task: Task },
-    /// A worker is alive.
-    RecordHeartbeat { step: Arc<str>, attempt: u32 },
+    /// A worker is alive, and may say how far it is.
+    RecordHeartbeat {
+        step: Arc<str>,
+        attempt: u32,
+        progress: Option<Progress>,
+    },
     /// A worker is done.
-    CompleteTask { task: Task, output: Data },
+    CompleteTask {
+        task: Task,
+        output: Data,
+        usage: Option<Usage>,
+    },
     /// A worker failed.
-    FailTask { task: Task, failure: Failure },
+    FailTask {
+        task: Task,
+        failure: Failure,
+        usage: Option<Usage>,
+    },
     /// A child execution ended.
     FinishChild {
         step: Arc<str>,
@@ -164,6 +176,36 @@ words! {
 }
 
 impl Verb {
+    /// A worker is done and says nothing of what it used.
+    #[must_use]
+    pub const fn complete(task: Task, output: Data) -> Self {
+        Self::CompleteTask {
+            task,
+            output,
+            usage: None,
+        }
+    }
+
+    /// A worker failed and says nothing of what it used.
+    #[must_use]
+    pub const fn fail(task: Task, failure: Failure) -> Self {
+        Self::FailTask {
+            task,
+            failure,
+            usage: None,
+        }
+    }
+
+    /// A worker is alive and says no more.
+    #[must_use]
+    pub fn heartbeat(step: impl Into<Arc<str>>, attempt: u32) -> Self {
+        Self::RecordHeartbeat {
+            step: step.into(),
+            attempt,
+            progress: None,
+        }
+    }
+
     /// Its name.
     #[must_use]
     pub const fn name(&self) -> VerbName {

@@ -54,9 +54,21 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
         Verb::GrantSlot => lifecycle::grant_slot(draft),
         Verb::AssignTask { task, worker } => task::assign(draft, task, worker),
         Verb::ReleaseTask { task } => task::release(draft, task),
-        Verb::RecordHeartbeat { step, attempt } => task::heartbeat(draft, step, attempt),
-        Verb::CompleteTask { task, output } => task::complete(draft, &task, output),
-        Verb::FailTask { task, failure } => task::fail(draft, &task, failure),
+        Verb::RecordHeartbeat {
+            step,
+            attempt,
+            progress,
+        } => task::heartbeat(draft, step, attempt, progress),
+        Verb::CompleteTask {
+            task,
+            output,
+            usage,
+        } => task::complete(draft, task, output, usage),
+        Verb::FailTask {
+            task,
+            failure,
+            usage,
+        } => task::fail(draft, task, failure, usage),
         Verb::FinishChild {
             step,
             attempt,

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stateway_definition::Definition;
-use stateway_model::Reason;
+use stateway_model::{Fraction, Reason, Usage};
 
 use crate::Failure;
 
@@ -85,6 +85,16 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
         heartbeat_due: Option<Timestamp>,
     },
+    /// A worker said how far it is.
+    ProgressReported {
+        step: Arc<str>,
+        attempt: u32,
+        progress: Fraction,
+        #[serde(default, skip_serializing_if = "str::is_empty")]
+        detail: Arc<str>,
+    },
+    /// A worker said what an attempt cost; how it ended is told by the next event.
+    UsageReported { task: Task, usage: Usage },
     /// A step is done.
     StepCompleted {
         step: Arc<str>,
@@ -217,6 +227,7 @@ impl Fact {
             Self::StepStarted { step, .. }
             | Self::StepWaiting { step, .. }
             | Self::HeartbeatRecorded { step, .. }
+            | Self::ProgressReported { step, .. }
             | Self::StepCompleted { step, .. }
             | Self::AttemptFailed { step, .. }
             | Self::RetryScheduled { step, .. }
@@ -231,7 +242,9 @@ impl Fact {
             | Self::StepCompensationStarted { step, .. }
             | Self::StepCompensationFailed { step, .. }
             | Self::StepCompensated { step, .. } => Some(step),
-            Self::TaskAssigned { task, .. } | Self::TaskReleased { task } => Some(&task.step),
+            Self::TaskAssigned { task, .. }
+            | Self::TaskReleased { task }
+            | Self::UsageReported { task, .. } => Some(&task.step),
             Self::ExecutionFailed { step, .. } => step.as_ref(),
             Self::ExecutionCreated { .. }
             | Self::ExecutionQueued { .. }
@@ -260,6 +273,8 @@ impl Fact {
             Self::TaskAssigned { .. } => "TaskAssigned",
             Self::TaskReleased { .. } => "TaskReleased",
             Self::HeartbeatRecorded { .. } => "HeartbeatRecorded",
+            Self::ProgressReported { .. } => "ProgressReported",
+            Self::UsageReported { .. } => "UsageReported",
             Self::StepCompleted { .. } => "StepCompleted",
             Self::AttemptFailed { .. } => "AttemptFailed",
             Self::RetryScheduled { .. } => "RetryScheduled",

@@ -87,6 +87,18 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
         } => with(l, step, |l, ix| {
             l.run_mut(ix).heartbeat_due = *heartbeat_due;
         }),
+        Fact::ProgressReported {
+            step,
+            attempt: _,
+            progress,
+            detail,
+        } => with(l, step, |l, ix| {
+            attempt::progressed(l, ix, *progress, detail);
+        }),
+        Fact::UsageReported { task: _, usage } => {
+            let head = l.head_mut();
+            head.usage = head.usage + *usage;
+        }
         Fact::StepCompleted {
             step,
             attempt: _,

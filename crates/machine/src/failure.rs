@@ -1,6 +1,7 @@
 //! What went wrong in an attempt, and what kind of answer it calls for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use stateway_definition::RetryPolicy;
@@ -19,6 +20,13 @@ pub struct Failure {
     /// The worker's own code for it; empty when it has none.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub code: Arc<str>,
+    /// How long not to try again, if there is another attempt; whoever failed asks for it.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "crate::backoff::millis"
+    )]
+    pub retry_after: Option<Duration>,
 }
 
 impl Failure {
@@ -30,6 +38,7 @@ impl Failure {
             cause: FailureCause::Reported,
             message: message.into(),
             code: "".into(),
+            retry_after: None,
         }
     }
 
@@ -43,6 +52,7 @@ impl Failure {
             cause,
             message: message.into(),
             code: "".into(),
+            retry_after: None,
         }
     }
 

@@ -53,6 +53,7 @@ mod obligation;
 mod plan;
 mod rejection;
 mod replay;
+mod request;
 mod scope;
 mod snapshot;
 mod state;
@@ -73,17 +74,17 @@ pub use evolve::evolve;
 pub use failure::{Class, Failure, FailureCause, classify};
 pub use moves::{EXECUTION_MOVES, STEP_MOVES, execution_may_move, step_may_move};
 pub use obligation::{
-    ChildOrder, Obligation, TaskKey, TaskOrder, obligations, obligations_of, task_input,
-    task_order, task_url,
+    ChildOrder, Obligation, TaskKey, TaskOrder, obligations, obligations_of, task_input, task_order,
 };
 pub use plan::{Plan, PlanError};
 pub use rejection::Rejection;
 pub use replay::{ReplayError, replay};
+pub use request::{HttpRequest, RequestError, task_request};
 pub use snapshot::{SNAPSHOT_VERSION, SnapshotError, restore, snapshot, snapshot_revision};
 pub use state::{State, Times};
 pub use timer::{StepTimer, Timer};
 pub use trajectory::{Point, Trajectory};
-pub use view::{last_error, step_views, sub_state, waits};
+pub use view::{last_error, step_views, sub_state, usage, waits};
 pub use vocabulary::{
     Bridge, Emitted, Machine, Mapping, Move, MoveKind, Outside, Projection, StateRow, Transition,
     Vocabulary, VocabularyError, project, vocabularies, vocabulary,

@@ -9,9 +9,8 @@ use jiff::Timestamp;
 use stateway_definition::{Reference, StepKind};
 
 use crate::event::{Data, Event, Fact, Task, WaitFor};
-use crate::ledger::Ledger as _;
 use crate::plan::StepIx;
-use crate::scope::{input_of, resolve};
+use crate::scope::input_of;
 use crate::timer::{StepTimer, Timer};
 use crate::{ExecutionState, State, StepState};
 
@@ -229,23 +228,4 @@ pub fn task_input(state: &State, task: &Task) -> Result<Data, Reference> {
         return Ok(state.run(ix).output.clone().unwrap_or_default());
     }
     input_of(state, ix)
-}
-
-/// Where an HTTP step calls.
-///
-/// # Errors
-/// The reference that has no value; a task whose attempt is open has none.
-pub fn task_url(state: &State, step: &str) -> Result<Option<String>, Reference> {
-    let Some(ix) = state.plan().find(step) else {
-        return Ok(None);
-    };
-    match &state.head().plan.define(ix).kind {
-        StepKind::Http { url, .. } => {
-            let url = url.render(&|reference| resolve(state, reference))?;
-            Ok(Some(
-                url.as_str().map_or_else(|| url.to_string(), str::to_owned),
-            ))
-        }
-        _ => Ok(None),
-    }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use stateway_definition::{
     Compensation, Definition, FailurePolicy, OutputSchema, Reference, Revision, Root, Step,
-    StepKind,
+    StepKind, Template,
 };
 use thiserror::Error;
 
@@ -108,6 +108,7 @@ impl Plan {
             description: String::new(),
             trigger: None,
             timeout: None,
+            concurrency: None,
             failure_policy: FailurePolicy::default(),
             steps: Vec::new(),
             compensation: Vec::new(),
@@ -254,14 +255,15 @@ fn needs(step: &Step) -> Vec<&str> {
     if let Some(input) = &step.input {
         references.extend(input.references());
     }
-    if let StepKind::Http { url, .. } = &step.kind {
+    if let StepKind::Http { url, headers, .. } = &step.kind {
         references.extend(url.references());
+        references.extend(headers.values().flat_map(Template::references));
     }
     references
         .into_iter()
         .filter_map(|reference| match &reference.root {
             Root::Output(name) => Some(name.as_str()),
-            Root::Input | Root::State(_) | Root::ExecutionId => None,
+            Root::Input | Root::State(_) | Root::ExecutionId | Root::Event => None,
         })
         .collect()
 }

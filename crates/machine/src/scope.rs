@@ -23,6 +23,8 @@ pub(crate) fn resolve(ledger: &impl Ledger, reference: &Reference) -> Option<Val
             Some(Value::from(state.as_str()))
         }
         Root::ExecutionId => Some(Value::from(&*head.id)),
+        // The event came before the execution; a definition that asks for it does not parse.
+        Root::Event => None,
     }
 }
 

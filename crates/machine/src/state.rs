@@ -15,7 +15,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use stateway_model::Reason;
+use stateway_model::{Reason, Usage};
 
 use crate::event::{Data, PauseCause, moment};
 use crate::plan::{Plan, StepIx};
@@ -87,6 +87,9 @@ pub(crate) struct Head {
         deserialize_with = "present"
     )]
     pub(crate) output: Option<Data>,
+    /// What every attempt cost so far.
+    #[serde(default, skip_serializing_if = "Usage::is_zero")]
+    pub(crate) usage: Usage,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last_failed: Option<StepIx>,
 }
@@ -297,6 +300,7 @@ impl Head {
             ending: None,
             signals: Arc::default(),
             output: None,
+            usage: Usage::default(),
             last_failed: None,
         }
     }

@@ -2,7 +2,7 @@
 
 use stateway_definition::{RetryPolicy, StepKind};
 use stateway_model::{
-    ExecutionError, MappingBasis, Reason, Retry, RetryBasis, Step, SubState, Wait, WaitKind,
+    ExecutionError, MappingBasis, Reason, Retry, RetryBasis, Step, SubState, Usage, Wait, WaitKind,
 };
 
 use crate::event::{PauseCause, WaitFor};
@@ -118,6 +118,7 @@ fn step_view(state: &State, ix: StepIx) -> Option<Step> {
         last_error: error(&name, run),
         start_time: run.first_started,
         end_time: run.ended,
+        progress: run.progress.as_deref().cloned(),
         name,
     })
 }
@@ -205,6 +206,12 @@ fn wait(state: &State, ix: StepIx) -> Option<Wait> {
         since: run.since,
         deadline,
     })
+}
+
+/// What all attempts cost so far, the undoing included.
+#[must_use]
+pub const fn usage(state: &State) -> Usage {
+    state.head.usage
 }
 
 /// What went wrong last.

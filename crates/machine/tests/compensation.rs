@@ -135,10 +135,7 @@ fn an_undo_that_is_answered_twice_counts_once() {
     let mut run = failed_at_d(CHAIN);
     let task = run.task("c");
     run.done("c");
-    let again = Verb::CompleteTask {
-        task,
-        output: json!(null).into(),
-    };
+    let again = Verb::complete(task, json!(null).into());
     let state = StepState::Compensated;
     let stale = Rejection::StaleAttempt {
         step: "c".into(),

@@ -14,7 +14,7 @@ use stateway_machine::{
     Resolution, SkipCause, Task, TurnCause, WaitFor, decode, encode, replay,
 };
 use stateway_model::ErrorCategory::Validation;
-use stateway_model::Reason;
+use stateway_model::{Fraction, Reason, Usage};
 
 fn endings() -> Vec<Event> {
     let mut done = Run::started("steps: [{name: a}]");
@@ -46,6 +46,7 @@ fn details() -> Vec<Event> {
             cause,
             message: "broke".into(),
             code: "E1".into(),
+            retry_after: None,
         },
     };
     let skipped = |cause| Fact::StepSkipped {
@@ -80,6 +81,33 @@ fn details() -> Vec<Event> {
         },
         Fact::TaskReleased {
             task: Task::undo("a", 1),
+        },
+        Fact::ProgressReported {
+            step: step(),
+            attempt: 1,
+            progress: Fraction::new(0.25).unwrap(),
+            detail: "reading".into(),
+        },
+        Fact::ProgressReported {
+            step: step(),
+            attempt: 1,
+            progress: Fraction::new(1.0).unwrap(),
+            detail: "".into(),
+        },
+        Fact::UsageReported {
+            task: Task::of("a", 1),
+            usage: Usage {
+                input_tokens: 1_200,
+                output_tokens: 300,
+                cost_micros: 4_500,
+            },
+        },
+        Fact::UsageReported {
+            task: Task::undo("a", 2),
+            usage: Usage {
+                cost_micros: u64::MAX,
+                ..Usage::default()
+            },
         },
     ];
     let waits = [WaitFor::Timer, WaitFor::Child("c".into()), WaitFor::Person];
@@ -123,7 +151,7 @@ fn version_1_is_read_and_holds_every_fact() {
         .collect();
     assert_eq!(lines(&events), golden);
     let names: BTreeSet<&str> = events.iter().map(|event| event.fact.name()).collect();
-    assert_eq!(names.len(), 32, "{names:?}");
+    assert_eq!(names.len(), 34, "{names:?}");
 }
 
 #[test]

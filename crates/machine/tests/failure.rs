@@ -84,10 +84,7 @@ fn an_answer_to_an_older_attempt_is_refused() {
     run.fail("a", Transient);
     run.fire("a", StepTimer::Retry);
     let failure = Failure::reported(Transient, "late");
-    let rejection = run.refused(Verb::FailTask {
-        task: first,
-        failure,
-    });
+    let rejection = run.refused(Verb::fail(first, failure));
     let state = StepState::Running;
     assert_eq!(
         rejection,
@@ -144,10 +141,7 @@ fn an_attempt_that_takes_too_long_is_not_repeated_and_its_answer_is_refused() {
         ["AttemptFailed", "ExecutionFailed"]
     );
     assert_eq!((run.at(), run.reason().as_str()), (Failed, "TIMED_OUT"));
-    run.refused(Verb::CompleteTask {
-        task,
-        output: json!(1).into(),
-    });
+    run.refused(Verb::complete(task, json!(1).into()));
 }
 
 #[test]
@@ -177,11 +171,7 @@ fn a_timeout_escalates_where_the_step_says_so() {
 fn a_heartbeat_puts_the_silence_off_and_silence_fails_the_attempt() {
     let mut run = Run::started("steps: [{name: a, heartbeatTimeout: 30s}]");
     run.wait(Duration::from_secs(20));
-    let beat = Verb::RecordHeartbeat {
-        step: "a".into(),
-        attempt: 1,
-    };
-    assert_eq!(run.ok(beat), ["HeartbeatRecorded"]);
+    assert_eq!(run.ok(Verb::heartbeat("a", 1)), ["HeartbeatRecorded"]);
     let due = run.timers()[0].1;
     assert_eq!(
         due,

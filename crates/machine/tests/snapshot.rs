@@ -9,10 +9,11 @@ use kit::history::long_history;
 use kit::{Run, plan};
 use serde_json::{Value, json};
 use stateway_machine::{
-    CancelMode, SNAPSHOT_VERSION, SnapshotError, State, Verb, evolve, restore, snapshot,
+    CancelMode, SNAPSHOT_VERSION, SnapshotError, State, Task, Verb, evolve, restore, snapshot,
     snapshot_revision,
 };
 use stateway_model::ErrorCategory::{Governance, Transient};
+use stateway_model::{Progress, Usage};
 
 const BUSY: &str = include_str!("busy.yaml");
 const GOLDEN: &str = include_str!("golden/snapshot-v1.json");
@@ -22,11 +23,24 @@ fn busy() -> Run {
     let mut run = Run::started(BUSY);
     run.signal("go", "first").unwrap();
     run.signal("go", "kept").unwrap();
-    run.complete("a", json!({"id": 7.25}));
+    let usage = Some(Usage {
+        output_tokens: 12,
+        ..Usage::default()
+    });
+    run.ok(Verb::CompleteTask {
+        task: Task::of("a", 1),
+        output: json!({"id": 7.25}).into(),
+        usage,
+    });
     let task = run.task("b");
     run.ok(Verb::AssignTask {
         task,
         worker: "w1".into(),
+    });
+    run.ok(Verb::RecordHeartbeat {
+        step: "b".into(),
+        attempt: 1,
+        progress: Progress::new(0.1, "reading"),
     });
     run.fail("flaky", Transient);
     run.fail("risky", Governance);

@@ -78,12 +78,9 @@ fn sample(verb: VerbName, run: &Run) -> Verb {
             worker: "w".into(),
         },
         VerbName::ReleaseTask => Verb::ReleaseTask { task },
-        VerbName::RecordHeartbeat => Verb::RecordHeartbeat { step, attempt: 1 },
-        VerbName::CompleteTask => Verb::CompleteTask { task, output },
-        VerbName::FailTask => Verb::FailTask {
-            task,
-            failure: Failure::reported(AgentError, "broke"),
-        },
+        VerbName::RecordHeartbeat => Verb::heartbeat(step, 1),
+        VerbName::CompleteTask => Verb::complete(task, output),
+        VerbName::FailTask => Verb::fail(task, Failure::reported(AgentError, "broke")),
         VerbName::FinishChild => Verb::FinishChild {
             step: "k".into(),
             attempt: 1,

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ExecutionError, ExecutionName, MappingBasis, Payload, Reason, Retry, Step, SubState, Wait,
+    ExecutionError, ExecutionName, MappingBasis, Payload, Reason, Retry, Step, SubState, Usage,
+    Wait,
 };
 
 /// Names and values a caller attached to an execution.
@@ -64,6 +65,9 @@ pub struct Execution {
     /// What the caller attached.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: Labels,
+    /// What its attempts cost so far, where the engine tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 impl Execution {
@@ -78,15 +82,56 @@ impl Execution {
     /// A tag that changes whenever anything a client could act on changes.
     ///
     /// Computed from the content, so that every replica gives the same tag. Payloads have no part
-    /// in it: a list, which leaves them out, must show the same tag as a get.
+    /// in it: a list, which leaves them out, must show the same tag as a get. Nor have progress
+    /// and usage: a worker that tells how far it is must not foil the one who wants to pause it.
     #[must_use]
     pub fn etag(&self) -> String {
+        format!("{:016x}", self.hash_acted_on().finish())
+    }
+
+    /// A number that changes whenever a reader would see a difference, payloads aside: with the
+    /// tag, with the progress of a step, and with what it all cost.
+    #[must_use]
+    pub fn look(&self) -> u64 {
+        let mut hasher = self.hash_acted_on();
+        self.usage.hash(&mut hasher);
+        for step in &self.steps {
+            step.progress.hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    fn hash_acted_on(&self) -> Fnv1a {
         let mut hasher = Fnv1a::default();
         (&self.name, self.sub_state, &self.native_state, self.reason).hash(&mut hasher);
-        (&self.retry, &self.waits, &self.steps, &self.last_error).hash(&mut hasher);
+        (&self.retry, &self.waits).hash(&mut hasher);
+        hasher.write_usize(self.steps.len());
+        for step in &self.steps {
+            hash_step(step, &mut hasher);
+        }
+        self.last_error.hash(&mut hasher);
         (&self.revision, self.end_time, &self.labels).hash(&mut hasher);
-        format!("{:016x}", hasher.finish())
+        hasher
     }
+}
+
+/// Everything of a step but its progress.
+fn hash_step(step: &Step, hasher: &mut Fnv1a) {
+    let Step {
+        name,
+        sub_state,
+        native_state,
+        reason,
+        mapping_basis,
+        retry,
+        waits,
+        last_error,
+        start_time,
+        end_time,
+        progress: _,
+    } = step;
+    (name, sub_state, native_state, reason, mapping_basis).hash(hasher);
+    (retry, waits, last_error, start_time, end_time).hash(hasher);
 }
 
 /// FNV-1a, 64 bits. The standard library's hasher may change between compiler versions; a tag
@@ -135,6 +180,7 @@ mod tests {
             input: None,
             output: None,
             labels: Labels::new(),
+            usage: None,
         }
     }
 
@@ -151,6 +197,40 @@ mod tests {
         };
         assert_eq!(running.etag(), with_payload.etag());
         assert_ne!(running.etag(), waiting.etag());
+    }
+
+    #[test]
+    fn progress_and_usage_are_seen_but_do_not_change_the_tag() {
+        let at = |progress| Execution {
+            steps: vec![Step {
+                name: "a".into(),
+                sub_state: SubState::Running,
+                native_state: "WORKING".into(),
+                reason: None,
+                mapping_basis: MappingBasis::Native,
+                retry: Retry::UNKNOWN,
+                waits: vec![],
+                last_error: None,
+                start_time: None,
+                end_time: None,
+                progress,
+            }],
+            ..execution()
+        };
+        let begun = at(None);
+        let further = at(crate::Progress::new(0.5, "reading"));
+        let dearer = Execution {
+            usage: Some(Usage {
+                cost_micros: 1,
+                ..Usage::default()
+            }),
+            ..begun.clone()
+        };
+        for other in [&further, &dearer] {
+            assert_eq!(other.etag(), begun.etag());
+            assert_ne!(other.look(), begun.look());
+        }
+        assert_eq!(begun.look(), at(None).look());
     }
 
     #[test]

@@ -14,10 +14,12 @@ mod execution;
 mod history;
 mod name;
 mod payload;
+mod progress;
 mod reason;
 mod retry;
 mod step;
 mod sub_state;
+mod usage;
 mod wait;
 mod words;
 
@@ -30,9 +32,11 @@ pub use name::{
     ProviderId,
 };
 pub use payload::Payload;
+pub use progress::{Fraction, Progress};
 pub use reason::Reason;
 pub use retry::Retry;
 pub use step::Step;
 pub use sub_state::SubState;
+pub use usage::Usage;
 pub use wait::{Wait, WaitKind};
 pub use words::UnknownWord;

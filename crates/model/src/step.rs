@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{ExecutionError, MappingBasis, Reason, Retry, SubState, Wait};
+use crate::{ExecutionError, MappingBasis, Progress, Reason, Retry, SubState, Wait};
 
 /// One step of an execution.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -33,4 +33,7 @@ pub struct Step {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_time: Option<Timestamp>,
+    /// How far its present attempt is, where the worker tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
 }

@@ -100,6 +100,7 @@ impl Mapper {
                 last_error: step.last_error,
                 start_time: step.start_time,
                 end_time: step.end_time,
+                progress: step.progress,
             })
             .collect();
         let teller = teller(verdict, &steps);
@@ -131,6 +132,7 @@ impl Mapper {
             input: observation.input,
             output: observation.output,
             labels: observation.labels,
+            usage: observation.usage,
         }
     }
 

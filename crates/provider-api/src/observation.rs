@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use stateway_model::{ExecutionError, ExecutionId, Labels, Payload, RetryBasis, Wait};
+use stateway_model::{
+    ExecutionError, ExecutionId, Labels, Payload, Progress, RetryBasis, Usage, Wait,
+};
 
 /// An execution as its engine shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub struct Observation {
     pub output: Option<Payload>,
     /// What the caller attached.
     pub labels: Labels,
+    /// What its attempts cost so far, where the engine tells.
+    pub usage: Option<Usage>,
 }
 
 impl Observation {
@@ -61,6 +65,7 @@ impl Observation {
             input: None,
             output: None,
             labels: Labels::new(),
+            usage: None,
         }
     }
 }
@@ -119,6 +124,8 @@ pub struct StepObservation {
     pub start_time: Option<Timestamp>,
     /// When it ended.
     pub end_time: Option<Timestamp>,
+    /// How far its present attempt is, where the worker tells.
+    pub progress: Option<Progress>,
 }
 
 impl StepObservation {
@@ -133,6 +140,7 @@ impl StepObservation {
             last_error: None,
             start_time: None,
             end_time: None,
+            progress: None,
         }
     }
 }

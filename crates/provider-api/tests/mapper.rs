@@ -12,7 +12,8 @@ use metrics::{
     with_local_recorder,
 };
 use stateway_model::{
-    ExecutionError, ExecutionId, Reason, Retry, RetryBasis, SubState, Wait, WaitKind,
+    ExecutionError, ExecutionId, Progress, Reason, Retry, RetryBasis, SubState, Usage, Wait,
+    WaitKind,
 };
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
@@ -214,4 +215,26 @@ fn a_definition_is_named_by_where_it_lives() {
     observation.definition = Some(ObservedDefinition::Portable("order-saga".into()));
     let portable = mapper.execution(observation, NOW);
     assert_eq!(portable.definition, "definitions/order-saga");
+}
+
+#[test]
+fn usage_and_progress_are_passed_on_and_absent_stays_absent() {
+    let usage = Some(Usage {
+        cost_micros: 7,
+        ..Usage::default()
+    });
+    let progress = Progress::new(0.5, "reading");
+    let step = StepObservation {
+        progress: progress.clone(),
+        ..StepObservation::new("a", NativeState::new("WORKING"))
+    };
+    let other = StepObservation::new("b", NativeState::new("WORKING"));
+    let observation = Observation {
+        steps: vec![step, other],
+        usage,
+        ..seen(NativeState::new("ACTIVE"))
+    };
+    let shown = mapper("memory").execution(observation, NOW);
+    let told: Vec<_> = shown.steps.into_iter().map(|step| step.progress).collect();
+    assert_eq!((shown.usage, told), (usage, vec![progress, None]));
 }

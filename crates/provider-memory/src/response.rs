@@ -123,6 +123,7 @@ fn steps(run: &Run) -> Vec<StepObservation> {
             last_error: step.last_error.clone(),
             start_time: Some(step.started),
             end_time: step.ended,
+            progress: None,
         }
     });
     posed.chain(real).collect()

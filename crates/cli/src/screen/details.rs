@@ -5,7 +5,7 @@ use std::fmt::Write;
 use jiff::Timestamp;
 
 use super::{Clock, Paint, Table, ago, moment, phrase, trouble};
-use crate::view::{Execution, Step};
+use crate::view::{Execution, Progress, Step, Usage};
 use crate::visible::visible;
 
 /// One execution as lines of `what  value`, then its steps.
@@ -55,6 +55,7 @@ pub fn details(execution: &Execution, paint: Paint, now: Timestamp) -> String {
         let json = payload.as_ref().map(ToString::to_string);
         line(what, &visible(&json.unwrap_or_default()));
     }
+    line("usage", &execution.usage.map(cost).unwrap_or_default());
     line("etag", &execution.etag.to_string());
     if !execution.steps.is_empty() {
         let _ = write!(text, "\n{}", steps_table(&execution.steps, paint, now));
@@ -70,11 +71,39 @@ fn steps_table(steps: &[Step], paint: Paint, now: Timestamp) -> String {
             step.name.to_string(),
             step.sub_state.into(),
             step.reason.clone().unwrap_or_default().to_string(),
-            phrase(step.sub_state, &step.retry, &step.waits, Clock::Live(now)),
+            doing(step, now),
             last_error(step),
         ]);
     }
     table.text()
+}
+
+/// What a step does, and how far it is.
+fn doing(step: &Step, now: Timestamp) -> String {
+    let next = phrase(step.sub_state, &step.retry, &step.waits, Clock::Live(now));
+    let mut parts: Vec<String> = step.progress.iter().map(so_far).collect();
+    parts.extend((!next.is_empty()).then_some(next));
+    parts.join("; ")
+}
+
+/// `40 %`, and what it is at.
+fn so_far(progress: &Progress) -> String {
+    let percent = format!("{:.0} %", progress.fraction * 100.0);
+    match &progress.detail {
+        Some(detail) => format!("{percent}: {detail}"),
+        None => percent,
+    }
+}
+
+/// Tokens and money; the currency is the worker's.
+fn cost(usage: Usage) -> String {
+    let Usage {
+        input_tokens,
+        output_tokens,
+        cost_micros,
+    } = usage;
+    let (whole, part) = (cost_micros / 1_000_000, cost_micros % 1_000_000);
+    format!("{input_tokens} tokens in, {output_tokens} out, cost {whole}.{part:06}")
 }
 
 /// While a step backs off, what it does now tells the error already.
@@ -96,4 +125,53 @@ fn state(execution: &Execution, paint: Paint) -> String {
         execution.native_state, execution.mapping_basis
     );
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use stateway_client::v1;
+
+    use super::*;
+
+    #[test]
+    fn usage_and_progress_are_told() {
+        let step = v1::Step {
+            name: "read".into(),
+            progress: Some(v1::Progress {
+                fraction: 0.4,
+                detail: "page 2 of 5".into(),
+            }),
+            ..v1::Step::default()
+        };
+        let wire = v1::Execution {
+            name: "providers/p/executions/a".into(),
+            steps: vec![step],
+            usage: Some(v1::Usage {
+                input_tokens: 1_200,
+                output_tokens: 30,
+                cost_micros: 1_050_000,
+            }),
+            ..v1::Execution::default()
+        };
+        let text = details(
+            &Execution::from(&wire),
+            Paint::new(false),
+            Timestamp::UNIX_EPOCH,
+        );
+        assert!(
+            text.contains("1200 tokens in, 30 out, cost 1.050000"),
+            "{text}"
+        );
+        assert!(text.contains("40 %: page 2 of 5"), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_is_not_known() {
+        let text = details(
+            &Execution::from(&v1::Execution::default()),
+            Paint::new(false),
+            Timestamp::UNIX_EPOCH,
+        );
+        assert!(!text.contains("usage"), "{text}");
+    }
 }

@@ -36,6 +36,7 @@ pub struct Execution {
     pub output: Option<Value>,
     pub labels: BTreeMap<Text, Text>,
     pub etag: Text,
+    pub usage: Option<Usage>,
 }
 
 /// How something is being retried.
@@ -68,8 +69,31 @@ pub struct Wait {
     pub deadline: Option<Timestamp>,
 }
 
+/// What it all cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[allow(
+    missing_docs,
+    reason = "the fields are those of stateway.v1.Usage, explained there"
+)]
+pub struct Usage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub cost_micros: u64,
+}
+
+/// How far an attempt is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[allow(
+    missing_docs,
+    reason = "the fields are those of stateway.v1.Progress, explained there"
+)]
+pub struct Progress {
+    pub fraction: f64,
+    pub detail: Option<Text>,
+}
+
 /// One step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[allow(
     missing_docs,
     reason = "the fields are those of stateway.v1.Step, explained there"
@@ -85,6 +109,7 @@ pub struct Step {
     pub last_error: Option<ExecutionError>,
     pub start_time: Option<Timestamp>,
     pub end_time: Option<Timestamp>,
+    pub progress: Option<Progress>,
 }
 
 /// What went wrong.
@@ -125,6 +150,7 @@ impl From<&v1::Execution> for Execution {
             output: payload(wire.output.as_ref()),
             labels: texts(&wire.labels),
             etag: (&wire.etag).into(),
+            usage: wire.usage.as_ref().map(Usage::from),
         }
     }
 }
@@ -172,6 +198,26 @@ impl From<&v1::Step> for Step {
             last_error: wire.last_error.as_ref().map(ExecutionError::from),
             start_time: timestamp(wire.start_time.as_ref()),
             end_time: timestamp(wire.end_time.as_ref()),
+            progress: wire.progress.as_ref().map(Progress::from),
+        }
+    }
+}
+
+impl From<&v1::Usage> for Usage {
+    fn from(wire: &v1::Usage) -> Self {
+        Self {
+            input_tokens: wire.input_tokens,
+            output_tokens: wire.output_tokens,
+            cost_micros: wire.cost_micros,
+        }
+    }
+}
+
+impl From<&v1::Progress> for Progress {
+    fn from(wire: &v1::Progress) -> Self {
+        Self {
+            fraction: wire.fraction,
+            detail: said(&wire.detail),
         }
     }
 }

@@ -50,6 +50,7 @@ fn the_json_has_every_key_of_the_api() {
         "output",
         "labels",
         "etag",
+        "usage",
     ];
     assert_eq!(keys, BTreeSet::from(expected));
     assert_eq!(shown["sub_state"], "backing-off");

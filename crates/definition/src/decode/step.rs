@@ -1,14 +1,12 @@
 //! One step.
 
-use std::collections::BTreeMap;
-
 use super::fields::Fields;
-use super::{StepPlaces, policy, template, value};
+use super::{StepPlaces, http, policy, template, value};
 use crate::definition::{Approval, OnFailure, OnTimeout, StepKind};
 use crate::diagnostic::{Position, Problems};
 use crate::limits::MAX_CORRECTIONS;
 use crate::rule::Rule;
-use crate::shape::{APPROVAL, HTTP, STEP};
+use crate::shape::{APPROVAL, STEP};
 use crate::source::{Node, NodeValue};
 use crate::{Condition, Reference, Step};
 
@@ -141,7 +139,7 @@ fn of_block(
 ) -> Option<StepKind> {
     let node = fields.get(block)?;
     match block {
-        "http" => http(node, places, problems),
+        "http" => http::http(node, places, problems),
         "sleep" => Some(StepKind::Sleep {
             lasts: value::duration(node, block, problems)?,
         }),
@@ -153,41 +151,6 @@ fn of_block(
             definition: value::name(node, block, problems)?,
         }),
     }
-}
-
-fn http(node: &Node, places: &mut StepPlaces, problems: &mut Problems) -> Option<StepKind> {
-    let fields = Fields::read(node, &HTTP, problems)?;
-    Some(StepKind::Http {
-        method: fields
-            .text("method", problems)
-            .unwrap_or_else(|| "POST".to_owned()),
-        url: template(fields.get("url")?, &mut places.references, problems)?,
-        headers: headers(&fields, problems),
-    })
-}
-
-fn headers(fields: &Fields<'_>, problems: &mut Problems) -> BTreeMap<String, String> {
-    let Some(node) = fields.get("headers") else {
-        return BTreeMap::new();
-    };
-    let NodeValue::Map(entries) = &node.value else {
-        value::wrong::<()>(
-            node,
-            "headers",
-            "a mapping of header names to values",
-            problems,
-        );
-        return BTreeMap::new();
-    };
-    entries
-        .iter()
-        .filter_map(|entry| {
-            Some((
-                entry.key.clone(),
-                value::text(&entry.node, "headers", problems)?,
-            ))
-        })
-        .collect()
 }
 
 fn approval(node: &Node, problems: &mut Problems) -> Option<Approval> {

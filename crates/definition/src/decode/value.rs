@@ -1,5 +1,6 @@
 //! Single values: text, names, durations, numbers, words.
 
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -77,14 +78,24 @@ pub(super) fn duration(node: &Node, name: &str, problems: &mut Problems) -> Opti
 }
 
 pub(super) fn count(node: &Node, name: &str, most: u32, problems: &mut Problems) -> Option<u32> {
+    number(node, name, 0..=most, problems)
+}
+
+pub(super) fn number(
+    node: &Node,
+    name: &str,
+    bounds: RangeInclusive<u32>,
+    problems: &mut Problems,
+) -> Option<u32> {
     let NodeValue::Number(number) = &node.value else {
         return wrong(node, name, "a whole number", problems);
     };
     let count = number.as_u64().and_then(|count| u32::try_from(count).ok());
     match count {
-        Some(count) if count <= most => Some(count),
+        Some(count) if bounds.contains(&count) => Some(count),
         _ => {
-            let hint = format!("Use a whole number from 0 to {most}.");
+            let (least, most) = bounds.into_inner();
+            let hint = format!("Use a whole number from {least} to {most}.");
             problems.error(
                 Rule::OutOfRange,
                 node.at,

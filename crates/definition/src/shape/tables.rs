@@ -3,7 +3,7 @@
 use stateway_model::ErrorCategory;
 
 use super::{Field, Object, Shape};
-use crate::limits::{MAX_CORRECTIONS, MAX_RETRIES};
+use crate::limits::{MAX_CONCURRENCY, MAX_CORRECTIONS, MAX_RETRIES};
 use crate::{Backoff, FailurePolicy, OnExpiry, OnFailure, OnReject, OnTimeout};
 
 const fn field(name: &'static str, shape: Shape, doc: &'static str) -> Field {
@@ -92,6 +92,11 @@ pub(crate) static WORKFLOW: Object = Object {
             Shape::Duration,
             "How long a whole execution may take, waiting included.",
         ),
+        field(
+            "concurrency",
+            Shape::Positive(MAX_CONCURRENCY),
+            "The most executions of it that run at once; no limit unless given.",
+        ),
         also(
             "failurePolicy",
             &["failure_policy"],
@@ -116,8 +121,21 @@ pub(crate) static TRIGGER: Object = Object {
     what: "a trigger",
     fields: &[
         field("event", Shape::Text, "The event's name."),
-        field("condition", Shape::Text, "What has to hold of the event."),
-        field("schedule", Shape::Text, "A cron schedule."),
+        field(
+            "condition",
+            Shape::Text,
+            "What has to hold of the event; `${event.x}` is from its payload.",
+        ),
+        field(
+            "schedule",
+            Shape::Text,
+            "Five fields of crontab, or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`.",
+        ),
+        field(
+            "timezone",
+            Shape::Text,
+            "The schedule's IANA time zone; UTC unless given.",
+        ),
     ],
 };
 
@@ -225,7 +243,11 @@ pub(crate) static HTTP: Object = Object {
     fields: &[
         field("method", Shape::Text, "The method; `POST` unless given."),
         required("url", Shape::Text, "The address; may hold references."),
-        field("headers", Shape::TextMap, "The headers."),
+        field(
+            "headers",
+            Shape::TextMap,
+            "The headers; their values may hold references.",
+        ),
     ],
 };
 

@@ -1,10 +1,10 @@
 //! `${steps.…}` may only name steps that are settled before the step that asks.
 
 use super::graph::{Upstream, meant};
-use crate::Reference;
 use crate::decode::Draft;
 use crate::diagnostic::{Position, Problems};
 use crate::rule::Rule;
+use crate::{Reference, Root};
 
 pub(super) fn check(draft: &Draft, upstream: &Upstream, problems: &mut Problems) {
     let steps = &draft.definition.steps;
@@ -37,6 +37,14 @@ fn known(
     place: Position,
     problems: &mut Problems,
 ) -> Option<usize> {
+    if reference.root == Root::Event {
+        problems.error(
+            Rule::BadReference,
+            place,
+            format!("`${{{reference}}}` is only known to `trigger.condition`"),
+            "Use `${input…}`: an execution that an event starts is given the event as its input.",
+        );
+    }
     let name = reference.step()?;
     let steps = &draft.definition.steps;
     let found = steps.iter().position(|step| step.name == name);

@@ -95,7 +95,45 @@ pub(crate) fn cases() -> Vec<(Rule, String)> {
         Rule::NotUpstream,
         &format!("{TWO}, input: \"${{steps.a.output.id}}\"}}\n"),
     );
+    let http = |fields: &str| {
+        format!(
+            "steps:\n  - name: a\n    timeout: 1m\n    http: {{url: \"https://x.example\", {fields}}}\n"
+        )
+    };
+    add(Rule::BadHeader, &http("headers: {\"x api\": 1}"));
+    add(Rule::BadHeader, &http("headers: {x-api: \"a\\r\\nb: c\"}"));
+    add(Rule::BadName, &http("method: \"GE T\""));
+    add(Rule::DuplicateKey, &http("headers: {x-api: 1, X-Api: 2}"));
+    add(Rule::BadReference, &http("headers: {x-api: \"${order}\"}"));
+    add(
+        Rule::UnknownReference,
+        &http("headers: {x-api: \"${steps.z.output}\"}"),
+    );
     add(Rule::BadCondition, &step("when: total > 100"));
+    let trigger = |fields: &str| format!("trigger: {{{fields}}}\n{TWO}}}\n");
+    add(Rule::BadSchedule, &trigger("schedule: \"0 25 * * *\""));
+    add(Rule::BadSchedule, &trigger("schedule: \"0 0 30 feb *\""));
+    add(
+        Rule::BadSchedule,
+        &trigger("schedule: \"@daily\", timezone: Europe/Berlim"),
+    );
+    add(
+        Rule::BadCondition,
+        &trigger("event: e, condition: total is not zero"),
+    );
+    add(
+        Rule::BadReference,
+        &trigger("event: e, condition: \"${input.total} > 1\""),
+    );
+    add(Rule::BadReference, &step("input: \"${event.total}\""));
+    add(Rule::Contradiction, &trigger("timezone: Europe/Berlin"));
+    add(
+        Rule::Contradiction,
+        &trigger("schedule: \"@daily\", condition: \"${event.total} > 1\""),
+    );
+    add(Rule::OutOfRange, &format!("concurrency: 0\n{TWO}}}\n"));
+    add(Rule::OutOfRange, &format!("concurrency: 100001\n{TWO}}}\n"));
+    add(Rule::WrongType, &format!("concurrency: many\n{TWO}}}\n"));
     add(Rule::BadSchema, &step("outputSchema: {type: objekt}"));
     add(
         Rule::Contradiction,

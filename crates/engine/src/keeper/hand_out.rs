@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stateway_definition::StepKind;
-use stateway_machine::{State, Task, TaskOrder, Verb, task_input};
+use stateway_machine::{Failure, State, Task, TaskOrder, Verb, task_input};
+use stateway_model::{ErrorCategory, Progress, Usage};
 use tokio::sync::mpsc;
 
 use super::dispatch::{Need, Place, WorkerIx};
@@ -169,7 +170,12 @@ impl Keeper {
         self.dispatch.disconnect(session, until);
     }
 
-    pub(super) fn heartbeat(&mut self, session: u64, token: Option<&TaskToken>) {
+    pub(super) fn heartbeat(
+        &mut self,
+        session: u64,
+        token: Option<&TaskToken>,
+        progress: Option<Progress>,
+    ) {
         let Some(worker) = self.alive(session) else {
             return;
         };
@@ -182,6 +188,7 @@ impl Keeper {
             let verb = Verb::RecordHeartbeat {
                 step: Arc::clone(&token.task.step),
                 attempt: token.task.attempt,
+                progress,
             };
             // One that came too late is told so by the withdrawal that crossed it.
             let _ = self.carry(token.number, &cause, verb);
@@ -197,7 +204,12 @@ impl Keeper {
     }
 
     /// A worker says how an attempt went.
-    pub(super) fn settle(&mut self, session: u64, token: &TaskToken, outcome: Outcome) {
+    pub(super) fn settle(
+        &mut self,
+        session: u64,
+        token: &TaskToken,
+        (outcome, usage): (Outcome, Option<Usage>),
+    ) {
         let Some(worker) = self.alive(session) else {
             return;
         };
@@ -217,28 +229,7 @@ impl Keeper {
             |worker| Arc::clone(&worker.offer.worker),
         );
         self.dispatch.remove(number, &task.step);
-        let verb = match outcome {
-            Outcome::Completed { output } => {
-                match super::bounded(&output, self.config.max_payload_bytes) {
-                    Ok(()) => Verb::CompleteTask {
-                        task: task.clone(),
-                        output,
-                    },
-                    Err(error) => Verb::FailTask {
-                        task: task.clone(),
-                        failure: stateway_machine::Failure::reported(
-                            stateway_model::ErrorCategory::AgentError,
-                            error.message,
-                        ),
-                    },
-                }
-            }
-            Outcome::Failed { failure, .. } => Verb::FailTask {
-                task: task.clone(),
-                failure,
-            },
-            Outcome::Released => Verb::ReleaseTask { task: task.clone() },
-        };
+        let verb = self.verdict(task.clone(), outcome, usage);
         match self.carry(number, &cause, verb) {
             Ok(_) => {
                 if let Some((_, tell)) = self
@@ -254,6 +245,32 @@ impl Keeper {
             Err(error) => self.refuse(worker, token, error.reason, &error.message),
         }
         self.work.push_back(Work::Feed(worker));
+    }
+
+    /// What an outcome means to the core. An output that is too long is a failure of its worker.
+    fn verdict(&self, task: Task, outcome: Outcome, usage: Option<Usage>) -> Verb {
+        let fail = |task, failure| Verb::FailTask {
+            task,
+            failure,
+            usage,
+        };
+        match outcome {
+            Outcome::Completed { output } => {
+                match super::bounded(&output, self.config.max_payload_bytes) {
+                    Ok(()) => Verb::CompleteTask {
+                        task,
+                        output,
+                        usage,
+                    },
+                    Err(error) => fail(
+                        task,
+                        Failure::reported(ErrorCategory::AgentError, error.message),
+                    ),
+                }
+            }
+            Outcome::Failed(failure) => fail(task, failure),
+            Outcome::Released => Verb::ReleaseTask { task },
+        }
     }
 
     fn refuse(&mut self, worker: WorkerIx, token: &TaskToken, reason: &'static str, why: &str) {
@@ -358,6 +375,17 @@ fn worker_task(live: &super::Live, task: Task) -> WorkerTask {
         feedback,
         due,
         heartbeat_timeout: define.and_then(|define| define.heartbeat_timeout),
+        http: http_request(state, &task),
         task,
     }
+}
+
+/// What an HTTP step calls. The core checked it before it opened the attempt.
+fn http_request(state: &State, task: &Task) -> Option<stateway_machine::HttpRequest> {
+    if task.undo {
+        return None;
+    }
+    stateway_machine::task_request(state, &task.step)
+        .ok()
+        .flatten()
 }

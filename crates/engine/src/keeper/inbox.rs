@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use jiff::Timestamp;
 use stateway_machine::Verb;
+use stateway_model::{Progress, Usage};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::Result;
@@ -34,10 +35,12 @@ pub(crate) enum Message {
         session: u64,
         token: TaskToken,
         outcome: Outcome,
+        usage: Option<Usage>,
     },
     Heartbeat {
         session: u64,
         token: Option<TaskToken>,
+        progress: Option<Progress>,
     },
     Gone {
         session: u64,

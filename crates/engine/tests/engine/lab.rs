@@ -187,15 +187,14 @@ impl Hand {
     pub fn done(&self, task: &WorkerTask, output: Value) {
         let output = Arc::new(output);
         let outcome = Outcome::Completed { output };
-        self.session.answers().settle(task.token.clone(), outcome);
+        let answers = self.session.answers();
+        answers.settle(task.token.clone(), outcome, None);
     }
 
     pub fn failed(&self, task: &WorkerTask, category: ErrorCategory) {
-        let outcome = Outcome::Failed {
-            failure: stateway_machine::Failure::reported(category, "no"),
-            retry_after: None,
-        };
-        self.session.answers().settle(task.token.clone(), outcome);
+        let failure = stateway_machine::Failure::reported(category, "no");
+        let answers = self.session.answers();
+        answers.settle(task.token.clone(), Outcome::Failed(failure), None);
     }
 
     /// Does every task by answering its step's name.

@@ -1,6 +1,8 @@
 //! Executions, steps, retries, waits, events and explanations.
 
-use stateway_model::{Event, Execution, ExecutionError, Payload, Retry, Step, Wait};
+use stateway_model::{
+    Event, Execution, ExecutionError, Payload, Progress, Retry, Step, Usage, Wait,
+};
 use stateway_proto::v1;
 use stateway_provider_api::{Explanation, StepExplanation};
 
@@ -32,6 +34,7 @@ pub(crate) fn execution(from: Execution) -> v1::Execution {
         output: from.output.map(payload_into),
         labels: from.labels.into_iter().collect(),
         etag,
+        usage: from.usage.map(usage),
     }
 }
 
@@ -50,6 +53,22 @@ fn step(from: Step) -> v1::Step {
         last_error: from.last_error.map(error),
         start_time: from.start_time.map(timestamp),
         end_time: from.end_time.map(timestamp),
+        progress: from.progress.map(progress),
+    }
+}
+
+const fn usage(from: Usage) -> v1::Usage {
+    v1::Usage {
+        input_tokens: from.input_tokens,
+        output_tokens: from.output_tokens,
+        cost_micros: from.cost_micros,
+    }
+}
+
+fn progress(from: Progress) -> v1::Progress {
+    v1::Progress {
+        fraction: from.fraction.get(),
+        detail: from.detail,
     }
 }
 
@@ -136,5 +155,30 @@ fn step_explanation(from: StepExplanation) -> v1::StepExplanation {
         summary: from.summary,
         row: from.row.as_ref().map(table_row),
         evidence: from.evidence,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_and_progress_keep_their_figures() {
+        let told = Usage {
+            input_tokens: 1,
+            output_tokens: 2,
+            cost_micros: 3,
+        };
+        let expected = v1::Usage {
+            input_tokens: 1,
+            output_tokens: 2,
+            cost_micros: 3,
+        };
+        assert_eq!(usage(told), expected);
+        let expected = v1::Progress {
+            fraction: 0.25,
+            detail: "reading".into(),
+        };
+        assert_eq!(Progress::new(0.25, "reading").map(progress), Some(expected));
     }
 }

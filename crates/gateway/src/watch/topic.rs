@@ -34,14 +34,14 @@ impl TopicKey {
 /// An execution as last seen. Its wire form is made once, however many readers there are.
 pub(super) struct Seen {
     pub(super) execution: Execution,
-    etag: String,
+    look: u64,
     message: OnceLock<v1::Execution>,
 }
 
 impl Seen {
     fn new(execution: Execution) -> Self {
         Self {
-            etag: execution.etag(),
+            look: execution.look(),
             execution,
             message: OnceLock::new(),
         }
@@ -217,7 +217,7 @@ impl Topic {
         let mut inner = self.inner();
         let id = &seen.execution.name.id;
         if let Some(known) = inner.present.get(id)
-            && (known.sequence > since || known.seen.etag == seen.etag)
+            && (known.sequence > since || known.seen.look == seen.look)
         {
             return false;
         }

@@ -89,6 +89,9 @@ fn expired(draft: &mut Draft<'_>, ix: StepIx, define: &Step) {
     }
 }
 
+/// The longest pause a failure may ask for.
+const LONGEST_ASKED: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
+
 fn schedule(draft: &mut Draft<'_>, ix: StepIx, policy: Option<&RetryPolicy>) {
     let default = RetryPolicy::default();
     let (head, run) = (draft.head(), draft.run(ix));
@@ -96,6 +99,9 @@ fn schedule(draft: &mut Draft<'_>, ix: StepIx, policy: Option<&RetryPolicy>) {
     let seed = seed(&head.id, &step, run.attempt);
     let failures = run.failures - run.corrections.min(run.failures);
     let pause = pause(policy.unwrap_or(&default), failures, seed);
+    let asked = run.failure.as_ref().and_then(|failure| failure.retry_after);
+    // Whoever failed knows better than the policy when it is of no use yet.
+    let pause = pause.max(asked.unwrap_or_default().min(LONGEST_ASKED));
     let (attempt, at) = (run.attempt + 1, later(draft.now(), pause));
     draft.push(Fact::RetryScheduled { step, attempt, at });
 }

@@ -15,7 +15,7 @@ use crate::event::{Fact, SkipCause, WaitFor};
 use crate::ledger::{Draft, Ledger as _};
 use crate::plan::{Plan, StepIx};
 use crate::scope::{input_of, resolve};
-use crate::{Failure, FailureCause, StepState};
+use crate::{Failure, FailureCause, StepState, request};
 
 pub(super) fn start(draft: &mut Draft<'_>, ix: StepIx) {
     let plan = Arc::clone(&draft.head().plan);
@@ -44,8 +44,8 @@ fn condition(draft: &Draft<'_>, plan: &Plan, ix: StepIx) -> Result<bool, String>
 
 /// Opens the next attempt of a step.
 pub(super) fn open(draft: &mut Draft<'_>, ix: StepIx) {
-    if let Err(missing) = check_references(draft, ix) {
-        return fail_to_start(draft, ix, format!("`${{{missing}}}` has no value"));
+    if let Err(reason) = check_data(draft, ix) {
+        return fail_to_start(draft, ix, reason);
     }
     let plan = Arc::clone(&draft.head().plan);
     let define = plan.define(ix);
@@ -104,20 +104,13 @@ fn after(draft: &Draft<'_>, by: Option<std::time::Duration>) -> Option<Timestamp
     by.map(|by| later(draft.now(), by))
 }
 
-fn check_references(draft: &Draft<'_>, ix: StepIx) -> Result<(), stateway_definition::Reference> {
-    let define = draft.head().plan.define(ix);
-    let missing = |reference: &&stateway_definition::Reference| resolve(draft, reference).is_none();
-    if define.input.is_some() {
-        input_of(draft, ix)?;
+/// Whether everything that the attempt is given can be worked out.
+fn check_data(draft: &Draft<'_>, ix: StepIx) -> Result<(), String> {
+    if draft.head().plan.define(ix).input.is_some() {
+        input_of(draft, ix).map_err(|missing| format!("`${{{missing}}}` has no value"))?;
     }
-    match &define.kind {
-        StepKind::Http { url, .. } => url
-            .references()
-            .into_iter()
-            .find(missing)
-            .map_or(Ok(()), |r| Err(r.clone())),
-        _ => Ok(()),
-    }
+    let request = request::of(draft, ix).map_err(|error| error.to_string());
+    request.map(|_| ())
 }
 
 /// The attempt is opened and fails at once, so that the log shows an attempt like any other.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use stateway_model::ErrorCategory;
+use stateway_model::{ErrorCategory, Progress, Usage};
 
 use super::{find, undo};
 use crate::event::{Data, Fact, Task, WaitFor};
@@ -59,22 +59,43 @@ pub(super) fn heartbeat(
     draft: &mut Draft<'_>,
     step: Arc<str>,
     attempt: u32,
+    progress: Option<Progress>,
 ) -> Result<(), Rejection> {
     let ix = open_task(draft, &Task::of(Arc::clone(&step), attempt))?;
     let (_, heartbeat_due) = super::start::limits(draft, ix);
     if heartbeat_due.is_some() && heartbeat_due != draft.run(ix).heartbeat_due {
         draft.push(Fact::HeartbeatRecorded {
-            step,
+            step: Arc::clone(&step),
             attempt,
             heartbeat_due,
         });
     }
+    // Whoever made it by hand may not have cut the detail.
+    let progress = progress.and_then(|told| Progress::new(told.fraction.get(), &told.detail));
+    match progress {
+        Some(told) if draft.run(ix).progress.as_deref() != Some(&told) => {
+            draft.push(Fact::ProgressReported {
+                step,
+                attempt,
+                progress: told.fraction,
+                detail: told.detail.into(),
+            });
+        }
+        _ => {}
+    }
     Ok(())
 }
 
-pub(super) fn complete(draft: &mut Draft<'_>, task: &Task, output: Data) -> Result<(), Rejection> {
-    let ix = open_task(draft, task)?;
-    if task.undo {
+pub(super) fn complete(
+    draft: &mut Draft<'_>,
+    task: Task,
+    output: Data,
+    usage: Option<Usage>,
+) -> Result<(), Rejection> {
+    let ix = open_task(draft, &task)?;
+    let undoes = task.undo;
+    report(draft, task, usage);
+    if undoes {
         undo::done(draft, ix);
     } else {
         accept(draft, ix, output);
@@ -82,14 +103,28 @@ pub(super) fn complete(draft: &mut Draft<'_>, task: &Task, output: Data) -> Resu
     Ok(())
 }
 
-pub(super) fn fail(draft: &mut Draft<'_>, task: &Task, failure: Failure) -> Result<(), Rejection> {
-    let ix = open_task(draft, task)?;
-    if task.undo {
+pub(super) fn fail(
+    draft: &mut Draft<'_>,
+    task: Task,
+    failure: Failure,
+    usage: Option<Usage>,
+) -> Result<(), Rejection> {
+    let ix = open_task(draft, &task)?;
+    let undoes = task.undo;
+    report(draft, task, usage);
+    if undoes {
         undo::failed(draft, ix, failure);
     } else {
         reject(draft, ix, failure);
     }
     Ok(())
+}
+
+/// What an attempt cost is written down before how it ended.
+fn report(draft: &mut Draft<'_>, task: Task, usage: Option<Usage>) {
+    if let Some(usage) = usage.filter(|usage| !usage.is_zero()) {
+        draft.push(Fact::UsageReported { task, usage });
+    }
 }
 
 pub(super) fn finish_child(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use stateway_model::{Fraction, Progress};
 
 use super::change::{Refresh, change, refresh, settle_dependants};
 use crate::event::{Data, Event, SkipCause, Task, WaitFor};
@@ -69,6 +70,7 @@ fn open<L: Ledger>(l: &mut L, ix: StepIx, state: StepState, attempt: u32, event:
         (run.since, run.first_started) = (Some(event.at), run.first_started.or(Some(event.at)));
         (run.due, run.heartbeat_due, run.resume_at) = (None, None, None);
         (run.worker, run.wait, run.feedback, run.ended) = (None, None, None, None);
+        run.progress = None;
     });
 }
 
@@ -85,11 +87,17 @@ pub(super) fn released<L: Ledger>(l: &mut L, ix: StepIx) {
     l.run_mut(ix).worker = None;
 }
 
+pub(super) fn progressed<L: Ledger>(l: &mut L, ix: StepIx, fraction: Fraction, detail: &str) {
+    let detail = detail.to_owned();
+    l.run_mut(ix).progress = Some(Arc::new(Progress { fraction, detail }));
+}
+
 pub(super) fn completed<L: Ledger>(l: &mut L, ix: StepIx, output: &Data, event: &Event) {
     let before = l.head().last_completed;
     close(l, ix, StepState::Completed, event);
     let run = l.run_mut(ix);
     (run.output, run.completed_before) = (Some(Arc::clone(output)), before);
+    run.progress = None;
     l.head_mut().last_completed = Some(ix);
     settled(l, ix);
 }

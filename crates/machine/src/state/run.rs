@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use stateway_model::Progress;
 
 use super::{is_default, present};
 use crate::event::{Data, WaitFor, moment};
@@ -49,6 +50,9 @@ pub(crate) struct StepRun {
     /// The role a person gave it to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) role: Option<Arc<str>>,
+    /// How far the present attempt is; nothing once the step is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) progress: Option<Arc<Progress>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) wait: Option<WaitFor>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,6 +96,7 @@ impl StepRun {
             resume_at: None,
             worker: None,
             role: None,
+            progress: None,
             wait: None,
             feedback: None,
             output: None,

@@ -22,10 +22,7 @@ pub(crate) fn long_history() -> Run {
     });
     run.ok(Verb::ReleaseTask { task });
     run.wait(std::time::Duration::from_secs(1));
-    run.ok(Verb::RecordHeartbeat {
-        step: "a".into(),
-        attempt: 1,
-    });
+    run.ok(Verb::heartbeat("a", 1));
     run.fail("a", Transient);
     run.fire("a", StepTimer::Retry);
     run.complete("a", json!("wrong"));

@@ -99,10 +99,7 @@ impl Run {
     #[track_caller]
     pub(crate) fn complete(&mut self, step: &str, output: Value) -> Vec<&'static str> {
         let task = self.task(step);
-        self.ok(Verb::CompleteTask {
-            task,
-            output: Data::new(output),
-        })
+        self.ok(Verb::complete(task, Data::new(output)))
     }
 
     /// Completes a step with nothing in particular.
@@ -114,10 +111,7 @@ impl Run {
     #[track_caller]
     pub(crate) fn fail(&mut self, step: &str, category: ErrorCategory) -> Vec<&'static str> {
         let task = self.task(step);
-        self.ok(Verb::FailTask {
-            task,
-            failure: Failure::reported(category, "it broke"),
-        })
+        self.ok(Verb::fail(task, Failure::reported(category, "it broke")))
     }
 
     /// The open task of a step.

@@ -207,6 +207,7 @@ mod tests {
             input: None,
             output: None,
             labels: Labels::from([("env".into(), "prod".into())]),
+            usage: None,
         }
     }
 
