@@ -76,6 +76,40 @@ async fn a_worker_is_welcomed_gets_its_task_and_hears_that_its_answer_counts() {
 }
 
 #[tokio::test]
+async fn progress_and_usage_reach_the_execution() {
+    let rig = rig().await;
+    let mut worker = rig.work(greeter("w", 1)).await.unwrap();
+    rig.begin("one", "u1", "ada", json!({"name": "Eve"})).await;
+    let task = worker.task().await;
+    worker.say(Said::Heartbeat(v1::TaskHeartbeat::default()));
+    worker.say(Said::Heartbeat(v1::TaskHeartbeat {
+        task_token: task.task_token.clone(),
+        progress: 0.5,
+        detail: "thinking".into(),
+    }));
+    let told = |view: &stateway_engine::View| view.steps[0].progress.is_some();
+    let view = rig.until("u1", told).await;
+    let progress = view.steps[0].progress.clone().unwrap();
+    assert_eq!(
+        (progress.fraction.get(), &*progress.detail),
+        (0.5, "thinking")
+    );
+    worker.say(Said::Completed(v1::TaskCompleted {
+        task_token: task.task_token,
+        output: None,
+        usage: Some(v1::Usage {
+            input_tokens: 7,
+            output_tokens: 5,
+            cost_micros: 3,
+        }),
+    }));
+    let view = rig.until("u1", done).await;
+    let usage = view.usage;
+    assert_eq!((usage.input_tokens, usage.cost_micros), (7, 3));
+    assert_eq!(view.output.as_deref(), Some(&json!(null)));
+}
+
+#[tokio::test]
 async fn the_first_message_must_be_a_good_offer() {
     let rig = rig().await;
     let mut client = rig.workers().await;

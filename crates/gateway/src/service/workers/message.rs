@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use stateway_engine::{Outcome, TaskToken, WorkerMessage, WorkerTask};
 use stateway_machine::{Data, Failure};
-use stateway_model::{ErrorCategory, ExecutionId, ExecutionName, Payload, ProviderId};
+use stateway_model::{
+    ErrorCategory, ExecutionId, ExecutionName, Payload, Progress, ProviderId, Usage,
+};
 use stateway_proto::v1;
 use stateway_proto::v1::work_response::Message;
 
@@ -112,10 +114,7 @@ pub(super) fn completed(output: Option<v1::Payload>) -> Result<Outcome, Unusable
             Err(Unusable {
                 reason: "INVALID_OUTPUT",
                 message,
-                outcome: Some(Outcome::Failed {
-                    failure,
-                    retry_after: None,
-                }),
+                outcome: Some(Outcome::Failed(failure)),
             })
         }
     }
@@ -147,10 +146,8 @@ pub(super) fn failed(from: &v1::TaskFailed) -> Result<Outcome, Unusable> {
     };
     let mut failure = Failure::reported(category, cut(&from.message, LONGEST_MESSAGE));
     failure.code = cut(&from.code, LONGEST_CODE).into();
-    Ok(Outcome::Failed {
-        failure,
-        retry_after,
-    })
+    failure.retry_after = retry_after;
+    Ok(Outcome::Failed(failure))
 }
 
 fn cut(text: &str, longest: usize) -> &str {
@@ -159,6 +156,23 @@ fn cut(text: &str, longest: usize) -> &str {
         end -= 1;
     }
     &text[..end]
+}
+
+/// What an attempt cost.
+pub(super) const fn usage(from: v1::Usage) -> Usage {
+    Usage {
+        input_tokens: from.input_tokens,
+        output_tokens: from.output_tokens,
+        cost_micros: from.cost_micros,
+    }
+}
+
+/// How far an attempt is; nothing when the worker says nothing of it.
+pub(super) fn progress(beat: &v1::TaskHeartbeat) -> Option<Progress> {
+    if beat.progress == 0.0 && beat.detail.is_empty() {
+        return None;
+    }
+    Progress::new(beat.progress, &beat.detail)
 }
 
 /// The token of an answer.
@@ -198,7 +212,7 @@ mod tests {
                 panic!("taken");
             };
             assert_eq!(refused.reason, "INVALID_OUTPUT");
-            let Some(Outcome::Failed { failure, .. }) = refused.outcome else {
+            let Some(Outcome::Failed(failure)) = refused.outcome else {
                 panic!("the task goes on");
             };
             assert_eq!(failure.category, ErrorCategory::AgentError);
@@ -214,7 +228,7 @@ mod tests {
                 ..v1::TaskFailed::default()
             })
         };
-        let Ok(Outcome::Failed { failure, .. }) = of("transient") else {
+        let Ok(Outcome::Failed(failure)) = of("transient") else {
             panic!("not taken");
         };
         assert_eq!(failure.category, ErrorCategory::Transient);

@@ -79,29 +79,37 @@ impl Session {
         match said {
             Said::Completed(done) => {
                 let outcome = message::completed(done.output);
-                self.settle(done.task_token, outcome);
+                self.settle(done.task_token, outcome, done.usage);
             }
             Said::Failed(failed) => {
                 let outcome = message::failed(&failed);
-                self.settle(failed.task_token, outcome);
+                self.settle(failed.task_token, outcome, failed.usage);
             }
-            Said::Released(released) => self.settle(released.task_token, Ok(Outcome::Released)),
+            Said::Released(released) => {
+                self.settle(released.task_token, Ok(Outcome::Released), None);
+            }
             Said::Heartbeat(beat) => self.heartbeat(beat),
             Said::Offer(sent) => return self.offer(sent),
         }
         Ok(())
     }
 
-    fn settle(&mut self, token: String, outcome: Result<Outcome, Unusable>) {
+    fn settle(
+        &mut self,
+        token: String,
+        outcome: Result<Outcome, Unusable>,
+        usage: Option<v1::Usage>,
+    ) {
+        let usage = usage.map(message::usage);
         let parsed = match message::token(&token) {
             Ok(parsed) => parsed,
             Err(unusable) => return self.refuse(token, &unusable),
         };
         match outcome {
-            Ok(outcome) => self.answers.settle(parsed, outcome),
+            Ok(outcome) => self.answers.settle(parsed, outcome, usage),
             Err(mut unusable) => {
                 if let Some(outcome) = unusable.outcome.take() {
-                    self.answers.settle(parsed, outcome);
+                    self.answers.settle(parsed, outcome, usage);
                 }
                 self.refuse(token, &unusable);
             }
@@ -110,10 +118,12 @@ impl Session {
 
     fn heartbeat(&mut self, beat: v1::TaskHeartbeat) {
         if beat.task_token.is_empty() {
-            return self.answers.heartbeat(None);
+            return self.answers.heartbeat(None, None);
         }
         match message::token(&beat.task_token) {
-            Ok(token) => self.answers.heartbeat(Some(token)),
+            Ok(token) => self
+                .answers
+                .heartbeat(Some(token), message::progress(&beat)),
             Err(unusable) => self.refuse(beat.task_token, &unusable),
         }
     }
