@@ -15,7 +15,18 @@ const EDGES: &[(&str, &[&str])] = &[
     ("provider-restate", &["provider-api", "model"]),
     ("provider-step-functions", &["provider-api", "model"]),
     ("proto", &[]),
-    ("gateway", &["proto", "provider-api", "model"]),
+    ("engine", &["machine", "definition", "model"]),
+    (
+        "gateway",
+        &[
+            "proto",
+            "provider-api",
+            "model",
+            "engine",
+            "machine",
+            "definition",
+        ],
+    ),
     ("client", &["proto"]),
     (
         "cli",
@@ -29,6 +40,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "provider-restate",
             "provider-step-functions",
             "definition",
+            "engine",
         ],
     ),
     ("bench", &["proto"]),

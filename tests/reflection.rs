@@ -40,11 +40,13 @@ async fn every_service_is_described() {
     services.retain(|name| name.starts_with("stateway."));
     services.sort_unstable();
     let expected = [
+        "Admin",
         "Approvals",
         "Definitions",
         "Executions",
         "Providers",
         "Recovery",
+        "Triggers",
         "Workers",
     ]
     .map(|name| format!("stateway.v1.{name}"));

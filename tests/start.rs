@@ -99,10 +99,6 @@ async fn wrong_requests_never_reach_the_engine() {
             ..good()
         },
         StartExecutionRequest {
-            definition: "definitions/portable".into(),
-            ..good()
-        },
-        StartExecutionRequest {
             parent: "providers/-".into(),
             ..good()
         },

@@ -4,14 +4,19 @@
 
 mod support;
 
+mod admin;
+mod approvals;
+mod caller;
 mod crate_edges;
 mod deadline;
+mod definitions;
 mod errors;
 mod explain;
 mod health;
 mod isolation;
 mod list;
 mod pages;
+mod project;
 mod providers;
 mod reflection;
 mod resilience;
@@ -21,3 +26,4 @@ mod steer;
 mod unbacked;
 mod wait;
 mod watch;
+mod workers;

@@ -1,9 +1,11 @@
 //! A gateway in the test's own process, and providers the test holds the strings of.
 
+mod built_in;
 mod gateway;
 mod puppet;
 mod watching;
 
+pub(crate) use built_in::{BuiltInRig, by, json_of, time_of};
 pub(crate) use gateway::{Running, TestGateway, clock, error_info, reason_of, retry_delay_of};
 pub(crate) use puppet::Puppet;
 pub(crate) use watching::Watching;

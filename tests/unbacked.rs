@@ -15,6 +15,9 @@ async fn every_method_without_a_backing_is_unimplemented_with_the_reason() {
     let mut definitions = v1::definitions_client::DefinitionsClient::new(channel.clone());
     let mut approvals = v1::approvals_client::ApprovalsClient::new(channel.clone());
     let mut workers = v1::workers_client::WorkersClient::new(channel.clone());
+    let mut admin = v1::admin_client::AdminClient::new(channel.clone());
+    let mut triggers = v1::triggers_client::TriggersClient::new(channel.clone());
+    let mut executions = v1::executions_client::ExecutionsClient::new(channel.clone());
     let mut recovery = v1::recovery_client::RecoveryClient::new(channel);
     let refusals: Vec<Option<Status>> = vec![
         definitions
@@ -29,31 +32,63 @@ async fn every_method_without_a_backing_is_unimplemented_with_the_reason() {
             .list_definitions(v1::ListDefinitionsRequest::default())
             .await
             .err(),
-        definitions
-            .validate_definition(v1::ValidateDefinitionRequest::default())
+        approvals
+            .list_approvals(v1::ListApprovalsRequest {
+                parent: "providers/-".into(),
+                ..v1::ListApprovalsRequest::default()
+            })
             .await
             .err(),
         approvals
-            .list_approvals(v1::ListApprovalsRequest::default())
+            .get_approval(v1::GetApprovalRequest { name: approval() })
             .await
             .err(),
         approvals
-            .get_approval(v1::GetApprovalRequest::default())
+            .decide_approval(v1::DecideApprovalRequest {
+                name: approval(),
+                ..v1::DecideApprovalRequest::default()
+            })
             .await
             .err(),
         approvals
-            .decide_approval(v1::DecideApprovalRequest::default())
+            .list_escalations(v1::ListEscalationsRequest {
+                parent: "providers/p".into(),
+                ..v1::ListEscalationsRequest::default()
+            })
             .await
             .err(),
         approvals
-            .list_escalations(v1::ListEscalationsRequest::default())
-            .await
-            .err(),
-        approvals
-            .resolve_escalation(v1::ResolveEscalationRequest::default())
+            .resolve_escalation(v1::ResolveEscalationRequest {
+                name: "providers/p/executions/a/escalations/s".into(),
+                ..v1::ResolveEscalationRequest::default()
+            })
             .await
             .err(),
         workers.work(tokio_stream::empty()).await.err(),
+        workers
+            .list_workers(v1::ListWorkersRequest::default())
+            .await
+            .err(),
+        workers
+            .get_queue(v1::GetQueueRequest::default())
+            .await
+            .err(),
+        admin
+            .purge_executions(v1::PurgeExecutionsRequest::default())
+            .await
+            .err(),
+        admin.backup(v1::BackupRequest::default()).await.err(),
+        triggers
+            .publish_event(v1::PublishEventRequest::default())
+            .await
+            .err(),
+        executions
+            .project_execution(v1::ProjectExecutionRequest {
+                name: "providers/p/executions/a".into(),
+                vocabulary: "buquet".into(),
+            })
+            .await
+            .err(),
         recovery
             .verify_execution(v1::VerifyExecutionRequest::default())
             .await
@@ -76,4 +111,8 @@ async fn every_method_without_a_backing_is_unimplemented_with_the_reason() {
         assert_eq!(status.code(), Code::Unimplemented);
         assert_eq!(reason_of(&status), "CAPABILITY_NOT_SUPPORTED");
     }
+}
+
+fn approval() -> String {
+    "providers/p/executions/a/approvals/s~1".into()
 }

@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 7] = [
+const FILES: [&str; 9] = [
+    "stateway/v1/admin.proto",
     "stateway/v1/approvals.proto",
     "stateway/v1/definitions.proto",
     "stateway/v1/execution.proto",
     "stateway/v1/executions.proto",
     "stateway/v1/providers.proto",
     "stateway/v1/recovery.proto",
+    "stateway/v1/triggers.proto",
     "stateway/v1/workers.proto",
 ];
 

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use stateway_gateway::{Gateway, Settings};
+use stateway_gateway::{BuiltIn, Engines, Gateway, Settings};
 use stateway_proto::v1::executions_client::ExecutionsClient;
 use stateway_proto::v1::providers_client::ProvidersClient;
 use stateway_provider_api::table::compiled_in;
@@ -22,6 +22,7 @@ use super::Puppet;
 /// A gateway to be.
 pub(crate) struct TestGateway {
     registry: Registry,
+    engines: Engines,
     pub(crate) settings: Settings,
 }
 
@@ -38,6 +39,7 @@ impl TestGateway {
         settings.default_upstream.health_interval = Duration::from_millis(50);
         Self {
             registry: Registry::default(),
+            engines: Engines::new(),
             settings,
         }
     }
@@ -45,6 +47,13 @@ impl TestGateway {
     /// Adds a puppet, read by the Step Functions table.
     pub(crate) fn with_puppet(self, id: &str, puppet: &Puppet) -> Self {
         self.with(id, "step-functions", Arc::new(puppet.clone()))
+    }
+
+    /// Adds a built-in engine. What every provider can do is answered by a puppet of the same id.
+    pub(crate) fn with_engine(mut self, id: &str, built_in: BuiltIn, puppet: &Puppet) -> Self {
+        self.engines
+            .insert(id.parse().expect("a provider id"), built_in);
+        self.with_puppet(id, puppet)
     }
 
     /// Adds an in-memory provider whose time only the test moves.
@@ -78,7 +87,8 @@ impl TestGateway {
         let page = Arc::new(|| "# the metrics page\n".to_owned());
         let gateway = Gateway::bind(self.registry, self.settings, page)
             .await
-            .expect("it binds");
+            .expect("it binds")
+            .with_engines(self.engines);
         let address = gateway.local_addr();
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(gateway.serve(async move {

@@ -55,6 +55,23 @@ pub struct Globals {
     /// How long a call may take, for example 10s or 2m; for `wait`, how long to wait
     #[arg(long, global = true, value_name = "DURATION")]
     pub timeout: Option<Span>,
+    /// Who asks, for the record; $USER otherwise
+    #[arg(
+        long = "as",
+        global = true,
+        env = "STATEWAY_ACTOR",
+        value_name = "NAME"
+    )]
+    pub actor: Option<String>,
+    /// A role of whoever asks; may be given several times
+    #[arg(
+        long = "role",
+        global = true,
+        env = "STATEWAY_ROLES",
+        value_name = "ROLE"
+    )]
+    #[arg(value_delimiter = ',')]
+    pub roles: Vec<String>,
     /// Whether to use colours; NO_COLOR is honoured
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: Color,

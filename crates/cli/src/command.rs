@@ -17,6 +17,7 @@ mod signal;
 mod start;
 mod wait;
 mod watch;
+mod worker;
 
 use clap::Subcommand;
 
@@ -55,6 +56,8 @@ pub enum Command {
     RetryNow(retry_now::RetryNow),
     /// Do the work again from a step on
     RetryFrom(retry_from::RetryFrom),
+    /// Run a program for every task of a role
+    Worker(worker::Worker),
     /// Show what stands behind the gateway
     #[command(subcommand)]
     Providers(providers::Providers),
@@ -74,6 +77,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
     let context = || Context::new(globals);
     match arguments.command {
         Command::Serve(command) => command.run(globals).await,
+        Command::Worker(command) => command.run(globals).await,
         Command::Config(command) => command.run(globals),
         Command::Completions(command) => command.run(),
         Command::Start(command) => command.run(&context()?).await,

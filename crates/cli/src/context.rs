@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use stateway_client::{Call, Client, v1};
+use stateway_provider_api::ANONYMOUS;
 
 use crate::arguments::{Globals, Output};
 use crate::failure::Failure;
@@ -37,6 +38,9 @@ impl Context {
         let timeout = globals.timeout.map(Duration::from);
         if let Some(timeout) = timeout {
             client = client.with_timeout(timeout);
+        }
+        if let Some(actor) = actor(globals) {
+            client = client.acting_as(&actor, &globals.roles)?;
         }
         Ok(Self {
             client,
@@ -81,6 +85,16 @@ impl Context {
             screen::details(&view, self.paint, jiff::Timestamp::now())
         })
     }
+}
+
+/// Who asks. A login name that no header takes is as good as none; one that was given is not.
+fn actor(globals: &Globals) -> Option<String> {
+    globals.actor.clone().or_else(|| {
+        let login = std::env::var("USER").ok()?;
+        let plain = !login.is_empty() && login.bytes().all(|byte| byte.is_ascii_graphic());
+        let roles = (!globals.roles.is_empty()).then(|| ANONYMOUS.to_owned());
+        plain.then_some(login).or(roles)
+    })
 }
 
 /// Writes one line, or several, of data.

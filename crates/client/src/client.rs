@@ -10,6 +10,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
 
 use crate::back_off::{BackOff, spread};
+use crate::identity::Identity;
 use crate::{Call, Error, Write};
 
 /// How long a call may take when neither it nor the client says.
@@ -38,6 +39,7 @@ pub struct Client {
     timeout: Duration,
     max_message: usize,
     back_off: BackOff,
+    pub(crate) identity: Identity,
 }
 
 impl Client {
@@ -66,6 +68,7 @@ impl Client {
             timeout: DEFAULT_TIMEOUT,
             max_message: 64 * 1024 * 1024,
             back_off: BackOff::CALL,
+            identity: Identity::default(),
         }
     }
 
@@ -92,6 +95,13 @@ impl Client {
 
     pub(crate) fn providers(&self) -> ProvidersClient<Channel> {
         ProvidersClient::new(self.channel.clone()).max_decoding_message_size(self.max_message)
+    }
+
+    /// A request that says who makes it.
+    pub(crate) fn request<M>(&self, message: M) -> tonic::Request<M> {
+        let mut request = tonic::Request::new(message);
+        self.identity.put(request.metadata_mut());
+        request
     }
 
     /// Makes a call that reads.
@@ -121,7 +131,7 @@ impl Client {
         let deadline = Instant::now() + timeout;
         let mut retry = 0;
         loop {
-            let mut request = tonic::Request::new(call.message.clone());
+            let mut request = self.request(call.message.clone());
             request.set_timeout(deadline.saturating_duration_since(Instant::now()));
             let status = match timeout_at(deadline + GRACE, send(request)).await {
                 Ok(Ok(response)) => return Ok(response.into_inner()),
@@ -174,7 +184,7 @@ fn next_try(back_off: &BackOff, error: &Error, retry: u32) -> Option<Duration> {
     }
 }
 
-fn endpoint(url: &str) -> Result<Endpoint, Error> {
+pub(crate) fn endpoint(url: &str) -> Result<Endpoint, Error> {
     let endpoint = Endpoint::from_shared(url.to_owned())
         .map_err(|error| Error::address(url, &error.to_string()))?;
     match endpoint.uri().scheme_str() {

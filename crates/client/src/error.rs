@@ -124,6 +124,16 @@ impl Error {
         )
     }
 
+    /// A worker's session that the gateway ended.
+    pub(crate) fn session_closed(reason: &str) -> Self {
+        Self::local(
+            Code::Aborted,
+            reason,
+            format!("the gateway ended the session: {reason}"),
+            "Does another worker run under the same id?",
+        )
+    }
+
     /// An address that cannot be one.
     pub(crate) fn address(url: &str, why: &str) -> Self {
         Self::local(
@@ -131,6 +141,16 @@ impl Error {
             "INVALID_SERVER_URL",
             format!("`{url}` is not the address of a gateway: {why}"),
             "An address looks like http://127.0.0.1:7380.",
+        )
+    }
+
+    /// A name that no header can carry.
+    pub(crate) fn identity(what: &str, name: &str) -> Self {
+        Self::local(
+            Code::InvalidArgument,
+            "INVALID_IDENTITY",
+            format!("`{name}` cannot be the {what} of a call"),
+            "Write one word of plain ASCII, without blanks and commas.",
         )
     }
 

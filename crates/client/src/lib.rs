@@ -9,6 +9,8 @@
 //! can happen twice; a write that names an etag is left to the caller. And a [`Watch`] goes on
 //! after a broken connection from where it was.
 //!
+//! [`Worker`] is the other side: it takes step tasks from the gateway and answers them.
+//!
 //! ```no_run
 //! use stateway_client::{Client, Start, Wait};
 //!
@@ -27,11 +29,13 @@ mod call;
 mod client;
 mod error;
 mod executions;
+mod identity;
 mod list;
 mod providers;
 mod sub_state;
 mod wait;
 mod watch;
+mod worker;
 
 pub use call::{
     Call, Cancel, Events, Explain, Get, GetProvider, List, ListProviders, Pause, Resume, RetryFrom,
@@ -44,3 +48,4 @@ pub use stateway_proto::v1;
 pub use sub_state::{SUB_STATES, is_finished, sub_state_of, word_of};
 pub use tonic::Code;
 pub use watch::{Change, Watch};
+pub use worker::{Answer, Category, Done, Task, TaskError, Usage, Worker, WorkerNews};

@@ -119,7 +119,8 @@ impl Watch {
         let mut message = self.request.message.clone();
         message.cursor.clone_from(&self.cursor);
         let mut service = self.client.executions();
-        self.stream = Some(service.watch_executions(message).await?.into_inner());
+        let request = self.client.request(message);
+        self.stream = Some(service.watch_executions(request).await?.into_inner());
         if self.cursor.is_empty() && self.told {
             self.resync = true;
             self.told = false;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use stateway_machine::Verb;
@@ -35,6 +36,7 @@ struct Inner {
     board: Arc<Board>,
     clock: Clock,
     max_payload_bytes: usize,
+    lease: Duration,
     keeper: Option<JoinHandle<()>>,
 }
 
@@ -77,6 +79,7 @@ impl Engine {
                 board,
                 clock: config.clock.clone(),
                 max_payload_bytes: config.max_payload_bytes,
+                lease: config.lease,
                 keeper: Some(keeper),
             }),
         })
@@ -227,6 +230,21 @@ impl Engine {
             .await
     }
 
+    /// Reads everything that ever happened to an execution, branch after branch, from behind an
+    /// event on: the one of this branch with this sequence.
+    ///
+    /// # Errors
+    /// There is no execution of this id.
+    pub async fn chronicle(
+        &self,
+        id: Arc<str>,
+        after: (u32, u64),
+        limit: usize,
+    ) -> Result<Vec<EventRecord>> {
+        self.read(move |reader| reader.chronicle(&id, after, limit))
+            .await
+    }
+
     /// Reads the events of all executions from a place on, in the order they were written.
     ///
     /// # Errors
@@ -363,6 +381,21 @@ impl Engine {
     /// The file exists, or cannot be written.
     pub async fn backup(&self, to: std::path::PathBuf) -> Result<u64> {
         self.read(move |reader| reader.backup(&to)).await
+    }
+
+    /// Counts the finished executions that ended before this time, up to `limit`.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn count_ended(&self, ended_before: Timestamp, limit: usize) -> Result<Purged> {
+        self.read(move |reader| reader.count_ended(ended_before, limit))
+            .await
+    }
+
+    /// How long a silent worker keeps its tasks.
+    #[must_use]
+    pub fn lease(&self) -> Duration {
+        self.inner.lease
     }
 
     /// The time, as the engine has it.

@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
 use crate::View;
 use crate::catalogue::Catalogue;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::request::{DefinitionRecord, EventRecord, ListQuery, Page};
+use crate::request::{DefinitionRecord, EventRecord, ListQuery, Page, Purged};
 use crate::store::{Backend, Kept, Reading, StoreError, load};
 
 /// How many reads are under way at once.
@@ -132,6 +133,33 @@ impl Reader {
         })
     }
 
+    pub(crate) fn chronicle(
+        &mut self,
+        id: &str,
+        after: (u32, u64),
+        limit: usize,
+    ) -> Result<Vec<EventRecord>> {
+        self.at_once(|store| {
+            let number = store.number_of(id)?;
+            let number = number.ok_or_else(|| EngineError::no_execution(id))?;
+            let mut found = Vec::new();
+            store.chronicle(number, after, &mut |row| {
+                for event in row.events(number)? {
+                    if (row.branch, event.sequence) > after && found.len() < limit {
+                        found.push(EventRecord {
+                            position: row.position,
+                            execution: id.into(),
+                            branch: row.branch,
+                            event,
+                        });
+                    }
+                }
+                Ok(found.len() < limit)
+            })?;
+            Ok(found)
+        })
+    }
+
     pub(crate) fn log(&mut self, after: i64, limit: usize) -> Result<Vec<EventRecord>> {
         self.at_once(|store| Ok(store.log(after, limit)?))
     }
@@ -154,6 +182,15 @@ impl Reader {
         limit: usize,
     ) -> Result<Vec<DefinitionRecord>> {
         Ok(self.store.definitions(after.unwrap_or(""), limit)?)
+    }
+
+    /// How many executions ended before this time, up to a limit.
+    pub(crate) fn count_ended(&mut self, before: Timestamp, limit: usize) -> Result<Purged> {
+        let found = self.store.ended(before, limit.saturating_add(1))?.len();
+        Ok(Purged {
+            executions: found.min(limit) as u64,
+            more: found > limit,
+        })
     }
 
     /// Copies the store to another file; the size of the copy.

@@ -247,6 +247,10 @@ pub struct WorkerStatus {
     pub held: u32,
     /// How much longer it may be silent.
     pub lease_left: std::time::Duration,
+    /// Since when it is connected; none while it is expected back.
+    pub since: Option<Timestamp>,
+    /// When it last said something; none when it has not yet come.
+    pub seen: Option<Timestamp>,
 }
 
 /// Tasks of one kind and tenant that wait.
@@ -260,6 +264,8 @@ pub struct TaskLine {
     pub tenant: String,
     /// How many.
     pub waiting: usize,
+    /// Since when the first of them waits.
+    pub oldest: Option<Timestamp>,
 }
 
 /// Executions of one tenant that wait for a slot.
@@ -269,4 +275,6 @@ pub struct QueueLine {
     pub tenant: String,
     /// How many.
     pub waiting: usize,
+    /// Since when the first of them waits.
+    pub oldest: Option<Timestamp>,
 }

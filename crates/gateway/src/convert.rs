@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use stateway_model::{MappingBasis, RetryBasis, SubState};
 use stateway_proto::v1;
 
-pub(crate) use execution::{event, execution, explanation, payload_from};
+pub(crate) use execution::{error, event, execution, explanation, payload_from};
 pub(crate) use provider::{provider, table_row};
 
 pub(crate) const fn sub_state(state: SubState) -> v1::SubState {
@@ -52,7 +52,7 @@ const fn retry_basis(basis: RetryBasis) -> v1::RetryBasis {
     }
 }
 
-fn timestamp(time: Timestamp) -> prost_types::Timestamp {
+pub(crate) fn timestamp(time: Timestamp) -> prost_types::Timestamp {
     // Protobuf wants the nanoseconds counted upwards also before 1970.
     let nanos = time.as_nanosecond();
     let seconds = nanos.div_euclid(1_000_000_000);
@@ -62,7 +62,7 @@ fn timestamp(time: Timestamp) -> prost_types::Timestamp {
     }
 }
 
-fn duration(duration: Duration) -> prost_types::Duration {
+pub(crate) fn duration(duration: Duration) -> prost_types::Duration {
     prost_types::Duration {
         seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
         nanos: i32::try_from(duration.subsec_nanos()).unwrap_or_default(),

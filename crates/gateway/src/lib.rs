@@ -5,10 +5,12 @@
 //! protobuf. Only this crate knows both protobuf and
 //! [`Provider`](stateway_provider_api::Provider).
 
+mod caller;
 mod coalesce;
 mod convert;
 mod deadline;
 mod describe;
+mod engines;
 mod list;
 mod parent;
 mod server;
@@ -20,6 +22,7 @@ mod upstream;
 mod watch;
 mod web;
 
+pub use engines::{BuiltIn, Engines};
 pub use server::{Gateway, MetricsPage, StartError};
 pub use settings::{Settings, UpstreamSettings, WatchSettings};
 pub use status::DOMAIN;

@@ -20,10 +20,15 @@ use tonic::transport::server::TcpIncoming;
 
 use crate::coalesce::Coalesced;
 use crate::describe::DescribeLayer;
+use crate::engines::{Directory, Engines};
 use crate::service::Shell;
+use crate::service::admin::Admin;
+use crate::service::approvals::Approvals;
+use crate::service::definitions::Definitions;
 use crate::service::executions::Executions;
 use crate::service::providers::Providers;
 use crate::service::unbacked::Unbacked;
+use crate::service::workers::Workers;
 use crate::settings::Settings;
 use crate::token::Sealer;
 use crate::upstream::{Prober, Upstream, Upstreams};
@@ -82,6 +87,7 @@ pub struct Gateway {
     address: SocketAddr,
     settings: Settings,
     upstreams: Arc<Upstreams>,
+    engines: Engines,
     metrics: MetricsPage,
 }
 
@@ -108,8 +114,17 @@ impl Gateway {
             address,
             settings,
             upstreams,
+            engines: Engines::new(),
             metrics,
         })
+    }
+
+    /// The built-in engines, by the ids of the providers they stand behind. What only they can do
+    /// (definitions, approvals, tasks for workers) is refused without them.
+    #[must_use]
+    pub fn with_engines(mut self, engines: Engines) -> Self {
+        self.engines = engines;
+        self
     }
 
     /// Where it listens; tells the port when 0 was asked for.
@@ -140,7 +155,7 @@ impl Gateway {
             reporter,
             stop: stop.clone(),
         });
-        let routes = self.routes(&hub, &sealer)?.add_service(health);
+        let routes = self.routes(&hub, &sealer, &stop)?.add_service(health);
         let router = routes.into_axum_router().merge(pages(self.metrics.clone()));
 
         let probes = TaskTracker::new();
@@ -185,13 +200,42 @@ impl Gateway {
         outcome
     }
 
-    fn routes(&self, hub: &Arc<Hub>, sealer: &Arc<Sealer>) -> Result<Routes, StartError> {
+    fn routes(
+        &self,
+        hub: &Arc<Hub>,
+        sealer: &Arc<Sealer>,
+        stop: &CancellationToken,
+    ) -> Result<Routes, StartError> {
         let shell = Arc::new(Shell::new(
             self.settings.default_deadline,
             self.settings.longest_deadline,
         ));
         let most = self.settings.max_message_bytes;
+        let directory = Arc::new(Directory {
+            engines: self.engines.clone(),
+            upstreams: self.upstreams.clone(),
+        });
+        let definitions = Definitions {
+            shell: shell.clone(),
+            directory: directory.clone(),
+            sealer: sealer.clone(),
+        };
+        let approvals = Approvals {
+            shell: shell.clone(),
+            directory: directory.clone(),
+            sealer: sealer.clone(),
+        };
+        let workers = Workers {
+            shell: shell.clone(),
+            directory: directory.clone(),
+            stop: stop.clone(),
+        };
+        let admin = Admin {
+            shell: shell.clone(),
+            directory: directory.clone(),
+        };
         let executions = Executions {
+            directory,
             shell: shell.clone(),
             upstreams: self.upstreams.clone(),
             hub: hub.clone(),
@@ -209,9 +253,23 @@ impl Gateway {
                     .max_encoding_message_size(most),
             )
             .add_service(v1::providers_server::ProvidersServer::new(providers))
-            .add_service(v1::definitions_server::DefinitionsServer::new(Unbacked))
-            .add_service(v1::approvals_server::ApprovalsServer::new(Unbacked))
-            .add_service(v1::workers_server::WorkersServer::new(Unbacked))
+            .add_service(
+                v1::definitions_server::DefinitionsServer::new(definitions)
+                    .max_decoding_message_size(most)
+                    .max_encoding_message_size(most),
+            )
+            .add_service(
+                v1::approvals_server::ApprovalsServer::new(approvals)
+                    .max_decoding_message_size(most)
+                    .max_encoding_message_size(most),
+            )
+            .add_service(
+                v1::workers_server::WorkersServer::new(workers)
+                    .max_decoding_message_size(most)
+                    .max_encoding_message_size(most),
+            )
+            .add_service(v1::admin_server::AdminServer::new(admin))
+            .add_service(v1::triggers_server::TriggersServer::new(Unbacked))
             .add_service(v1::recovery_server::RecoveryServer::new(Unbacked));
         if self.settings.reflection {
             let broken =

@@ -1,10 +1,15 @@
 //! The gRPC services. Each method is translate, call, translate; what is common to all of them
 //! (deadline, correlation, figures) is in [`shell`].
 
+pub(crate) mod admin;
+pub(crate) mod approvals;
+pub(crate) mod definitions;
 pub(crate) mod executions;
+mod log;
 pub(crate) mod providers;
 mod shell;
 pub(crate) mod unbacked;
 mod validate;
+pub(crate) mod workers;
 
 pub(crate) use shell::Shell;

@@ -59,7 +59,7 @@ pub(crate) struct Refusal {
     reason: &'static str,
     message: String,
     metadata: HashMap<String, String>,
-    field: Option<&'static str>,
+    violations: Vec<(&'static str, String)>,
     pause: Option<Duration>,
 }
 
@@ -70,16 +70,16 @@ impl Refusal {
             reason,
             message: message.into(),
             metadata: HashMap::new(),
-            field: None,
+            violations: Vec::new(),
             pause: None,
         }
     }
 
     /// A request whose field is wrong whatever the state.
     pub(crate) fn invalid(field: &'static str, message: impl Into<String>) -> Self {
-        let mut refusal = Self::new(Code::InvalidArgument, "INVALID_ARGUMENT", message);
-        refusal.field = Some(field);
-        refusal
+        let message = message.into();
+        Self::new(Code::InvalidArgument, "INVALID_ARGUMENT", message.clone())
+            .violation(field, message)
     }
 
     /// Something that has nothing behind it in this build.
@@ -87,6 +87,12 @@ impl Refusal {
         let message = format!("no configured provider offers {what}");
         Self::new(Code::Unimplemented, "CAPABILITY_NOT_SUPPORTED", message)
             .hint("GetProvider lists the capabilities of each provider.")
+    }
+
+    /// Adds what is wrong with a field.
+    pub(crate) fn violation(mut self, field: &'static str, what: impl Into<String>) -> Self {
+        self.violations.push((field, what.into()));
+        self
     }
 
     pub(crate) fn reason(mut self, reason: &'static str) -> Self {
@@ -118,8 +124,8 @@ impl From<Refusal> for Status {
     fn from(refusal: Refusal) -> Self {
         let mut details = ErrorDetails::new();
         details.set_error_info(refusal.reason, DOMAIN, refusal.metadata);
-        if let Some(field) = refusal.field {
-            details.add_bad_request_violation(field, refusal.message.clone());
+        for (field, what) in refusal.violations {
+            details.add_bad_request_violation(field, what);
         }
         if let Some(pause) = refusal.pause {
             details.set_retry_info(Some(pause));

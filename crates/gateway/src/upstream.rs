@@ -87,7 +87,7 @@ impl Upstream {
         let latest = Instant::now() + self.settings.timeout;
         Call {
             deadline: call.deadline.min(latest),
-            correlation_id: call.correlation_id.clone(),
+            ..call.clone()
         }
     }
 

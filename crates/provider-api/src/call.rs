@@ -2,18 +2,30 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-/// Deadline and correlation of one call. A provider must not outlive the deadline.
+/// Who asks when nobody says who.
+pub const ANONYMOUS: &str = "anonymous";
+
+/// Shared, because nearly every call of a platform service is anonymous.
+static NOBODY: LazyLock<Arc<str>> = LazyLock::new(|| ANONYMOUS.into());
+static NO_ROLES: LazyLock<Arc<[Arc<str>]>> = LazyLock::new(|| Arc::from([]));
+
+/// Deadline, correlation and author of one call. A provider must not outlive the deadline.
 #[derive(Debug, Clone)]
 pub struct Call {
     /// When the caller stops listening.
     pub deadline: Instant,
     /// Correlates log lines of one client request. Not an idempotency key.
     pub correlation_id: Arc<str>,
+    /// Who asks, for the record and for the rules about people. As trustworthy as whoever stands
+    /// in front of the gateway and authenticates.
+    pub actor: Arc<str>,
+    /// The roles they have.
+    pub roles: Arc<[Arc<str>]>,
 }
 
 impl Call {
@@ -23,7 +35,21 @@ impl Call {
         Self {
             deadline: Instant::now() + budget,
             correlation_id: Arc::from(""),
+            actor: Self::nobody(),
+            roles: Self::no_roles(),
         }
+    }
+
+    /// [`ANONYMOUS`], shared.
+    #[must_use]
+    pub fn nobody() -> Arc<str> {
+        Arc::clone(&NOBODY)
+    }
+
+    /// No roles, shared.
+    #[must_use]
+    pub fn no_roles() -> Arc<[Arc<str>]> {
+        Arc::clone(&NO_ROLES)
     }
 
     /// How long the call may still take.

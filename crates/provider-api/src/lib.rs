@@ -20,7 +20,7 @@ mod request;
 pub mod table;
 mod verb;
 
-pub use call::{Call, RequestId, RequestIdError};
+pub use call::{ANONYMOUS, Call, RequestId, RequestIdError};
 pub use capability::Capabilities;
 pub use classify::{Classified, Decision, Explanation, StepExplanation, Verdict, classify};
 pub use error::{Error, ErrorKind, Result};

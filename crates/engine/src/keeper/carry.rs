@@ -169,11 +169,15 @@ fn child_failed(live: &super::Live, id: &str, state: ExecutionState) -> Failure 
     )
 }
 
-/// What a worker is told of an open attempt beside its input: a validator's words, its time limit.
+/// What a worker is told of an open attempt beside its input: the role it is asked for, a
+/// validator's words, its time limit.
 pub(super) fn details(
     state: &stateway_machine::State,
     task: &Task,
-) -> (Option<Arc<str>>, Option<jiff::Timestamp>) {
+) -> (Arc<str>, Option<Arc<str>>, Option<jiff::Timestamp>) {
     let order = stateway_machine::task_order(state, task);
-    order.map_or((None, None), |order| (order.feedback, order.due))
+    order.map_or_else(
+        || ("".into(), None, None),
+        |order| (order.role, order.feedback, order.due),
+    )
 }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
+use jiff::Timestamp;
 use stateway_machine::Task;
 use tokio::sync::mpsc;
 
@@ -48,6 +49,7 @@ struct Waiting {
     number: i64,
     task: Task,
     branch: u32,
+    since: Instant,
 }
 
 /// A worker, connected or expected back.
@@ -57,6 +59,8 @@ pub(super) struct Worker {
     /// The connection; none while it is expected back.
     pub(super) session: Option<(u64, mpsc::UnboundedSender<WorkerMessage>)>,
     pub(super) held: u32,
+    /// Since when it is connected.
+    pub(super) since: Option<Timestamp>,
     /// Until when its tasks stay with it if it says nothing.
     pub(super) until: Instant,
     pub(super) http: bool,
@@ -134,6 +138,7 @@ impl Dispatch {
                     number,
                     task: task.clone(),
                     branch,
+                    since: Instant::now(),
                 };
                 self.waiting
                     .entry(need.clone())
@@ -275,6 +280,7 @@ impl Dispatch {
             offer,
             session: None,
             held: 0,
+            since: None,
             until,
             http: false,
         })
@@ -347,6 +353,7 @@ impl Dispatch {
         };
         if let Some(worker) = self.workers.get_mut(&ix) {
             worker.session = None;
+            worker.since = None;
             worker.until = worker.until.min(until);
         }
     }
@@ -380,11 +387,12 @@ impl Dispatch {
         self.workers.values_mut().for_each(|worker| worker.held = 0);
     }
 
-    /// How many tasks wait, by need and tenant.
-    pub(super) fn lines(&self) -> impl Iterator<Item = (&Need, &str, usize)> {
+    /// How many tasks wait and since when the first of them does, by need and tenant.
+    pub(super) fn lines(&self) -> impl Iterator<Item = (&Need, &str, usize, Option<Instant>)> {
         self.waiting.iter().flat_map(|(need, line)| {
-            line.lengths()
-                .map(move |(tenant, length)| (need, tenant, length))
+            line.lengths().map(move |(tenant, length, first)| {
+                (need, tenant, length, first.map(|first| first.since))
+            })
         })
     }
 }

@@ -77,11 +77,11 @@ impl<T> Fair<T> {
         None
     }
 
-    /// How many each tenant has waiting; some may be gone already.
-    pub(super) fn lengths(&self) -> impl Iterator<Item = (&str, usize)> {
+    /// How many each tenant has waiting, and the first of them; some may be gone already.
+    pub(super) fn lengths(&self) -> impl Iterator<Item = (&str, usize, Option<&T>)> {
         self.lines
             .iter()
-            .map(|(tenant, line)| (&**tenant, line.len()))
+            .map(|(tenant, line)| (&**tenant, line.len(), line.front()))
     }
 }
 

@@ -140,6 +140,9 @@ impl Keeper {
     ) {
         let until = Instant::now() + self.config.lease;
         let (worker, before) = self.dispatch.connect(offer, session, (until, http));
+        if let Some(connected) = self.dispatch.worker_mut(worker) {
+            connected.since = Some(self.now);
+        }
         if let Some(before) = before {
             let reason = "REPLACED";
             let closed = WorkerMessage::Closed { reason };
@@ -340,24 +343,24 @@ fn need(state: &State, task: &Task, role: &Arc<str>) -> Need {
 fn worker_task(live: &super::Live, task: Task) -> WorkerTask {
     let state = &live.state;
     let define = state.plan().step_definition(&task.step);
-    let (mut action, mut model_policy, mut role) = ("", "", "");
+    let (mut action, mut model_policy) = ("", "");
     if let Some(StepKind::Task {
         action: act,
         model_policy: policy,
-        agent,
         ..
     }) = define.map(|define| &define.kind)
     {
-        (action, model_policy, role) = (act, policy, agent);
+        (action, model_policy) = (act, policy);
     }
     if task.undo
         && let Some(undo) = state.plan().undo_of(&task.step)
     {
-        (action, role) = (&undo.action, &undo.agent);
+        action = &undo.action;
     }
     // An open attempt's references have values: the core checked before it opened the attempt.
     let input = task_input(state, &task).unwrap_or_default();
-    let (feedback, due) = super::carry::details(state, &task);
+    // A person may have given the step to another role than its definition names.
+    let (role, feedback, due) = super::carry::details(state, &task);
     WorkerTask {
         token: TaskToken {
             number: live.origin.number,
@@ -367,7 +370,7 @@ fn worker_task(live: &super::Live, task: Task) -> WorkerTask {
         execution: Arc::clone(&live.origin.id),
         action: action.into(),
         model_policy: model_policy.into(),
-        role: role.into(),
+        role,
         input,
         feedback,
         due,

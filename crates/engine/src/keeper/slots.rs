@@ -3,11 +3,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Instant;
 
+use jiff::Timestamp;
 use stateway_machine::Verb;
 
 use super::Keeper;
 use super::fair::Fair;
+use super::survey::ago;
 use crate::request::QueueLine;
 
 /// Who waits for a slot, and how many have one.
@@ -27,6 +30,7 @@ struct Queued {
     definition: Arc<str>,
     /// How many of its definition may run at once.
     limit: Option<usize>,
+    since: Instant,
 }
 
 impl Slots {
@@ -89,10 +93,11 @@ impl Slots {
     }
 
     /// Who waits; some may be gone already.
-    pub(super) fn lines(&self) -> Vec<QueueLine> {
-        let line = |(tenant, waiting): (&str, usize)| QueueLine {
+    pub(super) fn lines(&self, now: Timestamp) -> Vec<QueueLine> {
+        let line = |(tenant, waiting, first): (&str, usize, Option<&Queued>)| QueueLine {
             tenant: tenant.to_owned(),
             waiting,
+            oldest: first.and_then(|first| ago(now, first.since)),
         };
         self.waiting.lengths().map(line).collect()
     }
@@ -108,6 +113,7 @@ impl Keeper {
             number,
             definition: Arc::clone(&live.origin.definition),
             limit: limit_of(live.state.plan()),
+            since: Instant::now(),
         };
         self.slots.push(live.origin.tenant(), queued);
     }

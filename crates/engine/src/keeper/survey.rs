@@ -1,6 +1,8 @@
 //! Who is connected and what waits, for operators.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
 
 use super::Keeper;
 use super::dispatch::Need;
@@ -18,8 +20,13 @@ impl Keeper {
                 connected: worker.session.is_some(),
                 held: worker.held,
                 lease_left: worker.until.saturating_duration_since(now),
+                since: worker.since,
+                seen: worker.since.and_then(|_| {
+                    let left = worker.until.saturating_duration_since(now);
+                    before(self.now, self.config.lease.saturating_sub(left))
+                }),
             });
-        let tasks = self.dispatch.lines().map(|(need, tenant, waiting)| {
+        let tasks = self.dispatch.lines().map(|(need, tenant, waiting, since)| {
             let (role, skill) = match need {
                 Need::Http => ("http".into(), "".into()),
                 Need::Role { role, skill } => (role.clone(), skill.clone()),
@@ -29,15 +36,25 @@ impl Keeper {
                 skill,
                 tenant: tenant.to_owned(),
                 waiting,
+                oldest: since.and_then(|since| ago(self.now, since)),
             }
         });
         Survey {
             workers: workers.collect(),
             tasks: tasks.collect(),
-            queued: self.slots.lines(),
+            queued: self.slots.lines(self.now),
             scheduled: self.triggers.scheduled(),
             active: self.active,
             max_active: self.config.max_active,
         }
     }
+}
+
+/// The time of a moment of this process.
+pub(super) fn ago(now: Timestamp, since: Instant) -> Option<Timestamp> {
+    before(now, since.elapsed())
+}
+
+fn before(now: Timestamp, passed: Duration) -> Option<Timestamp> {
+    now.checked_sub(passed).ok()
 }

@@ -94,7 +94,7 @@ fn wait(from: Wait) -> v1::Wait {
     }
 }
 
-fn error(from: ExecutionError) -> v1::ExecutionError {
+pub(crate) fn error(from: ExecutionError) -> v1::ExecutionError {
     v1::ExecutionError {
         step: from.step,
         message: from.message,

@@ -1,6 +1,7 @@
 //! `stateway.v1.Executions`.
 
 mod handlers;
+mod project;
 mod read;
 mod write;
 
@@ -13,6 +14,7 @@ use stateway_provider_api::{Call, Error, ErrorKind, Verb, View};
 use tonic::{Code, Status};
 
 use super::Shell;
+use crate::engines::Directory;
 use crate::status::{self, Refusal};
 use crate::token::Sealer;
 use crate::upstream::{Upstream, Upstreams};
@@ -24,6 +26,7 @@ pub(crate) struct Executions {
     pub(crate) upstreams: Arc<Upstreams>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) sealer: Arc<Sealer>,
+    pub(crate) directory: Arc<Directory>,
 }
 
 impl Executions {

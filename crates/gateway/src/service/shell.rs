@@ -12,6 +12,7 @@ use tonic::metadata::{AsciiMetadataValue, MetadataMap};
 use tonic::{Code, Request, Response, Status};
 use tracing::Instrument;
 
+use crate::caller::{self, Caller};
 use crate::deadline;
 
 /// The header that carries the correlation id, in both directions.
@@ -47,6 +48,22 @@ const METHODS: &[&str] = &[
     "ResumeExecution",
     "RetryNow",
     "RetryFrom",
+    "ProjectExecution",
+    "ApplyDefinition",
+    "GetDefinition",
+    "ListDefinitions",
+    "ValidateDefinition",
+    "ListApprovals",
+    "GetApproval",
+    "DecideApproval",
+    "ListEscalations",
+    "ResolveEscalation",
+    "Work",
+    "ListWorkers",
+    "GetQueue",
+    "PurgeExecutions",
+    "Backup",
+    "PublishEvent",
     "ListProviders",
     "GetProvider",
 ];
@@ -84,12 +101,19 @@ impl Shell {
         let budget = deadline::budget(&metadata, self.default_deadline, self.longest_deadline);
         let sent = sent_id(&metadata);
         let correlation = sent.clone().unwrap_or_else(|| self.next_id());
-        let call = Call {
-            deadline: began + budget,
-            correlation_id: correlation.clone(),
-        };
         let span = tracing::info_span!("rpc", method, request_id = %correlation);
-        let outcome = work(call, message).instrument(span.clone()).await;
+        let outcome = match caller::of(&metadata) {
+            Ok(Caller { actor, roles }) => {
+                let call = Call {
+                    deadline: began + budget,
+                    correlation_id: correlation.clone(),
+                    actor,
+                    roles,
+                };
+                work(call, message).instrument(span.clone()).await
+            }
+            Err(refused) => Err(refused.into()),
+        };
         self.account(method, &outcome, began.elapsed(), &span);
         match outcome {
             Ok(answer) => {

@@ -1,8 +1,7 @@
 //! Services whose backing is not in this build. They say so; none pretends.
 
-use futures::stream::BoxStream;
 use stateway_proto::v1;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status};
 
 use crate::status::Refusal;
 
@@ -33,32 +32,9 @@ macro_rules! refusing {
     };
 }
 
-impl v1::definitions_server::Definitions for Unbacked {
+impl v1::triggers_server::Triggers for Unbacked {
     refusing! {
-        apply_definition(v1::ApplyDefinitionRequest) -> v1::Definition, "portable definitions";
-        get_definition(v1::GetDefinitionRequest) -> v1::Definition, "portable definitions";
-        list_definitions(v1::ListDefinitionsRequest) -> v1::ListDefinitionsResponse,
-            "portable definitions";
-        validate_definition(v1::ValidateDefinitionRequest) -> v1::ValidateDefinitionResponse,
-            "portable definitions";
-    }
-}
-
-impl v1::approvals_server::Approvals for Unbacked {
-    refusing! {
-        list_approvals(v1::ListApprovalsRequest) -> v1::ListApprovalsResponse, "approvals";
-        get_approval(v1::GetApprovalRequest) -> v1::Approval, "approvals";
-        decide_approval(v1::DecideApprovalRequest) -> v1::Approval, "approvals";
-        list_escalations(v1::ListEscalationsRequest) -> v1::ListEscalationsResponse, "escalations";
-        resolve_escalation(v1::ResolveEscalationRequest) -> v1::Escalation, "escalations";
-    }
-}
-
-impl v1::workers_server::Workers for Unbacked {
-    type WorkStream = BoxStream<'static, Result<v1::WorkResponse, Status>>;
-
-    refusing! {
-        work(Streaming<v1::WorkRequest>) -> Self::WorkStream, "tasks for workers";
+        publish_event(v1::PublishEventRequest) -> v1::PublishEventResponse, "triggers";
     }
 }
 

@@ -117,4 +117,11 @@ impl Service for Executions {
     ) -> Result<Response<v1::Execution>, Status> {
         in_shell!(self, "RetryFrom", request, retry_from)
     }
+
+    async fn project_execution(
+        &self,
+        request: Request<v1::ProjectExecutionRequest>,
+    ) -> Result<Response<v1::ProjectedExecution>, Status> {
+        in_shell!(self, "ProjectExecution", request, project)
+    }
 }

@@ -15,6 +15,8 @@ use crate::parent::Parent;
 use crate::status::{self, Refusal};
 use crate::upstream::Upstream;
 
+const PORTABLE: &str = "portable definitions";
+
 impl Executions {
     pub(super) async fn start(
         &self,
@@ -25,7 +27,7 @@ impl Executions {
             .definition
             .parse()
             .map_err(|error| Refusal::invalid("definition", format!("{error}")))?;
-        let provider = provider_of(&request.parent, &definition)?;
+        let provider = self.runs(&request.parent, &definition)?;
         let upstream = self.upstream(&provider)?;
         let start = StartRequest {
             definition: definition.id.to_string(),
@@ -169,6 +171,15 @@ impl Executions {
         let call = upstream.bounded(&call);
         let work = upstream.provider().retry_from(&call, retry);
         self.written(upstream, Verb::RetryFrom, &call, work).await
+    }
+
+    /// Who is to run a definition. A portable one without a parent runs on the only provider that
+    /// can run it.
+    fn runs(&self, parent: &str, definition: &DefinitionName) -> Result<ProviderId, Status> {
+        match (parent, &definition.provider) {
+            ("", None) => Ok(self.directory.one("parent", "", PORTABLE)?.id.clone()),
+            _ => provider_of(parent, definition),
+        }
     }
 
     /// The execution a write is for, once its etag has been checked.

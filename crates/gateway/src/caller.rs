@@ -1,0 +1,127 @@
+//! Who asks: the headers `x-stateway-actor` and `x-stateway-roles`.
+//!
+//! They are believed, because the gateway listens on loopback only and whoever stands in front of
+//! it authenticates: that proxy must set them itself and remove what came from outside. A header
+//! that came twice is refused, so that a proxy that adds instead of replacing is noticed.
+
+use std::sync::Arc;
+
+use stateway_provider_api::Call;
+use tonic::metadata::MetadataMap;
+
+use crate::status::Refusal;
+
+const ACTOR: &str = "x-stateway-actor";
+const ROLES: &str = "x-stateway-roles";
+const LONGEST_ACTOR: usize = 128;
+const LONGEST_ROLE: usize = 64;
+const MOST_ROLES: usize = 64;
+
+/// Who asks, and the roles they have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Caller {
+    pub(crate) actor: Arc<str>,
+    pub(crate) roles: Arc<[Arc<str>]>,
+}
+
+/// Who asks, by the metadata of a call; nobody in particular when it does not say.
+pub(crate) fn of(metadata: &MetadataMap) -> Result<Caller, Refusal> {
+    let actor = match header(metadata, ACTOR)? {
+        None => Call::nobody(),
+        Some(name) if is_word(name, LONGEST_ACTOR) => name.into(),
+        Some(_) => {
+            let rule = format!("1 to {LONGEST_ACTOR} printable ASCII characters without blanks");
+            return Err(wrong(ACTOR, &rule));
+        }
+    };
+    let roles = match header(metadata, ROLES)? {
+        None => Call::no_roles(),
+        Some(list) => roles(list)?,
+    };
+    Ok(Caller { actor, roles })
+}
+
+fn roles(list: &str) -> Result<Arc<[Arc<str>]>, Refusal> {
+    let words: Vec<&str> = list
+        .split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
+        .collect();
+    if words.len() > MOST_ROLES || words.iter().any(|word| !is_word(word, LONGEST_ROLE)) {
+        let rule = format!(
+            "at most {MOST_ROLES} words, separated by commas, each of up to {LONGEST_ROLE} \
+             printable ASCII characters without blanks"
+        );
+        return Err(wrong(ROLES, &rule));
+    }
+    Ok(words.into_iter().map(Arc::from).collect())
+}
+
+fn header<'m>(metadata: &'m MetadataMap, name: &'static str) -> Result<Option<&'m str>, Refusal> {
+    let mut sent = metadata.get_all(name).iter();
+    let Some(value) = sent.next() else {
+        return Ok(None);
+    };
+    if sent.next().is_some() {
+        return Err(wrong(name, "sent once, not several times"));
+    }
+    let text = value.to_str();
+    text.map(Some).map_err(|_| wrong(name, "printable ASCII"))
+}
+
+fn is_word(text: &str, longest: usize) -> bool {
+    (1..=longest).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+fn wrong(header: &'static str, rule: &str) -> Refusal {
+    Refusal::invalid(header, format!("the header `{header}` must be {rule}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use stateway_provider_api::ANONYMOUS;
+    use tonic::metadata::AsciiMetadataValue;
+
+    use super::*;
+
+    fn sent(headers: &[(&'static str, &[u8])]) -> Option<(String, Vec<String>)> {
+        let mut metadata = MetadataMap::new();
+        for (name, value) in headers {
+            let value = AsciiMetadataValue::try_from(*value).unwrap();
+            metadata.append(*name, value);
+        }
+        let caller = of(&metadata).ok()?;
+        let roles = caller.roles.iter().map(ToString::to_string).collect();
+        Some((caller.actor.to_string(), roles))
+    }
+
+    #[test]
+    fn who_does_not_say_is_anonymous_and_has_no_role() {
+        assert_eq!(sent(&[]), Some((ANONYMOUS.into(), vec![])));
+    }
+
+    #[test]
+    fn actor_and_roles_are_taken_as_they_are() {
+        let asked = sent(&[(ACTOR, b"ada@example.org"), (ROLES, b"ops, release,,")]);
+        let roles = vec!["ops".into(), "release".into()];
+        assert_eq!(asked, Some(("ada@example.org".into(), roles)));
+    }
+
+    #[test]
+    fn what_is_not_plain_too_long_or_sent_twice_is_refused() {
+        let long = "a".repeat(LONGEST_ACTOR + 1);
+        let many = "a,".repeat(MOST_ROLES + 1);
+        let cases: [&[(&'static str, &[u8])]; 7] = [
+            &[(ACTOR, b"")],
+            &[(ACTOR, b"ada lovelace")],
+            &[(ACTOR, b"\xc3\xa4")],
+            &[(ACTOR, long.as_bytes())],
+            &[(ACTOR, b"a"), (ACTOR, b"b")],
+            &[(ROLES, b"a b")],
+            &[(ROLES, many.as_bytes())],
+        ];
+        for headers in cases {
+            assert_eq!(sent(headers), None, "{headers:?}");
+        }
+    }
+}

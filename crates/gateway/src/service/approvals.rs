@@ -1,0 +1,86 @@
+//! `stateway.v1.Approvals`: what waits for a person.
+
+mod decide;
+mod filter;
+mod inbox;
+mod name;
+mod requests;
+mod shown;
+
+use std::sync::Arc;
+
+use stateway_proto::v1;
+use stateway_proto::v1::approvals_server::Approvals as Service;
+use tonic::{Request, Response, Status};
+
+use super::Shell;
+use crate::engines::Directory;
+use crate::token::Sealer;
+
+const APPROVALS: &str = "approvals";
+const ESCALATIONS: &str = "escalations";
+
+/// The service over every built-in engine.
+pub(crate) struct Approvals {
+    pub(crate) shell: Arc<Shell>,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) sealer: Arc<Sealer>,
+}
+
+#[tonic::async_trait]
+impl Service for Approvals {
+    async fn list_approvals(
+        &self,
+        request: Request<v1::ListApprovalsRequest>,
+    ) -> Result<Response<v1::ListApprovalsResponse>, Status> {
+        self.shell
+            .run("ListApprovals", request, |call, message| {
+                self.list(call, message)
+            })
+            .await
+    }
+
+    async fn get_approval(
+        &self,
+        request: Request<v1::GetApprovalRequest>,
+    ) -> Result<Response<v1::Approval>, Status> {
+        self.shell
+            .run("GetApproval", request, |call, message| {
+                self.get(call, message)
+            })
+            .await
+    }
+
+    async fn decide_approval(
+        &self,
+        request: Request<v1::DecideApprovalRequest>,
+    ) -> Result<Response<v1::Approval>, Status> {
+        self.shell
+            .run("DecideApproval", request, |call, message| {
+                self.decide(call, message)
+            })
+            .await
+    }
+
+    async fn list_escalations(
+        &self,
+        request: Request<v1::ListEscalationsRequest>,
+    ) -> Result<Response<v1::ListEscalationsResponse>, Status> {
+        self.shell
+            .run("ListEscalations", request, |call, message| {
+                self.escalations(call, message)
+            })
+            .await
+    }
+
+    async fn resolve_escalation(
+        &self,
+        request: Request<v1::ResolveEscalationRequest>,
+    ) -> Result<Response<v1::Escalation>, Status> {
+        self.shell
+            .run("ResolveEscalation", request, |call, message| {
+                self.resolve(call, message)
+            })
+            .await
+    }
+}

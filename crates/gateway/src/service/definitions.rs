@@ -1,0 +1,244 @@
+//! `stateway.v1.Definitions`.
+
+mod name;
+mod report;
+
+use std::sync::Arc;
+
+use stateway_definition::{Parsed, Revision};
+use stateway_engine::{ApplyDefinition, DefinitionRecord};
+use stateway_model::DefinitionName;
+use stateway_proto::v1;
+use stateway_proto::v1::definitions_server::Definitions as Service;
+use stateway_provider_api::Call;
+use tonic::{Request, Response, Status};
+
+use super::executions::page_token_refused;
+use super::{Shell, validate};
+use crate::convert;
+use crate::engines::{Chosen, Directory};
+use crate::token::Sealer;
+
+const DEFINITIONS_PER_PAGE: usize = 50;
+const PURPOSE: &str = "definitions";
+const WHAT: &str = "portable definitions";
+/// What a source is called that nobody named.
+const UNNAMED: &str = "definition";
+
+/// The service over every built-in engine; checking needs none.
+pub(crate) struct Definitions {
+    pub(crate) shell: Arc<Shell>,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) sealer: Arc<Sealer>,
+}
+
+#[tonic::async_trait]
+impl Service for Definitions {
+    async fn apply_definition(
+        &self,
+        request: Request<v1::ApplyDefinitionRequest>,
+    ) -> Result<Response<v1::Definition>, Status> {
+        self.shell
+            .run("ApplyDefinition", request, |call, message| {
+                self.apply(call, message)
+            })
+            .await
+    }
+
+    async fn get_definition(
+        &self,
+        request: Request<v1::GetDefinitionRequest>,
+    ) -> Result<Response<v1::Definition>, Status> {
+        self.shell
+            .run("GetDefinition", request, |call, message| {
+                self.get(call, message)
+            })
+            .await
+    }
+
+    async fn list_definitions(
+        &self,
+        request: Request<v1::ListDefinitionsRequest>,
+    ) -> Result<Response<v1::ListDefinitionsResponse>, Status> {
+        self.shell
+            .run("ListDefinitions", request, |call, message| {
+                self.list(call, message)
+            })
+            .await
+    }
+
+    async fn validate_definition(
+        &self,
+        request: Request<v1::ValidateDefinitionRequest>,
+    ) -> Result<Response<v1::ValidateDefinitionResponse>, Status> {
+        self.shell
+            .run("ValidateDefinition", request, async |_, message| {
+                self.validate(&message)
+            })
+            .await
+    }
+}
+
+impl Definitions {
+    /// Every engine gets it, so that each can run it; applying again what one has already
+    /// changes nothing there.
+    async fn apply(
+        &self,
+        call: Call,
+        request: v1::ApplyDefinitionRequest,
+    ) -> Result<v1::Definition, Status> {
+        let engines = match request.validate_only {
+            true => Vec::new(),
+            false => self.directory.all(WHAT)?,
+        };
+        let file = source_name(&request.source_name)?;
+        validate::request_id(&request.request_id)?;
+        let parsed = stateway_definition::parse(&request.source, &file)
+            .map_err(|invalid| report::refusal(&invalid))?;
+        let name = report::named(&parsed, &file)?;
+        let mut answer = checked(&name, &parsed, &request.source);
+        for chosen in engines {
+            let apply = ApplyDefinition {
+                source: request.source.clone(),
+                source_name: file.clone(),
+            };
+            let applied = chosen.answer(&call, chosen.engine.apply(apply)).await?;
+            answer.create_time = Some(convert::timestamp(applied.record.created));
+            answer.changed |= applied.changed;
+        }
+        Ok(answer)
+    }
+
+    async fn get(
+        &self,
+        call: Call,
+        request: v1::GetDefinitionRequest,
+    ) -> Result<v1::Definition, Status> {
+        let engines = self.directory.all(WHAT)?;
+        let (name, revision) = name::parse(&request.name)?;
+        let mut missing = None;
+        for chosen in engines {
+            let wanted = find(&call, chosen, &name, revision.as_deref());
+            match wanted.await {
+                Ok(record) => return Ok(shown(record, true)),
+                Err(status) if status.code() == tonic::Code::NotFound => missing = Some(status),
+                Err(status) => return Err(status),
+            }
+        }
+        Err(missing.unwrap_or_else(|| crate::status::Refusal::unsupported(WHAT).into()))
+    }
+
+    /// Engines have the same definitions, so the first one's list is the list.
+    async fn list(
+        &self,
+        call: Call,
+        request: v1::ListDefinitionsRequest,
+    ) -> Result<v1::ListDefinitionsResponse, Status> {
+        let engines = self.directory.all(WHAT)?;
+        let size = validate::page_size(request.page_size, DEFINITIONS_PER_PAGE)?;
+        let after: Option<String> = match request.page_token.as_str() {
+            "" => None,
+            token => Some(
+                self.sealer
+                    .open(PURPOSE, token)
+                    .map_err(page_token_refused)?,
+            ),
+        };
+        let Some(chosen) = engines.first() else {
+            return Ok(v1::ListDefinitionsResponse::default());
+        };
+        let page = chosen.engine.definitions(after.map(Into::into), size + 1);
+        let mut records = chosen.answer(&call, page).await?;
+        let more = records.len() > size;
+        records.truncate(size);
+        let last = records.last().map(|record| record.name.to_string());
+        Ok(v1::ListDefinitionsResponse {
+            next_page_token: match last.filter(|_| more) {
+                Some(last) => self.sealer.seal(PURPOSE, last),
+                None => String::new(),
+            },
+            definitions: records
+                .into_iter()
+                .map(|record| shown(record, false))
+                .collect(),
+        })
+    }
+
+    fn validate(
+        &self,
+        request: &v1::ValidateDefinitionRequest,
+    ) -> Result<v1::ValidateDefinitionResponse, Status> {
+        let file = source_name(&request.source_name)?;
+        Ok(report::response(
+            stateway_definition::parse(&request.source, &file),
+            &self.directory,
+        ))
+    }
+}
+
+/// The current revision, or the one that begins with these digits.
+async fn find(
+    call: &Call,
+    chosen: Chosen<'_>,
+    name: &DefinitionName,
+    digits: Option<&str>,
+) -> Result<DefinitionRecord, Status> {
+    let of_name = |revision| chosen.engine.definition(name.id.clone(), revision);
+    let Some(digits) = digits else {
+        return chosen.answer(call, of_name(None)).await;
+    };
+    if digits.len() == name::WHOLE {
+        return chosen.answer(call, of_name(Some(digits.into()))).await;
+    }
+    let all = chosen.answer(call, chosen.engine.revisions(name.id.clone()));
+    let mut fitting = all.await?;
+    fitting.retain(|record| record.revision.starts_with(digits));
+    match fitting.len() {
+        0 => chosen.answer(call, of_name(Some(digits.into()))).await,
+        1 => Ok(fitting.remove(0)),
+        several => Err(name::ambiguous(digits, several)),
+    }
+}
+
+fn source_name(sent: &str) -> Result<String, Status> {
+    let name = validate::text("source_name", sent.to_owned())?;
+    Ok(match name.is_empty() {
+        true => UNNAMED.to_owned(),
+        false => name,
+    })
+}
+
+/// A definition that was read and not yet stored.
+fn checked(name: &DefinitionName, parsed: &Parsed, source: &str) -> v1::Definition {
+    v1::Definition {
+        name: name.to_string(),
+        revision: Revision::of(&parsed.definition).to_string(),
+        source: source.to_owned(),
+        create_time: None,
+        description: parsed.definition.description.clone(),
+        warnings: parsed.warnings.iter().map(report::diagnostic).collect(),
+        changed: false,
+    }
+}
+
+/// A definition as it is stored. Its description is read from the source: it is part of it.
+fn shown(record: DefinitionRecord, with_source: bool) -> v1::Definition {
+    let parsed = stateway_definition::parse(&record.source, UNNAMED);
+    let description = parsed.map(|parsed| parsed.definition.description);
+    v1::Definition {
+        name: DefinitionName {
+            provider: None,
+            id: record.name,
+        }
+        .to_string(),
+        revision: record.revision.to_string(),
+        source: match with_source {
+            true => record.source,
+            false => String::new(),
+        },
+        create_time: Some(convert::timestamp(record.created)),
+        description: description.unwrap_or_default(),
+        warnings: Vec::new(),
+        changed: false,
+    }
+}

@@ -1,0 +1,120 @@
+//! What is said of a definition: its problems, and who can run it.
+
+use stateway_definition::{Diagnostic, Invalid, Parsed, Revision, Severity};
+use stateway_model::DefinitionName;
+use stateway_proto::v1;
+use stateway_proto::v1::portability::Verdict;
+use tonic::{Code, Status};
+
+use crate::engines::Directory;
+use crate::status::Refusal;
+use crate::upstream::Upstream;
+
+const REASON: &str = "INVALID_DEFINITION";
+
+/// The answer of ValidateDefinition.
+pub(super) fn response(
+    read: Result<Parsed, Invalid>,
+    directory: &Directory,
+) -> v1::ValidateDefinitionResponse {
+    let mut response = v1::ValidateDefinitionResponse::default();
+    match read {
+        Err(invalid) => {
+            response.diagnostics = invalid.diagnostics.iter().map(diagnostic).collect();
+            response.left_off = u32::try_from(invalid.left_off).unwrap_or(u32::MAX);
+        }
+        Ok(parsed) => {
+            response.diagnostics = parsed.warnings.iter().map(diagnostic).collect();
+            response.revision = Revision::of(&parsed.definition).to_string();
+            let name = parsed.definition.name.as_deref();
+            let name = name.and_then(|name| DefinitionName::portable(name).ok());
+            response.name = name.map(|name| name.to_string()).unwrap_or_default();
+            response.portability = directory
+                .upstreams
+                .values()
+                .map(|upstream| portability(upstream, directory))
+                .collect();
+        }
+    }
+    response
+}
+
+/// Only the built-in engine runs portable definitions at present.
+fn portability(upstream: &Upstream, directory: &Directory) -> v1::Portability {
+    let (verdict, reasons) = match directory.engines.contains_key(&upstream.id) {
+        true => (Verdict::Exact, Vec::new()),
+        false => {
+            let reason = format!(
+                "providers of kind {} run their own definitions; a portable one is not \
+                 translated for them by this build",
+                upstream.kind
+            );
+            (Verdict::Impossible, vec![reason])
+        }
+    };
+    v1::Portability {
+        provider: upstream.id.resource_name(),
+        verdict: verdict.into(),
+        reasons,
+    }
+}
+
+pub(super) fn diagnostic(from: &Diagnostic) -> v1::Diagnostic {
+    let severity = match from.severity {
+        Severity::Error => v1::diagnostic::Severity::Error,
+        Severity::Warning => v1::diagnostic::Severity::Warning,
+    };
+    v1::Diagnostic {
+        severity: severity.into(),
+        source_name: from.file.clone(),
+        line: from.at.line,
+        column: from.at.column,
+        message: from.message.clone(),
+        hint: from.hint.clone(),
+        rule: from.rule.to_string(),
+    }
+}
+
+/// An invalid definition, refused with one violation for each error.
+pub(super) fn refusal(invalid: &Invalid) -> Status {
+    let errors: Vec<_> = invalid
+        .diagnostics
+        .iter()
+        .filter(|found| found.severity == Severity::Error)
+        .collect();
+    let message = match errors.first() {
+        Some(first) => format!("the definition is not valid: {}", place(first)),
+        None => "the definition is not valid".to_owned(),
+    };
+    let refusal = Refusal::new(Code::InvalidArgument, REASON, message)
+        .with("errors", errors.len().to_string())
+        .with("left_off", invalid.left_off.to_string())
+        .hint("ValidateDefinition lists every problem with its place.");
+    errors
+        .into_iter()
+        .fold(refusal, |refusal, found| {
+            let description = match found.hint.is_empty() {
+                true => place(found),
+                false => format!("{} ({})", place(found), found.hint),
+            };
+            refusal.violation("source", description)
+        })
+        .into()
+}
+
+fn place(found: &Diagnostic) -> String {
+    let (line, column) = (found.at.line, found.at.column);
+    format!("{}:{line}:{column}: {}", found.file, found.message)
+}
+
+/// The name under which a definition is kept.
+pub(super) fn named(parsed: &Parsed, file: &str) -> Result<DefinitionName, Status> {
+    let name = parsed.definition.name.as_deref().unwrap_or_default();
+    DefinitionName::portable(name).map_err(|_| {
+        let message = format!("{file}:1:1: a definition that is kept needs a name");
+        Refusal::new(Code::InvalidArgument, REASON, message.clone())
+            .violation("source", message)
+            .hint("Add `name:` at the top.")
+            .into()
+    })
+}

@@ -1,0 +1,251 @@
+//! Definitions are checked, kept by revision, and run where they can.
+
+use stateway_proto::v1;
+use stateway_proto::v1::diagnostic::Severity;
+use stateway_proto::v1::portability::Verdict;
+use tonic::Code;
+use tonic_types::StatusExt;
+
+use crate::support::{BuiltInRig, Puppet, TestGateway, error_info, reason_of};
+
+const HELLO: &str = "\
+name: hello
+description: Says hello.
+steps:
+  - name: greet
+    agent: greeter
+    timeout: 5m
+";
+
+fn apply(source: &str) -> v1::ApplyDefinitionRequest {
+    v1::ApplyDefinitionRequest {
+        source: source.into(),
+        source_name: "hello.yaml".into(),
+        ..v1::ApplyDefinitionRequest::default()
+    }
+}
+
+fn get(name: &str) -> v1::GetDefinitionRequest {
+    v1::GetDefinitionRequest { name: name.into() }
+}
+
+#[tokio::test]
+async fn applying_twice_changes_nothing_and_a_new_text_is_a_new_revision() {
+    let rig = BuiltInRig::start().await;
+    let mut client = rig.definitions().await;
+    let first = client.apply_definition(apply(HELLO)).await.unwrap();
+    let first = first.into_inner();
+    assert_eq!(first.name, "definitions/hello");
+    assert_eq!(first.revision.len(), 64);
+    assert_eq!(first.description, "Says hello.");
+    assert!(first.changed && first.create_time.is_some());
+    let again = format!("# the same, with a comment\n{HELLO}");
+    let again = client.apply_definition(apply(&again)).await.unwrap();
+    let again = again.into_inner();
+    assert_eq!((again.changed, &again.revision), (false, &first.revision));
+    let other = HELLO.replace("5m", "6m");
+    let second = client.apply_definition(apply(&other)).await.unwrap();
+    let second = second.into_inner();
+    assert!(second.changed);
+    assert_ne!(second.revision, first.revision);
+    let newest = client.get_definition(get("definitions/hello")).await;
+    let newest = newest.unwrap().into_inner();
+    assert_eq!((newest.revision, newest.source), (second.revision, other));
+}
+
+#[tokio::test]
+async fn a_revision_is_found_by_its_first_digits() {
+    let rig = BuiltInRig::start().await;
+    let old = rig.apply(HELLO).await.revision;
+    rig.apply(&HELLO.replace("5m", "6m")).await;
+    let mut client = rig.definitions().await;
+    for digits in [old.as_str(), &old[..8], &old[..20]] {
+        let name = format!("definitions/hello/revisions/{digits}");
+        let found = client
+            .get_definition(get(&name))
+            .await
+            .unwrap()
+            .into_inner();
+        assert_eq!((found.revision.as_str(), &*found.source), (&*old, HELLO));
+    }
+    let nobody = "definitions/hello/revisions/00000000";
+    let status = client.get_definition(get(nobody)).await.unwrap_err();
+    assert_eq!(status.code(), Code::NotFound);
+    assert_eq!(reason_of(&status), "DEFINITION_NOT_FOUND");
+    for wrong in [
+        "",
+        "hello",
+        "definitions/hello/revisions/0000",
+        "providers/b/definitions/x",
+    ] {
+        let status = client.get_definition(get(wrong)).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument, "{wrong}");
+    }
+    let status = client.get_definition(get("definitions/nobody")).await;
+    assert_eq!(status.unwrap_err().code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn what_is_not_valid_is_refused_with_every_place() {
+    let rig = BuiltInRig::start().await;
+    let mut client = rig.definitions().await;
+    let wrong = "name: x\nsteps:\n  - name: a\n    dependsOn: [b]\n    timeout: soon\n";
+    let status = client.apply_definition(apply(wrong)).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert_eq!(reason_of(&status), "INVALID_DEFINITION");
+    let details = status.get_error_details();
+    let violations = &details.bad_request().expect("violations").field_violations;
+    assert!(violations.len() >= 2, "{violations:#?}");
+    let said: Vec<_> = violations
+        .iter()
+        .map(|found| found.description.as_str())
+        .collect();
+    assert!(
+        said.iter().any(|said| said.starts_with("hello.yaml:4:")),
+        "{said:#?}"
+    );
+    assert!(
+        said.iter().any(|said| said.starts_with("hello.yaml:5:")),
+        "{said:#?}"
+    );
+    assert!(violations.iter().all(|found| found.field == "source"));
+    let nameless = client.apply_definition(apply("steps: [{name: a}]")).await;
+    assert_eq!(reason_of(&nameless.unwrap_err()), "INVALID_DEFINITION");
+    let listed = client
+        .list_definitions(v1::ListDefinitionsRequest::default())
+        .await;
+    assert_eq!(listed.unwrap().into_inner().definitions, []);
+}
+
+#[tokio::test]
+async fn a_check_stores_nothing() {
+    let rig = BuiltInRig::start().await;
+    let mut client = rig.definitions().await;
+    let request = v1::ApplyDefinitionRequest {
+        validate_only: true,
+        ..apply(HELLO)
+    };
+    let checked = client.apply_definition(request).await.unwrap().into_inner();
+    assert_eq!(checked.create_time, None);
+    let status = client.get_definition(get("definitions/hello")).await;
+    assert_eq!(status.unwrap_err().code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn definitions_are_listed_by_name_in_pages_without_their_sources() {
+    let rig = BuiltInRig::start().await;
+    for name in ["c", "a", "b"] {
+        rig.apply(&HELLO.replace("hello", name)).await;
+    }
+    let mut client = rig.definitions().await;
+    let mut request = v1::ListDefinitionsRequest {
+        page_size: 2,
+        page_token: String::new(),
+    };
+    let first = client
+        .list_definitions(request.clone())
+        .await
+        .unwrap()
+        .into_inner();
+    request.page_token = first.next_page_token;
+    let second = client.list_definitions(request).await.unwrap().into_inner();
+    assert_eq!(second.next_page_token, "");
+    let all = first.definitions.iter().chain(&second.definitions);
+    let names: Vec<_> = all.clone().map(|found| found.name.as_str()).collect();
+    assert_eq!(names, ["definitions/a", "definitions/b", "definitions/c"]);
+    assert!(all.clone().all(|found| found.source.is_empty()));
+    assert!(
+        all.clone()
+            .all(|found| found.description.starts_with("Says "))
+    );
+    let request = v1::ListDefinitionsRequest {
+        page_size: 2,
+        page_token: "nonsense".into(),
+    };
+    let status = client.list_definitions(request).await.unwrap_err();
+    assert_eq!(reason_of(&status), "INVALID_PAGE_TOKEN");
+}
+
+#[tokio::test]
+async fn checking_needs_no_engine_and_says_who_can_run_it() {
+    let gateway = TestGateway::new()
+        .with_puppet("p", &Puppet::new())
+        .start()
+        .await;
+    let channel = gateway.channel().await;
+    let mut client = v1::definitions_client::DefinitionsClient::new(channel);
+    let request = v1::ValidateDefinitionRequest {
+        source: HELLO.into(),
+        source_name: String::new(),
+    };
+    let checked = client
+        .validate_definition(request)
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(checked.name, "definitions/hello");
+    assert_eq!(checked.revision.len(), 64);
+    let [portability] = checked.portability.as_slice() else {
+        panic!("{:#?}", checked.portability);
+    };
+    assert_eq!(portability.verdict(), Verdict::Impossible);
+    assert!(portability.reasons[0].contains("step-functions"));
+
+    let rig = BuiltInRig::start().await;
+    let request = v1::ValidateDefinitionRequest {
+        source: HELLO.replace("greet\n", "greet\n    colour: red\n"),
+        source_name: "x.yaml".into(),
+    };
+    let mut client = rig.definitions().await;
+    let checked = client
+        .validate_definition(request)
+        .await
+        .unwrap()
+        .into_inner();
+    let wrong = &checked.diagnostics[0];
+    assert_eq!(wrong.severity(), Severity::Error);
+    assert_eq!((wrong.source_name.as_str(), wrong.line), ("x.yaml", 5));
+    assert!(wrong.column > 0 && !wrong.hint.is_empty() && !wrong.rule.is_empty());
+    assert_eq!(
+        (checked.revision.as_str(), checked.portability.len()),
+        ("", 0)
+    );
+    let request = v1::ValidateDefinitionRequest {
+        source: HELLO.into(),
+        source_name: String::new(),
+    };
+    let checked = client
+        .validate_definition(request)
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(checked.portability[0].verdict(), Verdict::Exact);
+}
+
+#[tokio::test]
+async fn a_portable_definition_goes_to_the_only_provider_that_can_run_it() {
+    let rig = BuiltInRig::start().await;
+    let mut client = rig.gateway.executions().await;
+    let request = v1::StartExecutionRequest {
+        definition: "definitions/hello".into(),
+        ..v1::StartExecutionRequest::default()
+    };
+    let started = client.start_execution(request.clone()).await;
+    let started = started.expect("the puppet takes it").into_inner();
+    assert!(
+        started.name.starts_with("providers/b/executions/"),
+        "{started:#?}"
+    );
+    assert_eq!(rig.puppet.asked(stateway_provider_api::Verb::Start), 1);
+
+    let without = TestGateway::new()
+        .with_puppet("p", &Puppet::new())
+        .start()
+        .await;
+    let status = without.executions().await.start_execution(request).await;
+    let status = status.unwrap_err();
+    assert_eq!(status.code(), Code::Unimplemented);
+    let (reason, metadata) = error_info(&status);
+    assert_eq!(reason, "CAPABILITY_NOT_SUPPORTED");
+    assert!(metadata.contains_key("hint"));
+}

@@ -1,0 +1,217 @@
+//! A gateway with a built-in engine of its own, in a directory that goes with the test.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use stateway_engine::{Config, Engine, RequestKey, Start, View};
+use stateway_gateway::BuiltIn;
+use stateway_proto::v1;
+use stateway_proto::v1::admin_client::AdminClient;
+use stateway_proto::v1::approvals_client::ApprovalsClient;
+use stateway_proto::v1::definitions_client::DefinitionsClient;
+use stateway_proto::v1::work_request::Message as Said;
+use stateway_proto::v1::work_response::Message as Told;
+use stateway_proto::v1::workers_client::WorkersClient;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Request, Status, Streaming};
+
+use super::{Puppet, Running, TestGateway};
+
+/// How long anything may take before a test gives up on it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A gateway in front of one built-in engine, `b`.
+pub(crate) struct BuiltInRig {
+    pub(crate) gateway: Running,
+    pub(crate) engine: Engine,
+    pub(crate) directory: tempfile::TempDir,
+    pub(crate) puppet: Puppet,
+}
+
+impl BuiltInRig {
+    pub(crate) async fn start() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let backups = directory.path().join("backups");
+        std::fs::create_dir(&backups).expect("a directory");
+        let mut config = Config::new(directory.path().join("store.db"));
+        config.reconnect = Duration::from_millis(50);
+        let engine = Engine::open(&config).expect("the engine opens");
+        let built_in = BuiltIn {
+            engine: engine.clone(),
+            backups: Some(backups),
+        };
+        let puppet = Puppet::new();
+        let gateway = TestGateway::new()
+            .with_engine("b", built_in, &puppet)
+            .start()
+            .await;
+        Self {
+            gateway,
+            engine,
+            directory,
+            puppet,
+        }
+    }
+
+    pub(crate) async fn definitions(&self) -> DefinitionsClient<Channel> {
+        DefinitionsClient::new(self.gateway.channel().await)
+    }
+
+    pub(crate) async fn approvals(&self) -> ApprovalsClient<Channel> {
+        ApprovalsClient::new(self.gateway.channel().await)
+    }
+
+    pub(crate) async fn workers(&self) -> WorkersClient<Channel> {
+        WorkersClient::new(self.gateway.channel().await)
+    }
+
+    pub(crate) async fn admin(&self) -> AdminClient<Channel> {
+        AdminClient::new(self.gateway.channel().await)
+    }
+
+    /// Applies a definition.
+    pub(crate) async fn apply(&self, source: &str) -> v1::Definition {
+        let request = v1::ApplyDefinitionRequest {
+            source: source.into(),
+            ..v1::ApplyDefinitionRequest::default()
+        };
+        let applied = self.definitions().await.apply_definition(request).await;
+        applied.expect("it is valid").into_inner()
+    }
+
+    /// Starts an execution in someone's name.
+    pub(crate) async fn begin(&self, definition: &str, id: &str, by: &str, input: Value) -> View {
+        let start = Start {
+            definition: definition.into(),
+            id: Some(id.into()),
+            input: Arc::new(input),
+            labels: [("team".to_owned(), "shop".to_owned())].into(),
+            not_before: None,
+            actor: by.into(),
+            request: RequestKey {
+                id: format!("start-{id}").into(),
+                body: [0; 16],
+            },
+        };
+        self.engine.start(start).await.expect("it starts")
+    }
+
+    /// Waits until an execution shows something.
+    pub(crate) async fn until(&self, id: &str, shows: impl Fn(&View) -> bool) -> View {
+        let begin = Instant::now();
+        loop {
+            let view = self.engine.get(id.into()).await.expect("it is there");
+            if shows(&view) {
+                return view;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{id} shows {view:#?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Connects a worker.
+    pub(crate) async fn work(&self, offer: v1::Offer) -> Result<TestWorker, Status> {
+        let (say, said) = mpsc::unbounded_channel();
+        say.send(request(Said::Offer(offer))).expect("it is open");
+        let mut client = self.workers().await;
+        let told = client.work(UnboundedReceiverStream::new(said)).await?;
+        Ok(TestWorker {
+            say,
+            told: told.into_inner(),
+        })
+    }
+}
+
+/// A worker that the test speaks for.
+pub(crate) struct TestWorker {
+    pub(crate) say: mpsc::UnboundedSender<v1::WorkRequest>,
+    told: Streaming<v1::WorkResponse>,
+}
+
+impl TestWorker {
+    pub(crate) fn say(&self, said: Said) {
+        self.say.send(request(said)).expect("it is open");
+    }
+
+    /// What comes next; none at the end.
+    pub(crate) async fn next(&mut self) -> Option<Told> {
+        let told = tokio::time::timeout(PATIENCE, self.told.message()).await;
+        let told = told.expect("something comes").expect("no error");
+        told.map(|told| told.message.expect("it says something"))
+    }
+
+    /// How the stream ends, when it ends with an error.
+    pub(crate) async fn error(&mut self) -> Status {
+        loop {
+            let told = tokio::time::timeout(PATIENCE, self.told.message()).await;
+            match told.expect("something comes") {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("it ended well"),
+                Err(status) => return status,
+            }
+        }
+    }
+
+    /// The next task; anything else on the way is left.
+    pub(crate) async fn task(&mut self) -> v1::Task {
+        loop {
+            if let Told::Task(task) = self.next().await.expect("a task") {
+                return task;
+            }
+        }
+    }
+
+    pub(crate) fn complete(&self, task: &v1::Task, output: &Value) {
+        self.say(Said::Completed(v1::TaskCompleted {
+            task_token: task.task_token.clone(),
+            output: Some(v1::Payload {
+                data: output.to_string().into(),
+                content_type: String::new(),
+            }),
+            usage: None,
+        }));
+    }
+
+    pub(crate) fn fail(&self, task: &v1::Task, category: &str) {
+        self.say(Said::Failed(v1::TaskFailed {
+            task_token: task.task_token.clone(),
+            category: category.into(),
+            message: "it did not work".into(),
+            ..v1::TaskFailed::default()
+        }));
+    }
+}
+
+fn request(said: Said) -> v1::WorkRequest {
+    v1::WorkRequest {
+        message: Some(said),
+    }
+}
+
+/// A request in someone's name.
+pub(crate) fn by<M>(actor: &str, roles: &str, message: M) -> Request<M> {
+    let mut request = Request::new(message);
+    let metadata = request.metadata_mut();
+    metadata.insert("x-stateway-actor", actor.parse().expect("plain"));
+    if !roles.is_empty() {
+        metadata.insert("x-stateway-roles", roles.parse().expect("plain"));
+    }
+    request
+}
+
+/// A payload as JSON.
+pub(crate) fn json_of(payload: Option<&v1::Payload>) -> Value {
+    payload.map_or(json!(null), |payload| {
+        serde_json::from_slice(&payload.data).expect("JSON")
+    })
+}
+
+/// A time of the wire.
+pub(crate) fn time_of(time: Option<&prost_types::Timestamp>) -> Timestamp {
+    let time = time.expect("a time");
+    Timestamp::new(time.seconds, time.nanos).expect("a time of the calendar")
+}

@@ -1,0 +1,303 @@
+//! Workers take tasks over one stream and answer them; what is answered is on disk.
+
+use serde_json::json;
+use stateway_machine::ExecutionState;
+use stateway_proto::v1;
+use stateway_proto::v1::work_request::Message as Said;
+use stateway_proto::v1::work_response::Message as Told;
+use tonic::Code;
+
+use crate::support::{BuiltInRig, json_of, reason_of};
+
+const ONE: &str = "\
+name: one
+steps:
+  - name: greet
+    agent: greeter
+    action: hello
+    timeout: 5m
+    modelPolicy: small
+    input: {to: '${input.name}'}
+    retryPolicy: {maxRetries: 2, backoff: constant, initialDelay: 1ms, maxDelay: 1ms}
+output: ${steps.greet.output}
+";
+
+fn greeter(id: &str, capacity: u32) -> v1::Offer {
+    v1::Offer {
+        worker_id: id.into(),
+        roles: vec!["greeter".into()],
+        capacity,
+        ..v1::Offer::default()
+    }
+}
+
+async fn rig() -> BuiltInRig {
+    let rig = BuiltInRig::start().await;
+    rig.apply(ONE).await;
+    rig
+}
+
+fn done(view: &stateway_engine::View) -> bool {
+    view.state == ExecutionState::Completed
+}
+
+#[tokio::test]
+async fn a_worker_is_welcomed_gets_its_task_and_hears_that_its_answer_counts() {
+    let rig = rig().await;
+    let mut worker = rig.work(greeter("", 1)).await.unwrap();
+    let Some(Told::Welcome(welcome)) = worker.next().await else {
+        panic!("no welcome");
+    };
+    assert!(welcome.worker_id.starts_with("worker-"), "{welcome:?}");
+    assert_eq!(welcome.provider, "providers/b");
+    assert_eq!(welcome.lease.unwrap().seconds, 30);
+    rig.begin("one", "w1", "ada", json!({"name": "Eve"})).await;
+    let task = worker.task().await;
+    assert_eq!(task.execution, "providers/b/executions/w1");
+    assert_eq!(
+        (&*task.step, task.attempt, &*task.action),
+        ("greet", 1, "hello")
+    );
+    assert_eq!((&*task.role, &*task.model_policy), ("greeter", "small"));
+    assert_eq!(json_of(task.input.as_ref()), json!({"to": "Eve"}));
+    assert!(task.deadline.is_some() && !task.compensation);
+    worker.complete(&task, &json!({"said": "hello Eve"}));
+    let Some(Told::Accepted(accepted)) = worker.next().await else {
+        panic!("not accepted");
+    };
+    assert_eq!(accepted.task_token, task.task_token);
+    let view = rig.until("w1", done).await;
+    assert_eq!(view.output.as_deref(), Some(&json!({"said": "hello Eve"})));
+    worker.complete(&task, &json!(2));
+    let Some(Told::Refused(refused)) = worker.next().await else {
+        panic!("taken twice");
+    };
+    assert_eq!(refused.reason, "STALE_TASK");
+}
+
+#[tokio::test]
+async fn progress_and_usage_reach_the_execution() {
+    let rig = rig().await;
+    let mut worker = rig.work(greeter("w", 1)).await.unwrap();
+    rig.begin("one", "u1", "ada", json!({"name": "Eve"})).await;
+    let task = worker.task().await;
+    worker.say(Said::Heartbeat(v1::TaskHeartbeat::default()));
+    worker.say(Said::Heartbeat(v1::TaskHeartbeat {
+        task_token: task.task_token.clone(),
+        progress: 0.5,
+        detail: "thinking".into(),
+    }));
+    let told = |view: &stateway_engine::View| view.steps[0].progress.is_some();
+    let view = rig.until("u1", told).await;
+    let progress = view.steps[0].progress.clone().unwrap();
+    assert_eq!(
+        (progress.fraction.get(), &*progress.detail),
+        (0.5, "thinking")
+    );
+    worker.say(Said::Completed(v1::TaskCompleted {
+        task_token: task.task_token,
+        output: None,
+        usage: Some(v1::Usage {
+            input_tokens: 7,
+            output_tokens: 5,
+            cost_micros: 3,
+        }),
+    }));
+    let view = rig.until("u1", done).await;
+    let usage = view.usage;
+    assert_eq!((usage.input_tokens, usage.cost_micros), (7, 3));
+    assert_eq!(view.output.as_deref(), Some(&json!(null)));
+}
+
+#[tokio::test]
+async fn the_first_message_must_be_a_good_offer() {
+    let rig = rig().await;
+    let mut client = rig.workers().await;
+    let beat = v1::WorkRequest {
+        message: Some(Said::Heartbeat(v1::TaskHeartbeat::default())),
+    };
+    for first in [beat, v1::WorkRequest::default()] {
+        let status = client.work(tokio_stream::once(first)).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert_eq!(reason_of(&status), "OFFER_REQUIRED");
+    }
+    let status = client.work(tokio_stream::empty()).await.unwrap_err();
+    assert_eq!(reason_of(&status), "OFFER_REQUIRED");
+    for (wrong, code) in [
+        (greeter("a b", 1), Code::InvalidArgument),
+        (greeter("a", 1_000_000), Code::InvalidArgument),
+        (
+            v1::Offer {
+                provider: "providers/nobody".into(),
+                ..greeter("a", 1)
+            },
+            Code::NotFound,
+        ),
+        (
+            v1::Offer {
+                provider: "b".into(),
+                ..greeter("a", 1)
+            },
+            Code::InvalidArgument,
+        ),
+    ] {
+        let status = rig.work(wrong).await.err().expect("refused");
+        assert_eq!(status.code(), code);
+    }
+}
+
+#[tokio::test]
+async fn an_output_that_is_not_json_fails_the_attempt() {
+    let rig = rig().await;
+    let mut worker = rig.work(greeter("w", 1)).await.unwrap();
+    rig.begin("one", "j1", "ada", json!({"name": "Eve"})).await;
+    let task = worker.task().await;
+    worker.say(Said::Completed(v1::TaskCompleted {
+        task_token: task.task_token.clone(),
+        output: Some(v1::Payload {
+            data: "{broken".into(),
+            content_type: String::new(),
+        }),
+        usage: None,
+    }));
+    let Some(Told::Refused(refused)) = worker.next().await else {
+        panic!("taken");
+    };
+    assert_eq!(refused.reason, "INVALID_OUTPUT");
+    assert!(refused.message.contains("not JSON"), "{}", refused.message);
+    let again = worker.task().await;
+    assert_eq!(again.attempt, 2);
+    let view = rig.until("j1", |view| view.last_error.is_some()).await;
+    let error = view.last_error.unwrap();
+    assert_eq!(error.category.unwrap().as_str(), "agent_error");
+    worker.complete(&again, &json!("fine"));
+    rig.until("j1", done).await;
+}
+
+#[tokio::test]
+async fn a_wrong_answer_is_refused_and_the_stream_goes_on() {
+    let rig = rig().await;
+    let mut worker = rig.work(greeter("w", 1)).await.unwrap();
+    rig.begin("one", "x1", "ada", json!({"name": "Eve"})).await;
+    let task = worker.task().await;
+    let failed = |token: &str, category: &str| {
+        Said::Failed(v1::TaskFailed {
+            task_token: token.into(),
+            category: category.into(),
+            ..v1::TaskFailed::default()
+        })
+    };
+    worker.say(failed("nonsense", "transient"));
+    worker.say(failed(&task.task_token, "bad luck"));
+    let mut reasons = Vec::new();
+    for _ in 0..2 {
+        let Some(Told::Refused(refused)) = worker.next().await else {
+            panic!("taken");
+        };
+        reasons.push(refused.reason);
+    }
+    assert_eq!(reasons, ["INVALID_TASK_TOKEN", "INVALID_ARGUMENT"]);
+    worker.complete(&task, &json!("fine"));
+    rig.until("x1", done).await;
+}
+
+#[tokio::test]
+async fn a_task_given_back_goes_to_someone_else() {
+    let rig = rig().await;
+    let mut first = rig.work(greeter("first", 1)).await.unwrap();
+    rig.begin("one", "g1", "ada", json!({"name": "Eve"})).await;
+    let task = first.task().await;
+    first.say(Said::Offer(greeter("first", 0)));
+    let mut second = rig.work(greeter("second", 1)).await.unwrap();
+    first.say(Said::Released(v1::TaskReleased {
+        task_token: task.task_token.clone(),
+    }));
+    let same = second.task().await;
+    assert_eq!((&same.step, same.attempt), (&task.step, task.attempt));
+    second.complete(&same, &json!("fine"));
+    rig.until("g1", done).await;
+}
+
+#[tokio::test]
+async fn who_comes_with_the_same_id_takes_the_place() {
+    let rig = rig().await;
+    let mut first = rig.work(greeter("same", 1)).await.unwrap();
+    first.next().await.expect("a welcome");
+    let mut second = rig.work(greeter("same", 1)).await.unwrap();
+    second.next().await.expect("a welcome");
+    let Some(Told::Closed(closed)) = first.next().await else {
+        panic!("still open");
+    };
+    assert!(!closed.reason.is_empty());
+    assert!(first.next().await.is_none(), "nothing follows");
+}
+
+#[tokio::test]
+async fn operators_see_who_works_and_what_waits() {
+    let rig = rig().await;
+    for id in ["q1", "q2"] {
+        rig.begin("one", id, "ada", json!({"name": "Eve"})).await;
+    }
+    let mut client = rig.workers().await;
+    let lines = |queue: &v1::Queue| -> Vec<(String, u32, u32)> {
+        let tasks = queue.tasks.iter();
+        tasks
+            .map(|line| (line.role.clone(), line.count, line.workers))
+            .collect()
+    };
+    let queue = client.get_queue(v1::GetQueueRequest::default()).await;
+    let queue = queue.unwrap().into_inner();
+    assert_eq!(lines(&queue), [("greeter".to_owned(), 2, 0)]);
+    assert!(queue.tasks[0].oldest_time.is_some());
+    assert_eq!(queue.name, "providers/b");
+
+    let offer = v1::Offer {
+        skills: vec!["polite".into()],
+        prefetch: 0,
+        ..greeter("busy", 1)
+    };
+    let mut worker = rig.work(offer).await.unwrap();
+    worker.task().await;
+    let request = v1::ListWorkersRequest {
+        parent: "providers/b".into(),
+    };
+    let listed = client.list_workers(request).await.unwrap().into_inner();
+    let [row] = listed.workers.as_slice() else {
+        panic!("{listed:#?}");
+    };
+    assert_eq!(
+        (row.worker_id.as_str(), row.held, row.capacity),
+        ("busy", 1, 1)
+    );
+    assert_eq!(
+        (&row.roles[..], &row.skills[..]),
+        (&["greeter".to_owned()][..], &["polite".to_owned()][..])
+    );
+    assert!(row.connected && row.connect_time.is_some() && row.seen_time.is_some());
+    let queue = client.get_queue(v1::GetQueueRequest::default()).await;
+    assert_eq!(
+        lines(&queue.unwrap().into_inner()),
+        [("greeter".to_owned(), 1, 1)]
+    );
+}
+
+#[tokio::test]
+async fn a_gateway_that_stops_says_so_to_its_workers() {
+    let mut rig = rig().await;
+    let mut worker = rig.work(greeter("w", 1)).await.unwrap();
+    worker.next().await.expect("a welcome");
+    rig.gateway.stop();
+    let Some(Told::Closed(closed)) = worker.next().await else {
+        panic!("no word");
+    };
+    assert_eq!(closed.reason, "SHUTTING_DOWN");
+}
+
+#[tokio::test]
+async fn a_second_identity_on_one_stream_ends_it() {
+    let rig = rig().await;
+    let mut worker = rig.work(greeter("w", 1)).await.unwrap();
+    worker.say(Said::Offer(greeter("other", 1)));
+    let status = worker.error().await;
+    assert_eq!(status.code(), Code::InvalidArgument);
+}
