@@ -26,4 +26,4 @@ pub use projection::{LastError, Move, Projection, StepProjection};
 pub use provider::{Health, Provider, Row};
 pub use text::Text;
 pub use time::{duration, timestamp};
-pub use worker::{Queue, QueuedExecutions, QueuedTasks, Worker};
+pub use worker::{Queue, QueuedExecutions, QueuedTasks, ScheduledStart, Worker};

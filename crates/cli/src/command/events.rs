@@ -70,6 +70,12 @@ impl Events {
         let published = Published {
             executions: answer.executions.iter().map(view::Text::from).collect(),
         };
+        for refused in &answer.refused {
+            talk(&format!(
+                "warning: the condition of {} cannot be judged: {}",
+                refused.definition, refused.reason
+            ));
+        }
         context.show(&published, || {
             if published.executions.is_empty() {
                 talk("no definition is triggered by it");

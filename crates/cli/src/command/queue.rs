@@ -6,7 +6,7 @@ use stateway_client::{Call, v1};
 use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::screen::{Paint, Table, ago};
+use crate::screen::{Paint, Table, ago, until};
 use crate::{resource, view};
 
 /// Shows what waits for a worker or for its turn.
@@ -69,6 +69,14 @@ fn text(queue: &view::Queue, paint: Paint) -> String {
             String::new(),
             age(line.oldest_time),
         ]);
+    }
+    for start in &queue.scheduled {
+        let next = start.next_time.map(|time| until(time, now));
+        talk(&format!(
+            "{} starts in {}",
+            start.definition.raw(),
+            next.unwrap_or_default()
+        ));
     }
     table.text()
 }

@@ -52,7 +52,8 @@ pub struct Move {
     pub from: Text,
     /// To where.
     pub to: Text,
-    /// `begin`, `legal`, or `outside` where the other system has no word for it.
+    /// `begin`, `legal`, `bridged` for one of several where we make one, or `outside` where the
+    /// other system has no word for it.
     pub kind: String,
 }
 

@@ -61,6 +61,17 @@ pub struct Queue {
     pub tasks: Vec<QueuedTasks>,
     /// Executions that have not got their turn.
     pub executions: Vec<QueuedExecutions>,
+    /// What schedules will start next.
+    pub scheduled: Vec<ScheduledStart>,
+}
+
+/// A schedule that will start something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ScheduledStart {
+    /// What.
+    pub definition: Text,
+    /// When.
+    pub next_time: Option<Timestamp>,
 }
 
 /// Tasks of one kind that no worker has taken.
@@ -112,6 +123,14 @@ impl From<&v1::Queue> for Queue {
             max_active: wire.max_active,
             tasks: tasks.collect(),
             executions: executions.collect(),
+            scheduled: wire
+                .scheduled
+                .iter()
+                .map(|start| ScheduledStart {
+                    definition: (&start.definition).into(),
+                    next_time: timestamp(start.next_time.as_ref()),
+                })
+                .collect(),
         }
     }
 }
