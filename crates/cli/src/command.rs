@@ -23,6 +23,7 @@ mod signal;
 mod start;
 mod wait;
 mod watch;
+mod worker;
 mod workers;
 
 use clap::Subcommand;
@@ -82,6 +83,8 @@ pub enum Command {
     /// Look after the built-in engine's store
     #[command(subcommand)]
     Admin(admin::Admin),
+    /// Run a program for every task of a role
+    Worker(worker::Worker),
     /// Show what stands behind the gateway
     #[command(subcommand)]
     Providers(providers::Providers),
@@ -101,6 +104,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
     let context = || Context::new(globals);
     match arguments.command {
         Command::Serve(command) => command.run(globals).await,
+        Command::Worker(command) => command.run(globals).await,
         Command::Config(command) => command.run(globals),
         Command::Completions(command) => command.run(),
         Command::Definitions(command) => command.run(globals).await,

@@ -15,6 +15,7 @@ pub mod exit;
 pub mod failure;
 pub mod input;
 pub mod observability;
+pub mod program;
 pub mod registry;
 pub mod resource;
 pub mod screen;

@@ -209,7 +209,7 @@ fn next_try(back_off: &BackOff, error: &Error, retry: u32) -> Option<Duration> {
     }
 }
 
-fn endpoint(url: &str) -> Result<Endpoint, Error> {
+pub(crate) fn endpoint(url: &str) -> Result<Endpoint, Error> {
     let endpoint = Endpoint::from_shared(url.to_owned())
         .map_err(|error| Error::address(url, &error.to_string()))?;
     match endpoint.uri().scheme_str() {

@@ -124,6 +124,16 @@ impl Error {
         )
     }
 
+    /// A worker's session that the gateway ended.
+    pub(crate) fn session_closed(reason: &str) -> Self {
+        Self::local(
+            Code::Aborted,
+            reason,
+            format!("the gateway ended the session: {reason}"),
+            "Does another worker run under the same id?",
+        )
+    }
+
     /// An address that cannot be one.
     pub(crate) fn address(url: &str, why: &str) -> Self {
         Self::local(

@@ -9,6 +9,8 @@
 //! can happen twice; a write that names an etag is left to the caller. And a [`Watch`] goes on
 //! after a broken connection from where it was.
 //!
+//! [`Worker`] is the other side: it takes step tasks from the gateway and answers them.
+//!
 //! ```no_run
 //! use stateway_client::{Client, Start, Wait};
 //!
@@ -34,6 +36,7 @@ mod providers;
 mod sub_state;
 mod wait;
 mod watch;
+mod worker;
 
 pub use call::{
     ApplyDefinition, Backup, Call, Cancel, DecideApproval, Events, Explain, Get, GetApproval,
@@ -48,3 +51,4 @@ pub use stateway_proto::v1;
 pub use sub_state::{SUB_STATES, is_finished, sub_state_of, word_of};
 pub use tonic::Code;
 pub use watch::{Change, Watch};
+pub use worker::{Answer, Category, Done, Task, TaskError, Usage, Worker, WorkerNews};

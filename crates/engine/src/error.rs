@@ -1,6 +1,7 @@
 //! What the engine answers when it does not do what was asked.
 
 use std::fmt;
+use std::time::Duration;
 
 use stateway_machine::Rejection;
 use thiserror::Error;
@@ -22,6 +23,8 @@ pub struct EngineError {
     pub message: String,
     /// What to do about it; may be empty.
     pub hint: String,
+    /// How long to wait before trying again, where that helps.
+    pub retry_after: Option<Duration>,
 }
 
 /// What kind of no it is.
@@ -52,6 +55,7 @@ impl EngineError {
             reason,
             message: message.to_string(),
             hint: String::new(),
+            retry_after: None,
         }
     }
 

@@ -230,6 +230,21 @@ impl Engine {
             .await
     }
 
+    /// Reads everything that ever happened to an execution, branch after branch, from behind an
+    /// event on: the one of this branch with this sequence.
+    ///
+    /// # Errors
+    /// There is no execution of this id.
+    pub async fn chronicle(
+        &self,
+        id: Arc<str>,
+        after: (u32, u64),
+        limit: usize,
+    ) -> Result<Vec<EventRecord>> {
+        self.read(move |reader| reader.chronicle(&id, after, limit))
+            .await
+    }
+
     /// Reads the events of all executions from a place on, in the order they were written.
     ///
     /// # Errors

@@ -133,6 +133,33 @@ impl Reader {
         })
     }
 
+    pub(crate) fn chronicle(
+        &mut self,
+        id: &str,
+        after: (u32, u64),
+        limit: usize,
+    ) -> Result<Vec<EventRecord>> {
+        self.at_once(|store| {
+            let number = store.number_of(id)?;
+            let number = number.ok_or_else(|| EngineError::no_execution(id))?;
+            let mut found = Vec::new();
+            store.chronicle(number, after, &mut |row| {
+                for event in row.events(number)? {
+                    if (row.branch, event.sequence) > after && found.len() < limit {
+                        found.push(EventRecord {
+                            position: row.position,
+                            execution: id.into(),
+                            branch: row.branch,
+                            event,
+                        });
+                    }
+                }
+                Ok(found.len() < limit)
+            })?;
+            Ok(found)
+        })
+    }
+
     pub(crate) fn log(&mut self, after: i64, limit: usize) -> Result<Vec<EventRecord>> {
         self.at_once(|store| Ok(store.log(after, limit)?))
     }

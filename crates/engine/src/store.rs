@@ -83,6 +83,16 @@ pub(crate) trait Reading: Debug {
         each: &mut dyn FnMut(LogRow<'_>) -> Result<bool>,
     ) -> Result<()>;
 
+    /// Hands over every row of a log, branch after branch, from the one that holds this event on,
+    /// until told to stop. Branches are only ever opened from the present one, so this is the order
+    /// they were written.
+    fn chronicle(
+        &self,
+        number: i64,
+        from: (u32, u64),
+        each: &mut dyn FnMut(LogRow<'_>) -> Result<bool>,
+    ) -> Result<()>;
+
     /// The sequence just before the row that holds the event after this one.
     fn row_start(&self, number: i64, branch: u32, after: u64) -> Result<u64>;
 

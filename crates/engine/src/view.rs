@@ -101,6 +101,27 @@ impl Origin {
 }
 
 impl View {
+    /// A state as it is shown, of which nothing is known but its log.
+    #[must_use]
+    pub fn of_state(state: &State) -> Self {
+        let origin = Origin {
+            number: 0,
+            id: Arc::clone(state.execution()),
+            definition: state
+                .plan()
+                .definition()
+                .name
+                .as_deref()
+                .unwrap_or_default()
+                .into(),
+            labels: Arc::default(),
+            parent: None,
+            depth: 0,
+            not_before: None,
+        };
+        Self::of(&origin, state)
+    }
+
     pub(crate) fn of(origin: &Origin, state: &State) -> Self {
         let (shown, reason) = sub_state(state);
         Self {

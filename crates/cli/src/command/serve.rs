@@ -16,7 +16,7 @@ use crate::observability::{Metrics, install};
 use crate::registry;
 
 /// How a process ends that was interrupted, as shells have it.
-const INTERRUPTED: i32 = 130;
+pub(super) const INTERRUPTED: i32 = 130;
 
 /// Runs the gateway.
 #[derive(Debug, Args)]
@@ -89,14 +89,14 @@ fn not_started(error: &StartError) -> Failure {
 }
 
 /// The signals that ask for an end.
-struct Stop {
+pub(super) struct Stop {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Stop {
     /// Listens from here on, so that no signal is missed while the gateway starts.
-    fn new() -> Result<Self, Failure> {
+    pub(super) fn new() -> Result<Self, Failure> {
         let listen = |kind| {
             signal(kind).map_err(|error| {
                 Failure::new(
@@ -122,7 +122,7 @@ impl Stop {
         });
     }
 
-    async fn next(&mut self) {
+    pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

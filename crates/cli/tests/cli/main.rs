@@ -23,3 +23,4 @@ mod steer;
 mod terminal;
 mod wait;
 mod watch;
+mod worker;

@@ -9,3 +9,4 @@ mod call;
 mod fake;
 mod wait;
 mod watch;
+mod worker;

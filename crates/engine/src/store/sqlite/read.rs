@@ -103,6 +103,39 @@ impl Reading for Sqlite {
         Ok(())
     }
 
+    fn chronicle(
+        &self,
+        number: i64,
+        (branch, sequence): (u32, u64),
+        each: &mut dyn FnMut(LogRow<'_>) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT coalesce(max(sequence), 0) FROM events \
+             WHERE execution = ?1 AND branch = ?2 AND sequence <= ?3",
+        )?;
+        let sequence = i64::try_from(sequence).unwrap_or(i64::MAX);
+        let bounds = params![number, branch, sequence];
+        let start: i64 = query.query_row(bounds, |row| row.get(0))?;
+        let mut query = self.connection.prepare_cached(
+            "SELECT position, branch, hash, lines FROM events \
+             WHERE execution = ?1 AND (branch, sequence) >= (?2, ?3) ORDER BY branch, sequence",
+        )?;
+        let mut rows = query.query(params![number, branch, start])?;
+        while let Some(row) = rows.next()? {
+            let found = LogRow {
+                position: row.get(0)?,
+                branch: row.get(1)?,
+                up_to: u64::MAX,
+                hash: hash_of(row, 2)?,
+                lines: row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?,
+            };
+            if !each(found)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// The sequence just before the row that holds the event after this one.
     fn row_start(&self, number: i64, branch: u32, after: u64) -> Result<u64, StoreError> {
         let mut query = self.connection.prepare_cached(

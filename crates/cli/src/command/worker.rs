@@ -1,0 +1,171 @@
+//! `stateway worker`: any program as a worker.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use stateway_client::{Task, Worker as Client, WorkerNews};
+
+use super::serve::{INTERRUPTED, Stop};
+use crate::arguments::Globals;
+use crate::context::talk;
+use crate::duration::Span;
+use crate::exit::Exit;
+use crate::failure::Outcome;
+use crate::program::Program;
+
+/// Runs a program for every task.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  stateway worker --role billing --exec ./charge.sh
+  stateway worker --role shipping --role packing --capacity 8 --exec 'python3 ship.py'
+  stateway worker --role research --skill web --exec 'jq {found:.query}'
+
+The program gets the task's input as JSON on standard input and answers with JSON on standard
+output. Its environment has STATEWAY_EXECUTION, STATEWAY_STEP, STATEWAY_ATTEMPT, STATEWAY_ACTION,
+STATEWAY_ROLE, STATEWAY_FEEDBACK (what a validator said of the attempt before),
+STATEWAY_COMPENSATION (1 when the step is to be undone) and STATEWAY_TASK (the same for the same
+attempt: an idempotency key).
+
+How it ends says how it went:
+  0      done
+  65     the data is wrong (validation)
+  69     something outside failed (external)
+  75     will pass by itself (transient): tried again
+  77     a policy forbids it (governance): a person decides
+  124    took too long (timeout)
+  other  it failed (agent_error); the last lines of standard error say why
+
+SIGINT or SIGTERM lets what has begun finish; a second one ends it.")]
+pub struct Worker {
+    /// Takes tasks of this role; may be given several times
+    #[arg(long = "role", value_name = "ROLE", required = true)]
+    roles: Vec<String>,
+    /// The program, run by `sh -c` for every task
+    #[arg(long, value_name = "COMMAND")]
+    exec: String,
+    /// Has this skill; may be given several times
+    #[arg(long = "skill", value_name = "SKILL")]
+    skills: Vec<String>,
+    /// How many tasks are worked on at once
+    #[arg(long, value_name = "TASKS", default_value = "1")]
+    capacity: NonZeroU32,
+    /// How many tasks may lie ready beside those
+    #[arg(long, value_name = "TASKS", default_value_t = 0)]
+    prefetch: u32,
+    /// Takes only tasks of this tenant
+    #[arg(long, default_value = "")]
+    tenant: String,
+    /// Works for this provider; for the gateway's own engine otherwise
+    #[arg(long, value_name = "PROVIDER")]
+    provider: Option<String>,
+    /// The worker's id; a worker that comes back under the same id keeps its tasks
+    #[arg(long, value_name = "ID", value_parser = crate::input::given)]
+    id: Option<String>,
+    /// How long programs may go on after SIGINT or SIGTERM
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    drain: Span,
+    /// Say nothing of single tasks
+    #[arg(long)]
+    quiet: bool,
+}
+
+impl Worker {
+    pub(super) async fn run(self, globals: &Globals) -> Outcome {
+        let mut stop = Stop::new()?;
+        let (stopping, stopped) = tokio::sync::oneshot::channel();
+        let program = Arc::new(Program::new(&self.exec));
+        let worker = self.worker(&globals.server, &program, async {
+            // A sender that is gone has ended the process.
+            let _ = stopped.await;
+        });
+        let twice = async {
+            stop.next().await;
+            // The worker may have ended by itself.
+            let _ = stopping.send(());
+            stop.next().await;
+        };
+        tokio::select! {
+            ended = worker.serve() => ended?,
+            () = twice => {
+                program.kill_all();
+                std::process::exit(INTERRUPTED);
+            }
+        }
+        talk("the worker has stopped");
+        Ok(Exit::Ok)
+    }
+
+    fn worker(
+        &self,
+        server: &str,
+        program: &Arc<Program>,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> Client {
+        let mut worker = Client::new(server)
+            .capacity(self.capacity.get())
+            .prefetch(self.prefetch)
+            .tenant(&self.tenant)
+            .drain(Duration::from(self.drain))
+            .until(stop)
+            .observe(|news| talk(&line(news)));
+        for skill in &self.skills {
+            worker = worker.skill(skill);
+        }
+        if let Some(id) = &self.id {
+            worker = worker.id(id);
+        }
+        if let Some(provider) = &self.provider {
+            worker = worker.provider(match provider.starts_with("providers/") {
+                true => provider.clone(),
+                false => format!("providers/{provider}"),
+            });
+        }
+        for role in &self.roles {
+            let (program, quiet) = (Arc::clone(program), self.quiet);
+            worker = worker.on_role(role, move |task: Task| {
+                let program = Arc::clone(&program);
+                async move {
+                    let (begin, about) = (Instant::now(), about(&task));
+                    let done = program.run(&task).await;
+                    if !quiet {
+                        let how = match &done {
+                            Ok(_) => "done".to_owned(),
+                            Err(error) => error.to_string(),
+                        };
+                        talk(&format!("{about}: {how} ({:.1?})", begin.elapsed()));
+                    }
+                    done
+                }
+            });
+        }
+        worker
+    }
+}
+
+fn about(task: &Task) -> String {
+    let undo = if task.is_compensation() { "undo " } else { "" };
+    let execution = task.execution().rsplit('/').next().unwrap_or_default();
+    format!(
+        "{undo}{} attempt {} of {execution}",
+        task.step(),
+        task.attempt()
+    )
+}
+
+fn line(news: &WorkerNews) -> String {
+    match news {
+        WorkerNews::Connected { worker_id, .. } => format!("connected as worker {worker_id}"),
+        WorkerNews::Interrupted(error) => format!("{}; trying again", error.message()),
+        WorkerNews::Refused {
+            task_token,
+            reason,
+            message,
+        } => format!("the answer to {task_token} was refused: {message} ({reason})"),
+        WorkerNews::Stopping { under_way } => {
+            format!("stopping: {under_way} under way may finish; once more stops at once")
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! A program that does tasks: one process per task, JSON in, JSON out.
+//!
+//! Each process leads a group of its own, so that whatever it starts ends with it, and a Ctrl-C in
+//! the terminal reaches the worker and not the work.
+
+use std::collections::HashSet;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use stateway_client::{Category, Done, Task, TaskError};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+
+/// The longest output of a task: what the engine takes at most unless it is told otherwise.
+pub const MAX_OUTPUT: usize = 1024 * 1024;
+
+/// How much of the end of standard error is kept.
+const MAX_SAID: usize = 2 * 1024;
+
+/// How many of its last lines become the message of a failure.
+const LINES_SAID: usize = 5;
+
+/// How long a process may take to end after it was asked to.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A program, and the processes that run it at present.
+#[derive(Debug)]
+pub struct Program {
+    command: String,
+    groups: Mutex<HashSet<Pid>>,
+}
+
+/// How the wait for a process ended.
+enum Ended {
+    Exited(ExitStatus),
+    TooLong,
+    NotWanted,
+    TooMuch,
+}
+
+impl Program {
+    /// This command, for `sh -c`.
+    #[must_use]
+    pub fn new(command: &str) -> Self {
+        Self {
+            command: command.to_owned(),
+            groups: Mutex::default(),
+        }
+    }
+
+    /// Does one task. When the future is dropped, the process and all it started are ended.
+    ///
+    /// # Errors
+    /// It could not be started, or ended with another code than 0, or answered something that is
+    /// not JSON, or took too long.
+    pub async fn run(&self, task: &Task) -> Result<Done, TaskError> {
+        let mut child = self.spawn(task)?;
+        let group = Group::of(self, &child)?;
+        let (Some(mut input), Some(output), Some(said)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(TaskError::agent_error("the program has no pipes"));
+        };
+        let json = task.input_json().to_vec();
+        let write = async move {
+            // A program need not read its input.
+            let _ = input.write_all(&json).await;
+        };
+        let mut answer = Vec::new();
+        let mut last = Vec::new();
+        let ended = {
+            let exchange = async {
+                let ((), whole, ()) = tokio::join!(
+                    write,
+                    read_bounded(output, &mut answer),
+                    read_last(said, &mut last)
+                );
+                whole
+            };
+            tokio::select! {
+                ended = until_exit(&mut child, exchange) => ended?,
+                () = deadline(task.deadline()) => Ended::TooLong,
+                () = task.cancelled() => Ended::NotWanted,
+                () = beat(task) => Ended::NotWanted,
+            }
+        };
+        match ended {
+            Ended::Exited(status) if status.success() => {
+                group.forget();
+                output_of(answer)
+            }
+            Ended::Exited(status) => {
+                group.forget();
+                Err(failure(status, &last))
+            }
+            Ended::TooLong => {
+                group.end(&mut child).await;
+                Err(TaskError::timed_out("the program was not done in time"))
+            }
+            Ended::NotWanted => {
+                group.end(&mut child).await;
+                Err(TaskError::agent_error("the task was withdrawn"))
+            }
+            Ended::TooMuch => {
+                group.end(&mut child).await;
+                let most = MAX_OUTPUT / 1024;
+                Err(TaskError::agent_error(format!(
+                    "the program answered more than {most} KiB"
+                )))
+            }
+        }
+    }
+
+    /// Ends every process at once, and all they started.
+    pub fn kill_all(&self) {
+        for group in &*self.groups.lock().unwrap_or_else(PoisonError::into_inner) {
+            // One that has ended meanwhile is what was wanted.
+            let _ = kill_process_group(*group, Signal::KILL);
+        }
+    }
+
+    fn spawn(&self, task: &Task) -> Result<Child, TaskError> {
+        let compensation = if task.is_compensation() { "1" } else { "" };
+        let spawned = Command::new("sh")
+            .args(["-c", &self.command])
+            .env("STATEWAY_EXECUTION", task.execution())
+            .env("STATEWAY_STEP", task.step())
+            .env("STATEWAY_ATTEMPT", task.attempt().to_string())
+            .env("STATEWAY_ACTION", task.action())
+            .env("STATEWAY_ROLE", task.role())
+            .env("STATEWAY_FEEDBACK", task.feedback().unwrap_or_default())
+            .env("STATEWAY_COMPENSATION", compensation)
+            .env("STATEWAY_TASK", task.token())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn();
+        spawned.map_err(|error| {
+            TaskError::transient(format!("the program could not be started: {error}"))
+        })
+    }
+}
+
+/// A process group that ends with this.
+struct Group<'p> {
+    program: &'p Program,
+    id: Pid,
+}
+
+impl<'p> Group<'p> {
+    fn of(program: &'p Program, child: &Child) -> Result<Self, TaskError> {
+        let id = child
+            .id()
+            .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let id = id.ok_or_else(|| TaskError::agent_error("the program ended before it began"))?;
+        program.with_groups(|groups| groups.insert(id));
+        Ok(Self { program, id })
+    }
+
+    /// Asks it to end, and ends it when it does not.
+    async fn end(self, child: &mut Child) {
+        // One that has ended meanwhile is what was wanted; so below, by dropping this.
+        let _ = kill_process_group(self.id, Signal::TERM);
+        let _ = tokio::time::timeout(GRACE, child.wait()).await;
+    }
+
+    /// The leader has ended by itself; what it left in the background is its own affair.
+    fn forget(self) {
+        self.program.with_groups(|groups| groups.remove(&self.id));
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Group<'_> {
+    fn drop(&mut self) {
+        let _ = kill_process_group(self.id, Signal::KILL);
+        self.program.with_groups(|groups| groups.remove(&self.id));
+    }
+}
+
+impl Program {
+    fn with_groups<T>(&self, change: impl FnOnce(&mut HashSet<Pid>) -> T) -> T {
+        change(&mut self.groups.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Both ends of the pipes and the process; false when it answered too much.
+async fn until_exit(
+    child: &mut Child,
+    exchange: impl Future<Output = bool>,
+) -> Result<Ended, TaskError> {
+    if !exchange.await {
+        return Ok(Ended::TooMuch);
+    }
+    match child.wait().await {
+        Ok(status) => Ok(Ended::Exited(status)),
+        Err(error) => Err(TaskError::agent_error(format!(
+            "the program cannot be waited for: {error}"
+        ))),
+    }
+}
+
+async fn read_bounded(from: impl AsyncRead + Unpin, answer: &mut Vec<u8>) -> bool {
+    let most = u64::try_from(MAX_OUTPUT).unwrap_or(u64::MAX);
+    // An output that cannot be read to its end is not JSON either.
+    let _ = from.take(most + 1).read_to_end(answer).await;
+    answer.len() <= MAX_OUTPUT
+}
+
+/// Keeps the end of what is said.
+async fn read_last(mut from: impl AsyncRead + Unpin, last: &mut Vec<u8>) {
+    let mut piece = [0; 1024];
+    while let Ok(read @ 1..) = from.read(&mut piece).await {
+        last.extend_from_slice(&piece[..read]);
+        let surplus = last.len().saturating_sub(MAX_SAID);
+        last.drain(..surplus);
+    }
+}
+
+async fn deadline(at: Option<SystemTime>) {
+    match at {
+        Some(at) => {
+            let left = at.duration_since(SystemTime::now()).unwrap_or_default();
+            tokio::time::sleep(left).await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// A program cannot say that it is alive, so it is said for it. Never resolves.
+async fn beat(task: &Task) {
+    let Some(timeout) = task.heartbeat_timeout() else {
+        return std::future::pending().await;
+    };
+    loop {
+        tokio::time::sleep(timeout / 3).await;
+        task.heartbeat(0.0, "");
+    }
+}
+
+/// Nothing said is `null`.
+fn output_of(answer: Vec<u8>) -> Result<Done, TaskError> {
+    let trimmed = answer.trim_ascii();
+    if trimmed.is_empty() {
+        return Ok(Done::json("null"));
+    }
+    match serde_json::from_slice::<serde::de::IgnoredAny>(trimmed) {
+        Ok(_) => Ok(Done::json(trimmed.to_vec())),
+        Err(error) => Err(TaskError::agent_error(format!(
+            "the program's output is not JSON: {error}"
+        ))),
+    }
+}
+
+fn failure(status: ExitStatus, last: &[u8]) -> TaskError {
+    let said = String::from_utf8_lossy(last);
+    let lines: Vec<_> = said.lines().map(str::trim_end).collect();
+    let lines = lines[lines.len().saturating_sub(LINES_SAID)..].join("\n");
+    let how = match status.code() {
+        Some(code) => format!("exit code {code}"),
+        None => format!("{status}"),
+    };
+    let message = match lines.trim() {
+        "" => format!("the program failed: {how}"),
+        lines => format!("{lines} ({how})"),
+    };
+    let code = status
+        .code()
+        .map_or_else(String::new, |code| code.to_string());
+    TaskError::new(category(status.code()), message).code(code)
+}
+
+/// The codes of `sysexits.h`, and of `timeout(1)`.
+const fn category(code: Option<i32>) -> Category {
+    match code {
+        Some(65) => Category::Validation,
+        Some(69) => Category::External,
+        Some(75) => Category::Transient,
+        Some(77) => Category::Governance,
+        Some(124) => Category::Timeout,
+        _ => Category::AgentError,
+    }
+}

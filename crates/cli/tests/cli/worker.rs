@@ -1,0 +1,310 @@
+//! `stateway worker` with real shell commands, against a gateway that the test plays by hand.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use stateway_client::v1;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::{TcpListenerStream, UnboundedReceiverStream};
+use tonic::{Request, Response, Status, Streaming};
+use v1::work_request::Message as FromWorker;
+use v1::work_response::Message as ToWorker;
+use v1::workers_server::{Workers, WorkersServer};
+
+use crate::binary::{PATIENCE, Running, command, run};
+
+struct Played(mpsc::UnboundedSender<Connection>);
+
+struct Connection {
+    received: Streaming<v1::WorkRequest>,
+    send: mpsc::UnboundedSender<Result<v1::WorkResponse, Status>>,
+}
+
+#[tonic::async_trait]
+impl Workers for Played {
+    type WorkStream = BoxStream<'static, Result<v1::WorkResponse, Status>>;
+
+    async fn work(
+        &self,
+        request: Request<Streaming<v1::WorkRequest>>,
+    ) -> Result<Response<Self::WorkStream>, Status> {
+        let (send, receive) = mpsc::unbounded_channel();
+        let received = request.into_inner();
+        self.0.send(Connection { received, send }).unwrap();
+        Ok(Response::new(UnboundedReceiverStream::new(receive).boxed()))
+    }
+
+    async fn list_workers(
+        &self,
+        _: Request<v1::ListWorkersRequest>,
+    ) -> Result<Response<v1::ListWorkersResponse>, Status> {
+        Err(Status::unimplemented("not played"))
+    }
+
+    async fn get_queue(
+        &self,
+        _: Request<v1::GetQueueRequest>,
+    ) -> Result<Response<v1::Queue>, Status> {
+        Err(Status::unimplemented("not played"))
+    }
+}
+
+/// A worker process with this program, connected and welcomed, and what it offered.
+struct Lab {
+    connection: Connection,
+    offer: v1::Offer,
+    worker: Running,
+    directory: tempfile::TempDir,
+}
+
+impl Lab {
+    async fn with(arguments: &[&str]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (send, mut connections) = mpsc::unbounded_channel();
+        let server = tonic::transport::Server::builder()
+            .add_service(WorkersServer::new(Played(send)))
+            .serve_with_incoming(TcpListenerStream::new(listener));
+        tokio::spawn(server);
+        let directory = tempfile::tempdir().unwrap();
+        let mut process = command(directory.path());
+        process.args(["worker", "--server", &url, "--role", "billing"]);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let worker = Running::begin(process.args(arguments).env("PATH", path));
+        let mut connection = connections.recv().await.unwrap();
+        let FromWorker::Offer(offer) = connection.next().await else {
+            panic!("a connection begins with an offer");
+        };
+        connection.tell(ToWorker::Welcome(v1::Welcome {
+            worker_id: offer.worker_id.clone(),
+            ..v1::Welcome::default()
+        }));
+        Self {
+            connection,
+            offer,
+            worker,
+            directory,
+        }
+    }
+
+    async fn answer(&mut self, task: v1::Task) -> FromWorker {
+        let token = task.task_token.clone();
+        self.connection.tell(ToWorker::Task(task));
+        let answer = self.connection.next().await;
+        let task_token = token;
+        self.connection
+            .tell(ToWorker::Accepted(v1::TaskAccepted { task_token }));
+        answer
+    }
+
+    /// Whether a file of this name comes to be; it is what a program leaves behind.
+    fn has(&self, file: &str) -> bool {
+        self.directory.path().join(file).exists()
+    }
+
+    fn wait_for(&self, file: &str) {
+        let begin = Instant::now();
+        while !self.has(file) {
+            assert!(begin.elapsed() < PATIENCE, "{file} never came");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Connection {
+    fn tell(&self, message: ToWorker) {
+        let message = Some(message);
+        self.send.send(Ok(v1::WorkResponse { message })).unwrap();
+    }
+
+    async fn next(&mut self) -> FromWorker {
+        loop {
+            let next = tokio::time::timeout(PATIENCE, self.received.message());
+            let message = next.await.unwrap().unwrap().unwrap().message.unwrap();
+            match message {
+                FromWorker::Heartbeat(sign) if sign.task_token.is_empty() => {}
+                message => return message,
+            }
+        }
+    }
+}
+
+fn task(input: &str) -> v1::Task {
+    v1::Task {
+        task_token: "t1".into(),
+        execution: "providers/builtin/executions/order-17".into(),
+        step: "charge".into(),
+        attempt: 2,
+        action: "charge card".into(),
+        role: "billing".into(),
+        input: Some(v1::Payload {
+            data: input.to_owned().into(),
+            content_type: String::new(),
+        }),
+        ..v1::Task::default()
+    }
+}
+
+#[track_caller]
+fn output(answer: FromWorker) -> String {
+    let FromWorker::Completed(done) = answer else {
+        panic!("not completed: {answer:?}");
+    };
+    String::from_utf8(done.output.unwrap().data.to_vec()).unwrap()
+}
+
+#[track_caller]
+fn failure(answer: FromWorker) -> (String, String) {
+    let FromWorker::Failed(failed) = answer else {
+        panic!("not failed: {answer:?}");
+    };
+    (failed.category, failed.message)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_gets_the_input_and_gives_the_output() {
+    let arguments = ["--capacity", "4", "--skill", "cards", "--prefetch", "2"];
+    let mut lab = Lab::with(&[&arguments[..], &["--exec", "cat"]].concat()).await;
+    assert_eq!((lab.offer.capacity, lab.offer.prefetch), (4, 2));
+    assert_eq!(lab.offer.roles, ["billing"]);
+    assert_eq!(lab.offer.skills, ["cards"]);
+    let answer = lab.answer(task(r#"{"amount": 7}"#)).await;
+    assert_eq!(output(answer), r#"{"amount": 7}"#);
+    lab.worker.line("charge attempt 2 of order-17: done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_environment_says_what_the_task_is() {
+    let program = r#"printf '"%s|%s|%s|%s|%s|%s|%s|%s"' "$STATEWAY_EXECUTION" "$STATEWAY_STEP" \
+        "$STATEWAY_ATTEMPT" "$STATEWAY_ACTION" "$STATEWAY_ROLE" "$STATEWAY_FEEDBACK" \
+        "$STATEWAY_COMPENSATION" "$STATEWAY_TASK""#;
+    let mut lab = Lab::with(&["--exec", program]).await;
+    let mut undo = task("");
+    undo.compensation = true;
+    undo.feedback = "too short".into();
+    let expected =
+        "\"providers/builtin/executions/order-17|charge|2|charge card|billing|too short|1|t1\"";
+    assert_eq!(output(lab.answer(undo).await), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_it_ends_says_how_it_went() {
+    let mut lab = Lab::with(&["--exec", "read code; echo no >&2; exit $code"]).await;
+    for (code, category) in [
+        (1, "agent_error"),
+        (65, "validation"),
+        (69, "external"),
+        (75, "transient"),
+        (77, "governance"),
+        (124, "timeout"),
+        (127, "agent_error"),
+    ] {
+        let expected = (category.to_owned(), format!("no (exit code {code})"));
+        assert_eq!(
+            failure(lab.answer(task(&format!("{code}\n"))).await),
+            expected
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_lines_of_standard_error_are_the_message() {
+    let program = "for i in $(seq 1 500); do echo line $i >&2; done; exit 75";
+    let mut lab = Lab::with(&["--exec", program]).await;
+    let (_, message) = failure(lab.answer(task("")).await);
+    let expected = "line 496\nline 497\nline 498\nline 499\nline 500 (exit code 75)";
+    assert_eq!(message, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_not_json_or_too_long_is_a_failure_and_silence_is_null() {
+    let mut lab = Lab::with(&["--exec", "read what; eval \"$what\""]).await;
+    let (category, message) = failure(lab.answer(task("echo hello\n")).await);
+    assert_eq!(category, "agent_error");
+    assert!(message.contains("not JSON"), "{message}");
+    let (_, message) = failure(lab.answer(task("yes 1\n")).await);
+    assert_eq!(message, "the program answered more than 1024 KiB");
+    assert_eq!(output(lab.answer(task("true\n")).await), "null");
+    let (category, message) = failure(lab.answer(task("kill -9 $$\n")).await);
+    assert_eq!(category, "agent_error");
+    assert!(message.contains("signal: 9"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_deadline_ends_the_program_and_all_it_started() {
+    let program = "touch begun; (sleep 2; touch late) & wait";
+    let mut lab = Lab::with(&["--exec", program]).await;
+    let mut short = task("");
+    short.deadline = Some((SystemTime::now() + Duration::from_millis(400)).into());
+    let (category, _) = failure(lab.answer(short).await);
+    assert_eq!(category, "timeout");
+    assert!(lab.has("begun"));
+    tokio::time::sleep(Duration::from_millis(2200)).await;
+    assert!(!lab.has("late"), "what it started has gone on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_withdrawn_task_ends_the_program_and_is_not_answered() {
+    let program = "touch begun; trap 'touch asked; exit 0' TERM; sleep 60 & wait";
+    let lab = Lab::with(&["--exec", program]).await;
+    lab.connection.tell(ToWorker::Task(task("")));
+    lab.wait_for("begun");
+    lab.connection.tell(ToWorker::Withdrawn(v1::TaskWithdrawn {
+        task_token: "t1".into(),
+        reason: "EXECUTION_CANCELLED".into(),
+    }));
+    lab.wait_for("asked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_is_said_to_be_alive_while_it_runs() {
+    let mut lab = Lab::with(&["--exec", "sleep 60"]).await;
+    let mut watched = task("");
+    watched.heartbeat_timeout = Some(Duration::from_millis(300).try_into().unwrap());
+    lab.connection.tell(ToWorker::Task(watched));
+    let FromWorker::Heartbeat(heartbeat) = lab.connection.next().await else {
+        panic!("a heartbeat comes first");
+    };
+    assert_eq!(heartbeat.task_token, "t1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_lets_the_program_finish() {
+    let program = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo 1";
+    let mut lab = Lab::with(&["--exec", program]).await;
+    lab.connection.tell(ToWorker::Task(task("")));
+    lab.wait_for("begun");
+    lab.worker.signal("-TERM");
+    assert!(matches!(lab.connection.next().await, FromWorker::Offer(_)));
+    lab.worker.line("stopping: 1 under way may finish");
+    std::fs::write(lab.directory.path().join("go"), "").unwrap();
+    assert_eq!(output(lab.connection.next().await), "1");
+    lab.connection.tell(ToWorker::Accepted(v1::TaskAccepted {
+        task_token: "t1".into(),
+    }));
+    assert_eq!(lab.worker.code(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_it_and_the_program() {
+    let program = "touch begun; trap '' TERM INT; sleep 1; touch late";
+    let mut lab = Lab::with(&["--exec", program]).await;
+    lab.connection.tell(ToWorker::Task(task("")));
+    lab.wait_for("begun");
+    lab.worker.signal("-INT");
+    lab.worker.line("stopping");
+    lab.worker.signal("-INT");
+    assert_eq!(lab.worker.code(), 130);
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    assert!(!lab.has("late"), "the program has gone on");
+}
+
+#[test]
+fn a_worker_needs_a_role_and_a_program() {
+    let answer = run(&["worker", "--role", "billing"]).exits(2);
+    assert!(answer.err.contains("--exec"), "{answer:?}");
+    let answer = run(&["worker", "--exec", "cat"]).exits(2);
+    assert!(answer.err.contains("--role"), "{answer:?}");
+}

@@ -1,0 +1,160 @@
+//! How a task fails, and what it cost.
+
+use std::fmt;
+use std::time::Duration;
+
+use stateway_proto::v1;
+
+/// The kind of a failure. It decides whether the step is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Category {
+    /// Will pass by itself: always tried again.
+    Transient,
+    /// The worker did it wrong: tried again where the step has a retry policy.
+    AgentError,
+    /// Took too long: not tried again unless `retryOn` says so.
+    Timeout,
+    /// The data is wrong: corrected where the step allows it, else not tried again.
+    Validation,
+    /// Something outside failed: tried again where the step has a retry policy.
+    External,
+    /// A policy forbids it: a person has to decide.
+    Governance,
+}
+
+impl Category {
+    /// Every category.
+    pub const ALL: [Self; 6] = [
+        Self::Transient,
+        Self::AgentError,
+        Self::Timeout,
+        Self::Validation,
+        Self::External,
+        Self::Governance,
+    ];
+
+    /// The word on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Transient => "transient",
+            Self::AgentError => "agent_error",
+            Self::Timeout => "timeout",
+            Self::Validation => "validation",
+            Self::External => "external",
+            Self::Governance => "governance",
+        }
+    }
+}
+
+/// What an attempt cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Tokens read by a model.
+    pub input_tokens: u64,
+    /// Tokens written by a model.
+    pub output_tokens: u64,
+    /// In millionths of the currency unit.
+    pub cost_micros: u64,
+}
+
+impl From<Usage> for v1::Usage {
+    fn from(usage: Usage) -> Self {
+        Self {
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            cost_micros: usage.cost_micros,
+        }
+    }
+}
+
+/// Why a task was not done.
+///
+/// Every error of the standard kind becomes one by `?`, as [`Category::AgentError`]. Name the
+/// category where it matters: `Err(TaskError::transient("the carrier is busy"))`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskError {
+    pub(crate) category: Category,
+    pub(crate) message: String,
+    pub(crate) code: String,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) usage: Option<Usage>,
+}
+
+/// One constructor per category.
+macro_rules! constructors {
+    ($($name:ident = $category:ident, $doc:literal;)+) => { $(
+        #[doc = $doc]
+        pub fn $name(message: impl Into<String>) -> Self {
+            Self::new(Category::$category, message)
+        }
+    )+ };
+}
+
+impl TaskError {
+    /// A failure of this category.
+    pub fn new(category: Category, message: impl Into<String>) -> Self {
+        Self {
+            category,
+            message: message.into(),
+            code: String::new(),
+            retry_after: None,
+            usage: None,
+        }
+    }
+
+    constructors! {
+        transient = Transient, "Will pass by itself.";
+        agent_error = AgentError, "The worker did it wrong.";
+        timed_out = Timeout, "Took too long.";
+        validation = Validation, "The data is wrong.";
+        external = External, "Something outside failed.";
+        governance = Governance, "A policy forbids it.";
+    }
+
+    /// The worker's own code for it.
+    #[must_use]
+    pub fn code(mut self, code: impl Into<String>) -> Self {
+        self.code = code.into();
+        self
+    }
+
+    /// Not to be tried again before this long.
+    #[must_use]
+    pub const fn retry_after(mut self, pause: Duration) -> Self {
+        self.retry_after = Some(pause);
+        self
+    }
+
+    /// What the attempt cost all the same.
+    #[must_use]
+    pub const fn usage(mut self, usage: Usage) -> Self {
+        self.usage = Some(usage);
+        self
+    }
+
+    /// Its category.
+    #[must_use]
+    pub const fn category(&self) -> Category {
+        self.category
+    }
+
+    /// What happened.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.category.as_str(), self.message)
+    }
+}
+
+/// It is not itself a standard error, so that every standard error can become one.
+impl<E: std::error::Error> From<E> for TaskError {
+    fn from(error: E) -> Self {
+        Self::agent_error(error.to_string())
+    }
+}

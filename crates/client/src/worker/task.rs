@@ -1,0 +1,150 @@
+//! One task, as a handler sees it.
+
+use std::time::{Duration, SystemTime};
+
+use serde::de::DeserializeOwned;
+use stateway_proto::v1;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::TaskError;
+
+/// One attempt of a step.
+#[derive(Debug)]
+pub struct Task {
+    task: v1::Task,
+    cancelled: CancellationToken,
+    heartbeats: mpsc::Sender<v1::TaskHeartbeat>,
+}
+
+impl Task {
+    pub(super) const fn new(
+        task: v1::Task,
+        cancelled: CancellationToken,
+        heartbeats: mpsc::Sender<v1::TaskHeartbeat>,
+    ) -> Self {
+        Self {
+            task,
+            cancelled,
+            heartbeats,
+        }
+    }
+
+    /// The input, read as this type.
+    ///
+    /// # Errors
+    /// A validation failure, fit to be answered with `?`.
+    pub fn input<T: DeserializeOwned>(&self) -> Result<T, TaskError> {
+        serde_json::from_slice(self.input_json()).map_err(|error| {
+            TaskError::validation(format!("the input is not what this worker takes: {error}"))
+        })
+    }
+
+    /// The input as it came: JSON.
+    #[must_use]
+    pub fn input_json(&self) -> &[u8] {
+        let data = self.task.input.as_ref().map(|input| &*input.data);
+        data.filter(|data| !data.is_empty()).unwrap_or(b"null")
+    }
+
+    /// What to do.
+    #[must_use]
+    pub fn action(&self) -> &str {
+        &self.task.action
+    }
+
+    /// The role it was asked for.
+    #[must_use]
+    pub fn role(&self) -> &str {
+        &self.task.role
+    }
+
+    /// The execution: `providers/{provider}/executions/{execution}`.
+    #[must_use]
+    pub fn execution(&self) -> &str {
+        &self.task.execution
+    }
+
+    /// The step.
+    #[must_use]
+    pub fn step(&self) -> &str {
+        &self.task.step
+    }
+
+    /// The attempt, from 1.
+    #[must_use]
+    pub const fn attempt(&self) -> u32 {
+        self.task.attempt
+    }
+
+    /// Whether the step is to be undone; the input is then what it answered.
+    #[must_use]
+    pub const fn is_compensation(&self) -> bool {
+        self.task.compensation
+    }
+
+    /// What a validator said of the attempt before.
+    #[must_use]
+    pub fn feedback(&self) -> Option<&str> {
+        Some(self.task.feedback.as_str()).filter(|feedback| !feedback.is_empty())
+    }
+
+    /// The policy by which the worker is to pick its model; may be empty.
+    #[must_use]
+    pub fn model_policy(&self) -> &str {
+        &self.task.model_policy
+    }
+
+    /// When the attempt times out.
+    #[must_use]
+    pub fn deadline(&self) -> Option<SystemTime> {
+        self.task.deadline.and_then(|at| at.try_into().ok())
+    }
+
+    /// The task must be heard of at least this often, where the step asks for it.
+    #[must_use]
+    pub fn heartbeat_timeout(&self) -> Option<Duration> {
+        self.task
+            .heartbeat_timeout
+            .and_then(|timeout| timeout.try_into().ok())
+            .filter(|timeout: &Duration| !timeout.is_zero())
+    }
+
+    /// What names the attempt. The same for the same attempt, so it serves as an idempotency key
+    /// towards others.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        &self.task.task_token
+    }
+
+    /// Says that the attempt goes on, and how far it is, from 0 to 1.
+    ///
+    /// It never waits: where heartbeats come faster than they can be sent, some are left out.
+    pub fn heartbeat(&self, progress: f64, detail: impl Into<String>) {
+        let heartbeat = v1::TaskHeartbeat {
+            task_token: self.task.task_token.clone(),
+            progress,
+            detail: detail.into(),
+        };
+        // Full means that others say the same; closed means that the worker has stopped.
+        let _ = self.heartbeats.try_send(heartbeat);
+    }
+
+    /// Whether the answer is not wanted any more.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.is_cancelled()
+    }
+
+    /// Resolves when the answer is not wanted any more: the execution was ended, the attempt was
+    /// given to someone else, or the worker has to stop now.
+    pub async fn cancelled(&self) {
+        self.cancelled.cancelled().await;
+    }
+
+    /// The same as a token to hand on.
+    #[must_use]
+    pub fn cancellation(&self) -> CancellationToken {
+        self.cancelled.clone()
+    }
+}

@@ -1,0 +1,143 @@
+//! What an operator may say of the built-in engine.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use stateway_engine::{Config as EngineConfig, EngineError};
+use thiserror::Error;
+
+/// The configuration of a built-in engine. Everything has a default.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The file that holds everything, `stateway.db` in the working directory unless said
+    /// otherwise. One process at a time may have it.
+    pub path: PathBuf,
+    /// The most executions that have work under way at once; the others are queued.
+    pub max_active: usize,
+    /// The most requests that may wait for the engine; one more is told to come back.
+    pub max_backlog: usize,
+    /// The longest input, output or signal, in bytes of JSON.
+    pub max_payload_bytes: usize,
+    /// How long a silent worker keeps its tasks.
+    #[serde(deserialize_with = "duration")]
+    pub lease: Duration,
+    /// How long a worker whose connection broke keeps its tasks, so that it can come back.
+    #[serde(deserialize_with = "duration")]
+    pub reconnect: Duration,
+    /// How long the id of a request is remembered.
+    #[serde(deserialize_with = "duration")]
+    pub request_memory: Duration,
+    /// Capabilities to go without, by name.
+    pub disable: Vec<String>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let engine = EngineConfig::new(Self::PATH);
+        Self {
+            path: engine.path,
+            max_active: engine.max_active,
+            max_backlog: engine.max_backlog,
+            max_payload_bytes: engine.max_payload_bytes,
+            lease: engine.lease,
+            reconnect: engine.reconnect,
+            request_memory: engine.request_memory,
+            disable: Vec::new(),
+        }
+    }
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// No such capability.
+    #[error("`{0}` in `disable` is not a capability")]
+    Capability(String),
+    /// A limit of nothing.
+    #[error("`{0}` must be more than nothing")]
+    Zero(&'static str),
+    /// The store cannot be opened.
+    #[error("{path}: {error}{}", hint(error))]
+    Store {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        error: EngineError,
+    },
+}
+
+fn hint(error: &EngineError) -> String {
+    match error.hint.as_str() {
+        "" => String::new(),
+        hint => format!(" ({hint})"),
+    }
+}
+
+impl Config {
+    /// Where the store is unless said otherwise.
+    pub const PATH: &'static str = "stateway.db";
+
+    pub(crate) fn engine(&self) -> Result<EngineConfig, ConfigError> {
+        let limits = [
+            ("max_active", self.max_active == 0),
+            ("max_backlog", self.max_backlog == 0),
+            ("max_payload_bytes", self.max_payload_bytes == 0),
+            ("lease", self.lease.is_zero()),
+            ("request_memory", self.request_memory.is_zero()),
+        ];
+        if let Some((name, _)) = limits.iter().find(|(_, is_zero)| *is_zero) {
+            return Err(ConfigError::Zero(name));
+        }
+        let mut config = EngineConfig::new(&self.path);
+        config.max_active = self.max_active;
+        config.max_backlog = self.max_backlog;
+        config.max_payload_bytes = self.max_payload_bytes;
+        config.lease = self.lease;
+        config.reconnect = self.reconnect;
+        config.request_memory = self.request_memory;
+        Ok(config)
+    }
+}
+
+fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(from)?;
+    let parsed: SignedDuration = text.parse().map_err(D::Error::custom)?;
+    Duration::try_from(parsed).map_err(|_| D::Error::custom("a duration cannot be negative"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_has_a_default_and_durations_are_words() {
+        assert_eq!(toml::from_str::<Config>("").unwrap(), Config::default());
+        let config: Config = toml::from_str("path = \"a.db\"\nlease = \"1m30s\"").unwrap();
+        assert_eq!(config.path, PathBuf::from("a.db"));
+        assert_eq!(config.lease, Duration::from_secs(90));
+    }
+
+    #[test]
+    fn a_key_that_is_not_known_is_refused() {
+        for wrong in [
+            "pth = \"a\"",
+            "lease = 3",
+            "lease = \"-3s\"",
+            "max_active = -1",
+        ] {
+            assert!(toml::from_str::<Config>(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_limit_of_nothing_is_refused() {
+        let config = Config {
+            lease: Duration::ZERO,
+            ..Config::default()
+        };
+        assert!(matches!(config.engine(), Err(ConfigError::Zero("lease"))));
+    }
+}

@@ -1,0 +1,21 @@
+//! The adapter to the built-in durable engine.
+//!
+//! It is what `stateway serve` offers when nothing else is configured. The engine runs in the same
+//! process and keeps everything in one file; this crate asks it ([`BuiltinProvider`]) and shows
+//! what it shows, in its own words. Workers, people and definitions reach the engine past the
+//! provider, through [`BuiltinProvider::engine`]: no other engine has them.
+
+mod capability;
+mod config;
+mod error;
+mod line;
+mod provider;
+mod request;
+mod response;
+mod summary;
+mod watch;
+
+pub use config::{Config, ConfigError};
+pub use line::Disturb;
+pub use provider::BuiltinProvider;
+pub use response::observation;

@@ -1,0 +1,266 @@
+//! The adapter: each verb is translate, ask the engine, translate.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use stateway_engine::{Engine, ListQuery, RequestKey, RetryFrom, Steer};
+use stateway_model::ExecutionId;
+use stateway_provider_api::{
+    Call, CancelRequest, Capabilities, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
+    Observation, ObservationStream, PauseRequest, Provider, Result, ResumeRequest,
+    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View, WatchScope,
+};
+
+use crate::line::{Disturb, Line};
+use crate::request::{self, Told, data, key, list_cursor, offered, page_size};
+use crate::response::observation;
+use crate::summary::event;
+use crate::{Config, ConfigError, capability, watch};
+
+/// How a graceful end is refused that is under way already.
+const UNDER_WAY: &str = "WRONG_STATE";
+
+/// The provider of one built-in engine.
+pub struct BuiltinProvider {
+    engine: Engine,
+    can: Capabilities,
+    line: Line,
+}
+
+impl BuiltinProvider {
+    /// Opens the engine's file and takes up everything where it was left.
+    ///
+    /// # Errors
+    /// A configuration or a file that cannot be used.
+    pub fn open(config: &Config) -> std::result::Result<Self, ConfigError> {
+        let can = capability::all_but(&config.disable)?;
+        let opened = Engine::open(&config.engine()?);
+        let engine = opened.map_err(|error| ConfigError::Store {
+            path: config.path.display().to_string(),
+            error,
+        })?;
+        Ok(Self::over(engine, can))
+    }
+
+    /// A provider of an engine that is open already.
+    #[must_use]
+    pub fn over(engine: Engine, can: Capabilities) -> Self {
+        Self {
+            engine,
+            can,
+            line: Line::default(),
+        }
+    }
+
+    /// The same with something between it and its engine. For tests.
+    #[must_use]
+    pub fn disturbed_by(mut self, disturb: Arc<dyn Disturb>) -> Self {
+        self.line.disturb = Some(disturb);
+        self
+    }
+
+    /// The engine, for what only it can do: definitions, workers, approvals.
+    #[must_use]
+    pub const fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Steers an execution and shows what became of it.
+    async fn steer(
+        &self,
+        call: &Call,
+        verb: Verb,
+        id: &ExecutionId,
+        (steer, request): (Steer, RequestKey),
+    ) -> Result<Observation> {
+        offered(verb, &self.can)?;
+        let asked = self
+            .engine
+            .steer(id.as_str().into(), steer, Arc::clone(&call.actor), request);
+        let seen = self.line.carry(call, verb, asked).await?;
+        Ok(observation(&seen, View::Basic, &self.can))
+    }
+
+    /// Whether it is being undone, so that asking for a graceful end changes nothing.
+    async fn cleans_up(&self, call: &Call, id: &ExecutionId) -> Option<Observation> {
+        let got = self.get(call, id, View::Basic).await.ok()?;
+        let compensating = stateway_machine::ExecutionState::Compensating.as_str();
+        (got.native.state == compensating).then_some(got)
+    }
+}
+
+#[async_trait]
+impl Provider for BuiltinProvider {
+    fn capabilities(&self) -> Capabilities {
+        self.can
+    }
+
+    async fn health(&self, call: &Call) -> Result<Health> {
+        // One look at the file: an engine that cannot read is not healthy.
+        let query = ListQuery {
+            limit: 1,
+            ..ListQuery::default()
+        };
+        let asked = self.engine.list(query);
+        self.line.carry(call, Verb::Health, asked).await?;
+        Ok(Health {
+            engine_version: env!("CARGO_PKG_VERSION").to_owned(),
+            detail: String::new(),
+        })
+    }
+
+    async fn start(&self, call: &Call, request: StartRequest) -> Result<Observation> {
+        offered(Verb::Start, &self.can)?;
+        let start = request::start(call, &request, &self.can, self.engine.now())?;
+        let asked = self.engine.start(start);
+        let seen = self.line.carry(call, Verb::Start, asked).await?;
+        Ok(observation(&seen, View::Basic, &self.can))
+    }
+
+    async fn get(&self, call: &Call, id: &ExecutionId, view: View) -> Result<Observation> {
+        let asked = self.engine.get(id.as_str().into());
+        let seen = self.line.carry(call, Verb::Get, asked).await?;
+        Ok(observation(&seen, view, &self.can))
+    }
+
+    async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>> {
+        stateway_provider_api::one_by_one(self, call, ids).await
+    }
+
+    async fn list(&self, call: &Call, request: ListRequest) -> Result<ListPage> {
+        offered(Verb::List, &self.can)?;
+        let before = request::read_list_cursor(request.cursor.as_deref())?;
+        let limit = page_size(request.page_size, Verb::List)?;
+        let Some(query) = request::narrowed(&request.hints, &self.can) else {
+            return Ok(ListPage::default());
+        };
+        let asked = self.engine.list(ListQuery {
+            before,
+            limit,
+            ..query
+        });
+        let page = self.line.carry(call, Verb::List, asked).await?;
+        let shown = page.items.iter();
+        Ok(ListPage {
+            observations: shown
+                .map(|seen| observation(seen, View::Basic, &self.can))
+                .collect(),
+            next: page.next.map(list_cursor),
+        })
+    }
+
+    async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
+        offered(Verb::History, &self.can)?;
+        let mut told = Told::read(request.cursor.as_deref())?;
+        let limit = page_size(request.page_size, Verb::History)?;
+        let after = (told.branch, told.sequence);
+        // One more than wanted says whether there is more.
+        let asked = self
+            .engine
+            .chronicle(request.id.as_str().into(), after, limit + 1);
+        let mut records = self.line.carry(call, Verb::History, asked).await?;
+        let more = records.len() > limit;
+        records.truncate(limit);
+        let mut page = HistoryPage::default();
+        for record in &records {
+            told.events += 1;
+            (told.branch, told.sequence) = (record.branch, record.event.sequence);
+            page.events.push(event(told.events, &record.event));
+        }
+        page.next = more.then(|| told.cursor());
+        Ok(page)
+    }
+
+    async fn watch(&self, call: &Call, scope: WatchScope) -> Result<ObservationStream> {
+        offered(Verb::Watch, &self.can)?;
+        let (engine, can) = (self.engine.clone(), self.can);
+        match scope {
+            WatchScope::One(id) => watch::one(engine, can, (&self.line, call), &id).await,
+            WatchScope::All => {
+                self.line.carry(call, Verb::Watch, async { Ok(()) }).await?;
+                Ok(watch::all(engine, can))
+            }
+        }
+    }
+
+    async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation> {
+        offered(Verb::Signal, &self.can)?;
+        let id = request.id.clone();
+        let signal = request::signal(request)?;
+        self.steer(call, Verb::Signal, &id, signal).await
+    }
+
+    async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
+        let id = request.id.clone();
+        let (verb, steer, key) = request::cancel(request);
+        match self.steer(call, verb, &id, (steer, key)).await {
+            Err(error) if verb == Verb::Cancel && error.reason() == UNDER_WAY => {
+                self.cleans_up(call, &id).await.ok_or(error)
+            }
+            answer => answer,
+        }
+    }
+
+    async fn pause(&self, call: &Call, request: PauseRequest) -> Result<Observation> {
+        let texts = [request.id.as_str(), &request.cause];
+        let key = key(Verb::Pause, &texts, None, &request.request_id);
+        let cause = request.cause.as_str().into();
+        self.steer(
+            call,
+            Verb::Pause,
+            &request.id,
+            (Steer::Pause { cause }, key),
+        )
+        .await
+    }
+
+    async fn resume(&self, call: &Call, request: ResumeRequest) -> Result<Observation> {
+        let key = key(
+            Verb::Resume,
+            &[request.id.as_str()],
+            None,
+            &request.request_id,
+        );
+        self.steer(call, Verb::Resume, &request.id, (Steer::Resume, key))
+            .await
+    }
+
+    async fn retry_now(&self, call: &Call, request: RetryNowRequest) -> Result<Observation> {
+        let texts = [request.id.as_str(), &request.step];
+        let key = key(Verb::RetryNow, &texts, None, &request.request_id);
+        let step = request.step.as_str().into();
+        self.steer(
+            call,
+            Verb::RetryNow,
+            &request.id,
+            (Steer::RetryNow { step }, key),
+        )
+        .await
+    }
+
+    async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
+        offered(Verb::RetryFrom, &self.can)?;
+        let texts = [request.id.as_str(), &request.step];
+        let input = request.input.as_ref();
+        let key = key(Verb::RetryFrom, &texts, input, &request.request_id);
+        let read = |input| data(Verb::RetryFrom, "input", Some(input));
+        let from = RetryFrom {
+            step: request.step.as_str().into(),
+            input: input.map(read).transpose()?,
+        };
+        let id = request.id.as_str().into();
+        let asked = self
+            .engine
+            .retry_from(id, from, Arc::clone(&call.actor), key);
+        let seen = self.line.carry(call, Verb::RetryFrom, asked).await?;
+        Ok(observation(&seen, View::Basic, &self.can))
+    }
+}
+
+impl std::fmt::Debug for BuiltinProvider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BuiltinProvider")
+            .field("can", &self.can)
+            .finish_non_exhaustive()
+    }
+}

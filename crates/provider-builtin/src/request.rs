@@ -1,0 +1,310 @@
+//! What the gateway asks, in the engine's terms.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use stateway_engine::{ListQuery, RequestKey, Start, Steer};
+use stateway_machine::{CancelMode as Ending, Data};
+use stateway_model::{DefinitionName, Payload};
+use stateway_provider_api::filter::Hints;
+use stateway_provider_api::{
+    Call, CancelMode, CancelRequest, Capabilities, Error, ErrorKind, RequestId, Result,
+    SignalRequest, StartRequest, Verb,
+};
+
+use crate::error::{foreign_cursor, not_json};
+
+/// The most rows of a page, whatever is asked for.
+const MAX_PAGE: u32 = 1_000;
+
+pub(crate) fn start(
+    call: &Call,
+    request: &StartRequest,
+    can: &Capabilities,
+    now: Timestamp,
+) -> Result<Start> {
+    if request.delay.is_some() && !can.start_delayed {
+        return Err(Error::unsupported(Verb::Start).with_hint("Start without a delay."));
+    }
+    if !request.labels.is_empty() && !can.labels {
+        return Err(Error::unsupported(Verb::Start).with_hint("Start without labels."));
+    }
+    let mut body = Body::new("start");
+    body.text(&request.definition);
+    body.text(request.execution_id.as_ref().map_or("", |id| id.as_str()));
+    body.payload(request.input.as_ref());
+    for (name, value) in &request.labels {
+        body.text(name);
+        body.text(value);
+    }
+    body.text(&format!("{:?}", request.delay));
+    let delay = request
+        .delay
+        .and_then(|delay| SignedDuration::try_from(delay).ok());
+    let not_before = delay.and_then(|delay| now.checked_add(delay).ok());
+    if request.delay.is_some() && not_before.is_none() {
+        let message = "the delay reaches beyond the end of time";
+        return Err(Error::new(ErrorKind::InvalidArgument, Verb::Start, message));
+    }
+    Ok(Start {
+        definition: request.definition.as_str().into(),
+        id: request.execution_id.as_ref().map(|id| id.as_str().into()),
+        input: data(Verb::Start, "input", request.input.as_ref())?,
+        labels: request.labels.clone(),
+        not_before,
+        actor: Arc::clone(&call.actor),
+        request: body.key(&request.request_id),
+    })
+}
+
+pub(crate) fn signal(request: SignalRequest) -> Result<(Steer, RequestKey)> {
+    let mut body = Body::new("signal");
+    body.text(request.id.as_str());
+    body.text(&request.signal);
+    body.payload(request.payload.as_ref());
+    let steer = Steer::Signal {
+        name: request.signal.into(),
+        payload: data(Verb::Signal, "signal's body", request.payload.as_ref())?,
+    };
+    Ok((steer, body.key(&request.request_id)))
+}
+
+/// A graceful end undoes what was done; by force nothing more is done.
+pub(crate) fn cancel(request: CancelRequest) -> (Verb, Steer, RequestKey) {
+    let (verb, mode) = match request.mode {
+        CancelMode::Graceful => (Verb::Cancel, Ending::Compensate),
+        CancelMode::Kill => (Verb::Kill, Ending::Kill),
+    };
+    let mut body = Body::new(verb.as_str());
+    body.text(request.id.as_str());
+    body.text(&request.cause);
+    let cause = request.cause.into();
+    let steer = Steer::Cancel { mode, cause };
+    (verb, steer, body.key(&request.request_id))
+}
+
+/// The key of a request that says only this.
+pub(crate) fn key(
+    verb: Verb,
+    texts: &[&str],
+    input: Option<&Payload>,
+    id: &RequestId,
+) -> RequestKey {
+    let mut body = Body::new(verb.as_str());
+    texts.iter().for_each(|text| body.text(text));
+    body.payload(input);
+    body.key(id)
+}
+
+/// A payload as JSON; none is `null`.
+pub(crate) fn data(verb: Verb, what: &str, payload: Option<&Payload>) -> Result<Data> {
+    let Some(payload) = payload else {
+        return Ok(Data::new(Value::Null));
+    };
+    if !is_json(&payload.content_type) {
+        let why = format!("its content type is `{}`", payload.content_type);
+        return Err(not_json(verb, what, &why));
+    }
+    if payload.data.is_empty() {
+        return Ok(Data::new(Value::Null));
+    }
+    let read = serde_json::from_slice(&payload.data);
+    read.map(Arc::new)
+        .map_err(|error| not_json(verb, what, &error.to_string()))
+}
+
+/// `application/json`, with parameters or without, or nothing said.
+fn is_json(content_type: &str) -> bool {
+    let media = content_type.split(';').next().unwrap_or_default().trim();
+    media.is_empty() || media.eq_ignore_ascii_case(Payload::JSON)
+}
+
+/// What two requests with the same id must have in common, as a digest. Each part is preceded by
+/// its length, so that no two bodies can run together into one.
+struct Body(Sha256);
+
+impl Body {
+    fn new(verb: &str) -> Self {
+        let mut body = Self(Sha256::new());
+        body.text(verb);
+        body
+    }
+
+    fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0.update((bytes.len() as u64).to_le_bytes());
+        self.0.update(bytes);
+    }
+
+    fn payload(&mut self, payload: Option<&Payload>) {
+        match payload {
+            Some(payload) => {
+                self.text(&payload.content_type);
+                self.bytes(&payload.data);
+            }
+            None => self.text("none"),
+        }
+    }
+
+    fn key(self, id: &RequestId) -> RequestKey {
+        let digest = self.0.finalize();
+        let mut body = [0; 16];
+        body.copy_from_slice(&digest[..16]);
+        RequestKey {
+            id: id.as_str().into(),
+            body,
+        }
+    }
+}
+
+/// What of the hints the engine can narrow a list by; `None` when nothing can pass.
+pub(crate) fn narrowed(hints: &Hints, can: &Capabilities) -> Option<ListQuery> {
+    let mut query = ListQuery::default();
+    if !can.list_hints {
+        return Some(query);
+    }
+    if hints.sub_states.len() < stateway_model::SubState::ALL.len() {
+        if hints.sub_states.is_empty() {
+            return None;
+        }
+        query.sub_states.clone_from(&hints.sub_states);
+    }
+    if let Some(name) = &hints.definition {
+        // Executions here are shown with the names of portable definitions.
+        let name: DefinitionName = name.parse().ok()?;
+        if name.provider.is_some() {
+            return None;
+        }
+        query.definition = Some(name.id.to_string());
+    }
+    Some(query)
+}
+
+/// A list's cursor says after which number to go on.
+pub(crate) fn list_cursor(number: i64) -> String {
+    format!("list.{number}")
+}
+
+pub(crate) fn read_list_cursor(cursor: Option<&str>) -> Result<Option<i64>> {
+    let Some(cursor) = cursor else {
+        return Ok(None);
+    };
+    let number = cursor
+        .strip_prefix("list.")
+        .and_then(|number| number.parse().ok());
+    number.map(Some).ok_or_else(|| foreign_cursor(Verb::List))
+}
+
+/// A history's cursor: the branch and the sequence of the last event told, and how many were told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) branch: u32,
+    pub(crate) sequence: u64,
+    pub(crate) events: u64,
+}
+
+impl Told {
+    pub(crate) fn cursor(self) -> String {
+        let Self {
+            branch,
+            sequence,
+            events,
+        } = self;
+        format!("history.{branch}.{sequence}.{events}")
+    }
+
+    pub(crate) fn read(cursor: Option<&str>) -> Result<Self> {
+        let Some(cursor) = cursor else {
+            return Ok(Self::default());
+        };
+        let parse = || {
+            let mut parts = cursor.strip_prefix("history.")?.split('.');
+            let told = Self {
+                branch: parts.next()?.parse().ok()?,
+                sequence: parts.next()?.parse().ok()?,
+                events: parts.next()?.parse().ok()?,
+            };
+            parts.next().is_none().then_some(told)
+        };
+        parse().ok_or_else(|| foreign_cursor(Verb::History))
+    }
+}
+
+/// A page of nothing would never end.
+pub(crate) fn page_size(size: u32, verb: Verb) -> Result<usize> {
+    if size == 0 {
+        let message = "a page has at least one row";
+        return Err(Error::new(ErrorKind::InvalidArgument, verb, message));
+    }
+    Ok(usize::try_from(size.min(MAX_PAGE)).unwrap_or(usize::MAX))
+}
+
+/// What a provider without the capability answers.
+pub(crate) fn offered(verb: Verb, can: &Capabilities) -> Result<()> {
+    match verb.is_offered(can) {
+        true => Ok(()),
+        false => Err(Error::unsupported(verb)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_json_is_taken() {
+        let payload = |content_type: &str, data: &'static str| Payload {
+            content_type: content_type.to_owned(),
+            data: data.into(),
+        };
+        let read = |payload: &Payload| data(Verb::Start, "input", Some(payload));
+        for good in ["application/json", "application/json; charset=utf-8", ""] {
+            assert_eq!(
+                *read(&payload(good, "{\"a\":1}")).unwrap(),
+                serde_json::json!({"a": 1})
+            );
+        }
+        for bad in [
+            payload("text/plain", "1"),
+            payload("", "{"),
+            payload("", "1 2"),
+        ] {
+            assert_eq!(read(&bad).unwrap_err().kind, ErrorKind::InvalidArgument);
+        }
+        assert_eq!(*data(Verb::Start, "input", None).unwrap(), Value::Null);
+    }
+
+    #[test]
+    fn bodies_do_not_run_together() {
+        let id: RequestId = "r".parse().unwrap();
+        let of = |texts: &[&str]| key(Verb::Pause, texts, None, &id).body;
+        assert_ne!(of(&["ab", "c"]), of(&["a", "bc"]));
+        assert_eq!(of(&["ab", "c"]), of(&["ab", "c"]));
+    }
+
+    #[test]
+    fn cursors_are_read_back_and_foreign_ones_are_not() {
+        let told = Told {
+            branch: 1,
+            sequence: 7,
+            events: 12,
+        };
+        assert_eq!(Told::read(Some(&told.cursor())).unwrap(), told);
+        for wrong in [
+            "",
+            "history",
+            "history.1",
+            "history.1.2",
+            "list.1",
+            "history.1.2.3.4",
+        ] {
+            assert!(Told::read(Some(wrong)).is_err(), "{wrong}");
+        }
+        assert_eq!(read_list_cursor(Some(&list_cursor(7))).unwrap(), Some(7));
+    }
+}

@@ -1,0 +1,208 @@
+//! An execution of the engine as an observation: its words and evidence, without a verdict.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use stateway_engine::{PauseKind, View as Seen};
+use stateway_machine::{Data, ExecutionState, StepState};
+use stateway_model::{ExecutionId, Payload, Reason, Step, SubState, Usage, Wait, WaitKind};
+use stateway_provider_api::{
+    AttemptPhase, Capabilities, NativeState, Observation, ObservedDefinition, RetryEvidence,
+    StepObservation, View,
+};
+
+/// An execution as the engine shows it.
+#[must_use]
+pub fn observation(seen: &Seen, view: View, can: &Capabilities) -> Observation {
+    let id = ExecutionId::new(&*seen.id).expect("the engine gives and takes only good ids");
+    let mut shown = Observation::new(id, native(seen));
+    shown.definition = Some(ObservedDefinition::Portable(seen.definition.to_string()));
+    shown.revision = seen.revision.to_string();
+    shown.steps = seen.steps.iter().map(step).collect();
+    shown.waits = own_waits(seen);
+    shown.last_error.clone_from(&seen.last_error);
+    shown.create_time = seen.times.created;
+    shown.start_time = seen.times.started;
+    shown.update_time = seen.times.updated;
+    shown.end_time = seen.times.ended;
+    shown.usage = Some(seen.usage).filter(|usage| *usage != Usage::default());
+    if can.labels {
+        shown.labels = (*seen.labels).clone();
+    }
+    if can.payloads && view == View::Full {
+        shown.input = payload(&seen.input);
+        shown.output = seen.output.as_ref().and_then(payload);
+    }
+    without_what_is_off(shown, can)
+}
+
+/// What an execution shows when steps or retries are not shown one by one.
+fn without_what_is_off(mut shown: Observation, can: &Capabilities) -> Observation {
+    if !can.steps {
+        let steps = std::mem::take(&mut shown.steps);
+        let resting = |step: &StepObservation| {
+            let retry = step.retry.clone()?;
+            (retry.phase != AttemptPhase::UnderWay).then_some(retry)
+        };
+        shown.retry = steps.iter().find_map(resting);
+        let waits = steps.into_iter().flat_map(|step| step.waits);
+        shown.waits.extend(waits);
+    }
+    if !can.retries {
+        shown.retry = None;
+        shown.steps.iter_mut().for_each(|step| step.retry = None);
+    }
+    shown
+}
+
+fn native(seen: &Seen) -> NativeState {
+    let native = NativeState::new(seen.state.as_str());
+    match seen.state {
+        ExecutionState::Paused => match seen.pause {
+            Some(kind) => native.with("pause_cause", pause_cause(kind)),
+            None => native,
+        },
+        ExecutionState::Failed | ExecutionState::Cancelled => ended(native, seen.cause),
+        ExecutionState::Created
+        | ExecutionState::Queued
+        | ExecutionState::Running
+        | ExecutionState::AwaitingSignal
+        | ExecutionState::AwaitingApproval
+        | ExecutionState::Escalated
+        | ExecutionState::Compensating
+        | ExecutionState::Completed
+        | ExecutionState::RolledBack => native,
+    }
+}
+
+const fn pause_cause(kind: PauseKind) -> &'static str {
+    match kind {
+        PauseKind::Hand => "hand",
+        PauseKind::Failure => "failure",
+        PauseKind::Revision => "revision",
+    }
+}
+
+/// The core's reason for an end, in the words of the table.
+fn ended(native: NativeState, reason: Option<Reason>) -> NativeState {
+    let cause = match reason {
+        Some(Reason::TimedOut) => "timeout",
+        Some(Reason::RetriesExhausted) => "exhausted",
+        Some(Reason::NotRetryable) => "not_retryable",
+        Some(Reason::Governance) => "governance",
+        Some(Reason::Rejected) => "rejected",
+        Some(Reason::Killed) => "killed",
+        Some(Reason::PartiallyRolledBack) => {
+            return native
+                .with("cause", "compensation")
+                .with("rollback", "partial");
+        }
+        _ => return native,
+    };
+    native.with("cause", cause)
+}
+
+fn step(seen: &Step) -> StepObservation {
+    StepObservation {
+        name: seen.name.clone(),
+        native: step_native(seen),
+        retry: retry(seen),
+        waits: seen.waits.clone(),
+        last_error: seen.last_error.clone(),
+        start_time: seen.start_time,
+        end_time: seen.end_time,
+        progress: seen.progress.clone(),
+    }
+}
+
+fn step_native(seen: &Step) -> NativeState {
+    let native = NativeState::new(&seen.native_state);
+    let Ok(state) = seen.native_state.parse::<StepState>() else {
+        return native;
+    };
+    match state {
+        StepState::Running if waits_for_a_worker(&seen.waits) => native.with("assigned", "no"),
+        StepState::Waiting if seen.reason == Some(Reason::Escalated) => {
+            native.with("escalated", "yes")
+        }
+        // What follows from it has not been drawn, or the execution is held for it.
+        StepState::Failed if seen.reason == Some(Reason::FailurePending) => {
+            native.with("cause", "pending")
+        }
+        StepState::Failed if seen.sub_state == SubState::Error => {
+            ended(native, seen.reason).with("parked", "yes")
+        }
+        StepState::Failed => ended(native, seen.reason),
+        StepState::Pending
+        | StepState::Running
+        | StepState::BackingOff
+        | StepState::Correcting
+        | StepState::Waiting
+        | StepState::Completed
+        | StepState::Skipped
+        | StepState::Cancelled
+        | StepState::Compensating
+        | StepState::Compensated => native,
+    }
+}
+
+fn waits_for_a_worker(waits: &[Wait]) -> bool {
+    waits.iter().any(|wait| wait.kind == WaitKind::Capacity)
+}
+
+/// A step that never had an attempt has no evidence of one.
+fn retry(seen: &Step) -> Option<RetryEvidence> {
+    let retry = &seen.retry;
+    if retry.attempt == 0 {
+        return None;
+    }
+    let phase = match seen.native_state.parse() {
+        Ok(StepState::BackingOff) => AttemptPhase::BetweenAttempts,
+        Ok(StepState::Failed) => AttemptPhase::Exhausted,
+        _ => AttemptPhase::UnderWay,
+    };
+    Some(RetryEvidence {
+        attempt: retry.attempt,
+        max_attempts: retry.max_attempts,
+        phase,
+        next_attempt_time: retry.next_attempt_time,
+        delay: retry.delay,
+        jitter: retry.jitter,
+        last_error: retry.last_error.clone(),
+        basis: retry.basis,
+    })
+}
+
+/// What the execution waits for beside its steps' waits: its time, or its turn.
+fn own_waits(seen: &Seen) -> Vec<Wait> {
+    let since = seen.times.updated.or(seen.times.created);
+    match seen.state {
+        ExecutionState::Created => seen
+            .not_before
+            .map(|due| timed(WaitKind::Timer, "start", since, Some(due)))
+            .into_iter()
+            .collect(),
+        ExecutionState::Queued => vec![timed(WaitKind::Capacity, "slot", since, None)],
+        _ => Vec::new(),
+    }
+}
+
+fn timed(
+    kind: WaitKind,
+    name: &str,
+    since: Option<Timestamp>,
+    deadline: Option<Timestamp>,
+) -> Wait {
+    Wait {
+        since,
+        deadline,
+        ..Wait::new(kind, name)
+    }
+}
+
+/// `null` is what an execution without a payload has.
+fn payload(data: &Data) -> Option<Payload> {
+    match &**data {
+        Value::Null => None,
+        value => Some(Payload::json(value.to_string())),
+    }
+}

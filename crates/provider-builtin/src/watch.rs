@@ -1,0 +1,197 @@
+//! Watching: the engine pushes every change; here they become observations.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::stream::{self, StreamExt};
+use stateway_engine::{Changes, Engine, ListQuery, News, View as Seen};
+use stateway_model::ExecutionId;
+use stateway_provider_api::{
+    Call, Capabilities, Observation, ObservationStream, Result, Verb, View,
+};
+use tokio::sync::watch;
+
+use crate::error::refused;
+use crate::line::Line;
+use crate::response::observation;
+
+/// How many executions are looked at at once when everything has to be looked at.
+const PAGE: usize = 200;
+
+/// Follows one execution; what it shows now comes first.
+pub(crate) async fn one(
+    engine: Engine,
+    can: Capabilities,
+    (line, call): (&Line, &Call),
+    id: &ExecutionId,
+) -> Result<ObservationStream> {
+    let id: Arc<str> = id.as_str().into();
+    let news = engine.watch_one(&id);
+    let present = engine.get(Arc::clone(&id));
+    let present = line.carry(call, Verb::Watch, present).await?;
+    let watcher = One {
+        engine,
+        can,
+        id,
+        news,
+        next: Some(Arc::new(present)),
+        shown: Age::default(),
+        over: false,
+    };
+    Ok(stream::unfold(watcher, One::step).boxed())
+}
+
+struct One {
+    engine: Engine,
+    can: Capabilities,
+    id: Arc<str>,
+    news: watch::Receiver<News>,
+    next: Option<Arc<Seen>>,
+    shown: Age,
+    over: bool,
+}
+
+/// How far an execution was when it was shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Age(u32, u64);
+
+impl Age {
+    fn of(seen: &Seen) -> Self {
+        Self(seen.branch, seen.sequence)
+    }
+}
+
+impl One {
+    async fn step(mut self) -> Option<(Result<Observation>, Self)> {
+        while !self.over {
+            let seen = match self.next.take() {
+                Some(seen) => seen,
+                None => match self.look().await {
+                    Ok(seen) => seen,
+                    Err(error) => {
+                        self.over = true;
+                        return Some((Err(error), self));
+                    }
+                },
+            };
+            if Age::of(&seen) <= self.shown {
+                continue;
+            }
+            self.shown = Age::of(&seen);
+            self.over = seen.state.is_terminal();
+            return Some((Ok(observation(&seen, View::Basic, &self.can)), self));
+        }
+        None
+    }
+
+    /// The execution once it has changed.
+    async fn look(&mut self) -> Result<Arc<Seen>> {
+        if self.news.changed().await.is_ok()
+            && let Some(seen) = &*self.news.borrow_and_update()
+        {
+            return Ok(Arc::clone(seen));
+        }
+        // Removed, or nobody tells any more: asking says which.
+        self.news = self.engine.watch_one(&self.id);
+        let seen = self.engine.get(Arc::clone(&self.id)).await;
+        seen.map(Arc::new)
+            .map_err(|error| refused(Verb::Watch, error))
+    }
+}
+
+/// Follows every execution; the present set comes first.
+pub(crate) fn all(engine: Engine, can: Capabilities) -> ObservationStream {
+    let watcher = All {
+        changes: engine.watch(),
+        engine,
+        can,
+        ready: VecDeque::new(),
+        page: Page::From(None),
+        looked_at: HashMap::new(),
+    };
+    stream::unfold(Some(watcher), |watcher| async move {
+        let mut watcher = watcher?;
+        match watcher.next().await {
+            Ok(seen) => {
+                let shown = observation(&seen, View::Basic, &watcher.can);
+                Some((Ok(shown), Some(watcher)))
+            }
+            Err(error) => Some((Err(error), None)),
+        }
+    })
+    .boxed()
+}
+
+struct All {
+    engine: Engine,
+    can: Capabilities,
+    changes: Changes,
+    ready: VecDeque<Arc<Seen>>,
+    page: Page,
+    /// What the present set showed, until the changes that came meanwhile are told: an older one
+    /// among them must not come after it.
+    looked_at: HashMap<i64, Age>,
+}
+
+/// How far the present set has been looked at.
+enum Page {
+    From(Option<i64>),
+    Done,
+}
+
+impl All {
+    async fn next(&mut self) -> Result<Arc<Seen>> {
+        loop {
+            if let Some(seen) = self.ready.pop_front() {
+                return Ok(seen);
+            }
+            match self.page {
+                Page::From(before) => self.look(before).await?,
+                Page::Done => match self.changes.next().await {
+                    Ok(seen) => return Ok(seen),
+                    Err(_missed) => self.page = Page::From(None),
+                },
+            }
+        }
+    }
+
+    /// Looks at the next page of the present set, newest first.
+    async fn look(&mut self, before: Option<i64>) -> Result<()> {
+        let query = ListQuery {
+            before,
+            limit: PAGE,
+            ..ListQuery::default()
+        };
+        let page = self.engine.list(query).await;
+        let page = page.map_err(|error| refused(Verb::Watch, error))?;
+        for seen in page.items {
+            self.looked_at.insert(seen.number, Age::of(&seen));
+            self.ready.push_back(Arc::new(seen));
+        }
+        match page.next {
+            Some(next) => self.page = Page::From(Some(next)),
+            None => self.catch_up(),
+        }
+        Ok(())
+    }
+
+    /// Takes up the changes that came while the present set was looked at.
+    fn catch_up(&mut self) {
+        self.page = Page::Done;
+        let looked_at = std::mem::take(&mut self.looked_at);
+        while let Some(change) = self.changes.next().now_or_never() {
+            match change {
+                Ok(seen)
+                    if looked_at
+                        .get(&seen.number)
+                        .is_some_and(|age| Age::of(&seen) <= *age) => {}
+                Ok(seen) => self.ready.push_back(seen),
+                Err(_missed) => {
+                    self.page = Page::From(None);
+                    return;
+                }
+            }
+        }
+    }
+}

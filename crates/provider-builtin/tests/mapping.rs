@@ -1,0 +1,79 @@
+//! What the table makes of an observation is what the core itself says, wherever an execution is.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps an error has failed"
+)]
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use stateway_engine::View as Seen;
+use stateway_machine::{State, step_views, sub_state};
+use stateway_machine_check::definitions::MOST_STEPS;
+use stateway_machine_check::world;
+use stateway_provider_api::table::{Row, compiled_in};
+use stateway_provider_api::{Capabilities, View, classify};
+use stateway_provider_builtin::observation;
+
+/// Enough worlds to be everywhere an execution can be.
+const WORLDS: u64 = 1_500;
+
+/// Rows that no execution of this engine meets: what stands under the qualified rows in case a
+/// newer engine has a cause that an older gateway does not know, and what other engines that run
+/// portable definitions show.
+const NEVER_MET: &[&str] = &[
+    "execution::failed",
+    "execution::failed (cause = governance)",
+    "execution::paused",
+    "step::failed",
+    "step::pending",
+];
+
+/// A row that chance alone seldom meets; the contract's cases stage it.
+const SELDOM_MET: &str = "step::failed (cause = exhausted, parked = yes)";
+
+fn label(row: &Row) -> String {
+    format!("{}::{}", row.scope.as_str(), row.label())
+}
+
+#[test]
+fn the_table_says_what_the_core_says_and_every_row_is_met() {
+    let table = compiled_in("builtin").unwrap();
+    let mut met = BTreeSet::new();
+    for seed in 0..WORLDS {
+        let story = world::run(seed, MOST_STEPS).unwrap();
+        let mut state = State::new(story.plan);
+        for turn in story
+            .events
+            .chunk_by(|one, next| one.causation == next.causation)
+        {
+            // What one command leads to is seen as a whole or not at all.
+            turn.iter().for_each(|event| state.apply(event));
+            let seen = Seen::of_state(&state);
+            let shown = observation(&seen, View::Full, &Capabilities::ALL);
+            let classified = classify(table, &shown, Timestamp::MAX);
+            let verdict = classified.execution;
+            let place = || format!("seed {seed}, event {}: {shown:#?}", state.sequence());
+            assert_eq!(
+                (verdict.sub_state, verdict.reason),
+                sub_state(&state),
+                "{}",
+                place()
+            );
+            met.extend(verdict.row.map(label));
+            let steps = step_views(&state);
+            assert_eq!(classified.steps.len(), steps.len());
+            for (verdict, step) in classified.steps.iter().zip(&steps) {
+                let said = (verdict.sub_state, verdict.reason);
+                let name = &step.name;
+                assert_eq!(said, (step.sub_state, step.reason), "{name}: {}", place());
+                met.extend(verdict.row.map(label));
+            }
+        }
+    }
+    let mut never: Vec<_> = table.rows().iter().map(label).collect();
+    never.retain(|row| !met.contains(row) && row != SELDOM_MET);
+    never.sort();
+    assert_eq!(never, NEVER_MET);
+}
