@@ -32,6 +32,7 @@ pub(crate) struct Draft {
 #[derive(Default)]
 pub(crate) struct StepPlaces {
     pub(crate) name: Position,
+    pub(crate) timeout: Position,
     pub(crate) depends_on: Vec<Position>,
     pub(crate) references: Vec<(Reference, Position)>,
     pub(crate) conditions: Vec<(Reference, Position)>,

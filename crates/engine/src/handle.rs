@@ -15,9 +15,9 @@ use crate::news::Board;
 use crate::reader::Readers;
 use crate::request::{
     ActorName, Applied, ApplyDefinition, Decide, DefinitionRecord, EventRecord, ListQuery, Page,
-    Purged, RequestKey, Resolve, RetryFrom, Start, Steer, Survey,
+    Publish, Published, Purged, RequestKey, Resolve, RetryFrom, Start, Steer, Survey,
 };
-use crate::store::Store;
+use crate::store::{Backend, SqliteFile};
 use crate::worker::{Answer, Offer, WorkerSession};
 use crate::{Changes, Clock, Config, EngineError, News, View};
 
@@ -63,8 +63,11 @@ impl Engine {
     /// The file cannot be used: taken by another process, written by a newer version, damaged,
     /// not writable.
     pub fn open(config: &Config) -> Result<Self> {
-        let store = Store::open(config)?;
-        let readers = Readers::open(&config.path)?;
+        let file: Arc<dyn Backend> = Arc::new(SqliteFile {
+            path: config.path.clone(),
+        });
+        let store = file.open()?;
+        let readers = Readers::open(file)?;
         let catalogue = Arc::new(Catalogue::default());
         let board = Arc::new(Board::new());
         let (inbox, keeper) = keeper::spawn(config, store, &catalogue, &board)?;
@@ -303,6 +306,21 @@ impl Engine {
     ) -> Result<Vec<DefinitionRecord>> {
         self.read(move |reader| reader.definitions(after.as_deref(), limit))
             .await
+    }
+
+    /// Tells of something that happened; every definition it triggers is started once.
+    ///
+    /// # Errors
+    /// The payload is too long, or the id was used for another event.
+    pub async fn publish(&self, event: Publish) -> Result<Published> {
+        self.bounded(&event.payload)?;
+        let (send, answer) = oneshot::channel();
+        let event = Box::new(event);
+        self.inner.inbox.ask(Message::Publish {
+            event,
+            answer: send,
+        })?;
+        answer.await.unwrap_or_else(|_| Err(EngineError::stopped()))
     }
 
     /// Lists every revision of a definition, newest first.

@@ -22,6 +22,7 @@ mod inbox;
 mod live;
 mod slots;
 mod survey;
+mod trigger;
 mod wake;
 
 pub(crate) use ask::bounded;
@@ -56,7 +57,7 @@ const SHORT_NAP: Duration = Duration::from_millis(2);
 /// The keeper's state. Only its own thread touches it.
 struct Keeper {
     config: Config,
-    store: Store,
+    store: Box<dyn Store>,
     catalogue: Arc<Catalogue>,
     board: Arc<Board>,
     inbox: Inbox,
@@ -87,6 +88,7 @@ struct Keeper {
     replies: Vec<(i64, oneshot::Sender<Answer>)>,
     /// Request ids of this turn.
     asked: HashMap<Arc<str>, ([u8; 16], i64)>,
+    triggers: trigger::Triggers,
     /// Why the store could not be written last time, until it can be again.
     broken: Option<Broken>,
     leases_checked: Instant,
@@ -130,19 +132,20 @@ enum Work {
 enum Effect {
     Answer(oneshot::Sender<Answer>, Answer),
     Tell(mpsc::UnboundedSender<WorkerMessage>, WorkerMessage),
+    Published(oneshot::Sender<Result<crate::Published>>, crate::Published),
     Applied(oneshot::Sender<Result<crate::Applied>>, Box<crate::Applied>),
 }
 
 /// Starts the keeper's thread, once everything that was left is taken up.
 pub(crate) fn spawn(
     config: &Config,
-    store: Store,
+    store: Box<dyn Store>,
     catalogue: &Arc<Catalogue>,
     board: &Arc<Board>,
 ) -> Result<(Inbox, JoinHandle<()>)> {
     let (inbox, messages) = Inbox::new(config.max_backlog);
     let now = config.clock.now();
-    let last_number = store.read().last_number()?;
+    let last_number = store.last_number()?;
     let mut keeper = Keeper {
         slots: Slots::new(config.max_active),
         dispatch: Dispatch::default(),
@@ -167,6 +170,7 @@ pub(crate) fn spawn(
         effects: Vec::new(),
         replies: Vec::new(),
         asked: HashMap::new(),
+        triggers: trigger::Triggers::default(),
         broken: None,
         leases_checked: Instant::now(),
         requests_forgotten: Instant::now(),
@@ -212,8 +216,11 @@ impl Keeper {
                 None
             };
         }
-        self.ring();
-        self.check_leases();
+        if self.broken.is_none() {
+            self.ring();
+            self.start_scheduled();
+            self.check_leases();
+        }
         self.finish();
         self.housekeep();
         !last
@@ -255,6 +262,7 @@ impl Keeper {
                 // Nobody waiting for the answer is no failure.
                 let _ = answer.send(self.purge(ended_before, limit));
             }
+            Message::Publish { event, answer } => self.publish(*event, answer),
             Message::Survey { answer } => {
                 let _ = answer.send(Ok(self.survey()));
             }
@@ -285,11 +293,11 @@ impl Keeper {
         if self.config.clock.is_manual() {
             return SHORT_NAP;
         }
-        let first = self.alarms.first().map(|(due, _)| *due);
-        let due = match (first, self.next_wake) {
-            (Some(first), Some(wake)) => Some(first.min(wake)),
-            (first, wake) => first.or(wake),
-        };
+        let alarm = self.alarms.first().map(|(due, _)| *due);
+        let due = [alarm, self.next_wake, self.triggers.next()]
+            .into_iter()
+            .flatten()
+            .min();
         let Some(due) = due else { return NAP };
         let left = due.duration_since(self.config.clock.now());
         Duration::try_from(left).unwrap_or(Duration::ZERO).min(NAP)

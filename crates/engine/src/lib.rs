@@ -35,8 +35,8 @@ pub use handle::{Engine, Ticket};
 pub use news::{Changes, News};
 pub use request::{
     ActorName, Applied, ApplyDefinition, Decide, DefinitionRecord, EventRecord, ListQuery, Page,
-    Purged, QueueLine, RequestKey, Resolve, RetryFrom, Start, Steer, Survey, TaskLine,
-    WorkerStatus,
+    Publish, Published, Purged, QueueLine, RequestKey, Resolve, RetryFrom, Scheduled, Start, Steer,
+    Survey, TaskLine, WorkerStatus,
 };
 pub use store::{SCHEMA_VERSION, StoreError};
 pub use view::{Parent, PauseKind, View};

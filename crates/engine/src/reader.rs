@@ -1,17 +1,16 @@
 //! Reading past the keeper: connections of their own, which see exactly what is on disk.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
+use crate::View;
 use crate::catalogue::Catalogue;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::request::{DefinitionRecord, EventRecord, ListQuery, Page, Purged};
-use crate::store::{self, Read, StoreError};
-use crate::{View, store::Kept};
+use crate::store::{Backend, Kept, Reading, StoreError, load};
 
 /// How many reads are under way at once.
 const AT_ONCE: usize = 4;
@@ -19,7 +18,7 @@ const AT_ONCE: usize = 4;
 /// Connections for reading.
 #[derive(Debug)]
 pub(crate) struct Readers {
-    path: PathBuf,
+    backend: Arc<dyn Backend>,
     permits: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Reader>>>,
 }
@@ -27,16 +26,16 @@ pub(crate) struct Readers {
 /// One connection for reading.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    connection: Connection,
+    store: Box<dyn Reading + Send>,
 }
 
 impl Readers {
-    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn open(backend: Arc<dyn Backend>) -> Result<Self, StoreError> {
         let first = Reader {
-            connection: store::open_reader(path)?,
+            store: backend.reader()?,
         };
         Ok(Self {
-            path: path.to_owned(),
+            backend,
             permits: Arc::new(Semaphore::new(AT_ONCE)),
             idle: Arc::new(Mutex::new(vec![first])),
         })
@@ -49,14 +48,14 @@ impl Readers {
     ) -> Result<T> {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.map_err(|_| EngineError::stopped())?;
-        let (path, idle) = (self.path.clone(), Arc::clone(&self.idle));
+        let (backend, idle) = (Arc::clone(&self.backend), Arc::clone(&self.idle));
         let done = tokio::task::spawn_blocking(move || {
             let _permit = permit;
             let free = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let mut reader = match free {
                 Some(reader) => reader,
                 None => Reader {
-                    connection: store::open_reader(&path)?,
+                    store: backend.reader()?,
                 },
             };
             let outcome = work(&mut reader);
@@ -70,19 +69,13 @@ impl Readers {
 }
 
 impl Reader {
-    const fn store(&self) -> Read<'_> {
-        Read(&self.connection)
-    }
-
     /// Everything a read looks at, it looks at as of one moment.
-    fn at_once<T>(&mut self, work: impl FnOnce(Read<'_>) -> Result<T>) -> Result<T> {
-        let moment = self
-            .connection
-            .unchecked_transaction()
-            .map_err(StoreError::from)?;
-        let outcome = work(Read(&moment));
-        moment.finish().map_err(StoreError::from)?;
-        outcome
+    fn at_once<T>(&self, work: impl FnOnce(&dyn Reading) -> Result<T>) -> Result<T> {
+        let (mut work, mut outcome) = (Some(work), None);
+        self.store.at_once(&mut |store| {
+            outcome = work.take().map(|work| work(store));
+        })?;
+        outcome.unwrap_or_else(|| Err(EngineError::stopped()))
     }
 
     pub(crate) fn get(&mut self, id: &str, catalogue: &Catalogue) -> Result<Option<View>> {
@@ -176,11 +169,11 @@ impl Reader {
         name: &str,
         revision: Option<&str>,
     ) -> Result<Option<DefinitionRecord>> {
-        Ok(self.store().definition(name, revision)?)
+        Ok(self.store.definition(name, revision)?)
     }
 
     pub(crate) fn revisions(&mut self, name: &str) -> Result<Vec<DefinitionRecord>> {
-        Ok(self.store().revisions(name)?)
+        Ok(self.store.revisions(name)?)
     }
 
     pub(crate) fn definitions(
@@ -188,12 +181,12 @@ impl Reader {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<DefinitionRecord>> {
-        Ok(self.store().definitions(after.unwrap_or(""), limit)?)
+        Ok(self.store.definitions(after.unwrap_or(""), limit)?)
     }
 
     /// How many executions ended before this time, up to a limit.
     pub(crate) fn count_ended(&mut self, before: Timestamp, limit: usize) -> Result<Purged> {
-        let found = self.store().ended(before, limit.saturating_add(1))?.len();
+        let found = self.store.ended(before, limit.saturating_add(1))?.len();
         Ok(Purged {
             executions: found.min(limit) as u64,
             more: found > limit,
@@ -209,21 +202,17 @@ impl Reader {
             return Err(refused(format!("{} exists already", to.display()))
                 .hint("Choose another name; a backup never replaces a file."));
         }
-        // One statement reads as of one moment, and the copy has no gaps to carry along.
-        let written = self
-            .connection
-            .execute("VACUUM INTO ?1", [to.to_string_lossy().as_ref()]);
-        written.map_err(|error| {
+        if let Err(error) = self.store.backup(to) {
             // What was written so far is no backup.
             let _ = std::fs::remove_file(to);
-            EngineError::from(StoreError::from(error))
-        })?;
+            return Err(error.into());
+        }
         let size = std::fs::metadata(to).map_err(|error| refused(error.to_string()))?;
         Ok(size.len())
     }
 }
 
-fn view(store: Read<'_>, kept: Kept, catalogue: &Catalogue) -> Result<View> {
-    let loaded = store.load(kept, catalogue)?;
+fn view(store: &dyn Reading, kept: Kept, catalogue: &Catalogue) -> Result<View> {
+    let loaded = load(store, kept, catalogue)?;
     Ok(View::of(&loaded.kept.origin, &loaded.state))
 }

@@ -96,6 +96,39 @@ pub struct Resolve {
     pub comment: Arc<str>,
 }
 
+/// Something happened that may start executions.
+#[derive(Debug, Clone)]
+pub struct Publish {
+    /// The event's name.
+    pub name: String,
+    /// Its payload, which becomes the input.
+    pub payload: Data,
+    /// What makes a repeated event one event.
+    pub id: Arc<str>,
+    /// What the executions are given.
+    pub labels: BTreeMap<String, String>,
+    /// Who tells.
+    pub actor: ActorName,
+}
+
+/// What an event led to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Published {
+    /// The executions it started, now or when it was first told.
+    pub started: Vec<Arc<str>>,
+    /// Definitions whose condition could not be judged, and why.
+    pub refused: Vec<(Arc<str>, String)>,
+}
+
+/// A schedule that will start something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scheduled {
+    /// What.
+    pub definition: Arc<str>,
+    /// When.
+    pub next: Timestamp,
+}
+
 /// Make a definition known.
 #[derive(Debug, Clone)]
 pub struct ApplyDefinition {
@@ -195,6 +228,8 @@ pub struct Survey {
     pub tasks: Vec<TaskLine>,
     /// Executions that wait for a slot.
     pub queued: Vec<QueueLine>,
+    /// What the clock will start.
+    pub scheduled: Vec<Scheduled>,
     /// Executions that have work under way.
     pub active: usize,
     /// The most that may have.

@@ -1,178 +1,151 @@
-//! The file: events, where each execution is, definitions, and what requests were answered.
+//! What is kept: events, where each execution is, definitions, and what requests were answered.
 //!
-//! Everything a turn of the keeper leads to is one [`Turn`], written in one transaction. The log
-//! is the truth; the rows of `executions` say the same in a form that can be searched, and when
-//! the keeper has to look at an execution next.
+//! Everything a turn of the keeper leads to is one [`Turn`], written all of it or nothing. The log
+//! is the truth; a row per execution says the same in a form that can be searched, and when the
+//! keeper has to look at it next. [`Store`] and [`Reading`] are the contract; `sqlite` keeps it in
+//! one file, and `suite` is what any other way of keeping it has to pass.
 
 mod chain;
 mod error;
-mod lock;
-mod read;
-mod row;
-mod schema;
-mod write;
+mod load;
+mod sqlite;
+mod status;
+#[cfg(test)]
+mod suite;
+mod turn;
 
 pub(crate) use chain::{Hash, link};
 pub use error::StoreError;
-pub(crate) use read::Read;
-pub(crate) use row::{Kept, Status};
-pub use schema::SCHEMA_VERSION;
+pub(crate) use load::{LogRow, load, plan};
+pub use sqlite::SCHEMA_VERSION;
+pub(crate) use sqlite::SqliteFile;
+pub(crate) use status::{Kept, Status};
+pub(crate) use turn::{Answered, Append, Branch, Created, Snapshot, Turn};
 
+use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OpenFlags};
 
-use crate::Config;
-use crate::request::DefinitionRecord;
-use crate::view::Origin;
-use lock::FileLock;
+use crate::request::{DefinitionRecord, EventRecord, ListQuery};
 
-/// How long a reader waits for the writer where they meet.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The pages of the log that may gather before they are moved into the file.
-const CHECKPOINT_PAGES: u32 = 4_000;
-/// The pages kept in memory, in KiB.
-const WRITER_CACHE_KIB: i32 = 16 * 1024;
-/// Statements kept ready.
-const STATEMENTS: usize = 64;
+type Result<T> = std::result::Result<T, StoreError>;
 
-/// The store as the keeper has it: the only one that writes.
-#[derive(Debug)]
-pub(crate) struct Store {
-    connection: Connection,
-    /// Held for as long as the store is open.
-    _lock: FileLock,
+/// A place where things are kept.
+pub(crate) trait Backend: Debug + Send + Sync {
+    /// Opens it for writing. There is one writer: a second one is refused.
+    fn open(&self) -> Result<Box<dyn Store>>;
+
+    /// Opens it for reading beside the writer.
+    fn reader(&self) -> Result<Box<dyn Reading + Send>>;
 }
 
-/// Everything one turn leads to.
-#[derive(Debug, Default)]
-pub(crate) struct Turn {
-    pub(crate) created: Vec<Created>,
-    pub(crate) appends: Vec<Append>,
-    pub(crate) statuses: Vec<(i64, Status)>,
-    pub(crate) snapshots: Vec<Snapshot>,
-    pub(crate) branches: Vec<Branch>,
-    pub(crate) requests: Vec<Answered>,
-    pub(crate) definitions: Vec<DefinitionRecord>,
+/// What the keeper asks: reading its own writes, and writing.
+pub(crate) trait Store: Reading + Debug + Send {
+    /// Writes a turn. When this returns it is on disk; when it fails, nothing of it is.
+    fn commit(&mut self, turn: &Turn) -> Result<()>;
+
+    /// Whether it can be written, after it could not.
+    fn probe(&mut self) -> Result<()>;
+
+    /// Removes executions with all that belongs to them.
+    fn remove(&mut self, numbers: &[i64]) -> Result<()>;
+
+    /// Forgets requests that were answered before this time, at most `limit` of them.
+    fn forget_requests(&mut self, before: Timestamp, limit: usize) -> Result<usize>;
 }
 
-/// An execution that became known.
-#[derive(Debug)]
-pub(crate) struct Created {
-    pub(crate) origin: Arc<Origin>,
-    pub(crate) revision: Arc<str>,
-    pub(crate) at: Timestamp,
-    pub(crate) status: Status,
-}
+/// What can be read.
+pub(crate) trait Reading: Debug {
+    /// Does several reads as of one moment.
+    fn at_once(&self, work: &mut dyn FnMut(&dyn Reading)) -> Result<()>;
 
-/// Events of one execution, one line each.
-#[derive(Debug)]
-pub(crate) struct Append {
-    pub(crate) number: i64,
-    pub(crate) branch: u32,
-    /// The sequence of the first of them.
-    pub(crate) first: u64,
-    pub(crate) lines: Vec<u8>,
-    pub(crate) hash: Hash,
-}
+    /// The number of an execution.
+    fn number_of(&self, id: &str) -> Result<Option<i64>>;
 
-/// A state, so that a replay need not begin at the beginning.
-#[derive(Debug)]
-pub(crate) struct Snapshot {
-    pub(crate) number: i64,
-    pub(crate) branch: u32,
-    pub(crate) sequence: u64,
-    pub(crate) revision: Arc<str>,
-    pub(crate) hash: Hash,
-    pub(crate) data: Vec<u8>,
-}
+    /// An execution's row.
+    fn kept(&self, number: i64) -> Result<Option<Kept>>;
 
-/// Where a branch grew from another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Branch {
-    pub(crate) number: i64,
-    pub(crate) branch: u32,
-    pub(crate) parent: u32,
-    /// The last sequence it shares with its parent.
-    pub(crate) cutoff: u64,
-}
+    /// Executions by a query, newest first.
+    fn list(&self, query: &ListQuery) -> Result<Vec<Kept>>;
 
-/// A request that was answered.
-#[derive(Debug, Clone)]
-pub(crate) struct Answered {
-    pub(crate) id: Arc<str>,
-    pub(crate) body: [u8; 16],
-    pub(crate) number: i64,
-    pub(crate) at: Timestamp,
-}
+    /// The newest snapshot of a branch.
+    fn snapshot(&self, number: i64, branch: u32) -> Result<Option<Snapshot>>;
 
-impl Turn {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.created.is_empty()
-            && self.appends.is_empty()
-            && self.statuses.is_empty()
-            && self.snapshots.is_empty()
-            && self.branches.is_empty()
-            && self.requests.is_empty()
-            && self.definitions.is_empty()
-    }
-}
+    /// Hands over the rows of a log along its lineage that begin after a sequence, each after the
+    /// one it follows, until told to stop.
+    fn walk(
+        &self,
+        number: i64,
+        branch: u32,
+        after: u64,
+        each: &mut dyn FnMut(LogRow<'_>) -> Result<bool>,
+    ) -> Result<()>;
 
-impl Store {
-    /// Opens the file for writing, making or migrating it as needed.
-    pub(crate) fn open(config: &Config) -> Result<Self, StoreError> {
-        let path = &config.path;
-        if let Some(folder) = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty())
-        {
-            std::fs::create_dir_all(folder).map_err(|error| StoreError::opening(path, error))?;
-        }
-        let lock = FileLock::take(path)?;
-        let mut connection = connect(
-            path,
-            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
-        )?;
-        let set = |connection: &Connection| -> rusqlite::Result<()> {
-            connection.pragma_update(None, "journal_mode", "wal")?;
-            // In this mode every commit is synced before it returns.
-            connection.pragma_update(None, "synchronous", "full")?;
-            connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
-            connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
-            connection.pragma_update(None, "temp_store", "memory")?;
-            connection.pragma_update(None, "cell_size_check", true)
-        };
-        set(&connection).map_err(|error| StoreError::of(path, error))?;
-        schema::migrate(&mut connection, path)?;
-        Ok(Self {
-            connection,
-            _lock: lock,
-        })
-    }
+    /// Hands over every row of a log, branch after branch, from the one that holds this event on,
+    /// until told to stop. Branches are only ever opened from the present one, so this is the order
+    /// they were written in.
+    fn chronicle(
+        &self,
+        number: i64,
+        from: (u32, u64),
+        each: &mut dyn FnMut(LogRow<'_>) -> Result<bool>,
+    ) -> Result<()>;
 
-    /// Reads through the writer's own connection.
-    pub(crate) const fn read(&self) -> Read<'_> {
-        Read(&self.connection)
-    }
-}
+    /// The sequence just before the row that holds the event after this one.
+    fn row_start(&self, number: i64, branch: u32, after: u64) -> Result<u64>;
 
-/// Opens the file for reading only.
-pub(crate) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
-    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    let cache = connection.pragma_update(None, "cache_size", -4 * 1024);
-    cache.map_err(|error| StoreError::of(path, error))?;
-    Ok(connection)
-}
+    /// The branches of an execution.
+    fn branches(&self, number: i64) -> Result<Vec<Branch>>;
 
-fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
-    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection =
-        Connection::open_with_flags(path, flags).map_err(|error| StoreError::of(path, error))?;
-    let patience = connection.busy_timeout(PATIENCE);
-    patience.map_err(|error| StoreError::of(path, error))?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    Ok(connection)
+    /// The events of all executions from a place on, in the order they were written.
+    fn log(&self, after: i64, limit: usize) -> Result<Vec<EventRecord>>;
+
+    /// Executions the keeper has to look at by this time, after a place, in that order.
+    fn due(
+        &self,
+        by: Timestamp,
+        after: (Option<Timestamp>, i64),
+        limit: usize,
+    ) -> Result<Vec<Kept>>;
+
+    /// When the first execution after this time has to be looked at.
+    fn next_wake(&self, after: Timestamp) -> Result<Option<Timestamp>>;
+
+    /// Executions that ended before this time, oldest first.
+    fn ended(&self, before: Timestamp, limit: usize) -> Result<Vec<i64>>;
+
+    /// The open children of an execution.
+    fn open_children(&self, parent: i64) -> Result<Vec<i64>>;
+
+    /// How many executions of each definition have begun and not ended.
+    fn begun(&self) -> Result<Vec<(Arc<str>, usize)>>;
+
+    /// The highest number an execution has.
+    fn last_number(&self) -> Result<i64>;
+
+    /// A request that was answered.
+    fn answered(&self, id: &str) -> Result<Option<Answered>>;
+
+    /// A definition: the named revision, or the current one.
+    fn definition(&self, name: &str, revision: Option<&str>) -> Result<Option<DefinitionRecord>>;
+
+    /// The name and source of a revision.
+    fn source(&self, revision: &str) -> Result<Option<(String, String)>>;
+
+    /// Every revision of a definition, newest first.
+    fn revisions(&self, name: &str) -> Result<Vec<DefinitionRecord>>;
+
+    /// The current revisions, by name.
+    fn definitions(&self, after: &str, limit: usize) -> Result<Vec<DefinitionRecord>>;
+
+    /// When a definition's schedule last started something.
+    fn last_scheduled(&self, name: &str) -> Result<Option<Timestamp>>;
+
+    /// How far a receiver of events has got.
+    fn sink_position(&self, name: &str) -> Result<i64>;
+
+    /// Copies everything to a file that does not exist yet.
+    fn backup(&self, to: &Path) -> Result<()>;
 }

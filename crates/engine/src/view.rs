@@ -107,7 +107,13 @@ impl View {
         let origin = Origin {
             number: 0,
             id: Arc::clone(state.execution()),
-            definition: state.plan().definition().name.as_deref().unwrap_or_default().into(),
+            definition: state
+                .plan()
+                .definition()
+                .name
+                .as_deref()
+                .unwrap_or_default()
+                .into(),
             labels: Arc::default(),
             parent: None,
             depth: 0,

@@ -4,3 +4,5 @@
 mod lab;
 #[path = "engine/run.rs"]
 mod run;
+#[path = "engine/trigger.rs"]
+mod trigger;

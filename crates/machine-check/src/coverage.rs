@@ -19,6 +19,8 @@ pub struct Coverage {
     pub steps: BTreeSet<(StepState, StepState)>,
     /// Moves in each vocabulary's words: (vocabulary, machine, from, to).
     pub words: BTreeSet<(String, &'static str, String, String)>,
+    /// How many moves of each vocabulary were parts of a bridge; they do not count as reached.
+    pub bridged: BTreeMap<String, usize>,
     /// How often each vocabulary had no word.
     pub outside: BTreeMap<(String, String, String), usize>,
     /// How executions ended.
@@ -69,6 +71,10 @@ impl Coverage {
                 MoveKind::Outside => {
                     let key = (name.clone(), step.from.clone(), step.to.clone());
                     *self.outside.entry(key).or_default() += 1;
+                }
+                MoveKind::Bridged => {
+                    *self.bridged.entry(name.clone()).or_default() += 1;
+                    continue;
                 }
                 MoveKind::Begin | MoveKind::Legal => {}
             }

@@ -25,6 +25,7 @@ pub(super) fn step(node: &Node, problems: &mut Problems) -> Option<(Step, StepPl
     let fields = Fields::read(node, &STEP, problems)?;
     let mut places = StepPlaces {
         name: fields.get("name").map_or(node.at, |node| node.at),
+        timeout: fields.place("timeout").unwrap_or(node.at),
         output_schema: fields.place("outputSchema").unwrap_or(node.at),
         ..StepPlaces::default()
     };

@@ -51,6 +51,7 @@ fn step_lints(step: &Step, places: &StepPlaces, bounded: bool, problems: &mut Pr
             "Add `agent` with the role that should do it.",
         );
     }
+    ignored_timeout(step, places, problems);
     contradictions(step, places, problems);
 }
 
@@ -60,6 +61,21 @@ fn can_hang(step: &Step) -> bool {
         StepKind::Approval(approval) => approval.expires_after.is_none() && step.timeout.is_none(),
         _ => step.timeout.is_none(),
     }
+}
+
+/// A limit that nothing looks at.
+fn ignored_timeout(step: &Step, places: &StepPlaces, problems: &mut Problems) {
+    let (why, hint) = match &step.kind {
+        _ if step.timeout.is_none() => return,
+        StepKind::Sleep { .. } => ("a sleep ends by itself", "Remove it."),
+        StepKind::Approval(approval) if approval.expires_after.is_some() => (
+            "`expiresAfter` decides",
+            "Remove one of the two; `timeout` counts where `expiresAfter` is not given.",
+        ),
+        _ => return,
+    };
+    let message = format!("`timeout` of `{}` has no effect: {why}", step.name);
+    problems.warning(Rule::Contradiction, places.timeout, message, hint);
 }
 
 fn contradictions(step: &Step, places: &StepPlaces, problems: &mut Problems) {

@@ -144,6 +144,14 @@ pub(crate) fn cases() -> Vec<(Rule, String)> {
         "steps:\n  - {name: a, sleep: 1m, heartbeatTimeout: 5s}\n",
     );
     add(
+        Rule::Contradiction,
+        "steps:\n  - name: a\n    sleep: 1m\n    timeout: 5s\n",
+    );
+    add(
+        Rule::Contradiction,
+        "steps:\n  - name: a\n    approval: {role: boss, expiresAfter: 1h}\n    timeout: 2h\n",
+    );
+    add(
         Rule::RetryOfGovernance,
         &step("retryPolicy: {retryOn: [transient, governance]}"),
     );

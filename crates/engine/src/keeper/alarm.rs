@@ -58,9 +58,6 @@ impl Keeper {
 
     /// Fires what is due.
     pub(super) fn ring(&mut self) {
-        if self.broken.is_some() {
-            return;
-        }
         for _ in 0..MOST_AT_ONCE {
             let Some((due, number)) = self.alarms.first().copied() else {
                 break;
@@ -122,7 +119,7 @@ impl Keeper {
 
     /// Brings in executions that are not in memory and have something due.
     fn look_up_due(&mut self) {
-        let found = self.store.read().due(
+        let found = self.store.due(
             self.now,
             (Some(Timestamp::UNIX_EPOCH), i64::MAX),
             MOST_AT_ONCE,
@@ -148,13 +145,10 @@ impl Keeper {
         self.next_wake = if more {
             Some(self.now)
         } else {
-            self.store
-                .read()
-                .next_wake(self.now)
-                .unwrap_or_else(|error| {
-                    tracing::error!("the next due execution cannot be read: {error}");
-                    Some(self.now)
-                })
+            self.store.next_wake(self.now).unwrap_or_else(|error| {
+                tracing::error!("the next due execution cannot be read: {error}");
+                Some(self.now)
+            })
         };
     }
 }

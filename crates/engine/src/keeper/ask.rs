@@ -12,7 +12,7 @@ use crate::id::new_id;
 use crate::request::{
     Applied, ApplyDefinition, DefinitionRecord, Purged, RequestKey, Start, Steer,
 };
-use crate::store::Answered;
+use crate::store::{Answered, plan};
 use crate::view::{Origin, Parent};
 use crate::worker::Answer;
 use jiff::Timestamp;
@@ -97,7 +97,7 @@ impl Keeper {
         let before = match self.asked.get(&request.id) {
             Some(before) => Some(*before),
             None => {
-                let found = self.store.read().answered(&request.id)?;
+                let found = self.store.answered(&request.id)?;
                 found.map(|found| (found.body, found.number))
             }
         };
@@ -119,7 +119,7 @@ impl Keeper {
         });
     }
 
-    fn start(&mut self, start: Start) -> Result<i64> {
+    pub(super) fn start(&mut self, start: Start) -> Result<i64> {
         if let Some(number) = self.seen(&start.request)? {
             self.bring(number)?;
             return Ok(number);
@@ -161,7 +161,7 @@ impl Keeper {
     }
 
     pub(super) fn is_taken(&self, id: &str) -> Result<bool> {
-        Ok(self.numbers.contains_key(id) || self.store.read().number_of(id)?.is_some())
+        Ok(self.numbers.contains_key(id) || self.store.number_of(id)?.is_some())
     }
 
     /// Makes an execution known and, unless it is put off, lets it take its place in the queue.
@@ -207,9 +207,9 @@ impl Keeper {
         if let Some(plan) = self.current.get(name) {
             return Ok(Arc::clone(plan));
         }
-        let found = self.store.read().definition(name, None)?;
+        let found = self.store.definition(name, None)?;
         let found = found.ok_or_else(|| EngineError::no_definition(name))?;
-        let plan = self.store.read().plan(&found.revision, &self.catalogue)?;
+        let plan = plan(&*self.store, &found.revision, &self.catalogue)?;
         self.current.insert(found.name, Arc::clone(&plan));
         Ok(plan)
     }
@@ -308,14 +308,11 @@ impl Keeper {
     fn applied(&mut self, apply: &ApplyDefinition) -> Result<Applied> {
         let usable = usable(&apply.source, &apply.source_name)?;
         let revision = usable.plan.shared_revision();
-        let present = self.store.read().definition(&usable.name, None)?;
+        let present = self.store.definition(&usable.name, None)?;
         let changed = present
             .as_ref()
             .is_none_or(|present| present.revision != revision);
-        let known = self
-            .store
-            .read()
-            .definition(&usable.name, Some(&revision))?;
+        let known = self.store.definition(&usable.name, Some(&revision))?;
         let record = match (changed, present, known) {
             (false, Some(present), _) => present,
             (_, _, Some(known)) => known,
@@ -329,6 +326,7 @@ impl Keeper {
         if changed {
             self.turn.definitions.push(record.clone());
             let plan = self.catalogue.keep(usable.plan);
+            self.set_trigger(&usable.name, &plan, self.now);
             self.current.insert(usable.name, plan);
         }
         Ok(Applied {
@@ -339,7 +337,7 @@ impl Keeper {
     }
 
     pub(super) fn purge(&mut self, ended_before: Timestamp, limit: usize) -> Result<Purged> {
-        let numbers = self.store.read().ended(ended_before, limit)?;
+        let numbers = self.store.ended(ended_before, limit)?;
         if numbers.is_empty() {
             return Ok(Purged::default());
         }

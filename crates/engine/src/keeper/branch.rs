@@ -8,7 +8,7 @@ use stateway_machine::{Event, Fact, Obligation, State, Verb, obligations};
 use super::{Keeper, Live};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::request::RetryFrom;
-use crate::store::Branch;
+use crate::store::{Branch, plan};
 
 impl Keeper {
     pub(super) fn retry_from(
@@ -40,7 +40,7 @@ impl Keeper {
         let (present, origin) = (live.state.branch(), Arc::clone(&live.origin));
         let step = self.step_to_redo(live, &from.step)?;
         let (state, hash, cutoff) = self.state_before(number, present, &step)?;
-        let branches = self.store.read().branches(number)?;
+        let branches = self.store.branches(number)?;
         let branch = branches.iter().map(|known| known.branch).max().unwrap_or(0) + 1;
 
         let status = self.hot.get(&number).and_then(|live| live.status.clone());
@@ -127,7 +127,7 @@ impl Keeper {
         branch: u32,
         step: &str,
     ) -> Result<(State, crate::store::Hash, u64)> {
-        let store = self.store.read();
+        let store = &self.store;
         let kept = store.kept(number)?;
         let kept = kept.ok_or_else(|| EngineError::no_execution(&number.to_string()))?;
         let mut before: Vec<Event> = Vec::new();
@@ -153,7 +153,7 @@ impl Keeper {
             )
             .hint("Name a step that has begun."));
         }
-        let plan = store.plan(&kept.revision, &self.catalogue)?;
+        let plan = plan(&**store, &kept.revision, &self.catalogue)?;
         let state = stateway_machine::replay(plan, &before).map_err(EngineError::corrupt)?;
         let cutoff = state.sequence();
         Ok((state, hash, cutoff))

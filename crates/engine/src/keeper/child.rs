@@ -106,14 +106,10 @@ impl Keeper {
 
     /// Ends the open children of an execution that has ended.
     pub(super) fn end_children(&mut self, parent: i64, kill: bool) {
-        let stored = self
-            .store
-            .read()
-            .open_children(parent)
-            .unwrap_or_else(|error| {
-                tracing::error!(number = parent, "children cannot be read: {error}");
-                Vec::new()
-            });
+        let stored = self.store.open_children(parent).unwrap_or_else(|error| {
+            tracing::error!(number = parent, "children cannot be read: {error}");
+            Vec::new()
+        });
         let in_memory = self.hot.values().filter(|live| {
             live.origin
                 .parent

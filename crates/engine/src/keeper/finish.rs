@@ -257,6 +257,8 @@ fn recycled(mut turn: Turn) -> Turn {
     turn.branches.clear();
     turn.requests.clear();
     turn.definitions.clear();
+    turn.schedules.clear();
+    turn.sinks.clear();
     turn
 }
 
@@ -276,6 +278,9 @@ impl Effect {
             Self::Tell(tell, message) => {
                 let _ = tell.send(message);
             }
+            Self::Published(answer, published) => {
+                let _ = answer.send(Ok(published));
+            }
             Self::Applied(answer, applied) => {
                 let _ = answer.send(Ok(*applied));
             }
@@ -287,6 +292,9 @@ impl Effect {
         match self {
             Self::Answer(answer, view) => {
                 let _ = answer.send(view.and_then(|_| Err(EngineError::from_store(error))));
+            }
+            Self::Published(answer, _) => {
+                let _ = answer.send(Err(EngineError::from_store(error)));
             }
             Self::Applied(answer, _) => {
                 let _ = answer.send(Err(EngineError::from_store(error)));

@@ -11,7 +11,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::error::Result;
 use crate::request::{
-    ActorName, Applied, ApplyDefinition, Purged, RequestKey, RetryFrom, Start, Steer, Survey,
+    ActorName, Applied, ApplyDefinition, Publish, Published, Purged, RequestKey, RetryFrom, Start,
+    Steer, Survey,
 };
 use crate::worker::{Answer, Offer, Outcome, TaskToken, WorkerMessage};
 use crate::{EngineError, ErrorKind};
@@ -53,6 +54,10 @@ pub(crate) enum Message {
         ended_before: Timestamp,
         limit: usize,
         answer: oneshot::Sender<Result<Purged>>,
+    },
+    Publish {
+        event: Box<Publish>,
+        answer: oneshot::Sender<Result<Published>>,
     },
     Survey {
         answer: oneshot::Sender<Result<Survey>>,
@@ -160,6 +165,9 @@ impl Message {
                 let _ = answer.send(Err(error));
             }
             Self::Purge { answer, .. } => {
+                let _ = answer.send(Err(error));
+            }
+            Self::Publish { answer, .. } => {
                 let _ = answer.send(Err(error));
             }
             Self::Survey { answer } => {

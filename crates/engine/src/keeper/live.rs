@@ -8,7 +8,7 @@ use stateway_machine::{Event, Obligation, State, encode_into, obligations};
 use super::Keeper;
 use crate::EngineError;
 use crate::error::Result;
-use crate::store::{Hash, Kept, Status};
+use crate::store::{Hash, Kept, Status, load};
 use crate::view::Origin;
 
 /// An execution in memory.
@@ -102,7 +102,7 @@ impl Keeper {
         if let Some(number) = self.numbers.get(id) {
             return Ok(*number);
         }
-        let found = self.store.read().number_of(id)?;
+        let found = self.store.number_of(id)?;
         found.ok_or_else(|| EngineError::no_execution(id))
     }
 
@@ -111,14 +111,14 @@ impl Keeper {
         if self.hot.contains_key(&number) {
             return Ok(());
         }
-        let kept = self.store.read().kept(number)?;
+        let kept = self.store.kept(number)?;
         let kept = kept.ok_or_else(|| EngineError::no_execution(&number.to_string()))?;
         self.bring_kept(kept)
     }
 
     /// Brings an execution into memory whose row was read.
     pub(super) fn bring_kept(&mut self, kept: Kept) -> Result<()> {
-        let loaded = self.store.read().load(kept, &self.catalogue)?;
+        let loaded = load(&*self.store, kept, &self.catalogue)?;
         let origin = Arc::clone(&loaded.kept.origin);
         let mut live = Live::new(Arc::clone(&origin), loaded.state, loaded.hash);
         live.status = Some(loaded.kept.status);

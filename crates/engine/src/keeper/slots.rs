@@ -143,6 +143,7 @@ impl Keeper {
     }
 }
 
-fn limit_of(_plan: &stateway_machine::Plan) -> Option<usize> {
-    None
+fn limit_of(plan: &stateway_machine::Plan) -> Option<usize> {
+    let limit = plan.definition().concurrency?;
+    Some(usize::try_from(limit).unwrap_or(usize::MAX))
 }

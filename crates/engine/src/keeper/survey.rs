@@ -43,6 +43,7 @@ impl Keeper {
             workers: workers.collect(),
             tasks: tasks.collect(),
             queued: self.slots.lines(self.now),
+            scheduled: self.triggers.scheduled(),
             active: self.active,
             max_active: self.config.max_active,
         }

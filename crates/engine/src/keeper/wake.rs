@@ -14,13 +14,14 @@ impl Keeper {
     /// Takes up every execution that has work under way, is queued, or has something due.
     pub(super) fn wake_up(&mut self) -> Result<()> {
         self.now = self.config.clock.now();
-        for (definition, count) in self.store.read().begun()? {
+        for (definition, count) in self.store.begun()? {
             self.slots.set_begun(definition, count);
         }
+        self.read_triggers()?;
         let mut after: (Option<Timestamp>, i64) = (None, 0);
         let mut count = 0_usize;
         loop {
-            let page = self.store.read().due(self.now, after, PAGE)?;
+            let page = self.store.due(self.now, after, PAGE)?;
             let Some(last) = page.last() else { break };
             after = (last.status.wake_at, last.origin.number);
             count += page.len();
@@ -30,7 +31,7 @@ impl Keeper {
             self.write_down()?;
             tracing::info!(executions = count, "taking up what was left");
         }
-        self.next_wake = self.store.read().next_wake(self.now)?;
+        self.next_wake = self.store.next_wake(self.now)?;
         self.work.push_back(Work::Grant);
         self.work_off();
         self.write_down()

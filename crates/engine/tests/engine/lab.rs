@@ -1,6 +1,5 @@
 //! An engine in a folder of its own, and short ways to use it.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -12,21 +11,21 @@ use stateway_engine::{
 };
 use stateway_model::{ErrorCategory, SubState};
 
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-pub struct Lab {
-    pub folder: tempfile::TempDir,
-    pub engine: Engine,
-    pub config: Config,
+pub(crate) struct Lab {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) engine: Engine,
+    pub(crate) config: Config,
     requests: AtomicU32,
 }
 
 impl Lab {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(|_| {})
     }
 
-    pub fn with(change: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut config = Config::new(folder.path().join("store.db"));
         change(&mut config);
@@ -40,14 +39,19 @@ impl Lab {
     }
 
     /// On a clock that is moved by hand.
-    pub fn by_hand() -> (Self, Clock) {
+    pub(crate) fn by_hand() -> (Self, Clock) {
         let clock = Clock::manual("2026-01-01T00:00:00Z".parse().unwrap());
         let hand = clock.clone();
         (Self::with(|config| config.clock = clock), hand)
     }
 
     /// The engine stops and another one takes the file.
-    pub fn restart(self) -> Self {
+    pub(crate) fn restart(self) -> Self {
+        self.restart_after(|| {})
+    }
+
+    /// Likewise, and meanwhile something happens.
+    pub(crate) fn restart_after(self, meanwhile: impl FnOnce()) -> Self {
         let Self {
             folder,
             engine,
@@ -55,6 +59,7 @@ impl Lab {
             requests,
         } = self;
         drop(engine);
+        meanwhile();
         let engine = Engine::open(&config).unwrap();
         Self {
             folder,
@@ -64,11 +69,7 @@ impl Lab {
         }
     }
 
-    pub fn path(&self) -> PathBuf {
-        self.config.path.clone()
-    }
-
-    pub fn key(&self, body: u8) -> RequestKey {
+    pub(crate) fn key(&self, body: u8) -> RequestKey {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         RequestKey {
             id: format!("request-{number}").into(),
@@ -76,7 +77,7 @@ impl Lab {
         }
     }
 
-    pub async fn apply(&self, source: &str) {
+    pub(crate) async fn apply(&self, source: &str) {
         let apply = ApplyDefinition {
             source: source.to_owned(),
             source_name: "test.yaml".to_owned(),
@@ -84,7 +85,7 @@ impl Lab {
         self.engine.apply(apply).await.unwrap();
     }
 
-    pub fn start_of(&self, definition: &str, input: Value) -> Start {
+    pub(crate) fn start_of(&self, definition: &str, input: Value) -> Start {
         Start {
             definition: definition.into(),
             id: None,
@@ -96,24 +97,24 @@ impl Lab {
         }
     }
 
-    pub async fn start(&self, definition: &str, input: Value) -> View {
+    pub(crate) async fn start(&self, definition: &str, input: Value) -> View {
         let start = self.start_of(definition, input);
         self.engine.start(start).await.unwrap()
     }
 
-    pub async fn steer(&self, id: &Arc<str>, steer: Steer) -> Result<View, EngineError> {
+    pub(crate) async fn steer(&self, id: &Arc<str>, steer: Steer) -> Result<View, EngineError> {
         let request = self.key(1);
         self.engine
             .steer(id.clone(), steer, "ada".into(), request)
             .await
     }
 
-    pub async fn get(&self, id: &Arc<str>) -> View {
+    pub(crate) async fn get(&self, id: &Arc<str>) -> View {
         self.engine.get(id.clone()).await.unwrap()
     }
 
     /// Waits until an execution shows this.
-    pub async fn until(&self, id: &Arc<str>, wanted: impl Fn(&View) -> bool) -> View {
+    pub(crate) async fn until(&self, id: &Arc<str>, wanted: impl Fn(&View) -> bool) -> View {
         let mut news = self.engine.watch_one(id);
         let look = async {
             loop {
@@ -130,14 +131,14 @@ impl Lab {
         }
     }
 
-    pub async fn ended(&self, id: &Arc<str>) -> View {
+    pub(crate) async fn ended(&self, id: &Arc<str>) -> View {
         self.until(id, |view| {
             matches!(view.sub_state, SubState::Succeeded | SubState::Failed)
         })
         .await
     }
 
-    pub fn worker(&self, id: &str, roles: &[&str], capacity: u32) -> Hand {
+    pub(crate) fn worker(&self, id: &str, roles: &[&str], capacity: u32) -> Hand {
         let offer = Offer {
             worker: id.into(),
             roles: roles.iter().map(|role| (*role).into()).collect(),
@@ -152,24 +153,24 @@ impl Lab {
 }
 
 /// A worker that does what the test says.
-pub struct Hand {
-    pub session: WorkerSession,
+pub(crate) struct Hand {
+    pub(crate) session: WorkerSession,
     had: Vec<stateway_engine::TaskToken>,
 }
 
 impl Hand {
     /// It remembers this task from before.
-    pub fn remembers(mut self, task: &WorkerTask) -> Self {
+    pub(crate) fn remembers(mut self, task: &WorkerTask) -> Self {
         self.had.push(task.token.clone());
         self
     }
 
-    pub async fn message(&mut self) -> WorkerMessage {
+    pub(crate) async fn message(&mut self) -> WorkerMessage {
         let next = tokio::time::timeout(PATIENCE, self.session.messages.recv());
         next.await.expect("a message in time").expect("a session")
     }
 
-    pub async fn task(&mut self) -> WorkerTask {
+    pub(crate) async fn task(&mut self) -> WorkerTask {
         loop {
             match self.message().await {
                 // A worker that comes back is told again what it has.
@@ -184,21 +185,21 @@ impl Hand {
         }
     }
 
-    pub fn done(&self, task: &WorkerTask, output: Value) {
+    pub(crate) fn done(&self, task: &WorkerTask, output: Value) {
         let output = Arc::new(output);
         let outcome = Outcome::Completed { output };
         let answers = self.session.answers();
         answers.settle(task.token.clone(), outcome, None);
     }
 
-    pub fn failed(&self, task: &WorkerTask, category: ErrorCategory) {
+    pub(crate) fn failed(&self, task: &WorkerTask, category: ErrorCategory) {
         let failure = stateway_machine::Failure::reported(category, "no");
         let answers = self.session.answers();
         answers.settle(task.token.clone(), Outcome::Failed(failure), None);
     }
 
     /// Does every task by answering its step's name.
-    pub fn diligent(mut self) -> tokio::task::JoinHandle<()> {
+    pub(crate) fn diligent(mut self) -> tokio::task::JoinHandle<()> {
         tokio::spawn(async move {
             while let Some(message) = self.session.messages.recv().await {
                 if let WorkerMessage::Task(task) = message {

@@ -39,6 +39,9 @@ pub enum MoveKind {
     Begin,
     /// The seed lists it.
     Legal,
+    /// The seed lists it, but here it stands for a part of a move that the seed makes in several:
+    /// the execution was never seen there.
+    Bridged,
     /// The seed has no word for it, and the table says so.
     Outside,
     /// The seed does not allow it. Never happens; the soak looks for it.
@@ -171,7 +174,7 @@ fn walk<S: PartialEq + Copy + std::fmt::Display>(
     if let Some(through) = machine.bridge(&from, to) {
         let mut at = from.as_str();
         for next in through.iter().map(String::as_str).chain([to]) {
-            add(at, next, MoveKind::Legal);
+            add(at, next, MoveKind::Bridged);
             at = next;
         }
         return;

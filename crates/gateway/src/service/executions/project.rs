@@ -70,6 +70,7 @@ fn of_move(from: Move) -> v1::ProjectedMove {
     let kind = match from.kind {
         MoveKind::Begin => Kind::Begin,
         MoveKind::Legal => Kind::Legal,
+        MoveKind::Bridged => Kind::Bridged,
         MoveKind::Outside | MoveKind::Illegal => Kind::Outside,
     };
     v1::ProjectedMove {

@@ -1,58 +1,19 @@
 //! Reading: rows, logs along their lineage, definitions.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter};
-use stateway_machine::{Event, Plan, State, decode, restore};
+use rusqlite::{OptionalExtension as _, Row, params, params_from_iter};
 
-use super::chain::{self, Hash};
-use super::row::{KEPT, time};
-use super::{Answered, Branch, Kept, StoreError};
-use crate::catalogue::Catalogue;
+use super::Sqlite;
+use super::row::{KEPT, kept, time};
 use crate::request::{DefinitionRecord, EventRecord, ListQuery};
+use crate::store::load::events;
+use crate::store::{Answered, Branch, Hash, Kept, LogRow, Reading, Snapshot, StoreError};
 
 /// The most branches a lineage may have; more is damage.
 const LONGEST_LINEAGE: usize = 10_000;
-
-/// Reads from a connection.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Read<'c>(pub(crate) &'c Connection);
-
-/// An execution, brought back.
-#[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) kept: Kept,
-    pub(crate) state: State,
-    /// The last link of the log's chain.
-    pub(crate) hash: Hash,
-    /// Events since the last snapshot.
-    pub(crate) since_snapshot: u32,
-}
-
-/// A row of a log.
-pub(crate) struct LogRow<'r> {
-    pub(crate) position: i64,
-    pub(crate) branch: u32,
-    /// Where the lineage leaves this branch; later events of the row do not belong to it.
-    up_to: u64,
-    hash: Hash,
-    lines: &'r [u8],
-}
-
-impl LogRow<'_> {
-    /// The link of the chain after this row.
-    pub(crate) const fn hash(&self) -> Hash {
-        self.hash
-    }
-
-    /// The events of the row that belong to the lineage.
-    pub(crate) fn events(&self, number: i64) -> Result<Vec<Event>, StoreError> {
-        let mut events = events(number, self.lines)?;
-        events.retain(|event| event.sequence <= self.up_to);
-        Ok(events)
-    }
-}
 
 /// A piece of a lineage: a branch and the sequences of it that count.
 struct Segment {
@@ -61,23 +22,23 @@ struct Segment {
     up_to: u64,
 }
 
-impl Read<'_> {
-    pub(crate) fn number_of(self, id: &str) -> Result<Option<i64>, StoreError> {
+impl Reading for Sqlite {
+    fn number_of(&self, id: &str) -> Result<Option<i64>, StoreError> {
         let mut query = self
-            .0
+            .connection
             .prepare_cached("SELECT number FROM executions WHERE id = ?1")?;
         Ok(query.query_row([id], |row| row.get(0)).optional()?)
     }
 
-    pub(crate) fn kept(self, number: i64) -> Result<Option<Kept>, StoreError> {
+    fn kept(&self, number: i64) -> Result<Option<Kept>, StoreError> {
         let sql = format!("SELECT {KEPT} FROM executions WHERE number = ?1");
-        let mut query = self.0.prepare_cached(&sql)?;
+        let mut query = self.connection.prepare_cached(&sql)?;
         let mut rows = query.query([number])?;
-        rows.next()?.map(Kept::read).transpose()
+        rows.next()?.map(kept).transpose()
     }
 
     /// Executions by the query, newest first.
-    pub(crate) fn list(self, query: &ListQuery) -> Result<Vec<Kept>, StoreError> {
+    fn list(&self, query: &ListQuery) -> Result<Vec<Kept>, StoreError> {
         let mut wheres = vec!["number < ?1".to_owned()];
         let mut values: Vec<rusqlite::types::Value> = vec![query.before.unwrap_or(i64::MAX).into()];
         let words: Vec<_> = query.sub_states.iter().map(|word| word.as_str()).collect();
@@ -95,114 +56,25 @@ impl Read<'_> {
             wheres.join(" AND "),
             query.limit
         );
-        let mut query = self.0.prepare_cached(&sql)?;
+        let mut query = self.connection.prepare_cached(&sql)?;
         let mut rows = query.query(params_from_iter(values))?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
-            found.push(Kept::read(row)?);
+            found.push(kept(row)?);
         }
         Ok(found)
     }
 
-    /// Brings an execution back: its snapshot, if there is one, and what came after.
-    pub(crate) fn load(self, kept: Kept, catalogue: &Catalogue) -> Result<Loaded, StoreError> {
-        let (number, branch) = (kept.origin.number, kept.status.branch);
-        let (mut state, after, mut hash) = match self.snapshot(number, branch, catalogue)? {
-            Some(snapshot) => snapshot,
-            None => {
-                let plan = self.plan(&kept.revision, catalogue)?;
-                (State::new(plan), 0, chain::BEGINNING)
-            }
-        };
-        let mut since_snapshot = 0;
-        self.walk(number, branch, after, &mut |row| {
-            hash = follow(number, &hash, &row)?;
-            for event in row.events(number)? {
-                if event.sequence != state.sequence() + 1 {
-                    let (wanted, found) = (state.sequence() + 1, event.sequence);
-                    return Err(StoreError::corrupt(format_args!(
-                        "execution {number}: event {wanted} is missing, the next is {found}"
-                    )));
-                }
-                state.apply(&event);
-                since_snapshot += 1;
-            }
-            Ok(true)
-        })?;
-        if !state.is_created() {
-            return Err(StoreError::corrupt(format_args!(
-                "execution {number} has no events"
-            )));
-        }
-        Ok(Loaded {
-            kept,
-            state,
-            hash,
-            since_snapshot,
-        })
-    }
-
-    fn snapshot(
-        self,
-        number: i64,
-        branch: u32,
-        catalogue: &Catalogue,
-    ) -> Result<Option<(State, u64, Hash)>, StoreError> {
-        let mut query = self.0.prepare_cached(
-            "SELECT sequence, revision, hash, data FROM snapshots \
-             WHERE execution = ?1 AND branch = ?2",
-        )?;
-        let found = query
-            .query_row(params![number, branch], |row| {
-                let sequence: i64 = row.get(0)?;
-                let revision: String = row.get(1)?;
-                Ok((
-                    sequence,
-                    revision,
-                    hash_of(row, 2)?,
-                    row.get::<_, Vec<u8>>(3)?,
-                ))
-            })
-            .optional()?;
-        let Some((sequence, revision, hash, data)) = found else {
-            return Ok(None);
-        };
-        let plan = self.plan(&revision, catalogue)?;
-        let restored = restore(plan, &data).map_err(|error| {
-            StoreError::corrupt(format_args!("the snapshot of execution {number}: {error}"))
-        })?;
-        Ok(Some((restored, sequence.unsigned_abs(), hash)))
-    }
-
-    /// The plan of a revision.
-    pub(crate) fn plan(
-        self,
-        revision: &str,
-        catalogue: &Catalogue,
-    ) -> Result<Arc<Plan>, StoreError> {
-        catalogue.plan(revision, || {
-            let mut query = self
-                .0
-                .prepare_cached("SELECT name, source FROM definitions WHERE revision = ?1")?;
-            let found = query.query_row([revision], |row| Ok((row.get(0)?, row.get(1)?)));
-            found.optional()?.ok_or_else(|| {
-                StoreError::corrupt(format_args!(
-                    "the definition of revision {revision} is gone"
-                ))
-            })
-        })
-    }
-
     /// Hands over the rows of a log along its lineage, each after the one it follows, until told
     /// to stop.
-    pub(crate) fn walk(
-        self,
+    fn walk(
+        &self,
         number: i64,
         branch: u32,
         after: u64,
         each: &mut dyn FnMut(LogRow<'_>) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        let mut query = self.0.prepare_cached(
+        let mut query = self.connection.prepare_cached(
             "SELECT position, sequence, hash, lines FROM events \
              WHERE execution = ?1 AND branch = ?2 AND sequence > ?3 AND sequence <= ?4 \
              ORDER BY sequence",
@@ -231,22 +103,20 @@ impl Read<'_> {
         Ok(())
     }
 
-    /// Hands over every row of a log, branch after branch, from the one that holds this event on.
-    /// Branches are only ever opened from the present one, so this is the order they were written.
-    pub(crate) fn chronicle(
-        self,
+    fn chronicle(
+        &self,
         number: i64,
         (branch, sequence): (u32, u64),
         each: &mut dyn FnMut(LogRow<'_>) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        let mut query = self.0.prepare_cached(
+        let mut query = self.connection.prepare_cached(
             "SELECT coalesce(max(sequence), 0) FROM events \
              WHERE execution = ?1 AND branch = ?2 AND sequence <= ?3",
         )?;
         let sequence = i64::try_from(sequence).unwrap_or(i64::MAX);
         let bounds = params![number, branch, sequence];
         let start: i64 = query.query_row(bounds, |row| row.get(0))?;
-        let mut query = self.0.prepare_cached(
+        let mut query = self.connection.prepare_cached(
             "SELECT position, branch, hash, lines FROM events \
              WHERE execution = ?1 AND (branch, sequence) >= (?2, ?3) ORDER BY branch, sequence",
         )?;
@@ -267,8 +137,8 @@ impl Read<'_> {
     }
 
     /// The sequence just before the row that holds the event after this one.
-    pub(crate) fn row_start(self, number: i64, branch: u32, after: u64) -> Result<u64, StoreError> {
-        let mut query = self.0.prepare_cached(
+    fn row_start(&self, number: i64, branch: u32, after: u64) -> Result<u64, StoreError> {
+        let mut query = self.connection.prepare_cached(
             "SELECT max(sequence) FROM events \
              WHERE execution = ?1 AND branch = ?2 AND sequence <= ?3",
         )?;
@@ -285,9 +155,252 @@ impl Read<'_> {
         Ok(start)
     }
 
+    /// The branches of an execution.
+    fn branches(&self, number: i64) -> Result<Vec<Branch>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT branch, parent, cutoff FROM branches WHERE execution = ?1 ORDER BY branch",
+        )?;
+        let rows = query.query_map([number], |row| {
+            Ok(Branch {
+                number,
+                branch: row.get(0)?,
+                parent: row.get(1)?,
+                cutoff: row.get::<_, i64>(2)?.unsigned_abs(),
+            })
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// The rows of all logs from a place on.
+    fn log(&self, after: i64, limit: usize) -> Result<Vec<EventRecord>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT e.position, e.execution, e.branch, e.lines, x.id FROM events e \
+             JOIN executions x ON x.number = e.execution \
+             WHERE e.position > ?1 ORDER BY e.position LIMIT ?2",
+        )?;
+        let mut rows = query.query(params![after, i64::try_from(limit).unwrap_or(i64::MAX)])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let position: i64 = row.get(0)?;
+            let branch: u32 = row.get(2)?;
+            let id: Arc<str> = row.get::<_, String>(4)?.into();
+            let lines = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
+            for event in events(row.get(1)?, lines)? {
+                found.push(EventRecord {
+                    position,
+                    execution: Arc::clone(&id),
+                    branch,
+                    event,
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Executions the keeper has to look at by this time, after a place.
+    fn due(
+        &self,
+        by: Timestamp,
+        after: (Option<Timestamp>, i64),
+        limit: usize,
+    ) -> Result<Vec<Kept>, StoreError> {
+        let sql = format!(
+            "SELECT {KEPT} FROM executions WHERE wake_at <= ?1 \
+             AND (wake_at, number) > (?2, ?3) ORDER BY wake_at, number LIMIT ?4"
+        );
+        let mut query = self.connection.prepare_cached(&sql)?;
+        let (wake, number) = after;
+        let mut rows = query.query(params![
+            by.as_millisecond(),
+            wake.map_or(-1, Timestamp::as_millisecond),
+            number,
+            i64::try_from(limit).unwrap_or(i64::MAX)
+        ])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(kept(row)?);
+        }
+        Ok(found)
+    }
+
+    /// When the first execution after this time has to be looked at.
+    fn next_wake(&self, after: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+        let mut query = self
+            .connection
+            .prepare_cached("SELECT min(wake_at) FROM executions WHERE wake_at > ?1")?;
+        Ok(time(
+            query.query_row([after.as_millisecond()], |row| row.get(0))?,
+        ))
+    }
+
+    /// Executions that ended before this time, oldest first.
+    fn ended(&self, before: Timestamp, limit: usize) -> Result<Vec<i64>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT number FROM executions WHERE ended_at < ?1 ORDER BY ended_at LIMIT ?2",
+        )?;
+        let bounds = params![
+            before.as_millisecond(),
+            i64::try_from(limit).unwrap_or(i64::MAX)
+        ];
+        let rows = query.query_map(bounds, |row| row.get(0))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// The open children of an execution.
+    fn open_children(&self, parent: i64) -> Result<Vec<i64>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT number FROM executions WHERE parent = ?1 AND ended_at IS NULL",
+        )?;
+        let rows = query.query_map([parent], |row| row.get(0))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// How many executions of each definition have begun and not ended.
+    fn begun(&self) -> Result<Vec<(Arc<str>, usize)>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT definition, count(*) FROM executions \
+             WHERE sub_state IN ('running', 'waiting', 'backing-off', 'error') \
+             AND state NOT IN ('created', 'queued') GROUP BY definition",
+        )?;
+        let rows = query.query_map([], |row| {
+            let count = row.get::<_, i64>(1)?;
+            let count = usize::try_from(count).unwrap_or(0);
+            Ok((row.get::<_, String>(0)?.into(), count))
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn last_number(&self) -> Result<i64, StoreError> {
+        let last = self
+            .connection
+            .query_row("SELECT max(number) FROM executions", [], |row| {
+                row.get::<_, Option<i64>>(0)
+            })?;
+        Ok(last.unwrap_or(0))
+    }
+
+    fn answered(&self, id: &str) -> Result<Option<Answered>, StoreError> {
+        let mut query = self
+            .connection
+            .prepare_cached("SELECT id, body, execution, at FROM requests WHERE id = ?1")?;
+        let found = query.query_row([id], |row| {
+            Ok(Answered {
+                id: row.get::<_, String>(0)?.into(),
+                body: hash_of(row, 1)?,
+                number: row.get(2)?,
+                at: time(row.get(3)?).unwrap_or_default(),
+            })
+        });
+        Ok(found.optional()?)
+    }
+
+    /// A definition: the named revision, or the current one.
+    fn definition(
+        &self,
+        name: &str,
+        revision: Option<&str>,
+    ) -> Result<Option<DefinitionRecord>, StoreError> {
+        let sql = match revision {
+            Some(_) => {
+                "SELECT name, revision, source, created_at FROM definitions \
+                 WHERE name = ?1 AND revision = ?2"
+            }
+            None => {
+                "SELECT name, revision, source, created_at FROM definitions \
+                 WHERE name = ?1 AND current = 1 AND ?2 = ''"
+            }
+        };
+        let mut query = self.connection.prepare_cached(sql)?;
+        let found = query.query_row([name, revision.unwrap_or("")], definition);
+        Ok(found.optional()?)
+    }
+
+    /// When a definition's schedule last started something.
+    fn last_scheduled(&self, name: &str) -> Result<Option<Timestamp>, StoreError> {
+        let mut query = self
+            .connection
+            .prepare_cached("SELECT last_at FROM schedules WHERE definition = ?1")?;
+        Ok(query
+            .query_row([name], |row| row.get(0))
+            .optional()?
+            .and_then(|at| time(Some(at))))
+    }
+
+    /// How far a receiver of events has got.
+    fn sink_position(&self, name: &str) -> Result<i64, StoreError> {
+        let mut query = self
+            .connection
+            .prepare_cached("SELECT position FROM sinks WHERE name = ?1")?;
+        let found = query.query_row([name], |row| row.get(0)).optional()?;
+        Ok(found.unwrap_or(0))
+    }
+
+    /// Every revision of a definition, newest first.
+    fn revisions(&self, name: &str) -> Result<Vec<DefinitionRecord>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT name, revision, source, created_at FROM definitions WHERE name = ?1 \
+             ORDER BY created_at DESC, revision",
+        )?;
+        let rows = query.query_map([name], definition)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// The current revisions, by name.
+    fn definitions(&self, after: &str, limit: usize) -> Result<Vec<DefinitionRecord>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT name, revision, source, created_at FROM definitions \
+             WHERE current = 1 AND name > ?1 ORDER BY name LIMIT ?2",
+        )?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = query.query_map(params![after, limit], definition)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn at_once(&self, work: &mut dyn FnMut(&dyn Reading)) -> Result<(), StoreError> {
+        let moment = self.connection.unchecked_transaction()?;
+        work(self);
+        moment.finish()?;
+        Ok(())
+    }
+
+    fn snapshot(&self, number: i64, branch: u32) -> Result<Option<Snapshot>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT sequence, revision, hash, data FROM snapshots \
+             WHERE execution = ?1 AND branch = ?2",
+        )?;
+        let found = query.query_row(params![number, branch], |row| {
+            Ok(Snapshot {
+                number,
+                branch,
+                sequence: row.get::<_, i64>(0)?.unsigned_abs(),
+                revision: row.get::<_, String>(1)?.into(),
+                hash: row.get(2)?,
+                data: row.get(3)?,
+            })
+        });
+        Ok(found.optional()?)
+    }
+
+    fn source(&self, revision: &str) -> Result<Option<(String, String)>, StoreError> {
+        let mut query = self
+            .connection
+            .prepare_cached("SELECT name, source FROM definitions WHERE revision = ?1")?;
+        let found = query.query_row([revision], |row| Ok((row.get(0)?, row.get(1)?)));
+        Ok(found.optional()?)
+    }
+
+    fn backup(&self, to: &Path) -> Result<(), StoreError> {
+        // One statement reads as of one moment, and the copy has no gaps to carry along.
+        let to = to.to_string_lossy();
+        self.connection.execute("VACUUM INTO ?1", [to.as_ref()])?;
+        Ok(())
+    }
+}
+
+impl Sqlite {
     /// The pieces of a lineage from the oldest on, without what ends at or before `after`.
-    fn lineage(self, number: i64, branch: u32, after: u64) -> Result<Vec<Segment>, StoreError> {
-        let mut query = self.0.prepare_cached(
+    fn lineage(&self, number: i64, branch: u32, after: u64) -> Result<Vec<Segment>, StoreError> {
+        let mut query = self.connection.prepare_cached(
             "SELECT parent, cutoff FROM branches WHERE execution = ?1 AND branch = ?2",
         )?;
         let mut segments = Vec::new();
@@ -318,191 +431,6 @@ impl Read<'_> {
         Err(StoreError::corrupt(format_args!(
             "the branches of execution {number} go in a circle"
         )))
-    }
-
-    /// The branches of an execution.
-    pub(crate) fn branches(self, number: i64) -> Result<Vec<Branch>, StoreError> {
-        let mut query = self.0.prepare_cached(
-            "SELECT branch, parent, cutoff FROM branches WHERE execution = ?1 ORDER BY branch",
-        )?;
-        let rows = query.query_map([number], |row| {
-            Ok(Branch {
-                number,
-                branch: row.get(0)?,
-                parent: row.get(1)?,
-                cutoff: row.get::<_, i64>(2)?.unsigned_abs(),
-            })
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// The rows of all logs from a place on.
-    pub(crate) fn log(self, after: i64, limit: usize) -> Result<Vec<EventRecord>, StoreError> {
-        let mut query = self.0.prepare_cached(
-            "SELECT e.position, e.execution, e.branch, e.lines, x.id FROM events e \
-             JOIN executions x ON x.number = e.execution \
-             WHERE e.position > ?1 ORDER BY e.position LIMIT ?2",
-        )?;
-        let mut rows = query.query(params![after, i64::try_from(limit).unwrap_or(i64::MAX)])?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            let position: i64 = row.get(0)?;
-            let branch: u32 = row.get(2)?;
-            let id: Arc<str> = row.get::<_, String>(4)?.into();
-            let lines = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
-            for event in events(row.get(1)?, lines)? {
-                found.push(EventRecord {
-                    position,
-                    execution: Arc::clone(&id),
-                    branch,
-                    event,
-                });
-            }
-        }
-        Ok(found)
-    }
-
-    /// Executions the keeper has to look at by this time, after a place.
-    pub(crate) fn due(
-        self,
-        by: Timestamp,
-        after: (Option<Timestamp>, i64),
-        limit: usize,
-    ) -> Result<Vec<Kept>, StoreError> {
-        let sql = format!(
-            "SELECT {KEPT} FROM executions WHERE wake_at <= ?1 \
-             AND (wake_at, number) > (?2, ?3) ORDER BY wake_at, number LIMIT ?4"
-        );
-        let mut query = self.0.prepare_cached(&sql)?;
-        let (wake, number) = after;
-        let mut rows = query.query(params![
-            by.as_millisecond(),
-            wake.map_or(-1, Timestamp::as_millisecond),
-            number,
-            i64::try_from(limit).unwrap_or(i64::MAX)
-        ])?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            found.push(Kept::read(row)?);
-        }
-        Ok(found)
-    }
-
-    /// When the first execution after this time has to be looked at.
-    pub(crate) fn next_wake(self, after: Timestamp) -> Result<Option<Timestamp>, StoreError> {
-        let mut query = self
-            .0
-            .prepare_cached("SELECT min(wake_at) FROM executions WHERE wake_at > ?1")?;
-        Ok(time(
-            query.query_row([after.as_millisecond()], |row| row.get(0))?,
-        ))
-    }
-
-    /// Executions that ended before this time, oldest first.
-    pub(crate) fn ended(self, before: Timestamp, limit: usize) -> Result<Vec<i64>, StoreError> {
-        let mut query = self.0.prepare_cached(
-            "SELECT number FROM executions WHERE ended_at < ?1 ORDER BY ended_at LIMIT ?2",
-        )?;
-        let bounds = params![
-            before.as_millisecond(),
-            i64::try_from(limit).unwrap_or(i64::MAX)
-        ];
-        let rows = query.query_map(bounds, |row| row.get(0))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// The open children of an execution.
-    pub(crate) fn open_children(self, parent: i64) -> Result<Vec<i64>, StoreError> {
-        let mut query = self.0.prepare_cached(
-            "SELECT number FROM executions WHERE parent = ?1 AND ended_at IS NULL",
-        )?;
-        let rows = query.query_map([parent], |row| row.get(0))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// How many executions of each definition have begun and not ended.
-    pub(crate) fn begun(self) -> Result<Vec<(Arc<str>, usize)>, StoreError> {
-        let mut query = self.0.prepare_cached(
-            "SELECT definition, count(*) FROM executions \
-             WHERE sub_state IN ('running', 'waiting', 'backing-off', 'error') \
-             AND state NOT IN ('created', 'queued') GROUP BY definition",
-        )?;
-        let rows = query.query_map([], |row| {
-            let count = row.get::<_, i64>(1)?;
-            let count = usize::try_from(count).unwrap_or(0);
-            Ok((row.get::<_, String>(0)?.into(), count))
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-
-    pub(crate) fn last_number(self) -> Result<i64, StoreError> {
-        let last = self
-            .0
-            .query_row("SELECT max(number) FROM executions", [], |row| {
-                row.get::<_, Option<i64>>(0)
-            })?;
-        Ok(last.unwrap_or(0))
-    }
-
-    pub(crate) fn answered(self, id: &str) -> Result<Option<Answered>, StoreError> {
-        let mut query = self
-            .0
-            .prepare_cached("SELECT id, body, execution, at FROM requests WHERE id = ?1")?;
-        let found = query.query_row([id], |row| {
-            Ok(Answered {
-                id: row.get::<_, String>(0)?.into(),
-                body: hash_of(row, 1)?,
-                number: row.get(2)?,
-                at: time(row.get(3)?).unwrap_or_default(),
-            })
-        });
-        Ok(found.optional()?)
-    }
-
-    /// A definition: the named revision, or the current one.
-    pub(crate) fn definition(
-        self,
-        name: &str,
-        revision: Option<&str>,
-    ) -> Result<Option<DefinitionRecord>, StoreError> {
-        let sql = match revision {
-            Some(_) => {
-                "SELECT name, revision, source, created_at FROM definitions \
-                 WHERE name = ?1 AND revision = ?2"
-            }
-            None => {
-                "SELECT name, revision, source, created_at FROM definitions \
-                 WHERE name = ?1 AND current = 1 AND ?2 = ''"
-            }
-        };
-        let mut query = self.0.prepare_cached(sql)?;
-        let found = query.query_row([name, revision.unwrap_or("")], definition);
-        Ok(found.optional()?)
-    }
-
-    /// Every revision of a definition, newest first.
-    pub(crate) fn revisions(self, name: &str) -> Result<Vec<DefinitionRecord>, StoreError> {
-        let mut query = self.0.prepare_cached(
-            "SELECT name, revision, source, created_at FROM definitions WHERE name = ?1 \
-             ORDER BY created_at DESC, revision",
-        )?;
-        let rows = query.query_map([name], definition)?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// The current revisions, by name.
-    pub(crate) fn definitions(
-        self,
-        after: &str,
-        limit: usize,
-    ) -> Result<Vec<DefinitionRecord>, StoreError> {
-        let mut query = self.0.prepare_cached(
-            "SELECT name, revision, source, created_at FROM definitions \
-             WHERE current = 1 AND name > ?1 ORDER BY name LIMIT ?2",
-        )?;
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = query.query_map(params![after, limit], definition)?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 }
 
@@ -536,29 +464,4 @@ fn definition(row: &Row<'_>) -> rusqlite::Result<DefinitionRecord> {
 
 fn hash_of(row: &Row<'_>, at: usize) -> rusqlite::Result<Hash> {
     row.get(at)
-}
-
-/// The next link, checked against what is stored.
-fn follow(number: i64, before: &Hash, row: &LogRow<'_>) -> Result<Hash, StoreError> {
-    let wanted = chain::link(before, row.lines);
-    if wanted == row.hash {
-        return Ok(wanted);
-    }
-    Err(StoreError::corrupt(format_args!(
-        "the log of execution {number} is not what was written, at position {}",
-        row.position
-    )))
-}
-
-/// The events of some lines.
-fn events(number: i64, lines: &[u8]) -> Result<Vec<Event>, StoreError> {
-    let lines = lines
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !line.is_empty());
-    let read = |line| {
-        decode(line).map_err(|error| {
-            StoreError::corrupt(format_args!("an event of execution {number}: {error}"))
-        })
-    };
-    lines.map(read).collect()
 }

@@ -81,3 +81,15 @@ CREATE TABLE requests (
     execution INTEGER NOT NULL,
     at        INTEGER NOT NULL
 ) STRICT;
+
+-- The last time each schedule started something, so that none is started twice.
+CREATE TABLE schedules (
+    definition TEXT PRIMARY KEY,
+    last_at    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- How far each receiver of events has got.
+CREATE TABLE sinks (
+    name     TEXT PRIMARY KEY,
+    position INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;

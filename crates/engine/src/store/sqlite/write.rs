@@ -3,13 +3,13 @@
 use jiff::Timestamp;
 use rusqlite::{Transaction, params};
 
-use super::{Answered, Append, Branch, Created, Snapshot, Status, Store, StoreError, Turn};
+use super::Sqlite;
 use crate::request::DefinitionRecord;
+use crate::store::{Answered, Append, Branch, Created, Snapshot, Status, Store, StoreError, Turn};
 
-impl Store {
-    /// Writes a turn. When this returns, it is on disk; when it fails, nothing of it is.
-    pub(crate) fn commit(&mut self, turn: &Turn) -> Result<(), StoreError> {
-        let transaction = self.connection.transaction()?;
+impl Store for Sqlite {
+    fn commit(&mut self, turn: &Turn) -> Result<(), StoreError> {
+        let transaction = self.connection.unchecked_transaction()?;
         definitions(&transaction, &turn.definitions)?;
         created(&transaction, &turn.created)?;
         branches(&transaction, &turn.branches)?;
@@ -17,13 +17,24 @@ impl Store {
         statuses(&transaction, &turn.statuses)?;
         snapshots(&transaction, &turn.snapshots)?;
         requests(&transaction, &turn.requests)?;
+        for (name, at) in &turn.schedules {
+            transaction.execute(
+                "INSERT OR REPLACE INTO schedules (definition, last_at) VALUES (?1, ?2)",
+                params![&**name, at.as_millisecond()],
+            )?;
+        }
+        for (name, position) in &turn.sinks {
+            transaction.execute(
+                "INSERT OR REPLACE INTO sinks (name, position) VALUES (?1, ?2)",
+                params![&**name, position],
+            )?;
+        }
         transaction.commit()?;
         Ok(())
     }
 
-    /// Whether the store can be written again after it could not.
-    pub(crate) fn probe(&mut self) -> Result<(), StoreError> {
-        let transaction = self.connection.transaction()?;
+    fn probe(&mut self) -> Result<(), StoreError> {
+        let transaction = self.connection.unchecked_transaction()?;
         // A write that changes nothing still needs the file, its log and some room.
         transaction.execute("DELETE FROM requests WHERE place < 0", [])?;
         let version: i64 =
@@ -33,9 +44,8 @@ impl Store {
         Ok(())
     }
 
-    /// Removes executions with all that belongs to them.
-    pub(crate) fn remove(&mut self, numbers: &[i64]) -> Result<(), StoreError> {
-        let transaction = self.connection.transaction()?;
+    fn remove(&mut self, numbers: &[i64]) -> Result<(), StoreError> {
+        let transaction = self.connection.unchecked_transaction()?;
         for table in ["events", "snapshots", "branches"] {
             let sql = format!("DELETE FROM {table} WHERE execution = ?1");
             let mut delete = transaction.prepare_cached(&sql)?;
@@ -52,12 +62,7 @@ impl Store {
         Ok(())
     }
 
-    /// Forgets requests that were answered before this time, at most `limit` of them.
-    pub(crate) fn forget_requests(
-        &mut self,
-        before: Timestamp,
-        limit: usize,
-    ) -> Result<usize, StoreError> {
+    fn forget_requests(&mut self, before: Timestamp, limit: usize) -> Result<usize, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         // In the order of `place` the times only grow, so this reads what it deletes and no more.
         let forgotten = self.connection.execute(

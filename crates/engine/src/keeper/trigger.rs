@@ -1,0 +1,220 @@
+//! What starts executions by itself: events by their name, schedules by the clock.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+use stateway_definition::{Schedule, Trigger};
+use stateway_machine::{Data, Plan};
+use tokio::sync::oneshot;
+
+use super::ask::Birth;
+use super::{Effect, Keeper};
+use crate::error::Result;
+use crate::request::{Publish, Published, RequestKey, Scheduled, Start};
+use crate::store::plan;
+
+/// How many definitions are read at a time.
+const PAGE: usize = 500;
+/// The most occurrences of one schedule that are skipped in one go to find the newest.
+const MOST_MISSED: usize = 100_000;
+
+/// Who starts by what.
+#[derive(Debug, Default)]
+pub(super) struct Triggers {
+    /// Definitions by the event that starts them.
+    events: HashMap<String, BTreeSet<Arc<str>>>,
+    schedules: BTreeMap<Arc<str>, Planned>,
+    /// The same by time.
+    due: BTreeSet<(Timestamp, Arc<str>)>,
+}
+
+#[derive(Debug)]
+struct Planned {
+    schedule: Schedule,
+    next: Timestamp,
+}
+
+impl Triggers {
+    fn clear(&mut self, name: &Arc<str>) {
+        self.events.retain(|_, names| {
+            names.remove(name);
+            !names.is_empty()
+        });
+        if let Some(planned) = self.schedules.remove(name) {
+            self.due.remove(&(planned.next, Arc::clone(name)));
+        }
+    }
+
+    fn set(&mut self, name: &Arc<str>, trigger: &Trigger, after: Timestamp) {
+        if !trigger.event.is_empty() {
+            let names = self.events.entry(trigger.event.clone()).or_default();
+            names.insert(Arc::clone(name));
+        }
+        if let Some(schedule) = &trigger.schedule {
+            self.plan(name, schedule.clone(), after);
+        }
+    }
+
+    fn plan(&mut self, name: &Arc<str>, schedule: Schedule, after: Timestamp) {
+        if let Some(next) = schedule.next_after(after) {
+            self.due.insert((next, Arc::clone(name)));
+            self.schedules
+                .insert(Arc::clone(name), Planned { schedule, next });
+        }
+    }
+
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.due.first().map(|(next, _)| *next)
+    }
+
+    pub(super) fn scheduled(&self) -> Vec<Scheduled> {
+        let row = |(next, name): &(Timestamp, Arc<str>)| Scheduled {
+            definition: Arc::clone(name),
+            next: *next,
+        };
+        self.due.iter().map(row).collect()
+    }
+}
+
+impl Keeper {
+    /// Reads every definition's trigger.
+    pub(super) fn read_triggers(&mut self) -> Result<()> {
+        self.triggers = Triggers::default();
+        let mut after = String::new();
+        loop {
+            let page = self.store.definitions(&after, PAGE)?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            after = last.name.to_string();
+            for record in page {
+                let plan = plan(&*self.store, &record.revision, &self.catalogue)?;
+                let since = self.store.last_scheduled(&record.name)?;
+                self.set_trigger(&record.name, &plan, since.unwrap_or(record.created));
+            }
+        }
+    }
+
+    /// A definition was applied: its trigger counts from now on.
+    pub(super) fn set_trigger(&mut self, name: &Arc<str>, plan: &Plan, after: Timestamp) {
+        self.triggers.clear(name);
+        if let Some(trigger) = &plan.definition().trigger {
+            self.triggers.set(name, trigger, after);
+        }
+    }
+
+    /// Starts what is due by the clock. What fell due while nobody looked is started once, for the
+    /// newest of the times that were missed.
+    pub(super) fn start_scheduled(&mut self) {
+        while let Some((due, name)) = self.triggers.due.first().cloned() {
+            if due > self.now {
+                return;
+            }
+            self.triggers.due.remove(&(due, Arc::clone(&name)));
+            let Some(planned) = self.triggers.schedules.remove(&name) else {
+                continue;
+            };
+            let newest = newest(&planned.schedule, due, self.now);
+            if let Err(error) = self.start_by_schedule(&name, newest) {
+                tracing::error!(definition = %name, "a scheduled start failed: {error}");
+            }
+            self.turn.schedules.push((Arc::clone(&name), newest));
+            self.triggers.plan(&name, planned.schedule, newest);
+            self.work_off();
+        }
+    }
+
+    fn start_by_schedule(&mut self, name: &Arc<str>, at: Timestamp) -> Result<()> {
+        let id: Arc<str> = format!("{name}~{}", at.strftime("%Y%m%dT%H%M%SZ")).into();
+        if self.is_taken(&id)? {
+            return Ok(());
+        }
+        let plan = self.current_plan(name)?;
+        let cause: Arc<str> = "schedule".into();
+        let birth = Birth {
+            id: Arc::clone(&id),
+            definition: Arc::clone(name),
+            correlation: id,
+            initiator: Arc::clone(&cause),
+            input: Data::new(serde_json::json!({ "scheduledTime": at.to_string() })),
+            labels: Arc::default(),
+            parent: None,
+            depth: 0,
+            not_before: None,
+        };
+        self.create(plan, birth, &cause).map(drop)
+    }
+
+    pub(super) fn publish(&mut self, event: Publish, answer: oneshot::Sender<Result<Published>>) {
+        match self.published(event) {
+            Ok(published) => self.effects.push(Effect::Published(answer, published)),
+            Err(error) => {
+                // Nobody waiting for the answer is no failure.
+                let _ = answer.send(Err(error));
+            }
+        }
+    }
+
+    /// Starts every definition that the event triggers, each once.
+    fn published(&mut self, event: Publish) -> Result<Published> {
+        let names = self.triggers.events.get(&event.name).cloned();
+        let mut published = Published::default();
+        let body = digest(&event);
+        for name in names.into_iter().flatten() {
+            let plan = self.current_plan(&name)?;
+            let Some(trigger) = &plan.definition().trigger else {
+                continue;
+            };
+            match trigger.admits(&event.payload) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(why) => {
+                    published.refused.push((name, why));
+                    continue;
+                }
+            }
+            let start = Start {
+                definition: Arc::clone(&name),
+                id: None,
+                input: Arc::clone(&event.payload),
+                labels: event.labels.clone(),
+                not_before: None,
+                actor: Arc::clone(&event.actor),
+                request: RequestKey {
+                    id: format!("{}/{name}", event.id).into(),
+                    body,
+                },
+            };
+            let number = self.start(start)?;
+            self.work_off();
+            if let Some(live) = self.hot.get(&number) {
+                published.started.push(Arc::clone(&live.origin.id));
+            }
+        }
+        Ok(published)
+    }
+}
+
+/// The newest time of a schedule that is not in the future.
+fn newest(schedule: &Schedule, first: Timestamp, now: Timestamp) -> Timestamp {
+    let mut newest = first;
+    for _ in 0..MOST_MISSED {
+        match schedule.next_after(newest) {
+            Some(next) if next <= now => newest = next,
+            _ => break,
+        }
+    }
+    newest
+}
+
+fn digest(event: &Publish) -> [u8; 16] {
+    let whole = Sha256::digest(format!(
+        "{}\n{}\n{:?}",
+        event.name, event.payload, event.labels
+    ));
+    let mut body = [0; 16];
+    body.copy_from_slice(&whole[..16]);
+    body
+}

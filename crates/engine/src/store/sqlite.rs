@@ -1,0 +1,99 @@
+//! The store in one SQLite file: one connection writes, others read beside it.
+
+mod lock;
+mod read;
+mod row;
+mod schema;
+mod write;
+
+pub use schema::SCHEMA_VERSION;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::{Backend, Reading, Store, StoreError};
+use lock::FileLock;
+
+/// How long a reader waits for the writer where they meet.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The pages of the log that may gather before they are moved into the file.
+const CHECKPOINT_PAGES: u32 = 4_000;
+/// The pages kept in memory, in KiB.
+const WRITER_CACHE_KIB: i32 = 16 * 1024;
+/// Statements kept ready.
+const STATEMENTS: usize = 64;
+
+/// A SQLite file, which may be opened once for writing and any number of times for reading.
+#[derive(Debug, Clone)]
+pub(crate) struct SqliteFile {
+    pub(crate) path: PathBuf,
+}
+
+/// A connection to the file.
+#[derive(Debug)]
+pub(crate) struct Sqlite {
+    connection: Connection,
+    /// Held for as long as the file is open for writing.
+    _lock: Option<FileLock>,
+}
+
+impl Backend for SqliteFile {
+    fn open(&self) -> Result<Box<dyn Store>, StoreError> {
+        Ok(Box::new(open_writer(&self.path)?))
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reading + Send>, StoreError> {
+        Ok(Box::new(open_reader(&self.path)?))
+    }
+}
+
+/// Opens the file for writing, making or migrating it as needed.
+fn open_writer(path: &Path) -> Result<Sqlite, StoreError> {
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        std::fs::create_dir_all(folder).map_err(|error| StoreError::opening(path, error))?;
+    }
+    let lock = FileLock::take(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    let mut connection = connect(path, flags)?;
+    let set = |connection: &Connection| -> rusqlite::Result<()> {
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        // In this mode every commit is synced before it returns.
+        connection.pragma_update(None, "synchronous", "full")?;
+        connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        connection.pragma_update(None, "temp_store", "memory")?;
+        connection.pragma_update(None, "cell_size_check", true)
+    };
+    set(&connection).map_err(|error| StoreError::of(path, error))?;
+    schema::migrate(&mut connection, path)?;
+    Ok(Sqlite {
+        connection,
+        _lock: Some(lock),
+    })
+}
+
+/// Opens the file for reading only.
+fn open_reader(path: &Path) -> Result<Sqlite, StoreError> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let cache = connection.pragma_update(None, "cache_size", -4 * 1024);
+    cache.map_err(|error| StoreError::of(path, error))?;
+    Ok(Sqlite {
+        connection,
+        _lock: None,
+    })
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection =
+        Connection::open_with_flags(path, flags).map_err(|error| StoreError::of(path, error))?;
+    let patience = connection.busy_timeout(PATIENCE);
+    patience.map_err(|error| StoreError::of(path, error))?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(connection)
+}

@@ -1,0 +1,59 @@
+//! Rows of the file, and what is made of them.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use rusqlite::Row;
+
+use crate::store::{Kept, Status, StoreError};
+use crate::view::{Origin, Parent};
+
+/// The columns [`kept`] reads, in its order.
+pub(super) const KEPT: &str = "number, id, definition, revision, labels, parent, parent_step, \
+     parent_attempt, depth, not_before, branch, state, sub_state, reason, wake_at, inbox, ended_at";
+
+pub(super) fn kept(row: &Row<'_>) -> Result<Kept, StoreError> {
+    let number: i64 = row.get(0)?;
+    let damaged = |what: &str| StoreError::corrupt(format_args!("execution {number}: {what}"));
+    let labels: String = row.get(4)?;
+    let parent = match row.get::<_, Option<i64>>(5)? {
+        Some(parent) => Some(Parent {
+            number: parent,
+            step: row.get::<_, String>(6)?.into(),
+            attempt: row.get(7)?,
+        }),
+        None => None,
+    };
+    let origin = Origin {
+        number,
+        id: row.get::<_, String>(1)?.into(),
+        definition: row.get::<_, String>(2)?.into(),
+        labels: Arc::new(serde_json::from_str(&labels).map_err(|_| damaged("labels"))?),
+        parent,
+        depth: row.get(8)?,
+        not_before: time(row.get(9)?),
+    };
+    let word = |at: usize| row.get::<_, String>(at);
+    let status = Status {
+        branch: row.get(10)?,
+        state: word(11)?.parse().map_err(|_| damaged("state"))?,
+        sub_state: word(12)?.parse().map_err(|_| damaged("sub_state"))?,
+        reason: match row.get::<_, Option<String>>(13)? {
+            Some(reason) => Some(reason.parse().map_err(|_| damaged("reason"))?),
+            None => None,
+        },
+        wake_at: time(row.get(14)?),
+        inbox: row.get(15)?,
+        ended: time(row.get(16)?),
+    };
+    Ok(Kept {
+        origin: Arc::new(origin),
+        revision: row.get::<_, String>(3)?.into(),
+        status,
+    })
+}
+
+/// A time as it is stored.
+pub(super) fn time(milliseconds: Option<i64>) -> Option<Timestamp> {
+    Timestamp::from_millisecond(milliseconds?).ok()
+}

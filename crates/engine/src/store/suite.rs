@@ -1,0 +1,439 @@
+//! The contract of a store, as cases. Any way of keeping things passes the same ones.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::json;
+use stateway_definition::parse;
+use stateway_machine::{
+    Command, Data, Event, ExecutionState, Plan, State, Verb, decide, encode_into, snapshot,
+};
+use stateway_model::SubState;
+
+use super::{
+    Answered, Append, Backend, Branch, Created, Hash, Kept, Snapshot, SqliteFile, Status, Store,
+    Turn, chain, link, load,
+};
+use crate::catalogue::Catalogue;
+use crate::request::{DefinitionRecord, ListQuery};
+use crate::view::Origin;
+
+/// A place that is gone when the test ends.
+struct Place {
+    backend: Box<dyn Backend>,
+    _folder: tempfile::TempDir,
+}
+
+fn places() -> Vec<Place> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    vec![Place {
+        backend: Box::new(SqliteFile { path }),
+        _folder: folder,
+    }]
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).unwrap()
+}
+
+const SOURCE: &str =
+    "name: gate\nsteps: [{name: a, signal: go}, {name: b, signal: go2, dependsOn: [a]}]";
+
+fn plan() -> Arc<Plan> {
+    Arc::new(Plan::new(parse(SOURCE, "gate.yaml").unwrap().definition).unwrap())
+}
+
+fn definition() -> DefinitionRecord {
+    DefinitionRecord {
+        name: "gate".into(),
+        revision: plan().shared_revision(),
+        source: SOURCE.to_owned(),
+        created: at(1),
+    }
+}
+
+/// An execution that is written turn by turn.
+struct Story {
+    origin: Arc<Origin>,
+    state: State,
+    hash: Hash,
+}
+
+impl Story {
+    fn new(number: i64) -> Self {
+        let origin = Origin {
+            number,
+            id: format!("e{number}").into(),
+            definition: "gate".into(),
+            labels: Arc::default(),
+            parent: None,
+            depth: 0,
+            not_before: None,
+        };
+        Self {
+            origin: Arc::new(origin),
+            state: State::new(plan()),
+            hash: chain::BEGINNING,
+        }
+    }
+
+    fn tell(&mut self, verbs: Vec<Verb>) -> Append {
+        let first = self.state.sequence() + 1;
+        let mut lines = Vec::new();
+        for verb in verbs {
+            let events: Vec<Event> =
+                decide(&self.state, Command::new("test", verb), at(10)).unwrap();
+            for event in &events {
+                self.state.apply(event);
+                encode_into(event, &mut lines);
+                lines.push(b'\n');
+            }
+        }
+        self.hash = link(&self.hash, &lines);
+        Append {
+            number: self.origin.number,
+            branch: self.state.branch(),
+            first,
+            lines,
+            hash: self.hash,
+        }
+    }
+
+    fn begin(&mut self) -> Turn {
+        let append = self.tell(vec![
+            Verb::Create {
+                execution: Arc::clone(&self.origin.id),
+                correlation: "c".into(),
+                initiator: "ada".into(),
+                input: Data::new(json!(1)),
+            },
+            Verb::Trigger { by: "ada".into() },
+            Verb::GrantSlot,
+        ]);
+        Turn {
+            created: vec![Created {
+                origin: Arc::clone(&self.origin),
+                revision: self.state.plan().shared_revision(),
+                at: at(10),
+                status: self.status(None),
+            }],
+            appends: vec![append],
+            ..Turn::default()
+        }
+    }
+
+    fn signal(&mut self, name: &str) -> Turn {
+        let append = self.tell(vec![Verb::SendSignal {
+            name: name.into(),
+            id: name.into(),
+            payload: Data::new(json!(name)),
+        }]);
+        Turn {
+            appends: vec![append],
+            statuses: vec![(self.origin.number, self.status(None))],
+            ..Turn::default()
+        }
+    }
+
+    fn status(&self, wake_at: Option<Timestamp>) -> Status {
+        Status::of(&self.state, wake_at)
+    }
+}
+
+fn with_definition(store: &mut dyn Store) {
+    let turn = Turn {
+        definitions: vec![definition()],
+        ..Turn::default()
+    };
+    store.commit(&turn).unwrap();
+}
+
+fn read_back(store: &dyn Store, number: i64) -> State {
+    let kept: Kept = store.kept(number).unwrap().unwrap();
+    load(store, kept, &Catalogue::default()).unwrap().state
+}
+
+#[test]
+fn what_was_written_is_there_after_a_reopening() {
+    for place in places() {
+        let mut store = place.backend.open().unwrap();
+        with_definition(&mut *store);
+        let mut story = Story::new(1);
+        store.commit(&story.begin()).unwrap();
+        store.commit(&story.signal("go")).unwrap();
+        drop(store);
+        let store = place.backend.open().unwrap();
+        assert_eq!(store.last_number().unwrap(), 1);
+        assert_eq!(read_back(&*store, 1), story.state);
+    }
+}
+
+#[test]
+fn a_turn_that_fails_leaves_nothing() {
+    for place in places() {
+        let mut store = place.backend.open().unwrap();
+        with_definition(&mut *store);
+        let mut story = Story::new(1);
+        let begin = story.begin();
+        store.commit(&begin).unwrap();
+        // Another execution, and an append at a sequence that is taken: the whole turn is refused.
+        let mut other = Story::new(2);
+        let mut turn = other.begin();
+        turn.appends.extend(begin.appends);
+        store.commit(&turn).unwrap_err();
+        assert!(store.kept(2).unwrap().is_none());
+        assert_eq!(read_back(&*store, 1), story.state);
+    }
+}
+
+#[test]
+fn there_is_one_writer_and_readers_beside_it_see_what_is_committed() {
+    for place in places() {
+        let mut store = place.backend.open().unwrap();
+        assert_eq!(place.backend.open().unwrap_err().reason(), "STORE_IN_USE");
+        let reader = place.backend.reader().unwrap();
+        with_definition(&mut *store);
+        store.commit(&Story::new(7).begin()).unwrap();
+        assert_eq!(reader.number_of("e7").unwrap(), Some(7));
+        assert_eq!(reader.number_of("e8").unwrap(), None);
+    }
+}
+
+#[test]
+fn lists_are_newest_first_and_narrowed_by_what_is_asked() {
+    for place in places() {
+        let mut store = place.backend.open().unwrap();
+        with_definition(&mut *store);
+        for number in 1..=5 {
+            let mut story = Story::new(number);
+            store.commit(&story.begin()).unwrap();
+            if number % 2 == 0 {
+                store.commit(&story.signal("go")).unwrap();
+                store.commit(&story.signal("go2")).unwrap();
+            }
+        }
+        let numbers = |query: &ListQuery| -> Vec<i64> {
+            let rows = store.list(query).unwrap();
+            rows.iter().map(|kept| kept.origin.number).collect()
+        };
+        let all = ListQuery {
+            limit: 3,
+            ..ListQuery::default()
+        };
+        assert_eq!(numbers(&all), [5, 4, 3]);
+        let rest = ListQuery {
+            before: Some(3),
+            ..all.clone()
+        };
+        assert_eq!(numbers(&rest), [2, 1]);
+        let done = ListQuery {
+            sub_states: vec![SubState::Succeeded],
+            ..all.clone()
+        };
+        assert_eq!(numbers(&done), [4, 2]);
+        let open = ListQuery {
+            states: vec![ExecutionState::AwaitingSignal],
+            definition: Some("gate".into()),
+            ..all.clone()
+        };
+        assert_eq!(numbers(&open), [5, 3, 1]);
+        let other = ListQuery {
+            definition: Some("other".into()),
+            ..all
+        };
+        assert_eq!(numbers(&other), [0; 0]);
+        assert_eq!(store.begun().unwrap(), [("gate".into(), 3)]);
+    }
+}
+
+#[test]
+fn what_is_due_comes_in_the_order_of_its_time() {
+    for place in places() {
+        let mut store = place.backend.open().unwrap();
+        with_definition(&mut *store);
+        for (number, wake) in [
+            (1, Some(30)),
+            (2, Some(0)),
+            (3, None),
+            (4, Some(20)),
+            (5, Some(99)),
+        ] {
+            let mut story = Story::new(number);
+            let mut turn = story.begin();
+            turn.created[0].status = story.status(wake.map(at));
+            store.commit(&turn).unwrap();
+        }
+        let due = |after, limit| -> Vec<i64> {
+            let rows = store.due(at(30), after, limit).unwrap();
+            rows.iter().map(|kept| kept.origin.number).collect()
+        };
+        assert_eq!(due((None, 0), 10), [2, 4, 1]);
+        assert_eq!(due((None, 0), 1), [2]);
+        assert_eq!(due((Some(at(20)), 4), 10), [1]);
+        assert_eq!(store.next_wake(at(30)).unwrap(), Some(at(99)));
+        assert_eq!(store.next_wake(at(99)).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_branch_goes_on_from_its_cutoff_even_inside_a_row() {
+    for place in places() {
+        let mut store = place.backend.open().unwrap();
+        with_definition(&mut *store);
+        let mut story = Story::new(1);
+        store.commit(&story.begin()).unwrap();
+        let cutoff = story.state.sequence() - 1;
+        let whole = story.hash;
+        let mut events = Vec::new();
+        let mut collect = |row: super::LogRow<'_>| {
+            events.extend(row.events(1)?);
+            Ok(true)
+        };
+        store.walk(1, 0, 0, &mut collect).unwrap();
+        events.truncate(usize::try_from(cutoff).unwrap());
+        let state = stateway_machine::replay(plan(), &events).unwrap();
+        let mut branch = Story {
+            origin: Arc::clone(&story.origin),
+            state,
+            hash: whole,
+        };
+        let append = branch.tell(vec![Verb::OpenBranch {
+            branch: 1,
+            cutoff,
+            by: "ada".into(),
+        }]);
+        let lineage = Branch {
+            number: 1,
+            branch: 1,
+            parent: 0,
+            cutoff,
+        };
+        let turn = Turn {
+            appends: vec![append],
+            branches: vec![lineage],
+            statuses: vec![(1, branch.status(None))],
+            ..Turn::default()
+        };
+        store.commit(&turn).unwrap();
+        assert_eq!(read_back(&*store, 1), branch.state);
+        assert_eq!(store.branches(1).unwrap(), [lineage]);
+        // The old branch is as it was.
+        let mut count = 0;
+        let mut each = |row: super::LogRow<'_>| {
+            count += row.events(1)?.len();
+            Ok(true)
+        };
+        store.walk(1, 0, 0, &mut each).unwrap();
+        assert_eq!(count as u64, story.state.sequence());
+    }
+}
+
+#[test]
+fn a_snapshot_shortens_a_replay_and_gives_the_same_state() {
+    for place in places() {
+        let mut store = place.backend.open().unwrap();
+        with_definition(&mut *store);
+        let mut story = Story::new(1);
+        store.commit(&story.begin()).unwrap();
+        let mut turn = story.signal("go");
+        turn.snapshots.push(Snapshot {
+            number: 1,
+            branch: 0,
+            sequence: story.state.sequence(),
+            revision: story.state.plan().shared_revision(),
+            hash: story.hash,
+            data: snapshot(&story.state),
+        });
+        store.commit(&turn).unwrap();
+        store.commit(&story.signal("go2")).unwrap();
+        let kept = store.kept(1).unwrap().unwrap();
+        let loaded = load(&*store, kept, &Catalogue::default()).unwrap();
+        assert_eq!(loaded.state, story.state);
+        assert!(loaded.since_snapshot < 5, "{}", loaded.since_snapshot);
+    }
+}
+
+#[test]
+fn requests_are_remembered_and_forgotten_in_the_order_they_came() {
+    for place in places() {
+        let mut store = place.backend.open().unwrap();
+        let answered = |id: &str, when: i64| Answered {
+            id: id.into(),
+            body: [3; 16],
+            number: 9,
+            at: at(when),
+        };
+        let turn = Turn {
+            requests: vec![answered("old", 1), answered("new", 100)],
+            ..Turn::default()
+        };
+        store.commit(&turn).unwrap();
+        let again = Turn {
+            requests: vec![answered("old", 2)],
+            ..Turn::default()
+        };
+        store.commit(&again).unwrap_err();
+        assert_eq!(store.answered("old").unwrap().unwrap().number, 9);
+        assert_eq!(store.forget_requests(at(50), 10).unwrap(), 1);
+        assert!(store.answered("old").unwrap().is_none());
+        assert!(store.answered("new").unwrap().is_some());
+    }
+}
+
+#[test]
+fn removing_one_execution_leaves_the_others() {
+    for place in places() {
+        let mut store = place.backend.open().unwrap();
+        with_definition(&mut *store);
+        let mut stories: Vec<Story> = (1..=2).map(Story::new).collect();
+        for story in &mut stories {
+            store.commit(&story.begin()).unwrap();
+            store.commit(&story.signal("go")).unwrap();
+            store.commit(&story.signal("go2")).unwrap();
+        }
+        assert_eq!(store.ended(at(10), 10).unwrap(), [0; 0]);
+        assert_eq!(store.ended(at(11), 10).unwrap(), [1, 2]);
+        store.remove(&[1]).unwrap();
+        assert!(store.kept(1).unwrap().is_none());
+        assert_eq!(read_back(&*store, 2), stories[1].state);
+        assert!(
+            store
+                .log(0, 100)
+                .unwrap()
+                .iter()
+                .all(|record| &*record.execution == "e2")
+        );
+    }
+}
+
+#[test]
+fn definitions_keep_every_revision_and_one_is_current() {
+    for place in places() {
+        let mut store = place.backend.open().unwrap();
+        let record = |revision: &str, when| DefinitionRecord {
+            name: "d".into(),
+            revision: revision.into(),
+            source: format!("source of {revision}"),
+            created: at(when),
+        };
+        for (revision, when) in [("r1", 1), ("r2", 2), ("r1", 3)] {
+            let turn = Turn {
+                definitions: vec![record(revision, when)],
+                ..Turn::default()
+            };
+            store.commit(&turn).unwrap();
+        }
+        assert_eq!(store.definition("d", None).unwrap(), Some(record("r1", 1)));
+        assert_eq!(
+            store.definition("d", Some("r2")).unwrap(),
+            Some(record("r2", 2))
+        );
+        assert_eq!(
+            store.revisions("d").unwrap(),
+            [record("r2", 2), record("r1", 1)]
+        );
+        assert_eq!(store.definitions("", 10).unwrap(), [record("r1", 1)]);
+        assert_eq!(store.definition("e", None).unwrap(), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! What a turn of the keeper writes, all of it or nothing.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{Hash, Status};
+use crate::request::DefinitionRecord;
+use crate::view::Origin;
+
+/// Everything one turn leads to.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    pub(crate) created: Vec<Created>,
+    pub(crate) appends: Vec<Append>,
+    pub(crate) statuses: Vec<(i64, Status)>,
+    pub(crate) snapshots: Vec<Snapshot>,
+    pub(crate) branches: Vec<Branch>,
+    pub(crate) requests: Vec<Answered>,
+    pub(crate) definitions: Vec<DefinitionRecord>,
+    /// Definitions whose schedule came round, and when.
+    pub(crate) schedules: Vec<(Arc<str>, Timestamp)>,
+    /// How far receivers of events have got.
+    pub(crate) sinks: Vec<(Arc<str>, i64)>,
+}
+
+/// An execution that became known.
+#[derive(Debug)]
+pub(crate) struct Created {
+    pub(crate) origin: Arc<Origin>,
+    pub(crate) revision: Arc<str>,
+    pub(crate) at: Timestamp,
+    pub(crate) status: Status,
+}
+
+/// Events of one execution, one line each.
+#[derive(Debug)]
+pub(crate) struct Append {
+    pub(crate) number: i64,
+    pub(crate) branch: u32,
+    /// The sequence of the first of them.
+    pub(crate) first: u64,
+    pub(crate) lines: Vec<u8>,
+    pub(crate) hash: Hash,
+}
+
+/// A state, so that a replay need not begin at the beginning.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) number: i64,
+    pub(crate) branch: u32,
+    pub(crate) sequence: u64,
+    pub(crate) revision: Arc<str>,
+    pub(crate) hash: Hash,
+    pub(crate) data: Vec<u8>,
+}
+
+/// Where a branch grew from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Branch {
+    pub(crate) number: i64,
+    pub(crate) branch: u32,
+    pub(crate) parent: u32,
+    /// The last sequence it shares with its parent.
+    pub(crate) cutoff: u64,
+}
+
+/// A request that was answered.
+#[derive(Debug, Clone)]
+pub(crate) struct Answered {
+    pub(crate) id: Arc<str>,
+    pub(crate) body: [u8; 16],
+    pub(crate) number: i64,
+    pub(crate) at: Timestamp,
+}
+
+impl Turn {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.created.is_empty()
+            && self.appends.is_empty()
+            && self.statuses.is_empty()
+            && self.snapshots.is_empty()
+            && self.branches.is_empty()
+            && self.requests.is_empty()
+            && self.definitions.is_empty()
+            && self.schedules.is_empty()
+            && self.sinks.is_empty()
+    }
+}
