@@ -63,6 +63,8 @@ pub enum Command {
     RetryNow(retry_now::RetryNow),
     /// Do the work again from a step on
     RetryFrom(retry_from::RetryFrom),
+    /// Run a program for every task of a role
+    Worker(worker::Worker),
     /// Check, keep and draw portable definitions
     #[command(subcommand)]
     Definitions(definitions::Definitions),
@@ -83,8 +85,6 @@ pub enum Command {
     /// Look after the built-in engine's store
     #[command(subcommand)]
     Admin(admin::Admin),
-    /// Run a program for every task of a role
-    Worker(worker::Worker),
     /// Show what stands behind the gateway
     #[command(subcommand)]
     Providers(providers::Providers),

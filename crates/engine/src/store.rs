@@ -85,7 +85,7 @@ pub(crate) trait Reading: Debug {
 
     /// Hands over every row of a log, branch after branch, from the one that holds this event on,
     /// until told to stop. Branches are only ever opened from the present one, so this is the order
-    /// they were written.
+    /// they were written in.
     fn chronicle(
         &self,
         number: i64,
