@@ -14,10 +14,13 @@ pub(crate) struct Server {
     pub(crate) url: String,
 }
 
-/// The gateway with its default, the in-memory provider.
+/// The gateway with the in-memory provider.
 pub(crate) async fn stateway() -> Outcome<Server> {
-    let binary = std::env::current_exe()?.with_file_name("stateway");
-    start(binary, &["serve", "--listen", "127.0.0.1:0"]).await
+    let config = std::env::temp_dir().join(format!("stateway-bench-{}.toml", std::process::id()));
+    std::fs::write(&config, "[providers.memory]\nkind = \"memory\"\n")?;
+    let server = stateway_with(&config).await;
+    std::fs::remove_file(config)?;
+    server
 }
 
 /// The gateway with this configuration.
