@@ -9,6 +9,7 @@ mod history;
 mod list;
 mod pause;
 mod providers;
+mod purge;
 mod resume;
 mod retry_from;
 mod retry_now;
@@ -55,6 +56,8 @@ pub enum Command {
     RetryNow(retry_now::RetryNow),
     /// Do the work again from a step on
     RetryFrom(retry_from::RetryFrom),
+    /// Remove the record of a finished execution from its engine
+    Purge(purge::Purge),
     /// Show what stands behind the gateway
     #[command(subcommand)]
     Providers(providers::Providers),
@@ -89,6 +92,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
         Command::Resume(command) => command.run(&context()?).await,
         Command::RetryNow(command) => command.run(&context()?).await,
         Command::RetryFrom(command) => command.run(&context()?).await,
+        Command::Purge(command) => command.run(&context()?).await,
         Command::Providers(command) => command.run(&context()?).await,
     }
 }

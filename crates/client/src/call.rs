@@ -39,6 +39,8 @@ pub type Resume = Call<v1::ResumeExecutionRequest>;
 pub type RetryNow = Call<v1::RetryNowRequest>;
 /// Does the work again from a step on.
 pub type RetryFrom = Call<v1::RetryFromRequest>;
+/// Removes the record of a finished execution.
+pub type Purge = Call<v1::PurgeExecutionRequest>;
 /// Lists providers.
 pub type ListProviders = Call<v1::ListProvidersRequest>;
 /// Reads a provider.
@@ -100,6 +102,7 @@ writes! {
     ResumeExecutionRequest { etag }
     RetryNowRequest { etag }
     RetryFromRequest { etag }
+    PurgeExecutionRequest { etag }
 }
 
 impl<M: Write> Call<M> {
@@ -145,6 +148,7 @@ about_one! {
     Resume { name, etag }
     RetryNow { name, etag }
     RetryFrom { name, etag }
+    Purge { name, etag }
     GetProvider { name }
     WatchRequest { parent }
     List { parent }

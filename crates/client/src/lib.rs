@@ -34,8 +34,8 @@ mod wait;
 mod watch;
 
 pub use call::{
-    Call, Cancel, Events, Explain, Get, GetProvider, List, ListProviders, Pause, Resume, RetryFrom,
-    RetryNow, Signal, Start, Wait, WatchRequest, Write,
+    Call, Cancel, Events, Explain, Get, GetProvider, List, ListProviders, Pause, Purge, Resume,
+    RetryFrom, RetryNow, Signal, Start, Wait, WatchRequest, Write,
 };
 pub use client::{Client, DEFAULT_TIMEOUT};
 pub use error::{Error, Violation};

@@ -79,6 +79,8 @@ capabilities! {
     payloads,
     /// Labels are kept.
     labels,
+    /// The record of a finished execution can be removed.
+    purge,
 }
 
 #[cfg(test)]

@@ -158,6 +158,15 @@ pub struct RetryFromRequest {
     pub request_id: RequestId,
 }
 
+/// Remove the record of a finished execution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PurgeRequest {
+    /// Which one.
+    pub id: ExecutionId,
+    /// The idempotency key.
+    pub request_id: RequestId,
+}
+
 /// What a watch covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchScope {

@@ -8,9 +8,9 @@ use stateway_model::{ExecutionId, Payload, ProviderId};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     Call, CancelMode, CancelRequest, Capabilities, Error, Health, HistoryPage, HistoryRequest,
-    ListPage, ListRequest, Observation, ObservationStream, PauseRequest, Provider, Result,
-    ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Table, Verb,
-    View, WatchScope,
+    ListPage, ListRequest, Observation, ObservationStream, PauseRequest, Provider, PurgeRequest,
+    Result, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Table,
+    Verb, View, WatchScope,
 };
 
 use crate::client::Client;
@@ -237,5 +237,10 @@ impl Provider for RestateProvider {
     async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
         self.offered(Verb::RetryFrom)?;
         self.do_again(call, &request).await
+    }
+
+    async fn purge(&self, call: &Call, request: PurgeRequest) -> Result<()> {
+        self.offered(Verb::Purge)?;
+        self.remove(call, &request.id).await
     }
 }

@@ -196,18 +196,14 @@ impl RestateProvider {
         self.reader.observation(call, verb, row).await
     }
 
-    /// Makes Restate forget a finished invocation. An administrator's verb: no client can ask it.
-    ///
-    /// # Errors
-    /// It has not finished, is not known, or Restate does not answer.
-    pub async fn purge(&self, call: &Call, id: &ExecutionId) -> Result<()> {
-        let verb = Verb::Kill;
+    /// Makes Restate forget a finished invocation.
+    pub(crate) async fn remove(&self, call: &Call, id: &ExecutionId) -> Result<()> {
+        let verb = Verb::Purge;
         let (invocation, row) = self.find(call, verb, id).await?;
         if !row.is_completed() {
-            return Err(precondition(
-                verb,
-                "only a finished invocation can be purged",
-            ));
+            return Err(precondition(verb, "the invocation has not finished")
+                .with_reason("NOT_FINISHED")
+                .with_hint("Cancel or kill it first."));
         }
         self.patch(call, verb, &invocation, "purge").await
     }

@@ -12,7 +12,7 @@ use stateway_model::{ExecutionId, Payload, Reason, SubState};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     Call, CancelMode, CancelRequest, Error, ErrorKind, Mapper, Observation, PauseRequest, Provider,
-    RequestId, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, View,
+    PurgeRequest, RequestId, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, View,
 };
 use stateway_provider_restate::{Config, RestateProvider};
 
@@ -483,17 +483,21 @@ fn a_configuration_that_cannot_be_used_is_refused_at_start() {
 async fn a_finished_invocation_can_be_purged_and_an_open_one_cannot() {
     let fake = Fake::new().await;
     let provider = on(&fake.config());
+    let purge = |id: &str| PurgeRequest {
+        id: execution(id),
+        request_id: request_id(),
+    };
     let open = fake.put(status("running"));
-    let refused = provider
-        .purge(&call(), &execution(&open))
-        .await
-        .unwrap_err();
-    assert_eq!(refused.kind, ErrorKind::FailedPrecondition);
+    let refused = provider.purge(&call(), purge(&open)).await.unwrap_err();
+    assert_eq!(
+        kind_and_reason(refused),
+        (ErrorKind::FailedPrecondition, "NOT_FINISHED")
+    );
     let done = fake.put(Invocation {
         row: json!({"status": "completed", "completion_result": "success"}),
         ..Invocation::default()
     });
-    provider.purge(&call(), &execution(&done)).await.unwrap();
+    provider.purge(&call(), purge(&done)).await.unwrap();
     let gone = provider.get(&call(), &execution(&done), View::Basic).await;
     assert_eq!(gone.unwrap_err().kind, ErrorKind::NotFound);
 }

@@ -47,6 +47,7 @@ const METHODS: &[&str] = &[
     "ResumeExecution",
     "RetryNow",
     "RetryFrom",
+    "PurgeExecution",
     "ListProviders",
     "GetProvider",
 ];

@@ -117,4 +117,11 @@ impl Service for Executions {
     ) -> Result<Response<v1::Execution>, Status> {
         in_shell!(self, "RetryFrom", request, retry_from)
     }
+
+    async fn purge_execution(
+        &self,
+        request: Request<v1::PurgeExecutionRequest>,
+    ) -> Result<Response<()>, Status> {
+        in_shell!(self, "PurgeExecution", request, purge)
+    }
 }
