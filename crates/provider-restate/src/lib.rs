@@ -15,6 +15,7 @@ mod error;
 mod id;
 mod journal;
 mod provider;
+mod pulse;
 mod reader;
 mod recall;
 mod request;

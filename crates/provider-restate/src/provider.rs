@@ -73,6 +73,7 @@ impl RestateProvider {
         match self.reader.row(call, verb, &invocation).await? {
             Some(row) => Ok((invocation, row)),
             None => {
+                self.reader.stir(&invocation);
                 let last_seen = self.reader.last_status(&invocation);
                 Err(no_row(verb, id, last_seen.as_deref()))
             }
@@ -145,8 +146,10 @@ impl Provider for RestateProvider {
         invocations.sort_unstable();
         invocations.dedup();
         let seen = async {
-            let rows = self.reader.rows(call, Verb::Observe, &invocations).await?;
-            self.reader.observations(call, Verb::Observe, rows).await
+            let chunks = invocations.chunks(sql::MOST_IDS);
+            let looks = chunks.map(|ids| self.reader.look(call, ids));
+            let seen = futures::future::try_join_all(looks).await?;
+            Ok::<_, Error>(seen.into_iter().flatten().collect::<Vec<_>>())
         };
         match seen.await {
             Ok(seen) => {

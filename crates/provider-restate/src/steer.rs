@@ -38,7 +38,9 @@ impl RestateProvider {
             _ => ("cancel", "cancelled"),
         };
         let about = (invocation.as_str(), action);
-        let answer = self.reader.client.patch(call, verb, about, &[]).await?;
+        let answer = self.reader.client.patch(call, verb, about, &[]).await;
+        self.reader.stir(&invocation);
+        let answer = answer?;
         let row = match answer.status {
             200..=299 => self.reader.row(call, verb, &invocation).await?,
             409 => return self.ended_before(call, verb, id).await,
@@ -216,7 +218,9 @@ impl RestateProvider {
         action: &str,
     ) -> Result<()> {
         let about = (invocation.as_str(), action);
-        let answer = self.reader.client.patch(call, verb, about, &[]).await?;
+        let answer = self.reader.client.patch(call, verb, about, &[]).await;
+        self.reader.stir(invocation);
+        let answer = answer?;
         match answer.is_success() {
             true => Ok(()),
             false => Err(refusal(verb, Api::Admin, &answer)),

@@ -82,36 +82,130 @@ fn kind_and_reason(error: Error) -> (ErrorKind, &'static str) {
     (error.kind, error.reason())
 }
 
-/// What goes on between the looks of a watch.
-async fn invocation_queries(fake: &Fake) -> usize {
-    let queries = fake.queries().await;
-    let of = queries
-        .iter()
-        .filter(|it| it.contains("FROM sys_invocation "));
-    of.count()
+/// Lets time pass between two looks of a watch.
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
+/// What a look of a watch asks: queries of the whole in-memory table, and of rows.
+async fn look(fake: &Fake, provider: &RestateProvider, ids: &[ExecutionId]) -> (usize, usize) {
+    let before = fake.queries().await.len();
+    let seen = provider.observe(&call(), ids).await;
+    assert!(seen.iter().all(Result::is_ok));
+    let asked = fake.queries().await.split_off(before);
+    let of = |table: &str| asked.iter().filter(|it| it.contains(table)).count();
+    let (beats, rows) = (of("FROM sys_invocation_state "), of("FROM sys_invocation "));
+    assert!(beats + rows == asked.len() || before == 0, "{asked:#?}");
+    (beats, rows)
+}
+
+/// Running and suspended ones in turn; the latter need a second query, once.
+fn put_mixed(fake: &Fake, count: usize) -> Vec<ExecutionId> {
+    let of = |number: usize| match number % 2 {
+        0 => status("running"),
+        _ => status("suspended"),
+    };
+    let put = |number| execution(&fake.put(of(number)));
+    (0..count).map(put).collect()
 }
 
 #[tokio::test]
-async fn watching_costs_one_query_for_each_hundred_and_look() {
+async fn watching_costs_at_most_one_query_for_each_hundred_and_look() {
     let fake = Fake::new().await;
-    let mut ids = Vec::new();
-    for number in 0..250 {
-        // Half of them need a second query, once.
-        let it = match number % 2 {
-            0 => status("running"),
-            _ => status("suspended"),
-        };
-        ids.push(execution(&fake.put(it)));
-    }
+    let ids = put_mixed(&fake, 250);
     let provider = on(&fake.config());
-    let first = provider.observe(&call(), &ids).await;
-    assert!(first.iter().all(Result::is_ok));
-    let before = fake.queries().await.len();
+    // Of what was never seen, and of what has just been seen for the first time, every row is read.
+    assert_eq!(look(&fake, &provider, &ids).await, (0, 3));
+    pass(Duration::from_secs(20)).await;
+    assert_eq!(look(&fake, &provider, &ids).await, (0, 3));
+    // From then on the in-memory table tells whether there is anything to read.
     for _ in 0..4 {
-        provider.observe(&call(), &ids).await;
+        pass(Duration::from_secs(1)).await;
+        assert_eq!(look(&fake, &provider, &ids).await, (1, 0));
     }
-    assert_eq!(fake.queries().await.len() - before, 4 * 3);
-    assert_eq!(invocation_queries(&fake).await, 5 * 3);
+    // What it cannot tell is read every five seconds.
+    pass(Duration::from_secs(1)).await;
+    assert_eq!(look(&fake, &provider, &ids).await, (0, 3));
+}
+
+#[tokio::test]
+async fn only_what_has_moved_is_read_again() {
+    let fake = Fake::new().await;
+    let ids = put_mixed(&fake, 100);
+    let provider = on(&fake.config());
+    look(&fake, &provider, &ids).await;
+    pass(Duration::from_secs(20)).await;
+    look(&fake, &provider, &ids).await;
+    // One ends, one wakes up, one fails.
+    for (id, column, value) in [
+        (&ids[0], "status", "completed"),
+        (&ids[1], "status", "running"),
+        (&ids[2], "last_failure", "[500] boom"),
+    ] {
+        let mut world = fake.world.lock().unwrap();
+        let it = world.invocations.get_mut(id.as_str()).unwrap();
+        it.set(column, json!(value));
+    }
+    pass(Duration::from_secs(1)).await;
+    let before = fake.queries().await.len();
+    let seen = provider.observe(&call(), &ids).await;
+    let native: Vec<&str> = seen[..4]
+        .iter()
+        .map(|it| it.as_ref().unwrap().native.state.as_str())
+        .collect();
+    assert_eq!(native, ["completed", "running", "running", "suspended"]);
+    let asked = fake.queries().await.split_off(before);
+    assert_eq!(asked.len(), 2, "{asked:#?}");
+    assert_eq!(asked[1].matches("inv_").count(), 3, "{}", asked[1]);
+}
+
+#[tokio::test]
+async fn what_was_asked_of_an_invocation_is_seen_at_once() {
+    let fake = Fake::new().await;
+    let id = execution(&fake.put(status("scheduled")));
+    let provider = on(&fake.config());
+    for _ in 0..2 {
+        look(&fake, &provider, std::slice::from_ref(&id)).await;
+        pass(Duration::from_secs(3)).await;
+    }
+    provider.cancel(&call(), cancel(id.as_str())).await.unwrap();
+    let gone = provider.observe(&call(), &[id]).await.remove(0);
+    assert_eq!(gone.unwrap_err().kind, ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn an_open_invocation_is_read_by_one_query() {
+    let fake = Fake::new().await;
+    let mut failing = status("backing-off");
+    failing.row["retry_count"] = json!(2);
+    let ids = [
+        status("running"),
+        failing,
+        status("scheduled"),
+        status("pending"),
+    ];
+    let ids = ids.map(|it| execution(&fake.put(it)));
+    let provider = on(&fake.config());
+    provider.get(&call(), &ids[1], View::Basic).await.unwrap();
+    for id in &ids {
+        let before = fake.requests().await.len();
+        provider.get(&call(), id, View::Basic).await.unwrap();
+        assert_eq!(fake.requests().await.len() - before, 1);
+    }
+    // What a suspended one waits for is asked for once.
+    let suspended = execution(&fake.put(status("suspended")));
+    provider
+        .get(&call(), &suspended, View::Basic)
+        .await
+        .unwrap();
+    let before = fake.requests().await.len();
+    provider
+        .get(&call(), &suspended, View::Basic)
+        .await
+        .unwrap();
+    assert_eq!(fake.requests().await.len() - before, 1);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use stateway_model::ProviderId;
@@ -48,6 +49,15 @@ impl Kind {
             Self::Memory => "memory",
             Self::Restate => "restate",
             Self::StepFunctions => "step-functions",
+        }
+    }
+
+    /// How seldom a quiet execution is looked at, where that is not as in `[limits]`: a look at all
+    /// that are watched is one cheap query on Restate.
+    pub(super) const fn slowest_poll(self) -> Option<Duration> {
+        match self {
+            Self::Restate => Some(Duration::from_secs(1)),
+            Self::Memory | Self::StepFunctions => None,
         }
     }
 

@@ -82,6 +82,10 @@ fn combine(
     for provider in file.providers {
         let mut limits = settings.default_upstream;
         provider.limits.apply(&mut limits);
+        let says = [&file.limits, &provider.limits].map(|it| it.slowest_poll.is_some());
+        if let (Some(slowest), [false, false]) = (provider.kind.slowest_poll(), says) {
+            limits.slowest_poll = slowest.max(limits.fastest_poll);
+        }
         let section = format!("providers.{}.limits", provider.id);
         problems.extend(unusable::limits(path, &section, &limits));
         settings.upstreams.insert(provider.id.clone(), limits);
