@@ -20,10 +20,6 @@ impl Http {
         Ok(Self { stream })
     }
 
-    pub(crate) async fn get(&mut self, path: &str) -> Outcome<String> {
-        self.exchange("GET", path, "").await
-    }
-
     pub(crate) async fn post(&mut self, path: &str, body: &str) -> Outcome<String> {
         self.exchange("POST", path, body).await
     }

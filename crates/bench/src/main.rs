@@ -6,6 +6,7 @@ mod get;
 mod http;
 mod lab;
 mod process;
+mod relay;
 mod restate;
 mod watch;
 
@@ -13,12 +14,17 @@ use std::error::Error;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-#[tokio::main]
-async fn main() -> Outcome<()> {
+fn main() -> Outcome<()> {
+    use tokio::runtime::Builder;
+    let threads = Builder::new_multi_thread().enable_all().build();
     match std::env::args().nth(1).as_deref() {
-        Some("gateway") => gateway().await,
-        Some("restate") => restate::run().await,
-        Some("empty-service") => baseline::serve().await,
+        Some("gateway") => threads?.block_on(gateway()),
+        // One call at a time: a second thread would only measure how long it takes to wake up.
+        Some("restate") => Builder::new_current_thread()
+            .enable_all()
+            .build()?
+            .block_on(restate::run()),
+        Some("empty-service") => threads?.block_on(baseline::serve()),
         _ => Err("usage: stateway-bench gateway|restate; `cargo xtask bench` builds it all".into()),
     }
 }
