@@ -110,6 +110,12 @@ impl Stage {
         answered("get", got)
     }
 
+    /// The execution with its steps, which some engines' adapters have only in the full view.
+    pub(crate) async fn get_full(&self, id: &ExecutionId) -> Result<Observation, Stop> {
+        let got = self.provider.get(&self.call(), id, View::Full).await;
+        answered("get", got)
+    }
+
     /// The execution as clients see it.
     pub(crate) fn shown(&self, seen: Observation) -> Execution {
         let provider: ProviderId = "kit".parse().expect("a short lower-case word");

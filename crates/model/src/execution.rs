@@ -40,6 +40,9 @@ pub struct Execution {
     /// Its steps, where the engine shows them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
+    /// The steps are told by the full view only: they are no part of the etag.
+    #[serde(skip)]
+    pub steps_are_detail: bool,
     /// What went wrong last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<ExecutionError>,
@@ -78,12 +81,17 @@ impl Execution {
     /// A tag that changes whenever anything a client could act on changes.
     ///
     /// Computed from the content, so that every replica gives the same tag. Payloads have no part
-    /// in it: a list, which leaves them out, must show the same tag as a get.
+    /// in it, and no steps that only the full view has: a list, which leaves them out, must show the
+    /// same tag as a get.
     #[must_use]
     pub fn etag(&self) -> String {
         let mut hasher = Fnv1a::default();
         (&self.name, self.sub_state, &self.native_state, self.reason).hash(&mut hasher);
-        (&self.retry, &self.waits, &self.steps, &self.last_error).hash(&mut hasher);
+        let steps = match self.steps_are_detail {
+            true => &[][..],
+            false => &self.steps,
+        };
+        (&self.retry, &self.waits, steps, &self.last_error).hash(&mut hasher);
         (&self.revision, self.end_time, &self.labels).hash(&mut hasher);
         format!("{:016x}", hasher.finish())
     }
@@ -127,6 +135,7 @@ mod tests {
             retry: Retry::UNKNOWN,
             waits: vec![],
             steps: vec![],
+            steps_are_detail: false,
             last_error: None,
             create_time: None,
             start_time: None,

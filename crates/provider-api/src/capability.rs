@@ -71,7 +71,7 @@ capabilities! {
     retry_now,
     /// Work can be redone from a step.
     retry_from,
-    /// Steps are shown.
+    /// Steps are shown, at least in the full view.
     steps,
     /// Attempts and back-off are shown.
     retries,

@@ -82,7 +82,7 @@ pub trait Provider: Send + Sync + 'static {
     /// Reads one execution.
     ///
     /// - One that never existed, or that the engine has forgotten, is `NotFound`.
-    /// - Payloads only in the full view.
+    /// - Payloads only in the full view; steps too, where reading them costs the engine more.
     async fn get(&self, call: &Call, id: &ExecutionId, view: View) -> Result<Observation>;
 
     /// Reads many executions, in as few upstream calls as the engine allows.

@@ -13,7 +13,7 @@ pub enum View {
     /// Everything but input and output.
     #[default]
     Basic,
-    /// Input and output too.
+    /// Input and output too, and steps that are shown nowhere else.
     Full,
 }
 

@@ -26,6 +26,7 @@ mod service;
 mod sql;
 mod start;
 mod steer;
+mod step;
 
 pub use config::{Config, ConfigError, Endpoint};
 pub use provider::RestateProvider;

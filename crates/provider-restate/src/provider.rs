@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use stateway_model::{ExecutionId, Payload, ProviderId};
+use stateway_model::{ExecutionId, ProviderId};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     Call, CancelMode, CancelRequest, Capabilities, Error, Health, HistoryPage, HistoryRequest,
@@ -19,7 +19,7 @@ use crate::id::InvocationId;
 use crate::reader::Reader;
 use crate::request::{cursor, history_cursor, narrowing, read_history_cursor};
 use crate::row::{Entry, Invocation, JournalEvent};
-use crate::{Config, ConfigError, capability, journal, sql};
+use crate::{Config, ConfigError, capability, journal, sql, step};
 
 /// A Restate server as a provider.
 pub struct RestateProvider {
@@ -80,24 +80,28 @@ impl RestateProvider {
         }
     }
 
-    async fn payloads(
+    /// What only the full view shows: input, output and steps, for one query more.
+    async fn in_full(
         &self,
         call: &Call,
-        id: &InvocationId,
-        row: &Invocation,
-    ) -> Result<(Option<Payload>, Option<Payload>)> {
-        let entries: Vec<Entry> = self
-            .reader
-            .client
-            .query(call, Verb::Get, &sql::input(id))
-            .await?;
-        let input = journal::input(&entries).and_then(|input| input.payload);
-        let succeeded = row.completion_result.as_deref() == Some("success");
-        let output = match succeeded {
-            true => self.output(call, id).await?,
-            false => None,
-        };
-        Ok((input, output))
+        (id, row): (&InvocationId, &Invocation),
+        seen: Observation,
+    ) -> Result<Observation> {
+        let server = self.reader.server(call, Verb::Get).await?;
+        let query = sql::whole(&server.schema, id);
+        let entries: Vec<Entry> = self.reader.client.query(call, Verb::Get, &query).await?;
+        let mut seen = seen;
+        if self.can.steps {
+            seen.steps = step::steps(row, &entries, &seen);
+            seen.steps_are_detail = true;
+        }
+        if self.can.payloads {
+            seen.input = journal::input(&entries).and_then(|input| input.payload);
+            if row.completion_result.as_deref() == Some("success") {
+                seen.output = self.output(call, id).await?;
+            }
+        }
+        Ok(seen)
     }
 }
 
@@ -129,16 +133,12 @@ impl Provider for RestateProvider {
 
     async fn get(&self, call: &Call, id: &ExecutionId, view: View) -> Result<Observation> {
         let (invocation, row) = self.find(call, Verb::Get, id).await?;
-        let payloads = match view == View::Full && self.can.payloads {
-            true => self.payloads(call, &invocation, &row).await?,
-            false => (None, None),
-        };
-        let seen = self.reader.observation(call, Verb::Get, row).await?;
-        Ok(Observation {
-            input: payloads.0,
-            output: payloads.1,
-            ..seen
-        })
+        let reader = &self.reader;
+        let seen = reader.observation(call, Verb::Get, row.clone()).await?;
+        match view == View::Full && (self.can.payloads || self.can.steps) {
+            true => self.in_full(call, (&invocation, &row), seen).await,
+            false => Ok(seen),
+        }
     }
 
     async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>> {

@@ -202,6 +202,23 @@ pub(crate) fn events(id: &InvocationId) -> String {
     )
 }
 
+/// The most entries of a journal that are looked through for steps.
+const MOST_ENTRIES: usize = 2_000;
+
+/// What an invocation was started with, and what it did: of payloads only the input's.
+pub(crate) fn whole(schema: &Schema, id: &InvocationId) -> String {
+    let id = quoted(id.as_str());
+    let entries = match schema.has("sys_journal", "entry_lite_json") {
+        // The input is the first entry.
+        true => "entry_lite_json, CASE WHEN index = 0 THEN entry_json END AS entry_json",
+        false => "entry_json",
+    };
+    format!(
+        "SELECT id, index, entry_type, name, {entries}, appended_at FROM sys_journal \
+         WHERE id = {id} ORDER BY index LIMIT {MOST_ENTRIES}"
+    )
+}
+
 /// What an invocation was started with.
 pub(crate) fn input(id: &InvocationId) -> String {
     let id = quoted(id.as_str());
