@@ -293,6 +293,14 @@ pub(crate) fn input(entries: &[Entry]) -> Option<Input> {
     Some(Input { payload, headers })
 }
 
+/// What a restarted invocation kept of the journal it was restarted with: what is older than itself.
+pub(crate) fn kept(row: &Invocation, entries: &[Entry]) -> u32 {
+    let copied = entries
+        .iter()
+        .filter(|entry| entry.id == row.id && entry.appended_at < row.created_at);
+    copied.map(|entry| entry.index).max().unwrap_or(0)
+}
+
 /// The entries that a restart keeps so that the step is done again: all before it.
 pub(crate) fn keep_before(step: &str, entries: &[Entry]) -> Option<u32> {
     let first = entries

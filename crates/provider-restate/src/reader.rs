@@ -32,7 +32,7 @@ const MOST_SERVICES: usize = 1_000;
 
 pub(crate) struct Reader {
     pub(crate) client: Client,
-    recall: Recall,
+    pub(crate) recall: Recall,
     pulse: Pulse,
     server: Mutex<Option<Arc<Server>>>,
     services: Mutex<HashMap<String, (Instant, Arc<Service>)>>,

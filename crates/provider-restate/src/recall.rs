@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use stateway_model::ExecutionId;
+use stateway_provider_api::RequestId;
 use tokio::time::Instant;
 
 use crate::response::Detail;
@@ -15,8 +17,22 @@ const REMEMBERED: usize = 10_000;
 /// The longest a row is relied upon while the in-memory table does not contradict it.
 pub(crate) const LONGEST_RELIED: Duration = Duration::from_secs(5);
 
+/// How many restarts are remembered by their request ids.
+const REMEMBERED_RESTARTS: usize = 1_000;
+
 #[derive(Debug, Default)]
-pub(crate) struct Recall(Mutex<Generations>);
+pub(crate) struct Recall {
+    invocations: Mutex<Generations>,
+    restarts: Mutex<HashMap<RequestId, Restart>>,
+}
+
+/// A restart that was carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Restart {
+    pub(crate) of: ExecutionId,
+    pub(crate) step: String,
+    pub(crate) new: ExecutionId,
+}
 
 /// The young generation becomes the old one when it is full, and the old one is forgotten.
 #[derive(Debug, Default)]
@@ -116,7 +132,29 @@ impl Recall {
     }
 
     fn with<T>(&self, look: impl FnOnce(&mut Generations) -> T) -> T {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        look(
+            &mut self
+                .invocations
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+
+    /// The restart that was made for this request. Restate keeps no request id of a restart.
+    pub(crate) fn restart(&self, request: &RequestId) -> Option<Restart> {
+        self.restarts().get(request).cloned()
+    }
+
+    pub(crate) fn note_restart(&self, request: RequestId, restart: Restart) {
+        let mut restarts = self.restarts();
+        if restarts.len() >= REMEMBERED_RESTARTS {
+            restarts.clear();
+        }
+        restarts.insert(request, restart);
+    }
+
+    fn restarts(&self) -> std::sync::MutexGuard<'_, HashMap<RequestId, Restart>> {
+        self.restarts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -202,6 +202,23 @@ pub(crate) fn events(id: &InvocationId) -> String {
     )
 }
 
+/// The open invocations that were restarted from this one, the newest first.
+pub(crate) fn restarted(schema: &Schema, id: &InvocationId) -> Option<String> {
+    let id = quoted(id.as_str());
+    schema.has("sys_invocation", "restarted_from").then(|| {
+        format!(
+            "SELECT id, created_at FROM sys_invocation WHERE restarted_from = {id} \
+             AND status <> 'completed' ORDER BY created_at DESC LIMIT {MOST_IDS}"
+        )
+    })
+}
+
+/// When the entries of journals were written.
+pub(crate) fn written(ids: &[InvocationId]) -> String {
+    let ids = id_list(ids);
+    format!("SELECT id, index, appended_at FROM sys_journal WHERE id IN ({ids})")
+}
+
 /// The most entries of a journal that are looked through for steps.
 const MOST_ENTRIES: usize = 2_000;
 

@@ -61,6 +61,13 @@ fn columns(world: &World) -> Vec<Value> {
 
 fn invocations(world: &World, sql: &str) -> Vec<Value> {
     let asked = ids(sql.split(" WHERE id IN ").nth(1).unwrap_or_default());
+    if let Some(origin) = sql.split("restarted_from = '").nth(1) {
+        let origin = origin.split('\'').next().unwrap();
+        let rows = world.invocations.values().map(|it| &it.row);
+        let open = rows.filter(|row| text(row, "status") != "completed");
+        let restarted = open.filter(|row| text(row, "restarted_from") == origin);
+        return restarted.cloned().collect();
+    }
     let is_list = sql.contains(" ORDER BY created_at DESC");
     let mut rows: Vec<&Value> = world
         .invocations
