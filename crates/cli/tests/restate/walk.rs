@@ -82,7 +82,8 @@ pub(crate) fn back_off_in_words(lab: &mut Lab) {
     let words = lab.run(&["get", &name]).exits(0).out;
     for part in [
         "attempt 1 of 1000 failed",
-        "next attempt in",
+        "next attempt in 6",
+        " min",
         "charge-card: words was told to fail",
     ] {
         assert!(words.contains(part), "{part} is missing in\n{words}");
