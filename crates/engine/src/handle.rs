@@ -380,6 +380,16 @@ impl Engine {
         ))
     }
 
+    /// Removes one finished execution, with all that belongs to it.
+    ///
+    /// # Errors
+    /// There is none of this id, or it has not finished.
+    pub async fn remove(&self, id: Arc<str>) -> Result<()> {
+        let (send, answer) = oneshot::channel();
+        self.inner.inbox.ask(Message::Remove { id, answer: send })?;
+        answer.await.unwrap_or_else(|_| Err(EngineError::stopped()))
+    }
+
     /// Removes finished executions that ended before this time, oldest first, at most `limit`.
     ///
     /// # Errors

@@ -262,6 +262,9 @@ impl Keeper {
                 // Nobody waiting for the answer is no failure.
                 let _ = answer.send(self.purge(ended_before, limit));
             }
+            Message::Remove { id, answer } => {
+                let _ = answer.send(self.remove(&id));
+            }
             Message::Look { id, answer } => {
                 // Dropping the answer says: not in memory.
                 if let Some(number) = self.numbers.get(&id) {

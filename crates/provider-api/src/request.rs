@@ -13,7 +13,7 @@ pub enum View {
     /// Everything but input and output.
     #[default]
     Basic,
-    /// Input and output too.
+    /// Input and output too, and steps that are shown nowhere else.
     Full,
 }
 
@@ -154,6 +154,15 @@ pub struct RetryFromRequest {
     /// Other input for that step. A provider that takes none answers
     /// [`Unsupported`](crate::ErrorKind::Unsupported); it never ignores it.
     pub input: Option<Payload>,
+    /// The idempotency key.
+    pub request_id: RequestId,
+}
+
+/// Remove the record of a finished execution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PurgeRequest {
+    /// Which one.
+    pub id: ExecutionId,
     /// The idempotency key.
     pub request_id: RequestId,
 }

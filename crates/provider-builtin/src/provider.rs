@@ -7,7 +7,7 @@ use stateway_engine::{Engine, ListQuery, RequestKey, RetryFrom, Steer};
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
     Call, CancelRequest, Capabilities, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
-    Observation, ObservationStream, PauseRequest, Provider, Result, ResumeRequest,
+    Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, Result, ResumeRequest,
     RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View, WatchScope,
 };
 
@@ -255,6 +255,12 @@ impl Provider for BuiltinProvider {
             .retry_from(id, from, Arc::clone(&call.actor), key);
         let seen = self.line.carry(call, Verb::RetryFrom, asked).await?;
         Ok(observation(&seen, View::Basic, &self.can))
+    }
+
+    async fn purge(&self, call: &Call, request: PurgeRequest) -> Result<()> {
+        offered(Verb::Purge, &self.can)?;
+        let asked = self.engine.remove(request.id.as_str().into());
+        self.line.carry(call, Verb::Purge, asked).await
     }
 }
 

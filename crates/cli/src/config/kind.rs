@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use stateway_gateway::BuiltIn;
@@ -75,6 +76,15 @@ impl Kind {
         match self {
             Self::Builtin | Self::Memory => 4_096,
             Self::Restate | Self::StepFunctions => UpstreamSettings::default().max_concurrent,
+        }
+    }
+
+    /// How seldom a quiet execution is looked at, where that is not as in `[limits]`: a look at all
+    /// that are watched is one cheap query on Restate.
+    pub(super) const fn slowest_poll(self) -> Option<Duration> {
+        match self {
+            Self::Restate => Some(Duration::from_secs(1)),
+            Self::Builtin | Self::Memory | Self::StepFunctions => None,
         }
     }
 

@@ -94,6 +94,14 @@ impl Executions for Fake {
         retry_from(RetryFromRequest);
     }
 
+    async fn purge_execution(
+        &self,
+        request: Request<v1::PurgeExecutionRequest>,
+    ) -> Result<Response<()>, Status> {
+        self.0.note(&request.get_ref().request_id);
+        self.0.execution().map(|_| Response::new(()))
+    }
+
     async fn get_execution(
         &self,
         request: Request<v1::GetExecutionRequest>,

@@ -55,6 +55,11 @@ pub(crate) enum Message {
         limit: usize,
         answer: oneshot::Sender<Result<Purged>>,
     },
+    /// Removes one finished execution.
+    Remove {
+        id: Arc<str>,
+        answer: oneshot::Sender<Result<()>>,
+    },
     /// Shows an execution that is in memory.
     Look {
         id: Arc<str>,
@@ -170,6 +175,9 @@ impl Message {
                 let _ = answer.send(Err(error));
             }
             Self::Purge { answer, .. } => {
+                let _ = answer.send(Err(error));
+            }
+            Self::Remove { answer, .. } => {
                 let _ = answer.send(Err(error));
             }
             Self::Look { answer, .. } => {
