@@ -39,6 +39,12 @@ pub(crate) async fn stateway_with(config: &Path) -> Outcome<Server> {
     start(binary, &arguments).await
 }
 
+/// A worker of the engine's benchmark.
+pub(crate) async fn bench_worker(url: &str, capacity: u32) -> Outcome<Server> {
+    let capacity = capacity.to_string();
+    start(std::env::current_exe()?, &["worker", url, &capacity]).await
+}
+
 /// The baseline.
 pub(crate) async fn empty_service() -> Outcome<Server> {
     start(std::env::current_exe()?, &["empty-service"]).await
@@ -70,9 +76,14 @@ async fn start(binary: PathBuf, arguments: &[&str]) -> Outcome<Server> {
 }
 
 impl Server {
+    /// Its process.
+    pub(crate) fn id(&self) -> Outcome<u32> {
+        Ok(self.child.id().ok_or("it has ended")?)
+    }
+
     /// Resident memory in MiB, where the system tells.
     pub(crate) fn resident_mib(&self) -> Outcome<f64> {
-        let id = self.child.id().ok_or("it has ended")?;
+        let id = self.id()?;
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kib: f64 = line
