@@ -16,6 +16,7 @@ mod hostile;
 mod list;
 mod otlp;
 mod providers;
+mod restarts;
 mod scripts;
 mod serve;
 mod start;
