@@ -17,6 +17,9 @@ mod order_saga;
 #[path = "../release-approval/worker.rs"]
 mod release_approval;
 
+/// What a person does about an execution.
+pub type Person = fn(Client, String) -> BoxFuture<'static, Outcome<()>>;
+
 /// One example.
 pub struct Example {
     /// Its name, and that of its folder.
@@ -30,7 +33,7 @@ pub struct Example {
     /// Who does the work.
     pub worker: fn(&str) -> Worker,
     /// What a person does meanwhile.
-    pub person: Option<fn(Client, String) -> BoxFuture<'static, Outcome<()>>>,
+    pub person: Option<Person>,
     /// Whether steps run side by side, so that their order is not the same every time.
     pub parallel: bool,
     /// What it comes to.
