@@ -2,6 +2,7 @@
 //! same minute: figures of a shared machine mean little, their ratio means something.
 
 mod baseline;
+mod crash;
 mod engine;
 mod get;
 mod http;
@@ -25,6 +26,11 @@ async fn main() -> Outcome<()> {
         Some("gateway") => gateway().await,
         Some("restate") => restate::run().await,
         Some("engine") => engine::run(number("--executions")?).await,
+        Some("crash") => {
+            let rounds = number("--rounds")?.unwrap_or(500);
+            let seed = number("--seed")?.unwrap_or(1);
+            crash::run(&crash::Campaign { rounds, seed }).await
+        }
         Some("worker") => {
             let url = std::env::args().nth(2).ok_or("a worker needs an address")?;
             let capacity = std::env::args().nth(3).ok_or("a worker needs a capacity")?;

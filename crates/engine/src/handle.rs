@@ -196,6 +196,10 @@ impl Engine {
     /// # Errors
     /// There is none of this id.
     pub async fn get(&self, id: Arc<str>) -> Result<View> {
+        // What is in memory need not be brought back from the log.
+        if let Some(view) = self.look(Arc::clone(&id)).await {
+            return Ok(view);
+        }
         let catalogue = Arc::clone(&self.inner.catalogue);
         self.read(move |reader| {
             reader
@@ -203,6 +207,14 @@ impl Engine {
                 .ok_or_else(|| EngineError::no_execution(&id))
         })
         .await
+    }
+
+    /// What the keeper shows of an execution it has in memory.
+    async fn look(&self, id: Arc<str>) -> Option<View> {
+        let (send, answer) = oneshot::channel();
+        let look = Message::Look { id, answer: send };
+        self.inner.inbox.ask(look).ok()?;
+        answer.await.ok()?.ok().map(|view| *view)
     }
 
     /// Lists executions, newest first.
@@ -262,7 +274,14 @@ impl Engine {
     /// Follows one execution. Look at what it shows after this call, not before.
     #[must_use]
     pub fn watch_one(&self, id: &Arc<str>) -> watch::Receiver<News> {
-        self.inner.board.watch_one(id)
+        self.inner.board.watch_one(id, true)
+    }
+
+    /// Follows one execution to its end: nothing is told of what it shows in between. Look at what
+    /// it shows after this call, not before.
+    #[must_use]
+    pub fn watch_end(&self, id: &Arc<str>) -> watch::Receiver<News> {
+        self.inner.board.watch_one(id, false)
     }
 
     /// Makes a definition known, or a new revision of it current.

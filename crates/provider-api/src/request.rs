@@ -165,6 +165,9 @@ pub enum WatchScope {
     All,
     /// One execution.
     One(ExecutionId),
+    /// One execution, of which only the end is of interest: what it shows in between may be left
+    /// out, and where leaving it out costs the engine less, it should be.
+    End(ExecutionId),
 }
 
 /// How a provider is.

@@ -175,7 +175,8 @@ impl Provider for BuiltinProvider {
         offered(Verb::Watch, &self.can)?;
         let (engine, can) = (self.engine.clone(), self.can);
         match scope {
-            WatchScope::One(id) => watch::one(engine, can, (&self.line, call), &id).await,
+            WatchScope::One(id) => watch::one(engine, can, (&self.line, call), (&id, true)).await,
+            WatchScope::End(id) => watch::one(engine, can, (&self.line, call), (&id, false)).await,
             WatchScope::All => {
                 self.line.carry(call, Verb::Watch, async { Ok(()) }).await?;
                 Ok(watch::all(engine, can))

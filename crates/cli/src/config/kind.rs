@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use stateway_gateway::BuiltIn;
+use stateway_gateway::UpstreamSettings;
 use stateway_model::ProviderId;
 use stateway_provider_api::{Provider, Table};
 use stateway_provider_builtin as builtin;
@@ -64,6 +65,16 @@ impl Kind {
             Self::Memory => "memory",
             Self::Restate => "restate",
             Self::StepFunctions => "step-functions",
+        }
+    }
+
+    /// How many calls may be under way at once, unless the file says otherwise. What is in this
+    /// process needs no sparing.
+    #[must_use]
+    pub fn max_concurrent(self) -> usize {
+        match self {
+            Self::Builtin | Self::Memory => 4_096,
+            Self::Restate | Self::StepFunctions => UpstreamSettings::default().max_concurrent,
         }
     }
 

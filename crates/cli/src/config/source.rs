@@ -81,6 +81,9 @@ fn combine(
     let mut providers = Vec::new();
     for provider in file.providers {
         let mut limits = settings.default_upstream;
+        if file.limits.max_concurrent.is_none() {
+            limits.max_concurrent = provider.kind.max_concurrent();
+        }
         provider.limits.apply(&mut limits);
         let section = format!("providers.{}.limits", provider.id);
         problems.extend(unusable::limits(path, &section, &limits));
@@ -90,7 +93,13 @@ fn combine(
         providers.push(provider);
     }
     if providers.is_empty() {
-        providers.push(builtin());
+        let provider = builtin();
+        let mut limits = settings.default_upstream;
+        if file.limits.max_concurrent.is_none() {
+            limits.max_concurrent = provider.kind.max_concurrent();
+        }
+        settings.upstreams.insert(provider.id.clone(), limits);
+        providers.push(provider);
     }
     providers.sort_by(|a, b| a.id.cmp(&b.id));
     problems.extend(unusable::server(path, &settings));

@@ -55,6 +55,11 @@ pub(crate) enum Message {
         limit: usize,
         answer: oneshot::Sender<Result<Purged>>,
     },
+    /// Shows an execution that is in memory.
+    Look {
+        id: Arc<str>,
+        answer: oneshot::Sender<Answer>,
+    },
     Publish {
         event: Box<Publish>,
         answer: oneshot::Sender<Result<Published>>,
@@ -165,6 +170,9 @@ impl Message {
                 let _ = answer.send(Err(error));
             }
             Self::Purge { answer, .. } => {
+                let _ = answer.send(Err(error));
+            }
+            Self::Look { answer, .. } => {
                 let _ = answer.send(Err(error));
             }
             Self::Publish { answer, .. } => {
