@@ -20,6 +20,7 @@ mod list;
 mod operate;
 mod otlp;
 mod providers;
+mod restarts;
 mod scripts;
 mod serve;
 mod start;
