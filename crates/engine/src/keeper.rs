@@ -20,12 +20,14 @@ mod finish;
 mod hand_out;
 mod inbox;
 mod live;
+mod sink;
 mod slots;
 mod survey;
 mod trigger;
 mod wake;
 
 pub(crate) use ask::bounded;
+pub use inbox::SinkStart;
 pub(crate) use inbox::{Ask, Inbox, Message};
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -35,7 +37,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::catalogue::Catalogue;
 use crate::error::Result;
@@ -89,6 +91,10 @@ struct Keeper {
     /// Request ids of this turn.
     asked: HashMap<Arc<str>, ([u8; 16], i64)>,
     triggers: trigger::Triggers,
+    /// How far the receivers of events have got that are connected.
+    sinks: HashMap<Arc<str>, i64>,
+    /// The place of the last event on disk.
+    committed: watch::Sender<i64>,
     /// Why the store could not be written last time, until it can be again.
     broken: Option<Broken>,
     leases_checked: Instant,
@@ -142,10 +148,12 @@ pub(crate) fn spawn(
     store: Box<dyn Store>,
     catalogue: &Arc<Catalogue>,
     board: &Arc<Board>,
-) -> Result<(Inbox, JoinHandle<()>)> {
+) -> Result<(watch::Receiver<i64>, JoinHandle<()>, Inbox)> {
     let (inbox, messages) = Inbox::new(config.max_backlog);
     let now = config.clock.now();
     let last_number = store.last_number()?;
+    let committed = watch::Sender::new(store.last_position());
+    let followed = committed.subscribe();
     let mut keeper = Keeper {
         slots: Slots::new(config.max_active),
         dispatch: Dispatch::default(),
@@ -171,6 +179,8 @@ pub(crate) fn spawn(
         replies: Vec::new(),
         asked: HashMap::new(),
         triggers: trigger::Triggers::default(),
+        sinks: HashMap::new(),
+        committed,
         broken: None,
         leases_checked: Instant::now(),
         requests_forgotten: Instant::now(),
@@ -181,7 +191,7 @@ pub(crate) fn spawn(
     let thread = thread
         .spawn(move || keeper.run())
         .map_err(|error| StoreError::Failed(format!("no thread for the engine: {error}")))?;
-    Ok((inbox, thread))
+    Ok((followed, thread, inbox))
 }
 
 impl Keeper {
@@ -265,6 +275,17 @@ impl Keeper {
             Message::Publish { event, answer } => self.publish(*event, answer),
             Message::Survey { answer } => {
                 let _ = answer.send(Ok(self.survey()));
+            }
+            Message::OpenSink { name, from, answer } => {
+                let _ = answer.send(self.open_sink(name, from));
+            }
+            Message::SinkAt {
+                name,
+                position,
+                keep,
+            } => self.sink_at(name, position, keep),
+            Message::CloseSink { name } => {
+                self.sinks.remove(&name);
             }
             Message::Stop => {}
         }

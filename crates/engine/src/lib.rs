@@ -19,11 +19,13 @@ mod clock;
 mod config;
 mod error;
 mod handle;
+mod http;
 mod id;
 mod keeper;
 mod news;
 mod reader;
 mod request;
+mod retry_after;
 mod store;
 mod view;
 mod worker;
@@ -32,6 +34,10 @@ pub use clock::Clock;
 pub use config::Config;
 pub use error::{EngineError, ErrorKind};
 pub use handle::{Engine, Ticket};
+pub use http::{
+    AllowError, AllowList, HTTP_WORKER, HttpCaller, HttpError, HttpSettings, MOST_ENTRIES,
+    NotAllowed,
+};
 pub use news::{Changes, News};
 pub use request::{
     ActorName, Applied, ApplyDefinition, Decide, DefinitionRecord, EventRecord, ListQuery, Page,

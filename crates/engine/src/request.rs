@@ -217,6 +217,9 @@ pub struct Purged {
     pub executions: u64,
     /// Whether there are more that the policy covers.
     pub more: bool,
+    /// How many it covers that stay, because a webhook has not got all of their events yet; not
+    /// counted beyond the limit of the request.
+    pub held_back: u64,
 }
 
 /// Who is connected and what waits, at one moment.

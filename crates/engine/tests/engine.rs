@@ -1,5 +1,7 @@
 //! The engine through its handle, on a real file.
 
+#[path = "engine/http.rs"]
+mod http;
 #[path = "engine/lab.rs"]
 mod lab;
 #[path = "engine/run.rs"]

@@ -39,6 +39,9 @@ impl Keeper {
                 return false;
             }
             account(&turn, began.elapsed());
+            if !turn.appends.is_empty() {
+                self.committed.send_replace(self.store.last_position());
+            }
         }
         self.spread_news();
         leaving.into_iter().for_each(|number| self.let_go(number));

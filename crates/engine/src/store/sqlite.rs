@@ -24,6 +24,9 @@ const CHECKPOINT_PAGES: u32 = 4_000;
 const WRITER_CACHE_KIB: i32 = 16 * 1024;
 /// Statements kept ready.
 const STATEMENTS: usize = 64;
+/// The last place that anyone could know of: events may have been removed since.
+const LAST_POSITION: &str = "SELECT max(ifnull((SELECT max(position) FROM events), 0), \
+     ifnull((SELECT max(position) FROM sinks), 0))";
 
 /// A SQLite file, which may be opened once for writing and any number of times for reading.
 #[derive(Debug, Clone)]
@@ -35,6 +38,8 @@ pub(crate) struct SqliteFile {
 #[derive(Debug)]
 pub(crate) struct Sqlite {
     connection: Connection,
+    /// The place of the last event, for the one that writes.
+    last_position: i64,
     /// Held for as long as the file is open for writing.
     _lock: Option<FileLock>,
 }
@@ -71,8 +76,12 @@ fn open_writer(path: &Path) -> Result<Sqlite, StoreError> {
     };
     set(&connection).map_err(|error| StoreError::of(path, error))?;
     schema::migrate(&mut connection, path)?;
+    let last_position = connection
+        .query_row(LAST_POSITION, [], |row| row.get(0))
+        .map_err(|error| StoreError::of(path, error))?;
     Ok(Sqlite {
         connection,
+        last_position,
         _lock: Some(lock),
     })
 }
@@ -84,6 +93,7 @@ fn open_reader(path: &Path) -> Result<Sqlite, StoreError> {
     cache.map_err(|error| StoreError::of(path, error))?;
     Ok(Sqlite {
         connection,
+        last_position: 0,
         _lock: None,
     })
 }
