@@ -18,6 +18,7 @@ mod call;
 mod resolver;
 
 pub use allow::{AllowError, AllowList, MOST_ENTRIES, NotAllowed};
+pub(crate) use answer::one_line;
 
 use std::collections::HashMap;
 use std::sync::Arc;

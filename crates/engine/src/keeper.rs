@@ -139,6 +139,7 @@ enum Effect {
     Answer(oneshot::Sender<Answer>, Answer),
     Tell(mpsc::UnboundedSender<WorkerMessage>, WorkerMessage),
     Published(oneshot::Sender<Result<crate::Published>>, crate::Published),
+    SinkOpened(oneshot::Sender<Result<i64>>, i64),
     Applied(oneshot::Sender<Result<crate::Applied>>, Box<crate::Applied>),
 }
 
@@ -277,7 +278,7 @@ impl Keeper {
                 let _ = answer.send(Ok(self.survey()));
             }
             Message::OpenSink { name, from, answer } => {
-                let _ = answer.send(self.open_sink(name, from));
+                self.open_sink(name, from, answer);
             }
             Message::SinkAt {
                 name,

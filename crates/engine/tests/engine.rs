@@ -6,5 +6,7 @@ mod http;
 mod lab;
 #[path = "engine/run.rs"]
 mod run;
+#[path = "engine/sink.rs"]
+mod sink;
 #[path = "engine/trigger.rs"]
 mod trigger;

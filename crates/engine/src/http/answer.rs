@@ -143,7 +143,7 @@ pub(super) fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// The beginning of a text, on one line.
-pub(super) fn one_line(text: &[u8]) -> String {
+pub(crate) fn one_line(text: &[u8]) -> String {
     const MOST: usize = 200;
     let text = String::from_utf8_lossy(text);
     let words: Vec<_> = text.split_whitespace().collect();

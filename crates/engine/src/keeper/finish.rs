@@ -287,6 +287,9 @@ impl Effect {
             Self::Applied(answer, applied) => {
                 let _ = answer.send(Ok(*applied));
             }
+            Self::SinkOpened(answer, position) => {
+                let _ = answer.send(Ok(position));
+            }
         }
     }
 
@@ -300,6 +303,9 @@ impl Effect {
                 let _ = answer.send(Err(EngineError::from_store(error)));
             }
             Self::Applied(answer, _) => {
+                let _ = answer.send(Err(EngineError::from_store(error)));
+            }
+            Self::SinkOpened(answer, _) => {
                 let _ = answer.send(Err(EngineError::from_store(error)));
             }
             // Workers learn what is so when they come back.

@@ -2,27 +2,39 @@
 
 use std::sync::Arc;
 
-use super::Keeper;
 use super::inbox::SinkStart;
+use super::{Effect, Keeper};
+use tokio::sync::oneshot;
+
 use crate::error::Result;
 
 impl Keeper {
     /// A receiver is there; where it goes on.
-    pub(super) fn open_sink(&mut self, name: Arc<str>, from: SinkStart) -> Result<i64> {
-        let before = match self.sinks.get(&name) {
-            Some(position) => Some(*position),
-            None => self.store.sink_position(&name)?,
+    pub(super) fn open_sink(
+        &mut self,
+        name: Arc<str>,
+        from: SinkStart,
+        answer: oneshot::Sender<Result<i64>>,
+    ) {
+        let written = match self.store.sink_position(&name) {
+            Ok(written) => written,
+            Err(error) => {
+                // Nobody waiting for the answer is no failure.
+                let _ = answer.send(Err(error.into()));
+                return;
+            }
         };
-        let position = match (before, from) {
-            (Some(position), _) => position,
-            (None, SinkStart::Beginning) => 0,
-            (None, SinkStart::Now) => self.store.last_position(),
-        };
-        if before.is_none() {
+        let known = self.sinks.get(&name).copied().or(written);
+        let position = known.unwrap_or_else(|| match from {
+            SinkStart::Beginning => 0,
+            SinkStart::Now => self.store.last_position(),
+        });
+        if written.is_none() {
             self.turn.sinks.push((Arc::clone(&name), position));
         }
         self.sinks.insert(name, position);
-        Ok(position)
+        // Where it begins must not be forgotten once it has begun.
+        self.effects.push(Effect::SinkOpened(answer, position));
     }
 
     /// A receiver has everything up to here.

@@ -69,6 +69,22 @@ impl Lab {
         }
     }
 
+    /// The process is killed: another engine goes on with the file as it is at this moment.
+    pub(crate) fn crash(mut self) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // Copies of a file and its log that are taken one after the other fit together as long as
+        // nothing is moved from the log to the file meanwhile, which takes far more than a test
+        // writes.
+        for name in ["store.db", "store.db-wal"] {
+            let from = self.folder.path().join(name);
+            std::fs::copy(from, folder.path().join(name)).unwrap();
+        }
+        self.config.path = folder.path().join("store.db");
+        self.engine = Engine::open(&self.config).unwrap();
+        self.folder = folder;
+        self
+    }
+
     pub(crate) fn key(&self, body: u8) -> RequestKey {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         RequestKey {
