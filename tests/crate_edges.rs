@@ -14,6 +14,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("provider-memory", &["provider-api", "model"]),
     ("provider-restate", &["provider-api", "model"]),
     ("provider-step-functions", &["provider-api", "model"]),
+    (
+        "provider-builtin",
+        &["engine", "machine", "provider-api", "model"],
+    ),
     ("proto", &[]),
     ("engine", &["machine", "definition", "model"]),
     (
@@ -36,6 +40,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "model",
             "proto",
             "provider-api",
+            "provider-builtin",
             "provider-memory",
             "provider-restate",
             "provider-step-functions",

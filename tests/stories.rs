@@ -23,6 +23,7 @@ mod resilience;
 mod shutdown;
 mod start;
 mod steer;
+mod triggers;
 mod unbacked;
 mod wait;
 mod watch;

@@ -4,6 +4,7 @@ Each function named test_* is one test. The gateway is the real binary, started 
 port and ended by its process id.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -36,13 +37,26 @@ def compile_protos(folder):
     sys.path.insert(0, folder)
 
 
+CONFIG = """
+[providers.memory]
+kind = "memory"
+[providers.builtin]
+kind = "builtin"
+"""
+
+
 class Gateway:
-    """The real binary with its default provider."""
+    """The real binary with scripted executions and the durable engine, in a folder of its own."""
 
     def __enter__(self):
-        binary = os.environ["STATEWAY_BINARY"]
+        binary = os.path.abspath(os.environ["STATEWAY_BINARY"])
+        self.folder = tempfile.TemporaryDirectory()
+        (pathlib.Path(self.folder.name) / "stateway.toml").write_text(CONFIG)
         self.process = subprocess.Popen(
-            [binary, "serve", "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
+            [binary, "serve", "--listen", "127.0.0.1:0"],
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder.name,
         )
         for line in self.process.stderr:
             if found := re.search(r"http://(127\.0\.0\.1:\d+)", line):
@@ -53,6 +67,7 @@ class Gateway:
     def __exit__(self, *_):
         self.process.terminate()
         self.process.wait(timeout=TIMEOUT)
+        self.folder.cleanup()
 
 
 def test_reflection_describes_every_service(address):
@@ -74,8 +89,9 @@ def test_providers_tell_what_they_can_do(address):
 
     stub = providers_pb2_grpc.ProvidersStub(grpc.insecure_channel(address))
     answer = stub.ListProviders(providers_pb2.ListProvidersRequest(), timeout=TIMEOUT)
-    assert [provider.name for provider in answer.providers] == ["providers/memory"]
-    assert answer.providers[0].capabilities.signal
+    names = [provider.name for provider in answer.providers]
+    assert names == ["providers/builtin", "providers/memory"], names
+    assert all(provider.capabilities.signal for provider in answer.providers)
 
 
 def test_an_execution_is_started_watched_signalled_and_waited_for(address):
@@ -124,6 +140,48 @@ def test_an_error_carries_its_error_info(address):
         assert info.metadata["column"] == "1"
     else:
         raise AssertionError("a bad filter was accepted")
+
+
+SHIPMENT = """
+name: shipment
+steps:
+  - {name: ship, agent: shipping, action: Ship it, input: {items: "${input.items}"}}
+output: {shipped: "${steps.ship.output.shipped}", by: "${steps.ship.output.by}"}
+"""
+
+
+def test_the_worker_example_does_tasks(address):
+    from stateway.v1 import definitions_pb2, definitions_pb2_grpc
+    from stateway.v1 import execution_pb2, executions_pb2, executions_pb2_grpc
+
+    channel = grpc.insecure_channel(address)
+    definitions_pb2_grpc.DefinitionsStub(channel).ApplyDefinition(
+        definitions_pb2.ApplyDefinitionRequest(source=SHIPMENT), timeout=TIMEOUT
+    )
+    stub = executions_pb2_grpc.ExecutionsStub(channel)
+    start = executions_pb2.StartExecutionRequest(
+        parent="providers/builtin", definition="definitions/shipment"
+    )
+    start.input.data = json.dumps({"items": [1, 2]}).encode()
+    script = ROOT / "examples/python/worker.py"
+    own = [line for line in script.read_text().splitlines() if line.strip()]
+    assert len(own) - len([line for line in own if "import" in line or line.startswith('"""')]) < 30
+    worker = subprocess.Popen([sys.executable, script, address, "shipping"])
+    try:
+        for _ in range(3):
+            name = stub.StartExecution(start, timeout=TIMEOUT).name
+            waited = stub.WaitExecution(
+                executions_pb2.WaitExecutionRequest(name=name), timeout=TIMEOUT
+            )
+            assert waited.execution.sub_state == execution_pb2.SUCCEEDED, waited
+            got = stub.GetExecution(
+                executions_pb2.GetExecutionRequest(name=name, view=execution_pb2.FULL),
+                timeout=TIMEOUT,
+            )
+            assert json.loads(got.output.data) == {"shipped": [1, 2], "by": "shipping"}, got
+    finally:
+        worker.terminate()
+        worker.wait(timeout=TIMEOUT)
 
 
 def main():

@@ -14,10 +14,13 @@ pub(crate) struct Server {
     pub(crate) url: String,
 }
 
-/// The gateway with its default, the in-memory provider.
+/// The gateway with the in-memory provider.
 pub(crate) async fn stateway() -> Outcome<Server> {
-    let binary = std::env::current_exe()?.with_file_name("stateway");
-    start(binary, &["serve", "--listen", "127.0.0.1:0"]).await
+    let config = std::env::temp_dir().join(format!("stateway-bench-{}.toml", std::process::id()));
+    std::fs::write(&config, "[providers.memory]\nkind = \"memory\"\n")?;
+    let server = stateway_with(&config).await;
+    std::fs::remove_file(config)?;
+    server
 }
 
 /// The gateway with this configuration.
@@ -34,6 +37,12 @@ pub(crate) async fn stateway_with(config: &Path) -> Outcome<Server> {
         config,
     ];
     start(binary, &arguments).await
+}
+
+/// A worker of the engine's benchmark.
+pub(crate) async fn bench_worker(url: &str, capacity: u32) -> Outcome<Server> {
+    let capacity = capacity.to_string();
+    start(std::env::current_exe()?, &["worker", url, &capacity]).await
 }
 
 /// The baseline.
@@ -67,9 +76,14 @@ async fn start(binary: PathBuf, arguments: &[&str]) -> Outcome<Server> {
 }
 
 impl Server {
+    /// Its process.
+    pub(crate) fn id(&self) -> Outcome<u32> {
+        Ok(self.child.id().ok_or("it has ended")?)
+    }
+
     /// Resident memory in MiB, where the system tells.
     pub(crate) fn resident_mib(&self) -> Outcome<f64> {
-        let id = self.child.id().ok_or("it has ended")?;
+        let id = self.id()?;
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kib: f64 = line

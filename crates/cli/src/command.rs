@@ -1,14 +1,20 @@
 //! The commands, one file each, named after it.
 
+mod admin;
+mod approvals;
 mod cancel;
 mod completions;
 mod config;
+mod definitions;
+mod escalations;
+mod events;
 mod explain;
 mod get;
 mod history;
 mod list;
 mod pause;
 mod providers;
+mod queue;
 mod resume;
 mod retry_from;
 mod retry_now;
@@ -18,6 +24,7 @@ mod start;
 mod wait;
 mod watch;
 mod worker;
+mod workers;
 
 use clap::Subcommand;
 
@@ -58,6 +65,26 @@ pub enum Command {
     RetryFrom(retry_from::RetryFrom),
     /// Run a program for every task of a role
     Worker(worker::Worker),
+    /// Check, keep and draw portable definitions
+    #[command(subcommand)]
+    Definitions(definitions::Definitions),
+    /// Decide about what waits for a yes or a no
+    #[command(subcommand)]
+    Approvals(approvals::Approvals),
+    /// Decide about steps that are stuck until a person does
+    #[command(subcommand)]
+    Escalations(escalations::Escalations),
+    /// Tell of events that start executions
+    #[command(subcommand)]
+    Events(events::Events),
+    /// Show who takes tasks
+    #[command(subcommand)]
+    Workers(workers::Workers),
+    /// Show what waits for a worker or for its turn
+    Queue(queue::Queue),
+    /// Look after the built-in engine's store
+    #[command(subcommand)]
+    Admin(admin::Admin),
     /// Show what stands behind the gateway
     #[command(subcommand)]
     Providers(providers::Providers),
@@ -80,6 +107,13 @@ pub async fn run(arguments: Arguments) -> Outcome {
         Command::Worker(command) => command.run(globals).await,
         Command::Config(command) => command.run(globals),
         Command::Completions(command) => command.run(),
+        Command::Definitions(command) => command.run(globals).await,
+        Command::Approvals(command) => command.run(&context()?).await,
+        Command::Escalations(command) => command.run(&context()?).await,
+        Command::Events(command) => command.run(&context()?).await,
+        Command::Workers(command) => command.run(&context()?).await,
+        Command::Queue(command) => command.run(&context()?).await,
+        Command::Admin(command) => command.run(&context()?).await,
         Command::Start(command) => command.run(&context()?).await,
         Command::Get(command) => command.run(&context()?).await,
         Command::List(command) => command.run(&context()?).await,

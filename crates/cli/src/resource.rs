@@ -32,6 +32,57 @@ pub fn execution(text: &str) -> Result<String, Failure> {
     Ok(ExecutionName::new(provider, id).to_string())
 }
 
+/// The full name of an approval given in full or as `provider/execution/step~attempt`.
+///
+/// # Errors
+/// Neither form.
+pub fn approval(text: &str) -> Result<String, Failure> {
+    part(text, "approvals", "step~attempt")
+}
+
+/// The full name of an escalation given in full or as `provider/execution/step`.
+///
+/// # Errors
+/// Neither form.
+pub fn escalation(text: &str) -> Result<String, Failure> {
+    part(text, "escalations", "step")
+}
+
+/// `provider/execution/part` of a full name; the name itself where that cannot be shown.
+#[must_use]
+pub fn short_of_part(full: &str) -> String {
+    let parts = ["/approvals/", "/escalations/"];
+    let split = parts.iter().find_map(|part| full.rsplit_once(part));
+    let Some((execution, part)) = split else {
+        return crate::visible::visible(full).into_owned();
+    };
+    let short = crate::screen::short_name(&execution.into());
+    match short == execution {
+        true => crate::visible::visible(full).into_owned(),
+        false => format!("{short}/{}", crate::visible::visible(part)),
+    }
+}
+
+fn part(text: &str, collection: &str, pattern: &str) -> Result<String, Failure> {
+    let hint = format!(
+        "Write provider/execution/{pattern}, or the full name \
+         providers/{{provider}}/executions/{{execution}}/{collection}/{{{pattern}}}."
+    );
+    let separator = format!("/{collection}/");
+    let split = match is_full(text, "executions") {
+        true => text.rsplit_once(&separator),
+        false => text.rsplit_once('/'),
+    };
+    let wrong = || Failure::usage(format!("`{text}` does not name one of the {collection}"));
+    match split {
+        Some((of, part)) if !part.is_empty() && of.contains('/') => {
+            let execution = execution(of).map_err(|_| wrong().hint(&hint))?;
+            Ok(format!("{execution}{separator}{part}"))
+        }
+        _ => Err(wrong().hint(hint)),
+    }
+}
+
 /// `providers/{id}` of a provider given in full or by its id.
 ///
 /// # Errors
@@ -180,6 +231,21 @@ mod tests {
                 .hint
                 .contains("--provider")
         );
+    }
+
+    #[test]
+    fn an_approval_is_named_in_full_or_by_its_parts() {
+        let full = "providers/b/executions/Order%2F17/approvals/sign-off~2";
+        assert_eq!(approval(full).unwrap(), full);
+        assert_eq!(approval("b/Order/17/sign-off~2").unwrap(), full);
+        assert_eq!(short_of_part(full), "b/Order/17/sign-off~2");
+        assert_eq!(
+            escalation("b/o/pay").unwrap(),
+            "providers/b/executions/o/escalations/pay"
+        );
+        for wrong in ["", "a", "b/o", "b/o/", "providers/b/executions/o"] {
+            assert!(approval(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

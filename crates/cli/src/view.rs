@@ -4,18 +4,26 @@
 //! renamed or given another meaning. Times are RFC 3339, durations seconds as in protobuf's JSON
 //! (`1.500s`).
 
+mod approval;
+mod definition;
 mod event;
 mod execution;
 mod explanation;
 mod payload;
+mod projection;
 mod provider;
 mod text;
 mod time;
+mod worker;
 
+pub use approval::{Approval, Decision, Escalation, Past};
+pub use definition::{Definition, Diagnostic};
 pub use event::Event;
 pub use execution::{Execution, ExecutionError, Progress, Retry, Step, Usage, Wait};
 pub use explanation::{Explanation, StepExplanation};
 pub use payload::payload;
+pub use projection::{LastError, Move, Projection, StepProjection};
 pub use provider::{Health, Provider, Row};
 pub use text::Text;
 pub use time::{duration, timestamp};
+pub use worker::{Queue, QueuedExecutions, QueuedTasks, ScheduledStart, Worker};

@@ -43,6 +43,36 @@ pub type RetryFrom = Call<v1::RetryFromRequest>;
 pub type ListProviders = Call<v1::ListProvidersRequest>;
 /// Reads a provider.
 pub type GetProvider = Call<v1::GetProviderRequest>;
+/// Tells an execution in another system's words.
+pub type Project = Call<v1::ProjectExecutionRequest>;
+/// Makes a definition known.
+pub type ApplyDefinition = Call<v1::ApplyDefinitionRequest>;
+/// Reads a definition.
+pub type GetDefinition = Call<v1::GetDefinitionRequest>;
+/// Lists definitions.
+pub type ListDefinitions = Call<v1::ListDefinitionsRequest>;
+/// Checks a definition.
+pub type ValidateDefinition = Call<v1::ValidateDefinitionRequest>;
+/// Lists approvals.
+pub type ListApprovals = Call<v1::ListApprovalsRequest>;
+/// Reads an approval.
+pub type GetApproval = Call<v1::GetApprovalRequest>;
+/// Decides about an approval.
+pub type DecideApproval = Call<v1::DecideApprovalRequest>;
+/// Lists escalations.
+pub type ListEscalations = Call<v1::ListEscalationsRequest>;
+/// Decides about an escalation.
+pub type ResolveEscalation = Call<v1::ResolveEscalationRequest>;
+/// Lists workers.
+pub type ListWorkers = Call<v1::ListWorkersRequest>;
+/// Reads what waits.
+pub type GetQueue = Call<v1::GetQueueRequest>;
+/// Removes finished executions.
+pub type PurgeExecutions = Call<v1::PurgeExecutionsRequest>;
+/// Copies a store.
+pub type Backup = Call<v1::BackupRequest>;
+/// Tells of an event.
+pub type PublishEvent = Call<v1::PublishEventRequest>;
 
 impl<M> Call<M> {
     /// A call with this message.
@@ -100,6 +130,9 @@ writes! {
     ResumeExecutionRequest { etag }
     RetryNowRequest { etag }
     RetryFromRequest { etag }
+    ApplyDefinitionRequest {}
+    DecideApprovalRequest { etag }
+    ResolveEscalationRequest { etag }
 }
 
 impl<M: Write> Call<M> {
@@ -145,6 +178,10 @@ about_one! {
     Resume { name, etag }
     RetryNow { name, etag }
     RetryFrom { name, etag }
+    Project { name }
+    GetApproval { name }
+    DecideApproval { name, etag }
+    ResolveEscalation { name, etag }
     GetProvider { name }
     WatchRequest { parent }
     List { parent }

@@ -3,8 +3,13 @@
 use std::future::Future;
 use std::time::Duration;
 
+use stateway_proto::v1::admin_client::AdminClient;
+use stateway_proto::v1::approvals_client::ApprovalsClient;
+use stateway_proto::v1::definitions_client::DefinitionsClient;
 use stateway_proto::v1::executions_client::ExecutionsClient;
 use stateway_proto::v1::providers_client::ProvidersClient;
+use stateway_proto::v1::triggers_client::TriggersClient;
+use stateway_proto::v1::workers_client::WorkersClient;
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
@@ -95,6 +100,26 @@ impl Client {
 
     pub(crate) fn providers(&self) -> ProvidersClient<Channel> {
         ProvidersClient::new(self.channel.clone()).max_decoding_message_size(self.max_message)
+    }
+
+    pub(crate) fn definitions(&self) -> DefinitionsClient<Channel> {
+        DefinitionsClient::new(self.channel.clone()).max_decoding_message_size(self.max_message)
+    }
+
+    pub(crate) fn approvals(&self) -> ApprovalsClient<Channel> {
+        ApprovalsClient::new(self.channel.clone()).max_decoding_message_size(self.max_message)
+    }
+
+    pub(crate) fn workers(&self) -> WorkersClient<Channel> {
+        WorkersClient::new(self.channel.clone()).max_decoding_message_size(self.max_message)
+    }
+
+    pub(crate) fn admin(&self) -> AdminClient<Channel> {
+        AdminClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn triggers(&self) -> TriggersClient<Channel> {
+        TriggersClient::new(self.channel.clone())
     }
 
     /// A request that says who makes it.

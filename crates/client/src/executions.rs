@@ -3,8 +3,8 @@
 use stateway_proto::v1;
 
 use crate::{
-    Cancel, Client, Error, Events, Explain, Get, List, Pause, Resume, RetryFrom, RetryNow, Signal,
-    Start, Wait,
+    Cancel, Client, Error, Events, Explain, Get, List, Pause, Project, Resume, RetryFrom, RetryNow,
+    Signal, Start, Wait,
 };
 
 /// A write: the generated method, under one request id.
@@ -87,6 +87,11 @@ impl Client {
     /// Makes the next attempt now.
     pub async fn retry_now(&self, call: RetryNow) -> Result<v1::Execution, Error> {
         write!(self, call, retry_now)
+    }
+
+    /// Tells an execution and its history in the words of another system.
+    pub async fn project(&self, call: Project) -> Result<v1::ProjectedExecution, Error> {
+        read!(self, call, project_execution)
     }
 
     /// Does the work again from a step on.

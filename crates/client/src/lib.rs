@@ -25,6 +25,7 @@
 //! ```
 
 mod back_off;
+mod built_in;
 mod call;
 mod client;
 mod error;
@@ -38,8 +39,10 @@ mod watch;
 mod worker;
 
 pub use call::{
-    Call, Cancel, Events, Explain, Get, GetProvider, List, ListProviders, Pause, Resume, RetryFrom,
-    RetryNow, Signal, Start, Wait, WatchRequest, Write,
+    ApplyDefinition, Backup, Call, Cancel, DecideApproval, Events, Explain, Get, GetApproval,
+    GetDefinition, GetProvider, GetQueue, List, ListApprovals, ListDefinitions, ListEscalations,
+    ListProviders, ListWorkers, Pause, Project, PublishEvent, PurgeExecutions, ResolveEscalation,
+    Resume, RetryFrom, RetryNow, Signal, Start, ValidateDefinition, Wait, WatchRequest, Write,
 };
 pub use client::{Client, DEFAULT_TIMEOUT};
 pub use error::{Error, Violation};

@@ -87,7 +87,9 @@ pub(crate) trait Reading: Debug {
         each: &mut dyn FnMut(LogRow<'_>) -> Result<bool>,
     ) -> Result<()>;
 
-    /// Hands over every row of a log, branch after branch, from the one that holds this event on.
+    /// Hands over every row of a log, branch after branch, from the one that holds this event on,
+    /// until told to stop. Branches are only ever opened from the present one, so this is the order
+    /// they were written in.
     fn chronicle(
         &self,
         number: i64,

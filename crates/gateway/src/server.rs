@@ -27,6 +27,7 @@ use crate::service::approvals::Approvals;
 use crate::service::definitions::Definitions;
 use crate::service::executions::Executions;
 use crate::service::providers::Providers;
+use crate::service::triggers::Triggers;
 use crate::service::unbacked::Unbacked;
 use crate::service::workers::Workers;
 use crate::settings::Settings;
@@ -234,6 +235,10 @@ impl Gateway {
             shell: shell.clone(),
             directory: directory.clone(),
         };
+        let triggers = Triggers {
+            shell: shell.clone(),
+            directory: directory.clone(),
+        };
         let executions = Executions {
             directory,
             shell: shell.clone(),
@@ -269,7 +274,7 @@ impl Gateway {
                     .max_encoding_message_size(most),
             )
             .add_service(v1::admin_server::AdminServer::new(admin))
-            .add_service(v1::triggers_server::TriggersServer::new(Unbacked))
+            .add_service(v1::triggers_server::TriggersServer::new(triggers))
             .add_service(v1::recovery_server::RecoveryServer::new(Unbacked));
         if self.settings.reflection {
             let broken =

@@ -8,6 +8,7 @@ pub(crate) mod executions;
 mod log;
 pub(crate) mod providers;
 mod shell;
+pub(crate) mod triggers;
 pub(crate) mod unbacked;
 mod validate;
 pub(crate) mod workers;

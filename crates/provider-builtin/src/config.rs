@@ -30,6 +30,8 @@ pub struct Config {
     /// How long the id of a request is remembered.
     #[serde(deserialize_with = "duration")]
     pub request_memory: Duration,
+    /// The folder that backups go to; without it there are none.
+    pub backups: Option<PathBuf>,
     /// Capabilities to go without, by name.
     pub disable: Vec<String>,
 }
@@ -45,6 +47,7 @@ impl Default for Config {
             lease: engine.lease,
             reconnect: engine.reconnect,
             request_memory: engine.request_memory,
+            backups: None,
             disable: Vec::new(),
         }
     }

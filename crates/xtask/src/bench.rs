@@ -19,6 +19,12 @@ enum What {
     Gateway,
     /// One step transition of the state machine, and the replay of 10,000 events
     Machine,
+    /// Durable steps per second of the built-in engine, with a worker and the load beside it
+    Engine {
+        /// Run this many executions and show that nothing grows with their number
+        #[arg(long)]
+        executions: Option<u64>,
+    },
     /// GetExecution against the bare query on a real Restate server, and a watch on 1,000
     /// invocations
     Restate,
@@ -27,15 +33,23 @@ enum What {
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     match options.what {
         What::Machine => soak::example("bench", &[]),
-        What::Gateway => from_outside("gateway", &[]),
-        What::Restate => from_outside("restate", &peers::restate()?),
+        What::Gateway => from_outside(&["gateway"], &[]),
+        What::Restate => from_outside(&["restate"], &peers::restate()?),
+        What::Engine { executions } => {
+            let count = executions.map(|count| count.to_string());
+            let mut arguments = vec!["engine"];
+            if let Some(count) = &count {
+                arguments.extend(["--executions", count]);
+            }
+            from_outside(&arguments, &[])
+        }
     }
 }
 
 /// Measures the gateway's own binary, with peers named by variables.
-fn from_outside(what: &str, peers: &[(&str, PathBuf)]) -> Result<(), String> {
+fn from_outside(what: &[&str], peers: &[(&str, PathBuf)]) -> Result<(), String> {
     succeed(cargo().args(["build", "--release", "--quiet", "--package", "stateway-cli"]))?;
     let mut bench = cargo();
     bench.args(["run", "--release", "--quiet", "--package", "stateway-bench"]);
-    succeed(bench.args(["--", what]).envs(peers.iter().cloned()))
+    succeed(bench.arg("--").args(what).envs(peers.iter().cloned()))
 }

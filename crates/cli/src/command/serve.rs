@@ -26,7 +26,8 @@ Examples:
   stateway serve --config stateway.toml
   stateway serve --listen 127.0.0.1:0 --log debug --log-format json
 
-Without a configuration there is one provider, `memory`. A flag beats the environment, the
+Without a configuration there is one provider, `builtin`: the durable engine, which keeps everything
+in stateway.db in the working directory. A flag beats the environment, the
 environment beats the file, the file beats the default. SIGINT or SIGTERM lets calls and streams
 end; a second one ends at once.")]
 pub struct Serve {
@@ -48,12 +49,13 @@ impl Serve {
 
 async fn serve(config: &Config) -> Outcome {
     let metrics = Metrics::install()?;
-    let registry = registry::build(config)?;
+    let (registry, engines) = registry::build(config)?;
     let stop = Stop::new()?;
     let settings = config.settings.clone();
     let gateway = Gateway::bind(registry, settings, metrics.page())
         .await
-        .map_err(|error| not_started(&error))?;
+        .map_err(|error| not_started(&error))?
+        .with_engines(engines);
     talk(&ready(gateway.local_addr(), config));
     gateway
         .serve(stop.asked())

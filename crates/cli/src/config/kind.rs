@@ -4,8 +4,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use stateway_gateway::BuiltIn;
 use stateway_model::ProviderId;
 use stateway_provider_api::{Provider, Table};
+use stateway_provider_builtin as builtin;
 use stateway_provider_memory as memory;
 use stateway_provider_restate as restate;
 use stateway_provider_step_functions as step_functions;
@@ -13,17 +15,25 @@ use thiserror::Error;
 use toml::de::{DeTable, Deserializer};
 
 /// Kinds that the API knows and this build does not hold.
-const PLANNED: [&str; 2] = ["temporal", "builtin"];
+const PLANNED: [&str; 1] = ["temporal"];
 
 /// A kind of provider that this build can make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
+    /// The durable engine that comes with the gateway.
+    Builtin,
     /// The reference provider, in memory.
     Memory,
     /// A Restate server.
     Restate,
     /// AWS Step Functions.
     StepFunctions,
+}
+
+/// A provider, and the engine behind it where that is in this process.
+pub(crate) struct Made {
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) built_in: Option<BuiltIn>,
 }
 
 /// Why a kind cannot be made.
@@ -39,12 +49,18 @@ pub enum KindError {
 
 impl Kind {
     /// Every kind of this build.
-    pub const ALL: &'static [Self] = &[Self::Memory, Self::Restate, Self::StepFunctions];
+    pub const ALL: &'static [Self] = &[
+        Self::Builtin,
+        Self::Memory,
+        Self::Restate,
+        Self::StepFunctions,
+    ];
 
     /// The word in the file.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Builtin => "builtin",
             Self::Memory => "memory",
             Self::Restate => "restate",
             Self::StepFunctions => "step-functions",
@@ -54,6 +70,7 @@ impl Kind {
     /// Checks the options of a provider of this kind, places included.
     pub(super) fn check(self, options: toml::Spanned<DeTable<'_>>) -> Result<(), toml::de::Error> {
         match self {
+            Self::Builtin => builtin::Config::deserialize(Deserializer::from(options)).map(drop),
             Self::Memory => memory::Config::deserialize(Deserializer::from(options)).map(drop),
             Self::Restate => restate::Config::deserialize(Deserializer::from(options)).map(drop),
             Self::StepFunctions => {
@@ -68,29 +85,47 @@ impl Kind {
         id: &ProviderId,
         table: &Arc<Table>,
         options: toml::Table,
-    ) -> Result<Arc<dyn Provider>, String> {
-        match self {
+    ) -> Result<Made, String> {
+        let provider: Arc<dyn Provider> = match self {
+            Self::Builtin => {
+                let config = builtin::Config::deserialize(options);
+                let config = config.map_err(|error| error.to_string())?;
+                let provider = builtin::BuiltinProvider::open(&config);
+                let provider = provider.map_err(|error| error.to_string())?;
+                let built_in = BuiltIn {
+                    engine: provider.engine().clone(),
+                    backups: config.backups,
+                };
+                return Ok(Made {
+                    provider: Arc::new(provider),
+                    built_in: Some(built_in),
+                });
+            }
             Self::Memory => {
                 let config = memory::Config::deserialize(options);
                 let config = config.map_err(|error| error.to_string())?;
                 let provider = memory::MemoryProvider::new(id.clone(), &config);
                 let provider = provider.map_err(|error| error.to_string())?;
-                Ok(Arc::new(provider.with_table(Arc::clone(table))))
+                Arc::new(provider.with_table(Arc::clone(table)))
             }
             Self::Restate => {
                 let config = restate::Config::deserialize(options);
                 let config = config.map_err(|error| error.to_string())?;
                 let provider = restate::RestateProvider::new(id.clone(), &config);
                 let provider = provider.map_err(|error| error.to_string())?;
-                Ok(Arc::new(provider.with_table(Arc::clone(table))))
+                Arc::new(provider.with_table(Arc::clone(table)))
             }
             Self::StepFunctions => {
                 let config = step_functions::Config::deserialize(options);
                 let config = config.map_err(|error| error.to_string())?;
                 let provider = step_functions::StepFunctionsProvider::new(&config);
-                Ok(Arc::new(provider.map_err(|error| error.to_string())?))
+                Arc::new(provider.map_err(|error| error.to_string())?)
             }
-        }
+        };
+        Ok(Made {
+            provider,
+            built_in: None,
+        })
     }
 }
 
@@ -123,7 +158,7 @@ mod tests {
         for kind in PLANNED {
             let error = kind.parse::<Kind>().unwrap_err();
             assert_eq!(error, KindError::NotYet(kind.into()));
-            let known = "it knows: memory, restate, step-functions";
+            let known = "it knows: builtin, memory, restate, step-functions";
             assert!(error.to_string().ends_with(known), "{error}");
         }
         assert_eq!(

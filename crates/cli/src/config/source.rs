@@ -90,7 +90,7 @@ fn combine(
         providers.push(provider);
     }
     if providers.is_empty() {
-        providers.push(memory());
+        providers.push(builtin());
     }
     providers.sort_by(|a, b| a.id.cmp(&b.id));
     problems.extend(unusable::server(path, &settings));
@@ -128,12 +128,12 @@ fn combine(
 }
 
 /// Without a configuration there is one provider, so that the first minute needs no file.
-fn memory() -> ProviderConfig {
+fn builtin() -> ProviderConfig {
     ProviderConfig {
-        id: "memory"
+        id: "builtin"
             .parse()
-            .expect("`memory` follows the rule for provider ids"),
-        kind: Kind::Memory,
+            .expect("`builtin` follows the rule for provider ids"),
+        kind: Kind::Builtin,
         table: None,
         options: toml::Table::new(),
     }

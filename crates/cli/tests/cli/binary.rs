@@ -146,6 +146,9 @@ impl Drop for Running {
     }
 }
 
+/// The scripted provider, which nearly every test here is about.
+pub(crate) const MEMORY: &str = "[providers.memory]\nkind = \"memory\"\n";
+
 /// A gateway on a free loopback port.
 pub(crate) struct Gateway {
     pub(crate) process: Running,
@@ -154,13 +157,21 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// With the defaults: one provider, `memory`.
+    /// With one provider, `memory`, and otherwise the defaults.
     pub(crate) fn new() -> Self {
         Self::with("", &[])
     }
 
-    /// With a configuration file and flags.
+    /// With a configuration file and flags; `memory` is the provider where the file names none.
     pub(crate) fn with(config: &str, flags: &[&str]) -> Self {
+        match config.contains("[providers.") {
+            true => Self::just(config, flags),
+            false => Self::just(&format!("{config}\n{MEMORY}"), flags),
+        }
+    }
+
+    /// With a configuration file as it is.
+    pub(crate) fn just(config: &str, flags: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("stateway.toml"), config).unwrap();
         let mut command = command(directory.path());

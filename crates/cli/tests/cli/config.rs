@@ -71,7 +71,7 @@ fn every_mistake_is_told_at_once_with_file_line_and_column() {
         lines[1].starts_with("error: c.toml:5:10: invalid type"),
         "{lines:#?}"
     );
-    assert!(lines[2].starts_with("error: c.toml:7:8: providers of kind `temporal` are not in this build yet; it knows: memory"), "{lines:#?}");
+    assert!(lines[2].starts_with("error: c.toml:7:8: providers of kind `temporal` are not in this build yet; it knows: builtin"), "{lines:#?}");
     assert!(lines[3].starts_with("hint: "), "{lines:#?}");
     assert!(answer.out.is_empty());
 }
@@ -249,7 +249,7 @@ fn a_file_that_is_not_there_is_a_mistake_and_none_at_all_is_not() {
     assert!(
         defaults
             .out
-            .contains("[providers.memory]\nkind = \"memory\""),
+            .contains("[providers.builtin]\nkind = \"builtin\""),
         "{}",
         defaults.out
     );

@@ -85,6 +85,7 @@ fn a_restart_of_the_gateway_is_told_and_what_is_gone_is_not_found() {
     drop(gateway);
     watch.line("connection lost");
     let nowhere = tempfile::tempdir().unwrap();
+    std::fs::write(nowhere.path().join("stateway.toml"), crate::binary::MEMORY).unwrap();
     let mut serve = crate::binary::command(nowhere.path());
     let again = Running::begin(serve.args(["serve", "--listen", &address]));
     again.line("stateway is listening");
@@ -105,6 +106,7 @@ fn an_outage_is_told_once_and_so_is_its_end() {
     // Long enough for several tries.
     std::thread::sleep(std::time::Duration::from_secs(1));
     let nowhere = tempfile::tempdir().unwrap();
+    std::fs::write(nowhere.path().join("stateway.toml"), crate::binary::MEMORY).unwrap();
     let mut serve = crate::binary::command(nowhere.path());
     let again = Running::begin(serve.args(["serve", "--listen", &address]));
     again.line("stateway is listening");

@@ -94,13 +94,6 @@ impl Executions for Fake {
         retry_from(RetryFromRequest);
     }
 
-    async fn project_execution(
-        &self,
-        _: Request<v1::ProjectExecutionRequest>,
-    ) -> Result<Response<v1::ProjectedExecution>, Status> {
-        Err(Status::unimplemented("not here"))
-    }
-
     async fn get_execution(
         &self,
         request: Request<v1::GetExecutionRequest>,

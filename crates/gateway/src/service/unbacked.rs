@@ -32,12 +32,6 @@ macro_rules! refusing {
     };
 }
 
-impl v1::triggers_server::Triggers for Unbacked {
-    refusing! {
-        publish_event(v1::PublishEventRequest) -> v1::PublishEventResponse, "triggers";
-    }
-}
-
 impl v1::recovery_server::Recovery for Unbacked {
     refusing! {
         verify_execution(v1::VerifyExecutionRequest) -> v1::VerifyExecutionResponse, "recovery";

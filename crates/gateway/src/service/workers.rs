@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stateway_engine::{TaskLine, WorkerStatus};
-use stateway_model::ProviderId;
+use stateway_model::{DefinitionName, ProviderId};
 use stateway_proto::v1;
 use stateway_proto::v1::work_request::Message;
 use stateway_proto::v1::workers_server::Workers as Service;
@@ -154,12 +154,26 @@ impl Workers {
             })
             .collect();
         executions.sort_by(|a, b| a.tenant.cmp(&b.tenant));
+        let mut scheduled: Vec<_> = found.scheduled.iter().collect();
+        scheduled.sort_by(|a, b| (a.next, &a.definition).cmp(&(b.next, &b.definition)));
+        let scheduled = scheduled
+            .into_iter()
+            .map(|start| v1::ScheduledStart {
+                definition: DefinitionName {
+                    provider: None,
+                    id: start.definition.clone(),
+                }
+                .to_string(),
+                next_time: Some(convert::timestamp(start.next)),
+            })
+            .collect();
         Ok(v1::Queue {
             name: chosen.id.resource_name(),
             tasks,
             executions,
             active: count(found.active),
             max_active: count(found.max_active),
+            scheduled,
         })
     }
 }

@@ -105,8 +105,6 @@ impl Reading for Sqlite {
         Ok(())
     }
 
-    /// Hands over every row of a log, branch after branch, from the one that holds this event on.
-    /// Branches are only ever opened from the present one, so this is the order they were written.
     fn chronicle(
         &self,
         number: i64,

@@ -1,0 +1,91 @@
+//! The load: lanes that start an execution, wait for its end, and start the next.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::future::try_join_all;
+use stateway_proto::v1;
+use stateway_proto::v1::executions_client::ExecutionsClient;
+use tonic::transport::{Channel, Endpoint};
+
+use super::Lab;
+use crate::Outcome;
+
+const CONNECTIONS: usize = 2;
+
+/// What the lanes did.
+pub(super) struct Run {
+    pub(super) took: Vec<Duration>,
+    pub(super) lasted: Duration,
+}
+
+impl Run {
+    pub(super) fn count(&self) -> u64 {
+        self.took.len() as u64
+    }
+
+    /// The time by which this part of the executions had ended.
+    pub(super) fn percentile(&self, percent: usize) -> Duration {
+        let at = self.took.len() * percent / 100;
+        self.took.get(at).copied().unwrap_or_default()
+    }
+}
+
+/// Request ids are never used twice, whatever was measured before.
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+pub(super) async fn lanes(lab: &Lab, definition: &str, lanes: usize, seconds: u64) -> Outcome<Run> {
+    let endpoint = Endpoint::from_shared(lab.gateway.url.clone())?.tcp_nodelay(true);
+    let channels = try_join_all((0..CONNECTIONS).map(|_| endpoint.connect())).await?;
+    let definition: Arc<str> = format!("definitions/{definition}").into();
+    let began = Instant::now();
+    let until = began + Duration::from_secs(seconds);
+    let running = (0..lanes).map(|lane| {
+        let channel = channels[lane % CONNECTIONS].clone();
+        tokio::spawn(one_lane(channel, Arc::clone(&definition), until))
+    });
+    let mut took = Vec::new();
+    for lane in running.collect::<Vec<_>>() {
+        took.extend(lane.await??);
+    }
+    took.sort_unstable();
+    Ok(Run {
+        took,
+        lasted: began.elapsed(),
+    })
+}
+
+async fn one_lane(
+    channel: Channel,
+    definition: Arc<str>,
+    until: Instant,
+) -> Result<Vec<Duration>, tonic::Status> {
+    let mut client = ExecutionsClient::new(channel);
+    let mut took = Vec::new();
+    while Instant::now() < until {
+        let began = Instant::now();
+        let request = v1::StartExecutionRequest {
+            parent: "providers/builtin".to_owned(),
+            definition: definition.to_string(),
+            input: Some(v1::Payload {
+                data: (&br#"{"order":42}"#[..]).into(),
+                ..Default::default()
+            }),
+            request_id: format!("bench-{}", NUMBER.fetch_add(1, Ordering::Relaxed)),
+            ..Default::default()
+        };
+        let name = client.start_execution(request).await?.into_inner().name;
+        let wait = v1::WaitExecutionRequest {
+            name,
+            ..Default::default()
+        };
+        let ended = client.wait_execution(wait).await?.into_inner();
+        let state = ended.execution.map(|execution| execution.sub_state());
+        if state != Some(v1::SubState::Succeeded) {
+            return Err(tonic::Status::internal(format!("it ended as {state:?}")));
+        }
+        took.push(began.elapsed());
+    }
+    Ok(took)
+}

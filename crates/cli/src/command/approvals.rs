@@ -1,0 +1,222 @@
+//! `stateway approvals`: what waits for a yes or a no.
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use stateway_client as client;
+use stateway_client::{Call, v1};
+
+use crate::context::{Context, talk};
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::screen::{Paint, Table, ago, moment, until};
+use crate::{input, resource, view};
+
+/// What waits for a yes or a no.
+#[derive(Debug, Subcommand)]
+pub enum Approvals {
+    /// List what is pending
+    #[command(after_help = "\
+Examples:
+  stateway approvals list
+  stateway approvals list --filter 'role = \"ops\"'
+  stateway approvals list --filter 'execution = \"providers/builtin/executions/r-17\"' -o json
+
+Fields of a filter: state, role, step, definition, execution; several are joined by AND. What was
+decided is listed with a filter on `execution`.")]
+    List(List),
+    /// Show an approval and what is needed to decide
+    Get(Get),
+    /// Say yes, in your own name (--as) and role (--role)
+    #[command(after_help = "\
+Examples:
+  stateway approvals grant builtin/r-17/sign-off~1 --as eve --role ops --comment 'looks good'")]
+    Grant(Decide),
+    /// Say no, in your own name (--as) and role (--role)
+    #[command(after_help = "\
+Examples:
+  stateway approvals deny builtin/r-17/sign-off~1 --as eve --role ops --comment 'too early'")]
+    Deny(Decide),
+}
+
+/// Lists approvals.
+#[derive(Debug, Args)]
+pub struct List {
+    /// Only this provider's; all providers' otherwise
+    #[arg(long, value_name = "PROVIDER")]
+    provider: Option<String>,
+    /// Only those that pass this filter
+    #[arg(long, value_name = "FILTER")]
+    filter: Option<String>,
+    /// At most this many on a page
+    #[arg(long, value_name = "COUNT", default_value_t = 50)]
+    page_size: i32,
+    /// The page after the one that gave this token
+    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
+    page_token: Option<String>,
+    /// Every page, not just one
+    #[arg(long)]
+    all: bool,
+}
+
+/// Names an approval.
+#[derive(Debug, Args)]
+pub struct Get {
+    /// provider/execution/step~attempt, or the full name
+    name: String,
+}
+
+/// Decides about an approval.
+#[derive(Debug, Args)]
+pub struct Decide {
+    /// provider/execution/step~attempt, or the full name
+    name: String,
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT")]
+    comment: Option<String>,
+    /// Happens once, however often it is asked under this id
+    #[arg(long, value_name = "ID", value_parser = input::given)]
+    request_id: Option<String>,
+    /// Only if the approval still has this etag
+    #[arg(long, value_parser = input::given)]
+    etag: Option<String>,
+}
+
+/// What `list -o json` prints.
+#[derive(Debug, Default, Serialize)]
+struct Listed {
+    approvals: Vec<view::Approval>,
+    next_page_token: String,
+}
+
+impl Approvals {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        match self {
+            Self::List(list) => list.run(context).await?,
+            Self::Get(get) => {
+                let call = client::GetApproval::new(resource::approval(&get.name)?);
+                let found = context.client.approval(context.call(call)).await?;
+                show(context, &found)?;
+            }
+            Self::Grant(decide) => decide.run(context, true).await?,
+            Self::Deny(decide) => decide.run(context, false).await?,
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+impl Decide {
+    async fn run(self, context: &Context, grant: bool) -> Result<(), Failure> {
+        let call = client::DecideApproval::from_message(v1::DecideApprovalRequest {
+            name: resource::approval(&self.name)?,
+            grant,
+            comment: self.comment.unwrap_or_default(),
+            request_id: self.request_id.unwrap_or_default(),
+            etag: self.etag.unwrap_or_default(),
+        });
+        let decided = context.client.decide_approval(context.call(call)).await?;
+        show(context, &decided)
+    }
+}
+
+impl List {
+    async fn run(self, context: &Context) -> Result<(), Failure> {
+        let mut listed = Listed::default();
+        let mut token = self.page_token.unwrap_or_default();
+        loop {
+            let call = Call::from_message(v1::ListApprovalsRequest {
+                parent: resource::parent(self.provider.as_deref())?,
+                page_size: self.page_size,
+                page_token: token,
+                filter: self.filter.clone().unwrap_or_default(),
+            });
+            let page = context.client.approvals_page(context.call(call)).await?;
+            let shown = page.approvals.iter().map(view::Approval::from);
+            listed.approvals.extend(shown);
+            listed.next_page_token = page.next_page_token;
+            if !self.all || listed.next_page_token.is_empty() {
+                break;
+            }
+            token = listed.next_page_token.clone();
+        }
+        context.show(&listed, || table(&listed, context.paint))
+    }
+}
+
+fn table(listed: &Listed, paint: Paint) -> String {
+    if listed.approvals.is_empty() {
+        talk("nothing waits for a decision on this page");
+    }
+    if !listed.next_page_token.is_empty() {
+        let token = &listed.next_page_token;
+        talk(&format!("there is more: --page-token {token}, or --all"));
+    }
+    let now = jiff::Timestamp::now();
+    let headings = [
+        "NAME",
+        "STATE",
+        "ROLE",
+        "DEFINITION",
+        "STARTED BY",
+        "AGE",
+        "EXPIRES",
+    ];
+    let mut table = Table::new(&headings, paint);
+    for approval in &listed.approvals {
+        let age = approval.create_time.map(|time| ago(time, now));
+        let expires = approval.expire_time.map(|time| until(time, now));
+        table.row(vec![
+            resource::short_of_part(approval.name.raw()),
+            approval.state.clone(),
+            approval.role.to_string(),
+            approval.definition.to_string(),
+            approval.initiator.to_string(),
+            age.unwrap_or_default(),
+            expires.unwrap_or_default(),
+        ]);
+    }
+    table.text()
+}
+
+fn show(context: &Context, wire: &v1::Approval) -> Result<(), Failure> {
+    let approval = view::Approval::from(wire);
+    context.show(&approval, || details(&approval, context.paint))
+}
+
+fn details(approval: &view::Approval, paint: Paint) -> String {
+    let mut table = Table::new(&[], paint);
+    let mut line = |what: &str, value: String| {
+        if !value.is_empty() {
+            table.row(vec![what.to_owned(), value]);
+        }
+    };
+    line("name", approval.name.to_string());
+    line("state", approval.state.clone());
+    line("asks", approval.summary.to_string());
+    line("role", approval.role.to_string());
+    line("execution", approval.execution.to_string());
+    line("definition", approval.definition.to_string());
+    line("started by", approval.initiator.to_string());
+    let time = |time: Option<jiff::Timestamp>| time.map(moment).unwrap_or_default();
+    line("since", time(approval.create_time));
+    line("expires", time(approval.expire_time));
+    let input = approval.input.as_ref().map(ToString::to_string);
+    line(
+        "input",
+        crate::visible::visible(&input.unwrap_or_default()).into_owned(),
+    );
+    if let Some(decision) = &approval.decision {
+        line("decided by", decision.decided_by.to_string());
+        line("at", time(decision.decide_time));
+        line("because", decision.comment.to_string());
+    }
+    for past in &approval.past {
+        let by = past
+            .decision
+            .as_ref()
+            .map(|made| made.decided_by.to_string());
+        let said = format!("{} {}", past.state, by.unwrap_or_default());
+        line(&format!("request {}", past.attempt), said);
+    }
+    line("etag", approval.etag.to_string());
+    table.text()
+}

@@ -1,0 +1,428 @@
+//! `stateway definitions`: portable definitions, checked, kept and drawn.
+
+use std::io::Read;
+use std::path::Path;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde::Serialize;
+use stateway_client as client;
+use stateway_client::{Call, v1};
+use stateway_definition::{Definition, Parsed, Revision};
+
+use crate::arguments::{Globals, Output};
+use crate::context::{Context, print, talk, to_json};
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::input;
+use crate::screen::{Table, ago, moment};
+use crate::view;
+use crate::visible::visible;
+
+/// The largest file that is read; a definition has a lower bound of its own.
+const LARGEST: u64 = 4 * 1024 * 1024;
+
+/// Portable definitions.
+#[derive(Debug, Subcommand)]
+pub enum Definitions {
+    /// Make definitions known, or new revisions of them the current ones
+    #[command(after_help = "\
+Examples:
+  stateway definitions apply order.yaml
+  stateway definitions apply --dry-run *.yaml
+  generate | stateway definitions apply -")]
+    Apply(Apply),
+    /// List the definitions
+    List(List),
+    /// Show a definition
+    #[command(after_help = "\
+Examples:
+  stateway definitions get order-saga
+  stateway definitions get order-saga --source > order.yaml
+  stateway definitions get order-saga --revision 1f3a09bc")]
+    Get(Get),
+    /// Check files; no gateway is needed
+    #[command(after_help = "\
+Examples:
+  stateway definitions validate order.yaml
+  stateway definitions validate *.yaml -o json
+
+Problems are printed as file:line:column. Exits 2 when there is an error; warnings alone exit 0.")]
+    Validate(Validate),
+    /// Draw a definition; for a file no gateway is needed
+    #[command(after_help = "\
+Examples:
+  stateway definitions graph order.yaml
+  stateway definitions graph order-saga --format dot | dot -Tsvg > order.svg")]
+    Graph(Graph),
+}
+
+/// Applies files.
+#[derive(Debug, Args)]
+pub struct Apply {
+    /// YAML or JSON, or - for standard input
+    #[arg(required = true)]
+    files: Vec<String>,
+    /// Check only, by the gateway's rules
+    #[arg(long)]
+    dry_run: bool,
+    /// Happens once, however often it is asked under this id; with one file only
+    #[arg(long, value_name = "ID", value_parser = input::given)]
+    request_id: Option<String>,
+}
+
+/// Lists definitions.
+#[derive(Debug, Args)]
+pub struct List {
+    /// At most this many on a page
+    #[arg(long, value_name = "COUNT", default_value_t = 50)]
+    page_size: i32,
+    /// The page after the one that gave this token
+    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
+    page_token: Option<String>,
+    /// Every page, not just one
+    #[arg(long)]
+    all: bool,
+}
+
+/// Shows a definition.
+#[derive(Debug, Args)]
+pub struct Get {
+    /// Its name, in full or without `definitions/`
+    name: String,
+    /// This revision, or its first digits, 8 at least
+    #[arg(long, value_name = "REVISION", value_parser = input::given)]
+    revision: Option<String>,
+    /// Only the text, as it was applied
+    #[arg(long)]
+    source: bool,
+}
+
+/// Checks files.
+#[derive(Debug, Args)]
+pub struct Validate {
+    /// YAML or JSON, or - for standard input
+    #[arg(required = true)]
+    files: Vec<String>,
+}
+
+/// Draws a definition.
+#[derive(Debug, Args)]
+pub struct Graph {
+    /// A file, or the name of a definition
+    what: String,
+    /// The language of the drawing
+    #[arg(long, value_name = "LANGUAGE", default_value = "mermaid")]
+    format: Language,
+}
+
+/// The language of a drawing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Language {
+    /// For documents.
+    Mermaid,
+    /// For Graphviz.
+    Dot,
+}
+
+/// What `list -o json` prints.
+#[derive(Debug, Default, Serialize)]
+struct Listed {
+    definitions: Vec<view::Definition>,
+    next_page_token: String,
+}
+
+/// What `validate -o json` prints, for each file.
+#[derive(Debug, Serialize)]
+struct Checked {
+    file: String,
+    valid: bool,
+    name: Option<String>,
+    revision: Option<String>,
+    diagnostics: Vec<view::Diagnostic>,
+    left_off: usize,
+}
+
+impl Definitions {
+    pub(super) async fn run(self, globals: &Globals) -> Outcome {
+        match self {
+            Self::Apply(command) => command.run(&Context::new(globals)?).await,
+            Self::List(command) => command.run(&Context::new(globals)?).await,
+            Self::Get(command) => command.run(&Context::new(globals)?).await,
+            Self::Validate(command) => command.run(globals.output),
+            Self::Graph(command) => command.run(globals).await,
+        }
+    }
+}
+
+impl Apply {
+    async fn run(self, context: &Context) -> Outcome {
+        if self.request_id.is_some() && self.files.len() > 1 {
+            return Err(Failure::usage("a request id is for one file"));
+        }
+        let mut applied = Vec::new();
+        for file in &self.files {
+            let call = client::ApplyDefinition::from_message(v1::ApplyDefinitionRequest {
+                source: read(file)?,
+                source_name: file.clone(),
+                request_id: self.request_id.clone().unwrap_or_default(),
+                validate_only: self.dry_run,
+            });
+            let answer = context.client.apply_definition(context.call(call)).await?;
+            let shown = view::Definition::from(&answer);
+            for warning in &shown.warnings {
+                warn(warning);
+            }
+            applied.push(shown);
+        }
+        context.show(&applied, || {
+            let mut table = Table::new(&["NAME", "REVISION", ""], context.paint);
+            for definition in &applied {
+                let said = match (self.dry_run, definition.changed) {
+                    (true, _) => "valid",
+                    (false, true) => "applied",
+                    (false, false) => "unchanged",
+                };
+                table.row(vec![
+                    definition.name.to_string(),
+                    short(&definition.revision),
+                    said.into(),
+                ]);
+            }
+            table.text()
+        })?;
+        Ok(Exit::Ok)
+    }
+}
+
+impl List {
+    async fn run(self, context: &Context) -> Outcome {
+        let mut listed = Listed::default();
+        let mut token = self.page_token.unwrap_or_default();
+        loop {
+            let call = Call::from_message(v1::ListDefinitionsRequest {
+                page_size: self.page_size,
+                page_token: token,
+            });
+            let page = context.client.definitions_page(context.call(call)).await?;
+            let shown = page.definitions.iter().map(view::Definition::from);
+            listed.definitions.extend(shown);
+            listed.next_page_token = page.next_page_token;
+            if !self.all || listed.next_page_token.is_empty() {
+                break;
+            }
+            token = listed.next_page_token.clone();
+        }
+        context.show(&listed, || {
+            if !listed.next_page_token.is_empty() {
+                let token = &listed.next_page_token;
+                talk(&format!("there is more: --page-token {token}, or --all"));
+            }
+            let now = jiff::Timestamp::now();
+            let headings = ["NAME", "REVISION", "AGE", "DESCRIPTION"];
+            let mut table = Table::new(&headings, context.paint);
+            for definition in &listed.definitions {
+                let age = definition.create_time.map(|time| ago(time, now));
+                table.row(vec![
+                    definition.name.to_string(),
+                    short(&definition.revision),
+                    age.unwrap_or_default(),
+                    definition.description.to_string(),
+                ]);
+            }
+            table.text()
+        })?;
+        Ok(Exit::Ok)
+    }
+}
+
+impl Get {
+    async fn run(self, context: &Context) -> Outcome {
+        let found = fetch(context, &self.name, self.revision.as_deref()).await?;
+        if self.source {
+            print(&found.source)?;
+            return Ok(Exit::Ok);
+        }
+        let shown = view::Definition::from(&found);
+        context.show(&shown, || {
+            let mut table = Table::new(&[], context.paint);
+            table.row(vec!["name".into(), shown.name.to_string()]);
+            table.row(vec!["revision".into(), shown.revision.to_string()]);
+            if !shown.description.is_empty() {
+                table.row(vec!["description".into(), shown.description.to_string()]);
+            }
+            if let Some(time) = shown.create_time {
+                table.row(vec!["applied".into(), moment(time)]);
+            }
+            let lines: Vec<_> = found.source.lines().map(visible).collect();
+            format!("{}\n\n{}", table.text(), lines.join("\n"))
+        })?;
+        Ok(Exit::Ok)
+    }
+}
+
+impl Validate {
+    fn run(self, output: Output) -> Outcome {
+        let mut checked = Vec::new();
+        for file in &self.files {
+            checked.push(check(file, &read(file)?));
+        }
+        match output {
+            Output::Json => print(&to_json(&checked)?)?,
+            Output::Table => {
+                let lines: Vec<_> = checked.iter().map(Checked::lines).collect();
+                print(&lines.join("\n"))?;
+            }
+        }
+        Ok(match checked.iter().all(|checked| checked.valid) {
+            true => Exit::Ok,
+            false => Exit::Usage,
+        })
+    }
+}
+
+impl Graph {
+    async fn run(self, globals: &Globals) -> Outcome {
+        let definition = self.definition(globals).await?;
+        print(&match self.format {
+            Language::Mermaid => stateway_definition::mermaid(&definition),
+            Language::Dot => stateway_definition::dot(&definition),
+        })?;
+        Ok(Exit::Ok)
+    }
+
+    async fn definition(&self, globals: &Globals) -> Result<Definition, Failure> {
+        let (text, file) = match is_file(&self.what) {
+            true => (read(&self.what)?, self.what.clone()),
+            false => {
+                let context = Context::new(globals)?;
+                let found = fetch(&context, &self.what, None).await?;
+                (found.source, found.name)
+            }
+        };
+        match stateway_definition::parse(&text, &file) {
+            Ok(parsed) => Ok(parsed.definition),
+            Err(invalid) => {
+                let mut failure = Failure::usage(format!("{file} is not a valid definition"))
+                    .hint("`stateway definitions validate` says more.");
+                let lines = invalid.diagnostics.iter().map(view::Diagnostic::from);
+                failure.details = lines.map(|found| found.to_string()).collect();
+                Err(failure)
+            }
+        }
+    }
+}
+
+impl Checked {
+    fn lines(&self) -> String {
+        let mut lines: Vec<_> = self.diagnostics.iter().map(ToString::to_string).collect();
+        if self.left_off > 0 {
+            lines.push(format!(
+                "{}: and {} more",
+                visible(&self.file),
+                self.left_off
+            ));
+        }
+        if self.valid {
+            let name = self
+                .name
+                .as_deref()
+                .unwrap_or("a definition without a name");
+            let revision = self.revision.as_deref().unwrap_or_default();
+            lines.push(format!(
+                "{}: {} is valid, revision {}",
+                visible(&self.file),
+                visible(name),
+                revision.get(..12).unwrap_or(revision)
+            ));
+        }
+        lines.join("\n")
+    }
+}
+
+fn check(file: &str, text: &str) -> Checked {
+    let mut checked = Checked {
+        file: file.to_owned(),
+        valid: false,
+        name: None,
+        revision: None,
+        diagnostics: Vec::new(),
+        left_off: 0,
+    };
+    match stateway_definition::parse(text, file) {
+        Ok(Parsed {
+            definition,
+            warnings,
+        }) => {
+            checked.valid = true;
+            checked.revision = Some(Revision::of(&definition).to_string());
+            checked.name = definition.name;
+            checked.diagnostics = warnings.iter().map(view::Diagnostic::from).collect();
+        }
+        Err(invalid) => {
+            let found = invalid.diagnostics.iter();
+            checked.diagnostics = found.map(view::Diagnostic::from).collect();
+            checked.left_off = invalid.left_off;
+        }
+    }
+    checked
+}
+
+async fn fetch(
+    context: &Context,
+    name: &str,
+    revision: Option<&str>,
+) -> Result<v1::Definition, Failure> {
+    let mut name = match name.starts_with("definitions/") {
+        true => name.to_owned(),
+        false => stateway_model::DefinitionName::portable(name)
+            .map_err(|error| Failure::usage(error.to_string()))?
+            .to_string(),
+    };
+    if let Some(revision) = revision {
+        name = format!("{name}/revisions/{revision}");
+    }
+    let call = Call::from_message(v1::GetDefinitionRequest { name });
+    Ok(context.client.definition(context.call(call)).await?)
+}
+
+fn warn(warning: &view::Diagnostic) {
+    for line in warning.to_string().lines() {
+        talk(line);
+    }
+}
+
+fn short(revision: &view::Text) -> String {
+    revision.to_string().chars().take(12).collect()
+}
+
+/// A name has no dot and no slash; a file of that name would be meant all the same.
+fn is_file(text: &str) -> bool {
+    text == "-"
+        || Path::new(text).exists()
+        || (text.contains('.') && !text.contains("definitions/"))
+}
+
+fn read(file: &str) -> Result<String, Failure> {
+    let wrong =
+        |error: std::io::Error| Failure::usage(format!("cannot read {}: {error}", shown(file)));
+    let mut text = String::new();
+    let read = match file {
+        "-" => std::io::stdin()
+            .lock()
+            .take(LARGEST)
+            .read_to_string(&mut text),
+        path => {
+            let opened = std::fs::File::open(path).map_err(wrong)?;
+            opened.take(LARGEST).read_to_string(&mut text)
+        }
+    };
+    read.map_err(wrong)?;
+    Ok(text)
+}
+
+fn shown(file: &str) -> &str {
+    match file {
+        "-" => "standard input",
+        file => file,
+    }
+}

@@ -1,0 +1,88 @@
+//! `stateway events`: events of the outside that start executions.
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use stateway_client::{Call, v1};
+
+use super::start::label;
+use crate::context::{Context, talk};
+use crate::exit::Exit;
+use crate::failure::Outcome;
+use crate::{input, resource, view};
+
+/// Events of the outside that start executions.
+#[derive(Debug, Subcommand)]
+pub enum Events {
+    /// Tell of an event; every definition whose trigger names it and admits it is started
+    #[command(after_help = "\
+Examples:
+  stateway events publish order.created --data '{\"total\": 120}' --id order-17")]
+    Publish(Publish),
+}
+
+/// Tells of an event.
+#[derive(Debug, Args)]
+pub struct Publish {
+    /// The event's name
+    event: String,
+    /// The input of what it starts: JSON, @file, or - for standard input
+    #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
+    data: Option<String>,
+    /// Starts nothing twice, however often it is told under this id
+    #[arg(long, value_name = "ID", value_parser = input::given)]
+    id: Option<String>,
+    /// A label of what it starts; may be given several times
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// The provider; may be left out when one alone has triggers
+    #[arg(long, value_name = "PROVIDER")]
+    provider: Option<String>,
+}
+
+/// What `-o json` prints.
+#[derive(Debug, Serialize)]
+struct Published {
+    executions: Vec<view::Text>,
+}
+
+impl Events {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let Self::Publish(publish) = self;
+        let payload = match &publish.data {
+            Some(argument) => Some(v1::Payload {
+                data: input::json(argument)?.into(),
+                content_type: "application/json".into(),
+            }),
+            None => None,
+        };
+        let provider = match &publish.provider {
+            Some(provider) => resource::provider(provider)?,
+            None => String::new(),
+        };
+        let call = Call::from_message(v1::PublishEventRequest {
+            provider,
+            event: publish.event,
+            payload,
+            id: publish.id.unwrap_or_default(),
+            labels: publish.labels.into_iter().collect(),
+        });
+        let answer = context.client.publish(context.call(call)).await?;
+        let published = Published {
+            executions: answer.executions.iter().map(view::Text::from).collect(),
+        };
+        for refused in &answer.refused {
+            talk(&format!(
+                "warning: the condition of {} cannot be judged: {}",
+                refused.definition, refused.reason
+            ));
+        }
+        context.show(&published, || {
+            if published.executions.is_empty() {
+                talk("no definition is triggered by it");
+            }
+            let names = published.executions.iter().map(ToString::to_string);
+            names.collect::<Vec<_>>().join("\n")
+        })?;
+        Ok(Exit::Ok)
+    }
+}

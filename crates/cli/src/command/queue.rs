@@ -1,0 +1,82 @@
+//! `stateway queue`: what waits for a worker or for its turn.
+
+use clap::Args;
+use stateway_client::{Call, v1};
+
+use crate::context::{Context, talk};
+use crate::exit::Exit;
+use crate::failure::Outcome;
+use crate::screen::{Paint, Table, ago, until};
+use crate::{resource, view};
+
+/// Shows what waits for a worker or for its turn.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  stateway queue
+  stateway queue builtin -o json")]
+pub struct Queue {
+    /// The provider; may be left out when one alone has tasks for workers
+    provider: Option<String>,
+}
+
+impl Queue {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let name = match &self.provider {
+            Some(provider) => resource::provider(provider)?,
+            None => String::new(),
+        };
+        let call = Call::from_message(v1::GetQueueRequest { name });
+        let answer = context.client.queue(context.call(call)).await?;
+        let queue = view::Queue::from(&answer);
+        context.show(&queue, || text(&queue, context.paint))?;
+        Ok(Exit::Ok)
+    }
+}
+
+fn text(queue: &view::Queue, paint: Paint) -> String {
+    talk(&format!(
+        "{} of at most {} executions have work under way",
+        queue.active, queue.max_active
+    ));
+    if queue.tasks.is_empty() && queue.executions.is_empty() {
+        talk("nothing waits");
+    }
+    let now = jiff::Timestamp::now();
+    let age = |time: Option<jiff::Timestamp>| time.map(|time| ago(time, now)).unwrap_or_default();
+    let headings = [
+        "WAITING", "COUNT", "ROLE", "SKILL", "TENANT", "WORKERS", "OLDEST",
+    ];
+    let mut table = Table::new(&headings, paint);
+    for line in &queue.tasks {
+        table.row(vec![
+            "tasks".into(),
+            line.count.to_string(),
+            line.role.to_string(),
+            line.skill.to_string(),
+            line.tenant.to_string(),
+            line.workers.to_string(),
+            age(line.oldest_time),
+        ]);
+    }
+    for line in &queue.executions {
+        table.row(vec![
+            "executions".into(),
+            line.count.to_string(),
+            String::new(),
+            String::new(),
+            line.tenant.to_string(),
+            String::new(),
+            age(line.oldest_time),
+        ]);
+    }
+    for start in &queue.scheduled {
+        let next = start.next_time.map(|time| until(time, now));
+        talk(&format!(
+            "{} starts in {}",
+            start.definition.raw(),
+            next.unwrap_or_default()
+        ));
+    }
+    table.text()
+}

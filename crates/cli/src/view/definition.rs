@@ -1,0 +1,108 @@
+//! Definitions and what is wrong with them.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use stateway_client::v1;
+
+use super::{Text, timestamp};
+
+/// One definition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Definition {
+    /// definitions/{definition}
+    pub name: Text,
+    /// Its content hash.
+    pub revision: Text,
+    /// One line for a person.
+    pub description: Text,
+    /// When this revision was first applied.
+    pub create_time: Option<Timestamp>,
+    /// As it was applied; empty in lists.
+    pub source: Text,
+    /// After `apply`: whether it is new or has changed.
+    pub changed: bool,
+    /// After `apply`: what will hurt one day.
+    pub warnings: Vec<Diagnostic>,
+}
+
+impl From<&v1::Definition> for Definition {
+    fn from(wire: &v1::Definition) -> Self {
+        Self {
+            name: (&wire.name).into(),
+            revision: (&wire.revision).into(),
+            description: (&wire.description).into(),
+            create_time: timestamp(wire.create_time.as_ref()),
+            source: (&wire.source).into(),
+            changed: wire.changed,
+            warnings: wire.warnings.iter().map(Diagnostic::from).collect(),
+        }
+    }
+}
+
+/// One thing that is wrong or doubtful.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Diagnostic {
+    /// `error` or `warning`.
+    pub severity: &'static str,
+    /// The file.
+    pub file: Text,
+    /// From 1.
+    pub line: u32,
+    /// From 1.
+    pub column: u32,
+    /// The rule that is broken.
+    pub rule: Text,
+    /// What is wrong.
+    pub message: Text,
+    /// What to do about it.
+    pub hint: Text,
+}
+
+impl From<&v1::Diagnostic> for Diagnostic {
+    fn from(wire: &v1::Diagnostic) -> Self {
+        Self {
+            severity: match wire.severity() {
+                v1::diagnostic::Severity::Warning => "warning",
+                _ => "error",
+            },
+            file: (&wire.source_name).into(),
+            line: wire.line,
+            column: wire.column,
+            rule: (&wire.rule).into(),
+            message: (&wire.message).into(),
+            hint: (&wire.hint).into(),
+        }
+    }
+}
+
+impl From<&stateway_definition::Diagnostic> for Diagnostic {
+    fn from(found: &stateway_definition::Diagnostic) -> Self {
+        Self {
+            severity: match found.severity {
+                stateway_definition::Severity::Warning => "warning",
+                stateway_definition::Severity::Error => "error",
+            },
+            file: (&found.file).into(),
+            line: found.at.line,
+            column: found.at.column,
+            rule: (&found.rule.to_string()).into(),
+            message: (&found.message).into(),
+            hint: (&found.hint).into(),
+        }
+    }
+}
+
+/// As compilers write it, so that editors find the place.
+impl std::fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{}:{}:{}: {}[{}]: {}",
+            self.file, self.line, self.column, self.severity, self.rule, self.message
+        )?;
+        match self.hint.is_empty() {
+            true => Ok(()),
+            false => write!(f, "\n  hint: {}", self.hint),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Who works, and what waits.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use stateway_client::v1;
+
+use super::{Text, timestamp};
+
+/// One worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Worker {
+    /// Who it is.
+    pub worker_id: Text,
+    /// providers/{provider}
+    pub provider: Text,
+    /// The roles it has.
+    pub roles: Vec<Text>,
+    /// The skills it has.
+    pub skills: Vec<Text>,
+    /// How many tasks it may hold.
+    pub capacity: u32,
+    /// How many it holds.
+    pub held: u32,
+    /// Whose tasks it does; everyone's when empty.
+    pub tenant: Text,
+    /// False while it may still come back.
+    pub connected: bool,
+    /// Since when it is connected.
+    pub connect_time: Option<Timestamp>,
+    /// Its last sign of life.
+    pub seen_time: Option<Timestamp>,
+}
+
+impl From<&v1::Worker> for Worker {
+    fn from(wire: &v1::Worker) -> Self {
+        Self {
+            worker_id: (&wire.worker_id).into(),
+            provider: (&wire.provider).into(),
+            roles: wire.roles.iter().map(Text::from).collect(),
+            skills: wire.skills.iter().map(Text::from).collect(),
+            capacity: wire.capacity,
+            held: wire.held,
+            tenant: (&wire.tenant).into(),
+            connected: wire.connected,
+            connect_time: timestamp(wire.connect_time.as_ref()),
+            seen_time: timestamp(wire.seen_time.as_ref()),
+        }
+    }
+}
+
+/// What waits for a worker or for its turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Queue {
+    /// providers/{provider}
+    pub name: Text,
+    /// Executions that have work under way.
+    pub active: u32,
+    /// The most that may have.
+    pub max_active: u32,
+    /// Tasks that no worker has taken.
+    pub tasks: Vec<QueuedTasks>,
+    /// Executions that have not got their turn.
+    pub executions: Vec<QueuedExecutions>,
+    /// What schedules will start next.
+    pub scheduled: Vec<ScheduledStart>,
+}
+
+/// A schedule that will start something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ScheduledStart {
+    /// What.
+    pub definition: Text,
+    /// When.
+    pub next_time: Option<Timestamp>,
+}
+
+/// Tasks of one kind that no worker has taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct QueuedTasks {
+    /// The role that is asked for.
+    pub role: Text,
+    /// The skill that is asked for.
+    pub skill: Text,
+    /// Whose they are.
+    pub tenant: Text,
+    /// How many.
+    pub count: u32,
+    /// The connected workers that could take them.
+    pub workers: u32,
+    /// Since when the oldest waits.
+    pub oldest_time: Option<Timestamp>,
+}
+
+/// Executions of one tenant that have not got their turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct QueuedExecutions {
+    /// Whose they are.
+    pub tenant: Text,
+    /// How many.
+    pub count: u32,
+    /// Since when the oldest waits.
+    pub oldest_time: Option<Timestamp>,
+}
+
+impl From<&v1::Queue> for Queue {
+    fn from(wire: &v1::Queue) -> Self {
+        let tasks = wire.tasks.iter().map(|line| QueuedTasks {
+            role: (&line.role).into(),
+            skill: (&line.skill).into(),
+            tenant: (&line.tenant).into(),
+            count: line.count,
+            workers: line.workers,
+            oldest_time: timestamp(line.oldest_time.as_ref()),
+        });
+        let executions = wire.executions.iter().map(|line| QueuedExecutions {
+            tenant: (&line.tenant).into(),
+            count: line.count,
+            oldest_time: timestamp(line.oldest_time.as_ref()),
+        });
+        Self {
+            name: (&wire.name).into(),
+            active: wire.active,
+            max_active: wire.max_active,
+            tasks: tasks.collect(),
+            executions: executions.collect(),
+            scheduled: wire
+                .scheduled
+                .iter()
+                .map(|start| ScheduledStart {
+                    definition: (&start.definition).into(),
+                    next_time: timestamp(start.next_time.as_ref()),
+                })
+                .collect(),
+        }
+    }
+}

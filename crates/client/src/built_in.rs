@@ -1,0 +1,113 @@
+//! The calls that only a built-in engine answers: definitions, people, workers, store, triggers.
+
+use stateway_proto::v1;
+
+use crate::{
+    ApplyDefinition, Backup, Client, DecideApproval, Error, GetApproval, GetDefinition, GetQueue,
+    ListApprovals, ListDefinitions, ListEscalations, ListWorkers, PublishEvent, PurgeExecutions,
+    ResolveEscalation, ValidateDefinition,
+};
+
+/// A read or a write: the generated method of a service.
+macro_rules! make {
+    ($self:ident.$how:ident($call:ident), $service:ident.$method:ident) => {
+        $self
+            .$how($call, |request| {
+                let mut service = $self.$service();
+                async move { service.$method(request).await }
+            })
+            .await
+    };
+}
+
+/// Every method answers the [`Error`] that the gateway gave, or one about the way there.
+#[allow(clippy::missing_errors_doc)]
+impl Client {
+    /// Makes a definition known, or a new revision of it the current one.
+    pub async fn apply_definition(&self, call: ApplyDefinition) -> Result<v1::Definition, Error> {
+        make!(self.write(call), definitions.apply_definition)
+    }
+
+    /// Reads a definition.
+    pub async fn definition(&self, call: GetDefinition) -> Result<v1::Definition, Error> {
+        make!(self.read(call), definitions.get_definition)
+    }
+
+    /// Reads one page of definitions.
+    pub async fn definitions_page(
+        &self,
+        call: ListDefinitions,
+    ) -> Result<v1::ListDefinitionsResponse, Error> {
+        make!(self.read(call), definitions.list_definitions)
+    }
+
+    /// Checks a definition and says who can run it.
+    pub async fn validate_definition(
+        &self,
+        call: ValidateDefinition,
+    ) -> Result<v1::ValidateDefinitionResponse, Error> {
+        make!(self.read(call), definitions.validate_definition)
+    }
+
+    /// Reads one page of approvals.
+    pub async fn approvals_page(
+        &self,
+        call: ListApprovals,
+    ) -> Result<v1::ListApprovalsResponse, Error> {
+        make!(self.read(call), approvals.list_approvals)
+    }
+
+    /// Reads an approval and what is needed to decide.
+    pub async fn approval(&self, call: GetApproval) -> Result<v1::Approval, Error> {
+        make!(self.read(call), approvals.get_approval)
+    }
+
+    /// Decides about an approval, in the name of whoever the client acts as.
+    pub async fn decide_approval(&self, call: DecideApproval) -> Result<v1::Approval, Error> {
+        make!(self.write(call), approvals.decide_approval)
+    }
+
+    /// Reads one page of escalations.
+    pub async fn escalations_page(
+        &self,
+        call: ListEscalations,
+    ) -> Result<v1::ListEscalationsResponse, Error> {
+        make!(self.read(call), approvals.list_escalations)
+    }
+
+    /// Decides about an escalation, in the name of whoever the client acts as.
+    pub async fn resolve_escalation(
+        &self,
+        call: ResolveEscalation,
+    ) -> Result<v1::Escalation, Error> {
+        make!(self.write(call), approvals.resolve_escalation)
+    }
+
+    /// Reads who works.
+    pub async fn list_workers(&self, call: ListWorkers) -> Result<v1::ListWorkersResponse, Error> {
+        make!(self.read(call), workers.list_workers)
+    }
+
+    /// Reads what waits for a worker or for its turn.
+    pub async fn queue(&self, call: GetQueue) -> Result<v1::Queue, Error> {
+        make!(self.read(call), workers.get_queue)
+    }
+
+    /// Removes finished executions, or counts them. What was removed stays removed, so trying
+    /// again is safe.
+    pub async fn purge(&self, call: PurgeExecutions) -> Result<v1::PurgeExecutionsResponse, Error> {
+        make!(self.read(call), admin.purge_executions)
+    }
+
+    /// Copies a store into the backup directory. It is not tried again by itself: the file may be
+    /// there by then.
+    pub async fn backup(&self, call: Backup) -> Result<v1::BackupResponse, Error> {
+        let once = self.clone().without_retries();
+        make!(once.read(call), admin.backup)
+    }
+
+    /// Tells of an event, which starts what it triggers; an id makes a repetition harmless.
+    pub async fn publish(&self, call: PublishEvent) -> Result<v1::PublishEventResponse, Error> {
+        make!(self.read(call), triggers.publish_event)
+    }
+}

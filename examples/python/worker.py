@@ -1,0 +1,41 @@
+"""A Stateway worker in Python: `python worker.py 127.0.0.1:7380 shipping` (grpcio, grpcio-tools)."""
+
+import concurrent.futures, json, os, pathlib, queue, sys, threading, time
+import grpc
+import grpc_tools
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "proto"))
+sys.path.append(str(pathlib.Path(grpc_tools.__file__).parent / "_proto"))
+pb, services = grpc.protos_and_services("stateway/v1/workers.proto")
+
+
+def work(address, role, handler, capacity=4):
+    send, pool = queue.SimpleQueue(), concurrent.futures.ThreadPoolExecutor(capacity)
+    offer = pb.Offer(worker_id=f"python-{os.getpid()}", roles=[role], capacity=capacity)
+    send.put(pb.WorkRequest(offer=offer))
+    for told in services.WorkersStub(grpc.insecure_channel(address)).Work(iter(send.get, None)):
+        if told.HasField("task"):
+            pool.submit(lambda task: send.put(answer(task, handler)), told.task)
+        elif told.HasField("welcome"):
+            every = told.welcome.lease.ToTimedelta().total_seconds() / 3
+            threading.Thread(target=show_life, args=(send, every), daemon=True).start()
+
+
+def answer(task, handler):
+    try:
+        done = pb.TaskCompleted(task_token=task.task_token)
+        done.output.data = json.dumps(handler(task, json.loads(task.input.data))).encode()
+        return pb.WorkRequest(completed=done)
+    except Exception as error:
+        failed = pb.TaskFailed(category="agent_error", message=str(error), task_token=task.task_token)
+        return pb.WorkRequest(failed=failed)
+
+
+def show_life(send, every):
+    while True:
+        time.sleep(every)
+        send.put(pb.WorkRequest(heartbeat=pb.TaskHeartbeat()))
+
+
+if __name__ == "__main__":
+    work(sys.argv[1], sys.argv[2], lambda task, order: {"shipped": order["items"], "by": task.role})
