@@ -30,7 +30,7 @@ pub(crate) use ask::bounded;
 pub use inbox::SinkStart;
 pub(crate) use inbox::{Ask, Inbox, Message};
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
@@ -93,6 +93,8 @@ struct Keeper {
     triggers: trigger::Triggers,
     /// How far the receivers of events have got that are connected.
     sinks: HashMap<Arc<str>, i64>,
+    /// Executions that could not be taken up.
+    damaged: BTreeMap<i64, crate::request::Damaged>,
     /// The place of the last event on disk.
     committed: watch::Sender<i64>,
     /// Why the store could not be written last time, until it can be again.
@@ -181,6 +183,7 @@ pub(crate) fn spawn(
         asked: HashMap::new(),
         triggers: trigger::Triggers::default(),
         sinks: HashMap::new(),
+        damaged: BTreeMap::new(),
         committed,
         broken: None,
         leases_checked: Instant::now(),

@@ -1,5 +1,7 @@
 //! The engine through its handle, on a real file.
 
+#[path = "engine/fault.rs"]
+mod fault;
 #[path = "engine/http.rs"]
 mod http;
 #[path = "engine/lab.rs"]

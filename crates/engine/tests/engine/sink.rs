@@ -284,9 +284,9 @@ async fn what_was_not_taken_comes_again_after_a_crash() {
             .until(move |taken| sequences(taken).len() >= some)
             .await;
         // The file as it is at this moment, while everything is under way.
-        lab = lab.crash();
-        lab.worker(&format!("w{round}-again"), &["x"], 4).diligent();
         drop(webhooks.take());
+        lab = lab.crash();
+        lab.worker("w1", &["x"], 4).diligent();
         webhooks = Some(Webhooks::spawn(&lab.engine, "main", &[receiver.settings()]).unwrap());
     }
     let taken = receiver.until(has_completed(20)).await;

@@ -16,15 +16,12 @@ pub const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 /// Marks the file as ours: "Stwy".
 const APPLICATION_ID: i64 = 0x5374_7779;
 
-pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
-    let found = version(connection, path)?;
-    if found > SCHEMA_VERSION {
-        return Err(StoreError::Newer {
-            path: path.to_owned(),
-            found,
-            known: SCHEMA_VERSION,
-        });
-    }
+/// Brings a file of this version to the present one.
+pub(super) fn migrate(
+    connection: &mut Connection,
+    path: &Path,
+    found: i64,
+) -> Result<(), StoreError> {
     for (number, script) in (1..)
         .zip(MIGRATIONS)
         .skip(usize::try_from(found).unwrap_or(0))
@@ -42,7 +39,8 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
     Ok(())
 }
 
-fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
+/// The version of a file, if it is one of ours and not newer than this build.
+pub(super) fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let read = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (version, owner) = read("user_version")
         .and_then(|version| Ok((version, read("application_id")?)))
@@ -55,6 +53,13 @@ fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
             path,
             "it is a database of another program",
         ));
+    }
+    if version > SCHEMA_VERSION {
+        return Err(StoreError::Newer {
+            path: path.to_owned(),
+            found: version,
+            known: SCHEMA_VERSION,
+        });
     }
     Ok(version)
 }
