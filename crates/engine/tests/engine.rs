@@ -6,6 +6,8 @@ mod fault;
 mod http;
 #[path = "engine/lab.rs"]
 mod lab;
+#[path = "engine/migration.rs"]
+mod migration;
 #[path = "engine/run.rs"]
 mod run;
 #[path = "engine/sink.rs"]

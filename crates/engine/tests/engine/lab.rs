@@ -47,7 +47,7 @@ impl Lab {
             folder: tempfile::tempdir().unwrap(),
             engine: Engine::open(&config).unwrap(),
             config,
-            requests: AtomicU32::new(LABS.fetch_add(1, Ordering::Relaxed) * 100_000),
+            requests: AtomicU32::new((1 + LABS.fetch_add(1, Ordering::Relaxed)) * 100_000),
         }
     }
 

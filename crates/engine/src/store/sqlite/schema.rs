@@ -63,3 +63,32 @@ pub(super) fn version(connection: &Connection, path: &Path) -> Result<i64, Store
     }
     Ok(version)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files of each version, as they were released.
+    const RELEASED: &[&str] = &[include_str!("../../../tests/golden/store-v1.sql")];
+
+    fn schema(file: &Connection) -> Vec<String> {
+        let sql = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name";
+        let mut query = file.prepare(sql).unwrap();
+        let rows = query.query_map([], |row| row.get(0)).unwrap();
+        rows.map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn a_script_that_was_released_is_never_changed() {
+        assert_eq!(RELEASED.len(), MIGRATIONS.len());
+        for (version, golden) in (1..).zip(RELEASED) {
+            let released = Connection::open_in_memory().unwrap();
+            released.execute_batch(golden).unwrap();
+            let made = Connection::open_in_memory().unwrap();
+            for script in &MIGRATIONS[..version] {
+                made.execute_batch(script).unwrap();
+            }
+            assert_eq!(schema(&made), schema(&released), "version {version}");
+        }
+    }
+}
