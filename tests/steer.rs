@@ -1,4 +1,4 @@
-//! Signal, cancel, pause, resume, retry now, retry from; and the etag that guards them.
+//! Signal, cancel, pause, resume, retry now, retry from, purge; and the etag that guards them.
 
 use std::time::Duration;
 
@@ -6,11 +6,13 @@ use stateway_proto::v1;
 use stateway_proto::v1::SubState;
 use stateway_proto::v1::cancel_execution_request::Mode;
 use stateway_proto::v1::executions_client::ExecutionsClient;
+use stateway_proto::v1::watch_executions_response::Kind;
+use stateway_provider_api::Capabilities;
 use stateway_provider_memory::Clock;
 use tonic::Code;
 use tonic::transport::Channel;
 
-use crate::support::{Running, TestGateway, clock, reason_of};
+use crate::support::{Puppet, Running, TestGateway, Watching, clock, reason_of};
 
 async fn started(definition: &str) -> (Running, ExecutionsClient<Channel>, Clock, String) {
     let clock = clock();
@@ -173,6 +175,60 @@ async fn retry_from_does_the_work_again() {
     };
     let again = client.retry_from(again).await.unwrap().into_inner();
     assert_eq!(again.sub_state(), SubState::Running);
+}
+
+#[tokio::test]
+async fn what_has_finished_can_be_purged_and_its_watchers_are_told() {
+    let (gateway, mut client, clock, name) = started("hello").await;
+    let purge = v1::PurgeExecutionRequest {
+        name: name.clone(),
+        ..Default::default()
+    };
+    let open = client.purge_execution(purge.clone()).await.unwrap_err();
+    assert_eq!(
+        (open.code(), reason_of(&open)),
+        (Code::FailedPrecondition, "NOT_FINISHED".into())
+    );
+    clock.advance(Duration::from_secs(1));
+    let mut all = Watching::on(&gateway, "providers/m").await;
+    let mut one = Watching::on(&gateway, &name).await;
+    for watching in [&mut all, &mut one] {
+        watching.expect(Kind::Added).await;
+        watching.expect(Kind::Bookmark).await;
+    }
+    client.purge_execution(purge.clone()).await.unwrap();
+    for watching in [&mut all, &mut one] {
+        watching.expect(Kind::Removed).await;
+    }
+    let get = v1::GetExecutionRequest { name, view: 0 };
+    let gone = client.get_execution(get).await.unwrap_err();
+    assert_eq!(gone.code(), Code::NotFound);
+    let twice = client.purge_execution(purge).await.unwrap_err();
+    assert_eq!(twice.code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn a_provider_that_cannot_purge_says_so() {
+    let can = Capabilities {
+        purge: false,
+        ..Capabilities::ALL
+    };
+    let puppet = Puppet::with_capabilities(Capabilities {
+        watch: false,
+        ..can
+    });
+    puppet.show("x", "SUCCEEDED");
+    let gateway = TestGateway::new().with_puppet("p", &puppet).start().await;
+    let purge = v1::PurgeExecutionRequest {
+        name: "providers/p/executions/x".into(),
+        ..Default::default()
+    };
+    let mut client = gateway.executions().await;
+    let refused = client.purge_execution(purge).await.unwrap_err();
+    assert_eq!(
+        (refused.code(), reason_of(&refused)),
+        (Code::Unimplemented, "CAPABILITY_NOT_SUPPORTED".into())
+    );
 }
 
 #[tokio::test]

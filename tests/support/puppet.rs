@@ -10,8 +10,8 @@ use stateway_model::ExecutionId;
 use stateway_provider_api::{
     Call, CancelRequest, Capabilities, Error, ErrorKind, Health, HistoryPage, HistoryRequest,
     ListPage, ListRequest, NativeState, Observation, ObservationStream, PauseRequest, Provider,
-    Result, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb,
-    View, WatchScope, one_by_one,
+    PurgeRequest, Result, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
+    StartRequest, Verb, View, WatchScope, one_by_one,
 };
 
 #[derive(Clone)]
@@ -252,5 +252,11 @@ impl Provider for Puppet {
 
     async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
         self.answer(call, Verb::RetryFrom, &request.id).await
+    }
+
+    async fn purge(&self, call: &Call, request: PurgeRequest) -> Result<()> {
+        self.answer(call, Verb::Purge, &request.id).await?;
+        self.remove(request.id.as_str());
+        Ok(())
     }
 }

@@ -10,6 +10,7 @@ use tokio::process::{Child, Command};
 use crate::Outcome;
 use crate::http::Http;
 use crate::process::{self, Server};
+use crate::relay::Relay;
 use crate::restate::peer;
 
 /// How long anything may take to come up.
@@ -20,6 +21,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) struct Lab {
     pub(crate) gateway: Server,
     pub(crate) admin: SocketAddr,
+    ingress: SocketAddr,
     _peers: [Child; 2],
     folder: Folder,
 }
@@ -51,24 +53,41 @@ impl Lab {
             .kill_on_drop(true)
             .spawn()?;
         register(admin, at).await?;
-        let config = path.join("stateway.toml");
-        let text = format!(
-            "[providers.lab]\nkind = \"restate\"\nadmin = {{ url = \"http://{admin}\" }}\n\
-             ingress = {{ url = \"http://{ingress}\" }}\n"
-        );
-        std::fs::write(&config, text)?;
         Ok(Self {
-            gateway: process::stateway_with(&config).await?,
+            gateway: gateway(path, "direct", admin, ingress).await?,
             admin,
+            ingress,
             _peers: [server, service],
             folder,
         })
+    }
+
+    /// Another gateway, whose queries are counted.
+    pub(crate) async fn counted(&self) -> Outcome<(Server, Relay)> {
+        let relay = Relay::to(self.admin).await?;
+        let gateway = gateway(&self.folder.0, "counted", relay.address, self.ingress).await?;
+        Ok((gateway, relay))
     }
 
     /// Tells the attempts that look at this name what to do.
     pub(crate) fn tell(&self, name: &str, what: &str) -> Outcome<()> {
         Ok(std::fs::write(self.folder.0.join("told").join(name), what)?)
     }
+}
+
+async fn gateway(
+    folder: &Path,
+    name: &str,
+    admin: SocketAddr,
+    ingress: SocketAddr,
+) -> Outcome<Server> {
+    let config = folder.join(format!("{name}.toml"));
+    let text = format!(
+        "[providers.lab]\nkind = \"restate\"\nadmin = {{ url = \"http://{admin}\" }}\n\
+         ingress = {{ url = \"http://{ingress}\" }}\n"
+    );
+    std::fs::write(&config, text)?;
+    process::stateway_with(&config).await
 }
 
 fn server(folder: &Path, admin: SocketAddr, ingress: SocketAddr) -> Outcome<Child> {

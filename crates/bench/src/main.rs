@@ -2,11 +2,13 @@
 //! same minute: figures of a shared machine mean little, their ratio means something.
 
 mod baseline;
+mod crash;
 mod engine;
 mod get;
 mod http;
 mod lab;
 mod process;
+mod relay;
 mod restate;
 mod watch;
 mod worker;
@@ -19,20 +21,30 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-#[tokio::main]
-async fn main() -> Outcome<()> {
+fn main() -> Outcome<()> {
+    use tokio::runtime::Builder;
+    let threads = Builder::new_multi_thread().enable_all().build();
     match std::env::args().nth(1).as_deref() {
-        Some("gateway") => gateway().await,
-        Some("restate") => restate::run().await,
-        Some("engine") => engine::run(number("--executions")?).await,
+        Some("gateway") => threads?.block_on(gateway()),
+        // One call at a time: a second thread would only measure how long it takes to wake up.
+        Some("restate") => Builder::new_current_thread()
+            .enable_all()
+            .build()?
+            .block_on(restate::run()),
+        Some("engine") => threads?.block_on(engine::run(number("--executions")?)),
+        Some("crash") => {
+            let rounds = number("--rounds")?.unwrap_or(500);
+            let seed = number("--seed")?.unwrap_or(1);
+            threads?.block_on(crash::run(&crash::Campaign { rounds, seed }))
+        }
         Some("worker") => {
             let url = std::env::args().nth(2).ok_or("a worker needs an address")?;
             let capacity = std::env::args().nth(3).ok_or("a worker needs a capacity")?;
-            worker::serve(&url, capacity.parse()?).await
+            threads?.block_on(worker::serve(&url, capacity.parse()?))
         }
-        Some("empty-service") => baseline::serve().await,
+        Some("empty-service") => threads?.block_on(baseline::serve()),
         _ => Err(
-            "usage: stateway-bench gateway|restate|engine; `cargo xtask bench` builds it all"
+            "usage: stateway-bench gateway|restate|engine|crash; `cargo xtask bench` builds it all"
                 .into(),
         ),
     }

@@ -39,6 +39,16 @@ pub(crate) async fn stateway_with(config: &Path) -> Outcome<Server> {
     start(binary, &arguments).await
 }
 
+/// The gateway with this configuration at this address.
+pub(crate) async fn stateway_on(config: &Path, address: &str) -> Outcome<Server> {
+    let binary = std::env::current_exe()?.with_file_name("stateway");
+    let config = config.to_str().ok_or("the path is not text")?;
+    let arguments = [
+        "serve", "--listen", address, "--log", "error", "--config", config,
+    ];
+    start(binary, &arguments).await
+}
+
 /// A worker of the engine's benchmark.
 pub(crate) async fn bench_worker(url: &str, capacity: u32) -> Outcome<Server> {
     let capacity = capacity.to_string();
@@ -76,6 +86,13 @@ async fn start(binary: PathBuf, arguments: &[&str]) -> Outcome<Server> {
 }
 
 impl Server {
+    /// Ends it at once, without a word.
+    pub(crate) async fn kill(&mut self) -> Outcome<()> {
+        self.child.start_kill()?;
+        self.child.wait().await?;
+        Ok(())
+    }
+
     /// Its process.
     pub(crate) fn id(&self) -> Outcome<u32> {
         Ok(self.child.id().ok_or("it has ended")?)

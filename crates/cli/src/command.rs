@@ -14,6 +14,7 @@ mod history;
 mod list;
 mod pause;
 mod providers;
+mod purge;
 mod queue;
 mod resume;
 mod retry_from;
@@ -85,6 +86,8 @@ pub enum Command {
     /// Look after the built-in engine's store
     #[command(subcommand)]
     Admin(admin::Admin),
+    /// Remove the record of a finished execution from its engine
+    Purge(purge::Purge),
     /// Show what stands behind the gateway
     #[command(subcommand)]
     Providers(providers::Providers),
@@ -127,6 +130,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
         Command::Resume(command) => command.run(&context()?).await,
         Command::RetryNow(command) => command.run(&context()?).await,
         Command::RetryFrom(command) => command.run(&context()?).await,
+        Command::Purge(command) => command.run(&context()?).await,
         Command::Providers(command) => command.run(&context()?).await,
     }
 }

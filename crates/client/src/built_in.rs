@@ -95,7 +95,10 @@ impl Client {
 
     /// Removes finished executions, or counts them. What was removed stays removed, so trying
     /// again is safe.
-    pub async fn purge(&self, call: PurgeExecutions) -> Result<v1::PurgeExecutionsResponse, Error> {
+    pub async fn purge_executions(
+        &self,
+        call: PurgeExecutions,
+    ) -> Result<v1::PurgeExecutionsResponse, Error> {
         make!(self.read(call), admin.purge_executions)
     }
 

@@ -39,6 +39,8 @@ pub type Resume = Call<v1::ResumeExecutionRequest>;
 pub type RetryNow = Call<v1::RetryNowRequest>;
 /// Does the work again from a step on.
 pub type RetryFrom = Call<v1::RetryFromRequest>;
+/// Removes the record of a finished execution.
+pub type Purge = Call<v1::PurgeExecutionRequest>;
 /// Lists providers.
 pub type ListProviders = Call<v1::ListProvidersRequest>;
 /// Reads a provider.
@@ -133,6 +135,7 @@ writes! {
     ApplyDefinitionRequest {}
     DecideApprovalRequest { etag }
     ResolveEscalationRequest { etag }
+    PurgeExecutionRequest { etag }
 }
 
 impl<M: Write> Call<M> {
@@ -182,6 +185,7 @@ about_one! {
     GetApproval { name }
     DecideApproval { name, etag }
     ResolveEscalation { name, etag }
+    Purge { name, etag }
     GetProvider { name }
     WatchRequest { parent }
     List { parent }

@@ -3,8 +3,8 @@
 use stateway_proto::v1;
 
 use crate::{
-    Cancel, Client, Error, Events, Explain, Get, List, Pause, Project, Resume, RetryFrom, RetryNow,
-    Signal, Start, Wait,
+    Cancel, Client, Error, Events, Explain, Get, List, Pause, Project, Purge, Resume, RetryFrom,
+    RetryNow, Signal, Start, Wait,
 };
 
 /// A write: the generated method, under one request id.
@@ -97,5 +97,11 @@ impl Client {
     /// Does the work again from a step on.
     pub async fn retry_from(&self, call: RetryFrom) -> Result<v1::Execution, Error> {
         write!(self, call, retry_from)
+    }
+
+    /// Removes the record of a finished execution. A purge that was carried out although its answer
+    /// was lost answers `NOT_FOUND` when it is tried again.
+    pub async fn purge(&self, call: Purge) -> Result<(), Error> {
+        write!(self, call, purge_execution)
     }
 }

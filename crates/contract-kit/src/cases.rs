@@ -10,6 +10,7 @@ mod list;
 mod mapping;
 mod observe;
 mod pause;
+mod purge;
 mod restart;
 mod resume;
 mod retry_from;
@@ -42,6 +43,7 @@ pub fn all(table: &Table) -> Vec<Case> {
         resume::cases(),
         retry_now::cases(),
         retry_from::cases(),
+        purge::cases(),
         unknown::cases(),
         capability::cases(),
         fault::cases(),

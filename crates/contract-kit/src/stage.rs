@@ -10,7 +10,7 @@ use stateway_model::{Execution, ExecutionId, ProviderId, SubState};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{
     Call, CancelMode, CancelRequest, Error, ErrorKind, HistoryRequest, ListRequest, Mapper,
-    Observation, ObservationStream, PauseRequest, Provider, RequestId, ResumeRequest,
+    Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, RequestId, ResumeRequest,
     RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Table, View,
 };
 
@@ -110,6 +110,12 @@ impl Stage {
         answered("get", got)
     }
 
+    /// The execution with its steps, which some engines' adapters have only in the full view.
+    pub(crate) async fn get_full(&self, id: &ExecutionId) -> Result<Observation, Stop> {
+        let got = self.provider.get(&self.call(), id, View::Full).await;
+        answered("get", got)
+    }
+
     /// The execution as clients see it.
     pub(crate) fn shown(&self, seen: Observation) -> Execution {
         let provider: ProviderId = "kit".parse().expect("a short lower-case word");
@@ -186,6 +192,14 @@ impl Stage {
     ) -> stateway_provider_api::Result<Observation> {
         let request = self.cancel_request(id, mode);
         self.provider.cancel(&self.call(), request).await
+    }
+
+    pub(crate) async fn purge(&self, id: &ExecutionId) -> stateway_provider_api::Result<()> {
+        let request = PurgeRequest {
+            id: id.clone(),
+            request_id: self.request_id(),
+        };
+        self.provider.purge(&self.call(), request).await
     }
 
     /// Every row of a list, page by page.

@@ -212,6 +212,10 @@ impl Engine {
     /// # Errors
     /// There is none of this id.
     pub async fn get(&self, id: Arc<str>) -> Result<View> {
+        // What is in memory need not be brought back from the log.
+        if let Some(view) = self.look(Arc::clone(&id)).await {
+            return Ok(view);
+        }
         let catalogue = Arc::clone(&self.inner.catalogue);
         self.read(move |reader| {
             reader
@@ -219,6 +223,14 @@ impl Engine {
                 .ok_or_else(|| EngineError::no_execution(&id))
         })
         .await
+    }
+
+    /// What the keeper shows of an execution it has in memory.
+    async fn look(&self, id: Arc<str>) -> Option<View> {
+        let (send, answer) = oneshot::channel();
+        let look = Message::Look { id, answer: send };
+        self.inner.inbox.ask(look).ok()?;
+        answer.await.ok()?.ok().map(|view| *view)
     }
 
     /// Lists executions, newest first.
@@ -278,7 +290,14 @@ impl Engine {
     /// Follows one execution. Look at what it shows after this call, not before.
     #[must_use]
     pub fn watch_one(&self, id: &Arc<str>) -> watch::Receiver<News> {
-        self.inner.board.watch_one(id)
+        self.inner.board.watch_one(id, true)
+    }
+
+    /// Follows one execution to its end: nothing is told of what it shows in between. Look at what
+    /// it shows after this call, not before.
+    #[must_use]
+    pub fn watch_end(&self, id: &Arc<str>) -> watch::Receiver<News> {
+        self.inner.board.watch_one(id, false)
     }
 
     /// Makes a definition known, or a new revision of it current.
@@ -388,6 +407,16 @@ impl Engine {
             clock: self.inner.clock.clone(),
             lease: self.inner.lease,
         }
+    }
+
+    /// Removes one finished execution, with all that belongs to it.
+    ///
+    /// # Errors
+    /// There is none of this id, or it has not finished.
+    pub async fn remove(&self, id: Arc<str>) -> Result<()> {
+        let (send, answer) = oneshot::channel();
+        self.inner.inbox.ask(Message::Remove { id, answer: send })?;
+        answer.await.unwrap_or_else(|_| Err(EngineError::stopped()))
     }
 
     /// Removes finished executions that ended before this time, oldest first, at most `limit`.

@@ -276,6 +276,15 @@ impl Keeper {
                 // Nobody waiting for the answer is no failure.
                 let _ = answer.send(self.purge(ended_before, limit));
             }
+            Message::Remove { id, answer } => {
+                let _ = answer.send(self.remove(&id));
+            }
+            Message::Look { id, answer } => {
+                // Dropping the answer says: not in memory.
+                if let Some(number) = self.numbers.get(&id) {
+                    self.replies.push((*number, answer));
+                }
+            }
             Message::Publish { event, answer } => self.publish(*event, answer),
             Message::Survey { answer } => {
                 let _ = answer.send(Ok(self.survey()));

@@ -21,8 +21,16 @@ pub type News = Option<Arc<View>>;
 pub(crate) struct Board {
     everything: broadcast::Sender<Arc<View>>,
     everywhere: AtomicUsize,
-    ones: Mutex<HashMap<Arc<str>, watch::Sender<News>>>,
+    ones: Mutex<HashMap<Arc<str>, Watched>>,
     watched: AtomicUsize,
+}
+
+/// An execution that is watched: step by step, or only for its end.
+#[derive(Debug)]
+struct Watched {
+    tell: watch::Sender<News>,
+    /// Whether anyone wants to know of more than its end.
+    every_step: bool,
 }
 
 /// Changes of every execution, as they happen.
@@ -42,26 +50,36 @@ impl Board {
         }
     }
 
-    /// Whether anyone wants to know of changes of this execution.
-    pub(crate) fn wants(&self, id: &str) -> bool {
-        self.everywhere.load(Ordering::Acquire) > 0
-            || self.watched.load(Ordering::Acquire) > 0 && self.ones().contains_key(id)
+    /// Whether anyone wants to know of this change of an execution.
+    pub(crate) fn wants(&self, id: &str, ended: bool) -> bool {
+        if self.everywhere.load(Ordering::Acquire) > 0 {
+            return true;
+        }
+        let watched = self.watched.load(Ordering::Acquire) > 0;
+        watched
+            && self
+                .ones()
+                .get(id)
+                .is_some_and(|watched| ended || watched.every_step)
     }
 
     /// Tells everyone who wants to know.
     pub(crate) fn tell(&self, view: Arc<View>) {
         if self.watched.load(Ordering::Acquire) > 0 {
             let mut ones = self.ones();
-            if let Some(watchers) = ones.get(&view.id) {
-                watchers.send_replace(Some(Arc::clone(&view)));
-                if watchers.receiver_count() == 0 {
+            if let Some(watched) = ones.get(&view.id) {
+                watched.tell.send_replace(Some(Arc::clone(&view)));
+                // Whoever still listens has been told; whoever comes later looks first.
+                if view.state.is_terminal() || watched.tell.receiver_count() == 0 {
                     ones.remove(&view.id);
                     self.watched.store(ones.len(), Ordering::Release);
                 }
             }
         }
-        // Nobody listening is no failure.
-        let _ = self.everything.send(view);
+        if self.everywhere.load(Ordering::Acquire) > 0 {
+            // Nobody listening any more is no failure.
+            let _ = self.everything.send(view);
+        }
     }
 
     pub(crate) fn watch_everything(self: &Arc<Self>) -> Changes {
@@ -72,20 +90,22 @@ impl Board {
         }
     }
 
-    pub(crate) fn watch_one(&self, id: &Arc<str>) -> watch::Receiver<News> {
+    pub(crate) fn watch_one(&self, id: &Arc<str>, every_step: bool) -> watch::Receiver<News> {
         let mut ones = self.ones();
         if ones.len() >= SWEEP_AT && ones.len().is_power_of_two() {
-            ones.retain(|_, watchers| watchers.receiver_count() > 0);
+            ones.retain(|_, watched| watched.tell.receiver_count() > 0);
         }
-        let watchers = ones
-            .entry(Arc::clone(id))
-            .or_insert_with(|| watch::Sender::new(None));
-        let receiver = watchers.subscribe();
+        let watched = ones.entry(Arc::clone(id)).or_insert_with(|| Watched {
+            tell: watch::Sender::new(None),
+            every_step,
+        });
+        watched.every_step |= every_step;
+        let receiver = watched.tell.subscribe();
         self.watched.store(ones.len(), Ordering::Release);
         receiver
     }
 
-    fn ones(&self) -> std::sync::MutexGuard<'_, HashMap<Arc<str>, watch::Sender<News>>> {
+    fn ones(&self) -> std::sync::MutexGuard<'_, HashMap<Arc<str>, Watched>> {
         self.ones.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -41,6 +41,9 @@ pub struct Execution {
     /// Its steps, where the engine shows them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
+    /// The steps are told by the full view only: they are no part of the etag.
+    #[serde(skip)]
+    pub steps_are_detail: bool,
     /// What went wrong last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<ExecutionError>,
@@ -82,8 +85,9 @@ impl Execution {
     /// A tag that changes whenever anything a client could act on changes.
     ///
     /// Computed from the content, so that every replica gives the same tag. Payloads have no part
-    /// in it: a list, which leaves them out, must show the same tag as a get. Nor have progress
-    /// and usage: a worker that tells how far it is must not foil the one who wants to pause it.
+    /// in it, and no steps that only the full view has: a list, which leaves them out, must show the
+    /// same tag as a get. Nor have progress and usage: a worker that tells how far it is must not
+    /// foil the one who wants to pause it.
     #[must_use]
     pub fn etag(&self) -> String {
         format!("{:016x}", self.hash_acted_on().finish())
@@ -104,9 +108,13 @@ impl Execution {
     fn hash_acted_on(&self) -> Fnv1a {
         let mut hasher = Fnv1a::default();
         (&self.name, self.sub_state, &self.native_state, self.reason).hash(&mut hasher);
+        let steps = match self.steps_are_detail {
+            true => &[][..],
+            false => &self.steps,
+        };
         (&self.retry, &self.waits).hash(&mut hasher);
-        hasher.write_usize(self.steps.len());
-        for step in &self.steps {
+        hasher.write_usize(steps.len());
+        for step in steps {
             hash_step(step, &mut hasher);
         }
         self.last_error.hash(&mut hasher);
@@ -172,6 +180,7 @@ mod tests {
             retry: Retry::UNKNOWN,
             waits: vec![],
             steps: vec![],
+            steps_are_detail: false,
             last_error: None,
             create_time: None,
             start_time: None,

@@ -71,7 +71,7 @@ capabilities! {
     retry_now,
     /// Work can be redone from a step.
     retry_from,
-    /// Steps are shown.
+    /// Steps are shown, at least in the full view.
     steps,
     /// Attempts and back-off are shown.
     retries,
@@ -79,6 +79,8 @@ capabilities! {
     payloads,
     /// Labels are kept.
     labels,
+    /// The record of a finished execution can be removed.
+    purge,
 }
 
 #[cfg(test)]

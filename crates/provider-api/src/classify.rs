@@ -78,7 +78,10 @@ pub fn classify<'a>(table: &'a Table, observation: &Observation, now: Timestamp)
         })
         .collect();
     let evidence = Evidence::new(observation.retry.as_ref(), &observation.waits, now);
-    let open = open_steps(&steps);
+    let open = match observation.steps_are_detail {
+        true => None,
+        false => open_steps(&steps),
+    };
     let execution = verdict(
         table,
         Scope::Execution,

@@ -32,8 +32,8 @@ pub use provider::{ObservationStream, Provider, one_by_one};
 pub use registry::{Registration, Registry, RegistryError};
 pub use request::{
     CancelMode, CancelRequest, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
-    PauseRequest, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest,
-    View, WatchScope,
+    PauseRequest, PurgeRequest, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
+    StartRequest, View, WatchScope,
 };
 pub use table::Table;
 pub use verb::Verb;

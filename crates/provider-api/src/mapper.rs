@@ -112,7 +112,9 @@ impl Mapper {
             .last_error
             .or_else(|| retry.last_error.clone())
             .or_else(|| teller.and_then(|step| step.last_error.clone()));
-        own_waits.extend(steps.iter().flat_map(|step| step.waits.iter().cloned()));
+        if !observation.steps_are_detail {
+            own_waits.extend(steps.iter().flat_map(|step| step.waits.iter().cloned()));
+        }
         Execution {
             name: ExecutionName::new(self.provider.clone(), observation.id),
             definition: self.definition_name(observation.definition),
@@ -124,6 +126,7 @@ impl Mapper {
             retry,
             waits: own_waits,
             steps,
+            steps_are_detail: observation.steps_are_detail,
             last_error,
             create_time: observation.create_time,
             start_time: observation.start_time,

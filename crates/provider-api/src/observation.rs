@@ -25,6 +25,9 @@ pub struct Observation {
     pub waits: Vec<Wait>,
     /// Its steps, where the engine shows them.
     pub steps: Vec<StepObservation>,
+    /// The steps are told by the full view only. Then they decide nothing about the execution, which
+    /// must show the same in every view.
+    pub steps_are_detail: bool,
     /// What went wrong last.
     pub last_error: Option<ExecutionError>,
     /// When it was accepted.
@@ -57,6 +60,7 @@ impl Observation {
             retry: None,
             waits: Vec::new(),
             steps: Vec::new(),
+            steps_are_detail: false,
             last_error: None,
             create_time: None,
             start_time: None,

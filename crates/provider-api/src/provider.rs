@@ -7,8 +7,8 @@ use stateway_model::ExecutionId;
 
 use crate::{
     Call, CancelRequest, Capabilities, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
-    Observation, PauseRequest, Result, ResumeRequest, RetryFromRequest, RetryNowRequest,
-    SignalRequest, StartRequest, View, WatchScope,
+    Observation, PauseRequest, PurgeRequest, Result, ResumeRequest, RetryFromRequest,
+    RetryNowRequest, SignalRequest, StartRequest, View, WatchScope,
 };
 
 /// Observations of executions that changed, as they change.
@@ -82,7 +82,7 @@ pub trait Provider: Send + Sync + 'static {
     /// Reads one execution.
     ///
     /// - One that never existed, or that the engine has forgotten, is `NotFound`.
-    /// - Payloads only in the full view.
+    /// - Payloads only in the full view; steps too, where reading them costs the engine more.
     async fn get(&self, call: &Call, id: &ExecutionId, view: View) -> Result<Observation>;
 
     /// Reads many executions, in as few upstream calls as the engine allows.
@@ -146,6 +146,13 @@ pub trait Provider: Send + Sync + 'static {
     /// - The answer may be another execution, where the engine makes a new one.
     /// - An `input` is used or answered `Unsupported`, never ignored.
     async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation>;
+
+    /// Removes the record of a finished execution. Requires [`Capabilities::purge`].
+    ///
+    /// - Afterwards it is `NotFound`, to a second purge too.
+    /// - One that has not finished answers `FailedPrecondition` with reason `NOT_FINISHED`, and
+    ///   stays as it is.
+    async fn purge(&self, call: &Call, request: PurgeRequest) -> Result<()>;
 }
 
 /// The most calls that [`one_by_one`] has under way at once.

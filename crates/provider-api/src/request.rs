@@ -13,7 +13,7 @@ pub enum View {
     /// Everything but input and output.
     #[default]
     Basic,
-    /// Input and output too.
+    /// Input and output too, and steps that are shown nowhere else.
     Full,
 }
 
@@ -158,6 +158,15 @@ pub struct RetryFromRequest {
     pub request_id: RequestId,
 }
 
+/// Remove the record of a finished execution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PurgeRequest {
+    /// Which one.
+    pub id: ExecutionId,
+    /// The idempotency key.
+    pub request_id: RequestId,
+}
+
 /// What a watch covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchScope {
@@ -165,6 +174,9 @@ pub enum WatchScope {
     All,
     /// One execution.
     One(ExecutionId),
+    /// One execution, of which only the end is of interest: what it shows in between may be left
+    /// out, and where leaving it out costs the engine less, it should be.
+    End(ExecutionId),
 }
 
 /// How a provider is.

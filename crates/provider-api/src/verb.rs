@@ -33,6 +33,8 @@ pub enum Verb {
     RetryNow,
     /// `retry_from`
     RetryFrom,
+    /// `purge`
+    Purge,
     /// `health`
     Health,
 }
@@ -53,6 +55,7 @@ impl Verb {
         Self::Resume,
         Self::RetryNow,
         Self::RetryFrom,
+        Self::Purge,
         Self::Health,
     ];
 
@@ -73,6 +76,7 @@ impl Verb {
             Self::Resume => "resume",
             Self::RetryNow => "retry-now",
             Self::RetryFrom => "retry-from",
+            Self::Purge => "purge",
             Self::Health => "health",
         }
     }
@@ -94,6 +98,7 @@ impl Verb {
             Self::Resume => by.resume,
             Self::RetryNow => by.retry_now,
             Self::RetryFrom => by.retry_from,
+            Self::Purge => by.purge,
         }
     }
 }

@@ -7,7 +7,7 @@ use stateway_engine::{Engine, ListQuery, RequestKey, RetryFrom, Steer};
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
     Call, CancelRequest, Capabilities, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
-    Observation, ObservationStream, PauseRequest, Provider, Result, ResumeRequest,
+    Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, Result, ResumeRequest,
     RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View, WatchScope,
 };
 
@@ -175,7 +175,8 @@ impl Provider for BuiltinProvider {
         offered(Verb::Watch, &self.can)?;
         let (engine, can) = (self.engine.clone(), self.can);
         match scope {
-            WatchScope::One(id) => watch::one(engine, can, (&self.line, call), &id).await,
+            WatchScope::One(id) => watch::one(engine, can, (&self.line, call), (&id, true)).await,
+            WatchScope::End(id) => watch::one(engine, can, (&self.line, call), (&id, false)).await,
             WatchScope::All => {
                 self.line.carry(call, Verb::Watch, async { Ok(()) }).await?;
                 Ok(watch::all(engine, can))
@@ -254,6 +255,12 @@ impl Provider for BuiltinProvider {
             .retry_from(id, from, Arc::clone(&call.actor), key);
         let seen = self.line.carry(call, Verb::RetryFrom, asked).await?;
         Ok(observation(&seen, View::Basic, &self.can))
+    }
+
+    async fn purge(&self, call: &Call, request: PurgeRequest) -> Result<()> {
+        offered(Verb::Purge, &self.can)?;
+        let asked = self.engine.remove(request.id.as_str().into());
+        self.line.carry(call, Verb::Purge, asked).await
     }
 }
 

@@ -19,21 +19,30 @@ use crate::response::observation;
 /// How many executions are looked at at once when everything has to be looked at.
 const PAGE: usize = 200;
 
+fn follow(engine: &Engine, id: &Arc<str>, every_step: bool) -> watch::Receiver<News> {
+    if every_step {
+        engine.watch_one(id)
+    } else {
+        engine.watch_end(id)
+    }
+}
+
 /// Follows one execution; what it shows now comes first.
 pub(crate) async fn one(
     engine: Engine,
     can: Capabilities,
     (line, call): (&Line, &Call),
-    id: &ExecutionId,
+    (id, every_step): (&ExecutionId, bool),
 ) -> Result<ObservationStream> {
     let id: Arc<str> = id.as_str().into();
-    let news = engine.watch_one(&id);
+    let news = follow(&engine, &id, every_step);
     let present = engine.get(Arc::clone(&id));
     let present = line.carry(call, Verb::Watch, present).await?;
     let watcher = One {
         engine,
         can,
         id,
+        every_step,
         news,
         next: Some(Arc::new(present)),
         shown: Age::default(),
@@ -46,6 +55,7 @@ struct One {
     engine: Engine,
     can: Capabilities,
     id: Arc<str>,
+    every_step: bool,
     news: watch::Receiver<News>,
     next: Option<Arc<Seen>>,
     shown: Age,
@@ -93,7 +103,7 @@ impl One {
             return Ok(Arc::clone(seen));
         }
         // Removed, or nobody tells any more: asking says which.
-        self.news = self.engine.watch_one(&self.id);
+        self.news = follow(&self.engine, &self.id, self.every_step);
         let seen = self.engine.get(Arc::clone(&self.id)).await;
         seen.map(Arc::new)
             .map_err(|error| refused(Verb::Watch, error))

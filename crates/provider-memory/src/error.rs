@@ -26,6 +26,16 @@ pub(crate) fn refused(verb: Verb, refusal: Refusal) -> Error {
     }
 }
 
+pub(crate) fn not_finished() -> Error {
+    Error::new(
+        ErrorKind::FailedPrecondition,
+        Verb::Purge,
+        "the execution has not finished",
+    )
+    .with_reason("NOT_FINISHED")
+    .with_hint("Cancel or kill it first.")
+}
+
 pub(crate) fn request_id_reused(verb: Verb) -> Error {
     Error::new(
         ErrorKind::AlreadyExists,

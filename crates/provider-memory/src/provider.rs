@@ -7,9 +7,9 @@ use stateway_model::{ExecutionId, ProviderId};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     Call, CancelMode, CancelRequest, Capabilities, Health, HistoryPage, HistoryRequest, ListPage,
-    ListRequest, Observation, ObservationStream, PauseRequest, Provider, RequestId, Result,
-    ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Table, Verb,
-    View, WatchScope,
+    ListRequest, Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, RequestId,
+    Result, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Table,
+    Verb, View, WatchScope,
 };
 
 use crate::error::no_step_input;
@@ -265,5 +265,13 @@ impl Provider for MemoryProvider {
         let ask = Ask::RetryFrom { step: request.step };
         let about = (&request.id, request.request_id, ask);
         self.ask(call, Verb::RetryFrom, about).await
+    }
+
+    async fn purge(&self, call: &Call, request: PurgeRequest) -> Result<()> {
+        self.reach(call, Verb::Purge).await?;
+        self.upstream
+            .with(|store, now| store.purge(&request.id, now))?;
+        self.upstream.tell(&request.id);
+        Ok(())
     }
 }

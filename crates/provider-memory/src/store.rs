@@ -9,7 +9,7 @@ use stateway_model::ExecutionId;
 use stateway_provider_api::{Error, RequestId, Result, Verb};
 use tokio::sync::watch;
 
-use crate::error::{execution_exists, full, refused, request_id_reused};
+use crate::error::{execution_exists, full, not_finished, refused, request_id_reused};
 use crate::request::StartBody;
 use crate::script::{Ask, Run, Script};
 
@@ -119,11 +119,26 @@ impl Store {
             record.run.advance(now);
             record.run.is_over().then_some(*number)
         });
-        let record = finished.and_then(|number| self.records.remove(&number));
-        let record = record.ok_or_else(|| full(most))?;
+        let dropped = finished.and_then(|number| self.drop_record(number));
+        dropped.map(Some).ok_or_else(|| full(most))
+    }
+
+    fn drop_record(&mut self, number: u64) -> Option<ExecutionId> {
+        let record = self.records.remove(&number)?;
         self.by_id.remove(&record.id);
         self.by_request.remove(&record.request_id);
-        Ok(Some(record.id))
+        Some(record.id)
+    }
+
+    /// Drops a finished execution.
+    pub(crate) fn purge(&mut self, id: &ExecutionId, now: Timestamp) -> Result<()> {
+        if !self.get(id, now, Verb::Purge)?.run.is_over() {
+            return Err(not_finished());
+        }
+        if let Some(number) = self.by_id.get(id).copied() {
+            self.drop_record(number);
+        }
+        Ok(())
     }
 
     fn up_to_date(&mut self, number: u64, now: Timestamp) -> Option<&Record> {

@@ -22,7 +22,7 @@ pub(crate) fn open(
     scope: WatchScope,
 ) -> Result<ObservationStream> {
     match scope {
-        WatchScope::One(id) => one(upstream, can, id),
+        WatchScope::One(id) | WatchScope::End(id) => one(upstream, can, id),
         WatchScope::All => Ok(all(upstream, can)),
     }
 }

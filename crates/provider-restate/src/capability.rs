@@ -10,8 +10,6 @@ const OFFERED: Capabilities = Capabilities {
     watch: false,
     // Resolving an awakeable twice is resolving it once, but another body is not refused.
     signal_idempotent: false,
-    // A child is an invocation of its own and is shown as one; the parent names it as a wait.
-    steps: false,
     labels: false,
     ..Capabilities::ALL
 };

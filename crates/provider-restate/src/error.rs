@@ -76,11 +76,53 @@ pub(crate) fn transport(verb: Verb, api: Api, error: reqwest::Error) -> Error {
     if error.is_timeout() && !error.is_connect() {
         return timeout(verb, api);
     }
+    if let Some((message, hint)) = distrust(api, &error) {
+        return Error::new(ErrorKind::Unavailable, verb, message)
+            .with_hint(hint)
+            .with_source(error);
+    }
     let (kind, what) = match error.is_decode() {
         true => (ErrorKind::Malformed, "answered what cannot be understood"),
         false => (ErrorKind::Unavailable, "cannot be reached"),
     };
     Error::new(kind, verb, format!("the {} {what}", api.name())).with_source(error)
+}
+
+/// What went wrong between the two ends of a TLS connection, in words, and what to do about it.
+fn distrust(api: Api, error: &reqwest::Error) -> Option<(String, String)> {
+    let name = api.name();
+    let tls = tls_error(error)?;
+    Some(match tls {
+        rustls::Error::InvalidCertificate(why) => (
+            format!("the {name}'s certificate is not trusted: {why:?}"),
+            format!("Name the authority that signed it in `{name}.ca_file`."),
+        ),
+        rustls::Error::AlertReceived(alert) => (
+            format!("the {name} ended the TLS connection: {alert:?}"),
+            format!("If it asks who the gateway is, say so in `{name}.identity_file`."),
+        ),
+        other => (
+            format!("no TLS connection to the {name}: {other}"),
+            format!("Check `{name}.url`: is it https that is spoken there?"),
+        ),
+    })
+}
+
+fn tls_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e rustls::Error> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(tls) = error.downcast_ref() {
+            return Some(tls);
+        }
+        // An error of the operating system's kind hides the one it was made from.
+        let hidden = error.downcast_ref::<std::io::Error>();
+        let hidden = hidden.and_then(|it| it.get_ref());
+        next = match hidden {
+            Some(hidden) => Some(hidden),
+            None => error.source(),
+        };
+    }
+    None
 }
 
 pub(crate) fn timeout(verb: Verb, api: Api) -> Error {

@@ -28,7 +28,7 @@ pub(crate) fn waits(row: &Invocation, entries: &[Entry]) -> Vec<Wait> {
     named.collect()
 }
 
-fn wait(kind: &str, command: &Value, since: Option<Timestamp>) -> Option<Wait> {
+pub(crate) fn wait(kind: &str, command: &Value, since: Option<Timestamp>) -> Option<Wait> {
     let text = |name: &str| command[name].as_str().unwrap_or_default().to_owned();
     let (kind, name) = match kind {
         "Sleep" => (WaitKind::Timer, text("name")),
@@ -227,7 +227,7 @@ fn run_names(entries: &[Entry]) -> BTreeMap<u32, String> {
 }
 
 /// A command's kind and body.
-fn command(entry: &Entry) -> Option<(String, Value)> {
+pub(crate) fn command(entry: &Entry) -> Option<(String, Value)> {
     let Value::Object(mut brief) = brief(entry) else {
         return None;
     };
@@ -238,13 +238,13 @@ fn command(entry: &Entry) -> Option<(String, Value)> {
 }
 
 /// The completion that carries a command's result.
-fn completion(command: &Value) -> Option<u32> {
+pub(crate) fn completion(command: &Value) -> Option<u32> {
     let id = command.get("result_completion_id");
     let id = id.or_else(|| command.get("completion_id"))?;
     u32::try_from(id.as_u64()?).ok()
 }
 
-fn brief(entry: &Entry) -> Value {
+pub(crate) fn brief(entry: &Entry) -> Value {
     let text = entry.entry_lite_json.as_ref().or(entry.entry_json.as_ref());
     text.and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default()
@@ -291,6 +291,14 @@ pub(crate) fn input(entries: &[Entry]) -> Option<Input> {
         data: data.into(),
     });
     Some(Input { payload, headers })
+}
+
+/// What a restarted invocation kept of the journal it was restarted with: what is older than itself.
+pub(crate) fn kept(row: &Invocation, entries: &[Entry]) -> u32 {
+    let copied = entries
+        .iter()
+        .filter(|entry| entry.id == row.id && entry.appended_at < row.created_at);
+    copied.map(|entry| entry.index).max().unwrap_or(0)
 }
 
 /// The entries that a restart keeps so that the step is done again: all before it.

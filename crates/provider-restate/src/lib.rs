@@ -15,6 +15,7 @@ mod error;
 mod id;
 mod journal;
 mod provider;
+mod pulse;
 mod reader;
 mod recall;
 mod request;
@@ -25,6 +26,7 @@ mod service;
 mod sql;
 mod start;
 mod steer;
+mod step;
 
 pub use config::{Config, ConfigError, Endpoint};
 pub use provider::RestateProvider;

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use stateway_model::{ExecutionId, Payload, ProviderId};
+use stateway_model::{ExecutionId, ProviderId};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     Call, CancelMode, CancelRequest, Capabilities, Error, Health, HistoryPage, HistoryRequest,
-    ListPage, ListRequest, Observation, ObservationStream, PauseRequest, Provider, Result,
-    ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Table, Verb,
-    View, WatchScope,
+    ListPage, ListRequest, Observation, ObservationStream, PauseRequest, Provider, PurgeRequest,
+    Result, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Table,
+    Verb, View, WatchScope,
 };
 
 use crate::client::Client;
@@ -19,7 +19,7 @@ use crate::id::InvocationId;
 use crate::reader::Reader;
 use crate::request::{cursor, history_cursor, narrowing, read_history_cursor};
 use crate::row::{Entry, Invocation, JournalEvent};
-use crate::{Config, ConfigError, capability, journal, sql};
+use crate::{Config, ConfigError, capability, journal, sql, step};
 
 /// A Restate server as a provider.
 pub struct RestateProvider {
@@ -73,30 +73,35 @@ impl RestateProvider {
         match self.reader.row(call, verb, &invocation).await? {
             Some(row) => Ok((invocation, row)),
             None => {
+                self.reader.stir(&invocation);
                 let last_seen = self.reader.last_status(&invocation);
                 Err(no_row(verb, id, last_seen.as_deref()))
             }
         }
     }
 
-    async fn payloads(
+    /// What only the full view shows: input, output and steps, for one query more.
+    async fn in_full(
         &self,
         call: &Call,
-        id: &InvocationId,
-        row: &Invocation,
-    ) -> Result<(Option<Payload>, Option<Payload>)> {
-        let entries: Vec<Entry> = self
-            .reader
-            .client
-            .query(call, Verb::Get, &sql::input(id))
-            .await?;
-        let input = journal::input(&entries).and_then(|input| input.payload);
-        let succeeded = row.completion_result.as_deref() == Some("success");
-        let output = match succeeded {
-            true => self.output(call, id).await?,
-            false => None,
-        };
-        Ok((input, output))
+        (id, row): (&InvocationId, &Invocation),
+        seen: Observation,
+    ) -> Result<Observation> {
+        let server = self.reader.server(call, Verb::Get).await?;
+        let query = sql::whole(&server.schema, id);
+        let entries: Vec<Entry> = self.reader.client.query(call, Verb::Get, &query).await?;
+        let mut seen = seen;
+        if self.can.steps {
+            seen.steps = step::steps(row, &entries, &seen);
+            seen.steps_are_detail = true;
+        }
+        if self.can.payloads {
+            seen.input = journal::input(&entries).and_then(|input| input.payload);
+            if row.completion_result.as_deref() == Some("success") {
+                seen.output = self.output(call, id).await?;
+            }
+        }
+        Ok(seen)
     }
 }
 
@@ -128,16 +133,12 @@ impl Provider for RestateProvider {
 
     async fn get(&self, call: &Call, id: &ExecutionId, view: View) -> Result<Observation> {
         let (invocation, row) = self.find(call, Verb::Get, id).await?;
-        let payloads = match view == View::Full && self.can.payloads {
-            true => self.payloads(call, &invocation, &row).await?,
-            false => (None, None),
-        };
-        let seen = self.reader.observation(call, Verb::Get, row).await?;
-        Ok(Observation {
-            input: payloads.0,
-            output: payloads.1,
-            ..seen
-        })
+        let reader = &self.reader;
+        let seen = reader.observation(call, Verb::Get, row.clone()).await?;
+        match view == View::Full && (self.can.payloads || self.can.steps) {
+            true => self.in_full(call, (&invocation, &row), seen).await,
+            false => Ok(seen),
+        }
     }
 
     async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>> {
@@ -145,8 +146,10 @@ impl Provider for RestateProvider {
         invocations.sort_unstable();
         invocations.dedup();
         let seen = async {
-            let rows = self.reader.rows(call, Verb::Observe, &invocations).await?;
-            self.reader.observations(call, Verb::Observe, rows).await
+            let chunks = invocations.chunks(sql::MOST_IDS);
+            let looks = chunks.map(|ids| self.reader.look(call, ids));
+            let seen = futures::future::try_join_all(looks).await?;
+            Ok::<_, Error>(seen.into_iter().flatten().collect::<Vec<_>>())
         };
         match seen.await {
             Ok(seen) => {
@@ -237,5 +240,10 @@ impl Provider for RestateProvider {
     async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
         self.offered(Verb::RetryFrom)?;
         self.do_again(call, &request).await
+    }
+
+    async fn purge(&self, call: &Call, request: PurgeRequest) -> Result<()> {
+        self.offered(Verb::Purge)?;
+        self.remove(call, &request.id).await
     }
 }

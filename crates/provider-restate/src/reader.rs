@@ -1,21 +1,23 @@
 //! Reading: from ids to rows, from rows to what must be read beside them, to observations.
 //!
-//! A hundred ids are one query. What a second query told is remembered until the row changes, so
-//! watching costs one query for each hundred and look.
+//! A hundred ids are one query. What a second query told is remembered until the row changes. A look
+//! of a watch at rows that were read a moment ago asks only the cheap table of all that run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::try_join_all;
 use serde::de::DeserializeOwned;
 use stateway_model::ExecutionId;
 use stateway_provider_api::{Call, Error, ErrorKind, Observation, Result, Verb};
+use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::error::{Api, refusal};
 use crate::id::InvocationId;
 use crate::journal;
+use crate::pulse::{MOST_BEATS, Pulse};
 use crate::recall::Recall;
 use crate::response::{Attempts, Detail, Need, counted, need, observation};
 use crate::row::{Column, Entry, Invocation, JournalEvent, QueueEntry};
@@ -30,7 +32,8 @@ const MOST_SERVICES: usize = 1_000;
 
 pub(crate) struct Reader {
     pub(crate) client: Client,
-    recall: Recall,
+    pub(crate) recall: Recall,
+    pulse: Pulse,
     server: Mutex<Option<Arc<Server>>>,
     services: Mutex<HashMap<String, (Instant, Arc<Service>)>>,
 }
@@ -40,6 +43,7 @@ impl Reader {
         Self {
             client,
             recall: Recall::default(),
+            pulse: Pulse::default(),
             server: Mutex::default(),
             services: Mutex::default(),
         }
@@ -132,6 +136,50 @@ impl Reader {
             .await
     }
 
+    /// One look of a watch. At most one query for each hundred, and one for all of them together.
+    pub(crate) async fn look(&self, call: &Call, ids: &[InvocationId]) -> Result<Vec<Observation>> {
+        let verb = Verb::Observe;
+        let server = self.server(call, verb).await?;
+        let (still, moved) = self.unmoved(call, &server, ids).await?;
+        let rows = self.rows(call, verb, &moved).await?;
+        let mut seen = self.observations(call, verb, rows).await?;
+        for row in still {
+            seen.extend(self.shown(call, verb, &row, None).await);
+        }
+        Ok(seen)
+    }
+
+    /// The rows that can be taken as they were, and the ids that must be read.
+    async fn unmoved(
+        &self,
+        call: &Call,
+        server: &Server,
+        ids: &[InvocationId],
+    ) -> Result<(Vec<Invocation>, Vec<InvocationId>)> {
+        let all = || Ok((Vec::new(), ids.to_vec()));
+        let names = ids.iter().map(InvocationId::as_str);
+        let Some(rows) = self.recall.reliable(names, Instant::now()) else {
+            return all();
+        };
+        let is_told = |row: &Invocation| need(row, server.vqueues) != Need::Queue;
+        if !server.schema.has("sys_invocation_state", "in_flight") || !rows.iter().all(is_told) {
+            return all();
+        }
+        let query = sql::beats(MOST_BEATS + 1);
+        let read = async || self.client.query(call, Verb::Observe, &query).await;
+        let Some(beats) = self.pulse.look(read).await? else {
+            return all();
+        };
+        let (still, moved): (Vec<_>, Vec<_>) = rows.into_iter().partition(|it| beats.confirm(it));
+        let moved = moved.iter().filter_map(|row| InvocationId::parse(&row.id));
+        Ok((still, moved.collect()))
+    }
+
+    /// Takes note that something was asked of an invocation.
+    pub(crate) fn stir(&self, id: &InvocationId) {
+        self.recall.stir(id.as_str());
+    }
+
     /// The status that an invocation had when it was last seen.
     pub(crate) fn last_status(&self, id: &InvocationId) -> Option<String> {
         self.recall.last_status(id.as_str())
@@ -158,23 +206,35 @@ impl Reader {
     ) -> Result<Vec<Observation>> {
         let details = self.details(call, verb, &rows).await?;
         let mut seen = Vec::with_capacity(rows.len());
+        let now = Instant::now();
         for row in rows {
-            let Ok(id) = ExecutionId::new(&row.id) else {
-                continue;
-            };
             let detail = details.get(&row.id);
-            let known = detail.map_or(&Detail::Nothing, AsRef::as_ref);
-            let attempt = counted(&row, known);
-            let attempts = Attempts {
-                before: self.recall.note(&row, detail, attempt),
-                most: match attempt {
-                    Some(_) => self.most_attempts(call, verb, &row).await,
-                    None => None,
-                },
-            };
-            seen.push(observation(id, &row, known, attempts));
+            let attempt = counted(&row, detail.map_or(&Detail::Nothing, AsRef::as_ref));
+            self.recall.note(&row, detail, attempt, now);
+            seen.extend(self.shown(call, verb, &row, detail.cloned()).await);
         }
         Ok(seen)
+    }
+
+    /// A row as it is shown, with what was read beside it now or before.
+    async fn shown(
+        &self,
+        call: &Call,
+        verb: Verb,
+        row: &Invocation,
+        detail: Option<Arc<Detail>>,
+    ) -> Option<Observation> {
+        let id = ExecutionId::new(&row.id).ok()?;
+        let detail = detail.or_else(|| self.recall.detail(row));
+        let known = detail.as_deref().unwrap_or(&Detail::Nothing);
+        let attempts = Attempts {
+            before: self.recall.before(&row.id),
+            most: match counted(row, known) {
+                Some(_) => self.most_attempts(call, verb, row).await,
+                None => None,
+            },
+        };
+        Some(observation(id, row, known, attempts))
     }
 
     /// The most attempts that the policy allows. Not knowing it is no reason to show nothing.

@@ -35,6 +35,34 @@ impl Invocation {
     pub(crate) fn is_completed(&self) -> bool {
         self.status == "completed"
     }
+
+    /// Whether it is among those that a partition's leader holds in memory.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        matches!(self.status.as_str(), "running" | "backing-off")
+    }
+}
+
+/// A row of `sys_invocation_state`: what a partition's leader holds in memory of each invocation that
+/// runs or backs off, and of a back-off that was paused by hand.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Beat {
+    pub(crate) id: String,
+    pub(crate) in_flight: bool,
+    pub(crate) retry_count: Option<u64>,
+    pub(crate) next_retry_at: Option<Timestamp>,
+    /// There is a failure since the last progress.
+    pub(crate) failed: bool,
+}
+
+impl Beat {
+    /// Whether the invocation's row still says what this says.
+    pub(crate) fn confirms(&self, row: &Invocation) -> bool {
+        self.in_flight == (row.status == "running")
+            && self.retry_count == row.retry_count
+            && self.next_retry_at == row.next_retry_at
+            && self.failed == row.last_failure.is_some()
+    }
 }
 
 /// A row of `sys_journal`.

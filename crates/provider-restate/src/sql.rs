@@ -84,7 +84,7 @@ impl Schema {
 /// Which tables and columns there are.
 pub(crate) const COLUMNS: &str = "SELECT table_name, column_name FROM information_schema.columns \
      WHERE table_name IN ('sys_invocation', 'sys_journal', 'sys_journal_events', \
-     'sys_vqueue_entry_status')";
+     'sys_invocation_state', 'sys_vqueue_entry_status')";
 
 /// Whether queries are answered at all.
 pub(crate) const PROBE: &str = "SELECT id FROM sys_invocation LIMIT 1";
@@ -93,6 +93,15 @@ pub(crate) fn invocations(schema: &Schema, ids: &[InvocationId]) -> String {
     let columns = schema.only("sys_invocation", INVOCATION);
     let ids = id_list(ids);
     format!("SELECT {columns} FROM sys_invocation WHERE id IN ({ids})")
+}
+
+/// All that run or back off, of which the leaders know without looking into their stores. Two
+/// milliseconds for a server that retains fifty thousand invocations.
+pub(crate) fn beats(most: usize) -> String {
+    format!(
+        "SELECT id, in_flight, retry_count, next_retry_at, last_failure IS NOT NULL AS failed \
+         FROM sys_invocation_state LIMIT {most}"
+    )
 }
 
 /// What a list is narrowed to.
@@ -190,6 +199,40 @@ pub(crate) fn events(id: &InvocationId) -> String {
     format!(
         "SELECT id, after_journal_entry_index, appended_at, event_type, event_json \
          FROM sys_journal_events WHERE id = {id} ORDER BY after_journal_entry_index, appended_at"
+    )
+}
+
+/// The open invocations that were restarted from this one, the newest first.
+pub(crate) fn restarted(schema: &Schema, id: &InvocationId) -> Option<String> {
+    let id = quoted(id.as_str());
+    schema.has("sys_invocation", "restarted_from").then(|| {
+        format!(
+            "SELECT id, created_at FROM sys_invocation WHERE restarted_from = {id} \
+             AND status <> 'completed' ORDER BY created_at DESC LIMIT {MOST_IDS}"
+        )
+    })
+}
+
+/// When the entries of journals were written.
+pub(crate) fn written(ids: &[InvocationId]) -> String {
+    let ids = id_list(ids);
+    format!("SELECT id, index, appended_at FROM sys_journal WHERE id IN ({ids})")
+}
+
+/// The most entries of a journal that are looked through for steps.
+const MOST_ENTRIES: usize = 2_000;
+
+/// What an invocation was started with, and what it did: of payloads only the input's.
+pub(crate) fn whole(schema: &Schema, id: &InvocationId) -> String {
+    let id = quoted(id.as_str());
+    let entries = match schema.has("sys_journal", "entry_lite_json") {
+        // The input is the first entry.
+        true => "entry_lite_json, CASE WHEN index = 0 THEN entry_json END AS entry_json",
+        false => "entry_json",
+    };
+    format!(
+        "SELECT id, index, entry_type, name, {entries}, appended_at FROM sys_journal \
+         WHERE id = {id} ORDER BY index LIMIT {MOST_ENTRIES}"
     )
 }
 

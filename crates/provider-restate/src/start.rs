@@ -150,6 +150,7 @@ impl RestateProvider {
         } else {
             self.call_bound(call, &row, &request).await?;
         }
+        self.reader.stir(&id);
         let (_, row) = self.find(call, Verb::Signal, &request.id).await?;
         self.reader.observation(call, Verb::Signal, row).await
     }

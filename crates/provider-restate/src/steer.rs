@@ -16,6 +16,7 @@ use crate::RestateProvider;
 use crate::error::{Api, already_finished, malformed, no_row, precondition, refusal};
 use crate::id::InvocationId;
 use crate::journal;
+use crate::recall::Restart;
 use crate::row::{Entry, Invocation};
 use crate::sql;
 
@@ -38,7 +39,9 @@ impl RestateProvider {
             _ => ("cancel", "cancelled"),
         };
         let about = (invocation.as_str(), action);
-        let answer = self.reader.client.patch(call, verb, about, &[]).await?;
+        let answer = self.reader.client.patch(call, verb, about, &[]).await;
+        self.reader.stir(&invocation);
+        let answer = answer?;
         let row = match answer.status {
             200..=299 => self.reader.row(call, verb, &invocation).await?,
             409 => return self.ended_before(call, verb, id).await,
@@ -158,9 +161,14 @@ impl RestateProvider {
             return Err(Error::unsupported(verb)
                 .with_hint("Restate restarts with the input it was started with; send none."));
         }
+        if let Some(id) = self.restarted_before(request)? {
+            let (_, row) = self.find(call, verb, &id).await?;
+            return self.reader.observation(call, verb, row).await;
+        }
         let (invocation, row) = self.find(call, verb, &request.id).await?;
         if !row.is_completed() {
             return Err(precondition(verb, "the invocation has not finished")
+                .with_reason("NOT_FINISHED")
                 .with_hint("Cancel or kill it first."));
         }
         let client = &self.reader.client;
@@ -171,6 +179,11 @@ impl RestateProvider {
             "" => journal::keep_before_failure(&entries),
             step => journal::keep_before(step, &entries).ok_or_else(|| no_step(verb, step))?,
         };
+        if let Some(id) = self.restarted_already(call, &invocation, kept).await? {
+            self.note_restart(request, &id);
+            let (_, row) = self.find(call, verb, &id).await?;
+            return self.reader.observation(call, verb, row).await;
+        }
         let from = match kept {
             0 => Vec::new(),
             kept => vec![("from", kept.to_string())],
@@ -192,22 +205,71 @@ impl RestateProvider {
         let restarted: Restarted = answer.json(verb, Api::Admin)?;
         let id = ExecutionId::new(restarted.new_invocation_id);
         let id = id.map_err(|why| malformed(verb, Api::Admin, why))?;
+        self.note_restart(request, &id);
         let (_, row) = self.find(call, verb, &id).await?;
         self.reader.observation(call, verb, row).await
     }
 
-    /// Makes Restate forget a finished invocation. An administrator's verb: no client can ask it.
-    ///
-    /// # Errors
-    /// It has not finished, is not known, or Restate does not answer.
-    pub async fn purge(&self, call: &Call, id: &ExecutionId) -> Result<()> {
-        let verb = Verb::Kill;
+    /// What this request came to when it was made before.
+    fn restarted_before(&self, request: &RetryFromRequest) -> Result<Option<ExecutionId>> {
+        match self.reader.recall.restart(&request.request_id) {
+            None => Ok(None),
+            Some(before) if before.of == request.id && before.step == request.step => {
+                Ok(Some(before.new))
+            }
+            Some(_) => {
+                let message = "the request id was used with another body";
+                let kind = ErrorKind::AlreadyExists;
+                Err(Error::new(kind, Verb::RetryFrom, message).with_reason("REQUEST_ID_REUSED"))
+            }
+        }
+    }
+
+    fn note_restart(&self, request: &RetryFromRequest, new: &ExecutionId) {
+        let restart = Restart {
+            of: request.id.clone(),
+            step: request.step.clone(),
+            new: new.clone(),
+        };
+        let recall = &self.reader.recall;
+        recall.note_restart(request.request_id.clone(), restart);
+    }
+
+    /// A restart of this invocation that kept as much and is open still: whoever asks for another
+    /// one beside it has not heard of it.
+    async fn restarted_already(
+        &self,
+        call: &Call,
+        invocation: &InvocationId,
+        kept: u32,
+    ) -> Result<Option<ExecutionId>> {
+        let verb = Verb::RetryFrom;
+        let server = self.reader.server(call, verb).await?;
+        let Some(query) = sql::restarted(&server.schema, invocation) else {
+            return Ok(None);
+        };
+        let client = &self.reader.client;
+        let open: Vec<Invocation> = client.query(call, verb, &query).await?;
+        let ids: Vec<_> = open
+            .iter()
+            .filter_map(|row| InvocationId::parse(&row.id))
+            .collect();
+        if ids.is_empty() {
+            return Ok(None);
+        }
+        let entries: Vec<Entry> = client.query(call, verb, &sql::written(&ids)).await?;
+        let same = open.iter().find(|row| journal::kept(row, &entries) == kept);
+        Ok(same.and_then(|row| ExecutionId::new(&row.id).ok()))
+    }
+
+    /// Makes Restate forget a finished invocation.
+    pub(crate) async fn remove(&self, call: &Call, id: &ExecutionId) -> Result<()> {
+        let verb = Verb::Purge;
         let (invocation, row) = self.find(call, verb, id).await?;
         if !row.is_completed() {
-            return Err(precondition(
-                verb,
-                "only a finished invocation can be purged",
-            ));
+            return Err(precondition(verb, "the invocation has not finished")
+                .with_reason("NOT_FINISHED")
+                .with_hint("Cancel or kill it first."));
         }
         self.patch(call, verb, &invocation, "purge").await
     }
@@ -220,7 +282,9 @@ impl RestateProvider {
         action: &str,
     ) -> Result<()> {
         let about = (invocation.as_str(), action);
-        let answer = self.reader.client.patch(call, verb, about, &[]).await?;
+        let answer = self.reader.client.patch(call, verb, about, &[]).await;
+        self.reader.stir(invocation);
+        let answer = answer?;
         match answer.is_success() {
             true => Ok(()),
             false => Err(refusal(verb, Api::Admin, &answer)),

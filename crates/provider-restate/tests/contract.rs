@@ -102,11 +102,10 @@ fn staged(scene: Scene) -> Result<Invocation, Skip> {
     };
     match scene {
         Scene::Native {
-            scope: Scope::Step, ..
-        }
-        | Scene::Steps(_) => Err(Skip::because(
-            "Restate's steps are invocations of their own",
-        )),
+            scope: Scope::Step,
+            native,
+        } => shows_step(&native),
+        Scene::Steps(_) => Err(Skip::because("the status decides and the steps are detail")),
         Scene::Native { native, .. } => Ok(shows(&native)),
         Scene::NoMetadata => Ok(row(json!({"status": "running"}))),
         Scene::BackingOff { attempt } => Ok(Invocation {
@@ -144,6 +143,49 @@ fn staged(scene: Scene) -> Result<Invocation, Skip> {
             }))
         }),
     }
+}
+
+/// A journal with this step in it.
+fn shows_step(native: &NativeState) -> Result<Invocation, Skip> {
+    let is_status = native
+        .state
+        .chars()
+        .all(|it| it.is_lowercase() || it == '-');
+    if is_status {
+        return Err(Skip::because("a child is read as an execution of its own"));
+    }
+    let is_awakeable = native.state == "Awakeable";
+    let (kind, result) = (&native.state, native.qualifiers.get("result"));
+    let mut it = Invocation {
+        row: json!({"status": "suspended", "suspended_waiting_for_signals": [1, 17]}),
+        journal: vec![entry(
+            0,
+            "Command: Input",
+            "",
+            json!({"Command": {"Input": {}}}),
+        )],
+        ..Invocation::default()
+    };
+    if !is_awakeable {
+        it.row = json!({"status": "running"});
+        let command = json!({"Command": {kind: {"completion_id": 1}}});
+        it.journal
+            .push(entry(1, &format!("Command: {kind}"), "", command));
+    }
+    if let Some(result) = result {
+        let result = match result.as_str() {
+            "failure" => "Failure",
+            _ => "Success",
+        };
+        let (ty, id) = match is_awakeable {
+            true => ("Signal", json!({"SignalIndex": 17})),
+            false => ("Completion", json!({"CompletionId": 1})),
+        };
+        let told = json!({"Notification": {"ty": ty, "id": id, "result": result}});
+        it.journal
+            .push(entry(2, &format!("Notification: {ty}"), "", told));
+    }
+    Ok(it)
 }
 
 /// An invocation whose tables say this.

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::json;
-use stateway_model::{ExecutionId, Payload, Reason, SubState};
+use stateway_model::{ExecutionId, Payload, Reason, SubState, WaitKind};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     Call, CancelMode, CancelRequest, Error, ErrorKind, Mapper, Observation, PauseRequest, Provider,
-    RequestId, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, View,
+    PurgeRequest, RequestId, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, View,
 };
 use stateway_provider_restate::{Config, RestateProvider};
 
@@ -82,36 +82,130 @@ fn kind_and_reason(error: Error) -> (ErrorKind, &'static str) {
     (error.kind, error.reason())
 }
 
-/// What goes on between the looks of a watch.
-async fn invocation_queries(fake: &Fake) -> usize {
-    let queries = fake.queries().await;
-    let of = queries
-        .iter()
-        .filter(|it| it.contains("FROM sys_invocation "));
-    of.count()
+/// Lets time pass between two looks of a watch.
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
+/// What a look of a watch asks: queries of the whole in-memory table, and of rows.
+async fn look(fake: &Fake, provider: &RestateProvider, ids: &[ExecutionId]) -> (usize, usize) {
+    let before = fake.queries().await.len();
+    let seen = provider.observe(&call(), ids).await;
+    assert!(seen.iter().all(Result::is_ok));
+    let asked = fake.queries().await.split_off(before);
+    let of = |table: &str| asked.iter().filter(|it| it.contains(table)).count();
+    let (beats, rows) = (of("FROM sys_invocation_state "), of("FROM sys_invocation "));
+    assert!(beats + rows == asked.len() || before == 0, "{asked:#?}");
+    (beats, rows)
+}
+
+/// Running and suspended ones in turn; the latter need a second query, once.
+fn put_mixed(fake: &Fake, count: usize) -> Vec<ExecutionId> {
+    let of = |number: usize| match number % 2 {
+        0 => status("running"),
+        _ => status("suspended"),
+    };
+    let put = |number| execution(&fake.put(of(number)));
+    (0..count).map(put).collect()
 }
 
 #[tokio::test]
-async fn watching_costs_one_query_for_each_hundred_and_look() {
+async fn watching_costs_at_most_one_query_for_each_hundred_and_look() {
     let fake = Fake::new().await;
-    let mut ids = Vec::new();
-    for number in 0..250 {
-        // Half of them need a second query, once.
-        let it = match number % 2 {
-            0 => status("running"),
-            _ => status("suspended"),
-        };
-        ids.push(execution(&fake.put(it)));
-    }
+    let ids = put_mixed(&fake, 250);
     let provider = on(&fake.config());
-    let first = provider.observe(&call(), &ids).await;
-    assert!(first.iter().all(Result::is_ok));
-    let before = fake.queries().await.len();
+    // Of what was never seen, and of what has just been seen for the first time, every row is read.
+    assert_eq!(look(&fake, &provider, &ids).await, (0, 3));
+    pass(Duration::from_secs(20)).await;
+    assert_eq!(look(&fake, &provider, &ids).await, (0, 3));
+    // From then on the in-memory table tells whether there is anything to read.
     for _ in 0..4 {
-        provider.observe(&call(), &ids).await;
+        pass(Duration::from_secs(1)).await;
+        assert_eq!(look(&fake, &provider, &ids).await, (1, 0));
     }
-    assert_eq!(fake.queries().await.len() - before, 4 * 3);
-    assert_eq!(invocation_queries(&fake).await, 5 * 3);
+    // What it cannot tell is read every five seconds.
+    pass(Duration::from_secs(1)).await;
+    assert_eq!(look(&fake, &provider, &ids).await, (0, 3));
+}
+
+#[tokio::test]
+async fn only_what_has_moved_is_read_again() {
+    let fake = Fake::new().await;
+    let ids = put_mixed(&fake, 100);
+    let provider = on(&fake.config());
+    look(&fake, &provider, &ids).await;
+    pass(Duration::from_secs(20)).await;
+    look(&fake, &provider, &ids).await;
+    // One ends, one wakes up, one fails.
+    for (id, column, value) in [
+        (&ids[0], "status", "completed"),
+        (&ids[1], "status", "running"),
+        (&ids[2], "last_failure", "[500] boom"),
+    ] {
+        let mut world = fake.world.lock().unwrap();
+        let it = world.invocations.get_mut(id.as_str()).unwrap();
+        it.set(column, json!(value));
+    }
+    pass(Duration::from_secs(1)).await;
+    let before = fake.queries().await.len();
+    let seen = provider.observe(&call(), &ids).await;
+    let native: Vec<&str> = seen[..4]
+        .iter()
+        .map(|it| it.as_ref().unwrap().native.state.as_str())
+        .collect();
+    assert_eq!(native, ["completed", "running", "running", "suspended"]);
+    let asked = fake.queries().await.split_off(before);
+    assert_eq!(asked.len(), 2, "{asked:#?}");
+    assert_eq!(asked[1].matches("inv_").count(), 3, "{}", asked[1]);
+}
+
+#[tokio::test]
+async fn what_was_asked_of_an_invocation_is_seen_at_once() {
+    let fake = Fake::new().await;
+    let id = execution(&fake.put(status("scheduled")));
+    let provider = on(&fake.config());
+    for _ in 0..2 {
+        look(&fake, &provider, std::slice::from_ref(&id)).await;
+        pass(Duration::from_secs(3)).await;
+    }
+    provider.cancel(&call(), cancel(id.as_str())).await.unwrap();
+    let gone = provider.observe(&call(), &[id]).await.remove(0);
+    assert_eq!(gone.unwrap_err().kind, ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn an_open_invocation_is_read_by_one_query() {
+    let fake = Fake::new().await;
+    let mut failing = status("backing-off");
+    failing.row["retry_count"] = json!(2);
+    let ids = [
+        status("running"),
+        failing,
+        status("scheduled"),
+        status("pending"),
+    ];
+    let ids = ids.map(|it| execution(&fake.put(it)));
+    let provider = on(&fake.config());
+    provider.get(&call(), &ids[1], View::Basic).await.unwrap();
+    for id in &ids {
+        let before = fake.requests().await.len();
+        provider.get(&call(), id, View::Basic).await.unwrap();
+        assert_eq!(fake.requests().await.len() - before, 1);
+    }
+    // What a suspended one waits for is asked for once.
+    let suspended = execution(&fake.put(status("suspended")));
+    provider
+        .get(&call(), &suspended, View::Basic)
+        .await
+        .unwrap();
+    let before = fake.requests().await.len();
+    provider
+        .get(&call(), &suspended, View::Basic)
+        .await
+        .unwrap();
+    assert_eq!(fake.requests().await.len() - before, 1);
 }
 
 #[tokio::test]
@@ -327,13 +421,81 @@ async fn a_step_is_done_again_with_what_was_done_before_it() {
             id: execution(&id),
             step: step.to_owned(),
             input: None,
-            request_id: request_id(),
+            request_id: format!("r-{step}").parse().unwrap(),
         };
         let again = provider.retry_from(&call(), request).await.unwrap();
-        let world = fake.world.lock().unwrap();
-        let asked = &world.invocations[again.id.as_str()].row["asked"];
-        assert_eq!(asked, &json!(from), "{step}");
+        let mut world = fake.world.lock().unwrap();
+        let it = world.invocations.get_mut(again.id.as_str()).unwrap();
+        assert_eq!(it.row["asked"], json!(from), "{step}");
+        it.set("status", json!("completed"));
     }
+}
+
+fn again(id: &str, request: &str) -> RetryFromRequest {
+    RetryFromRequest {
+        id: execution(id),
+        step: String::new(),
+        input: None,
+        request_id: request.parse().unwrap(),
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_restart_is_the_same_restart() {
+    let fake = Fake::new().await;
+    let id = fake.put(Invocation {
+        row: json!({"status": "completed", "completion_result": "failure"}),
+        journal: vec![entry(
+            0,
+            "Command: Input",
+            "",
+            json!({"Command": {"Input": {}}}),
+        )],
+        ..Invocation::default()
+    });
+    let provider = on(&fake.config());
+    let first = provider
+        .retry_from(&call(), again(&id, "r-1"))
+        .await
+        .unwrap();
+    let same = provider
+        .retry_from(&call(), again(&id, "r-1"))
+        .await
+        .unwrap();
+    assert_eq!(same.id, first.id);
+    // A gateway that knows nothing of it finds the new invocation as long as it is open.
+    let other = on(&fake.config());
+    let found = other.retry_from(&call(), again(&id, "r-1")).await.unwrap();
+    assert_eq!(found.id, first.id);
+    {
+        let mut world = fake.world.lock().unwrap();
+        let it = world.invocations.get_mut(first.id.as_str()).unwrap();
+        it.set("status", json!("completed"));
+        it.set("completion_result", json!("failure"));
+    }
+    // Once that has ended too, the same request is still the same, and another one is another.
+    let same = provider
+        .retry_from(&call(), again(&id, "r-1"))
+        .await
+        .unwrap();
+    assert_eq!(same.id, first.id);
+    let second = provider
+        .retry_from(&call(), again(&id, "r-2"))
+        .await
+        .unwrap();
+    assert_ne!(second.id, first.id);
+    let mut reused = again(second.id.as_str(), "r-2");
+    let refused = provider
+        .retry_from(&call(), reused.clone())
+        .await
+        .unwrap_err();
+    assert_eq!(
+        kind_and_reason(refused),
+        (ErrorKind::AlreadyExists, "REQUEST_ID_REUSED")
+    );
+    reused.request_id = "r-3".parse().unwrap();
+    let open = provider.retry_from(&call(), reused).await.unwrap_err();
+    assert_eq!(open.kind, ErrorKind::FailedPrecondition);
 }
 
 #[tokio::test]
@@ -483,17 +645,21 @@ fn a_configuration_that_cannot_be_used_is_refused_at_start() {
 async fn a_finished_invocation_can_be_purged_and_an_open_one_cannot() {
     let fake = Fake::new().await;
     let provider = on(&fake.config());
+    let purge = |id: &str| PurgeRequest {
+        id: execution(id),
+        request_id: request_id(),
+    };
     let open = fake.put(status("running"));
-    let refused = provider
-        .purge(&call(), &execution(&open))
-        .await
-        .unwrap_err();
-    assert_eq!(refused.kind, ErrorKind::FailedPrecondition);
+    let refused = provider.purge(&call(), purge(&open)).await.unwrap_err();
+    assert_eq!(
+        kind_and_reason(refused),
+        (ErrorKind::FailedPrecondition, "NOT_FINISHED")
+    );
     let done = fake.put(Invocation {
         row: json!({"status": "completed", "completion_result": "success"}),
         ..Invocation::default()
     });
-    provider.purge(&call(), &execution(&done)).await.unwrap();
+    provider.purge(&call(), purge(&done)).await.unwrap();
     let gone = provider.get(&call(), &execution(&done), View::Basic).await;
     assert_eq!(gone.unwrap_err().kind, ErrorKind::NotFound);
 }
@@ -516,4 +682,136 @@ async fn input_and_output_are_shown_as_they_were() {
         .unwrap();
     assert_eq!(full.input, Some(Payload::json("1")));
     assert_eq!(full.output, Some(Payload::json(r#"{"total":7}"#)));
+}
+
+/// Name, native word, result, what it waits for.
+type Told = (String, String, Option<String>, Option<WaitKind>);
+
+#[tokio::test]
+async fn the_full_view_tells_the_steps_of_the_journal_and_they_decide_nothing() {
+    let fake = Fake::new().await;
+    let command = |index: u32, kind: &str, name: &str, body: serde_json::Value| {
+        let brief = json!({"Command": {kind: body}});
+        entry(index, &format!("Command: {kind}"), name, brief)
+    };
+    let told = |index: u32, id: u32, result: &str| {
+        let brief = json!({"Notification": {"ty": {"Completion": "x"}, "id": {"CompletionId": id},
+                           "result": result}});
+        entry(index, "Notification: x", "", brief)
+    };
+    let target = json!({"Service": {"name": "Lab", "handler": "sleep"}});
+    let mut it = status("suspended");
+    it.row["suspended_waiting_for_signals"] = json!([1, 17]);
+    it.row["suspended_waiting_for_completions"] = json!([5]);
+    it.journal = vec![
+        command(0, "Input", "", json!({})),
+        command(
+            1,
+            "Run",
+            "charge",
+            json!({"completion_id": 1, "name": "charge"}),
+        ),
+        told(2, 1, "Success"),
+        command(
+            3,
+            "Run",
+            "charge",
+            json!({"completion_id": 2, "name": "charge"}),
+        ),
+        told(4, 2, "Failure"),
+        command(5, "SetState", "", json!({"key": "k"})),
+        command(
+            6,
+            "OneWayCall",
+            "",
+            json!({"invocation_id_completion_id": 3, "invocation_target": target}),
+        ),
+        told(7, 3, "InvocationId"),
+        command(
+            8,
+            "Call",
+            "",
+            json!({"invocation_id": fake::id(9), "invocation_target": target,
+                "invocation_id_completion_id": 4, "result_completion_id": 5}),
+        ),
+        told(9, 4, "InvocationId"),
+        command(
+            10,
+            "Sleep",
+            "",
+            json!({"wake_up_time": 1_794_785_728_776_i64, "completion_id": 6}),
+        ),
+        command(
+            11,
+            "GetPromise",
+            "",
+            json!({"key": "approval", "completion_id": 7}),
+        ),
+    ];
+    let id = execution(&fake.put(it));
+    let provider = on(&fake.config());
+    let basic = provider.get(&call(), &id, View::Basic).await.unwrap();
+    assert!(basic.steps.is_empty());
+    let before = fake.requests().await.len();
+    let full = provider.get(&call(), &id, View::Full).await.unwrap();
+    // The row, and the journal that is read for the input anyway.
+    assert_eq!(fake.requests().await.len() - before, 2);
+    let seen: Vec<Told> = full
+        .steps
+        .iter()
+        .map(|step| {
+            let result = step.native.qualifiers.get("result").cloned();
+            let waits = step.waits.first().map(|wait| wait.kind);
+            (step.name.clone(), step.native.state.clone(), result, waits)
+        })
+        .collect();
+    let step = |name: &str, native: &str, result: Option<&str>, waits| {
+        (
+            name.to_owned(),
+            native.to_owned(),
+            result.map(str::to_owned),
+            waits,
+        )
+    };
+    let awakeable = full.waits[0].name.clone();
+    assert_eq!(
+        seen,
+        [
+            step("charge", "Run", Some("success"), None),
+            step("charge#2", "Run", Some("failure"), None),
+            step("Lab/sleep", "OneWayCall", Some("success"), None),
+            step("Lab/sleep#2", "Call", None, Some(WaitKind::Child)),
+            step("sleep", "Sleep", None, Some(WaitKind::Timer)),
+            step("approval", "GetPromise", None, Some(WaitKind::Signal)),
+            step(&awakeable, "Awakeable", None, Some(WaitKind::Callback)),
+        ]
+    );
+    let table = compiled_in("restate").unwrap().clone();
+    let mapper = Mapper::new("restate".parse().unwrap(), table.into());
+    let [basic, full] = [basic, full].map(|it| mapper.execution(it, Timestamp::UNIX_EPOCH));
+    assert_eq!(basic.etag(), full.etag());
+    assert_eq!((basic.sub_state, basic.waits), (full.sub_state, full.waits));
+}
+
+#[tokio::test]
+async fn the_step_that_fails_has_the_attempts() {
+    let fake = Fake::new().await;
+    let mut failing = status("backing-off");
+    failing.row["retry_count"] = json!(2);
+    failing.row["next_retry_at"] = json!("2099-01-01T00:00:00Z");
+    failing.row["last_failure"] = json!("[500] boom");
+    failing.row["last_failure_related_command_name"] = json!("charge");
+    let run = json!({"Command": {"Run": {"completion_id": 1, "name": "charge"}}});
+    failing.journal = vec![entry(1, "Command: Run", "charge", run)];
+    let id = execution(&fake.put(failing));
+    let seen = on(&fake.config())
+        .get(&call(), &id, View::Full)
+        .await
+        .unwrap();
+    let table = compiled_in("restate").unwrap().clone();
+    let mapper = Mapper::new("restate".parse().unwrap(), table.into());
+    let shown = mapper.execution(seen, Timestamp::now());
+    assert_eq!(shown.steps[0].sub_state, SubState::BackingOff);
+    assert_eq!(shown.steps[0].retry, shown.retry);
+    assert_eq!(shown.steps[0].last_error.as_ref().unwrap().message, "boom");
 }

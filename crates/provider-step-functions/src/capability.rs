@@ -4,8 +4,8 @@ use stateway_provider_api::Capabilities;
 
 use crate::{Config, ConfigError};
 
-/// Standard executions. There is no pause, no resume, no early retry, no delayed start, and tags
-/// belong to state machines, not to executions.
+/// Standard executions. There is no pause, no resume, no early retry, no delayed start, tags belong
+/// to state machines and not to executions, and AWS alone forgets an execution, after 90 days.
 const STANDARD: Capabilities = Capabilities {
     start: true,
     start_idempotent: true,
@@ -26,6 +26,7 @@ const STANDARD: Capabilities = Capabilities {
     retries: true,
     payloads: true,
     labels: false,
+    purge: false,
 };
 
 pub(crate) fn of(config: &Config) -> Result<Capabilities, ConfigError> {

@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
     Call, CancelRequest, Capabilities, Error, Health, HistoryPage, HistoryRequest, ListPage,
-    ListRequest, Observation, ObservationStream, PauseRequest, Provider, Result, ResumeRequest,
-    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View, WatchScope,
+    ListRequest, Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, Result,
+    ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View,
+    WatchScope,
 };
 
 use crate::book::Book;
@@ -299,6 +300,10 @@ impl Provider for StepFunctionsProvider {
         offered(verb, &self.can)?;
         let arn = arn(&request.id, verb)?;
         self.redrive(Ask { call, verb }, arn, &request).await
+    }
+
+    async fn purge(&self, _: &Call, _: PurgeRequest) -> Result<()> {
+        Err(Error::unsupported(Verb::Purge))
     }
 }
 

@@ -1,9 +1,10 @@
 //! `cargo xtask`: the developer's commands.
 //!
 //! `test` runs everything, `docs` renders what is generated from data, `soak` holds the pure
-//! core to its invariants at length, `bench` measures.
+//! core to its invariants at length, `crash` kills the gateway under load, `bench` measures.
 
 mod bench;
+mod crash;
 mod docs;
 mod peers;
 mod run;
@@ -30,6 +31,8 @@ enum Task {
     Docs(docs::Options),
     /// Hold the pure core to its invariants, at length
     Soak(soak::Options),
+    /// Kill the gateway again and again under load, and check what it promised
+    Crash(crash::Options),
     /// Measure, as a ratio against a baseline in the same run
     Bench(bench::Options),
 }
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::Docs(options) => docs::run(&options),
         Task::Soak(options) => soak::run(&options),
+        Task::Crash(options) => crash::run(&options),
         Task::Bench(options) => bench::run(&options),
     };
     match outcome {

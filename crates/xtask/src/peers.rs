@@ -8,18 +8,25 @@ use crate::run::{cargo, root, succeed, target};
 /// The Restate server that the live tests run against: the version the recordings are of.
 const RESTATE: &str = "1.7.12";
 
-/// The real Restate server and a service for it, by the variables that the live tests read.
+/// The oldest one that npm has: it lacks columns and paths that the newer one has.
+const OLDER_RESTATE: &str = "1.5.3";
+
+/// The real Restate servers and a service for them, by the variables that the live tests read.
 ///
 /// # Errors
 /// They cannot be installed or built; the message says what to do.
-pub(crate) fn restate() -> Result<[(&'static str, PathBuf); 2], String> {
+pub(crate) fn restate() -> Result<[(&'static str, PathBuf); 3], String> {
     Ok([
-        ("STATEWAY_RESTATE_SERVER", restate_server()?),
+        ("STATEWAY_RESTATE_SERVER", restate_server(RESTATE)?),
+        (
+            "STATEWAY_RESTATE_OLDER_SERVER",
+            restate_server(OLDER_RESTATE)?,
+        ),
         ("STATEWAY_RESTATE_SERVICE", restate_service()?),
     ])
 }
 
-fn restate_server() -> Result<PathBuf, String> {
+fn restate_server(version: &str) -> Result<PathBuf, String> {
     let hint = "npm is needed for the live tests against Restate; \
                 `cargo xtask test --hermetic` leaves them out";
     let platform = match (std::env::consts::OS, std::env::consts::ARCH) {
@@ -35,12 +42,12 @@ fn restate_server() -> Result<PathBuf, String> {
         }
     };
     let package = format!("@restatedev/restate-server-{platform}");
-    let home = target().join(format!("peers/restate-{RESTATE}"));
+    let home = target().join(format!("peers/restate-{version}"));
     let binary = home.join(format!("node_modules/{package}/bin/restate-server"));
     if binary.exists() {
         return Ok(binary);
     }
-    eprintln!("installing the Restate server {RESTATE} (once)");
+    eprintln!("installing the Restate server {version} (once)");
     let explain = |error: String| format!("{error}\nhint: {hint}");
     let prepared = std::fs::create_dir_all(&home)
         .and_then(|()| std::fs::write(home.join("package.json"), r#"{"private": true}"#));
@@ -53,7 +60,7 @@ fn restate_server() -> Result<PathBuf, String> {
         "--ignore-scripts",
         "--loglevel=error",
     ]);
-    succeed(install.arg(format!("{package}@{RESTATE}"))).map_err(explain)?;
+    succeed(install.arg(format!("{package}@{version}"))).map_err(explain)?;
     match binary.exists() {
         true => Ok(binary),
         false => Err(explain(format!("{package} holds no server"))),

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::run::{cargo, follow, root, succeed, target};
 use crate::tally::Tally;
-use crate::{docs, peers};
+use crate::{crash, docs, peers};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -60,6 +60,15 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         broken.push("some Rust tests failed".to_owned());
     }
 
+    heading("kills under load");
+    match crash_campaign() {
+        Ok(()) => tally.passed += 1,
+        Err(error) => {
+            tally.failed += 1;
+            broken.push(error);
+        }
+    }
+
     if options.hermetic {
         left_out();
     } else {
@@ -85,6 +94,14 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     } else {
         Err(broken.join("; "))
     }
+}
+
+/// The short form of `cargo xtask crash`, on the binaries of the tests.
+fn crash_campaign() -> Result<(), String> {
+    let packages = ["--package", "stateway-cli", "--package", "stateway-bench"];
+    succeed(cargo().args(["build", "--quiet"]).args(packages))?;
+    let mut crash = Command::new(target().join("debug/stateway-bench"));
+    succeed(crash.args(crash::SHORT)).map_err(|error| format!("kills under load: {error}"))
 }
 
 /// A gRPC client in another language that compiles `proto/` itself.

@@ -93,7 +93,7 @@ impl Purge {
                 age: Some(age),
                 validate_only: !self.yes,
             });
-            let answer = context.client.purge(context.call(call)).await?;
+            let answer = context.client.purge_executions(context.call(call)).await?;
             purged.purged += answer.purged;
             purged.more = answer.more;
             if !self.yes || !answer.more {

@@ -2,9 +2,11 @@
 
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use stateway_gateway::BuiltIn;
+use stateway_gateway::UpstreamSettings;
 use stateway_model::ProviderId;
 use stateway_provider_api::{Provider, Table};
 use stateway_provider_builtin as builtin;
@@ -64,6 +66,25 @@ impl Kind {
             Self::Memory => "memory",
             Self::Restate => "restate",
             Self::StepFunctions => "step-functions",
+        }
+    }
+
+    /// How many calls may be under way at once, unless the file says otherwise. What is in this
+    /// process needs no sparing.
+    #[must_use]
+    pub fn max_concurrent(self) -> usize {
+        match self {
+            Self::Builtin | Self::Memory => 4_096,
+            Self::Restate | Self::StepFunctions => UpstreamSettings::default().max_concurrent,
+        }
+    }
+
+    /// How seldom a quiet execution is looked at, where that is not as in `[limits]`: a look at all
+    /// that are watched is one cheap query on Restate.
+    pub(super) const fn slowest_poll(self) -> Option<Duration> {
+        match self {
+            Self::Restate => Some(Duration::from_secs(1)),
+            Self::Builtin | Self::Memory | Self::StepFunctions => None,
         }
     }
 

@@ -81,7 +81,14 @@ fn combine(
     let mut providers = Vec::new();
     for provider in file.providers {
         let mut limits = settings.default_upstream;
+        if file.limits.max_concurrent.is_none() {
+            limits.max_concurrent = provider.kind.max_concurrent();
+        }
         provider.limits.apply(&mut limits);
+        let says = [&file.limits, &provider.limits].map(|it| it.slowest_poll.is_some());
+        if let (Some(slowest), [false, false]) = (provider.kind.slowest_poll(), says) {
+            limits.slowest_poll = slowest.max(limits.fastest_poll);
+        }
         let section = format!("providers.{}.limits", provider.id);
         problems.extend(unusable::limits(path, &section, &limits));
         settings.upstreams.insert(provider.id.clone(), limits);
@@ -90,7 +97,13 @@ fn combine(
         providers.push(provider);
     }
     if providers.is_empty() {
-        providers.push(builtin());
+        let provider = builtin();
+        let mut limits = settings.default_upstream;
+        if file.limits.max_concurrent.is_none() {
+            limits.max_concurrent = provider.kind.max_concurrent();
+        }
+        settings.upstreams.insert(provider.id.clone(), limits);
+        providers.push(provider);
     }
     providers.sort_by(|a, b| a.id.cmp(&b.id));
     problems.extend(unusable::server(path, &settings));

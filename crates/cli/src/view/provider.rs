@@ -80,7 +80,7 @@ impl From<&v1::Provider> for Provider {
 }
 
 /// Every capability with its word, as the API spells it.
-fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 19] {
+fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 20] {
     macro_rules! list {
         ($($name:ident),+ $(,)?) => { [$((stringify!($name), wire.$name)),+] };
     }
@@ -104,6 +104,7 @@ fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 19] {
         retries,
         payloads,
         labels,
+        purge,
     ]
 }
 

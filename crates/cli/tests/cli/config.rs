@@ -45,6 +45,22 @@ fn the_example_names_every_key() {
 }
 
 #[test]
+fn a_kind_that_is_cheap_to_look_at_is_looked_at_more_often_unless_it_is_said_otherwise() {
+    let slowest = |limits: &str, own: &str| {
+        let text = format!(
+            "[limits]\n{limits}\n[providers.p]\nkind = \"restate\"\n[providers.p.limits]\n{own}\n"
+        );
+        let shown: toml::Table = check(&text, &[]).exits(0).out.parse().unwrap();
+        let limits = shown["providers"]["p"]["limits"].clone();
+        limits["slowest_poll"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(slowest("", ""), "1s");
+    assert_eq!(slowest("slowest_poll = \"7s\"", ""), "7s");
+    assert_eq!(slowest("", "slowest_poll = \"9s\""), "9s");
+    assert_eq!(slowest("fastest_poll = \"2s\"", ""), "2s");
+}
+
+#[test]
 fn what_is_printed_is_a_configuration_that_gives_the_same() {
     let first = check(
         "[limits]\ntimeout = \"7s\"\n[providers.p]\nkind = \"memory\"\nlist_scan = 7\n",

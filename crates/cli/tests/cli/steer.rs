@@ -1,4 +1,5 @@
-//! The commands that steer an execution: signal, cancel, pause, resume, retry-now, retry-from.
+//! The commands that steer an execution: signal, cancel, pause, resume, retry-now, retry-from,
+//! purge.
 
 use crate::binary::Gateway;
 use crate::scripts::{BACKING_OFF, BAD, GOOD, LONG, WAITING};
@@ -112,6 +113,27 @@ fn a_failure_can_be_done_again_from_a_step() {
 }
 
 #[test]
+fn a_finished_execution_is_purged_by_whoever_says_yes() {
+    let gateway = Gateway::new();
+    gateway.start("a", GOOD);
+    gateway.start("b", LONG);
+    gateway.run(&["wait", "memory/a"]).exits(0);
+    let unsaid = gateway.run(&["purge", "memory/a"]).exits(2);
+    assert!(unsaid.err.contains("--yes"), "{}", unsaid.err);
+    gateway.run(&["get", "memory/a"]).exits(0);
+    let purged = gateway
+        .run(&["purge", "memory/a", "--yes", "-o", "json"])
+        .exits(0)
+        .json();
+    let expected = serde_json::json!({ "purged": "providers/memory/executions/a" });
+    assert_eq!(purged, expected);
+    gateway.run(&["get", "memory/a"]).exits(3);
+    gateway.run(&["purge", "memory/a", "--yes"]).exits(3);
+    let open = gateway.run(&["purge", "memory/b", "--yes"]).exits(4);
+    assert!(open.err.contains("NOT_FINISHED"), "{}", open.err);
+}
+
+#[test]
 fn an_etag_that_is_old_is_refused() {
     let gateway = Gateway::new();
     gateway.start("a", LONG);
@@ -166,6 +188,7 @@ fn an_empty_value_is_refused_and_not_taken_as_none() {
         &["retry-now", "memory/a", "--request-id", ""],
         &["retry-now", "memory/a", "--step", ""],
         &["retry-from", "memory/a", "--request-id", ""],
+        &["purge", "memory/a", "--yes", "--request-id", ""],
     ] {
         let answer = gateway.run(arguments).exits(2);
         assert!(answer.err.contains("it is empty"), "{}", answer.err);

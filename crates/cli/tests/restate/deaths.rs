@@ -6,9 +6,10 @@ use crate::process::eventually;
 pub(crate) fn of_the_service(lab: &mut Lab) {
     lab.tell("orphan", "hold");
     let name = lab.start("Lab/walk", r#""orphan""#);
-    lab.sees(&name, "running", None);
+    let watch = lab.watch(&name);
+    lab.sees_watched(&watch, &name, "running", None);
     lab.service.kill();
-    let shown = lab.sees(&name, "backing-off", None);
+    let shown = lab.sees_watched(&watch, &name, "backing-off", None);
     let error = &shown["retry"]["last_error"];
     assert_eq!(error["category"], "external", "{shown:#}");
     lab.restart_service();
@@ -23,7 +24,8 @@ pub(crate) fn of_the_service(lab: &mut Lab) {
 pub(crate) fn of_the_server(lab: &mut Lab) {
     lab.tell("survivor", "hold");
     let running = lab.start("Lab/walk", r#""survivor""#);
-    lab.sees(&running, "running", None);
+    let watch = lab.watch(&running);
+    lab.sees_watched(&watch, &running, "running", None);
     let waiting = lab.start("Lab/walk", r#""sleeper""#);
     lab.sees(&waiting, "waiting", Some("AWAITING_INPUT"));
 
@@ -44,7 +46,8 @@ pub(crate) fn of_the_server(lab: &mut Lab) {
         "{shown:#}"
     );
     lab.tell("survivor", "go");
-    lab.sees(&running, "waiting", Some("AWAITING_INPUT"));
+    // The watch that was open all the while tells it too.
+    lab.sees_watched(&watch, &running, "waiting", Some("AWAITING_INPUT"));
     for name in [&running, &waiting] {
         lab.run(&["cancel", name]).exits(0);
         lab.sees(name, "failed", Some("CANCELLED"));

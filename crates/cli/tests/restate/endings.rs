@@ -41,15 +41,28 @@ pub(crate) fn done_again(lab: &mut Lab) {
     lab.tell("steps", "fail");
     let failed = lab.start("Lab/two_steps", r#""steps""#);
     lab.sees(&failed, "failed", None);
-    lab.tell("steps", "go");
+    let steps = |execution: &serde_json::Value| -> Vec<String> {
+        let steps = execution["steps"].as_array().unwrap().iter();
+        let told = steps.map(|it| format!("{} {}", it["name"], it["sub_state"]).replace('"', ""));
+        told.collect()
+    };
+    let expected = ["first succeeded", "second failed"];
+    assert_eq!(steps(&lab.get(&failed)), expected);
+    let explained = lab.run(&["explain", &failed, "-o", "json"]).exits(0).json();
+    assert_eq!(steps(&explained["execution"]), expected);
+    lab.tell("steps", "hold");
     lab.run(&["retry-from", &failed, "--step", "third"])
         .exits(3);
-    let again = lab
-        .run(&["retry-from", &failed, "-o", "json"])
-        .exits(0)
-        .json();
-    let again = name(&again);
+    let restart = |request: &str| {
+        let arguments = ["retry-from", &failed, "--request-id", request, "-o", "json"];
+        name(&lab.run(&arguments).exits(0).json())
+    };
+    let again = restart("once");
     assert_ne!(again, failed);
+    // The same request, and another one that has not heard of it.
+    assert_eq!(restart("once"), again);
+    assert_eq!(restart("twice"), again);
+    lab.tell("steps", "go");
     lab.sees(&again, "succeeded", None);
     // The first step was kept, so its result is older than the new invocation.
     let history = lab.run(&["history", &again, "-o", "json"]).exits(0).json();
@@ -68,4 +81,20 @@ pub(crate) fn done_again(lab: &mut Lab) {
         "{history:#}"
     );
     lab.sees(&failed, "failed", None);
+}
+
+pub(crate) fn purged(lab: &mut Lab) {
+    lab.tell("kept", "hold");
+    let name = lab.start("Lab/charge", r#""kept""#);
+    lab.sees(&name, "running", None);
+    let open = lab.run(&["purge", &name, "--yes"]).exits(4);
+    assert!(open.err.contains("NOT_FINISHED"), "{open:?}");
+    lab.tell("kept", "go");
+    lab.sees(&name, "succeeded", None);
+    let unsaid = lab.run(&["purge", &name]).exits(2);
+    assert!(unsaid.err.contains("--yes"), "{unsaid:?}");
+    lab.run(&["purge", &name, "--yes"]).exits(0);
+    let gone = lab.run(&["get", &name]).exits(3);
+    assert!(gone.err.contains("EXECUTION_FORGOTTEN"), "{gone:?}");
+    lab.run(&["purge", &name, "--yes"]).exits(3);
 }

@@ -11,6 +11,7 @@ use crate::process::{Running, eventually, free_port, post};
 /// Where the peers are.
 pub(crate) struct Peers {
     server: PathBuf,
+    older: PathBuf,
     service: PathBuf,
 }
 
@@ -24,6 +25,7 @@ impl Peers {
         };
         Ok(Self {
             server: named("STATEWAY_RESTATE_SERVER")?,
+            older: named("STATEWAY_RESTATE_OLDER_SERVER")?,
             service: named("STATEWAY_RESTATE_SERVICE")?,
         })
     }
@@ -61,6 +63,7 @@ struct Ports {
 pub(crate) struct Lab {
     folder: TempDir,
     peers: Peers,
+    age: Age,
     ports: Ports,
     pub(crate) server: Running,
     pub(crate) service: Running,
@@ -71,19 +74,30 @@ pub(crate) struct Lab {
 impl Lab {
     /// A laboratory of its own, with these lines at the head of the server's configuration.
     pub(crate) fn new(peers: &Peers, settings: &str) -> Self {
+        Self::of(Age::Present, peers, settings)
+    }
+
+    /// The same with the older server.
+    pub(crate) fn older(peers: &Peers) -> Self {
+        Self::of(Age::Older, peers, "")
+    }
+
+    fn of(age: Age, peers: &Peers, settings: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("told")).unwrap();
         let peers = Peers {
             server: peers.server.clone(),
+            older: peers.older.clone(),
             service: peers.service.clone(),
         };
-        let (ports, server) = begin_server(&peers, folder.path(), settings);
+        let (ports, server) = begin_server((age, &peers), folder.path(), settings);
         let service = begin_service(&peers, folder.path(), ports);
         register(ports);
         let (gateway, url) = begin_gateway(folder.path(), ports);
         Self {
             folder,
             peers,
+            age,
             ports,
             server,
             service,
@@ -94,7 +108,7 @@ impl Lab {
 
     /// The same server again, on the data it left.
     pub(crate) fn restart_server(&mut self) {
-        self.server = run_server(&self.peers, self.folder.path(), self.ports);
+        self.server = run_server((self.age, &self.peers), self.folder.path(), self.ports);
         let ports = self.ports;
         eventually("the server answers queries again", || {
             answers_queries(ports)
@@ -172,6 +186,11 @@ impl Lab {
             shows(&explained["execution"], sub_state, reason),
             "{explained:#}"
         );
+        assert_eq!(
+            explained["row"]["native"], shown["native_state"],
+            "{explained:#}"
+        );
+        assert_eq!(explained["execution"]["etag"], shown["etag"]);
         shown
     }
 
@@ -229,7 +248,14 @@ fn stateway(folder: &Path) -> Command {
 /// How often a server is begun again because someone else took one of its ports.
 const TRIES: usize = 3;
 
-fn begin_server(peers: &Peers, folder: &Path, settings: &str) -> (Ports, Running) {
+/// Which of the two servers.
+#[derive(Clone, Copy)]
+enum Age {
+    Present,
+    Older,
+}
+
+fn begin_server(server: (Age, &Peers), folder: &Path, settings: &str) -> (Ports, Running) {
     for _ in 0..TRIES {
         let ports = Ports {
             admin: free_port(),
@@ -237,40 +263,72 @@ fn begin_server(peers: &Peers, folder: &Path, settings: &str) -> (Ports, Running
             node: free_port(),
             service: free_port(),
         };
-        let Ports { admin, ingress, .. } = ports;
-        let config = format!(
-            "{settings}\nnode-name = \"lab\"\ncluster-name = \"lab\"\ndisable-telemetry = true\n\
-             default-num-partitions = 4\nrocksdb-total-memory-size = \"256 MiB\"\n\
-             bind-ip = \"127.0.0.1\"\nadvertised-host = \"127.0.0.1\"\nlisten-mode = \"tcp\"\n\
-             [admin]\nbind-port = {admin}\ndisable-web-ui = true\n\
-             [ingress]\nbind-port = {ingress}\n"
-        );
+        let config = match server.0 {
+            Age::Present => present_config(ports, settings),
+            Age::Older => older_config(ports),
+        };
         std::fs::write(folder.join("restate.toml"), config).unwrap();
-        let mut server = run_server(peers, folder, ports);
+        let mut running = run_server(server, folder, ports);
         let ready = eventually("the server answers queries or ends", || {
-            match server.is_alive() {
+            match running.is_alive() {
                 true => answers_queries(ports).map(|()| true),
                 false => Some(false),
             }
         });
         if ready {
-            return (ports, server);
+            return (ports, running);
         }
-        println!("the server ended early: {:?}", server.talked());
+        println!("the server ended early: {:?}", running.talked());
     }
     panic!("no server after {TRIES} tries");
 }
 
-fn run_server(peers: &Peers, folder: &Path, ports: Ports) -> Running {
-    let mut command = Command::new(&peers.server);
+fn present_config(Ports { admin, ingress, .. }: Ports, settings: &str) -> String {
+    format!(
+        "{settings}\nnode-name = \"lab\"\ncluster-name = \"lab\"\ndisable-telemetry = true\n\
+         default-num-partitions = 4\nrocksdb-total-memory-size = \"256 MiB\"\n\
+         bind-ip = \"127.0.0.1\"\nadvertised-host = \"127.0.0.1\"\nlisten-mode = \"tcp\"\n\
+         [admin]\nbind-port = {admin}\ndisable-web-ui = true\n\
+         [ingress]\nbind-port = {ingress}\n"
+    )
+}
+
+/// Addresses are written otherwise, and pausing has to be allowed.
+fn older_config(ports: Ports) -> String {
+    let Ports {
+        admin,
+        ingress,
+        node,
+        ..
+    } = ports;
+    format!(
+        "node-name = \"lab\"\ncluster-name = \"lab\"\ndisable-telemetry = true\n\
+         default-num-partitions = 4\nrocksdb-total-memory-size = \"256 MiB\"\n\
+         bind-address = \"127.0.0.1:{node}\"\nadvertised-address = \"http://127.0.0.1:{node}\"\n\
+         auto-provision = true\n\
+         [admin]\nbind-address = \"127.0.0.1:{admin}\"\n\
+         [ingress]\nbind-address = \"127.0.0.1:{ingress}\"\n\
+         [default-retry-policy]\ninitial-interval = \"500ms\"\nmax-attempts = 70\n\
+         on-max-attempts = \"pause\"\n"
+    )
+}
+
+fn run_server((age, peers): (Age, &Peers), folder: &Path, ports: Ports) -> Running {
+    let mut command = match age {
+        Age::Present => {
+            let mut command = Command::new(&peers.server);
+            let node = ports.node.to_string();
+            command.args(["--no-logo", "--bind-port", &node]);
+            command
+        }
+        Age::Older => Command::new(&peers.older),
+    };
     command
         .env("DO_NOT_TRACK", "1")
-        .arg("--no-logo")
         .arg("--config-file")
         .arg(folder.join("restate.toml"))
         .arg("--base-dir")
-        .arg(folder.join("data"))
-        .args(["--bind-port", &ports.node.to_string()]);
+        .arg(folder.join("data"));
     Running::begin(&mut command)
 }
 

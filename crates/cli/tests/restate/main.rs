@@ -7,6 +7,7 @@
 mod deaths;
 mod endings;
 mod lab;
+mod older;
 mod process;
 mod queues;
 mod starts;
@@ -47,6 +48,7 @@ const TESTS: &[Test] = &[
     ),
     ("a_killed_invocation_is_failed_and_killed", endings::killed),
     ("what_failed_is_done_again_from_there", endings::done_again),
+    ("what_has_finished_can_be_purged", endings::purged),
     (
         "a_delayed_start_waits_and_vanishes_when_it_is_cancelled",
         waits::scheduled,
@@ -64,6 +66,7 @@ const TESTS: &[Test] = &[
     ("a_list_shows_every_row_once_over_its_pages", starts::listed),
     ("the_service_dies_and_comes_back", deaths::of_the_service),
     ("the_server_dies_and_comes_back", deaths::of_the_server),
+    ("an_older_server_is_used_by_what_it_has", older::smoke),
     (
         "with_vqueues_a_hidden_back_off_is_found",
         queues::hidden_back_off,

@@ -40,6 +40,10 @@ pub(crate) fn timer_and_child(lab: &mut Lab) {
     let parent = lab.start("Lab/parent", "3600000");
     let shown = lab.sees(&parent, "waiting", Some("AWAITING_CHILD"));
     let child = format!("lab/{}", shown["waits"][0]["name"].as_str().unwrap());
+    let called = &shown["steps"][0];
+    assert_eq!(called["name"], "Lab/sleep", "{shown:#}");
+    assert_eq!(called["sub_state"], "waiting");
+    assert_eq!(called["reason"], "AWAITING_CHILD");
     let shown = lab.sees(&child, "waiting", Some("AWAITING_TIMER"));
     assert!(shown["waits"][0]["deadline"].is_string(), "{shown:#}");
     // A cancelled parent takes its child along.

@@ -29,6 +29,7 @@ pub(crate) fn through_every_open_state(lab: &mut Lab) {
     );
     lab.run(&["retry-now", &name]).exits(0);
     let stuck = see("error", Some("RETRIES_EXHAUSTED"));
+    assert_eq!(stuck["native_state"], "paused");
     assert!(
         stuck["last_error"]["message"]
             .as_str()
@@ -78,11 +79,17 @@ pub(crate) fn through_every_open_state(lab: &mut Lab) {
 pub(crate) fn back_off_in_words(lab: &mut Lab) {
     lab.tell("words", "fail");
     let name = lab.start("Lab/charge", r#""words""#);
-    lab.sees(&name, "backing-off", None);
+    let shown = lab.sees(&name, "backing-off", None);
+    assert_eq!(shown["retry"]["attempt"], 1);
+    assert_eq!(shown["retry"]["max_attempts"], 1000);
+    assert!(shown["retry"]["next_attempt_time"].is_string(), "{shown:#}");
+    assert_eq!(shown["steps"][0]["name"], "charge-card");
+    assert_eq!(shown["steps"][0]["sub_state"], "backing-off");
     let words = lab.run(&["get", &name]).exits(0).out;
     for part in [
         "attempt 1 of 1000 failed",
-        "next attempt in",
+        "next attempt in 6",
+        " min",
         "charge-card: words was told to fail",
     ] {
         assert!(words.contains(part), "{part} is missing in\n{words}");
@@ -102,15 +109,16 @@ pub(crate) fn back_off_in_words(lab: &mut Lab) {
 pub(crate) fn paused_by_hand(lab: &mut Lab) {
     lab.tell("held", "fail");
     let name = lab.start("Lab/charge", r#""held""#);
-    lab.sees(&name, "backing-off", None);
+    let watch = lab.watch(&name);
+    lab.sees_watched(&watch, &name, "backing-off", None);
     lab.run(&["resume", &name]).exits(4);
     lab.run(&["pause", &name]).exits(0);
-    let paused = lab.sees(&name, "waiting", Some("PAUSED"));
+    let paused = lab.sees_watched(&watch, &name, "waiting", Some("PAUSED"));
     // Restate leaves the next attempt standing; it will not come.
     assert!(paused["retry"]["next_attempt_time"].is_null(), "{paused:#}");
     lab.run(&["pause", &name]).exits(0);
     lab.tell("held", "go");
     lab.run(&["resume", &name]).exits(0);
-    lab.sees(&name, "succeeded", None);
+    lab.sees_watched(&watch, &name, "succeeded", None);
     lab.run(&["pause", &name]).exits(4);
 }

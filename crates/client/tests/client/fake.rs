@@ -94,6 +94,14 @@ impl Executions for Fake {
         retry_from(RetryFromRequest);
     }
 
+    async fn purge_execution(
+        &self,
+        request: Request<v1::PurgeExecutionRequest>,
+    ) -> Result<Response<()>, Status> {
+        self.0.note(&request.get_ref().request_id);
+        self.0.execution().map(|_| Response::new(()))
+    }
+
     async fn get_execution(
         &self,
         request: Request<v1::GetExecutionRequest>,
@@ -151,6 +159,13 @@ impl Executions for Fake {
         &self,
         _: Request<v1::ListEventsRequest>,
     ) -> Result<Response<v1::ListEventsResponse>, Status> {
+        Err(Status::unimplemented("not scripted"))
+    }
+
+    async fn project_execution(
+        &self,
+        _: Request<v1::ProjectExecutionRequest>,
+    ) -> Result<Response<v1::ProjectedExecution>, Status> {
         Err(Status::unimplemented("not scripted"))
     }
 

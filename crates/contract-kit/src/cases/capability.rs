@@ -20,6 +20,7 @@ const VERBS: &[(Verb, &str)] = &[
     (Verb::Resume, "resume"),
     (Verb::RetryNow, "retry_now"),
     (Verb::RetryFrom, "retry_from"),
+    (Verb::Purge, "purge"),
 ];
 
 pub(super) fn cases() -> Vec<Case> {

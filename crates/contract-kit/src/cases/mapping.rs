@@ -45,7 +45,10 @@ async fn is_met(stage: Stage, row: Row) -> Outcome {
         native,
     };
     let id = stage.scene(scene).await?;
-    let seen = stage.get(&id).await?;
+    let seen = match row.scope {
+        Scope::Execution => stage.get(&id).await?,
+        Scope::Step => stage.get_full(&id).await?,
+    };
     let classified = classify(&stage.table, &seen, stage.now());
     let (found, reached) = match row.scope {
         Scope::Execution => {
@@ -97,7 +100,7 @@ async fn a_step_state_in_no_table_is_reported_verbatim(stage: Stage) -> Outcome 
         native: NativeState::new("KIT_NEVER_SEEN"),
     };
     let id = stage.scene(scene).await?;
-    let seen = stage.get(&id).await?;
+    let seen = stage.get_full(&id).await?;
     let verbatim =
         |step: &stateway_provider_api::StepObservation| step.native.state == "KIT_NEVER_SEEN";
     ensure!(

@@ -19,6 +19,7 @@ const VERBS: &[(Verb, &[&str])] = &[
     (Verb::Resume, &["resume"]),
     (Verb::RetryNow, &["retry_now"]),
     (Verb::RetryFrom, &["retry_from"]),
+    (Verb::Purge, &["purge"]),
 ];
 
 pub(super) fn cases() -> Vec<Case> {
@@ -89,6 +90,7 @@ pub(super) fn ask(stage: &Stage, verb: Verb) -> BoxFuture<'_, Result<()>> {
                 let request = stage.retry_from_request(id);
                 provider.retry_from(call, request).await.map(done)
             }
+            Verb::Purge => stage.purge(id).await,
             Verb::Observe | Verb::Health => Err(Error::unsupported(verb)),
         }
     })

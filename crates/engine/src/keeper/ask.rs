@@ -336,6 +336,28 @@ impl Keeper {
         })
     }
 
+    /// Removes one finished execution, with all that belongs to it.
+    pub(super) fn remove(&mut self, id: &str) -> Result<()> {
+        let number = self.number_of(id)?;
+        let kept = self.store.kept(number)?;
+        // One that is not on disk yet has only just begun.
+        let ended = kept.is_some_and(|kept| kept.status.ended.is_some());
+        let open = self
+            .state_of(number)
+            .is_some_and(|state| !state.is_terminal());
+        if open || !ended {
+            return Err(EngineError::new(
+                ErrorKind::FailedPrecondition,
+                "NOT_FINISHED",
+                format_args!("the execution `{id}` has not finished"),
+            )
+            .hint("Cancel it first, or wait for its end."));
+        }
+        self.store.remove(&[number])?;
+        self.let_go(number);
+        Ok(())
+    }
+
     pub(super) fn purge(&mut self, ended_before: Timestamp, limit: usize) -> Result<Purged> {
         let needed = self.needed_by_sinks();
         let numbers = self.store.ended(ended_before, needed, limit)?;

@@ -55,7 +55,9 @@ impl Keeper {
     fn spread_news(&mut self) {
         for number in self.changed.drain(..) {
             if let Some(live) = self.hot.get(&number)
-                && self.board.wants(&live.origin.id)
+                && self
+                    .board
+                    .wants(&live.origin.id, live.state.state().is_terminal())
             {
                 self.board
                     .tell(Arc::new(View::of(&live.origin, &live.state)));

@@ -55,6 +55,16 @@ pub(crate) enum Message {
         limit: usize,
         answer: oneshot::Sender<Result<Purged>>,
     },
+    /// Removes one finished execution.
+    Remove {
+        id: Arc<str>,
+        answer: oneshot::Sender<Result<()>>,
+    },
+    /// Shows an execution that is in memory.
+    Look {
+        id: Arc<str>,
+        answer: oneshot::Sender<Answer>,
+    },
     Publish {
         event: Box<Publish>,
         answer: oneshot::Sender<Result<Published>>,
@@ -192,6 +202,12 @@ impl Message {
                 let _ = answer.send(Err(error));
             }
             Self::Purge { answer, .. } => {
+                let _ = answer.send(Err(error));
+            }
+            Self::Remove { answer, .. } => {
+                let _ = answer.send(Err(error));
+            }
+            Self::Look { answer, .. } => {
                 let _ = answer.send(Err(error));
             }
             Self::Publish { answer, .. } => {

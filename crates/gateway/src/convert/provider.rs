@@ -86,6 +86,7 @@ fn capabilities(from: Capabilities) -> v1::Capabilities {
         retries,
         payloads,
         labels,
+        purge,
     } = from;
     v1::Capabilities {
         start,
@@ -107,5 +108,6 @@ fn capabilities(from: Capabilities) -> v1::Capabilities {
         retries,
         payloads,
         labels,
+        purge,
     }
 }

@@ -64,6 +64,7 @@ const METHODS: &[&str] = &[
     "PurgeExecutions",
     "Backup",
     "PublishEvent",
+    "PurgeExecution",
     "ListProviders",
     "GetProvider",
 ];

@@ -83,23 +83,7 @@ impl Hub {
 
     /// Tells watchers at once what a write has just shown.
     pub(crate) fn saw(&self, execution: &Execution) {
-        let ExecutionName { provider, id } = &execution.name;
-        let one = TopicKey {
-            provider: provider.clone(),
-            execution: Some(id.clone()),
-        };
-        let all = TopicKey {
-            provider: provider.clone(),
-            execution: None,
-        };
-        let topics: Vec<_> = {
-            let topics = self.topics();
-            [one, all]
-                .iter()
-                .filter_map(|key| topics.get(key).cloned())
-                .collect()
-        };
-        for topic in topics.into_iter().filter(|topic| topic.is_synced()) {
+        for topic in self.synced_topics_of(&execution.name) {
             let basic = Execution {
                 input: None,
                 output: None,
@@ -107,8 +91,28 @@ impl Hub {
             };
             topic.see(basic);
             topic.hurry();
-            self.wake_poller(provider);
+            self.wake_poller(&execution.name.provider);
         }
+    }
+
+    /// Tells watchers at once that an execution was removed.
+    pub(crate) fn lost(&self, name: &ExecutionName) {
+        for topic in self.synced_topics_of(name) {
+            topic.forget(&name.id);
+        }
+    }
+
+    /// The topics that show this execution.
+    fn synced_topics_of(&self, ExecutionName { provider, id }: &ExecutionName) -> Vec<Arc<Topic>> {
+        let key = |execution| TopicKey {
+            provider: provider.clone(),
+            execution,
+        };
+        let topics = self.topics();
+        [key(Some(id.clone())), key(None)]
+            .iter()
+            .filter_map(|key| topics.get(key).filter(|topic| topic.is_synced()).cloned())
+            .collect()
     }
 
     /// Takes a place at a topic, beginning to follow it if nobody does yet.

@@ -112,9 +112,17 @@ pub(super) struct Continuation {
     pub(super) changes: broadcast::Receiver<Arc<Change>>,
 }
 
+/// The most changes kept of a single execution.
+const MOST_OF_ONE: usize = 16;
+
 impl Topic {
     pub(super) fn new(key: TopicKey, epoch: u64, buffer: usize, polls: &UpstreamSettings) -> Self {
         let now = Instant::now();
+        // A collection is lively; one execution never has that much to tell at once.
+        let buffer = match &key.execution {
+            Some(_) => buffer.clamp(1, MOST_OF_ONE),
+            None => buffer.max(1),
+        };
         Self {
             key,
             epoch,
@@ -127,11 +135,11 @@ impl Topic {
                 pace: Pace::new(polls.fastest_poll, polls.slowest_poll),
                 due: now,
             }),
-            changes: broadcast::channel(buffer.max(1)).0,
+            changes: broadcast::channel(buffer).0,
             sync: watch::channel(Sync::NotYet).0,
             readers: AtomicUsize::new(0),
             hurried: Notify::new(),
-            buffer: buffer.max(1),
+            buffer,
         }
     }
 

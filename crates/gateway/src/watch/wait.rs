@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures::StreamExt;
 use stateway_model::{ExecutionName, SubState};
 use stateway_proto::v1;
+use stateway_provider_api::{Call, Verb, WatchScope};
 use tonic::{Code, Status};
 
 use super::hub::Hub;
 use super::topic::{Seen, TopicKey};
+use crate::convert;
 use crate::status::Refusal;
 use crate::upstream::Upstream;
 
@@ -29,6 +32,13 @@ impl Hub {
         deadline: Instant,
     ) -> Result<Waited, Status> {
         let _slot = self.open_stream()?;
+        let only_the_end = wanted.iter().all(|state| state.is_terminal());
+        if upstream.capabilities.watch
+            && only_the_end
+            && let Some(waited) = self.wait_for_end(upstream, name, deadline).await
+        {
+            return Ok(waited);
+        }
         let key = TopicKey {
             provider: name.provider.clone(),
             execution: Some(name.id.clone()),
@@ -63,6 +73,42 @@ impl Hub {
                 }
             }
         }
+    }
+}
+
+impl Hub {
+    /// Waits for the end by a push of its own: nothing in between is asked for, so there is
+    /// nothing to share with other readers. Nothing when the push fails: then it is waited for in
+    /// the way that survives an outage.
+    async fn wait_for_end(
+        &self,
+        upstream: &Upstream,
+        name: &ExecutionName,
+        deadline: Instant,
+    ) -> Option<Waited> {
+        let call = Call::within(upstream.settings.timeout);
+        let scope = WatchScope::End(name.id.clone());
+        let work = upstream.provider().watch(&call, scope);
+        let mut stream = upstream.guard(Verb::Watch, &call, work).await.ok()?;
+        let mut last = None;
+        loop {
+            let next = tokio::select! {
+                next = stream.next() => next?.ok()?,
+                () = tokio::time::sleep_until(deadline.into()) => break,
+                () = self.stop.cancelled() => break,
+            };
+            let seen = upstream.execution(next);
+            let reached = seen.sub_state.is_terminal();
+            let execution = convert::execution(seen);
+            if reached {
+                return Some(Waited { execution, reached });
+            }
+            last = Some(execution);
+        }
+        last.map(|execution| Waited {
+            execution,
+            reached: false,
+        })
     }
 }
 

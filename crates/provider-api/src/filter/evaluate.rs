@@ -199,6 +199,7 @@ mod tests {
             },
             waits: vec![Wait::new(WaitKind::Signal, "approve")],
             steps: vec![],
+            steps_are_detail: false,
             last_error: None,
             create_time: time("2026-11-16T11:00:00Z"),
             start_time: time("2026-11-16T11:00:01Z"),

@@ -63,6 +63,10 @@ pub(crate) enum Defect {
     RetryFromTakesAnyStep,
     RetryFromIgnoresItsInput,
     ADroppedReadLeavesATrace,
+    PurgeDoesNothing,
+    PurgeTakesWhatIsOpen,
+    PurgeIsASuccessEveryTime,
+    ListStillShowsWhatWasPurged,
 }
 
 impl Defect {
@@ -81,7 +85,10 @@ impl Defect {
                 &["start::an_execution_id_that_is_taken_is_refused"]
             }
             Self::StartDropsLabels => &["start::labels_are_kept"],
-            Self::GetInventsUnknownExecutions => &["get::an_unknown_execution_is_not_found"],
+            Self::GetInventsUnknownExecutions => &[
+                "get::an_unknown_execution_is_not_found",
+                "purge::what_was_purged_is_not_found",
+            ],
             Self::GetAlwaysShowsPayloads => &["get::payloads_only_in_the_full_view"],
             Self::GetRenamesUnknownStates => &["mapping::a_state_in_no_table_is_reported_verbatim"],
             Self::GetDropsQualifiers => &["mapping::execution::BROKEN (cause = *"],
@@ -162,7 +169,9 @@ impl Defect {
             ],
             Self::ObserveShowsPayloads => &["observe::shows_no_payloads"],
             Self::ListShowsPayloads => &["list::shows_no_payloads"],
-            Self::UnknownExecutionsAreCalledInvalid => &["unknown_execution::*"],
+            Self::UnknownExecutionsAreCalledInvalid => {
+                &["unknown_execution::*", "purge::purging_twice_is_not_found"]
+            }
             Self::RefusalsAfterTheEndLoseTheirReason => &[
                 "signal::a_signal_after_the_end_is_refused",
                 "cancel::cancelling_what_succeeded_is_refused",
@@ -170,6 +179,7 @@ impl Defect {
                 "pause::pausing_after_the_end_is_refused",
                 "resume::resuming_after_the_end_is_refused",
                 "retry_now::after_the_end_it_is_refused",
+                "purge::an_open_execution_is_refused_and_stays",
             ],
             Self::WhatIsOffIsCalledAPrecondition => &[
                 "capability_off::*",
@@ -222,6 +232,14 @@ impl Defect {
             Self::RetryFromTakesAnyStep => &["retry_from::an_unknown_step_is_refused"],
             Self::RetryFromIgnoresItsInput => &["retry_from::an_input_is_used_or_refused"],
             Self::ADroppedReadLeavesATrace => &["fault::a_dropped_read_leaves_no_trace"],
+            Self::PurgeDoesNothing => &[
+                "purge::what_was_purged_is_not_found",
+                "purge::what_was_purged_is_in_no_list",
+                "purge::purging_twice_is_not_found",
+            ],
+            Self::PurgeTakesWhatIsOpen => &["purge::an_open_execution_is_refused_and_stays"],
+            Self::PurgeIsASuccessEveryTime => &["purge::purging_twice_is_not_found"],
+            Self::ListStillShowsWhatWasPurged => &["purge::what_was_purged_is_in_no_list"],
             Self::HealthIsAlwaysGood => {
                 &["health::an_engine_that_cannot_be_reached_is_not_healthy"]
             }
@@ -289,5 +307,9 @@ impl Defect {
         Self::RetryFromTakesAnyStep,
         Self::RetryFromIgnoresItsInput,
         Self::ADroppedReadLeavesATrace,
+        Self::PurgeDoesNothing,
+        Self::PurgeTakesWhatIsOpen,
+        Self::PurgeIsASuccessEveryTime,
+        Self::ListStillShowsWhatWasPurged,
     ];
 }

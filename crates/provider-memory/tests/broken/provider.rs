@@ -13,8 +13,8 @@ use stateway_model::{ExecutionId, SubState};
 use stateway_provider_api::{
     Call, CancelMode, CancelRequest, Capabilities, ErrorKind, Health, HistoryPage, HistoryRequest,
     ListPage, ListRequest, NativeState, Observation, ObservationStream, PauseRequest, Provider,
-    RequestId, Result, ResumeRequest, RetryEvidence, RetryFromRequest, RetryNowRequest,
-    SignalRequest, StartRequest, View, WatchScope,
+    PurgeRequest, RequestId, Result, ResumeRequest, RetryEvidence, RetryFromRequest,
+    RetryNowRequest, SignalRequest, StartRequest, View, WatchScope,
 };
 
 use super::defect::Defect;
@@ -25,6 +25,7 @@ pub(crate) struct Broken {
     started: Mutex<HashMap<RequestId, ExecutionId>>,
     /// What was cancelled or paused before.
     asked: Mutex<Vec<ExecutionId>>,
+    purged: Mutex<Vec<ExecutionId>>,
     one_at_a_time: tokio::sync::Mutex<()>,
     failed: AtomicBool,
     used: AtomicBool,
@@ -38,6 +39,7 @@ impl Broken {
             defect,
             started: Mutex::default(),
             asked: Mutex::default(),
+            purged: Mutex::default(),
             one_at_a_time: tokio::sync::Mutex::default(),
             failed: AtomicBool::new(false),
             used: AtomicBool::new(false),
@@ -283,6 +285,11 @@ impl Provider for Broken {
                 *row = self.inner.get(call, &row.id, View::Full).await?;
             }
         }
+        if self.is(Defect::ListStillShowsWhatWasPurged) {
+            let purged = self.purged.lock().unwrap().clone();
+            let still = |id| Observation::new(id, NativeState::new("DONE"));
+            page.observations.extend(purged.into_iter().map(still));
+        }
         match self.defect {
             Defect::ListEndsAtAnEmptyPage if page.observations.is_empty() => page.next = None,
             Defect::ListRepeatsARow if again.is_none() => {
@@ -468,5 +475,31 @@ impl Provider for Broken {
             request.input = None;
         }
         self.mistake(self.inner.retry_from(call, request).await)
+    }
+
+    async fn purge(&self, call: &Call, request: PurgeRequest) -> Result<()> {
+        let id = request.id.clone();
+        if self.is(Defect::PurgeDoesNothing) && self.capabilities().purge {
+            let seen = self.inner.get(call, &id, View::Basic).await;
+            if seen.is_ok_and(|seen| seen.end_time.is_some()) {
+                return Ok(());
+            }
+        }
+        if self.is(Defect::PurgeIsASuccessEveryTime) && self.purged.lock().unwrap().contains(&id) {
+            return Ok(());
+        }
+        let purged = self.mistake(self.inner.purge(call, request).await);
+        if purged.is_ok() {
+            self.purged.lock().unwrap().push(id);
+            return purged;
+        }
+        match purged {
+            Err(error)
+                if error.reason() == "NOT_FINISHED" && self.is(Defect::PurgeTakesWhatIsOpen) =>
+            {
+                Ok(())
+            }
+            purged => purged,
+        }
     }
 }

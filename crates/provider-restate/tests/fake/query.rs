@@ -26,6 +26,7 @@ pub(super) fn answer(world: &World, request: &Request) -> ResponseTemplate {
     let rows = match word_after(sql, " FROM ").unwrap() {
         "information_schema.columns" => columns(world),
         "sys_invocation" => invocations(world, sql),
+        "sys_invocation_state" => beats(world),
         "sys_journal" => of_each(world, sql, |it| &it.journal, "entry_type"),
         "sys_journal_events" => of_each(world, sql, |it| &it.events, "event_type"),
         "sys_vqueue_entry_status" => {
@@ -60,6 +61,13 @@ fn columns(world: &World) -> Vec<Value> {
 
 fn invocations(world: &World, sql: &str) -> Vec<Value> {
     let asked = ids(sql.split(" WHERE id IN ").nth(1).unwrap_or_default());
+    if let Some(origin) = sql.split("restarted_from = '").nth(1) {
+        let origin = origin.split('\'').next().unwrap();
+        let rows = world.invocations.values().map(|it| &it.row);
+        let open = rows.filter(|row| text(row, "status") != "completed");
+        let restarted = open.filter(|row| text(row, "restarted_from") == origin);
+        return restarted.cloned().collect();
+    }
     let is_list = sql.contains(" ORDER BY created_at DESC");
     let mut rows: Vec<&Value> = world
         .invocations
@@ -90,6 +98,28 @@ fn invocations(world: &World, sql: &str) -> Vec<Value> {
         rows.truncate(limit.parse().unwrap());
     }
     rows.into_iter().cloned().collect()
+}
+
+/// What is held in memory: what runs, what backs off, and what was paused while it backed off.
+fn beats(world: &World) -> Vec<Value> {
+    let rows = world.invocations.values().map(|it| &it.row);
+    let in_memory = rows.filter(|row| {
+        let status = text(row, "status");
+        status == "running" || status == "backing-off" || row["next_retry_at"].is_string()
+    });
+    let beat = |row: &Value| {
+        let mut beat = json!({
+            "id": row["id"], "in_flight": row["status"] == "running",
+            "failed": row["last_failure"].is_string(),
+        });
+        for column in ["retry_count", "next_retry_at"] {
+            if let Some(value) = row.get(column) {
+                beat[column] = value.clone();
+            }
+        }
+        beat
+    };
+    in_memory.map(beat).collect()
 }
 
 /// The rows that belong to the asked ids, of the asked types where any are named.

@@ -124,4 +124,11 @@ impl Service for Executions {
     ) -> Result<Response<v1::ProjectedExecution>, Status> {
         in_shell!(self, "ProjectExecution", request, project)
     }
+
+    async fn purge_execution(
+        &self,
+        request: Request<v1::PurgeExecutionRequest>,
+    ) -> Result<Response<()>, Status> {
+        in_shell!(self, "PurgeExecution", request, purge)
+    }
 }

@@ -186,11 +186,13 @@ impl Executions {
         let name = validate::execution_name("name", &request.name)?;
         let upstream = self.upstream(&name.provider)?;
         let call = upstream.bounded(&call);
-        let work = upstream.provider().get(&call, &name.id, View::Basic);
-        let observation = upstream
+        // Only the full view is sure to have the steps.
+        let work = upstream.provider().get(&call, &name.id, View::Full);
+        let mut observation = upstream
             .guard(Verb::Get, &call, work)
             .await
             .map_err(|error| status::of_provider(&upstream.id, &error))?;
+        (observation.input, observation.output) = (None, None);
         let explanation = upstream
             .mapper
             .explain(&observation, jiff::Timestamp::now());

@@ -1,10 +1,11 @@
-//! Start, signal, cancel, pause, resume, retry now, retry from.
+//! Start, signal, cancel, pause, resume, retry now, retry from, purge.
 
 use stateway_model::{DefinitionName, ExecutionName, ProviderId};
 use stateway_proto::v1;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Observation, PauseRequest, Result as ProviderResult,
-    ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb,
+    Call, CancelMode, CancelRequest, Observation, PauseRequest, PurgeRequest,
+    Result as ProviderResult, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
+    StartRequest, Verb,
 };
 use tonic::Status;
 
@@ -180,6 +181,27 @@ impl Executions {
             ("", None) => Ok(self.directory.one("parent", "", PORTABLE)?.id.clone()),
             _ => provider_of(parent, definition),
         }
+    }
+
+    pub(super) async fn purge(
+        &self,
+        call: Call,
+        request: v1::PurgeExecutionRequest,
+    ) -> Result<(), Status> {
+        let name = self
+            .target(&call, &request.name, &request.etag, Verb::Purge)
+            .await?;
+        let purge = PurgeRequest {
+            id: name.id.clone(),
+            request_id: validate::request_id(&request.request_id)?,
+        };
+        let upstream = self.upstream(&name.provider)?;
+        let call = upstream.bounded(&call);
+        let work = upstream.provider().purge(&call, purge);
+        let purged = upstream.guard(Verb::Purge, &call, work).await;
+        purged.map_err(|error| status::of_provider(&upstream.id, &error))?;
+        self.hub.lost(&name);
+        Ok(())
     }
 
     /// The execution a write is for, once its etag has been checked.

@@ -1,0 +1,166 @@
+//! What has to be so once everything has ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use stateway_proto::v1;
+use stateway_proto::v1::executions_client::ExecutionsClient;
+use tonic::transport::Channel;
+
+use super::book::{Attempt, Book};
+use super::load::{CHAIN, SAGA};
+use crate::Outcome;
+use crate::process::Server;
+
+/// What was checked.
+pub(super) struct Found {
+    executions: usize,
+    answers: usize,
+    again: usize,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} acknowledged starts ended, {} acknowledged answers kept, {} tasks handed out again \
+             before they were answered",
+            self.executions, self.answers, self.again
+        )
+    }
+}
+
+/// Lets everything end, then checks it.
+pub(super) async fn settle(server: &Server, book: &Book, patience: Duration) -> Outcome<Found> {
+    book.close(true);
+    let mut client = ExecutionsClient::connect(server.url.clone()).await?;
+    let until = Instant::now() + patience;
+    loop {
+        let open = names(&mut client, OPEN).await?;
+        if open.is_empty() {
+            break;
+        }
+        if Instant::now() > until {
+            let some: Vec<_> = open.iter().take(3).collect();
+            return Err(format!("{} executions do not end, such as {some:?}", open.len()).into());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // A moment for acknowledgements that are on their way.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let record = book.record();
+    if let Some(fault) = record.faults.first() {
+        return Err(format!("{} faults, the first: {fault}", record.faults.len()).into());
+    }
+    let succeeded = names(&mut client, r#"sub_state = "succeeded""#).await?;
+    let failed = names(&mut client, r#"sub_state = "failed""#).await?;
+    let mut tasks = BTreeSet::new();
+    for (name, definition) in &record.started {
+        let by_row = succeeded.contains(name) || failed.contains(name);
+        if !by_row {
+            return Err(format!("{name} was acknowledged and is gone").into());
+        }
+        tasks.extend(one(&mut client, name, definition, succeeded.contains(name)).await?);
+    }
+    if let Some(lost) = record.acknowledged.difference(&tasks).next() {
+        return Err(
+            format!("the answer to {lost:?} was acknowledged and is not in the log").into(),
+        );
+    }
+    book.close(false);
+    Ok(Found {
+        executions: record.started.len(),
+        answers: record.acknowledged.len(),
+        again: record.handed_out_again,
+    })
+}
+
+const OPEN: &str = r#"sub_state != "succeeded" AND sub_state != "failed""#;
+
+/// Every execution that a filter admits. The filter is answered from the rows.
+async fn names(client: &mut ExecutionsClient<Channel>, filter: &str) -> Outcome<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    let mut page_token = String::new();
+    loop {
+        let request = v1::ListExecutionsRequest {
+            parent: "providers/builtin".to_owned(),
+            page_size: 1000,
+            page_token,
+            filter: filter.to_owned(),
+        };
+        let page = client.list_executions(request).await?.into_inner();
+        names.extend(page.executions.into_iter().map(|execution| execution.name));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            return Ok(names);
+        }
+    }
+}
+
+/// Checks one execution by its log; the attempts it has answers of.
+async fn one(
+    client: &mut ExecutionsClient<Channel>,
+    name: &str,
+    definition: &str,
+    succeeded: bool,
+) -> Outcome<Vec<Attempt>> {
+    let wrong = |what: &str| -> Box<dyn std::error::Error + Send + Sync> {
+        format!("{name} ({definition}): {what}").into()
+    };
+    let get = v1::GetExecutionRequest {
+        name: name.to_owned(),
+        ..Default::default()
+    };
+    let shown = client.get_execution(get).await?.into_inner();
+    let by_log = shown.sub_state() == v1::SubState::Succeeded;
+    if by_log != succeeded {
+        return Err(wrong("its row and its log do not agree"));
+    }
+    let events = events(client, name).await?;
+    for (wanted, event) in (1..).zip(&events) {
+        if event.sequence != wanted {
+            return Err(wrong("its log has a gap or a repetition"));
+        }
+    }
+    let mut completed = Vec::new();
+    let mut undone = Vec::new();
+    let mut settled = Vec::new();
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    for event in &events {
+        let undo = event.native_type.starts_with("StepCompensat");
+        match event.native_type.as_str() {
+            "StepCompleted" => {
+                completed.push(event.step.as_str());
+                *counts.entry(&event.step).or_default() += 1;
+            }
+            "StepCompensated" => undone.push(event.step.as_str()),
+            "AttemptFailed" => {}
+            _ => continue,
+        }
+        settled.push(Attempt {
+            execution: name.to_owned(),
+            step: event.step.clone(),
+            attempt: event.attempt,
+            undo,
+        });
+    }
+    if counts.values().any(|count| *count > 1) {
+        return Err(wrong("a step was completed twice"));
+    }
+    match definition {
+        CHAIN if !succeeded || completed.len() != 5 => Err(wrong("a chain did not succeed")),
+        SAGA if shown.reason != "ROLLED_BACK" => Err(wrong("a saga was not rolled back")),
+        SAGA if undone != ["b", "a"] => Err(wrong("what was done was not undone in reverse")),
+        _ => Ok(settled),
+    }
+}
+
+async fn events(client: &mut ExecutionsClient<Channel>, name: &str) -> Outcome<Vec<v1::Event>> {
+    let request = v1::ListEventsRequest {
+        parent: name.to_owned(),
+        page_size: 1000,
+        ..Default::default()
+    };
+    Ok(client.list_events(request).await?.into_inner().events)
+}

@@ -1,0 +1,82 @@
+//! `stateway purge`: the record of a finished execution, removed for good.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use clap::Args;
+use serde::Serialize;
+use stateway_client as client;
+
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::visible::visible;
+use crate::{input, resource};
+
+/// Removes the record of a finished execution from its engine.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+It cannot be undone: state, history, input and output are gone. One that has not finished is refused.
+
+Examples:
+  stateway purge memory/order-17
+  stateway purge memory/order-17 --yes")]
+pub struct Purge {
+    /// provider/id, or the full name
+    name: String,
+    /// Do not ask; needed where nobody can answer
+    #[arg(long)]
+    yes: bool,
+    /// Happens once, however often it is asked under this id
+    #[arg(long, value_name = "ID", value_parser = input::given)]
+    request_id: Option<String>,
+    /// Only if the execution still has this etag
+    #[arg(long, value_parser = input::given)]
+    etag: Option<String>,
+}
+
+/// What is said of it.
+#[derive(Serialize)]
+struct Purged<'n> {
+    purged: &'n str,
+}
+
+impl Purge {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let name = resource::execution(&self.name)?;
+        if !self.yes {
+            confirm(&self.name)?;
+        }
+        let call = client::Purge::new(&name)
+            .request_id(self.request_id.unwrap_or_default())
+            .etag(self.etag.unwrap_or_default());
+        context.client.purge(context.call(call)).await?;
+        context.show(&Purged { purged: &name }, || {
+            format!("purged {}", visible(&self.name))
+        })?;
+        Ok(Exit::Ok)
+    }
+}
+
+/// Asks the person in front of the screen; refuses where there is none.
+fn confirm(name: &str) -> Result<(), Failure> {
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
+        return Err(
+            Failure::usage("a purge cannot be undone and nobody can be asked")
+                .hint("Add --yes to go ahead."),
+        );
+    }
+    let mut screen = io::stderr();
+    write!(
+        screen,
+        "Remove the record of {} for good? [y/N] ",
+        visible(name)
+    )?;
+    screen.flush()?;
+    let mut answer = String::new();
+    stdin.lock().read_line(&mut answer)?;
+    match answer.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => Err(Failure::new(Exit::Refused, "nothing was removed")),
+    }
+}
