@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use stateway_machine::Verb;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use crate::catalogue::Catalogue;
 use crate::error::Result;
@@ -19,7 +19,10 @@ use crate::request::{
 };
 use crate::store::{Backend, SqliteFile};
 use crate::worker::{Answer, Offer, WorkerSession};
-use crate::{Changes, Clock, Config, EngineError, News, View};
+use crate::{Changes, Clock, Config, EngineError, ErrorKind, News, View};
+
+/// What the ids of the engine's own workers begin with.
+const OWN_WORKERS: &str = "engine/";
 
 /// The built-in engine, running. Clones are handles to the same engine; the last one to go lets
 /// the keeper finish its turn and close the file.
@@ -31,13 +34,25 @@ pub struct Engine {
 #[derive(Debug)]
 struct Inner {
     inbox: Inbox,
-    readers: Readers,
+    readers: Arc<Readers>,
     catalogue: Arc<Catalogue>,
     board: Arc<Board>,
+    committed: watch::Receiver<i64>,
     clock: Clock,
-    max_payload_bytes: usize,
     lease: Duration,
+    max_payload_bytes: usize,
     keeper: Option<JoinHandle<()>>,
+}
+
+/// What the engine's own tasks work with. None of it keeps the engine from stopping.
+#[derive(Debug, Clone)]
+pub(crate) struct Lines {
+    pub(crate) inbox: Inbox,
+    pub(crate) readers: Arc<Readers>,
+    /// The place of the last event on disk; closed when the keeper has ended.
+    pub(crate) committed: watch::Receiver<i64>,
+    pub(crate) clock: Clock,
+    pub(crate) lease: Duration,
 }
 
 impl Drop for Inner {
@@ -67,19 +82,20 @@ impl Engine {
             path: config.path.clone(),
         });
         let store = file.open()?;
-        let readers = Readers::open(file)?;
+        let readers = Arc::new(Readers::open(file)?);
         let catalogue = Arc::new(Catalogue::default());
         let board = Arc::new(Board::new());
-        let (inbox, keeper) = keeper::spawn(config, store, &catalogue, &board)?;
+        let (committed, keeper, inbox) = keeper::spawn(config, store, &catalogue, &board)?;
         Ok(Self {
             inner: Arc::new(Inner {
                 inbox,
                 readers,
                 catalogue,
                 board,
+                committed,
                 clock: config.clock.clone(),
-                max_payload_bytes: config.max_payload_bytes,
                 lease: config.lease,
+                max_payload_bytes: config.max_payload_bytes,
                 keeper: Some(keeper),
             }),
         })
@@ -363,21 +379,34 @@ impl Engine {
     /// Connects a worker.
     ///
     /// # Errors
-    /// The engine has stopped.
+    /// The engine has stopped, or the worker's id is one of the engine's own.
     pub fn connect(&self, offer: Offer) -> Result<WorkerSession> {
-        let (tell, messages) = mpsc::unbounded_channel();
-        let session = self.inner.inbox.next_session();
-        self.inner.inbox.ask(Message::Connect {
-            session,
-            offer,
-            tell,
-            http: false,
-        })?;
-        Ok(WorkerSession::new(
-            session,
-            self.inner.inbox.clone(),
-            messages,
-        ))
+        if offer.worker.starts_with(OWN_WORKERS) {
+            return Err(EngineError::new(
+                ErrorKind::Invalid,
+                "RESERVED_WORKER_ID",
+                format_args!("worker ids with `{OWN_WORKERS}` are the engine's own"),
+            )
+            .hint("Give the worker another id."));
+        }
+        WorkerSession::connect(&self.inner.inbox, offer, false)
+    }
+
+    /// The place of the last event on disk, for whoever follows [`Engine::log`]. It closes when the
+    /// engine has stopped.
+    #[must_use]
+    pub fn committed(&self) -> watch::Receiver<i64> {
+        self.inner.committed.clone()
+    }
+
+    pub(crate) fn lines(&self) -> Lines {
+        Lines {
+            inbox: self.inner.inbox.clone(),
+            readers: Arc::clone(&self.inner.readers),
+            committed: self.inner.committed.clone(),
+            clock: self.inner.clock.clone(),
+            lease: self.inner.lease,
+        }
     }
 
     /// Removes one finished execution, with all that belongs to it.

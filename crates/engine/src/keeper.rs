@@ -20,22 +20,24 @@ mod finish;
 mod hand_out;
 mod inbox;
 mod live;
+mod sink;
 mod slots;
 mod survey;
 mod trigger;
 mod wake;
 
 pub(crate) use ask::bounded;
+pub use inbox::SinkStart;
 pub(crate) use inbox::{Ask, Inbox, Message};
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::catalogue::Catalogue;
 use crate::error::Result;
@@ -89,6 +91,12 @@ struct Keeper {
     /// Request ids of this turn.
     asked: HashMap<Arc<str>, ([u8; 16], i64)>,
     triggers: trigger::Triggers,
+    /// How far the receivers of events have got that are connected.
+    sinks: HashMap<Arc<str>, i64>,
+    /// Executions that could not be taken up.
+    damaged: BTreeMap<i64, crate::request::Damaged>,
+    /// The place of the last event on disk.
+    committed: watch::Sender<i64>,
     /// Why the store could not be written last time, until it can be again.
     broken: Option<Broken>,
     leases_checked: Instant,
@@ -133,6 +141,7 @@ enum Effect {
     Answer(oneshot::Sender<Answer>, Answer),
     Tell(mpsc::UnboundedSender<WorkerMessage>, WorkerMessage),
     Published(oneshot::Sender<Result<crate::Published>>, crate::Published),
+    SinkOpened(oneshot::Sender<Result<i64>>, i64),
     Applied(oneshot::Sender<Result<crate::Applied>>, Box<crate::Applied>),
 }
 
@@ -142,10 +151,12 @@ pub(crate) fn spawn(
     store: Box<dyn Store>,
     catalogue: &Arc<Catalogue>,
     board: &Arc<Board>,
-) -> Result<(Inbox, JoinHandle<()>)> {
+) -> Result<(watch::Receiver<i64>, JoinHandle<()>, Inbox)> {
     let (inbox, messages) = Inbox::new(config.max_backlog);
     let now = config.clock.now();
     let last_number = store.last_number()?;
+    let committed = watch::Sender::new(store.last_position());
+    let followed = committed.subscribe();
     let mut keeper = Keeper {
         slots: Slots::new(config.max_active),
         dispatch: Dispatch::default(),
@@ -171,6 +182,9 @@ pub(crate) fn spawn(
         replies: Vec::new(),
         asked: HashMap::new(),
         triggers: trigger::Triggers::default(),
+        sinks: HashMap::new(),
+        damaged: BTreeMap::new(),
+        committed,
         broken: None,
         leases_checked: Instant::now(),
         requests_forgotten: Instant::now(),
@@ -181,7 +195,7 @@ pub(crate) fn spawn(
     let thread = thread
         .spawn(move || keeper.run())
         .map_err(|error| StoreError::Failed(format!("no thread for the engine: {error}")))?;
-    Ok((inbox, thread))
+    Ok((followed, thread, inbox))
 }
 
 impl Keeper {
@@ -274,6 +288,17 @@ impl Keeper {
             Message::Publish { event, answer } => self.publish(*event, answer),
             Message::Survey { answer } => {
                 let _ = answer.send(Ok(self.survey()));
+            }
+            Message::OpenSink { name, from, answer } => {
+                self.open_sink(name, from, answer);
+            }
+            Message::SinkAt {
+                name,
+                position,
+                keep,
+            } => self.sink_at(name, position, keep),
+            Message::CloseSink { name } => {
+                self.sinks.remove(&name);
             }
             Message::Stop => {}
         }

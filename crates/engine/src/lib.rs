@@ -19,11 +19,14 @@ mod clock;
 mod config;
 mod error;
 mod handle;
+mod http;
 mod id;
 mod keeper;
 mod news;
 mod reader;
 mod request;
+mod retry_after;
+mod sink;
 mod store;
 mod view;
 mod worker;
@@ -32,12 +35,18 @@ pub use clock::Clock;
 pub use config::Config;
 pub use error::{EngineError, ErrorKind};
 pub use handle::{Engine, Ticket};
+pub use http::{
+    AllowError, AllowList, HTTP_WORKER, HttpCaller, HttpError, HttpSettings, MOST_ENTRIES,
+    NotAllowed,
+};
+pub use keeper::SinkStart;
 pub use news::{Changes, News};
 pub use request::{
-    ActorName, Applied, ApplyDefinition, Decide, DefinitionRecord, EventRecord, ListQuery, Page,
-    Publish, Published, Purged, QueueLine, RequestKey, Resolve, RetryFrom, Scheduled, Start, Steer,
-    Survey, TaskLine, WorkerStatus,
+    ActorName, Applied, ApplyDefinition, Damaged, Decide, DefinitionRecord, EventRecord, ListQuery,
+    Page, Publish, Published, Purged, QueueLine, RequestKey, Resolve, RetryFrom, Scheduled, Start,
+    Steer, Survey, TaskLine, WorkerStatus,
 };
+pub use sink::{EVENT_NAMES, Secret, WebhookError, WebhookSettings, WebhookStatus, Webhooks};
 pub use store::{SCHEMA_VERSION, StoreError};
 pub use view::{Parent, PauseKind, View};
 pub use worker::{Answers, Offer, Outcome, TaskToken, WorkerMessage, WorkerSession, WorkerTask};

@@ -220,6 +220,9 @@ pub struct Purged {
     pub executions: u64,
     /// Whether there are more that the policy covers.
     pub more: bool,
+    /// How many it covers that stay, because a webhook has not got all of their events yet; not
+    /// counted beyond the limit of the request.
+    pub held_back: u64,
 }
 
 /// Who is connected and what waits, at one moment.
@@ -233,10 +236,21 @@ pub struct Survey {
     pub queued: Vec<QueueLine>,
     /// What the clock will start.
     pub scheduled: Vec<Scheduled>,
+    /// Executions that could not be taken up because what is stored of them cannot be read.
+    pub damaged: Vec<Damaged>,
     /// Executions that have work under way.
     pub active: usize,
     /// The most that may have.
     pub max_active: usize,
+}
+
+/// An execution that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damaged {
+    /// Its id.
+    pub id: Arc<str>,
+    /// What was found.
+    pub why: String,
 }
 
 /// A worker at one moment.

@@ -46,6 +46,10 @@ pub(crate) trait Store: Reading + Debug + Send {
     /// Writes a turn. When this returns it is on disk; when it fails, nothing of it is.
     fn commit(&mut self, turn: &Turn) -> Result<()>;
 
+    /// The place of the last event. No place is ever given twice, not even when the newest events
+    /// are removed: whoever has got up to a place would miss the new events there.
+    fn last_position(&self) -> i64;
+
     /// Whether it can be written, after it could not.
     fn probe(&mut self) -> Result<()>;
 
@@ -99,7 +103,8 @@ pub(crate) trait Reading: Debug {
     /// The branches of an execution.
     fn branches(&self, number: i64) -> Result<Vec<Branch>>;
 
-    /// The events of all executions from a place on, in the order they were written.
+    /// The events of all executions from a place on, in the order they were written: at most
+    /// `limit` appends, and no more than fit into memory with ease.
     fn log(&self, after: i64, limit: usize) -> Result<Vec<EventRecord>>;
 
     /// Executions the keeper has to look at by this time, after a place, in that order.
@@ -113,8 +118,13 @@ pub(crate) trait Reading: Debug {
     /// When the first execution after this time has to be looked at.
     fn next_wake(&self, after: Timestamp) -> Result<Option<Timestamp>>;
 
-    /// Executions that ended before this time, oldest first.
-    fn ended(&self, before: Timestamp, limit: usize) -> Result<Vec<i64>>;
+    /// Executions that ended before this time, oldest first. Those with events after the place
+    /// `needed` are left out.
+    fn ended(&self, before: Timestamp, needed: Option<i64>, limit: usize) -> Result<Vec<i64>>;
+
+    /// How many executions that ended before this time have events after a place; not counted
+    /// beyond `limit`.
+    fn held_back(&self, before: Timestamp, after: i64, limit: usize) -> Result<u64>;
 
     /// The open children of an execution.
     fn open_children(&self, parent: i64) -> Result<Vec<i64>>;
@@ -143,8 +153,8 @@ pub(crate) trait Reading: Debug {
     /// When a definition's schedule last started something.
     fn last_scheduled(&self, name: &str) -> Result<Option<Timestamp>>;
 
-    /// How far a receiver of events has got.
-    fn sink_position(&self, name: &str) -> Result<i64>;
+    /// How far a receiver of events has got, if it was ever there.
+    fn sink_position(&self, name: &str) -> Result<Option<i64>>;
 
     /// Copies everything to a file that does not exist yet.
     fn backup(&self, to: &Path) -> Result<()>;

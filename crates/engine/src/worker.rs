@@ -179,21 +179,26 @@ pub struct Answers {
 }
 
 impl WorkerSession {
-    pub(crate) fn new(
-        session: u64,
-        inbox: Inbox,
-        messages: mpsc::UnboundedReceiver<WorkerMessage>,
-    ) -> Self {
+    /// Connects a worker. It holds the way to the keeper and nothing else of the engine.
+    pub(crate) fn connect(inbox: &Inbox, offer: Offer, http: bool) -> Result<Self, EngineError> {
+        let (tell, messages) = mpsc::unbounded_channel();
+        let session = inbox.next_session();
+        inbox.ask(Message::Connect {
+            session,
+            offer,
+            tell,
+            http,
+        })?;
         let answers = Answers {
             session,
             inbox: inbox.clone(),
         };
-        Self {
+        Ok(Self {
             session,
-            inbox,
+            inbox: inbox.clone(),
             messages,
             answers,
-        }
+        })
     }
 
     /// The way back, for whoever reads the worker's side of the stream.

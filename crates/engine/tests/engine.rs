@@ -1,8 +1,16 @@
 //! The engine through its handle, on a real file.
 
+#[path = "engine/fault.rs"]
+mod fault;
+#[path = "engine/http.rs"]
+mod http;
 #[path = "engine/lab.rs"]
 mod lab;
+#[path = "engine/migration.rs"]
+mod migration;
 #[path = "engine/run.rs"]
 mod run;
+#[path = "engine/sink.rs"]
+mod sink;
 #[path = "engine/trigger.rs"]
 mod trigger;

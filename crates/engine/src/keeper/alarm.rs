@@ -133,13 +133,13 @@ impl Keeper {
         };
         let more = found.len() == MOST_AT_ONCE;
         for kept in found {
-            let number = kept.origin.number;
+            let (number, id) = (kept.origin.number, Arc::clone(&kept.origin.id));
             if self.hot.contains_key(&number) {
                 continue;
             }
             match self.bring_kept(kept) {
                 Ok(()) => self.fire(number),
-                Err(error) => tracing::error!(number, "an execution cannot be read: {error}"),
+                Err(error) => self.set_aside(number, id, &error),
             }
         }
         self.next_wake = if more {

@@ -370,14 +370,19 @@ impl Keeper {
     }
 
     pub(super) fn purge(&mut self, ended_before: Timestamp, limit: usize) -> Result<Purged> {
-        let numbers = self.store.ended(ended_before, limit)?;
-        if numbers.is_empty() {
-            return Ok(Purged::default());
+        let needed = self.needed_by_sinks();
+        let numbers = self.store.ended(ended_before, needed, limit)?;
+        let held_back = match needed {
+            Some(after) => self.store.held_back(ended_before, after, limit)?,
+            None => 0,
+        };
+        if !numbers.is_empty() {
+            self.store.remove(&numbers)?;
         }
-        self.store.remove(&numbers)?;
         Ok(Purged {
             executions: numbers.len() as u64,
             more: numbers.len() == limit,
+            held_back,
         })
     }
 }

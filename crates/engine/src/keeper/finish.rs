@@ -39,6 +39,9 @@ impl Keeper {
                 return false;
             }
             account(&turn, began.elapsed());
+            if !turn.appends.is_empty() {
+                self.committed.send_replace(self.store.last_position());
+            }
         }
         self.spread_news();
         leaving.into_iter().for_each(|number| self.let_go(number));
@@ -286,6 +289,9 @@ impl Effect {
             Self::Applied(answer, applied) => {
                 let _ = answer.send(Ok(*applied));
             }
+            Self::SinkOpened(answer, position) => {
+                let _ = answer.send(Ok(position));
+            }
         }
     }
 
@@ -299,6 +305,9 @@ impl Effect {
                 let _ = answer.send(Err(EngineError::from_store(error)));
             }
             Self::Applied(answer, _) => {
+                let _ = answer.send(Err(EngineError::from_store(error)));
+            }
+            Self::SinkOpened(answer, _) => {
                 let _ = answer.send(Err(EngineError::from_store(error)));
             }
             // Workers learn what is so when they come back.

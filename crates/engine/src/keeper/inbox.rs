@@ -72,7 +72,34 @@ pub(crate) enum Message {
     Survey {
         answer: oneshot::Sender<Result<Survey>>,
     },
+    /// A receiver of events is there; it is answered where it goes on.
+    OpenSink {
+        name: Arc<str>,
+        from: SinkStart,
+        answer: oneshot::Sender<Result<i64>>,
+    },
+    /// A receiver has everything up to here.
+    SinkAt {
+        name: Arc<str>,
+        position: i64,
+        /// Whether that is worth writing down.
+        keep: bool,
+    },
+    /// A receiver wants nothing any more.
+    CloseSink {
+        name: Arc<str>,
+    },
     Stop,
+}
+
+/// Where a receiver of events begins that was never there before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SinkStart {
+    /// With the oldest event there is.
+    #[default]
+    Beginning,
+    /// With the next one.
+    Now,
 }
 
 /// A request about an execution.
@@ -189,6 +216,9 @@ impl Message {
             Self::Survey { answer } => {
                 let _ = answer.send(Err(error));
             }
+            Self::OpenSink { answer, .. } => {
+                let _ = answer.send(Err(error));
+            }
             Self::Connect { tell, .. } => {
                 let reason = error.reason;
                 let _ = tell.send(WorkerMessage::Closed { reason });
@@ -197,6 +227,8 @@ impl Message {
             | Self::Settle { .. }
             | Self::Heartbeat { .. }
             | Self::Gone { .. }
+            | Self::SinkAt { .. }
+            | Self::CloseSink { .. }
             | Self::Stop => {}
         }
     }

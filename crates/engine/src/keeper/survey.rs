@@ -44,6 +44,7 @@ impl Keeper {
             tasks: tasks.collect(),
             queued: self.slots.lines(self.now),
             scheduled: self.triggers.scheduled(),
+            damaged: self.damaged.values().cloned().collect(),
             active: self.active,
             max_active: self.config.max_active,
         }

@@ -1,14 +1,19 @@
 //! Taking up what was left: after a start, and after the store could not be written.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use stateway_machine::{ExecutionState, obligations};
 
 use super::{Keeper, Work};
 use crate::error::{EngineError, Result};
+use crate::request::Damaged;
 use crate::store::Kept;
 
 /// How many executions are read at a time.
 const PAGE: usize = 1_000;
+/// The most damaged executions that are told by name.
+const MOST_DAMAGED: usize = 1_000;
 
 impl Keeper {
     /// Takes up every execution that has work under way, is queued, or has something due.
@@ -37,6 +42,19 @@ impl Keeper {
         self.write_down()
     }
 
+    /// Notes that an execution cannot be read: one damaged log must not keep the others from going
+    /// on. It is said to be so until it can be read.
+    pub(super) fn set_aside(&mut self, number: i64, id: Arc<str>, error: &EngineError) {
+        let known = self.damaged.contains_key(&number);
+        if known || self.damaged.len() >= MOST_DAMAGED {
+            return;
+        }
+        tracing::error!(execution = %id, "an execution cannot be taken up: {error}");
+        metrics::counter!("stateway_engine_damaged_executions_total").increment(1);
+        let why = error.message.clone();
+        self.damaged.insert(number, Damaged { id, why });
+    }
+
     fn write_down(&mut self) -> Result<()> {
         if self.finish() {
             return Ok(());
@@ -48,11 +66,10 @@ impl Keeper {
     }
 
     fn take_up(&mut self, kept: Kept) {
-        let number = kept.origin.number;
+        let (number, id) = (kept.origin.number, Arc::clone(&kept.origin.id));
         let queued = kept.status.state == ExecutionState::Queued;
         if let Err(error) = self.bring_kept(kept) {
-            // One damaged log must not keep the others from going on.
-            tracing::error!(number, "an execution cannot be taken up: {error}");
+            self.set_aside(number, id, &error);
             return;
         }
         if queued {

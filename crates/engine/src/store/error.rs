@@ -72,6 +72,7 @@ impl StoreError {
     pub(crate) fn of(path: &Path, error: rusqlite::Error) -> Self {
         match Self::from(error) {
             Self::Failed(why) => Self::opening(path, why),
+            Self::Corrupt { what } => Self::corrupt(format_args!("{}: {what}", path.display())),
             known => known,
         }
     }

@@ -11,7 +11,7 @@ pub use schema::SCHEMA_VERSION;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
 use super::{Backend, Reading, Store, StoreError};
 use lock::FileLock;
@@ -24,6 +24,9 @@ const CHECKPOINT_PAGES: u32 = 4_000;
 const WRITER_CACHE_KIB: i32 = 16 * 1024;
 /// Statements kept ready.
 const STATEMENTS: usize = 64;
+/// The last place that anyone could know of: events may have been removed since.
+const LAST_POSITION: &str = "SELECT max(ifnull((SELECT max(position) FROM events), 0), \
+     ifnull((SELECT max(position) FROM sinks), 0))";
 
 /// A SQLite file, which may be opened once for writing and any number of times for reading.
 #[derive(Debug, Clone)]
@@ -35,8 +38,26 @@ pub(crate) struct SqliteFile {
 #[derive(Debug)]
 pub(crate) struct Sqlite {
     connection: Connection,
+    /// The place of the last event, for the one that writes.
+    last_position: i64,
     /// Held for as long as the file is open for writing.
     _lock: Option<FileLock>,
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        if self._lock.is_none() {
+            return;
+        }
+        // Readers may be open for a while yet, so the last one to close would not do it: whoever
+        // copies the file of an engine that has stopped is to have everything.
+        let moved = self
+            .connection
+            .pragma(None, "wal_checkpoint", "truncate", |_| Ok(()));
+        if let Err(error) = moved {
+            tracing::warn!("the store's log stays beside it: {error}");
+        }
+    }
 }
 
 impl Backend for SqliteFile {
@@ -60,6 +81,13 @@ fn open_writer(path: &Path) -> Result<Sqlite, StoreError> {
     let lock = FileLock::take(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let mut connection = connect(path, flags)?;
+    // Without the right to write it opens all the same, for reading.
+    let readonly = connection.is_readonly(MAIN_DB);
+    if readonly.map_err(|error| StoreError::of(path, error))? {
+        return Err(StoreError::ReadOnly);
+    }
+    // Nothing is changed in a file that is not ours to change.
+    let version = schema::version(&connection, path)?;
     let set = |connection: &Connection| -> rusqlite::Result<()> {
         connection.pragma_update(None, "journal_mode", "wal")?;
         // In this mode every commit is synced before it returns.
@@ -70,9 +98,13 @@ fn open_writer(path: &Path) -> Result<Sqlite, StoreError> {
         connection.pragma_update(None, "cell_size_check", true)
     };
     set(&connection).map_err(|error| StoreError::of(path, error))?;
-    schema::migrate(&mut connection, path)?;
+    schema::migrate(&mut connection, path, version)?;
+    let last_position = connection
+        .query_row(LAST_POSITION, [], |row| row.get(0))
+        .map_err(|error| StoreError::of(path, error))?;
     Ok(Sqlite {
         connection,
+        last_position,
         _lock: Some(lock),
     })
 }
@@ -84,6 +116,7 @@ fn open_reader(path: &Path) -> Result<Sqlite, StoreError> {
     cache.map_err(|error| StoreError::of(path, error))?;
     Ok(Sqlite {
         connection,
+        last_position: 0,
         _lock: None,
     })
 }

@@ -392,8 +392,8 @@ fn removing_one_execution_leaves_the_others() {
             store.commit(&story.signal("go")).unwrap();
             store.commit(&story.signal("go2")).unwrap();
         }
-        assert_eq!(store.ended(at(10), 10).unwrap(), [0; 0]);
-        assert_eq!(store.ended(at(11), 10).unwrap(), [1, 2]);
+        assert_eq!(store.ended(at(10), None, 10).unwrap(), [0; 0]);
+        assert_eq!(store.ended(at(11), None, 10).unwrap(), [1, 2]);
         store.remove(&[1]).unwrap();
         assert!(store.kept(1).unwrap().is_none());
         assert_eq!(read_back(&*store, 2), stories[1].state);
@@ -435,5 +435,66 @@ fn definitions_keep_every_revision_and_one_is_current() {
         );
         assert_eq!(store.definitions("", 10).unwrap(), [record("r1", 1)]);
         assert_eq!(store.definition("e", None).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_place_in_the_log_is_never_given_twice() {
+    for place in places() {
+        let mut store = place.backend.open().unwrap();
+        with_definition(&mut *store);
+        let mut first = Story::new(1);
+        store.commit(&first.begin()).unwrap();
+        store.commit(&first.signal("go")).unwrap();
+        let last = store.last_position();
+        assert_eq!(store.log(0, 100).unwrap().last().unwrap().position, last);
+        store.remove(&[1]).unwrap();
+        drop(store);
+        let mut store = place.backend.open().unwrap();
+        assert_eq!(store.last_position(), last);
+        store.commit(&Story::new(2).begin()).unwrap();
+        assert_eq!(store.log(last, 100).unwrap()[0].position, last + 1);
+    }
+}
+
+#[test]
+fn executions_with_events_that_someone_needs_are_told_apart() {
+    for place in places() {
+        let mut store = place.backend.open().unwrap();
+        with_definition(&mut *store);
+        let mut stories: Vec<Story> = (1..=2).map(Story::new).collect();
+        let mut ends = Vec::new();
+        for story in &mut stories {
+            store.commit(&story.begin()).unwrap();
+            store.commit(&story.signal("go")).unwrap();
+            store.commit(&story.signal("go2")).unwrap();
+            ends.push(store.last_position());
+        }
+        for (needed, ended, held_back) in [
+            (Some(ends[0] - 1), vec![], 2),
+            (Some(ends[0]), vec![1], 1),
+            (Some(ends[1]), vec![1, 2], 0),
+        ] {
+            assert_eq!(store.ended(at(11), needed, 10).unwrap(), ended);
+            let counted = store.held_back(at(11), needed.unwrap(), 10).unwrap();
+            assert_eq!(counted, held_back);
+        }
+        assert_eq!(store.held_back(at(11), 0, 1).unwrap(), 1);
+    }
+}
+
+#[test]
+fn a_receiver_of_events_is_remembered_where_it_was() {
+    for place in places() {
+        let mut store = place.backend.open().unwrap();
+        assert_eq!(store.sink_position("s").unwrap(), None);
+        for position in [3, 7] {
+            let turn = Turn {
+                sinks: vec![("s".into(), position)],
+                ..Turn::default()
+            };
+            store.commit(&turn).unwrap();
+        }
+        assert_eq!(store.sink_position("s").unwrap(), Some(7));
     }
 }

@@ -38,6 +38,19 @@ impl Lab {
         }
     }
 
+    /// In a folder that the test has made.
+    pub(crate) fn at(folder: &std::path::Path) -> Self {
+        // Another lab in the same folder asks for other things.
+        static LABS: AtomicU32 = AtomicU32::new(0);
+        let config = Config::new(folder.join("store.db"));
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            engine: Engine::open(&config).unwrap(),
+            config,
+            requests: AtomicU32::new((1 + LABS.fetch_add(1, Ordering::Relaxed)) * 100_000),
+        }
+    }
+
     /// On a clock that is moved by hand.
     pub(crate) fn by_hand() -> (Self, Clock) {
         let clock = Clock::manual("2026-01-01T00:00:00Z".parse().unwrap());
@@ -67,6 +80,28 @@ impl Lab {
             config,
             requests,
         }
+    }
+
+    /// The process is killed: another engine goes on with the file as it is at this moment.
+    pub(crate) fn crash(self) -> Self {
+        self.crash_with(|_| {})
+    }
+
+    /// Likewise, and something happens to what it left.
+    pub(crate) fn crash_with(mut self, meanwhile: impl FnOnce(&std::path::Path)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // Copies of a file and its log that are taken one after the other fit together as long as
+        // nothing is moved from the log to the file meanwhile, which takes far more than a test
+        // writes.
+        for name in ["store.db", "store.db-wal"] {
+            let from = self.folder.path().join(name);
+            std::fs::copy(from, folder.path().join(name)).unwrap();
+        }
+        meanwhile(folder.path());
+        self.config.path = folder.path().join("store.db");
+        self.engine = Engine::open(&self.config).unwrap();
+        self.folder = folder;
+        self
     }
 
     pub(crate) fn key(&self, body: u8) -> RequestKey {

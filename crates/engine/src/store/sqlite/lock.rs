@@ -10,7 +10,17 @@ use super::StoreError;
 /// Held while the store is open.
 #[derive(Debug)]
 pub(super) struct FileLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // Closing the file would do, but for a process that is being started from this one and
+        // still has all of its files.
+        if let Err(error) = self.file.unlock() {
+            tracing::warn!("the store's lock is held until the process ends: {error}");
+        }
+    }
 }
 
 impl FileLock {
@@ -41,7 +51,7 @@ impl FileLock {
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{}", std::process::id()));
         noted.map_err(|error| StoreError::opening(&path, error))?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
     }
 }
 

@@ -12,6 +12,8 @@ use crate::request::{DefinitionRecord, EventRecord, ListQuery};
 use crate::store::load::events;
 use crate::store::{Answered, Branch, Hash, Kept, LogRow, Reading, Snapshot, StoreError};
 
+/// Where a read of the log ends, in bytes.
+const LOG_BYTES: usize = 1024 * 1024;
 /// The most branches a lineage may have; more is damage.
 const LONGEST_LINEAGE: usize = 10_000;
 
@@ -180,6 +182,7 @@ impl Reading for Sqlite {
         )?;
         let mut rows = query.query(params![after, i64::try_from(limit).unwrap_or(i64::MAX)])?;
         let mut found = Vec::new();
+        let mut bytes = 0;
         while let Some(row) = rows.next()? {
             let position: i64 = row.get(0)?;
             let branch: u32 = row.get(2)?;
@@ -192,6 +195,10 @@ impl Reading for Sqlite {
                     branch,
                     event,
                 });
+            }
+            bytes += lines.len();
+            if bytes >= LOG_BYTES {
+                break;
             }
         }
         Ok(found)
@@ -234,16 +241,35 @@ impl Reading for Sqlite {
     }
 
     /// Executions that ended before this time, oldest first.
-    fn ended(&self, before: Timestamp, limit: usize) -> Result<Vec<i64>, StoreError> {
+    fn ended(
+        &self,
+        before: Timestamp,
+        needed: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<i64>, StoreError> {
         let mut query = self.connection.prepare_cached(
-            "SELECT number FROM executions WHERE ended_at < ?1 ORDER BY ended_at LIMIT ?2",
+            "SELECT number FROM executions WHERE ended_at < ?1 AND NOT EXISTS \
+             (SELECT 1 FROM events WHERE execution = number AND position > ?2) \
+             ORDER BY ended_at LIMIT ?3",
         )?;
         let bounds = params![
             before.as_millisecond(),
+            needed.unwrap_or(i64::MAX),
             i64::try_from(limit).unwrap_or(i64::MAX)
         ];
         let rows = query.query_map(bounds, |row| row.get(0))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn held_back(&self, before: Timestamp, after: i64, limit: usize) -> Result<u64, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT count(*) FROM (SELECT 1 FROM executions WHERE ended_at < ?1 AND EXISTS \
+             (SELECT 1 FROM events WHERE execution = number AND position > ?2) LIMIT ?3)",
+        )?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let bounds = params![before.as_millisecond(), after, limit];
+        let count: i64 = query.query_row(bounds, |row| row.get(0))?;
+        Ok(count.unsigned_abs())
     }
 
     /// The open children of an execution.
@@ -327,12 +353,11 @@ impl Reading for Sqlite {
     }
 
     /// How far a receiver of events has got.
-    fn sink_position(&self, name: &str) -> Result<i64, StoreError> {
+    fn sink_position(&self, name: &str) -> Result<Option<i64>, StoreError> {
         let mut query = self
             .connection
             .prepare_cached("SELECT position FROM sinks WHERE name = ?1")?;
-        let found = query.query_row([name], |row| row.get(0)).optional()?;
-        Ok(found.unwrap_or(0))
+        Ok(query.query_row([name], |row| row.get(0)).optional()?)
     }
 
     /// Every revision of a definition, newest first.

@@ -16,15 +16,12 @@ pub const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 /// Marks the file as ours: "Stwy".
 const APPLICATION_ID: i64 = 0x5374_7779;
 
-pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
-    let found = version(connection, path)?;
-    if found > SCHEMA_VERSION {
-        return Err(StoreError::Newer {
-            path: path.to_owned(),
-            found,
-            known: SCHEMA_VERSION,
-        });
-    }
+/// Brings a file of this version to the present one.
+pub(super) fn migrate(
+    connection: &mut Connection,
+    path: &Path,
+    found: i64,
+) -> Result<(), StoreError> {
     for (number, script) in (1..)
         .zip(MIGRATIONS)
         .skip(usize::try_from(found).unwrap_or(0))
@@ -42,7 +39,8 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
     Ok(())
 }
 
-fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
+/// The version of a file, if it is one of ours and not newer than this build.
+pub(super) fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let read = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (version, owner) = read("user_version")
         .and_then(|version| Ok((version, read("application_id")?)))
@@ -56,5 +54,41 @@ fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
             "it is a database of another program",
         ));
     }
+    if version > SCHEMA_VERSION {
+        return Err(StoreError::Newer {
+            path: path.to_owned(),
+            found: version,
+            known: SCHEMA_VERSION,
+        });
+    }
     Ok(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files of each version, as they were released.
+    const RELEASED: &[&str] = &[include_str!("../../../tests/golden/store-v1.sql")];
+
+    fn schema(file: &Connection) -> Vec<String> {
+        let sql = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name";
+        let mut query = file.prepare(sql).unwrap();
+        let rows = query.query_map([], |row| row.get(0)).unwrap();
+        rows.map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn a_script_that_was_released_is_never_changed() {
+        assert_eq!(RELEASED.len(), MIGRATIONS.len());
+        for (version, golden) in (1..).zip(RELEASED) {
+            let released = Connection::open_in_memory().unwrap();
+            released.execute_batch(golden).unwrap();
+            let made = Connection::open_in_memory().unwrap();
+            for script in &MIGRATIONS[..version] {
+                made.execute_batch(script).unwrap();
+            }
+            assert_eq!(schema(&made), schema(&released), "version {version}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ impl Store for Sqlite {
         definitions(&transaction, &turn.definitions)?;
         created(&transaction, &turn.created)?;
         branches(&transaction, &turn.branches)?;
-        appends(&transaction, &turn.appends)?;
+        let last_position = appends(&transaction, &turn.appends, self.last_position)?;
         statuses(&transaction, &turn.statuses)?;
         snapshots(&transaction, &turn.snapshots)?;
         requests(&transaction, &turn.requests)?;
@@ -30,7 +30,12 @@ impl Store for Sqlite {
             )?;
         }
         transaction.commit()?;
+        self.last_position = last_position;
         Ok(())
+    }
+
+    fn last_position(&self) -> i64 {
+        self.last_position
     }
 
     fn probe(&mut self) -> Result<(), StoreError> {
@@ -46,6 +51,11 @@ impl Store for Sqlite {
 
     fn remove(&mut self, numbers: &[i64]) -> Result<(), StoreError> {
         let transaction = self.connection.unchecked_transaction()?;
+        // So that a restart after this knows of places whose events are gone.
+        transaction.execute(
+            "INSERT OR REPLACE INTO sinks (name, position) VALUES ('', ?1)",
+            [self.last_position],
+        )?;
         for table in ["events", "snapshots", "branches"] {
             let sql = format!("DELETE FROM {table} WHERE execution = ?1");
             let mut delete = transaction.prepare_cached(&sql)?;
@@ -133,12 +143,16 @@ fn created(to: &Transaction<'_>, rows: &[Created]) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn appends(to: &Transaction<'_>, rows: &[Append]) -> rusqlite::Result<()> {
+/// Writes events after a place; the place of the last of them.
+fn appends(to: &Transaction<'_>, rows: &[Append], mut last: i64) -> rusqlite::Result<i64> {
     let mut insert = to.prepare_cached(
-        "INSERT INTO events (execution, branch, sequence, hash, lines) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO events (position, execution, branch, sequence, hash, lines) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
     for row in rows {
+        last += 1;
         insert.execute(params![
+            last,
             row.number,
             row.branch,
             i64::try_from(row.first).unwrap_or(i64::MAX),
@@ -146,7 +160,7 @@ fn appends(to: &Transaction<'_>, rows: &[Append]) -> rusqlite::Result<()> {
             &row.lines[..],
         ])?;
     }
-    Ok(())
+    Ok(last)
 }
 
 fn statuses(to: &Transaction<'_>, rows: &[(i64, Status)]) -> rusqlite::Result<()> {

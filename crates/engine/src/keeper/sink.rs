@@ -1,0 +1,54 @@
+//! How far receivers of events have got, and what has to stay for them.
+
+use std::sync::Arc;
+
+use super::inbox::SinkStart;
+use super::{Effect, Keeper};
+use tokio::sync::oneshot;
+
+use crate::error::Result;
+
+impl Keeper {
+    /// A receiver is there; where it goes on.
+    pub(super) fn open_sink(
+        &mut self,
+        name: Arc<str>,
+        from: SinkStart,
+        answer: oneshot::Sender<Result<i64>>,
+    ) {
+        let written = match self.store.sink_position(&name) {
+            Ok(written) => written,
+            Err(error) => {
+                // Nobody waiting for the answer is no failure.
+                let _ = answer.send(Err(error.into()));
+                return;
+            }
+        };
+        let known = self.sinks.get(&name).copied().or(written);
+        let position = known.unwrap_or_else(|| match from {
+            SinkStart::Beginning => 0,
+            SinkStart::Now => self.store.last_position(),
+        });
+        if written.is_none() {
+            self.turn.sinks.push((Arc::clone(&name), position));
+        }
+        self.sinks.insert(name, position);
+        // Where it begins must not be forgotten once it has begun.
+        self.effects.push(Effect::SinkOpened(answer, position));
+    }
+
+    /// A receiver has everything up to here.
+    pub(super) fn sink_at(&mut self, name: Arc<str>, position: i64, keep: bool) {
+        if let Some(known) = self.sinks.get_mut(&name) {
+            *known = position;
+            if keep {
+                self.turn.sinks.push((name, position));
+            }
+        }
+    }
+
+    /// The place after which events have to stay; nothing where nobody needs them.
+    pub(super) fn needed_by_sinks(&self) -> Option<i64> {
+        self.sinks.values().min().copied()
+    }
+}

@@ -1,0 +1,173 @@
+//! Files of older versions are opened by this one.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use rusqlite::Connection;
+use serde_json::json;
+use stateway_engine::{Config, Engine, SCHEMA_VERSION, Steer};
+use stateway_model::SubState;
+
+use crate::lab::Lab;
+
+/// A store of version 1 with an execution that waits, one whose second step is with a worker, one
+/// that went back to a step, one that has ended.
+const VERSION_1: &str = include_str!("../golden/store-v1.sql");
+
+fn version_of(path: &Path) -> i64 {
+    let file = Connection::open(path).unwrap();
+    file.pragma_query_value(None, "user_version", |row| row.get(0))
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_file_of_version_1_is_taken_up_where_it_was_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch(VERSION_1)
+        .unwrap();
+    assert_eq!(version_of(&path), 1);
+    let lab = Lab::at(folder.path());
+    assert!(lab.engine.survey().await.unwrap().damaged.is_empty());
+    let done = lab.get(&"done".into()).await;
+    assert_eq!(*done.output.unwrap(), json!({"b": {"did": "b"}}));
+    for worker in ["w1", "w2"] {
+        lab.worker(worker, &["x"], 4).diligent();
+    }
+    for id in ["running", "again"] {
+        let ended = lab.ended(&id.into()).await;
+        assert_eq!(ended.sub_state, SubState::Succeeded, "{id}");
+        assert_eq!(ended.steps[0].sub_state, SubState::Succeeded, "{id}");
+    }
+    assert_eq!(lab.get(&"again".into()).await.branch, 1);
+    let signal = Steer::Signal {
+        name: "go".into(),
+        payload: std::sync::Arc::new(json!(null)),
+    };
+    lab.steer(&"waiting".into(), signal).await.unwrap();
+    assert_eq!(
+        lab.ended(&"waiting".into()).await.sub_state,
+        SubState::Succeeded
+    );
+    drop(lab);
+    assert_eq!(version_of(&path), SCHEMA_VERSION);
+}
+
+#[tokio::test]
+async fn opening_a_file_twice_changes_nothing_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let schema = || {
+        let file = Connection::open(&path).unwrap();
+        schema_of(&file)
+    };
+    drop(Engine::open(&Config::new(&path)).unwrap());
+    let first = schema();
+    drop(Engine::open(&Config::new(&path)).unwrap());
+    assert_eq!(schema(), first);
+}
+
+/// Writes the golden file of the present version. Run once, when a version is released:
+/// `cargo test -p stateway-engine --test engine -- --ignored golden_of_this_version`.
+#[tokio::test]
+#[ignore = "writes a golden file, once per version"]
+async fn golden_of_this_version() {
+    let lab = Lab::new();
+    lab.apply("name: chain\nsteps: [{name: a, agent: x}, {name: b, agent: x, dependsOn: [a]}]")
+        .await;
+    lab.apply("name: gate\nsteps: [{name: a, signal: go}]")
+        .await;
+    let start = async |definition: &str, id: &str| {
+        let mut start = lab.start_of(definition, json!({"n": 1}));
+        start.id = Some(id.into());
+        start.labels.insert("tenant".into(), "blue".into());
+        lab.engine.start(start).await.unwrap();
+    };
+    start("gate", "waiting").await;
+    start("chain", "done").await;
+    let mut worker = lab.worker("w1", &["x"], 1);
+    for step in ["a", "b"] {
+        let task = worker.task().await;
+        worker.done(&task, json!({ "did": step }));
+    }
+    lab.ended(&"done".into()).await;
+    start("chain", "again").await;
+    let task = worker.task().await;
+    worker.done(&task, json!({"did": "a"}));
+    let task = worker.task().await;
+    worker.failed(&task, stateway_model::ErrorCategory::AgentError);
+    lab.ended(&"again".into()).await;
+    let from = stateway_engine::RetryFrom {
+        step: "".into(),
+        input: None,
+    };
+    let key = lab.key(3);
+    lab.engine
+        .retry_from("again".into(), from, "ada".into(), key)
+        .await
+        .unwrap();
+    let task = worker.task().await;
+    assert_eq!((&*task.execution, &*task.task.step), ("again", "b"));
+    let mut other = lab.worker("w2", &["x"], 1);
+    start("chain", "running").await;
+    let task = other.task().await;
+    other.done(&task, json!({"did": "a"}));
+    let task = other.task().await;
+    assert_eq!(&*task.task.step, "b");
+    let path = lab.config.path.clone();
+    let _folder = lab.folder;
+    drop((lab.engine, worker, other));
+    let golden = dump(&Connection::open(&path).unwrap());
+    let name = format!("tests/golden/store-v{SCHEMA_VERSION}.sql");
+    let to = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+    std::fs::write(to, golden).unwrap();
+}
+
+fn schema_of(file: &Connection) -> Vec<String> {
+    let sql = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type DESC, name";
+    let mut query = file.prepare(sql).unwrap();
+    let rows = query.query_map([], |row| row.get(0)).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+/// A store as SQL text.
+fn dump(file: &Connection) -> String {
+    let mut text = String::new();
+    for statement in schema_of(file) {
+        writeln!(text, "{statement};").unwrap();
+    }
+    let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
+    let mut query = file.prepare(tables).unwrap();
+    let tables: Vec<String> = query
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    for table in tables {
+        let mut query = file.prepare(&format!("SELECT * FROM {table}")).unwrap();
+        let columns: Vec<String> = query
+            .column_names()
+            .map(|name| format!("quote({name})"))
+            .collect();
+        query = file
+            .prepare(&format!(
+                "SELECT {} FROM {table}",
+                columns.join(" || ', ' || ")
+            ))
+            .unwrap();
+        let rows = query.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        for row in rows {
+            writeln!(text, "INSERT INTO {table} VALUES ({});", row.unwrap()).unwrap();
+        }
+    }
+    for pragma in ["application_id", "user_version"] {
+        let value: i64 = file
+            .pragma_query_value(None, pragma, |row| row.get(0))
+            .unwrap();
+        writeln!(text, "PRAGMA {pragma} = {value};").unwrap();
+    }
+    text
+}
