@@ -162,6 +162,13 @@ impl Executions for Fake {
         Err(Status::unimplemented("not scripted"))
     }
 
+    async fn project_execution(
+        &self,
+        _: Request<v1::ProjectExecutionRequest>,
+    ) -> Result<Response<v1::ProjectedExecution>, Status> {
+        Err(Status::unimplemented("not scripted"))
+    }
+
     async fn explain_state(
         &self,
         _: Request<v1::ExplainStateRequest>,
