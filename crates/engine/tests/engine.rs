@@ -1,5 +1,8 @@
 //! The engine through its handle, on a real file.
 
+// What a test stages must succeed.
+#![allow(clippy::unwrap_used)]
+
 #[path = "engine/fault.rs"]
 mod fault;
 #[path = "engine/http.rs"]

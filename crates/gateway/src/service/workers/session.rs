@@ -66,7 +66,7 @@ impl Session {
                 Poll::Pending => return Ok(Heard::All),
                 Poll::Ready(None) => return Ok(Heard::End),
                 Poll::Ready(Some(request)) => {
-                    self.take(request.map_err(|status| broken(&status))?)?
+                    self.take(request.map_err(|status| broken(&status))?)?;
                 }
             }
         }
