@@ -285,7 +285,7 @@ impl Keeper {
                     self.replies.push((*number, answer));
                 }
             }
-            Message::Publish { event, answer } => self.publish(*event, answer),
+            Message::Publish { event, answer } => self.publish(&event, answer),
             Message::Survey { answer } => {
                 let _ = answer.send(Ok(self.survey()));
             }

@@ -147,7 +147,7 @@ impl Keeper {
         self.create(plan, birth, &cause).map(drop)
     }
 
-    pub(super) fn publish(&mut self, event: Publish, answer: oneshot::Sender<Result<Published>>) {
+    pub(super) fn publish(&mut self, event: &Publish, answer: oneshot::Sender<Result<Published>>) {
         match self.published(event) {
             Ok(published) => self.effects.push(Effect::Published(answer, published)),
             Err(error) => {
@@ -158,10 +158,10 @@ impl Keeper {
     }
 
     /// Starts every definition that the event triggers, each once.
-    fn published(&mut self, event: Publish) -> Result<Published> {
+    fn published(&mut self, event: &Publish) -> Result<Published> {
         let names = self.triggers.events.get(&event.name).cloned();
         let mut published = Published::default();
-        let body = digest(&event);
+        let body = digest(event);
         for name in names.into_iter().flatten() {
             let plan = self.current_plan(&name)?;
             let Some(trigger) = &plan.definition().trigger else {

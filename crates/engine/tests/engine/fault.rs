@@ -325,7 +325,7 @@ async fn one_is_damaged(change: impl Fn(&mut [u8], usize)) {
     // In the middle of what fills several pages of its own.
     let lab = lab.restart_after(|| {
         damage(&path, &"m".repeat(4_000), |bytes, at| {
-            change(bytes, at + 2_000)
+            change(bytes, at + 2_000);
         });
     });
     let error = lab.engine.get(victim.id.clone()).await.unwrap_err();

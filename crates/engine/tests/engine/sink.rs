@@ -436,7 +436,7 @@ async fn settings_that_cannot_be_used_are_refused() {
     unknown.events = vec!["explosions".to_owned()];
     for (wrong, words) in [
         (
-            vec![good.clone(), good.clone()],
+            vec![good.clone(), good],
             "two webhooks are called `a`",
         ),
         (vec![unsigned], "no secret"),
