@@ -162,9 +162,15 @@ async fn a_decision_is_made_once_and_repeated_safely() {
     let status = status.unwrap_err();
     assert_eq!(status.code(), Code::AlreadyExists);
     assert_eq!(reason_of(&status), "REQUEST_ID_REUSED");
-    // Another no comes too late, whatever has become of the execution.
+    // Also when the execution has ended: the same again is no news, another one comes too late.
+    rig.until("r4", |view| view.state == ExecutionState::Completed)
+        .await;
+    let same = client.decide_approval(by("eve", "ops", decide(&name, true)));
+    assert_eq!(same.await.unwrap().into_inner().decision, first.decision);
     let late = client.decide_approval(by("tom", "ops", decide(&name, false)));
-    assert_eq!(late.await.unwrap_err().code(), Code::FailedPrecondition);
+    let status = late.await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition);
+    assert_eq!(reason_of(&status), "ALREADY_DECIDED");
 }
 
 #[tokio::test]

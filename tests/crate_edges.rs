@@ -48,7 +48,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "engine",
         ],
     ),
-    ("bench", &["proto"]),
+    ("bench", &["client", "proto"]),
     ("xtask", &["provider-api"]),
 ];
 

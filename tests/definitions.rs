@@ -54,6 +54,31 @@ async fn applying_twice_changes_nothing_and_a_new_text_is_a_new_revision() {
 }
 
 #[tokio::test]
+async fn a_repeated_request_does_not_bring_an_old_revision_back() {
+    let rig = BuiltInRig::start().await;
+    let mut client = rig.definitions().await;
+    let request = v1::ApplyDefinitionRequest {
+        request_id: "apply-1".into(),
+        ..apply(HELLO)
+    };
+    let first = client.apply_definition(request.clone()).await.unwrap();
+    let first = first.into_inner();
+    let newer = rig.apply(&HELLO.replace("5m", "6m")).await;
+    let again = client.apply_definition(request.clone()).await.unwrap();
+    let again = again.into_inner();
+    assert_eq!((again.revision, again.changed), (first.revision, false));
+    let current = client.get_definition(get("definitions/hello")).await;
+    assert_eq!(current.unwrap().into_inner().revision, newer.revision);
+    let other = v1::ApplyDefinitionRequest {
+        source: HELLO.replace("5m", "7m"),
+        ..request
+    };
+    let status = client.apply_definition(other).await.unwrap_err();
+    assert_eq!(status.code(), Code::AlreadyExists);
+    assert_eq!(reason_of(&status), "REQUEST_ID_REUSED");
+}
+
+#[tokio::test]
 async fn a_revision_is_found_by_its_first_digits() {
     let rig = BuiltInRig::start().await;
     let old = rig.apply(HELLO).await.revision;
@@ -225,18 +250,19 @@ async fn checking_needs_no_engine_and_says_who_can_run_it() {
 #[tokio::test]
 async fn a_portable_definition_goes_to_the_only_provider_that_can_run_it() {
     let rig = BuiltInRig::start().await;
+    rig.apply(HELLO).await;
     let mut client = rig.gateway.executions().await;
     let request = v1::StartExecutionRequest {
         definition: "definitions/hello".into(),
         ..v1::StartExecutionRequest::default()
     };
     let started = client.start_execution(request.clone()).await;
-    let started = started.expect("the puppet takes it").into_inner();
+    let started = started.expect("it starts").into_inner();
     assert!(
         started.name.starts_with("providers/b/executions/"),
         "{started:#?}"
     );
-    assert_eq!(rig.puppet.asked(stateway_provider_api::Verb::Start), 1);
+    assert_eq!(started.definition, "definitions/hello");
 
     let without = TestGateway::new()
         .with_puppet("p", &Puppet::new())

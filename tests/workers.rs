@@ -294,6 +294,23 @@ async fn a_gateway_that_stops_says_so_to_its_workers() {
 }
 
 #[tokio::test]
+async fn a_message_beyond_the_limit_ends_the_stream_with_its_reason() {
+    let rig = rig().await;
+    let mut worker = rig.work(greeter("w", 1)).await.unwrap();
+    worker.say(Said::Completed(v1::TaskCompleted {
+        task_token: "x".into(),
+        output: Some(v1::Payload {
+            data: vec![b' '; 5 * 1024 * 1024].into(),
+            content_type: String::new(),
+        }),
+        usage: None,
+    }));
+    let status = worker.error().await;
+    assert_eq!(status.code(), Code::OutOfRange);
+    assert_eq!(reason_of(&status), "MESSAGE_TOO_LARGE");
+}
+
+#[tokio::test]
 async fn a_second_identity_on_one_stream_ends_it() {
     let rig = rig().await;
     let mut worker = rig.work(greeter("w", 1)).await.unwrap();

@@ -1,11 +1,10 @@
 //! A gateway with a built-in engine of its own, in a directory that goes with the test.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use stateway_engine::{Config, Engine, RequestKey, Start, View};
+use stateway_engine::{Config, Engine, View};
 use stateway_gateway::BuiltIn;
 use stateway_proto::v1;
 use stateway_proto::v1::admin_client::AdminClient;
@@ -19,7 +18,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
 
-use super::{Puppet, Running, TestGateway};
+use super::{Running, TestGateway};
 
 /// How long anything may take before a test gives up on it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,7 +28,6 @@ pub(crate) struct BuiltInRig {
     pub(crate) gateway: Running,
     pub(crate) engine: Engine,
     pub(crate) directory: tempfile::TempDir,
-    pub(crate) puppet: Puppet,
 }
 
 impl BuiltInRig {
@@ -44,16 +42,11 @@ impl BuiltInRig {
             engine: engine.clone(),
             backups: Some(backups),
         };
-        let puppet = Puppet::new();
-        let gateway = TestGateway::new()
-            .with_engine("b", built_in, &puppet)
-            .start()
-            .await;
+        let gateway = TestGateway::new().with_engine("b", built_in).start().await;
         Self {
             gateway,
             engine,
             directory,
-            puppet,
         }
     }
 
@@ -84,20 +77,20 @@ impl BuiltInRig {
     }
 
     /// Starts an execution in someone's name.
-    pub(crate) async fn begin(&self, definition: &str, id: &str, by: &str, input: Value) -> View {
-        let start = Start {
-            definition: definition.into(),
-            id: Some(id.into()),
-            input: Arc::new(input),
+    pub(crate) async fn begin(&self, definition: &str, id: &str, by: &str, input: Value) {
+        let request = v1::StartExecutionRequest {
+            definition: format!("definitions/{definition}"),
+            execution_id: id.into(),
+            input: Some(v1::Payload {
+                data: input.to_string().into(),
+                content_type: String::new(),
+            }),
             labels: [("team".to_owned(), "shop".to_owned())].into(),
-            not_before: None,
-            actor: by.into(),
-            request: RequestKey {
-                id: format!("start-{id}").into(),
-                body: [0; 16],
-            },
+            ..v1::StartExecutionRequest::default()
         };
-        self.engine.start(start).await.expect("it starts")
+        let mut client = self.gateway.executions().await;
+        let started = client.start_execution(self::by(by, "", request)).await;
+        started.expect("it starts");
     }
 
     /// Waits until an execution shows something.

@@ -9,7 +9,8 @@ use stateway_gateway::{BuiltIn, Engines, Gateway, Settings};
 use stateway_proto::v1::executions_client::ExecutionsClient;
 use stateway_proto::v1::providers_client::ProvidersClient;
 use stateway_provider_api::table::compiled_in;
-use stateway_provider_api::{Provider, Registration, Registry};
+use stateway_provider_api::{Capabilities, Provider, Registration, Registry};
+use stateway_provider_builtin::BuiltinProvider;
 use stateway_provider_memory::{Clock, Config, MemoryProvider, Upstream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -49,11 +50,12 @@ impl TestGateway {
         self.with(id, "step-functions", Arc::new(puppet.clone()))
     }
 
-    /// Adds a built-in engine. What every provider can do is answered by a puppet of the same id.
-    pub(crate) fn with_engine(mut self, id: &str, built_in: BuiltIn, puppet: &Puppet) -> Self {
+    /// Adds a built-in engine.
+    pub(crate) fn with_engine(mut self, id: &str, built_in: BuiltIn) -> Self {
+        let provider = BuiltinProvider::over(built_in.engine.clone(), Capabilities::ALL);
         self.engines
             .insert(id.parse().expect("a provider id"), built_in);
-        self.with_puppet(id, puppet)
+        self.with(id, "builtin", Arc::new(provider))
     }
 
     /// Adds an in-memory provider whose time only the test moves.

@@ -24,14 +24,14 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 fn main() -> Outcome<()> {
     use tokio::runtime::Builder;
     let threads = Builder::new_multi_thread().enable_all().build();
+    let thread = Builder::new_current_thread().enable_all().build();
     match std::env::args().nth(1).as_deref() {
         Some("gateway") => threads?.block_on(gateway()),
         // One call at a time: a second thread would only measure how long it takes to wake up.
-        Some("restate") => Builder::new_current_thread()
-            .enable_all()
-            .build()?
-            .block_on(restate::run()),
-        Some("engine") => threads?.block_on(engine::run(number("--executions")?)),
+        Some("restate") => thread?.block_on(restate::run()),
+        // The gateway, its keeper, the worker and the load share the machine: one thread for each
+        // of the last two is what they need.
+        Some("engine") => thread?.block_on(engine::run(number("--executions")?)),
         Some("crash") => {
             let rounds = number("--rounds")?.unwrap_or(500);
             let seed = number("--seed")?.unwrap_or(1);
@@ -40,7 +40,7 @@ fn main() -> Outcome<()> {
         Some("worker") => {
             let url = std::env::args().nth(2).ok_or("a worker needs an address")?;
             let capacity = std::env::args().nth(3).ok_or("a worker needs a capacity")?;
-            threads?.block_on(worker::serve(&url, capacity.parse()?))
+            thread?.block_on(worker::serve(&url, capacity.parse()?))
         }
         Some("empty-service") => threads?.block_on(baseline::serve()),
         _ => Err(

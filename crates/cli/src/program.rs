@@ -89,7 +89,7 @@ impl Program {
         match ended {
             Ended::Exited(status) if status.success() => {
                 group.forget();
-                output_of(answer)
+                output_of(&answer)
             }
             Ended::Exited(status) => {
                 group.forget();
@@ -243,7 +243,7 @@ async fn beat(task: &Task) {
 }
 
 /// Nothing said is `null`.
-fn output_of(answer: Vec<u8>) -> Result<Done, TaskError> {
+fn output_of(answer: &[u8]) -> Result<Done, TaskError> {
     let trimmed = answer.trim_ascii();
     if trimmed.is_empty() {
         return Ok(Done::json("null"));

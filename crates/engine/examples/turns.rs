@@ -37,6 +37,7 @@ async fn main() {
     let apply = ApplyDefinition {
         source,
         source_name: "chain.yaml".into(),
+        request: None,
     };
     engine.apply(apply).await.expect("a definition");
     let mut session = engine

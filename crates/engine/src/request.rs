@@ -136,6 +136,9 @@ pub struct ApplyDefinition {
     pub source: String,
     /// Names the source in diagnostics.
     pub source_name: String,
+    /// What makes a repetition one request, so that it does not bring an old revision back; none
+    /// where nobody repeats.
+    pub request: Option<RequestKey>,
 }
 
 /// What applying a definition led to.

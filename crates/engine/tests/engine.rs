@@ -1,6 +1,9 @@
 //! The engine through its handle, on a real file.
 #![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
+// What a test stages must succeed.
+#![allow(clippy::unwrap_used)]
+
 #[path = "engine/fault.rs"]
 mod fault;
 #[path = "engine/http.rs"]

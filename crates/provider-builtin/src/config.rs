@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{Span, SpanRelativeTo};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use stateway_engine::{Config as EngineConfig, EngineError};
 use thiserror::Error;
@@ -120,7 +120,9 @@ impl Config {
 
 pub(crate) fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(from)?;
-    let parsed: SignedDuration = text.parse().map_err(D::Error::custom)?;
+    let parsed: Span = text.parse().map_err(D::Error::custom)?;
+    let day = SpanRelativeTo::days_are_24_hours();
+    let parsed = parsed.to_duration(day).map_err(D::Error::custom)?;
     Duration::try_from(parsed).map_err(|_| D::Error::custom("a duration cannot be negative"))
 }
 
@@ -131,9 +133,11 @@ mod tests {
     #[test]
     fn everything_has_a_default_and_durations_are_words() {
         assert_eq!(toml::from_str::<Config>("").unwrap(), Config::default());
-        let config: Config = toml::from_str("path = \"a.db\"\nlease = \"1m30s\"").unwrap();
+        let config: Config =
+            toml::from_str("path = \"a.db\"\nlease = \"1m30s\"\nrequest_memory = \"2d\"").unwrap();
         assert_eq!(config.path, PathBuf::from("a.db"));
         assert_eq!(config.lease, Duration::from_secs(90));
+        assert_eq!(config.request_memory, Duration::from_secs(2 * 24 * 3_600));
     }
 
     #[test]

@@ -28,15 +28,15 @@ pub struct Get {
 /// Whose words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Vocabulary {
-    /// Seed 000.
+    /// Of an agent orchestrator.
     Ioa,
-    /// Seed 002, with the fields of its `state.json`.
+    /// Of a workflow engine, with the fields of its `state.json`.
     Buquet,
-    /// Seed 003.
+    /// Of a software factory.
     Connectsoft,
-    /// Another system's.
+    /// Of an event-sourced workflow manager.
     Workflowmanager,
-    /// Another system's.
+    /// Of a tenant control plane.
     Landlord,
 }
 

@@ -5,17 +5,22 @@
     reason = "a test that unwraps an error has failed"
 )]
 
+mod approvals;
 mod binary;
+mod built_in;
 mod completions;
 mod config;
+mod definitions;
 mod documentation;
 mod explain;
 mod get;
 mod history;
 mod hostile;
 mod list;
+mod operate;
 mod otlp;
 mod providers;
+mod restarts;
 mod scripts;
 mod serve;
 mod start;

@@ -20,6 +20,9 @@ use jiff::Timestamp;
 /// The most labels of an execution.
 const MOST_LABELS: usize = 64;
 
+/// What is remembered with a request that was about no execution; their numbers begin at 1.
+const NO_EXECUTION: i64 = 0;
+
 impl Keeper {
     pub(super) fn ask(&mut self, ask: Ask) {
         let (answer, done) = match ask {
@@ -308,13 +311,18 @@ impl Keeper {
     fn applied(&mut self, apply: &ApplyDefinition) -> Result<Applied> {
         let usable = usable(&apply.source, &apply.source_name)?;
         let revision = usable.plan.shared_revision();
+        let repeated = match &apply.request {
+            Some(request) => self.seen(request)?.is_some(),
+            None => false,
+        };
         let present = self.store.definition(&usable.name, None)?;
-        let changed = present
-            .as_ref()
-            .is_none_or(|present| present.revision != revision);
+        let changed = !repeated
+            && present
+                .as_ref()
+                .is_none_or(|present| present.revision != revision);
         let known = self.store.definition(&usable.name, Some(&revision))?;
         let record = match (changed, present, known) {
-            (false, Some(present), _) => present,
+            (false, Some(present), _) if present.revision == revision => present,
             (_, _, Some(known)) => known,
             _ => DefinitionRecord {
                 name: Arc::clone(&usable.name),
@@ -328,6 +336,9 @@ impl Keeper {
             let plan = self.catalogue.keep(usable.plan);
             self.set_trigger(&usable.name, &plan, self.now);
             self.current.insert(usable.name, plan);
+        }
+        if let Some(request) = apply.request.as_ref().filter(|_| !repeated) {
+            self.remember(request, NO_EXECUTION);
         }
         Ok(Applied {
             record,

@@ -116,6 +116,7 @@ impl Lab {
         let apply = ApplyDefinition {
             source: source.to_owned(),
             source_name: "test.yaml".to_owned(),
+            request: None,
         };
         self.engine.apply(apply).await.unwrap();
     }

@@ -435,10 +435,7 @@ async fn settings_that_cannot_be_used_are_refused() {
     let mut unknown = good.clone();
     unknown.events = vec!["explosions".to_owned()];
     for (wrong, words) in [
-        (
-            vec![good.clone(), good],
-            "two webhooks are called `a`",
-        ),
+        (vec![good.clone(), good], "two webhooks are called `a`"),
         (vec![unsigned], "no secret"),
         (vec![unknown], "explosions"),
         (

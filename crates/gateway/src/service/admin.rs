@@ -133,7 +133,7 @@ fn place(chosen: Chosen<'_>, file: &str) -> Result<PathBuf, Status> {
         let message = format!("provider {} has no backup directory", chosen.id);
         Refusal::new(Code::FailedPrecondition, "NO_BACKUP_DIRECTORY", message)
             .with("provider", chosen.id.to_string())
-            .hint("Set `backup_directory` of the provider in the configuration.")
+            .hint("Set `backups` of the provider in the configuration.")
     })?;
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let plain = (1..=LONGEST_FILE_NAME).contains(&file.len())

@@ -16,7 +16,7 @@ use tonic::{Request, Response, Status};
 use super::executions::page_token_refused;
 use super::{Shell, validate};
 use crate::convert;
-use crate::engines::{Chosen, Directory};
+use crate::engines::{Chosen, Directory, request_key};
 use crate::token::Sealer;
 
 const DEFINITIONS_PER_PAGE: usize = 50;
@@ -85,22 +85,24 @@ impl Definitions {
     async fn apply(
         &self,
         call: Call,
-        request: v1::ApplyDefinitionRequest,
+        mut request: v1::ApplyDefinitionRequest,
     ) -> Result<v1::Definition, Status> {
         let engines = match request.validate_only {
             true => Vec::new(),
             false => self.directory.all(WHAT)?,
         };
         let file = source_name(&request.source_name)?;
-        validate::request_id(&request.request_id)?;
+        let id = validate::request_id(&std::mem::take(&mut request.request_id))?;
         let parsed = stateway_definition::parse(&request.source, &file)
             .map_err(|invalid| report::refusal(&invalid))?;
         let name = report::named(&parsed, &file)?;
+        let key = request_key(&id, "ApplyDefinition", &call, &request);
         let mut answer = checked(&name, &parsed, &request.source);
         for chosen in engines {
             let apply = ApplyDefinition {
                 source: request.source.clone(),
                 source_name: file.clone(),
+                request: Some(key.clone()),
             };
             let applied = chosen.answer(&call, chosen.engine.apply(apply)).await?;
             answer.create_time = Some(convert::timestamp(applied.record.created));

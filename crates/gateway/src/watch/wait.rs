@@ -98,15 +98,16 @@ impl Hub {
                 () = self.stop.cancelled() => break,
             };
             let seen = upstream.execution(next);
-            let reached = seen.sub_state.is_terminal();
-            let execution = convert::execution(seen);
-            if reached {
-                return Some(Waited { execution, reached });
+            if seen.sub_state.is_terminal() {
+                return Some(Waited {
+                    execution: convert::execution(seen),
+                    reached: true,
+                });
             }
-            last = Some(execution);
+            last = Some(seen);
         }
-        last.map(|execution| Waited {
-            execution,
+        last.map(|seen| Waited {
+            execution: convert::execution(seen),
             reached: false,
         })
     }

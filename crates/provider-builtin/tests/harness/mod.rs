@@ -124,6 +124,7 @@ impl Staged {
         let apply = ApplyDefinition {
             source: source.to_owned(),
             source_name: "kit.json".to_owned(),
+            request: None,
         };
         self.engine.apply(apply).await.unwrap();
     }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use stateway_engine::{Decide, Resolve};
 use stateway_machine::{Resolution, Task, task_input};
 use stateway_proto::v1;
+use stateway_proto::v1::approval::State;
 use stateway_proto::v1::resolution::Action;
 use stateway_provider_api::Call;
 use tonic::{Code, Status};
+use tonic_types::StatusExt;
 
 use super::name::{ApprovalName, EscalationName};
 use super::{APPROVALS, Approvals, ESCALATIONS, requests, shown};
@@ -55,8 +57,14 @@ impl Approvals {
         let decided = chosen
             .engine
             .decide(execution, decide, call.actor.clone(), key);
-        chosen.answer(&call, decided).await?;
-        read(&call, chosen, &name).await
+        match chosen.answer(&call, decided).await {
+            Ok(_) => read(&call, chosen, &name).await,
+            Err(status) if is_over(&status) => {
+                let current = read(&call, chosen, &name).await?;
+                after_the_end(chosen, &call, request.grant, current)
+            }
+            Err(status) => Err(status),
+        }
     }
 
     pub(super) async fn resolve(
@@ -139,6 +147,33 @@ async fn read(
     let task = Task::of(name.step.as_str(), name.attempt);
     approval.input = task_input(&state, &task).ok().map(|input| json(&input));
     Ok(approval)
+}
+
+/// The execution has ended, or is being undone: nothing in it waits for a decision.
+fn is_over(status: &Status) -> bool {
+    let details = status.get_error_details();
+    let reason = details.error_info().map(|info| info.reason.as_str());
+    matches!(reason, Some("ALREADY_FINISHED" | "WRONG_STATE"))
+}
+
+/// The same decision by the same person is no news; any other comes too late.
+fn after_the_end(
+    chosen: Chosen<'_>,
+    call: &Call,
+    grant: bool,
+    current: v1::Approval,
+) -> Result<v1::Approval, Status> {
+    let decided_by = current.decision.as_ref().map(|made| &*made.decided_by);
+    let granted = current.state() == State::Granted;
+    let (reason, message) = match decided_by {
+        Some(by) if *by == *call.actor && granted == grant => return Ok(current),
+        Some(by) => ("ALREADY_DECIDED", format!("{by} has decided already")),
+        None => ("STALE_APPROVAL", "the request is not open any more".into()),
+    };
+    Err(Refusal::new(Code::FailedPrecondition, reason, message)
+        .with("provider", chosen.id.to_string())
+        .hint("GetApproval shows what became of it.")
+        .into())
 }
 
 fn resolution(action: Action, role: &str) -> Result<Resolution, Status> {

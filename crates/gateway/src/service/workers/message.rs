@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use stateway_definition::limits::MAX_DURATION;
 use stateway_engine::{Outcome, TaskToken, WorkerMessage, WorkerTask};
 use stateway_machine::{Data, Failure};
 use stateway_model::{
@@ -141,7 +142,8 @@ pub(super) fn failed(from: &v1::TaskFailed) -> Result<Outcome, Unusable> {
         None => None,
         Some(pause) => Some(
             convert::duration_from(pause)
-                .ok_or_else(|| unusable("retry_after", "a duration that is not negative"))?,
+                .filter(|pause| *pause <= MAX_DURATION)
+                .ok_or_else(|| unusable("retry_after", "a duration of at most ten years"))?,
         ),
     };
     let mut failure = Failure::reported(category, cut(&from.message, LONGEST_MESSAGE));

@@ -15,7 +15,7 @@ use stateway_proto::v1;
 use stateway_proto::v1::work_request::Message as Said;
 use stateway_proto::v1::work_response::Message;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
-use tonic::{Status, Streaming};
+use tonic::{Code, Status, Streaming};
 
 use super::message::{self, Unusable};
 use super::offer;
@@ -65,7 +65,9 @@ impl Session {
             match Pin::new(&mut self.said).poll_next(context) {
                 Poll::Pending => return Ok(Heard::All),
                 Poll::Ready(None) => return Ok(Heard::End),
-                Poll::Ready(Some(request)) => self.take(request?)?,
+                Poll::Ready(Some(request)) => {
+                    self.take(request.map_err(|status| broken(&status))?)?;
+                }
             }
         }
         Ok(Heard::MaybeMore)
@@ -202,6 +204,16 @@ impl Stream for Session {
             Poll::Pending => Poll::Pending,
         }
     }
+}
+
+/// What tonic says of a stream that broke, or of a message that it would not read, has no reason.
+fn broken(status: &Status) -> Status {
+    let reason = match status.code() {
+        Code::OutOfRange => "MESSAGE_TOO_LARGE",
+        Code::Cancelled => "STREAM_CANCELLED",
+        _ => "STREAM_BROKEN",
+    };
+    Refusal::new(status.code(), reason, status.message()).into()
 }
 
 const fn wire(message: Message) -> v1::WorkResponse {

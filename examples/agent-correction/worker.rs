@@ -1,0 +1,30 @@
+//! A writer whose first answer has too few points, and whose second reads what it was told.
+
+use serde_json::{Value, json};
+use stateway_client::{Done, Task, Usage, Worker};
+
+pub(super) fn worker(gateway: &str) -> Worker {
+    Worker::new(gateway)
+        .role("writer")
+        .role("reviewer")
+        .skill("research")
+        .capacity(2)
+        .on("write", |task: Task| async move {
+            let given: Value = task.input()?;
+            let title = format!("On {}", given["topic"].as_str().unwrap_or("nothing"));
+            let points = match task.feedback() {
+                None => json!(["it survives"]),
+                Some(_) => json!(["it survives", "it retries", "it can be undone"]),
+            };
+            let usage = Usage {
+                input_tokens: 900,
+                output_tokens: 120,
+                cost_micros: 1_500,
+            };
+            Ok(Done::new(&json!({"title": title, "points": points}))?.usage(usage))
+        })
+        .on(
+            "review",
+            |_: Task| async move { Ok(json!({"verdict": "good"})) },
+        )
+}

@@ -1,0 +1,27 @@
+//! Fetches, loads and reports. The stock's server is not up at the first attempt.
+
+use serde_json::{Value, json};
+use stateway_client::{Task, TaskError, Worker};
+
+pub(super) fn worker(gateway: &str) -> Worker {
+    Worker::new(gateway)
+        .role("etl")
+        .capacity(4)
+        .on("fetch", |task: Task| async move {
+            let given: Value = task.input()?;
+            match (given["source"].as_str(), task.attempt()) {
+                (Some("stock"), 1) => Err(TaskError::external("the stock server is not up")),
+                (Some("stock"), _) => Ok(json!({"rows": 20})),
+                _ => Ok(json!({"rows": 22})),
+            }
+        })
+        .on("load", |task: Task| async move {
+            let given: Value = task.input()?;
+            Ok(json!({"rows": given["rows"]}))
+        })
+        .on("report", |task: Task| async move {
+            let given: Value = task.input()?;
+            let rows = |source: &str| given[source].as_u64().unwrap_or_default();
+            Ok(json!({"rows": rows("shop") + rows("stock")}))
+        })
+}

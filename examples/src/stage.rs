@@ -1,0 +1,181 @@
+//! Where every example plays: a gateway with the built-in engine on a file of its own, and a
+//! worker that is connected over gRPC, as if each were a process.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use stateway_client::{ApplyDefinition, Client, Start, v1};
+use stateway_engine::{Engine, ListQuery, View};
+use stateway_gateway::{BuiltIn, Engines, Gateway, Settings};
+use stateway_machine::{Plan, Trajectory};
+use stateway_provider_api::table::compiled_in;
+use stateway_provider_api::{Registration, Registry};
+use stateway_provider_builtin::{BuiltinProvider, Config};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::Outcome;
+use crate::catalogue::Example;
+use crate::live::follow;
+
+/// How long an example may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The most events of an execution that are read to tell its trajectory.
+const MOST_EVENTS: usize = 10_000;
+
+/// Whether an example came to what it is known to come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It did.
+    Same,
+    /// It did not.
+    Other,
+    /// What it came to was written down.
+    Blessed,
+}
+
+/// Runs an example to its end; what it came to.
+///
+/// # Errors
+/// Something that has nothing to do with the example.
+pub async fn run(example: &Example, tell: &(dyn Fn(String) + Send + Sync)) -> Outcome<String> {
+    let played = tokio::time::timeout(PATIENCE, play(example, tell)).await;
+    played.map_err(|_| format!("it did not end within {PATIENCE:?}"))?
+}
+
+async fn play(example: &Example, tell: &(dyn Fn(String) + Send + Sync)) -> Outcome<String> {
+    let folder = tempfile::tempdir()?;
+    let provider = BuiltinProvider::open(&Config {
+        path: folder.path().join("example.db"),
+        ..Config::default()
+    })?;
+    let engine = provider.engine().clone();
+    let (stop, stopped) = watch::channel(false);
+    let stopped = move || {
+        let mut stopped = stopped.clone();
+        async move {
+            // A sender that is gone has stopped everything too.
+            let _ = stopped.wait_for(|stop| *stop).await;
+        }
+    };
+    let gateway = bind(provider).await?;
+    let url = format!("http://{}", gateway.local_addr());
+    let mut beside = JoinSet::new();
+    beside.spawn(
+        gateway
+            .serve(stopped())
+            .map(|served| served.map_err(Into::into)),
+    );
+    let worker = (example.worker)(&url).until(stopped());
+    beside.spawn(worker.serve().map(|served| served.map_err(Into::into)));
+
+    let client = Client::connect(&url).await?;
+    let name = start(example, &client).await?;
+    let person = match example.person {
+        Some(person) => person(client.clone(), name.clone()),
+        None => futures::future::ready(Ok(())).boxed(),
+    };
+    let (_, acted) = futures::try_join!(follow(&client, &name, tell), person.map(Ok))?;
+    acted?;
+
+    let id = name.rsplit('/').next().unwrap_or_default();
+    let trajectory = trajectory(&engine, id, example.parallel).await?;
+    stop.send_replace(true);
+    while let Some(ended) = beside.join_next().await {
+        let ended: Outcome<()> = ended?;
+        ended?;
+    }
+    Ok(trajectory)
+}
+
+async fn bind(provider: BuiltinProvider) -> Outcome<Gateway> {
+    let settings = Settings {
+        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        drain: Duration::from_secs(2),
+        ..Settings::default()
+    };
+    let engine = provider.engine().clone();
+    let table = compiled_in("builtin").ok_or("the build has no table of this kind")?;
+    let mut registry = Registry::default();
+    registry.register(Registration {
+        id: "builtin".parse()?,
+        kind: "builtin".to_owned(),
+        provider: Arc::new(provider),
+        table: Arc::new(table.clone()),
+    })?;
+    let backups = None;
+    let engines = Engines::from([("builtin".parse()?, BuiltIn { engine, backups })]);
+    let gateway = Gateway::bind(registry, settings, Arc::new(String::new)).await?;
+    Ok(gateway.with_engines(engines))
+}
+
+async fn start(example: &Example, client: &Client) -> Outcome<String> {
+    let mut started = String::new();
+    for source in example.definitions {
+        let apply = ApplyDefinition::from_message(v1::ApplyDefinitionRequest {
+            source: (*source).to_owned(),
+            ..v1::ApplyDefinitionRequest::default()
+        });
+        started = client.apply_definition(apply).await?.name;
+    }
+    let start = Start::new(started)
+        .on("providers/builtin")
+        .json(example.input);
+    Ok(client.start(start).await?.name)
+}
+
+/// What an execution and its children came to, in the words that are the same on every engine.
+async fn trajectory(engine: &Engine, id: &str, parallel: bool) -> Outcome<String> {
+    let parent = engine.get(id.into()).await?;
+    let everything = ListQuery {
+        limit: 1_000,
+        ..ListQuery::default()
+    };
+    let mut all = vec![(
+        parent.definition.to_string(),
+        of_one(engine, &parent, parallel).await?,
+    )];
+    for view in engine.list(everything).await?.items {
+        if let Some(of) = &view.parent
+            && of.number == parent.number
+        {
+            let heading = format!("{} for {}", view.definition, of.step);
+            all.push((heading, of_one(engine, &view, parallel).await?));
+        }
+    }
+    all[1..].sort();
+    let mut text = String::new();
+    for (heading, trajectory) in all {
+        writeln!(text, "# {heading}\n{trajectory}")?;
+    }
+    Ok(text)
+}
+
+async fn of_one(engine: &Engine, view: &View, parallel: bool) -> Outcome<String> {
+    let revision = Some(Arc::clone(&view.revision));
+    let record = engine
+        .definition(Arc::clone(&view.definition), revision)
+        .await?;
+    let parsed = stateway_definition::parse(&record.source, "definition")
+        .map_err(|found| format!("{found:?}"))?;
+    let plan = Arc::new(Plan::new(parsed.definition)?);
+    let records = engine.history(Arc::clone(&view.id), 0, MOST_EVENTS).await?;
+    let trajectory = Trajectory::of(plan, records.iter().map(|record| &record.event));
+    Ok(match parallel {
+        true => step_by_step(&trajectory).to_string(),
+        false => trajectory.to_string(),
+    })
+}
+
+/// Where the whole is in between depends on who is quicker; where each step is does not.
+fn step_by_step(trajectory: &Trajectory) -> Trajectory {
+    let mut steps = trajectory.by_step();
+    let end = trajectory.points.last().cloned();
+    steps.points.retain(|point| !point.step.is_empty());
+    steps.points.extend(end);
+    steps
+}
