@@ -296,6 +296,7 @@ mod tests {
         let apply = stateway_engine::ApplyDefinition {
             source,
             source_name: "gate.yaml".to_owned(),
+            request: None,
         };
         provider.engine().apply(apply).await.unwrap();
         let start = stateway_engine::Start {
