@@ -122,6 +122,9 @@ pub(crate) trait Reading: Debug {
     /// `needed` are left out.
     fn ended(&self, before: Timestamp, needed: Option<i64>, limit: usize) -> Result<Vec<i64>>;
 
+    /// Whether an execution has events after a place.
+    fn has_events_after(&self, number: i64, after: i64) -> Result<bool>;
+
     /// How many executions that ended before this time have events after a place; not counted
     /// beyond `limit`.
     fn held_back(&self, before: Timestamp, after: i64, limit: usize) -> Result<u64>;

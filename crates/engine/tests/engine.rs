@@ -1,5 +1,4 @@
 //! The engine through its handle, on a real file.
-#![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
 // What a test stages must succeed.
 #![allow(clippy::unwrap_used)]

@@ -8,6 +8,8 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use stateway_engine::{Config as EngineConfig, EngineError};
 use thiserror::Error;
 
+use crate::reach::{Http, Webhook};
+
 /// The configuration of a built-in engine. Everything has a default.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -32,6 +34,10 @@ pub struct Config {
     pub request_memory: Duration,
     /// The folder that backups go to; without it there are none.
     pub backups: Option<PathBuf>,
+    /// HTTP steps.
+    pub http: Http,
+    /// Who is told of every event.
+    pub webhooks: Vec<Webhook>,
     /// Capabilities to go without, by name.
     pub disable: Vec<String>,
 }
@@ -48,6 +54,8 @@ impl Default for Config {
             reconnect: engine.reconnect,
             request_memory: engine.request_memory,
             backups: None,
+            http: Http::default(),
+            webhooks: Vec::new(),
             disable: Vec::new(),
         }
     }
@@ -59,6 +67,9 @@ pub enum ConfigError {
     /// No such capability.
     #[error("`{0}` in `disable` is not a capability")]
     Capability(String),
+    /// HTTP steps or webhooks cannot be done like that.
+    #[error("{0}")]
+    Reach(String),
     /// A limit of nothing.
     #[error("`{0}` must be more than nothing")]
     Zero(&'static str),
@@ -90,6 +101,8 @@ impl Config {
             ("max_payload_bytes", self.max_payload_bytes == 0),
             ("lease", self.lease.is_zero()),
             ("request_memory", self.request_memory.is_zero()),
+            ("http.capacity", self.http.capacity == 0),
+            ("http.timeout", self.http.timeout.is_zero()),
         ];
         if let Some((name, _)) = limits.iter().find(|(_, is_zero)| *is_zero) {
             return Err(ConfigError::Zero(name));
@@ -105,7 +118,7 @@ impl Config {
     }
 }
 
-fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+pub(crate) fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(from)?;
     let parsed: Span = text.parse().map_err(D::Error::custom)?;
     let day = SpanRelativeTo::days_are_24_hours();

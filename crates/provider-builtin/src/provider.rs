@@ -12,6 +12,7 @@ use stateway_provider_api::{
 };
 
 use crate::line::{Disturb, Line};
+use crate::reach::Reach;
 use crate::request::{self, Told, data, key, list_cursor, offered, page_size};
 use crate::response::observation;
 use crate::summary::event;
@@ -25,6 +26,7 @@ pub struct BuiltinProvider {
     engine: Engine,
     can: Capabilities,
     line: Line,
+    reach: Option<Reach>,
 }
 
 impl BuiltinProvider {
@@ -49,7 +51,45 @@ impl BuiltinProvider {
             engine,
             can,
             line: Line::default(),
+            reach: None,
         }
+    }
+
+    /// The same, doing HTTP steps and telling webhooks. `id` is the provider's, as the events'
+    /// source has it.
+    ///
+    /// # Errors
+    /// A setting that cannot be used, or no Tokio runtime.
+    pub fn reaching_out(
+        mut self,
+        id: &str,
+        config: &Config,
+    ) -> std::result::Result<Self, ConfigError> {
+        let reach = Reach::new(&self.engine, id, &config.http, &config.webhooks)?;
+        self.reach = Some(reach);
+        Ok(self)
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn reach(&self) -> Option<&Reach> {
+        self.reach.as_ref()
+    }
+
+    /// What a person should know of the engine, in a line.
+    async fn trouble(&self) -> String {
+        let mut told = self.reach.as_ref().map_or_else(Vec::new, Reach::trouble);
+        // An engine that is too busy to answer is alive, and one that cannot write says so to
+        // whoever asks it for something.
+        if let Ok(survey) = self.engine.survey().await
+            && let Some(first) = survey.damaged.first()
+        {
+            let count = survey.damaged.len();
+            told.push(format!(
+                "{count} executions cannot be read, `{}` first",
+                first.id
+            ));
+        }
+        told.join("; ")
     }
 
     /// The same with something between it and its engine. For tests.
@@ -105,7 +145,7 @@ impl Provider for BuiltinProvider {
         self.line.carry(call, Verb::Health, asked).await?;
         Ok(Health {
             engine_version: env!("CARGO_PKG_VERSION").to_owned(),
-            detail: String::new(),
+            detail: self.trouble().await,
         })
     }
 

@@ -56,6 +56,7 @@ pub struct Backup {
 struct Purged {
     purged: u64,
     more: bool,
+    held_back: u64,
     done: bool,
 }
 
@@ -96,6 +97,7 @@ impl Purge {
             let answer = context.client.purge_executions(context.call(call)).await?;
             purged.purged += answer.purged;
             purged.more = answer.more;
+            purged.held_back = answer.held_back;
             if !self.yes || !answer.more {
                 break;
             }
@@ -110,6 +112,10 @@ impl Purge {
                 false => purged.purged.to_string(),
             };
             match self.yes {
+                true if purged.held_back > 0 => format!(
+                    "{count} executions removed; {} stay until a webhook has got their events",
+                    purged.held_back
+                ),
                 true => format!("{count} executions removed"),
                 false => format!("{count} executions would be removed; add --yes to do it"),
             }

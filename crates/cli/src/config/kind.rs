@@ -111,7 +111,8 @@ impl Kind {
             Self::Builtin => {
                 let config = builtin::Config::deserialize(options);
                 let config = config.map_err(|error| error.to_string())?;
-                let provider = builtin::BuiltinProvider::open(&config);
+                let provider = builtin::BuiltinProvider::open(&config)
+                    .and_then(|provider| provider.reaching_out(id.as_str(), &config));
                 let provider = provider.map_err(|error| error.to_string())?;
                 let built_in = BuiltIn {
                     engine: provider.engine().clone(),

@@ -364,6 +364,18 @@ impl Keeper {
             )
             .hint("Cancel it first, or wait for its end."));
         }
+        let needed = match self.needed_by_sinks() {
+            Some(after) => self.store.has_events_after(number, after)?,
+            None => false,
+        };
+        if needed {
+            return Err(EngineError::new(
+                ErrorKind::FailedPrecondition,
+                "EVENTS_NOT_DELIVERED",
+                format_args!("a webhook has not got all events of the execution `{id}` yet"),
+            )
+            .hint("Wait until it has, or take the webhook out of the configuration."));
+        }
         self.store.remove(&[number])?;
         self.let_go(number);
         Ok(())

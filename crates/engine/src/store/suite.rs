@@ -480,6 +480,8 @@ fn executions_with_events_that_someone_needs_are_told_apart() {
             assert_eq!(counted, held_back);
         }
         assert_eq!(store.held_back(at(11), 0, 1).unwrap(), 1);
+        assert!(store.has_events_after(1, ends[0] - 1).unwrap());
+        assert!(!store.has_events_after(1, ends[0]).unwrap());
     }
 }
 

@@ -385,15 +385,19 @@ async fn a_purge_leaves_what_a_webhook_has_not_got() {
     lab.apply(ONE).await;
     let webhooks = Webhooks::spawn(&lab.engine, "main", &[receiver.settings()]).unwrap();
     lab.worker("w1", &["x"], 4).diligent();
+    let mut last = None;
     for n in [1, 2] {
         let started = lab.start("one", json!(n)).await;
         lab.ended(&started.id).await;
+        last = Some(started.id);
     }
     receiver.until(has_completed(1)).await;
     until(|| status(&webhooks).failing_since.is_some()).await;
     let later = lab.engine.now() + jiff::SignedDuration::from_mins(1);
     let purged = lab.engine.purge(later, 100).await.unwrap();
     assert_eq!((purged.executions, purged.held_back), (1, 1));
+    let refused = lab.engine.remove(last.unwrap()).await.unwrap_err();
+    assert_eq!(refused.reason, "EVENTS_NOT_DELIVERED");
     // Without the webhook there is nobody to wait for.
     drop(webhooks);
     let purged = lab.engine.purge(later, 100).await.unwrap();

@@ -64,6 +64,7 @@ impl Admin {
             purged: 0,
             more: true,
             ended_before: Some(convert::timestamp(before)),
+            held_back: 0,
         };
         if request.validate_only {
             let most = usize::try_from(MOST_PER_CALL).unwrap_or(usize::MAX);
@@ -80,11 +81,13 @@ impl Admin {
                 .await?;
             answer.purged += chunk.executions;
             answer.more = chunk.more;
+            answer.held_back = chunk.held_back;
             if Instant::now() + margin >= call.deadline {
                 break;
             }
         }
         tracing::info!(provider = %chosen.id, actor = %call.actor, purged = answer.purged,
+            held_back = answer.held_back,
             ended_before = %before, "executions were purged");
         Ok(answer)
     }

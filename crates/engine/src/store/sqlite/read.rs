@@ -261,6 +261,13 @@ impl Reading for Sqlite {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
+    fn has_events_after(&self, number: i64, after: i64) -> Result<bool, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM events WHERE execution = ?1 AND position > ?2)",
+        )?;
+        Ok(query.query_row([number, after], |row| row.get(0))?)
+    }
+
     fn held_back(&self, before: Timestamp, after: i64, limit: usize) -> Result<u64, StoreError> {
         let mut query = self.connection.prepare_cached(
             "SELECT count(*) FROM (SELECT 1 FROM executions WHERE ended_at < ?1 AND EXISTS \
