@@ -44,6 +44,7 @@ pub(crate) async fn run(campaign: &Campaign) -> Outcome<()> {
     let address = free_address()?;
     let mut chance = Chance::new(campaign.seed);
     let book = Arc::new(Book::default());
+    let mut checked = check::Checked::default();
     println!("seed {}, {} rounds", campaign.seed, campaign.rounds);
 
     let first = stateway_on(&config, &address).await?;
@@ -70,7 +71,7 @@ pub(crate) async fn run(campaign: &Campaign) -> Outcome<()> {
         kill(server).await?;
         if round % CHECK_EVERY == 0 || round == campaign.rounds {
             let server = stateway_on(&config, &address).await?;
-            let found = check::settle(&server, &book, PATIENCE).await?;
+            let found = check::settle(&server, (&book, &mut checked), PATIENCE).await?;
             println!("{round:5} kills in {:4.0?}: {found}", began.elapsed());
             kill(server).await?;
         }

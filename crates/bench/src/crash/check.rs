@@ -31,8 +31,20 @@ impl fmt::Display for Found {
     }
 }
 
+/// What was found right before. An execution that has ended stays as it is, so each is looked at
+/// whole once; that it is still there is looked at every time.
+#[derive(Default)]
+pub(super) struct Checked {
+    executions: BTreeSet<String>,
+    attempts: BTreeSet<Attempt>,
+}
+
 /// Lets everything end, then checks it.
-pub(super) async fn settle(server: &Server, book: &Book, patience: Duration) -> Outcome<Found> {
+pub(super) async fn settle(
+    server: &Server,
+    (book, checked): (&Book, &mut Checked),
+    patience: Duration,
+) -> Outcome<Found> {
     book.close(true);
     let mut client = ExecutionsClient::connect(server.url.clone()).await?;
     let until = Instant::now() + patience;
@@ -55,15 +67,17 @@ pub(super) async fn settle(server: &Server, book: &Book, patience: Duration) -> 
     }
     let succeeded = names(&mut client, r#"sub_state = "succeeded""#).await?;
     let failed = names(&mut client, r#"sub_state = "failed""#).await?;
-    let mut tasks = BTreeSet::new();
     for (name, definition) in &record.started {
         let by_row = succeeded.contains(name) || failed.contains(name);
         if !by_row {
             return Err(format!("{name} was acknowledged and is gone").into());
         }
-        tasks.extend(one(&mut client, name, definition, succeeded.contains(name)).await?);
+        if checked.executions.insert(name.clone()) {
+            let attempts = one(&mut client, name, definition, succeeded.contains(name)).await?;
+            checked.attempts.extend(attempts);
+        }
     }
-    if let Some(lost) = record.acknowledged.difference(&tasks).next() {
+    if let Some(lost) = record.acknowledged.difference(&checked.attempts).next() {
         return Err(
             format!("the answer to {lost:?} was acknowledged and is not in the log").into(),
         );
