@@ -231,6 +231,7 @@ impl Keeper {
             };
         }
         if self.broken.is_none() {
+            self.work_off();
             self.ring();
             self.start_scheduled();
             self.check_leases();
@@ -324,6 +325,9 @@ impl Keeper {
 
     /// How long there is nothing to do.
     fn nap(&self) -> Duration {
+        if self.slots.are_wanted() && !self.work.is_empty() {
+            return Duration::ZERO;
+        }
         if self.config.clock.is_manual() {
             return SHORT_NAP;
         }

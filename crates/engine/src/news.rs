@@ -13,7 +13,7 @@ use crate::View;
 /// How far a watcher of everything may fall behind before it has to look anew.
 const BEHIND: usize = 4_096;
 
-/// An execution as it was last seen; `None` once it was removed.
+/// An execution as it was last seen; `None` before anything was.
 pub type News = Option<Arc<View>>;
 
 /// Everyone who watches.

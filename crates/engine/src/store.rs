@@ -130,7 +130,7 @@ pub(crate) trait Reading: Debug {
     fn held_back(&self, before: Timestamp, after: i64, limit: usize) -> Result<u64>;
 
     /// The open children of an execution.
-    fn open_children(&self, parent: i64) -> Result<Vec<i64>>;
+    fn open_children(&self, parent: i64) -> Result<Vec<Kept>>;
 
     /// How many executions of each definition have begun and not ended.
     fn begun(&self) -> Result<Vec<(Arc<str>, usize)>>;

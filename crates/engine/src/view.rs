@@ -78,6 +78,8 @@ pub struct Parent {
     pub step: Arc<str>,
     /// Its attempt.
     pub attempt: u32,
+    /// The branch of the log it belongs to.
+    pub branch: u32,
 }
 
 /// What is known of an execution beside its log; it never changes.

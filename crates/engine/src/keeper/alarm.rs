@@ -128,6 +128,10 @@ impl Keeper {
             Ok(found) => found,
             Err(error) => {
                 tracing::error!("due executions cannot be read: {error}");
+                self.next_wake = self
+                    .now
+                    .checked_add(jiff::SignedDuration::from_secs(1))
+                    .ok();
                 return;
             }
         };

@@ -135,6 +135,9 @@ impl Keeper {
             ));
         }
         let plan = self.current_plan(&start.definition)?;
+        if let Some(id) = &start.id {
+            usable_id(id)?;
+        }
         let id = match start.id {
             Some(id) if self.is_taken(&id)? => {
                 return Err(EngineError::new(
@@ -258,7 +261,7 @@ impl Keeper {
         self.hot.get(&number).map(|live| live.state.state())
     }
 
-    /// Cancelling what is cancelled, or on its way there, is a success.
+    /// Cancelling what is cancelled is a success.
     fn is_cancelled(&self, number: i64) -> bool {
         self.state_of(number) == Some(ExecutionState::Cancelled)
     }
@@ -316,10 +319,14 @@ impl Keeper {
             None => false,
         };
         let present = self.store.definition(&usable.name, None)?;
-        let changed = !repeated
-            && present
+        // What was applied in this very turn is not on disk yet.
+        let current = match self.current.get(&usable.name) {
+            Some(plan) => Some(plan.shared_revision()),
+            None => present
                 .as_ref()
-                .is_none_or(|present| present.revision != revision);
+                .map(|present| Arc::clone(&present.revision)),
+        };
+        let changed = !repeated && current.as_ref() != Some(&revision);
         let known = self.store.definition(&usable.name, Some(&revision))?;
         let record = match (changed, present, known) {
             (false, Some(present), _) if present.revision == revision => present,
@@ -335,6 +342,10 @@ impl Keeper {
             self.turn.definitions.push(record.clone());
             let plan = self.catalogue.keep(usable.plan);
             self.set_trigger(&usable.name, &plan, self.now);
+            // A new schedule counts from now on, after a restart too.
+            self.turn
+                .schedules
+                .push((Arc::clone(&usable.name), self.now));
             self.current.insert(usable.name, plan);
         }
         if let Some(request) = apply.request.as_ref().filter(|_| !repeated) {
@@ -383,7 +394,13 @@ impl Keeper {
 
     pub(super) fn purge(&mut self, ended_before: Timestamp, limit: usize) -> Result<Purged> {
         let needed = self.needed_by_sinks();
-        let numbers = self.store.ended(ended_before, needed, limit)?;
+        let mut numbers = self.store.ended(ended_before, needed, limit)?;
+        let full = numbers.len() == limit;
+        // One that was opened again in this very turn still looks ended on disk.
+        numbers.retain(|number| {
+            self.state_of(*number)
+                .is_none_or(ExecutionState::is_terminal)
+        });
         let held_back = match needed {
             Some(after) => self.store.held_back(ended_before, after, limit)?,
             None => 0,
@@ -393,10 +410,29 @@ impl Keeper {
         }
         Ok(Purged {
             executions: numbers.len() as u64,
-            more: numbers.len() == limit,
+            more: full,
             held_back,
         })
     }
+}
+
+/// The longest id someone may give, so that those of its children are ids too.
+const LONGEST_ID: usize = 128;
+
+/// Ids with a `~` are the engine's own: of children and of scheduled starts.
+fn usable_id(id: &str) -> Result<()> {
+    let why = if id.len() > LONGEST_ID {
+        format!("an execution id has at most {LONGEST_ID} bytes here")
+    } else if id.contains('~') {
+        "an execution id has no `~` here: the engine makes those of children with it".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(EngineError::new(
+        ErrorKind::Invalid,
+        "INVALID_EXECUTION_ID",
+        why,
+    ))
 }
 
 /// What a new execution begins with.

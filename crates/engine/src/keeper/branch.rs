@@ -62,6 +62,11 @@ impl Keeper {
             cutoff,
             by: Arc::clone(actor),
         };
+        // It counts as begun before the branch is opened, which may end it at once.
+        if was_over {
+            self.slots.begin(&origin.definition);
+        }
+        self.count(number, true);
         self.carry(number, cause, verb)?;
         self.turn.branches.push(Branch {
             number,
@@ -69,10 +74,6 @@ impl Keeper {
             parent,
             cutoff,
         });
-        if was_over {
-            self.slots.begin(&origin.definition);
-        }
-        self.count(number, true);
         self.take_back(number, cause);
         Ok(())
     }

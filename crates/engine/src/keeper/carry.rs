@@ -35,11 +35,14 @@ impl Keeper {
 
     /// Takes what is over out of the dispatcher's book.
     fn put_away(&mut self, number: i64, events: &[Event]) {
-        let mut everything = false;
+        let (mut everything, mut strays) = (false, false);
         for event in events {
             match &event.fact {
+                Fact::AttemptFailed { step, .. } => {
+                    self.withdraw(number, step);
+                    strays = true;
+                }
                 Fact::StepCompleted { step, .. }
-                | Fact::AttemptFailed { step, .. }
                 | Fact::StepCompensated { step, .. }
                 | Fact::StepCompensationFailed { step, .. } => self.withdraw(number, step),
                 Fact::TaskReleased { task } => self.withdraw(number, &task.step),
@@ -55,6 +58,9 @@ impl Keeper {
         }
         if everything {
             self.sweep(number);
+        }
+        if everything || strays {
+            self.end_strays(number);
         }
     }
 
@@ -114,7 +120,7 @@ impl Keeper {
         }
     }
 
-    /// An execution has ended: its slot is free, its parent is told, its children are ended.
+    /// An execution has ended: its slot is free, its parent is told.
     fn ended(&mut self, number: i64) {
         let Some(live) = self.hot.get(&number) else {
             return;
@@ -129,14 +135,6 @@ impl Keeper {
             let parent = parent.clone();
             self.work.push_back(Work::FinishChild { parent, outcome });
         }
-        let kill = live.state.reason() == Some(stateway_model::Reason::Killed);
-        let has_children = live
-            .state
-            .plan()
-            .definition()
-            .steps
-            .iter()
-            .any(|step| matches!(step.kind, stateway_definition::StepKind::Workflow { .. }));
         self.count(number, false);
         if begun {
             self.slots.end(&origin.definition);
@@ -144,9 +142,6 @@ impl Keeper {
             self.slots.leave(number);
         }
         self.work.push_back(Work::Grant);
-        if has_children && state != ExecutionState::Completed {
-            self.end_children(number, kill);
-        }
     }
 
     /// How a graceful end is asked for.

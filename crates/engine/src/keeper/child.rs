@@ -1,9 +1,14 @@
 //! Children: executions that do a step of another.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use stateway_machine::{ChildOrder, Data, ExecutionState, Failure, Task, Verb, task_input};
-use stateway_model::ErrorCategory;
+use sha2::{Digest, Sha256};
+use stateway_definition::StepKind;
+use stateway_machine::{
+    ChildOrder, Data, ExecutionState, Failure, Obligation, Task, Verb, obligations, task_input,
+};
+use stateway_model::{ErrorCategory, Reason};
 
 use super::ask::Birth;
 use super::{Keeper, Work};
@@ -20,6 +25,7 @@ impl Keeper {
             number: parent,
             step: Arc::clone(&task.step),
             attempt: task.attempt,
+            branch: order.key.branch,
         };
         if let Err(failure) = self.child_of(&from, order) {
             let outcome = Err(failure);
@@ -98,29 +104,64 @@ impl Keeper {
             attempt: parent.attempt,
             outcome,
         };
+        let done = self.bring(parent.number).and_then(|()| {
+            let branch = self.hot.get(&parent.number).map(|live| live.state.branch());
+            // A parent whose work is done again waits for another child.
+            if branch == Some(parent.branch) {
+                self.carry(parent.number, &cause, verb).map(drop)
+            } else {
+                Ok(())
+            }
+        });
         // A parent that has ended or gone another way does not wait any more.
-        if let Err(error) = self.carry(parent.number, &cause, verb) {
+        if let Err(error) = done {
             tracing::debug!(number = parent.number, "nobody waits for a child: {error}");
         }
     }
 
-    /// Ends the open children of an execution that has ended.
-    pub(super) fn end_children(&mut self, parent: i64, kill: bool) {
+    /// Ends the open children that an execution does not wait for any more: it has ended, turned
+    /// back, or given an attempt up.
+    pub(super) fn end_strays(&mut self, parent: i64) {
+        let Some(live) = self.hot.get(&parent) else {
+            return;
+        };
+        let steps = &live.state.plan().definition().steps;
+        if !steps
+            .iter()
+            .any(|step| matches!(step.kind, StepKind::Workflow { .. }))
+        {
+            return;
+        }
+        let kill = live.state.reason() == Some(Reason::Killed);
+        let owed: Vec<Parent> = obligations(&live.state)
+            .into_iter()
+            .filter_map(|obligation| match obligation {
+                Obligation::Child(order) => Some(Parent {
+                    number: parent,
+                    step: order.key.task.step,
+                    attempt: order.key.task.attempt,
+                    branch: order.key.branch,
+                }),
+                _ => None,
+            })
+            .collect();
         let stored = self.store.open_children(parent).unwrap_or_else(|error| {
             tracing::error!(number = parent, "children cannot be read: {error}");
             Vec::new()
         });
-        let in_memory = self.hot.values().filter(|live| {
-            live.origin
-                .parent
-                .as_ref()
-                .is_some_and(|of| of.number == parent)
-        });
-        let mut numbers: Vec<i64> = in_memory.map(|live| live.origin.number).collect();
-        numbers.extend(stored);
-        numbers.sort_unstable();
-        numbers.dedup();
-        for number in numbers {
+        let stored = stored.iter().map(|kept| &kept.origin);
+        let here = self.hot.values().map(|live| &live.origin);
+        let strays: BTreeSet<i64> = stored
+            .chain(here)
+            .filter(|child| {
+                child
+                    .parent
+                    .as_ref()
+                    .is_some_and(|of| of.number == parent && !owed.contains(of))
+            })
+            .map(|child| child.number)
+            .collect();
+        for number in strays {
             self.work.push_back(Work::EndChild { number, kill });
         }
     }
@@ -139,6 +180,9 @@ impl Keeper {
     }
 }
 
+/// The longest id that is derived as it is; a longer one is cut and told apart by a digest.
+const LONGEST_ID: usize = 240;
+
 /// A child's id follows from what it does, so that it is started once.
 fn child_id(order: &ChildOrder) -> Arc<str> {
     let key = &order.key;
@@ -146,9 +190,18 @@ fn child_id(order: &ChildOrder) -> Arc<str> {
         0 => String::new(),
         branch => format!("~b{branch}"),
     };
-    format!(
+    let id = format!(
         "{}~{}~{}{branch}",
         key.execution, key.task.step, key.task.attempt
-    )
-    .into()
+    );
+    if id.len() <= LONGEST_ID {
+        return id.into();
+    }
+    let digest = Sha256::digest(&id);
+    let digest: String = digest[..12]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let cut = id.floor_char_boundary(LONGEST_ID - digest.len() - 1);
+    format!("{}~{digest}", &id[..cut]).into()
 }

@@ -59,6 +59,8 @@ pub(super) struct Worker {
     /// The connection; none while it is expected back.
     pub(super) session: Option<(u64, mpsc::UnboundedSender<WorkerMessage>)>,
     pub(super) held: u32,
+    /// How many tasks it was given from a line.
+    fed: usize,
     /// Since when it is connected.
     pub(super) since: Option<Timestamp>,
     /// Until when its tasks stay with it if it says nothing.
@@ -97,7 +99,12 @@ pub(super) struct Dispatch {
     /// Workers in the order they are asked, one list for each role and one for HTTP.
     turns: HashMap<Option<Arc<str>>, VecDeque<WorkerIx>>,
     last: WorkerIx,
+    /// How many tasks that are over may still stand in a line.
+    left: usize,
 }
+
+/// From this many on, they are looked for.
+const MOST_LEFT: usize = 1_024;
 
 impl Dispatch {
     /// Every task of an execution.
@@ -113,7 +120,7 @@ impl Dispatch {
         self.tasks.get(&(number, Arc::clone(step)))
     }
 
-    /// Whether any task of an execution is in the book.
+    /// Whether this very attempt is in the book.
     pub(super) fn knows(&self, number: i64, task: &Task, branch: u32) -> bool {
         self.entry(number, &task.step)
             .is_some_and(|entry| entry.task == *task && entry.branch == branch)
@@ -185,6 +192,7 @@ impl Dispatch {
     ) -> Option<(Entry, Option<WorkerIx>)> {
         let entry = self.tasks.remove(&(number, Arc::clone(step)))?;
         let Place::With(worker) = entry.place else {
+            self.tidy();
             return Some((entry, None));
         };
         if let Some(holder) = self.workers.get_mut(&worker) {
@@ -193,24 +201,34 @@ impl Dispatch {
         Some((entry, Some(worker)))
     }
 
+    /// A task that waited is over: takes such out of the lines once there are many of them.
+    fn tidy(&mut self) {
+        self.left += 1;
+        if self.left > MOST_LEFT && self.left > self.tasks.len() {
+            self.left = 0;
+            let tasks = &self.tasks;
+            self.waiting.retain(|_, line| {
+                line.retain(|waiting| still_waits(tasks, waiting));
+                !line.is_empty()
+            });
+        }
+    }
+
     /// The next waiting task for a worker with room, which then has it.
     pub(super) fn next_for(&mut self, ix: WorkerIx) -> Option<(i64, Task)> {
         let worker = self.workers.get(&ix).filter(|worker| worker.has_room())?;
         let tasks = &self.tasks;
-        let gone = |waiting: &Waiting| {
-            let key = (waiting.number, Arc::clone(&waiting.task.step));
-            !tasks.get(&key).is_some_and(|entry| {
-                entry.place == Place::Waiting
-                    && entry.task == waiting.task
-                    && entry.branch == waiting.branch
-            })
-        };
+        let gone = |waiting: &Waiting| !still_waits(tasks, waiting);
         let mut found = None;
-        for need in needs_met(worker) {
+        let mut needs = needs_met(worker);
+        // In turn, so that a busy role does not starve the worker's others.
+        let first = worker.fed % needs.len().max(1);
+        needs.rotate_left(first);
+        for need in needs {
             let Some(line) = self.waiting.get_mut(&need) else {
                 continue;
             };
-            found = line.take_of(|tenant| worker.serves(tenant), |_| true, gone);
+            found = line.take_of(|tenant| worker.serves(tenant), gone);
             if line.is_empty() {
                 self.waiting.remove(&need);
             }
@@ -220,6 +238,9 @@ impl Dispatch {
         }
         let Waiting { number, task, .. } = found?;
         self.hold(ix);
+        if let Some(worker) = self.workers.get_mut(&ix) {
+            worker.fed = worker.fed.wrapping_add(1);
+        }
         if let Some(entry) = self.tasks.get_mut(&(number, Arc::clone(&task.step))) {
             entry.place = Place::With(ix);
         }
@@ -280,6 +301,7 @@ impl Dispatch {
             offer,
             session: None,
             held: 0,
+            fed: 0,
             since: None,
             until,
             http: false,
@@ -388,13 +410,32 @@ impl Dispatch {
     }
 
     /// How many tasks wait and since when the first of them does, by need and tenant.
-    pub(super) fn lines(&self) -> impl Iterator<Item = (&Need, &str, usize, Option<Instant>)> {
-        self.waiting.iter().flat_map(|(need, line)| {
-            line.lengths().map(move |(tenant, length, first)| {
-                (need, tenant, length, first.map(|first| first.since))
-            })
-        })
+    pub(super) fn lines(&self) -> Vec<(&Need, &str, usize, Instant)> {
+        let mut lines = Vec::new();
+        for (need, line) in &self.waiting {
+            let mut tenants: BTreeMap<&str, (usize, Instant)> = BTreeMap::new();
+            for (tenant, waiting) in line.iter() {
+                if still_waits(&self.tasks, waiting) {
+                    let (count, oldest) = tenants.entry(tenant).or_insert((0, waiting.since));
+                    *count += 1;
+                    *oldest = waiting.since.min(*oldest);
+                }
+            }
+            let row = |(tenant, (count, oldest))| (need, tenant, count, oldest);
+            lines.extend(tenants.into_iter().map(row));
+        }
+        lines
     }
+}
+
+/// Whether a task in a line has not been taken and is not over.
+fn still_waits(tasks: &BTreeMap<(i64, Arc<str>), Entry>, waiting: &Waiting) -> bool {
+    let key = (waiting.number, Arc::clone(&waiting.task.step));
+    tasks.get(&key).is_some_and(|entry| {
+        entry.place == Place::Waiting
+            && entry.task == waiting.task
+            && entry.branch == waiting.branch
+    })
 }
 
 /// The needs a worker meets, its own roles before anyone's.

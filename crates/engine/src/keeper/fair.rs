@@ -3,10 +3,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// The most of one tenant's queue that is looked at for one that fits, so that a long queue of
-/// those that do not fit costs a bounded look.
-const LOOK: usize = 64;
-
 /// A fair queue.
 #[derive(Debug)]
 pub(super) struct Fair<T> {
@@ -38,21 +34,16 @@ impl<T> Fair<T> {
         self.lines.is_empty()
     }
 
-    /// The first that fits of the tenant whose turn it is, or of the next one. What is gone is
-    /// dropped on the way.
-    pub(super) fn take(
-        &mut self,
-        fits: impl Fn(&T) -> bool,
-        gone: impl Fn(&T) -> bool,
-    ) -> Option<T> {
-        self.take_of(|_| true, fits, gone)
+    /// The first of the tenant whose turn it is, or of the next one. What is gone is dropped on the
+    /// way.
+    pub(super) fn take(&mut self, gone: impl Fn(&T) -> bool) -> Option<T> {
+        self.take_of(|_| true, gone)
     }
 
     /// Likewise, of these tenants only.
     pub(super) fn take_of(
         &mut self,
         serves: impl Fn(&str) -> bool,
-        fits: impl Fn(&T) -> bool,
         gone: impl Fn(&T) -> bool,
     ) -> Option<T> {
         for _ in 0..self.turns.len() {
@@ -60,11 +51,15 @@ impl<T> Fair<T> {
             let Some(line) = self.lines.get_mut(&tenant) else {
                 continue;
             };
-            let found = if serves(&tenant) {
-                first(line, &fits, &gone)
-            } else {
-                None
-            };
+            let mut found = None;
+            if serves(&tenant) {
+                while let Some(item) = line.pop_front() {
+                    if !gone(&item) {
+                        found = Some(item);
+                        break;
+                    }
+                }
+            }
             if line.is_empty() {
                 self.lines.remove(&tenant);
             } else {
@@ -77,30 +72,21 @@ impl<T> Fair<T> {
         None
     }
 
-    /// How many each tenant has waiting, and the first of them; some may be gone already.
-    pub(super) fn lengths(&self) -> impl Iterator<Item = (&str, usize, Option<&T>)> {
+    /// Keeps only what is wanted.
+    pub(super) fn retain(&mut self, wanted: impl Fn(&T) -> bool) {
+        self.lines.retain(|_, line| {
+            line.retain(&wanted);
+            !line.is_empty()
+        });
+        self.turns.retain(|tenant| self.lines.contains_key(tenant));
+    }
+
+    /// Everything that waits, with whose it is.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
         self.lines
             .iter()
-            .map(|(tenant, line)| (&**tenant, line.len(), line.front()))
+            .flat_map(|(tenant, line)| line.iter().map(|item| (&**tenant, item)))
     }
-}
-
-fn first<T>(
-    line: &mut VecDeque<T>,
-    fits: &impl Fn(&T) -> bool,
-    gone: &impl Fn(&T) -> bool,
-) -> Option<T> {
-    let mut at = 0;
-    while at < line.len().min(LOOK) {
-        if gone(&line[at]) {
-            line.remove(at);
-        } else if fits(&line[at]) {
-            return line.remove(at);
-        } else {
-            at += 1;
-        }
-    }
-    None
 }
 
 #[cfg(test)]
@@ -108,7 +94,7 @@ mod tests {
     use super::*;
 
     fn drain(fair: &mut Fair<u32>) -> Vec<u32> {
-        std::iter::from_fn(|| fair.take(|_| true, |_| false)).collect()
+        std::iter::from_fn(|| fair.take(|_| false)).collect()
     }
 
     #[test]
@@ -129,13 +115,15 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_keeps_its_place_and_what_is_gone_is_dropped() {
+    fn what_is_gone_is_dropped() {
         let mut fair = Fair::default();
         for item in [1, 2, 3, 4] {
             fair.push("a", item);
         }
-        assert_eq!(fair.take(|item| *item > 1, |item| *item == 2), Some(3));
-        assert_eq!(drain(&mut fair), [1, 4]);
+        assert_eq!(fair.take(|item| *item < 3), Some(3));
+        fair.push("b", 5);
+        fair.retain(|item| *item == 5);
+        assert_eq!(drain(&mut fair), [5]);
     }
 
     #[test]
@@ -143,14 +131,8 @@ mod tests {
         let mut fair = Fair::default();
         fair.push("a", 1);
         fair.push("b", 2);
-        assert_eq!(
-            fair.take_of(|tenant| tenant == "b", |_| true, |_| false),
-            Some(2)
-        );
-        assert_eq!(
-            fair.take_of(|tenant| tenant == "b", |_| true, |_| false),
-            None
-        );
+        assert_eq!(fair.take_of(|tenant| tenant == "b", |_| false), Some(2));
+        assert_eq!(fair.take_of(|tenant| tenant == "b", |_| false), None);
         assert_eq!(drain(&mut fair), [1]);
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use stateway_machine::{ExecutionState, snapshot};
 
-use super::{Broken, Effect, Keeper};
+use super::{Broken, Effect, Keeper, Work};
 use crate::store::{Append, Created, Snapshot, Status, StoreError, Turn};
 use crate::worker::WorkerMessage;
 use crate::{EngineError, View};
@@ -44,7 +44,11 @@ impl Keeper {
             }
         }
         self.spread_news();
-        leaving.into_iter().for_each(|number| self.let_go(number));
+        if !leaving.is_empty() {
+            leaving.into_iter().for_each(|number| self.let_go(number));
+            // Whoever left may have left room; the next turn sees to it.
+            self.work.push_back(Work::Grant);
+        }
         self.effects.drain(..).for_each(Effect::show);
         self.turn = recycled(turn);
         true
@@ -77,7 +81,8 @@ impl Keeper {
             ExecutionState::Created => live.origin.not_before,
             _ => under_way.due,
         };
-        let busy = under_way.tasks || under_way.queued || under_way.children;
+        // A child tells its parent in the same turn it ends in, so only timers matter meanwhile.
+        let busy = under_way.tasks || under_way.queued;
         let wake_at = if busy {
             Some(Timestamp::UNIX_EPOCH)
         } else {

@@ -38,7 +38,6 @@ pub(super) struct UnderWay {
     /// Attempts that are with workers or ready for them.
     pub(super) tasks: bool,
     pub(super) queued: bool,
-    pub(super) children: bool,
     /// The first of its timers.
     pub(super) due: Option<Timestamp>,
 }
@@ -81,7 +80,7 @@ impl Live {
             match obligation {
                 Obligation::Slot => found.queued = true,
                 Obligation::Task(_) => found.tasks = true,
-                Obligation::Child(_) => found.children = true,
+                Obligation::Child(_) => {}
                 Obligation::Timer { due, .. } => {
                     found.due = Some(found.due.map_or(due, |first| first.min(due)));
                 }

@@ -1,7 +1,7 @@
 //! Whose turn it is: how many executions run at once, of each definition and in all, fairly
 //! between tenants.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,7 +18,12 @@ use crate::request::QueueLine;
 pub(super) struct Slots {
     most: usize,
     waiting: Fair<Queued>,
+    /// Those whose definition runs as often as it may, by definition: they wait for an end of one,
+    /// and nobody waits behind them.
+    held: HashMap<Arc<str>, Fair<Queued>>,
     members: HashSet<i64>,
+    /// How many that left may still stand in a line.
+    left: usize,
     /// Executions of each definition that have begun and not ended.
     begun: HashMap<Arc<str>, usize>,
 }
@@ -27,6 +32,7 @@ pub(super) struct Slots {
 #[derive(Debug, Clone)]
 struct Queued {
     number: i64,
+    tenant: Arc<str>,
     definition: Arc<str>,
     /// How many of its definition may run at once.
     limit: Option<usize>,
@@ -38,7 +44,9 @@ impl Slots {
         Self {
             most,
             waiting: Fair::default(),
+            held: HashMap::new(),
             members: HashSet::new(),
+            left: 0,
             begun: HashMap::new(),
         }
     }
@@ -63,45 +71,90 @@ impl Slots {
                 self.begun.remove(definition);
             }
         }
+        let Some(line) = self.held.get_mut(definition) else {
+            return;
+        };
+        let members = &self.members;
+        if let Some(next) = line.take(|queued| !members.contains(&queued.number)) {
+            let tenant = Arc::clone(&next.tenant);
+            self.waiting.push(&tenant, next);
+        }
+        if line.is_empty() {
+            self.held.remove(definition);
+        }
     }
 
-    fn push(&mut self, tenant: &str, queued: Queued) {
+    fn push(&mut self, queued: Queued) {
         if self.members.insert(queued.number) {
-            self.waiting.push(tenant, queued);
+            let tenant = Arc::clone(&queued.tenant);
+            self.waiting.push(&tenant, queued);
         }
     }
 
     /// One that waits has ended.
     pub(super) fn leave(&mut self, number: i64) {
-        self.members.remove(&number);
+        if !self.members.remove(&number) {
+            return;
+        }
+        self.left += 1;
+        if self.left > MOST_LEFT && self.left > self.members.len() {
+            self.left = 0;
+            let members = &self.members;
+            self.waiting
+                .retain(|queued| members.contains(&queued.number));
+            self.held.retain(|_, line| {
+                line.retain(|queued| members.contains(&queued.number));
+                !line.is_empty()
+            });
+        }
+    }
+
+    /// Whether anyone waits for a slot.
+    pub(super) fn are_wanted(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// The next one that may begin.
     fn next(&mut self, active: usize) -> Option<i64> {
-        if active >= self.most || self.waiting.is_empty() {
-            return None;
+        while active < self.most {
+            let members = &self.members;
+            let next = self
+                .waiting
+                .take(|queued| !members.contains(&queued.number))?;
+            let running = self.begun.get(&next.definition).copied().unwrap_or(0);
+            if next.limit.is_none_or(|limit| running < limit) {
+                self.members.remove(&next.number);
+                return Some(next.number);
+            }
+            let line = self.held.entry(Arc::clone(&next.definition)).or_default();
+            let tenant = Arc::clone(&next.tenant);
+            line.push(&tenant, next);
         }
-        let (members, begun) = (&self.members, &self.begun);
-        let fits = |queued: &Queued| {
-            let running = begun.get(&queued.definition).copied().unwrap_or(0);
-            queued.limit.is_none_or(|limit| running < limit)
-        };
-        let gone = |queued: &Queued| !members.contains(&queued.number);
-        let next = self.waiting.take(fits, gone)?;
-        self.members.remove(&next.number);
-        Some(next.number)
+        None
     }
 
-    /// Who waits; some may be gone already.
+    /// Who waits.
     pub(super) fn lines(&self, now: Timestamp) -> Vec<QueueLine> {
-        let line = |(tenant, waiting, first): (&str, usize, Option<&Queued>)| QueueLine {
+        let held = self.held.values().flat_map(Fair::iter);
+        let mut lines: BTreeMap<&str, (usize, Instant)> = BTreeMap::new();
+        for (tenant, queued) in self.waiting.iter().chain(held) {
+            if self.members.contains(&queued.number) {
+                let (count, oldest) = lines.entry(tenant).or_insert((0, queued.since));
+                *count += 1;
+                *oldest = queued.since.min(*oldest);
+            }
+        }
+        let line = |(tenant, (waiting, oldest)): (&str, (usize, Instant))| QueueLine {
             tenant: tenant.to_owned(),
             waiting,
-            oldest: first.and_then(|first| ago(now, first.since)),
+            oldest: ago(now, oldest),
         };
-        self.waiting.lengths().map(line).collect()
+        lines.into_iter().map(line).collect()
     }
 }
+
+/// From this many on, those that left are looked for.
+const MOST_LEFT: usize = 1_024;
 
 impl Keeper {
     /// Puts an execution in memory into the queue.
@@ -111,11 +164,12 @@ impl Keeper {
         };
         let queued = Queued {
             number,
+            tenant: live.origin.tenant().into(),
             definition: Arc::clone(&live.origin.definition),
             limit: limit_of(live.state.plan()),
             since: Instant::now(),
         };
-        self.slots.push(live.origin.tenant(), queued);
+        self.slots.push(queued);
     }
 
     /// Lets as many begin as may.

@@ -26,19 +26,23 @@ impl Keeper {
                     before(self.now, self.config.lease.saturating_sub(left))
                 }),
             });
-        let tasks = self.dispatch.lines().map(|(need, tenant, waiting, since)| {
-            let (role, skill) = match need {
-                Need::Http => ("http".into(), "".into()),
-                Need::Role { role, skill } => (role.clone(), skill.clone()),
-            };
-            TaskLine {
-                role,
-                skill,
-                tenant: tenant.to_owned(),
-                waiting,
-                oldest: since.and_then(|since| ago(self.now, since)),
-            }
-        });
+        let tasks = self
+            .dispatch
+            .lines()
+            .into_iter()
+            .map(|(need, tenant, waiting, since)| {
+                let (role, skill) = match need {
+                    Need::Http => ("http".into(), "".into()),
+                    Need::Role { role, skill } => (role.clone(), skill.clone()),
+                };
+                TaskLine {
+                    role,
+                    skill,
+                    tenant: tenant.to_owned(),
+                    waiting,
+                    oldest: ago(self.now, since),
+                }
+            });
         Survey {
             workers: workers.collect(),
             tasks: tasks.collect(),

@@ -90,7 +90,14 @@ impl Keeper {
             };
             after = last.name.to_string();
             for record in page {
-                let plan = plan(&*self.store, &record.revision, &self.catalogue)?;
+                let plan = match plan(&*self.store, &record.revision, &self.catalogue) {
+                    Ok(plan) => plan,
+                    // One that cannot be read must not keep the others from starting.
+                    Err(error) => {
+                        tracing::error!(definition = %record.name, "no trigger: {error}");
+                        continue;
+                    }
+                };
                 let since = self.store.last_scheduled(&record.name)?;
                 self.set_trigger(&record.name, &plan, since.unwrap_or(record.created));
             }

@@ -68,7 +68,10 @@ impl Keeper {
     fn take_up(&mut self, kept: Kept) {
         let (number, id) = (kept.origin.number, Arc::clone(&kept.origin.id));
         let queued = kept.status.state == ExecutionState::Queued;
-        if let Err(error) = self.bring_kept(kept) {
+        // It may be there already: another one had to do with it.
+        if !self.hot.contains_key(&number)
+            && let Err(error) = self.bring_kept(kept)
+        {
             self.set_aside(number, id, &error);
             return;
         }

@@ -110,7 +110,9 @@ impl StoreError {
                 "Make the file and its folder writable; nothing that was answered is lost."
             }
             Self::Full => "Free some space; nothing that was answered is lost.",
-            Self::Corrupt { .. } => "Restore a backup, or run `stateway verify` to see the extent.",
+            Self::Corrupt { .. } => {
+                "Nothing was changed. Restore a backup, or leave what is damaged aside."
+            }
             Self::Failed(_) => "See the log; nothing that was answered is lost.",
         }
     }

@@ -26,7 +26,7 @@ const WRITER_CACHE_KIB: i32 = 16 * 1024;
 const STATEMENTS: usize = 64;
 /// The last place that anyone could know of: events may have been removed since.
 const LAST_POSITION: &str = "SELECT max(ifnull((SELECT max(position) FROM events), 0), \
-     ifnull((SELECT max(position) FROM sinks), 0))";
+     ifnull((SELECT value FROM counters WHERE name = 'position'), 0))";
 
 /// A SQLite file, which may be opened once for writing and any number of times for reading.
 #[derive(Debug, Clone)]

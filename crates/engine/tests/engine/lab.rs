@@ -174,6 +174,16 @@ impl Lab {
         .await
     }
 
+    /// Waits until nothing is counted as having work under way.
+    pub(crate) async fn until_idle(&self) {
+        let look = async {
+            while self.engine.survey().await.unwrap().active > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, look).await.expect("idle");
+    }
+
     pub(crate) fn worker(&self, id: &str, roles: &[&str], capacity: u32) -> Hand {
         let offer = Offer {
             worker: id.into(),

@@ -14,6 +14,9 @@ use crate::store::{Answered, Branch, Hash, Kept, LogRow, Reading, Snapshot, Stor
 
 /// Where a read of the log ends, in bytes.
 const LOG_BYTES: usize = 1024 * 1024;
+/// The highest number that was ever given.
+const LAST_NUMBER: &str = "SELECT max(ifnull((SELECT max(number) FROM executions), 0), \
+     ifnull((SELECT value FROM counters WHERE name = 'number'), 0))";
 /// The most branches a lineage may have; more is damage.
 const LONGEST_LINEAGE: usize = 10_000;
 
@@ -225,7 +228,11 @@ impl Reading for Sqlite {
         ])?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
-            found.push(kept(row)?);
+            match kept(row) {
+                Ok(kept) => found.push(kept),
+                // One bad row must not keep the others from being looked at.
+                Err(error) => tracing::error!("a row cannot be read: {error}"),
+            }
         }
         Ok(found)
     }
@@ -280,12 +287,15 @@ impl Reading for Sqlite {
     }
 
     /// The open children of an execution.
-    fn open_children(&self, parent: i64) -> Result<Vec<i64>, StoreError> {
-        let mut query = self.connection.prepare_cached(
-            "SELECT number FROM executions WHERE parent = ?1 AND ended_at IS NULL",
-        )?;
-        let rows = query.query_map([parent], |row| row.get(0))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    fn open_children(&self, parent: i64) -> Result<Vec<Kept>, StoreError> {
+        let sql = format!("SELECT {KEPT} FROM executions WHERE parent = ?1 AND ended_at IS NULL");
+        let mut query = self.connection.prepare_cached(&sql)?;
+        let mut rows = query.query([parent])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(kept(row)?);
+        }
+        Ok(found)
     }
 
     /// How many executions of each definition have begun and not ended.
@@ -306,10 +316,8 @@ impl Reading for Sqlite {
     fn last_number(&self) -> Result<i64, StoreError> {
         let last = self
             .connection
-            .query_row("SELECT max(number) FROM executions", [], |row| {
-                row.get::<_, Option<i64>>(0)
-            })?;
-        Ok(last.unwrap_or(0))
+            .query_row(LAST_NUMBER, [], |row| row.get(0))?;
+        Ok(last)
     }
 
     fn answered(&self, id: &str) -> Result<Option<Answered>, StoreError> {

@@ -10,7 +10,8 @@ use crate::view::{Origin, Parent};
 
 /// The columns [`kept`] reads, in its order.
 pub(super) const KEPT: &str = "number, id, definition, revision, labels, parent, parent_step, \
-     parent_attempt, depth, not_before, branch, state, sub_state, reason, wake_at, inbox, ended_at";
+     parent_attempt, depth, not_before, branch, state, sub_state, reason, wake_at, inbox, ended_at, \
+     parent_branch";
 
 pub(super) fn kept(row: &Row<'_>) -> Result<Kept, StoreError> {
     let number: i64 = row.get(0)?;
@@ -21,6 +22,7 @@ pub(super) fn kept(row: &Row<'_>) -> Result<Kept, StoreError> {
             number: parent,
             step: row.get::<_, String>(6)?.into(),
             attempt: row.get(7)?,
+            branch: row.get(17)?,
         }),
         None => None,
     };

@@ -51,9 +51,15 @@ impl Store for Sqlite {
 
     fn remove(&mut self, numbers: &[i64]) -> Result<(), StoreError> {
         let transaction = self.connection.unchecked_transaction()?;
-        // So that a restart after this knows of places whose events are gone.
+        // So that a restart after this knows what was given, though its rows are gone.
         transaction.execute(
-            "INSERT OR REPLACE INTO sinks (name, position) VALUES ('', ?1)",
+            "INSERT OR REPLACE INTO counters (name, value) \
+             SELECT 'number', max(coalesce((SELECT max(number) FROM executions), 0), \
+             coalesce((SELECT value FROM counters WHERE name = 'number'), 0))",
+            [],
+        )?;
+        transaction.execute(
+            "INSERT OR REPLACE INTO counters (name, value) VALUES ('position', ?1)",
             [self.last_position],
         )?;
         for table in ["events", "snapshots", "branches"] {
@@ -112,9 +118,10 @@ fn created(to: &Transaction<'_>, rows: &[Created]) -> rusqlite::Result<()> {
     }
     let mut insert = to.prepare_cached(
         "INSERT INTO executions (number, id, definition, revision, labels, parent, parent_step, \
-         parent_attempt, depth, not_before, created_at, branch, state, sub_state, reason, wake_at, \
+         parent_attempt, parent_branch, depth, not_before, created_at, branch, state, sub_state, reason, wake_at, \
          inbox, ended_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, \
+         ?19)",
     )?;
     for row in rows {
         let (origin, status) = (&row.origin, &row.status);
@@ -128,6 +135,7 @@ fn created(to: &Transaction<'_>, rows: &[Created]) -> rusqlite::Result<()> {
             parent.map(|parent| parent.number),
             parent.map(|parent| &*parent.step),
             parent.map(|parent| parent.attempt),
+            parent.map(|parent| parent.branch),
             origin.depth,
             origin.not_before.map(Timestamp::as_millisecond),
             row.at.as_millisecond(),

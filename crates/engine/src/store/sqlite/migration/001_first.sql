@@ -21,6 +21,7 @@ CREATE TABLE executions (
     parent         INTEGER,
     parent_step    TEXT,
     parent_attempt INTEGER,
+    parent_branch  INTEGER,
     depth          INTEGER NOT NULL,
     not_before     INTEGER,             -- milliseconds, like every time here
     created_at     INTEGER NOT NULL,
@@ -92,4 +93,10 @@ CREATE TABLE schedules (
 CREATE TABLE sinks (
     name     TEXT PRIMARY KEY,
     position INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The highest place and number that were ever given, so that none is given twice after a removal.
+CREATE TABLE counters (
+    name  TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
