@@ -85,7 +85,8 @@ pub(crate) async fn run(campaign: &Campaign) -> Outcome<()> {
 fn configuration(folder: &Path) -> String {
     let store = folder.join("store.db");
     format!(
-        "[providers.builtin]\nkind = \"builtin\"\npath = {:?}\nreconnect = \"1s\"\nlease = \"3s\"\n",
+        "[providers.builtin]\nkind = \"builtin\"\npath = {:?}\nreconnect = \"1s\"\nlease = \"3s\"\n\
+         max_active = 10\n",
         store.display()
     )
 }

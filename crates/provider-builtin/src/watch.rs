@@ -1,6 +1,6 @@
 //! Watching: the engine pushes every change; here they become observations.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -119,6 +119,7 @@ pub(crate) fn all(engine: Engine, can: Capabilities) -> ObservationStream {
         ready: VecDeque::new(),
         page: Page::From(None),
         looked_at: HashMap::new(),
+        meanwhile: BTreeMap::new(),
     };
     stream::unfold(Some(watcher), |watcher| async move {
         let mut watcher = watcher?;
@@ -142,6 +143,8 @@ struct All {
     /// What the present set showed, until the changes that came meanwhile are told: an older one
     /// among them must not come after it.
     looked_at: HashMap<i64, Age>,
+    /// The newest of the changes that came meanwhile, by execution.
+    meanwhile: BTreeMap<i64, Arc<Seen>>,
 }
 
 /// How far the present set has been looked at.
@@ -179,6 +182,11 @@ impl All {
             self.looked_at.insert(seen.number, Age::of(&seen));
             self.ready.push_back(Arc::new(seen));
         }
+        if !self.gather() {
+            // So much was missed that what was looked at says little.
+            self.page = Page::From(None);
+            return Ok(());
+        }
         match page.next {
             Some(next) => self.page = Page::From(Some(next)),
             None => self.catch_up(),
@@ -186,21 +194,27 @@ impl All {
         Ok(())
     }
 
-    /// Takes up the changes that came while the present set was looked at.
+    /// Takes in the changes that came while a page was looked at; false if some were missed.
+    fn gather(&mut self) -> bool {
+        while let Some(change) = self.changes.next().now_or_never() {
+            match change {
+                Ok(seen) => {
+                    self.meanwhile.insert(seen.number, seen);
+                }
+                Err(_missed) => return false,
+            }
+        }
+        true
+    }
+
+    /// Tells the changes that came while the present set was looked at.
     fn catch_up(&mut self) {
         self.page = Page::Done;
         let looked_at = std::mem::take(&mut self.looked_at);
-        while let Some(change) = self.changes.next().now_or_never() {
-            match change {
-                Ok(seen)
-                    if looked_at
-                        .get(&seen.number)
-                        .is_some_and(|age| Age::of(&seen) <= *age) => {}
-                Ok(seen) => self.ready.push_back(seen),
-                Err(_missed) => {
-                    self.page = Page::From(None);
-                    return;
-                }
+        for seen in std::mem::take(&mut self.meanwhile).into_values() {
+            let known = looked_at.get(&seen.number);
+            if known.is_none_or(|age| Age::of(&seen) > *age) {
+                self.ready.push_back(seen);
             }
         }
     }

@@ -25,8 +25,8 @@ pub(super) struct Attempt {
 
 #[derive(Default)]
 struct Entries {
-    /// Acknowledged starts by name, and the definition.
-    started: BTreeMap<String, &'static str>,
+    /// Acknowledged starts by name.
+    started: BTreeSet<String>,
     /// Attempts whose answer was acknowledged.
     acknowledged: BTreeSet<Attempt>,
     /// The attempt of each token, and how often it was handed out.
@@ -36,7 +36,7 @@ struct Entries {
 
 /// A copy to check by.
 pub(super) struct Record {
-    pub(super) started: BTreeMap<String, &'static str>,
+    pub(super) started: BTreeSet<String>,
     pub(super) acknowledged: BTreeSet<Attempt>,
     pub(super) handed_out_again: usize,
     pub(super) faults: Vec<String>,
@@ -49,8 +49,8 @@ impl Book {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    pub(super) fn started(&self, name: String, definition: &'static str) {
-        self.entries().started.insert(name, definition);
+    pub(super) fn started(&self, name: String) {
+        self.entries().started.insert(name);
     }
 
     /// A worker was handed a task. One whose answer was acknowledged must not come again.

@@ -13,8 +13,9 @@ use crate::Outcome;
 
 pub(super) const CHAIN: &str = "crash-chain";
 pub(super) const SAGA: &str = "crash-saga";
+pub(super) const PARENT: &str = "crash-parent";
 
-const SOURCES: [&str; 2] = [
+const SOURCES: [&str; 3] = [
     "name: crash-chain
 steps:
   - {name: a, agent: crash, timeout: 1h}
@@ -32,6 +33,14 @@ steps:
 compensation:
   - {step: a, agent: crash, action: undo}
   - {step: b, agent: crash, action: undo}
+",
+    "name: crash-parent
+timeout: 2h
+steps:
+  - {name: nap, sleep: 20ms}
+  - {name: kid, workflow: crash-chain, timeout: 1h, dependsOn: [nap]}
+  - {name: shaky, agent: crash, action: shaky, timeout: 1h, dependsOn: [nap],
+     retryPolicy: {maxRetries: 20, backoff: constant, initialDelay: 10ms, maxDelay: 10ms}}
 ",
 ];
 
@@ -59,7 +68,11 @@ pub(super) async fn run(url: String, lane: usize, book: Arc<Book>) {
         while book.is_closed() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let definition = if number % 4 == 3 { SAGA } else { CHAIN };
+        let definition = match number % 4 {
+            2 => PARENT,
+            3 => SAGA,
+            _ => CHAIN,
+        };
         let request = v1::StartExecutionRequest {
             parent: "providers/builtin".to_owned(),
             definition: format!("definitions/{definition}"),
@@ -70,7 +83,7 @@ pub(super) async fn run(url: String, lane: usize, book: Arc<Book>) {
         loop {
             match client.start_execution(request.clone()).await {
                 Ok(answer) => {
-                    book.started(answer.into_inner().name, definition);
+                    book.started(answer.into_inner().name);
                     break;
                 }
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,

@@ -81,10 +81,12 @@ async fn session(
 
 fn answer(task: &v1::Task) -> v1::WorkRequest {
     let task_token = task.task_token.clone();
-    let message = if task.action == "fail" {
+    let shaky = task.action == "shaky" && task.attempt < 3;
+    let message = if task.action == "fail" || shaky {
+        let category = if shaky { "transient" } else { "validation" };
         Say::Failed(v1::TaskFailed {
             task_token,
-            category: "validation".to_owned(),
+            category: category.to_owned(),
             message: "as it was asked to".to_owned(),
             ..Default::default()
         })

@@ -24,6 +24,9 @@ use crate::status::Refusal;
 /// The most messages that are taken in before answers get their turn.
 const TURN: usize = 128;
 
+/// The most that may wait to be told to a worker before it is listened to again.
+const MOST_UNSAID: usize = 256;
+
 /// One worker's stream.
 pub(crate) struct Session {
     provider: ProviderId,
@@ -62,6 +65,10 @@ impl Session {
     /// Takes in what the worker has said; whether there may be more at once.
     fn listen(&mut self, context: &mut Context<'_>) -> Result<Heard, Status> {
         for _ in 0..TURN {
+            // A worker that does not read what it is told is not listened to meanwhile.
+            if self.own.len() >= MOST_UNSAID {
+                return Ok(Heard::MaybeMore);
+            }
             match Pin::new(&mut self.said).poll_next(context) {
                 Poll::Pending => return Ok(Heard::All),
                 Poll::Ready(None) => return Ok(Heard::End),
