@@ -101,7 +101,7 @@ pub const EXAMPLES: &[Example] = &[
             include_str!(folder!("nightly/import.yaml")),
             include_str!(folder!("nightly/nightly.yaml")),
         ],
-        input: r#"{"day":"2026-11-16"}"#,
+        input: r#"{"scheduledTime":"2026-11-16T02:00:00Z"}"#,
         worker: nightly::worker,
         person: None,
         parallel: true,

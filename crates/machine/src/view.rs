@@ -192,8 +192,9 @@ fn wait(state: &State, ix: StepIx) -> Option<Wait> {
         (Some(WaitFor::Child(child)), _) => (WaitKind::Child, &**child, run.due),
         (Some(WaitFor::Person), _) => (WaitKind::Approval, "escalation", None),
         (None, StepState::Running | StepState::Correcting) if run.worker.is_none() => {
-            let role = match &define.kind {
-                StepKind::Task { agent, .. } => agent.as_str(),
+            let role = match (&run.role, &define.kind) {
+                (Some(role), _) => &**role,
+                (None, StepKind::Task { agent, .. }) => agent.as_str(),
                 _ => "",
             };
             (WaitKind::Capacity, role, run.due)

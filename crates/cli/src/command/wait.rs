@@ -88,6 +88,9 @@ async fn with_payloads(context: &Context, execution: &v1::Execution) -> v1::Exec
 pub(super) fn late(execution: &v1::Execution, again: &str) -> Failure {
     let name = short_name(&(&execution.name).into());
     let hint = match execution.sub_state() {
+        v1::SubState::Error if execution.reason == "ESCALATED" => format!(
+            "A person has to decide: `stateway escalations list`, or `stateway cancel {name}`."
+        ),
         v1::SubState::Error => format!(
             "It is stuck until someone acts: `stateway resume {name}`, or `stateway cancel {name}`."
         ),

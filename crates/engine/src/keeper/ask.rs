@@ -250,6 +250,16 @@ impl Keeper {
                 }
                 Verb::Pause { by, comment: cause }
             }
+            Steer::Resume if self.state_of(number) == Some(ExecutionState::Escalated) => {
+                return Err(EngineError::new(
+                    ErrorKind::FailedPrecondition,
+                    "ESCALATED",
+                    "a person has to decide about a step of the execution first",
+                )
+                .hint(
+                    "See `stateway escalations list`, then resume, reassign or cancel the step.",
+                ));
+            }
             Steer::Resume => Verb::Resume { by },
             Steer::RetryNow { step } if step.is_empty() => return self.retry_all(number, cause),
             Steer::RetryNow { step } => Verb::RetryNow { step },

@@ -1,6 +1,7 @@
 //! Going back in a log: the work from a step on is done again as a new branch. The old branch
 //! stays as it is.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use stateway_machine::{Event, Fact, Obligation, State, Verb, obligations};
@@ -121,7 +122,9 @@ impl Keeper {
         }
     }
 
-    /// The state just before a step was first begun, and how far the log goes until there.
+    /// The state just before a step was first begun, and how far the log goes until there. What has
+    /// been undone meanwhile, or was being undone, has to be done again too, so the log is left
+    /// before the first of that.
     fn state_before(
         &self,
         number: i64,
@@ -131,12 +134,21 @@ impl Keeper {
         let store = &self.store;
         let kept = store.kept(number)?;
         let kept = kept.ok_or_else(|| EngineError::no_execution(&number.to_string()))?;
+        let mut again: BTreeSet<Arc<str>> = BTreeSet::from([step.into()]);
+        store.walk(number, branch, 0, &mut |row| {
+            for event in row.events(number)? {
+                if let Fact::StepCompensationStarted { step, .. } = event.fact {
+                    again.insert(step);
+                }
+            }
+            Ok(true)
+        })?;
         let mut before: Vec<Event> = Vec::new();
         let mut hash = [0; 16];
         let mut found = false;
         store.walk(number, branch, 0, &mut |row| {
             for event in row.events(number)? {
-                if begins(&event.fact, step) {
+                if begins(&event.fact, &again) {
                     found = true;
                     break;
                 }
@@ -161,10 +173,10 @@ impl Keeper {
     }
 }
 
-fn begins(fact: &Fact, wanted: &str) -> bool {
+fn begins(fact: &Fact, wanted: &BTreeSet<Arc<str>>) -> bool {
     matches!(
         fact,
         Fact::StepStarted { step, .. } | Fact::StepWaiting { step, .. } | Fact::StepSkipped { step, .. }
-            if **step == *wanted
+            if wanted.contains(step)
     )
 }

@@ -226,3 +226,29 @@ async fn work_is_done_again_from_a_step_as_a_new_branch() {
     let sequences: Vec<_> = history.iter().map(|record| record.event.sequence).collect();
     assert_eq!(sequences, (1..=history.len() as u64).collect::<Vec<_>>());
 }
+
+#[tokio::test]
+async fn what_was_undone_is_done_again_too() {
+    let lab = Lab::new();
+    lab.apply("name: saga\nfailurePolicy: compensate\nsteps: [{name: a, agent: x, timeout: 1m}, {name: b, agent: x, timeout: 1m, dependsOn: [a]}]\ncompensation: [{step: a, agent: x}]")
+        .await;
+    let mut worker = lab.worker("w1", &["x"], 1);
+    let started = lab.start("saga", json!(null)).await;
+    let a = worker.task().await;
+    worker.done(&a, json!(1));
+    let b = worker.task().await;
+    worker.failed(&b, ErrorCategory::Validation);
+    let undo = worker.task().await;
+    assert!(undo.task.undo);
+    worker.done(&undo, json!(null));
+    lab.ended(&started.id).await;
+    let from = stateway_engine::RetryFrom {
+        step: "b".into(),
+        input: None,
+    };
+    lab.engine
+        .retry_from(started.id.clone(), from, "ada".into(), lab.key(3))
+        .await
+        .unwrap();
+    assert_eq!(&*worker.task().await.task.step, "a");
+}

@@ -99,6 +99,9 @@ impl Admin {
     ) -> Result<v1::BackupResponse, Status> {
         let chosen = self.directory.one("provider", &request.provider, WHAT)?;
         let path = place(chosen, &request.file)?;
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| no_folder(folder, &error))?;
+        }
         let bytes = chosen
             .answer(&call, chosen.engine.backup(path.clone()))
             .await?;
@@ -128,6 +131,16 @@ fn ended_before(age: Option<Age>, now: Timestamp) -> Result<Timestamp, Status> {
                 .map_err(|_| wrong("older_than", "`older_than` reaches back too far"))
         }
     }
+}
+
+fn no_folder(folder: &std::path::Path, error: &std::io::Error) -> Status {
+    let message = format!(
+        "the backup directory {} cannot be made: {error}",
+        folder.display()
+    );
+    Refusal::new(Code::FailedPrecondition, "NO_BACKUP_DIRECTORY", message)
+        .hint("Make it, or set `backups` of the provider to another one.")
+        .into()
 }
 
 /// A file name and nothing else, so that nobody writes beside the backup directory.
