@@ -20,6 +20,8 @@ const MOST_DEFINITIONS: usize = 1_000;
 const QUICKEST: Duration = Duration::from_secs(1);
 /// One that has not moved for long, after this.
 const SLOWEST: Duration = Duration::from_secs(60);
+/// The longest input kept after a glimpse.
+const LONGEST_INPUT: usize = 4_096;
 /// Starts shortly after an update may still run the definition before it.
 const UPDATE_LAG: Duration = Duration::from_secs(60);
 
@@ -29,9 +31,18 @@ pub(crate) struct Seen {
     pub(crate) basics: Basics,
     /// None when its history was not read yet.
     pub(crate) read: Option<Read>,
+    /// The newest page was read without the definition.
+    pub(crate) glimpsed: Option<Glimpsed>,
     due: Instant,
     pace: Duration,
     used: u64,
+}
+
+/// What is kept of an execution of which only the newest page was read.
+#[derive(Debug, Clone)]
+pub(crate) struct Glimpsed {
+    /// None when it is too large to be kept.
+    pub(crate) input: Option<String>,
 }
 
 /// How far a history was read, and with which definition.
@@ -97,6 +108,21 @@ impl Book {
             return;
         }
         book.insert(basics, None, (now, QUICKEST));
+        book.make_room();
+    }
+
+    /// Remembers an open execution whose newest page was read without the definition.
+    pub(crate) fn glimpse(&self, basics: Basics, input: Option<&String>, now: Instant) {
+        let mut book = self
+            .executions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let arn = basics.arn.clone();
+        book.insert(basics, None, (now, QUICKEST));
+        let input = input.filter(|input| input.len() <= LONGEST_INPUT).cloned();
+        if let Some(seen) = book.seen.get_mut(&arn) {
+            seen.glimpsed = Some(Glimpsed { input });
+        }
         book.make_room();
     }
 
@@ -192,6 +218,7 @@ impl Executions {
         let seen = Seen {
             basics,
             read,
+            glimpsed: None,
             due,
             pace,
             used: self.uses,

@@ -186,13 +186,13 @@ fn last_error(ending: &Ending) -> Option<ExecutionError> {
 /// Adds input and output.
 pub(crate) fn with_payloads(
     mut seen: Observation,
-    told: &DescribeExecutionOutput,
+    (input, output): (&Option<String>, &Option<String>),
     view: View,
 ) -> Observation {
     if view == View::Full {
         let payload = |text: &String| Payload::json(text.clone());
-        seen.input = told.input.as_ref().map(payload);
-        seen.output = told.output.as_ref().map(payload);
+        seen.input = input.as_ref().map(payload);
+        seen.output = output.as_ref().map(payload);
     }
     seen
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use mock::scene::{huge_map_history, long_sequence};
+use mock::scene::{huge_map_history, long_running_sequence, long_sequence};
 use mock::{Service, config, script};
 use serde_json::json;
 use stateway_model::{ExecutionId, SubState};
@@ -84,13 +84,51 @@ fn shown(seen: &Observation) -> SubState {
 }
 
 #[tokio::test]
-async fn a_history_of_25_000_events_in_sequence_costs_one_page() {
+async fn a_history_of_25_000_events_in_sequence_costs_two_calls_and_one_page_at_every_look() {
+    for view in [View::Basic, View::Full] {
+        let bench = Bench::new(|_| {}).await;
+        let id = bench.put("long", "a", long_running_sequence(25_000));
+        let look = async || {
+            let seen = bench.provider.get(&call(), &id, view).await;
+            let seen = seen.expect("an answer");
+            assert_eq!(shown(&seen), SubState::Running);
+            assert_eq!(seen.steps[0].name, "T");
+            assert_eq!(seen.input.is_some(), view == View::Full);
+            assert!(seen.start_time.is_some());
+            let retry = seen.steps[0].retry.clone().expect("an attempt");
+            (retry.attempt, retry.max_attempts, seen.native.qualifiers)
+        };
+        // The newest page alone says that it runs. How many attempts there may be, and that nothing
+        // else is open, is not known without the definition.
+        let (attempt, most, qualifiers) = look().await;
+        assert_eq!((attempt, most), (1, None));
+        assert_eq!(qualifiers["history"], "partial");
+        let first = [("DescribeExecution", 1), ("GetExecutionHistory", 1)];
+        assert_eq!(bench.calls(), counted(&first));
+        // Who looks again is told that too: the definition is asked for once.
+        let (attempt, most, qualifiers) = look().await;
+        assert_eq!((attempt, most), (1, Some(4)));
+        assert!(qualifiers.is_empty());
+        let second = [
+            ("DescribeStateMachineForExecution", 1),
+            ("GetExecutionHistory", 1),
+        ];
+        assert_eq!(bench.calls(), counted(&second));
+        for _ in 0..3 {
+            assert_eq!(look().await.1, Some(4));
+            assert_eq!(bench.calls(), counted(&first));
+        }
+    }
+}
+
+#[tokio::test]
+async fn between_attempts_the_definition_is_asked_for_at_once_and_only_once() {
     let bench = Bench::new(|_| {}).await;
     let id = bench.put("long", "a", long_sequence(25_000));
     let seen = bench.get(&id).await;
     assert_eq!(shown(&seen), SubState::BackingOff);
     assert_eq!(seen.steps[0].name, "T");
-    // The definition is asked for once for all executions that run it.
+    // When it is tried again is in the definition: one call more, once.
     let first = [
         ("DescribeExecution", 1),
         ("DescribeStateMachineForExecution", 1),
@@ -105,6 +143,22 @@ async fn a_history_of_25_000_events_in_sequence_costs_one_page() {
     bench.service.world().executions[1].started -= 60.0;
     bench.get(&other).await;
     assert_eq!(bench.calls(), counted(&second));
+}
+
+#[tokio::test]
+async fn an_execution_that_ended_after_a_glimpse_is_described() {
+    let bench = Bench::new(|_| {}).await;
+    let id = bench.put("long", "a", long_running_sequence(1_000));
+    bench.get(&id).await;
+    {
+        let mut world = bench.service.world();
+        let execution = &mut world.executions[0];
+        "ABORTED".clone_into(&mut execution.status);
+        script::push(&mut execution.events, 0, "ExecutionAborted", script::NOTHING);
+    }
+    let seen = bench.get(&id).await;
+    assert_eq!(shown(&seen), SubState::Failed);
+    assert!(seen.end_time.is_some());
 }
 
 #[tokio::test]
