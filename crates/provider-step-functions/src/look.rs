@@ -54,12 +54,7 @@ impl Looker {
 
     /// The look after a glimpse: what was described then still holds, so that the definition can
     /// be asked for instead. `None` where it has to be described after all.
-    async fn look_again(
-        &self,
-        ask: Ask<'_>,
-        arn: &str,
-        view: View,
-    ) -> Result<Option<Observation>> {
+    async fn look_again(&self, ask: Ask<'_>, arn: &str, view: View) -> Result<Option<Observation>> {
         let Some(seen) = self.book.get(arn) else {
             return Ok(None);
         };

@@ -1,5 +1,6 @@
 //! The adapter: each verb is translate, ask the service, translate.
 
+mod define;
 mod steer;
 
 use std::sync::Mutex;
@@ -10,8 +11,9 @@ use aws_credential_types::Credentials;
 use serde::{Deserialize, Serialize};
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
-    Call, CancelRequest, Capabilities, Error, Health, HistoryPage, HistoryRequest, ListPage,
-    ListRequest, Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, Result,
+    ApplyDefinitionRequest, Call, CancelRequest, Capabilities, DefinitionProblem, DefinitionsPage,
+    DefinitionsRequest, Error, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
+    NativeDefinition, Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, Result,
     ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View,
     WatchScope,
 };
@@ -129,6 +131,13 @@ impl StepFunctionsProvider {
             *known = Some((Instant::now(), machines.clone()));
         }
         Ok(machines)
+    }
+
+    /// A state machine was made: the next look shows it.
+    fn forget_machines(&self) {
+        if let Ok(mut known) = self.machines.lock() {
+            *known = None;
+        }
     }
 
     /// The ARNs of the state machines to list, ordered.
@@ -304,6 +313,48 @@ impl Provider for StepFunctionsProvider {
 
     async fn purge(&self, _: &Call, _: PurgeRequest) -> Result<()> {
         Err(Error::unsupported(Verb::Purge))
+    }
+
+    async fn definitions(
+        &self,
+        call: &Call,
+        request: DefinitionsRequest,
+    ) -> Result<DefinitionsPage> {
+        let verb = Verb::Definitions;
+        offered(verb, &self.can)?;
+        self.list_definitions(Ask { call, verb }, &request).await
+    }
+
+    async fn definition(
+        &self,
+        call: &Call,
+        name: &str,
+        revision: Option<&str>,
+    ) -> Result<NativeDefinition> {
+        let verb = Verb::Definitions;
+        offered(verb, &self.can)?;
+        let ask = Ask { call, verb };
+        self.read_definition(ask, name, revision).await
+    }
+
+    async fn apply_definition(
+        &self,
+        call: &Call,
+        request: ApplyDefinitionRequest,
+    ) -> Result<NativeDefinition> {
+        let verb = Verb::ApplyDefinition;
+        offered(verb, &self.can)?;
+        self.apply(Ask { call, verb }, &request).await
+    }
+
+    async fn validate_definition(
+        &self,
+        call: &Call,
+        source: &str,
+    ) -> Result<Vec<DefinitionProblem>> {
+        let verb = Verb::ApplyDefinition;
+        offered(verb, &self.can)?;
+        self.check_definition(Ask { call, verb }, source).await
     }
 }
 

@@ -29,11 +29,25 @@ pub enum Api {
     RedriveExecution,
     /// Answers a task token.
     SendTaskSuccess,
+    /// One state machine.
+    DescribeStateMachine,
+    /// Its versions.
+    ListStateMachineVersions,
+    /// Its tags.
+    ListTagsForResource,
+    /// Puts tags on it.
+    TagResource,
+    /// Makes one.
+    CreateStateMachine,
+    /// Changes one.
+    UpdateStateMachine,
+    /// Checks one.
+    ValidateStateMachineDefinition,
 }
 
 impl Api {
     /// Every one.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 16] = [
         Self::StartExecution,
         Self::DescribeExecution,
         Self::GetExecutionHistory,
@@ -43,6 +57,13 @@ impl Api {
         Self::StopExecution,
         Self::RedriveExecution,
         Self::SendTaskSuccess,
+        Self::DescribeStateMachine,
+        Self::ListStateMachineVersions,
+        Self::ListTagsForResource,
+        Self::TagResource,
+        Self::CreateStateMachine,
+        Self::UpdateStateMachine,
+        Self::ValidateStateMachineDefinition,
     ];
 
     /// AWS's defaults. Three regions have larger ones.
@@ -63,6 +84,16 @@ impl Api {
             (Self::StopExecution, false) => (500, 25),
             (Self::SendTaskSuccess, true) => (3_000, 500),
             (Self::SendTaskSuccess, false) => (1_500, 300),
+            (Self::DescribeStateMachine, _) => (200, 20),
+            (Self::TagResource, _) => (200, 1),
+            (
+                Self::ListStateMachineVersions
+                | Self::ListTagsForResource
+                | Self::CreateStateMachine
+                | Self::UpdateStateMachine
+                | Self::ValidateStateMachineDefinition,
+                _,
+            ) => (100, 1),
         };
         Quota { burst, per_second }
     }

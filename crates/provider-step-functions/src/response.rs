@@ -43,6 +43,7 @@ pub(crate) struct Machine {
     pub(crate) arn: String,
     pub(crate) name: String,
     pub(crate) express: bool,
+    pub(crate) created: Option<Timestamp>,
 }
 
 /// The definition that an execution runs.
@@ -76,6 +77,7 @@ pub(crate) fn machine(told: &StateMachineListItem) -> Machine {
         arn: told.state_machine_arn.clone(),
         name: told.name.clone(),
         express: told.r#type.as_str() == "EXPRESS",
+        created: time(&told.creation_date),
     }
 }
 

@@ -154,7 +154,12 @@ async fn an_execution_that_ended_after_a_glimpse_is_described() {
         let mut world = bench.service.world();
         let execution = &mut world.executions[0];
         "ABORTED".clone_into(&mut execution.status);
-        script::push(&mut execution.events, 0, "ExecutionAborted", script::NOTHING);
+        script::push(
+            &mut execution.events,
+            0,
+            "ExecutionAborted",
+            script::NOTHING,
+        );
     }
     let seen = bench.get(&id).await;
     assert_eq!(shown(&seen), SubState::Failed);
@@ -338,7 +343,8 @@ async fn express_can_be_started_and_says_what_it_cannot() {
         .iter()
         .filter(|(_, on)| *on)
         .collect();
-    assert_eq!(on, [("start", true)]);
+    let expected = ["start", "definitions", "apply_definition"].map(|name| (name, true));
+    assert_eq!(on, expected);
     bench
         .service
         .world()

@@ -94,7 +94,7 @@ impl StepFunctionsProvider {
     }
 
     /// The ARN of a state machine, version or alias that is named in a start.
-    async fn machine_arn(&self, ask: Ask<'_>, definition: &str) -> Result<String> {
+    pub(super) async fn machine_arn(&self, ask: Ask<'_>, definition: &str) -> Result<String> {
         if machine_name(definition).is_some() {
             return Ok(definition.to_owned());
         }
