@@ -18,6 +18,8 @@ const MOST_EVENTS: usize = 1_000_000;
 const MOST_DEFINITIONS: usize = 1_000;
 /// An execution that just moved is looked at again after this.
 const QUICKEST: Duration = Duration::from_secs(1);
+/// Up to this pace an execution counts as one that moves.
+const LATELY: Duration = Duration::from_secs(5);
 /// One that has not moved for long, after this.
 const SLOWEST: Duration = Duration::from_secs(60);
 /// The longest input kept after a glimpse.
@@ -56,6 +58,12 @@ impl Seen {
     /// Whether it is time to look again.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.read.is_none() || self.due <= now
+    }
+
+    /// Whether it is to be looked at before others: it moved lately, was never read, or has been
+    /// put off for as long as one may be.
+    pub(crate) fn is_urgent(&self, now: Instant) -> bool {
+        self.read.is_none() || self.pace <= LATELY || self.due + SLOWEST <= now
     }
 }
 

@@ -4,7 +4,6 @@
 //! that nobody sees would spend the quota twice.
 
 use std::future::Future;
-use std::time::Instant;
 
 use aws_config::BehaviorVersion;
 use aws_credential_types::Credentials;
@@ -26,12 +25,13 @@ use tokio::sync::OnceCell;
 use crate::error::from_sdk;
 use crate::quota::{Api, Quotas};
 use crate::response::{self, Basics, Machine, Page, RunsDefinition};
-use crate::{Config, Event};
+use crate::{Clock, Config, Event};
 
 /// What speaks to the service. Connects at the first call, because the SDK's chain is asked then.
 pub(crate) struct Client {
     config: Config,
     credentials: Option<Credentials>,
+    clock: Clock,
     line: OnceCell<Line>,
 }
 
@@ -48,10 +48,11 @@ pub(crate) struct Ask<'c> {
 }
 
 impl Client {
-    pub(crate) fn new(config: Config, credentials: Option<Credentials>) -> Self {
+    pub(crate) fn new(config: Config, credentials: Option<Credentials>, clock: Clock) -> Self {
         Self {
             config,
             credentials,
+            clock,
             line: OnceCell::new(),
         }
     }
@@ -81,7 +82,7 @@ impl Client {
         let region = shared.region().map(ToString::to_string).unwrap_or_default();
         Line {
             sdk: aws_sdk_sfn::Client::new(&shared),
-            quotas: Quotas::new(&region, &self.config.quotas, Instant::now()),
+            quotas: Quotas::new(&region, &self.config.quotas, &self.clock),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::Timestamp;
@@ -22,7 +22,7 @@ use crate::quota::Api;
 use crate::reader::FIRST_PAGE;
 use crate::request::{LARGEST_PAGE, arn};
 use crate::response::{Basics, Page, RUNNING, basics, observation, with_history, with_payloads};
-use crate::{Definition, Event, Fold, Reader};
+use crate::{Clock, Definition, Event, Fold, Reader};
 
 /// From so many unknown executions of one state machine on, one page of a list is cheaper than
 /// describing each.
@@ -32,10 +32,14 @@ const AT_ONCE: usize = 16;
 /// What watches and lists leave of each bucket to those who ask for one execution.
 const RESERVE: f64 = 0.25;
 
+/// What those that have not moved for a while leave of each bucket to those that have.
+const FOR_WHAT_MOVES: f64 = 0.1;
+
 /// The service and what is remembered of it.
 pub(crate) struct Looker {
     pub(crate) client: Client,
     pub(crate) book: Book,
+    pub(crate) clock: Clock,
     pub(crate) can: Capabilities,
     pub(crate) most_pages: usize,
 }
@@ -93,7 +97,7 @@ impl Looker {
         if let (Some(fold), false) = (glimpse(&page), glimpsed_before) {
             let seen = observation(&basics, ask.verb)?;
             let seen = with_history(seen, &fold, &Definition::default(), Timestamp::now());
-            self.book.glimpse(basics, input, Instant::now());
+            self.book.glimpse(basics, input, self.clock.now());
             return Ok(self.shown(seen));
         }
         let definition = self.definition(ask, &basics).await?;
@@ -143,7 +147,7 @@ impl Looker {
         } else {
             let next = next_attempt(&seen.steps, now);
             let read = Read { fold, definition };
-            self.book.keep(basics, read, next, Instant::now());
+            self.book.keep(basics, read, next, self.clock.now());
         }
         Ok((self.shown(seen), ended))
     }
@@ -237,7 +241,7 @@ impl Looker {
 
     /// Rows of a list, in their order.
     pub(crate) async fn refine(&self, ask: Ask<'_>, rows: Vec<Basics>) -> Vec<Result<Observation>> {
-        let (now, open) = (Instant::now(), |row: &&Basics| row.status == RUNNING);
+        let (now, open) = (self.clock.now(), |row: &&Basics| row.status == RUNNING);
         let news: Vec<Basics> = rows.iter().filter(open).cloned().collect();
         for row in &news {
             self.book.note(row.clone(), now);
@@ -267,8 +271,13 @@ impl Looker {
             return self.get(ask, arn, View::Basic).await;
         };
         let definition = self.known_definition(&seen.basics);
-        if let (true, Some(definition)) = (seen.is_due(Instant::now()), definition)
-            && self.client.spare(Api::GetExecutionHistory, RESERVE).await
+        let now = self.clock.now();
+        let reserve = match seen.is_urgent(now) {
+            true => RESERVE,
+            false => RESERVE + FOR_WHAT_MOVES,
+        };
+        if let (true, Some(definition)) = (seen.is_due(now), definition)
+            && self.client.spare(Api::GetExecutionHistory, reserve).await
         {
             let (shown, ended) = self.read(ask, seen.basics, definition, true).await?;
             return match ended {
@@ -313,7 +322,7 @@ impl Looker {
                 continue;
             };
             let open = page.rows.into_iter().filter(|row| row.status == RUNNING);
-            open.for_each(|row| self.book.note(row, Instant::now()));
+            open.for_each(|row| self.book.note(row, self.clock.now()));
         }
     }
 

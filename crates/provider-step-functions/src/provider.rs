@@ -25,7 +25,7 @@ use crate::look::Looker;
 use crate::request::{Narrowing, arn, cursor, offered, page_size, read_cursor};
 use crate::response::Machine;
 use crate::telling::Teller;
-use crate::{Config, ConfigError, capability};
+use crate::{Clock, Config, ConfigError, capability};
 
 /// Names the cursors of lists.
 const LIST: &str = "list";
@@ -91,18 +91,25 @@ impl StepFunctionsProvider {
         credentials: Option<Credentials>,
     ) -> std::result::Result<Self, ConfigError> {
         config.check()?;
-        let can = capability::of(config)?;
+        let (can, clock) = (capability::of(config)?, Clock::default());
         Ok(Self {
             can,
             look: Looker {
-                client: Client::new(config.clone(), credentials),
+                client: Client::new(config.clone(), credentials, clock.clone()),
                 book: Book::default(),
+                clock,
                 can,
                 most_pages: config.history_pages,
             },
             config: config.clone(),
             machines: Mutex::new(None),
         })
+    }
+
+    /// The time in which this provider counts its quotas and paces.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.look.clock.clone()
     }
 
     /// The account's state machines, by ARN. Known for a while.
@@ -113,7 +120,7 @@ impl StepFunctionsProvider {
             .map(|known| known.clone())
             .unwrap_or_default();
         if let (Some((at, machines)), false) = (known, afresh)
-            && at.elapsed() < MACHINES_KNOWN
+            && self.look.clock.now().saturating_duration_since(at) < MACHINES_KNOWN
         {
             return Ok(machines);
         }
@@ -128,7 +135,7 @@ impl StepFunctionsProvider {
         }
         machines.sort_by(|one, other| one.arn.cmp(&other.arn));
         if let Ok(mut known) = self.machines.lock() {
-            *known = Some((Instant::now(), machines.clone()));
+            *known = Some((self.look.clock.now(), machines.clone()));
         }
         Ok(machines)
     }

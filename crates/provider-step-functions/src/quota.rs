@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::Clock;
 use serde::Deserialize;
 use stateway_provider_api::{Call, Error, ErrorKind, Result, Verb};
 
@@ -135,11 +136,13 @@ impl Bucket {
 /// The buckets of one account and region.
 #[derive(Debug)]
 pub(crate) struct Quotas {
+    clock: Clock,
     buckets: BTreeMap<Api, Mutex<Bucket>>,
 }
 
 impl Quotas {
-    pub(crate) fn new(region: &str, configured: &BTreeMap<Api, Quota>, now: Instant) -> Self {
+    pub(crate) fn new(region: &str, configured: &BTreeMap<Api, Quota>, clock: &Clock) -> Self {
+        let now = clock.now();
         let bucket = |api: Api| {
             let own = configured.get(&api).copied();
             let quota = own.unwrap_or_else(|| api.default_quota(region));
@@ -154,6 +157,7 @@ impl Quotas {
             )
         };
         Self {
+            clock: clock.clone(),
             buckets: Api::ALL.into_iter().map(bucket).collect(),
         }
     }
@@ -197,7 +201,7 @@ impl Quotas {
     fn with<T>(&self, api: Api, look: impl FnOnce(&mut Bucket) -> T) -> T {
         let bucket = self.buckets.get(&api).expect("there is one for every API");
         let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
-        bucket.refill(Instant::now());
+        bucket.refill(self.clock.now());
         look(&mut bucket)
     }
 }
@@ -237,7 +241,7 @@ mod tests {
             per_second: 1,
         };
         let configured = BTreeMap::from([(Api::DescribeExecution, none)]);
-        let quotas = Quotas::new("us-east-1", &configured, Instant::now());
+        let quotas = Quotas::new("us-east-1", &configured, &Clock::default());
         let call = Call::within(Duration::from_millis(10));
         let refused = quotas.take(Api::DescribeExecution, Verb::Get, &call).await;
         let error = refused.unwrap_err();

@@ -278,6 +278,104 @@ async fn a_watch_on_a_thousand_executions_stays_inside_the_default_quotas() {
     );
 }
 
+/// The service's own bucket for an API, in the time of the test.
+struct Allowance {
+    burst: f64,
+    per_second: f64,
+    level: f64,
+    at: Instant,
+}
+
+impl Allowance {
+    /// With so many calls made since the last time.
+    fn spend(&mut self, calls: usize, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.at = now;
+        self.level = (self.level + self.per_second * passed).min(self.burst) - calls as f64;
+        self.level >= 0.0
+    }
+}
+
+#[tokio::test]
+async fn a_long_watch_spends_the_quota_on_what_moves() {
+    const SECONDS: usize = 240;
+    const MOVING: usize = 10;
+    let bench = Bench::new(|_| {}).await;
+    let clock = bench.provider.clock();
+    let ids: Vec<_> = (0..1_000)
+        .map(|number| bench.put("many", &number.to_string(), long_sequence(20)))
+        .collect();
+    // Those that move come last: who comes first is not who is looked at.
+    let first_moving = ids.len() - MOVING;
+    let mut allowances: std::collections::BTreeMap<String, Allowance> = Api::ALL
+        .into_iter()
+        .map(|api| {
+            let quota = api.default_quota("us-east-1");
+            let burst = f64::from(quota.burst);
+            let allowance = Allowance {
+                burst,
+                per_second: f64::from(quota.per_second),
+                level: burst,
+                at: clock.now(),
+            };
+            (format!("{api:?}"), allowance)
+        })
+        .collect();
+    let (mut total, mut unread_at_the_end) = (std::collections::BTreeMap::new(), 0);
+    let mut slowest = 0;
+    let mut unseen = vec![0_usize; MOVING];
+    for second in 0..SECONDS {
+        clock.skip(Duration::from_secs(1));
+        let grow = second > 60 && second % 4 == 0;
+        if grow {
+            let mut world = bench.service.world();
+            for execution in &mut world.executions[first_moving..] {
+                let events = &mut execution.events;
+                let last = events.len();
+                script::push(events, last, "ActivityScheduled", script::activity());
+                script::push(events, last + 1, "ActivityFailed", script::NOTHING);
+            }
+        }
+        unread_at_the_end = 0;
+        for (batch, chunk) in ids.chunks(100).enumerate() {
+            let seen = bench.provider.observe(&call(), chunk).await;
+            for (at, seen) in seen.into_iter().enumerate() {
+                let seen = seen.expect("an answer");
+                unread_at_the_end += usize::from(seen.native.qualifiers.contains_key("history"));
+                let number = batch * 100 + at;
+                if number >= first_moving && second > 60 {
+                    let world = bench.service.world();
+                    let newest = world.executions[number].events.len();
+                    let failures = (newest - 18) / 2;
+                    let shown = seen.steps[0]
+                        .retry
+                        .as_ref()
+                        .map_or(0, |retry| retry.attempt);
+                    let lag = &mut unseen[number - first_moving];
+                    let current = usize::try_from(shown).unwrap_or_default() >= failures;
+                    *lag = if current { 0 } else { *lag + 1 };
+                    slowest = slowest.max(*lag);
+                }
+            }
+        }
+        for (api, calls) in bench.calls() {
+            let allowance = allowances.get_mut(&api).expect("a known API");
+            assert!(
+                allowance.spend(calls, clock.now()),
+                "{api} is over its quota at {second} s"
+            );
+            *total.entry(api).or_insert(0) += calls;
+        }
+    }
+    println!(
+        "summary: watch on 1,000 executions for {SECONDS} s of which {MOVING} move: {total:?} calls, \
+         a change is shown after {slowest} s at most"
+    );
+    assert_eq!(unread_at_the_end, 0, "each one was read");
+    assert!(slowest <= 4, "a change was shown after {slowest} s");
+    assert!(!total.contains_key("DescribeExecution"));
+}
+
 #[tokio::test]
 async fn a_used_up_quota_is_told_with_its_pause() {
     let none = stateway_provider_step_functions::Quota {
