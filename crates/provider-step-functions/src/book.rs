@@ -18,8 +18,10 @@ const MOST_EVENTS: usize = 1_000_000;
 const MOST_DEFINITIONS: usize = 1_000;
 /// An execution that just moved is looked at again after this.
 const QUICKEST: Duration = Duration::from_secs(1);
-/// Up to this pace an execution counts as one that moves.
-const LATELY: Duration = Duration::from_secs(5);
+/// Up to this pace an execution that moved counts as one that moves.
+const LATELY: Duration = Duration::from_secs(10);
+/// What is due for so long is put off no further where anything can be spared.
+const PUT_OFF: Duration = Duration::from_secs(10);
 /// One that has not moved for long, after this.
 const SLOWEST: Duration = Duration::from_secs(60);
 /// The longest input kept after a glimpse.
@@ -35,6 +37,10 @@ pub(crate) struct Seen {
     pub(crate) read: Option<Read>,
     /// The newest page was read without the definition.
     pub(crate) glimpsed: Option<Glimpsed>,
+    /// It moved between the last looks.
+    moves: bool,
+    /// When it was read last, or noted.
+    looked: Instant,
     due: Instant,
     pace: Duration,
     used: u64,
@@ -60,10 +66,17 @@ impl Seen {
         self.read.is_none() || self.due <= now
     }
 
-    /// Whether it is to be looked at before others: it moved lately, was never read, or has been
-    /// put off for as long as one may be.
-    pub(crate) fn is_urgent(&self, now: Instant) -> bool {
-        self.read.is_none() || self.pace <= LATELY || self.due + SLOWEST <= now
+    /// How much of a bucket a look at it leaves to others, beside what is always left. What was
+    /// never read comes first, then what moves, then what was put off for long; so nothing is put
+    /// off for ever, whoever is asked for first.
+    pub(crate) fn leaves(&self, now: Instant) -> f64 {
+        let put_off = self.due + PUT_OFF <= now;
+        match (&self.read, self.moves, put_off) {
+            (None, ..) | (_, true, true) => 0.0,
+            (_, true, false) => 0.025,
+            (_, false, true) => 0.05,
+            (_, false, false) => 0.1,
+        }
     }
 }
 
@@ -142,13 +155,23 @@ impl Book {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let known = book.seen.get(&basics.arn);
-        let before = known.and_then(|seen| Some((seen.read.as_ref()?.fold.last_id(), seen.pace)));
-        let pace = match before {
-            Some((last, pace)) if last == read.fold.last_id() => pace.mul_f64(1.5).min(SLOWEST),
-            _ => QUICKEST,
+        let before = known.and_then(|seen| Some((seen.read.as_ref()?.fold.last_id(), seen)));
+        let (pace, moves) = match before {
+            Some((last, seen)) if last == read.fold.last_id() => {
+                // A look that had to wait for its turn tells as much as one at a slower pace.
+                let passed = now.saturating_duration_since(seen.looked);
+                let pace = seen.pace.max(passed).mul_f64(1.5).min(SLOWEST);
+                (pace, seen.moves && pace <= LATELY)
+            }
+            before => (QUICKEST, before.is_some()),
         };
         let wait = next.map_or(pace, |next| next.max(QUICKEST).min(pace));
+        let arn = basics.arn.clone();
         book.insert(basics, Some(read), (now + wait, pace));
+        if let Some(seen) = book.seen.get_mut(&arn) {
+            seen.moves = moves;
+            seen.looked = now;
+        }
         book.make_room();
     }
 
@@ -227,6 +250,8 @@ impl Executions {
             basics,
             read,
             glimpsed: None,
+            moves: false,
+            looked: due,
             due,
             pace,
             used: self.uses,

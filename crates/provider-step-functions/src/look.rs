@@ -32,9 +32,6 @@ const AT_ONCE: usize = 16;
 /// What watches and lists leave of each bucket to those who ask for one execution.
 const RESERVE: f64 = 0.25;
 
-/// What those that have not moved for a while leave of each bucket to those that have.
-const FOR_WHAT_MOVES: f64 = 0.1;
-
 /// The service and what is remembered of it.
 pub(crate) struct Looker {
     pub(crate) client: Client,
@@ -272,10 +269,7 @@ impl Looker {
         };
         let definition = self.known_definition(&seen.basics);
         let now = self.clock.now();
-        let reserve = match seen.is_urgent(now) {
-            true => RESERVE,
-            false => RESERVE + FOR_WHAT_MOVES,
-        };
+        let reserve = RESERVE + seen.leaves(now);
         if let (true, Some(definition)) = (seen.is_due(now), definition)
             && self.client.spare(Api::GetExecutionHistory, reserve).await
         {

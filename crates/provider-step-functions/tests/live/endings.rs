@@ -97,6 +97,8 @@ pub(crate) async fn a_missed_heartbeat_backs_off_like_a_timeout(rig: &Rig) -> Ou
         "Retry": retry, "End": true
     }});
     let id = rig.run(&states, "T").await?;
+    // Taken, and never heard of again.
+    let _task = rig.take(&work).await?;
     let seen = rig.until_shown(&id, SubState::BackingOff).await?;
     let error = seen.retry.last_error.as_ref();
     let code = error.map(|error| error.native_code.as_str());

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) async fn the_command_line_counts_down_to_the_next_attempt(rig: &Rig) -> Outcome {
     let gateway = Gateway::begin(rig)?;
     let work = rig.activity("work").await?;
-    let retry = json!([{"ErrorEquals": ["Refused"], "IntervalSeconds": 300, "MaxAttempts": 4}]);
+    let retry = json!([{"ErrorEquals": ["Refused"], "IntervalSeconds": 55, "MaxAttempts": 4}]);
     let states = json!({"Charge": {"Type": "Task", "Resource": work, "Retry": retry, "End": true}});
     let id = rig.run(&states, "Charge").await?;
     let task = rig.take(&work).await?;
@@ -63,7 +63,7 @@ fn on_a_terminal(gateway: &Gateway, name: &str) -> Result<String, Failed> {
     let mut script = Command::new("script");
     script.current_dir(&gateway.home).env("TERM", "xterm");
     script.args(["-qefc", &line, "/dev/null"]);
-    let terminal = Running::begin(&mut script)?;
+    let terminal = Running::draw(&mut script)?;
     let deadline = Instant::now() + PATIENCE;
     let mut drawn = String::new();
     let mut left: Vec<u64> = Vec::new();
@@ -72,7 +72,6 @@ fn on_a_terminal(gateway: &Gateway, name: &str) -> Result<String, Failed> {
             continue;
         };
         drawn.push_str(&line);
-        drawn.push('\n');
         left = countdowns(&drawn);
         left.dedup();
     }
@@ -87,7 +86,7 @@ fn on_a_terminal(gateway: &Gateway, name: &str) -> Result<String, Failed> {
     ))
 }
 
-/// Every time of the form `4m 58s` or `58s` that follows a `next`, in seconds.
+/// Every time of the form `4 min` or `58 s` that follows a `next`, in seconds.
 fn countdowns(drawn: &str) -> Vec<u64> {
     let after_next = drawn.split("next").skip(1);
     let seconds = |text: &str| {
@@ -111,6 +110,7 @@ fn countdowns(drawn: &str) -> Vec<u64> {
                         break;
                     }
                 }
+                ' ' => {}
                 _ => number.clear(),
             }
         }
@@ -208,6 +208,24 @@ impl Running {
                 }
             });
         }
+        Ok(Self { child, lines })
+    }
+
+    /// The same on a terminal, which is drawn on without ever ending a line.
+    fn draw(command: &mut Command) -> Result<Self, Failed> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let (tell, lines) = channel();
+        let mut out = child.stdout.take().ok_or("no output")?;
+        std::thread::spawn(move || {
+            let mut part = [0; 4_096];
+            while let Ok(read @ 1..) = std::io::Read::read(&mut out, &mut part) {
+                let _ = tell.send(String::from_utf8_lossy(&part[..read]).into_owned());
+            }
+        });
         Ok(Self { child, lines })
     }
 
