@@ -101,13 +101,61 @@ async fn a_revision_is_found_by_its_first_digits() {
         "",
         "hello",
         "definitions/hello/revisions/0000",
-        "providers/b/definitions/x",
+        "providers/b/definitions/",
+        "providers/b/definitions/x/revisions/",
     ] {
         let status = client.get_definition(get(wrong)).await.unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument, "{wrong}");
     }
     let status = client.get_definition(get("definitions/nobody")).await;
     assert_eq!(status.unwrap_err().code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn a_provider_without_definitions_of_its_own_says_so() {
+    let rig = BuiltInRig::start().await;
+    let mut client = rig.definitions().await;
+    let parent = || "providers/b".to_owned();
+    let list = v1::ListDefinitionsRequest {
+        parent: parent(),
+        ..v1::ListDefinitionsRequest::default()
+    };
+    let native = v1::ApplyDefinitionRequest {
+        parent: parent(),
+        definition_id: "x".into(),
+        ..apply("{}")
+    };
+    let check = v1::ValidateDefinitionRequest {
+        source: "{}".into(),
+        parent: parent(),
+        ..v1::ValidateDefinitionRequest::default()
+    };
+    let refusals = [
+        client
+            .get_definition(get("providers/b/definitions/x"))
+            .await
+            .unwrap_err(),
+        client.list_definitions(list.clone()).await.unwrap_err(),
+        client.apply_definition(native.clone()).await.unwrap_err(),
+        client.validate_definition(check).await.unwrap_err(),
+    ];
+    for status in refusals {
+        assert_eq!(status.code(), Code::Unimplemented);
+        assert_eq!(reason_of(&status), "CAPABILITY_NOT_SUPPORTED");
+    }
+    // Every provider has its own, so one has to be named; a portable one names itself.
+    let every = v1::ListDefinitionsRequest {
+        parent: "providers/-".into(),
+        ..list
+    };
+    let status = client.list_definitions(every).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    let unnamed = v1::ApplyDefinitionRequest {
+        parent: String::new(),
+        ..native
+    };
+    let status = client.apply_definition(unnamed).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
 }
 
 #[tokio::test]
@@ -165,7 +213,7 @@ async fn definitions_are_listed_by_name_in_pages_without_their_sources() {
     let mut client = rig.definitions().await;
     let mut request = v1::ListDefinitionsRequest {
         page_size: 2,
-        page_token: String::new(),
+        ..v1::ListDefinitionsRequest::default()
     };
     let first = client
         .list_definitions(request.clone())
@@ -186,6 +234,7 @@ async fn definitions_are_listed_by_name_in_pages_without_their_sources() {
     let request = v1::ListDefinitionsRequest {
         page_size: 2,
         page_token: "nonsense".into(),
+        ..v1::ListDefinitionsRequest::default()
     };
     let status = client.list_definitions(request).await.unwrap_err();
     assert_eq!(reason_of(&status), "INVALID_PAGE_TOKEN");
@@ -201,7 +250,7 @@ async fn checking_needs_no_engine_and_says_who_can_run_it() {
     let mut client = v1::definitions_client::DefinitionsClient::new(channel);
     let request = v1::ValidateDefinitionRequest {
         source: HELLO.into(),
-        source_name: String::new(),
+        ..v1::ValidateDefinitionRequest::default()
     };
     let checked = client
         .validate_definition(request)
@@ -220,6 +269,7 @@ async fn checking_needs_no_engine_and_says_who_can_run_it() {
     let request = v1::ValidateDefinitionRequest {
         source: HELLO.replace("greet\n", "greet\n    colour: red\n"),
         source_name: "x.yaml".into(),
+        ..v1::ValidateDefinitionRequest::default()
     };
     let mut client = rig.definitions().await;
     let checked = client
@@ -237,7 +287,7 @@ async fn checking_needs_no_engine_and_says_who_can_run_it() {
     );
     let request = v1::ValidateDefinitionRequest {
         source: HELLO.into(),
-        source_name: String::new(),
+        ..v1::ValidateDefinitionRequest::default()
     };
     let checked = client
         .validate_definition(request)

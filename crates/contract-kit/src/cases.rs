@@ -2,6 +2,7 @@
 
 mod cancel;
 mod capability;
+mod definitions;
 mod fault;
 mod get;
 mod health;
@@ -44,6 +45,7 @@ pub fn all(table: &Table) -> Vec<Case> {
         retry_now::cases(),
         retry_from::cases(),
         purge::cases(),
+        definitions::cases(),
         unknown::cases(),
         capability::cases(),
         fault::cases(),

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
-use stateway_model::{Execution, ExecutionId, ProviderId, SubState};
+use stateway_model::{Execution, ExecutionId, Labels, ProviderId, SubState};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Error, ErrorKind, HistoryRequest, ListRequest, Mapper,
-    Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, RequestId, ResumeRequest,
-    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Table, View,
+    ApplyDefinitionRequest, Call, CancelMode, CancelRequest, DefinitionsRequest, Error, ErrorKind,
+    HistoryRequest, ListRequest, Mapper, Observation, ObservationStream, PauseRequest, Provider,
+    PurgeRequest, RequestId, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
+    StartRequest, Table, View,
 };
 
 use crate::case::ensure;
@@ -192,6 +193,22 @@ impl Stage {
     ) -> stateway_provider_api::Result<Observation> {
         let request = self.cancel_request(id, mode);
         self.provider.cancel(&self.call(), request).await
+    }
+
+    pub(crate) fn definitions_request(&self) -> DefinitionsRequest {
+        DefinitionsRequest {
+            page_size: 2,
+            cursor: None,
+        }
+    }
+
+    pub(crate) fn apply_request(&self, name: &str, source: &str) -> ApplyDefinitionRequest {
+        ApplyDefinitionRequest {
+            name: name.to_owned(),
+            source: source.to_owned(),
+            labels: Labels::new(),
+            request_id: self.request_id(),
+        }
     }
 
     pub(crate) async fn purge(&self, id: &ExecutionId) -> stateway_provider_api::Result<()> {

@@ -81,6 +81,10 @@ capabilities! {
     labels,
     /// The record of a finished execution can be removed.
     purge,
+    /// The engine's own definitions can be listed and read.
+    definitions,
+    /// The engine's own definitions can be checked, made and changed.
+    apply_definition,
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 mod call;
 mod capability;
 mod classify;
+mod definition;
 mod error;
 pub mod filter;
 mod mapper;
@@ -23,6 +24,10 @@ mod verb;
 pub use call::{ANONYMOUS, Call, RequestId, RequestIdError};
 pub use capability::Capabilities;
 pub use classify::{Classified, Decision, Explanation, StepExplanation, Verdict, classify};
+pub use definition::{
+    ApplyDefinitionRequest, DefinitionProblem, DefinitionsPage, DefinitionsRequest,
+    NativeDefinition,
+};
 pub use error::{Error, ErrorKind, Result};
 pub use mapper::Mapper;
 pub use observation::{

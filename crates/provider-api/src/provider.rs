@@ -6,9 +6,10 @@ use futures::stream::{self, BoxStream};
 use stateway_model::ExecutionId;
 
 use crate::{
-    Call, CancelRequest, Capabilities, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
-    Observation, PauseRequest, PurgeRequest, Result, ResumeRequest, RetryFromRequest,
-    RetryNowRequest, SignalRequest, StartRequest, View, WatchScope,
+    ApplyDefinitionRequest, Call, CancelRequest, Capabilities, DefinitionProblem, DefinitionsPage,
+    DefinitionsRequest, Error, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
+    NativeDefinition, Observation, PauseRequest, PurgeRequest, Result, ResumeRequest,
+    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View, WatchScope,
 };
 
 /// Observations of executions that changed, as they change.
@@ -153,6 +154,60 @@ pub trait Provider: Send + Sync + 'static {
     /// - One that has not finished answers `FailedPrecondition` with reason `NOT_FINISHED`, and
     ///   stays as it is.
     async fn purge(&self, call: &Call, request: PurgeRequest) -> Result<()>;
+
+    /// Lists the engine's own definitions. Requires [`Capabilities::definitions`].
+    ///
+    /// - A cursor that is not one of the provider's own answers `InvalidArgument`.
+    ///
+    /// Engines that are told their definitions by a deployment leave this and the three below as
+    /// they are.
+    async fn definitions(
+        &self,
+        call: &Call,
+        request: DefinitionsRequest,
+    ) -> Result<DefinitionsPage> {
+        let _ = (call, request);
+        Err(Error::unsupported(Verb::Definitions))
+    }
+
+    /// Reads one of the engine's own definitions. Requires [`Capabilities::definitions`].
+    ///
+    /// - The newest revision, or the one that is named.
+    /// - What is not there is `NotFound` with reason `DEFINITION_NOT_FOUND`.
+    async fn definition(
+        &self,
+        call: &Call,
+        name: &str,
+        revision: Option<&str>,
+    ) -> Result<NativeDefinition> {
+        let _ = (call, name, revision);
+        Err(Error::unsupported(Verb::Definitions))
+    }
+
+    /// Makes a definition or a new revision of it. Requires [`Capabilities::apply_definition`].
+    ///
+    /// - What says the same changes nothing, however often it is applied.
+    /// - What the engine refuses is `InvalidArgument`.
+    /// - Labels are kept or answered `Unsupported`, never ignored.
+    async fn apply_definition(
+        &self,
+        call: &Call,
+        request: ApplyDefinitionRequest,
+    ) -> Result<NativeDefinition> {
+        let _ = (call, request);
+        Err(Error::unsupported(Verb::ApplyDefinition))
+    }
+
+    /// Asks the engine what it thinks of a definition; nothing is kept. Requires
+    /// [`Capabilities::apply_definition`].
+    async fn validate_definition(
+        &self,
+        call: &Call,
+        source: &str,
+    ) -> Result<Vec<DefinitionProblem>> {
+        let _ = (call, source);
+        Err(Error::unsupported(Verb::ApplyDefinition))
+    }
 }
 
 /// The most calls that [`one_by_one`] has under way at once.

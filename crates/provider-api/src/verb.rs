@@ -35,6 +35,10 @@ pub enum Verb {
     RetryFrom,
     /// `purge`
     Purge,
+    /// `definitions`, `definition`
+    Definitions,
+    /// `apply_definition`, `validate_definition`
+    ApplyDefinition,
     /// `health`
     Health,
 }
@@ -56,6 +60,8 @@ impl Verb {
         Self::RetryNow,
         Self::RetryFrom,
         Self::Purge,
+        Self::Definitions,
+        Self::ApplyDefinition,
         Self::Health,
     ];
 
@@ -77,6 +83,8 @@ impl Verb {
             Self::RetryNow => "retry-now",
             Self::RetryFrom => "retry-from",
             Self::Purge => "purge",
+            Self::Definitions => "definitions",
+            Self::ApplyDefinition => "apply-definition",
             Self::Health => "health",
         }
     }
@@ -99,6 +107,8 @@ impl Verb {
             Self::RetryNow => by.retry_now,
             Self::RetryFrom => by.retry_from,
             Self::Purge => by.purge,
+            Self::Definitions => by.definitions,
+            Self::ApplyDefinition => by.apply_definition,
         }
     }
 }

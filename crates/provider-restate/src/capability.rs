@@ -11,6 +11,9 @@ const OFFERED: Capabilities = Capabilities {
     // Resolving an awakeable twice is resolving it once, but another body is not refused.
     signal_idempotent: false,
     labels: false,
+    // Handlers are known by their deployments, not by anything that could be applied here.
+    definitions: false,
+    apply_definition: false,
     ..Capabilities::ALL
 };
 

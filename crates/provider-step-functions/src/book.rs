@@ -18,8 +18,14 @@ const MOST_EVENTS: usize = 1_000_000;
 const MOST_DEFINITIONS: usize = 1_000;
 /// An execution that just moved is looked at again after this.
 const QUICKEST: Duration = Duration::from_secs(1);
+/// Up to this pace an execution that moved counts as one that moves.
+const LATELY: Duration = Duration::from_secs(10);
+/// What is due for so long is put off no further where anything can be spared.
+const PUT_OFF: Duration = Duration::from_secs(10);
 /// One that has not moved for long, after this.
 const SLOWEST: Duration = Duration::from_secs(60);
+/// The longest input kept after a glimpse.
+const LONGEST_INPUT: usize = 4_096;
 /// Starts shortly after an update may still run the definition before it.
 const UPDATE_LAG: Duration = Duration::from_secs(60);
 
@@ -29,9 +35,22 @@ pub(crate) struct Seen {
     pub(crate) basics: Basics,
     /// None when its history was not read yet.
     pub(crate) read: Option<Read>,
+    /// The newest page was read without the definition.
+    pub(crate) glimpsed: Option<Glimpsed>,
+    /// It moved between the last looks.
+    moves: bool,
+    /// When it was read last, or noted.
+    looked: Instant,
     due: Instant,
     pace: Duration,
     used: u64,
+}
+
+/// What is kept of an execution of which only the newest page was read.
+#[derive(Debug, Clone)]
+pub(crate) struct Glimpsed {
+    /// None when it is too large to be kept.
+    pub(crate) input: Option<String>,
 }
 
 /// How far a history was read, and with which definition.
@@ -45,6 +64,19 @@ impl Seen {
     /// Whether it is time to look again.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.read.is_none() || self.due <= now
+    }
+
+    /// How much of a bucket a look at it leaves to others, beside what is always left. What was
+    /// never read comes first, then what moves, then what was put off for long; so nothing is put
+    /// off for ever, whoever is asked for first.
+    pub(crate) fn leaves(&self, now: Instant) -> f64 {
+        let put_off = self.due + PUT_OFF <= now;
+        match (&self.read, self.moves, put_off) {
+            (None, ..) | (_, true, true) => 0.0,
+            (_, true, false) => 0.025,
+            (_, false, true) => 0.05,
+            (_, false, false) => 0.1,
+        }
     }
 }
 
@@ -100,6 +132,21 @@ impl Book {
         book.make_room();
     }
 
+    /// Remembers an open execution whose newest page was read without the definition.
+    pub(crate) fn glimpse(&self, basics: Basics, input: Option<&String>, now: Instant) {
+        let mut book = self
+            .executions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let arn = basics.arn.clone();
+        book.insert(basics, None, (now, QUICKEST));
+        let input = input.filter(|input| input.len() <= LONGEST_INPUT).cloned();
+        if let Some(seen) = book.seen.get_mut(&arn) {
+            seen.glimpsed = Some(Glimpsed { input });
+        }
+        book.make_room();
+    }
+
     /// Remembers how far a history was read, and when to look again: soon if it moved, later and
     /// later if it did not, and in any case when its next attempt is due.
     pub(crate) fn keep(&self, basics: Basics, read: Read, next: Option<Duration>, now: Instant) {
@@ -108,13 +155,23 @@ impl Book {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let known = book.seen.get(&basics.arn);
-        let before = known.and_then(|seen| Some((seen.read.as_ref()?.fold.last_id(), seen.pace)));
-        let pace = match before {
-            Some((last, pace)) if last == read.fold.last_id() => pace.mul_f64(1.5).min(SLOWEST),
-            _ => QUICKEST,
+        let before = known.and_then(|seen| Some((seen.read.as_ref()?.fold.last_id(), seen)));
+        let (pace, moves) = match before {
+            Some((last, seen)) if last == read.fold.last_id() => {
+                // A look that had to wait for its turn tells as much as one at a slower pace.
+                let passed = now.saturating_duration_since(seen.looked);
+                let pace = seen.pace.max(passed).mul_f64(1.5).min(SLOWEST);
+                (pace, seen.moves && pace <= LATELY)
+            }
+            before => (QUICKEST, before.is_some()),
         };
         let wait = next.map_or(pace, |next| next.max(QUICKEST).min(pace));
+        let arn = basics.arn.clone();
         book.insert(basics, Some(read), (now + wait, pace));
+        if let Some(seen) = book.seen.get_mut(&arn) {
+            seen.moves = moves;
+            seen.looked = now;
+        }
         book.make_room();
     }
 
@@ -192,6 +249,9 @@ impl Executions {
         let seen = Seen {
             basics,
             read,
+            glimpsed: None,
+            moves: false,
+            looked: due,
             due,
             pace,
             used: self.uses,

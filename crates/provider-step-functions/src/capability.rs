@@ -27,6 +27,8 @@ const STANDARD: Capabilities = Capabilities {
     payloads: true,
     labels: false,
     purge: false,
+    definitions: true,
+    apply_definition: true,
 };
 
 pub(crate) fn of(config: &Config) -> Result<Capabilities, ConfigError> {
@@ -35,6 +37,8 @@ pub(crate) fn of(config: &Config) -> Result<Capabilities, ConfigError> {
     let mut capabilities = match config.express {
         true => Capabilities {
             start: true,
+            definitions: true,
+            apply_definition: true,
             ..Capabilities::default()
         },
         false => STANDARD,

@@ -4,7 +4,6 @@
 //! that nobody sees would spend the quota twice.
 
 use std::future::Future;
-use std::time::Instant;
 
 use aws_config::BehaviorVersion;
 use aws_credential_types::Credentials;
@@ -12,7 +11,11 @@ use aws_sdk_sfn::config::Region;
 use aws_sdk_sfn::config::retry::RetryConfig;
 use aws_sdk_sfn::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sfn::operation::describe_execution::DescribeExecutionOutput;
-use aws_sdk_sfn::types::ExecutionStatus;
+use aws_sdk_sfn::operation::describe_state_machine::DescribeStateMachineOutput;
+use aws_sdk_sfn::operation::validate_state_machine_definition::ValidateStateMachineDefinitionOutput;
+use aws_sdk_sfn::types::{
+    ExecutionStatus, StateMachineType, Tag, ValidateStateMachineDefinitionSeverity,
+};
 use aws_smithy_http_client::tls::Provider::Rustls;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
@@ -22,12 +25,13 @@ use tokio::sync::OnceCell;
 use crate::error::from_sdk;
 use crate::quota::{Api, Quotas};
 use crate::response::{self, Basics, Machine, Page, RunsDefinition};
-use crate::{Config, Event};
+use crate::{Clock, Config, Event};
 
 /// What speaks to the service. Connects at the first call, because the SDK's chain is asked then.
 pub(crate) struct Client {
     config: Config,
     credentials: Option<Credentials>,
+    clock: Clock,
     line: OnceCell<Line>,
 }
 
@@ -44,10 +48,11 @@ pub(crate) struct Ask<'c> {
 }
 
 impl Client {
-    pub(crate) fn new(config: Config, credentials: Option<Credentials>) -> Self {
+    pub(crate) fn new(config: Config, credentials: Option<Credentials>, clock: Clock) -> Self {
         Self {
             config,
             credentials,
+            clock,
             line: OnceCell::new(),
         }
     }
@@ -77,7 +82,7 @@ impl Client {
         let region = shared.region().map(ToString::to_string).unwrap_or_default();
         Line {
             sdk: aws_sdk_sfn::Client::new(&shared),
-            quotas: Quotas::new(&region, &self.config.quotas, Instant::now()),
+            quotas: Quotas::new(&region, &self.config.quotas, &self.clock),
         }
     }
 
@@ -252,6 +257,112 @@ impl Client {
         .map(drop)
     }
 
+    /// A state machine, or one version of it.
+    pub(crate) async fn machine(
+        &self,
+        ask: Ask<'_>,
+        arn: &str,
+    ) -> Result<DescribeStateMachineOutput> {
+        self.ask(ask, Some(Api::DescribeStateMachine), async |sdk| {
+            let request = sdk.describe_state_machine();
+            request.state_machine_arn(arn).send().await
+        })
+        .await
+    }
+
+    /// The versions of a state machine by their ARNs, newest first.
+    pub(crate) async fn versions(&self, ask: Ask<'_>, arn: &str, size: i32) -> Result<Vec<String>> {
+        let told = self
+            .ask(ask, Some(Api::ListStateMachineVersions), async |sdk| {
+                let request = sdk.list_state_machine_versions().max_results(size);
+                request.state_machine_arn(arn).send().await
+            })
+            .await?;
+        let versions = told.state_machine_versions.into_iter();
+        Ok(versions
+            .map(|version| version.state_machine_version_arn)
+            .collect())
+    }
+
+    pub(crate) async fn tags(&self, ask: Ask<'_>, arn: &str) -> Result<Vec<Tag>> {
+        let told = self
+            .ask(ask, Some(Api::ListTagsForResource), async |sdk| {
+                let request = sdk.list_tags_for_resource();
+                request.resource_arn(arn).send().await
+            })
+            .await?;
+        Ok(told.tags.unwrap_or_default())
+    }
+
+    pub(crate) async fn tag(&self, ask: Ask<'_>, arn: &str, tags: Vec<Tag>) -> Result<()> {
+        self.ask(ask, Some(Api::TagResource), async |sdk| {
+            let request = sdk.tag_resource().resource_arn(arn);
+            request.set_tags(Some(tags)).send().await
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Makes a state machine and its first version; the ARNs of both.
+    pub(crate) async fn create(
+        &self,
+        ask: Ask<'_>,
+        machine: NewMachine<'_>,
+    ) -> Result<(String, Option<String>)> {
+        let told = self
+            .ask(ask, Some(Api::CreateStateMachine), async |sdk| {
+                sdk.create_state_machine()
+                    .name(machine.name)
+                    .definition(machine.source)
+                    .role_arn(machine.role)
+                    .r#type(match machine.express {
+                        true => StateMachineType::Express,
+                        false => StateMachineType::Standard,
+                    })
+                    .set_tags(Some(machine.tags))
+                    .publish(true)
+                    .send()
+                    .await
+            })
+            .await?;
+        Ok((told.state_machine_arn, told.state_machine_version_arn))
+    }
+
+    /// Changes a state machine and publishes that as a version; the version's ARN.
+    pub(crate) async fn update(
+        &self,
+        ask: Ask<'_>,
+        arn: &str,
+        source: &str,
+    ) -> Result<Option<String>> {
+        let told = self
+            .ask(ask, Some(Api::UpdateStateMachine), async |sdk| {
+                let request = sdk.update_state_machine().state_machine_arn(arn);
+                request.definition(source).publish(true).send().await
+            })
+            .await?;
+        Ok(told.state_machine_version_arn)
+    }
+
+    pub(crate) async fn validate(
+        &self,
+        ask: Ask<'_>,
+        source: &str,
+        express: bool,
+    ) -> Result<ValidateStateMachineDefinitionOutput> {
+        let api = Api::ValidateStateMachineDefinition;
+        self.ask(ask, Some(api), async |sdk| {
+            let request = sdk.validate_state_machine_definition();
+            let request = request.definition(source).r#type(match express {
+                true => StateMachineType::Express,
+                false => StateMachineType::Standard,
+            });
+            let severity = ValidateStateMachineDefinitionSeverity::Warning;
+            request.severity(severity).send().await
+        })
+        .await
+    }
+
     pub(crate) async fn answer_token(&self, ask: Ask<'_>, token: &str, output: &str) -> Result<()> {
         self.ask(ask, Some(Api::SendTaskSuccess), async |sdk| {
             let request = sdk.send_task_success().task_token(token);
@@ -280,6 +391,15 @@ pub(crate) struct ExecutionsQuery<'q> {
     pub(crate) status: Option<&'q str>,
     pub(crate) size: u32,
     pub(crate) token: Option<&'q str>,
+}
+
+/// A state machine to be made.
+pub(crate) struct NewMachine<'q> {
+    pub(crate) name: &'q str,
+    pub(crate) source: &'q str,
+    pub(crate) role: &'q str,
+    pub(crate) express: bool,
+    pub(crate) tags: Vec<Tag>,
 }
 
 /// What to start.

@@ -20,6 +20,9 @@ pub struct Config {
     pub profile: String,
     /// The state machines to list, by name or ARN; every standard one when empty.
     pub state_machines: Vec<String>,
+    /// The role that state machines made by `apply_definition` run under, by its ARN. Needed to
+    /// make one; one that is there keeps its own.
+    pub role: String,
     /// How many pages of a history are read at most to answer a status.
     pub history_pages: usize,
     /// The state machines are Express ones: they can be started, and that is all.
@@ -37,6 +40,7 @@ impl Default for Config {
             endpoint: String::new(),
             profile: String::new(),
             state_machines: Vec::new(),
+            role: String::new(),
             history_pages: 5,
             express: false,
             disable: Vec::new(),

@@ -185,6 +185,18 @@ impl Fold {
         self.partial
     }
 
+    /// Whether all that was read is one sequence, and its newest state runs an attempt that needs
+    /// no definition to be understood.
+    pub(crate) fn runs_in_sequence(&self) -> bool {
+        let mut open = self.visits.iter().filter(|visit| visit.open);
+        let (Some(only), None) = (open.next(), open.next()) else {
+            return false;
+        };
+        let waits = only.newest == "TaskSubmitted" || only.name.contains('~');
+        let runs = only.kind == "Task" && only.attempts > 0 && only.failures.is_empty();
+        self.frames.len() == 1 && self.ending.is_none() && runs && !waits
+    }
+
     /// Says that events before the first one may matter and were not read.
     pub(crate) const fn mark_partial(&mut self) {
         self.partial = true;

@@ -11,6 +11,7 @@ mod arn;
 mod book;
 mod capability;
 mod client;
+mod clock;
 mod config;
 mod definition;
 mod error;
@@ -27,6 +28,7 @@ mod steps;
 mod telling;
 
 pub use arn::{ExecutionArn, ExecutionKind};
+pub use clock::Clock;
 pub use config::{Config, ConfigError};
 pub use definition::{Definition, State, WaitTime};
 pub use error::NAMES as ERROR_NAMES;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::Timestamp;
@@ -19,9 +19,10 @@ use crate::arn::ExecutionArn;
 use crate::book::{Book, Read};
 use crate::client::{Ask, Client, ExecutionsQuery, HistoryQuery};
 use crate::quota::Api;
+use crate::reader::FIRST_PAGE;
 use crate::request::{LARGEST_PAGE, arn};
-use crate::response::{Basics, RUNNING, basics, observation, with_history, with_payloads};
-use crate::{Definition, Fold, Reader};
+use crate::response::{Basics, Page, RUNNING, basics, observation, with_history, with_payloads};
+use crate::{Clock, Definition, Event, Fold, Reader};
 
 /// From so many unknown executions of one state machine on, one page of a list is cheaper than
 /// describing each.
@@ -35,6 +36,7 @@ const RESERVE: f64 = 0.25;
 pub(crate) struct Looker {
     pub(crate) client: Client,
     pub(crate) book: Book,
+    pub(crate) clock: Clock,
     pub(crate) can: Capabilities,
     pub(crate) most_pages: usize,
 }
@@ -42,21 +44,76 @@ pub(crate) struct Looker {
 impl Looker {
     /// One execution, as it is now.
     pub(crate) async fn get(&self, ask: Ask<'_>, arn: &str, view: View) -> Result<Observation> {
-        let told = self.client.describe(ask, arn).await?;
-        let seen = self.show(ask, basics(&told)).await?;
         let view = if self.can.payloads { view } else { View::Basic };
-        Ok(with_payloads(seen, &told, view))
+        if let Some(seen) = self.look_again(ask, arn, view).await? {
+            return Ok(seen);
+        }
+        let told = self.client.describe(ask, arn).await?;
+        let seen = self.show(ask, basics(&told), told.input.as_ref()).await?;
+        Ok(with_payloads(seen, (&told.input, &told.output), view))
+    }
+
+    /// The look after a glimpse: what was described then still holds, so that the definition can
+    /// be asked for instead. `None` where it has to be described after all.
+    async fn look_again(&self, ask: Ask<'_>, arn: &str, view: View) -> Result<Option<Observation>> {
+        let Some(seen) = self.book.get(arn) else {
+            return Ok(None);
+        };
+        let Some(glimpsed) = seen.glimpsed else {
+            return Ok(None);
+        };
+        if view == View::Full && glimpsed.input.is_none() {
+            return Ok(None);
+        }
+        let definition = self.definition(ask, &seen.basics).await?;
+        let (shown, ended) = self.read(ask, seen.basics, definition, false).await?;
+        let payloads = (&glimpsed.input, &None);
+        Ok((!ended).then(|| with_payloads(shown, payloads, view)))
     }
 
     /// What is shown of an execution that was just described or listed.
-    async fn show(&self, ask: Ask<'_>, basics: Basics) -> Result<Observation> {
+    async fn show(
+        &self,
+        ask: Ask<'_>,
+        basics: Basics,
+        input: Option<&String>,
+    ) -> Result<Observation> {
         if basics.status != RUNNING {
             self.book.forget(&basics.arn);
             return Ok(self.shown(observation(&basics, ask.verb)?));
         }
+        if let Some(definition) = self.known_definition(&basics) {
+            let (seen, _) = self.read(ask, basics, definition, false).await?;
+            return Ok(seen);
+        }
+        let page = self.newest_page(ask, &basics.arn).await?;
+        let glimpsed_before = self
+            .book
+            .get(&basics.arn)
+            .is_some_and(|seen| seen.glimpsed.is_some());
+        if let (Some(fold), false) = (glimpse(&page), glimpsed_before) {
+            let seen = observation(&basics, ask.verb)?;
+            let seen = with_history(seen, &fold, &Definition::default(), Timestamp::now());
+            self.book.glimpse(basics, input, self.clock.now());
+            return Ok(self.shown(seen));
+        }
         let definition = self.definition(ask, &basics).await?;
-        let (seen, _) = self.read(ask, basics, definition, false).await?;
-        Ok(seen)
+        let fold = self
+            .fold_from(ask, &basics.arn, &definition, Start::After(page))
+            .await?;
+        Ok(self.keep(ask, basics, definition, fold)?.0)
+    }
+
+    async fn newest_page(&self, ask: Ask<'_>, arn: &str) -> Result<Page<Event>> {
+        let query = HistoryQuery {
+            arn,
+            size: FIRST_PAGE,
+            newest_first: true,
+            with_data: false,
+            token: None,
+            turn_taken: false,
+        };
+        self.client.history(ask, query).await
     }
 
     /// Reads the history as far as it takes, remembers that, and shows the outcome.
@@ -68,6 +125,17 @@ impl Looker {
         turn_taken: bool,
     ) -> Result<(Observation, bool)> {
         let fold = self.fold(ask, &basics.arn, &definition, turn_taken).await?;
+        self.keep(ask, basics, definition, fold)
+    }
+
+    /// Remembers how far a history was read, and shows the outcome.
+    fn keep(
+        &self,
+        ask: Ask<'_>,
+        basics: Basics,
+        definition: Arc<Definition>,
+        fold: Fold,
+    ) -> Result<(Observation, bool)> {
         let now = Timestamp::now();
         let seen = with_history(observation(&basics, ask.verb)?, &fold, &definition, now);
         let ended = fold.ending().is_some();
@@ -76,7 +144,7 @@ impl Looker {
         } else {
             let next = next_attempt(&seen.steps, now);
             let read = Read { fold, definition };
-            self.book.keep(basics, read, next, Instant::now());
+            self.book.keep(basics, read, next, self.clock.now());
         }
         Ok((self.shown(seen), ended))
     }
@@ -88,10 +156,28 @@ impl Looker {
         definition: &Arc<Definition>,
         turn_taken: bool,
     ) -> Result<Fold> {
+        let start = Start::Newest { turn_taken };
+        self.fold_from(ask, arn, definition, start).await
+    }
+
+    async fn fold_from(
+        &self,
+        ask: Ask<'_>,
+        arn: &str,
+        definition: &Arc<Definition>,
+        start: Start,
+    ) -> Result<Fold> {
         let known = self.book.get(arn).and_then(|seen| seen.read);
         let known = known.filter(|read| read.definition == *definition && !read.fold.is_partial());
         let mut reader = Reader::new(definition, known.map(|read| read.fold), self.most_pages);
-        let (mut token, mut turn_taken) = (None, turn_taken);
+        let (mut token, mut turn_taken) = (None, false);
+        match start {
+            Start::Newest { turn_taken: taken } => turn_taken = taken,
+            Start::After(page) => {
+                reader.take(page.rows, page.next.is_some());
+                token = page.next;
+            }
+        }
         while let Some(size) = reader.wants() {
             let query = HistoryQuery {
                 arn,
@@ -111,14 +197,17 @@ impl Looker {
 
     /// The definition that an execution runs: known, or asked for.
     pub(crate) async fn definition(&self, ask: Ask<'_>, of: &Basics) -> Result<Arc<Definition>> {
-        if let Some(known) = self.book.get(&of.arn).and_then(|seen| seen.read) {
-            return Ok(known.definition);
-        }
-        if let Some(known) = self.book.definition(of) {
+        if let Some(known) = self.known_definition(of) {
             return Ok(known);
         }
         let told = self.client.definition(ask, &of.arn).await?;
         Ok(self.book.keep_definition(of, told))
+    }
+
+    fn known_definition(&self, of: &Basics) -> Option<Arc<Definition>> {
+        let read = self.book.get(&of.arn).and_then(|seen| seen.read);
+        read.map(|read| read.definition)
+            .or_else(|| self.book.definition(of))
     }
 
     /// Many executions, in as few calls as it takes.
@@ -149,7 +238,7 @@ impl Looker {
 
     /// Rows of a list, in their order.
     pub(crate) async fn refine(&self, ask: Ask<'_>, rows: Vec<Basics>) -> Vec<Result<Observation>> {
-        let (now, open) = (Instant::now(), |row: &&Basics| row.status == RUNNING);
+        let (now, open) = (self.clock.now(), |row: &&Basics| row.status == RUNNING);
         let news: Vec<Basics> = rows.iter().filter(open).cloned().collect();
         for row in &news {
             self.book.note(row.clone(), now);
@@ -168,7 +257,7 @@ impl Looker {
     async fn refine_one(&self, ask: Ask<'_>, row: Basics) -> Result<Observation> {
         match row.status == RUNNING {
             true => self.glance(ask, &row.arn).await,
-            false => self.show(ask, row).await,
+            false => self.show(ask, row, None).await,
         }
     }
 
@@ -178,10 +267,11 @@ impl Looker {
         let Some(seen) = self.book.get(arn) else {
             return self.get(ask, arn, View::Basic).await;
         };
-        let known = seen.read.as_ref().map(|read| read.definition.clone());
-        let definition = known.or_else(|| self.book.definition(&seen.basics));
-        if let (true, Some(definition)) = (seen.is_due(Instant::now()), definition)
-            && self.client.spare(Api::GetExecutionHistory, RESERVE).await
+        let definition = self.known_definition(&seen.basics);
+        let now = self.clock.now();
+        let reserve = RESERVE + seen.leaves(now);
+        if let (true, Some(definition)) = (seen.is_due(now), definition)
+            && self.client.spare(Api::GetExecutionHistory, reserve).await
         {
             let (shown, ended) = self.read(ask, seen.basics, definition, true).await?;
             return match ended {
@@ -226,7 +316,7 @@ impl Looker {
                 continue;
             };
             let open = page.rows.into_iter().filter(|row| row.status == RUNNING);
-            open.for_each(|row| self.book.note(row, Instant::now()));
+            open.for_each(|row| self.book.note(row, self.clock.now()));
         }
     }
 
@@ -278,6 +368,26 @@ impl Looker {
         }
         seen
     }
+}
+
+/// Where reading begins.
+enum Start {
+    /// At the newest event. `turn_taken` when a turn of the quota was taken before.
+    Newest { turn_taken: bool },
+    /// After the newest page, which was read.
+    After(Page<Event>),
+}
+
+/// What the newest page of a long history tells without the definition: the one step that runs, if
+/// that is what it shows. Whatever else may be open, an execution with a step that runs is running,
+/// so the sub-state is certain; that there may be more is marked as partial.
+fn glimpse(page: &Page<Event>) -> Option<Fold> {
+    page.next.as_ref()?;
+    let unknown = Definition::default();
+    let mut reader = Reader::new(&unknown, None, 1);
+    reader.take(page.rows.clone(), true);
+    let fold = reader.finish();
+    fold.runs_in_sequence().then_some(fold)
 }
 
 /// How long until the first attempt that is scheduled.

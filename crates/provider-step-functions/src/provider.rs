@@ -1,5 +1,6 @@
 //! The adapter: each verb is translate, ask the service, translate.
 
+mod define;
 mod steer;
 
 use std::sync::Mutex;
@@ -10,8 +11,9 @@ use aws_credential_types::Credentials;
 use serde::{Deserialize, Serialize};
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
-    Call, CancelRequest, Capabilities, Error, Health, HistoryPage, HistoryRequest, ListPage,
-    ListRequest, Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, Result,
+    ApplyDefinitionRequest, Call, CancelRequest, Capabilities, DefinitionProblem, DefinitionsPage,
+    DefinitionsRequest, Error, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
+    NativeDefinition, Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, Result,
     ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View,
     WatchScope,
 };
@@ -23,7 +25,7 @@ use crate::look::Looker;
 use crate::request::{Narrowing, arn, cursor, offered, page_size, read_cursor};
 use crate::response::Machine;
 use crate::telling::Teller;
-use crate::{Config, ConfigError, capability};
+use crate::{Clock, Config, ConfigError, capability};
 
 /// Names the cursors of lists.
 const LIST: &str = "list";
@@ -89,18 +91,25 @@ impl StepFunctionsProvider {
         credentials: Option<Credentials>,
     ) -> std::result::Result<Self, ConfigError> {
         config.check()?;
-        let can = capability::of(config)?;
+        let (can, clock) = (capability::of(config)?, Clock::default());
         Ok(Self {
             can,
             look: Looker {
-                client: Client::new(config.clone(), credentials),
+                client: Client::new(config.clone(), credentials, clock.clone()),
                 book: Book::default(),
+                clock,
                 can,
                 most_pages: config.history_pages,
             },
             config: config.clone(),
             machines: Mutex::new(None),
         })
+    }
+
+    /// The time in which this provider counts its quotas and paces.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.look.clock.clone()
     }
 
     /// The account's state machines, by ARN. Known for a while.
@@ -111,7 +120,7 @@ impl StepFunctionsProvider {
             .map(|known| known.clone())
             .unwrap_or_default();
         if let (Some((at, machines)), false) = (known, afresh)
-            && at.elapsed() < MACHINES_KNOWN
+            && self.look.clock.now().saturating_duration_since(at) < MACHINES_KNOWN
         {
             return Ok(machines);
         }
@@ -126,9 +135,16 @@ impl StepFunctionsProvider {
         }
         machines.sort_by(|one, other| one.arn.cmp(&other.arn));
         if let Ok(mut known) = self.machines.lock() {
-            *known = Some((Instant::now(), machines.clone()));
+            *known = Some((self.look.clock.now(), machines.clone()));
         }
         Ok(machines)
+    }
+
+    /// A state machine was made: the next look shows it.
+    fn forget_machines(&self) {
+        if let Ok(mut known) = self.machines.lock() {
+            *known = None;
+        }
     }
 
     /// The ARNs of the state machines to list, ordered.
@@ -304,6 +320,48 @@ impl Provider for StepFunctionsProvider {
 
     async fn purge(&self, _: &Call, _: PurgeRequest) -> Result<()> {
         Err(Error::unsupported(Verb::Purge))
+    }
+
+    async fn definitions(
+        &self,
+        call: &Call,
+        request: DefinitionsRequest,
+    ) -> Result<DefinitionsPage> {
+        let verb = Verb::Definitions;
+        offered(verb, &self.can)?;
+        self.list_definitions(Ask { call, verb }, &request).await
+    }
+
+    async fn definition(
+        &self,
+        call: &Call,
+        name: &str,
+        revision: Option<&str>,
+    ) -> Result<NativeDefinition> {
+        let verb = Verb::Definitions;
+        offered(verb, &self.can)?;
+        let ask = Ask { call, verb };
+        self.read_definition(ask, name, revision).await
+    }
+
+    async fn apply_definition(
+        &self,
+        call: &Call,
+        request: ApplyDefinitionRequest,
+    ) -> Result<NativeDefinition> {
+        let verb = Verb::ApplyDefinition;
+        offered(verb, &self.can)?;
+        self.apply(Ask { call, verb }, &request).await
+    }
+
+    async fn validate_definition(
+        &self,
+        call: &Call,
+        source: &str,
+    ) -> Result<Vec<DefinitionProblem>> {
+        let verb = Verb::ApplyDefinition;
+        offered(verb, &self.can)?;
+        self.check_definition(Ask { call, verb }, source).await
     }
 }
 

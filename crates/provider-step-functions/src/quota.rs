@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::Clock;
 use serde::Deserialize;
 use stateway_provider_api::{Call, Error, ErrorKind, Result, Verb};
 
@@ -29,11 +30,25 @@ pub enum Api {
     RedriveExecution,
     /// Answers a task token.
     SendTaskSuccess,
+    /// One state machine.
+    DescribeStateMachine,
+    /// Its versions.
+    ListStateMachineVersions,
+    /// Its tags.
+    ListTagsForResource,
+    /// Puts tags on it.
+    TagResource,
+    /// Makes one.
+    CreateStateMachine,
+    /// Changes one.
+    UpdateStateMachine,
+    /// Checks one.
+    ValidateStateMachineDefinition,
 }
 
 impl Api {
     /// Every one.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 16] = [
         Self::StartExecution,
         Self::DescribeExecution,
         Self::GetExecutionHistory,
@@ -43,6 +58,13 @@ impl Api {
         Self::StopExecution,
         Self::RedriveExecution,
         Self::SendTaskSuccess,
+        Self::DescribeStateMachine,
+        Self::ListStateMachineVersions,
+        Self::ListTagsForResource,
+        Self::TagResource,
+        Self::CreateStateMachine,
+        Self::UpdateStateMachine,
+        Self::ValidateStateMachineDefinition,
     ];
 
     /// AWS's defaults. Three regions have larger ones.
@@ -63,6 +85,16 @@ impl Api {
             (Self::StopExecution, false) => (500, 25),
             (Self::SendTaskSuccess, true) => (3_000, 500),
             (Self::SendTaskSuccess, false) => (1_500, 300),
+            (Self::DescribeStateMachine, _) => (200, 20),
+            (Self::TagResource, _) => (200, 1),
+            (
+                Self::ListStateMachineVersions
+                | Self::ListTagsForResource
+                | Self::CreateStateMachine
+                | Self::UpdateStateMachine
+                | Self::ValidateStateMachineDefinition,
+                _,
+            ) => (100, 1),
         };
         Quota { burst, per_second }
     }
@@ -104,11 +136,13 @@ impl Bucket {
 /// The buckets of one account and region.
 #[derive(Debug)]
 pub(crate) struct Quotas {
+    clock: Clock,
     buckets: BTreeMap<Api, Mutex<Bucket>>,
 }
 
 impl Quotas {
-    pub(crate) fn new(region: &str, configured: &BTreeMap<Api, Quota>, now: Instant) -> Self {
+    pub(crate) fn new(region: &str, configured: &BTreeMap<Api, Quota>, clock: &Clock) -> Self {
+        let now = clock.now();
         let bucket = |api: Api| {
             let own = configured.get(&api).copied();
             let quota = own.unwrap_or_else(|| api.default_quota(region));
@@ -123,6 +157,7 @@ impl Quotas {
             )
         };
         Self {
+            clock: clock.clone(),
             buckets: Api::ALL.into_iter().map(bucket).collect(),
         }
     }
@@ -166,7 +201,7 @@ impl Quotas {
     fn with<T>(&self, api: Api, look: impl FnOnce(&mut Bucket) -> T) -> T {
         let bucket = self.buckets.get(&api).expect("there is one for every API");
         let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
-        bucket.refill(Instant::now());
+        bucket.refill(self.clock.now());
         look(&mut bucket)
     }
 }
@@ -206,7 +241,7 @@ mod tests {
             per_second: 1,
         };
         let configured = BTreeMap::from([(Api::DescribeExecution, none)]);
-        let quotas = Quotas::new("us-east-1", &configured, Instant::now());
+        let quotas = Quotas::new("us-east-1", &configured, &Clock::default());
         let call = Call::within(Duration::from_millis(10));
         let refused = quotas.take(Api::DescribeExecution, Verb::Get, &call).await;
         let error = refused.unwrap_err();

@@ -8,7 +8,7 @@ use crate::event::{Event, Role};
 use crate::{Definition, Fold};
 
 /// The first page is short: it is all that a sequential history takes.
-const FIRST_PAGE: u32 = 100;
+pub(crate) const FIRST_PAGE: u32 = 100;
 /// The largest page the service gives.
 const NEXT_PAGE: u32 = 1_000;
 

@@ -43,6 +43,7 @@ pub(crate) struct Machine {
     pub(crate) arn: String,
     pub(crate) name: String,
     pub(crate) express: bool,
+    pub(crate) created: Option<Timestamp>,
 }
 
 /// The definition that an execution runs.
@@ -76,6 +77,7 @@ pub(crate) fn machine(told: &StateMachineListItem) -> Machine {
         arn: told.state_machine_arn.clone(),
         name: told.name.clone(),
         express: told.r#type.as_str() == "EXPRESS",
+        created: time(&told.creation_date),
     }
 }
 
@@ -186,13 +188,13 @@ fn last_error(ending: &Ending) -> Option<ExecutionError> {
 /// Adds input and output.
 pub(crate) fn with_payloads(
     mut seen: Observation,
-    told: &DescribeExecutionOutput,
+    (input, output): (&Option<String>, &Option<String>),
     view: View,
 ) -> Observation {
     if view == View::Full {
         let payload = |text: &String| Payload::json(text.clone());
-        seen.input = told.input.as_ref().map(payload);
-        seen.output = told.output.as_ref().map(payload);
+        seen.input = input.as_ref().map(payload);
+        seen.output = output.as_ref().map(payload);
     }
     seen
 }

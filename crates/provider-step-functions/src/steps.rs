@@ -59,6 +59,29 @@ pub struct TokenWait {
     pub path: Vec<String>,
 }
 
+/// The open steps of this name that an activity's worker has to answer.
+#[must_use]
+pub(crate) fn waits_for_worker(
+    fold: &Fold,
+    definition: &Definition,
+    (name, now): (&str, Timestamp),
+) -> bool {
+    let found = leaves(fold, definition, now);
+    found.iter().any(|leaf| {
+        let Leaf::Visit {
+            visit, name: step, ..
+        } = leaf
+        else {
+            return false;
+        };
+        let activity = matches!(
+            visit.newest.as_str(),
+            "ActivityScheduled" | "ActivityStarted"
+        );
+        activity && (step == name || visit.name == name)
+    })
+}
+
 /// The steps that a signal can answer: those whose token the history shows.
 #[must_use]
 pub fn token_waits(fold: &Fold, definition: &Definition, now: Timestamp) -> Vec<TokenWait> {

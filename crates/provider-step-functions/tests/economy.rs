@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use mock::scene::{huge_map_history, long_sequence};
+use mock::scene::{huge_map_history, long_running_sequence, long_sequence};
 use mock::{Service, config, script};
 use serde_json::json;
 use stateway_model::{ExecutionId, SubState};
@@ -84,13 +84,51 @@ fn shown(seen: &Observation) -> SubState {
 }
 
 #[tokio::test]
-async fn a_history_of_25_000_events_in_sequence_costs_one_page() {
+async fn a_history_of_25_000_events_in_sequence_costs_two_calls_and_one_page_at_every_look() {
+    for view in [View::Basic, View::Full] {
+        let bench = Bench::new(|_| {}).await;
+        let id = bench.put("long", "a", long_running_sequence(25_000));
+        let look = async || {
+            let seen = bench.provider.get(&call(), &id, view).await;
+            let seen = seen.expect("an answer");
+            assert_eq!(shown(&seen), SubState::Running);
+            assert_eq!(seen.steps[0].name, "T");
+            assert_eq!(seen.input.is_some(), view == View::Full);
+            assert!(seen.start_time.is_some());
+            let retry = seen.steps[0].retry.clone().expect("an attempt");
+            (retry.attempt, retry.max_attempts, seen.native.qualifiers)
+        };
+        // The newest page alone says that it runs. How many attempts there may be, and that nothing
+        // else is open, is not known without the definition.
+        let (attempt, most, qualifiers) = look().await;
+        assert_eq!((attempt, most), (1, None));
+        assert_eq!(qualifiers["history"], "partial");
+        let first = [("DescribeExecution", 1), ("GetExecutionHistory", 1)];
+        assert_eq!(bench.calls(), counted(&first));
+        // Who looks again is told that too: the definition is asked for once.
+        let (attempt, most, qualifiers) = look().await;
+        assert_eq!((attempt, most), (1, Some(4)));
+        assert!(qualifiers.is_empty());
+        let second = [
+            ("DescribeStateMachineForExecution", 1),
+            ("GetExecutionHistory", 1),
+        ];
+        assert_eq!(bench.calls(), counted(&second));
+        for _ in 0..3 {
+            assert_eq!(look().await.1, Some(4));
+            assert_eq!(bench.calls(), counted(&first));
+        }
+    }
+}
+
+#[tokio::test]
+async fn between_attempts_the_definition_is_asked_for_at_once_and_only_once() {
     let bench = Bench::new(|_| {}).await;
     let id = bench.put("long", "a", long_sequence(25_000));
     let seen = bench.get(&id).await;
     assert_eq!(shown(&seen), SubState::BackingOff);
     assert_eq!(seen.steps[0].name, "T");
-    // The definition is asked for once for all executions that run it.
+    // When it is tried again is in the definition: one call more, once.
     let first = [
         ("DescribeExecution", 1),
         ("DescribeStateMachineForExecution", 1),
@@ -105,6 +143,27 @@ async fn a_history_of_25_000_events_in_sequence_costs_one_page() {
     bench.service.world().executions[1].started -= 60.0;
     bench.get(&other).await;
     assert_eq!(bench.calls(), counted(&second));
+}
+
+#[tokio::test]
+async fn an_execution_that_ended_after_a_glimpse_is_described() {
+    let bench = Bench::new(|_| {}).await;
+    let id = bench.put("long", "a", long_running_sequence(1_000));
+    bench.get(&id).await;
+    {
+        let mut world = bench.service.world();
+        let execution = &mut world.executions[0];
+        "ABORTED".clone_into(&mut execution.status);
+        script::push(
+            &mut execution.events,
+            0,
+            "ExecutionAborted",
+            script::NOTHING,
+        );
+    }
+    let seen = bench.get(&id).await;
+    assert_eq!(shown(&seen), SubState::Failed);
+    assert!(seen.end_time.is_some());
 }
 
 #[tokio::test]
@@ -219,6 +278,105 @@ async fn a_watch_on_a_thousand_executions_stays_inside_the_default_quotas() {
     );
 }
 
+/// The service's own bucket for an API, in the time of the test.
+struct Allowance {
+    burst: f64,
+    per_second: f64,
+    level: f64,
+    at: Instant,
+}
+
+impl Allowance {
+    /// With so many calls made since the last time.
+    fn spend(&mut self, calls: usize, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.at = now;
+        self.level = (self.level + self.per_second * passed).min(self.burst) - calls as f64;
+        self.level >= 0.0
+    }
+}
+
+#[tokio::test]
+async fn a_long_watch_spends_the_quota_on_what_moves() {
+    const SECONDS: usize = 300;
+    const MOVING: usize = 10;
+    let bench = Bench::new(|_| {}).await;
+    let clock = bench.provider.clock();
+    let ids: Vec<_> = (0..1_000)
+        .map(|number| bench.put("many", &number.to_string(), long_sequence(20)))
+        .collect();
+    // Those that move come last: who comes first is not who is looked at.
+    let first_moving = ids.len() - MOVING;
+    let mut allowances: std::collections::BTreeMap<String, Allowance> = Api::ALL
+        .into_iter()
+        .map(|api| {
+            let quota = api.default_quota("us-east-1");
+            let burst = f64::from(quota.burst);
+            let allowance = Allowance {
+                burst,
+                per_second: f64::from(quota.per_second),
+                level: burst,
+                at: clock.now(),
+            };
+            (format!("{api:?}"), allowance)
+        })
+        .collect();
+    let (mut total, mut unread_at_the_end) = (std::collections::BTreeMap::new(), 0);
+    let mut slowest = 0;
+    let mut unseen = vec![0_usize; MOVING];
+    for second in 0..SECONDS {
+        clock.skip(Duration::from_secs(1));
+        // All were read by then, and those that move are soon known to.
+        let grow = second > 60 && second % 4 == 0;
+        if grow {
+            let mut world = bench.service.world();
+            for execution in &mut world.executions[first_moving..] {
+                let events = &mut execution.events;
+                let last = events.len();
+                script::push(events, last, "ActivityScheduled", script::activity());
+                script::push(events, last + 1, "ActivityFailed", script::NOTHING);
+            }
+        }
+        unread_at_the_end = 0;
+        for (batch, chunk) in ids.chunks(100).enumerate() {
+            let seen = bench.provider.observe(&call(), chunk).await;
+            for (at, seen) in seen.into_iter().enumerate() {
+                let seen = seen.expect("an answer");
+                unread_at_the_end += usize::from(seen.native.qualifiers.contains_key("history"));
+                let number = batch * 100 + at;
+                if number >= first_moving && second > 200 {
+                    let world = bench.service.world();
+                    let newest = world.executions[number].events.len();
+                    let failures = (newest - 18) / 2;
+                    let shown = seen.steps[0]
+                        .retry
+                        .as_ref()
+                        .map_or(0, |retry| retry.attempt);
+                    let lag = &mut unseen[number - first_moving];
+                    let current = usize::try_from(shown).unwrap_or_default() >= failures;
+                    *lag = if current { 0 } else { *lag + 1 };
+                    slowest = slowest.max(*lag);
+                }
+            }
+        }
+        for (api, calls) in bench.calls() {
+            let allowance = allowances.get_mut(&api).expect("a known API");
+            assert!(
+                allowance.spend(calls, clock.now()),
+                "{api} is over its quota at {second} s"
+            );
+            *total.entry(api).or_insert(0) += calls;
+        }
+    }
+    println!(
+        "summary: watch on 1,000 executions for {SECONDS} s of which {MOVING} move: {total:?} calls, \
+         a change is shown after {slowest} s at most"
+    );
+    assert_eq!(unread_at_the_end, 0, "each one was read");
+    assert!(slowest <= 4, "a change was shown after {slowest} s");
+    assert!(!total.contains_key("DescribeExecution"));
+}
+
 #[tokio::test]
 async fn a_used_up_quota_is_told_with_its_pause() {
     let none = stateway_provider_step_functions::Quota {
@@ -284,7 +442,8 @@ async fn express_can_be_started_and_says_what_it_cannot() {
         .iter()
         .filter(|(_, on)| *on)
         .collect();
-    assert_eq!(on, [("start", true)]);
+    let expected = ["start", "definitions", "apply_definition"].map(|name| (name, true));
+    assert_eq!(on, expected);
     bench
         .service
         .world()

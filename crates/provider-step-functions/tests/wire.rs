@@ -17,8 +17,18 @@ use stateway_provider_step_functions::{Api, Config, ERROR_NAMES, Quota, StepFunc
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::any};
 
 const ANYONE: &str = "arn:aws:states:us-east-1:000000000000:execution:m:e";
-/// How many broken bodies are tried.
+/// How many broken bodies are tried, unless more are asked for.
 const BROKEN_BODIES: u64 = 1_500;
+/// Asks for more of them, and for others: `STATEWAY_BROKEN_BODIES=1000000 STATEWAY_BROKEN_FROM=7`.
+const HOW_MANY: &str = "STATEWAY_BROKEN_BODIES";
+const FROM: &str = "STATEWAY_BROKEN_FROM";
+
+fn number(variable: &str, usual: u64) -> u64 {
+    match std::env::var(variable) {
+        Ok(told) => told.parse().expect("a number"),
+        Err(_) => usual,
+    }
+}
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/recordings")
@@ -250,14 +260,16 @@ async fn broken_histories_are_refused_or_read_and_never_more() {
                 .expect("JSON");
         body.to_string().into_bytes()
     });
-    let next = Arc::new(AtomicU64::new(1));
+    let from = number(FROM, 1);
+    let most = number(HOW_MANY, BROKEN_BODIES);
+    let next = Arc::new(AtomicU64::new(from));
     let broken = Broken {
         bodies: bodies.to_vec(),
         next: next.clone(),
     };
     let (_server, provider) = serve(broken).await;
     let (mut answered, mut refused) = (0, 0);
-    while next.load(Ordering::Relaxed) < BROKEN_BODIES {
+    while next.load(Ordering::Relaxed) < from.saturating_add(most) {
         let call = Call::within(Duration::from_secs(10));
         let id = ExecutionId::new(ANYONE).expect("a name");
         let request = HistoryRequest {
@@ -280,9 +292,7 @@ async fn broken_histories_are_refused_or_read_and_never_more() {
             }
         }
     }
-    println!(
-        "summary: {BROKEN_BODIES} broken histories: {answered} read, {refused} refused as malformed"
-    );
+    println!("summary: {most} broken histories: {answered} read, {refused} refused as malformed");
     assert!(
         answered > 50 && refused > 50,
         "{answered} read, {refused} refused"

@@ -8,6 +8,7 @@ use serde::Serialize;
 use stateway_client as client;
 use stateway_client::{Call, v1};
 use stateway_definition::{Definition, Parsed, Revision};
+use stateway_model::{DefinitionName, ProviderId};
 
 use crate::arguments::{Globals, Output};
 use crate::context::{Context, print, talk, to_json};
@@ -68,6 +69,12 @@ pub struct Apply {
     /// Happens once, however often it is asked under this id; with one file only
     #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
+    /// A definition of this provider's own, in its engine's language; with one file only
+    #[arg(long, value_name = "PROVIDER", requires = "name")]
+    provider: Option<ProviderId>,
+    /// What the provider's engine is to call it
+    #[arg(long, value_name = "NAME", requires = "provider", value_parser = input::given)]
+    name: Option<String>,
 }
 
 /// Lists definitions.
@@ -82,6 +89,9 @@ pub struct List {
     /// Every page, not just one
     #[arg(long)]
     all: bool,
+    /// Those of this provider's own
+    #[arg(long, value_name = "PROVIDER")]
+    provider: Option<ProviderId>,
 }
 
 /// Shows a definition.
@@ -95,6 +105,9 @@ pub struct Get {
     /// Only the text, as it was applied
     #[arg(long)]
     source: bool,
+    /// One of this provider's own
+    #[arg(long, value_name = "PROVIDER")]
+    provider: Option<ProviderId>,
 }
 
 /// Checks files.
@@ -103,6 +116,9 @@ pub struct Validate {
     /// YAML or JSON, or - for standard input
     #[arg(required = true)]
     files: Vec<String>,
+    /// By this provider's engine, in its language; this needs a gateway
+    #[arg(long, value_name = "PROVIDER")]
+    provider: Option<ProviderId>,
 }
 
 /// Draws a definition.
@@ -148,7 +164,7 @@ impl Definitions {
             Self::Apply(command) => command.run(&Context::new(globals)?).await,
             Self::List(command) => command.run(&Context::new(globals)?).await,
             Self::Get(command) => command.run(&Context::new(globals)?).await,
-            Self::Validate(command) => command.run(globals.output),
+            Self::Validate(command) => command.run(globals).await,
             Self::Graph(command) => command.run(globals).await,
         }
     }
@@ -159,6 +175,9 @@ impl Apply {
         if self.request_id.is_some() && self.files.len() > 1 {
             return Err(Failure::usage("a request id is for one file"));
         }
+        if self.provider.is_some() && self.files.len() > 1 {
+            return Err(Failure::usage("a name is for one file"));
+        }
         let mut applied = Vec::new();
         for file in &self.files {
             let call = client::ApplyDefinition::from_message(v1::ApplyDefinitionRequest {
@@ -166,6 +185,9 @@ impl Apply {
                 source_name: file.clone(),
                 request_id: self.request_id.clone().unwrap_or_default(),
                 validate_only: self.dry_run,
+                parent: parent(self.provider.as_ref()),
+                definition_id: self.name.clone().unwrap_or_default(),
+                ..v1::ApplyDefinitionRequest::default()
             });
             let answer = context.client.apply_definition(context.call(call)).await?;
             let shown = view::Definition::from(&answer);
@@ -202,6 +224,7 @@ impl List {
             let call = Call::from_message(v1::ListDefinitionsRequest {
                 page_size: self.page_size,
                 page_token: token,
+                parent: parent(self.provider.as_ref()),
             });
             let page = context.client.definitions_page(context.call(call)).await?;
             let shown = page.definitions.iter().map(view::Definition::from);
@@ -237,7 +260,13 @@ impl List {
 
 impl Get {
     async fn run(self, context: &Context) -> Outcome {
-        let found = fetch(context, &self.name, self.revision.as_deref()).await?;
+        let whole = match &self.provider {
+            Some(provider) => DefinitionName::native(provider.clone(), &self.name)
+                .map_err(|error| Failure::usage(error.to_string()))?
+                .to_string(),
+            None => self.name,
+        };
+        let found = fetch(context, &whole, self.revision.as_deref()).await?;
         if self.source {
             print(&found.source)?;
             return Ok(Exit::Ok);
@@ -253,6 +282,16 @@ impl Get {
             if let Some(time) = shown.create_time {
                 table.row(vec!["applied".into(), moment(time)]);
             }
+            let joined = |texts: Vec<String>| texts.join(", ");
+            if !shown.revisions.is_empty() {
+                let revisions = shown.revisions.iter().map(ToString::to_string);
+                table.row(vec!["revisions".into(), joined(revisions.collect())]);
+            }
+            if !shown.labels.is_empty() {
+                let labels = shown.labels.iter();
+                let labels = labels.map(|(key, value)| format!("{key}={value}"));
+                table.row(vec!["labels".into(), joined(labels.collect())]);
+            }
             let lines: Vec<_> = found.source.lines().map(visible).collect();
             format!("{}\n\n{}", table.text(), lines.join("\n"))
         })?;
@@ -261,12 +300,15 @@ impl Get {
 }
 
 impl Validate {
-    fn run(self, output: Output) -> Outcome {
+    async fn run(self, globals: &Globals) -> Outcome {
         let mut checked = Vec::new();
         for file in &self.files {
-            checked.push(check(file, &read(file)?));
+            checked.push(match &self.provider {
+                None => check(file, &read(file)?),
+                Some(provider) => asked(&Context::new(globals)?, provider, file).await?,
+            });
         }
-        match output {
+        match globals.output {
             Output::Json => print(&to_json(&checked)?)?,
             Output::Table => {
                 let lines: Vec<_> = checked.iter().map(Checked::lines).collect();
@@ -339,6 +381,34 @@ impl Checked {
     }
 }
 
+fn parent(provider: Option<&ProviderId>) -> String {
+    provider.map(ProviderId::resource_name).unwrap_or_default()
+}
+
+/// What a provider's engine says of a file.
+async fn asked(context: &Context, provider: &ProviderId, file: &str) -> Result<Checked, Failure> {
+    let call = Call::from_message(v1::ValidateDefinitionRequest {
+        source: read(file)?,
+        source_name: file.to_owned(),
+        parent: provider.resource_name(),
+    });
+    let told = context.client.validate_definition(context.call(call));
+    let told = told.await?;
+    let diagnostics: Vec<_> = told
+        .diagnostics
+        .iter()
+        .map(view::Diagnostic::from)
+        .collect();
+    Ok(Checked {
+        file: file.to_owned(),
+        valid: !diagnostics.iter().any(|found| found.severity == "error"),
+        name: None,
+        revision: None,
+        diagnostics,
+        left_off: usize::try_from(told.left_off).unwrap_or(usize::MAX),
+    })
+}
+
 fn check(file: &str, text: &str) -> Checked {
     let mut checked = Checked {
         file: file.to_owned(),
@@ -372,9 +442,10 @@ async fn fetch(
     name: &str,
     revision: Option<&str>,
 ) -> Result<v1::Definition, Failure> {
-    let mut name = match name.starts_with("definitions/") {
+    let whole = name.starts_with("definitions/") || name.starts_with("providers/");
+    let mut name = match whole {
         true => name.to_owned(),
-        false => stateway_model::DefinitionName::portable(name)
+        false => DefinitionName::portable(name)
             .map_err(|error| Failure::usage(error.to_string()))?
             .to_string(),
     };

@@ -1,10 +1,13 @@
 //! Definitions and what is wrong with them.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use stateway_client::v1;
 
 use super::{Text, timestamp};
+use crate::visible::visible;
 
 /// One definition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -23,6 +26,10 @@ pub struct Definition {
     pub changed: bool,
     /// After `apply`: what will hurt one day.
     pub warnings: Vec<Diagnostic>,
+    /// Of an engine's own: its labels; empty in lists.
+    pub labels: BTreeMap<String, Text>,
+    /// Of an engine's own: every revision, newest first; empty in lists.
+    pub revisions: Vec<Text>,
 }
 
 impl From<&v1::Definition> for Definition {
@@ -35,6 +42,12 @@ impl From<&v1::Definition> for Definition {
             source: (&wire.source).into(),
             changed: wire.changed,
             warnings: wire.warnings.iter().map(Diagnostic::from).collect(),
+            labels: wire
+                .labels
+                .iter()
+                .map(|(key, value)| (visible(key).into_owned(), value.into()))
+                .collect(),
+            revisions: wire.revisions.iter().map(Text::from).collect(),
         }
     }
 }

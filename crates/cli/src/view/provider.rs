@@ -80,7 +80,7 @@ impl From<&v1::Provider> for Provider {
 }
 
 /// Every capability with its word, as the API spells it.
-fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 20] {
+fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 22] {
     macro_rules! list {
         ($($name:ident),+ $(,)?) => { [$((stringify!($name), wire.$name)),+] };
     }
@@ -105,6 +105,8 @@ fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 20] {
         payloads,
         labels,
         purge,
+        definitions,
+        apply_definition,
     ]
 }
 

@@ -21,6 +21,8 @@ const VERBS: &[(Verb, &str)] = &[
     (Verb::RetryNow, "retry_now"),
     (Verb::RetryFrom, "retry_from"),
     (Verb::Purge, "purge"),
+    (Verb::Definitions, "definitions"),
+    (Verb::ApplyDefinition, "apply_definition"),
 ];
 
 pub(super) fn cases() -> Vec<Case> {

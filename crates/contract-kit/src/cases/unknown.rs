@@ -91,6 +91,20 @@ pub(super) fn ask(stage: &Stage, verb: Verb) -> BoxFuture<'_, Result<()>> {
                 provider.retry_from(call, request).await.map(done)
             }
             Verb::Purge => stage.purge(id).await,
+            Verb::Definitions => {
+                let name = "kit-no-such-definition";
+                let listed = provider
+                    .definitions(call, stage.definitions_request())
+                    .await;
+                let read = provider.definition(call, name, None).await;
+                read.and(listed.map(|_| ()))
+            }
+            Verb::ApplyDefinition => {
+                let checked = provider.validate_definition(call, "{}").await;
+                let request = stage.apply_request("kit-applied", "{}");
+                let applied = provider.apply_definition(call, request).await;
+                applied.and(checked.map(|_| ()))
+            }
             Verb::Observe | Verb::Health => Err(Error::unsupported(verb)),
         }
     })

@@ -87,6 +87,8 @@ fn capabilities(from: Capabilities) -> v1::Capabilities {
         payloads,
         labels,
         purge,
+        definitions,
+        apply_definition,
     } = from;
     v1::Capabilities {
         start,
@@ -109,5 +111,7 @@ fn capabilities(from: Capabilities) -> v1::Capabilities {
         payloads,
         labels,
         purge,
+        definitions,
+        apply_definition,
     }
 }

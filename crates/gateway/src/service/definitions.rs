@@ -1,6 +1,7 @@
 //! `stateway.v1.Definitions`.
 
 mod name;
+mod native;
 mod report;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use super::executions::page_token_refused;
 use super::{Shell, validate};
 use crate::convert;
 use crate::engines::{Chosen, Directory, request_key};
+use crate::status::Refusal;
 use crate::token::Sealer;
 
 const DEFINITIONS_PER_PAGE: usize = 50;
@@ -72,8 +74,8 @@ impl Service for Definitions {
         request: Request<v1::ValidateDefinitionRequest>,
     ) -> Result<Response<v1::ValidateDefinitionResponse>, Status> {
         self.shell
-            .run("ValidateDefinition", request, async |_, message| {
-                self.validate(&message)
+            .run("ValidateDefinition", request, |call, message| {
+                self.validate(call, message)
             })
             .await
     }
@@ -87,6 +89,15 @@ impl Definitions {
         call: Call,
         mut request: v1::ApplyDefinitionRequest,
     ) -> Result<v1::Definition, Status> {
+        if !request.parent.is_empty() {
+            return self.apply_native(call, request).await;
+        }
+        if !request.definition_id.is_empty() || !request.labels.is_empty() {
+            let message = "a portable definition says its own name and has no labels";
+            return Err(Refusal::invalid("parent", message)
+                .hint("Name the provider whose own definition is meant.")
+                .into());
+        }
         let engines = match request.validate_only {
             true => Vec::new(),
             false => self.directory.all(WHAT)?,
@@ -116,6 +127,9 @@ impl Definitions {
         call: Call,
         request: v1::GetDefinitionRequest,
     ) -> Result<v1::Definition, Status> {
+        if request.name.starts_with("providers/") {
+            return self.get_native(call, &request.name).await;
+        }
         let engines = self.directory.all(WHAT)?;
         let (name, revision) = name::parse(&request.name)?;
         let mut missing = None;
@@ -127,7 +141,7 @@ impl Definitions {
                 Err(status) => return Err(status),
             }
         }
-        Err(missing.unwrap_or_else(|| crate::status::Refusal::unsupported(WHAT).into()))
+        Err(missing.unwrap_or_else(|| Refusal::unsupported(WHAT).into()))
     }
 
     /// Engines have the same definitions, so the first one's list is the list.
@@ -136,6 +150,9 @@ impl Definitions {
         call: Call,
         request: v1::ListDefinitionsRequest,
     ) -> Result<v1::ListDefinitionsResponse, Status> {
+        if !request.parent.is_empty() {
+            return self.list_native(call, request).await;
+        }
         let engines = self.directory.all(WHAT)?;
         let size = validate::page_size(request.page_size, DEFINITIONS_PER_PAGE)?;
         let after: Option<String> = match request.page_token.as_str() {
@@ -166,10 +183,14 @@ impl Definitions {
         })
     }
 
-    fn validate(
+    async fn validate(
         &self,
-        request: &v1::ValidateDefinitionRequest,
+        call: Call,
+        request: v1::ValidateDefinitionRequest,
     ) -> Result<v1::ValidateDefinitionResponse, Status> {
+        if !request.parent.is_empty() {
+            return self.validate_native(call, request).await;
+        }
         let file = source_name(&request.source_name)?;
         Ok(report::response(
             stateway_definition::parse(&request.source, &file),
@@ -220,6 +241,7 @@ fn checked(name: &DefinitionName, parsed: &Parsed, source: &str) -> v1::Definiti
         description: parsed.definition.description.clone(),
         warnings: parsed.warnings.iter().map(report::diagnostic).collect(),
         changed: false,
+        ..v1::Definition::default()
     }
 }
 
@@ -240,7 +262,6 @@ fn shown(record: DefinitionRecord, with_source: bool) -> v1::Definition {
         },
         create_time: Some(convert::timestamp(record.created)),
         description: description.unwrap_or_default(),
-        warnings: Vec::new(),
-        changed: false,
+        ..v1::Definition::default()
     }
 }

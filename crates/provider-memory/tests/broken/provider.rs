@@ -11,9 +11,10 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use stateway_model::{ExecutionId, SubState};
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Capabilities, ErrorKind, Health, HistoryPage, HistoryRequest,
-    ListPage, ListRequest, NativeState, Observation, ObservationStream, PauseRequest, Provider,
-    PurgeRequest, RequestId, Result, ResumeRequest, RetryEvidence, RetryFromRequest,
+    ApplyDefinitionRequest, Call, CancelMode, CancelRequest, Capabilities, DefinitionProblem,
+    DefinitionsPage, DefinitionsRequest, ErrorKind, Health, HistoryPage, HistoryRequest, ListPage,
+    ListRequest, NativeDefinition, NativeState, Observation, ObservationStream, PauseRequest,
+    Provider, PurgeRequest, RequestId, Result, ResumeRequest, RetryEvidence, RetryFromRequest,
     RetryNowRequest, SignalRequest, StartRequest, View, WatchScope,
 };
 
@@ -501,5 +502,38 @@ impl Provider for Broken {
             }
             purged => purged,
         }
+    }
+
+    async fn definitions(
+        &self,
+        call: &Call,
+        request: DefinitionsRequest,
+    ) -> Result<DefinitionsPage> {
+        self.mistake(self.inner.definitions(call, request).await)
+    }
+
+    async fn definition(
+        &self,
+        call: &Call,
+        name: &str,
+        revision: Option<&str>,
+    ) -> Result<NativeDefinition> {
+        self.mistake(self.inner.definition(call, name, revision).await)
+    }
+
+    async fn apply_definition(
+        &self,
+        call: &Call,
+        request: ApplyDefinitionRequest,
+    ) -> Result<NativeDefinition> {
+        self.mistake(self.inner.apply_definition(call, request).await)
+    }
+
+    async fn validate_definition(
+        &self,
+        call: &Call,
+        source: &str,
+    ) -> Result<Vec<DefinitionProblem>> {
+        self.mistake(self.inner.validate_definition(call, source).await)
     }
 }

@@ -38,7 +38,11 @@ impl Harness for Memory {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::ALL
+        Capabilities {
+            definitions: false,
+            apply_definition: false,
+            ..Capabilities::ALL
+        }
     }
 
     async fn fresh(&self, capabilities: Capabilities) -> Result<Box<dyn Subject>, Skip> {

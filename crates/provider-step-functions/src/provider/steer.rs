@@ -13,7 +13,7 @@ use crate::client::{Ask, HistoryQuery, StartQuery};
 use crate::error::{finished, no_definition};
 use crate::request::{LARGEST_PAGE, check_start, execution_name, json_text, mark, not_awaited};
 use crate::response::{RUNNING, Started, basics, observation};
-use crate::steps::{TokenWait, token_waits};
+use crate::steps::{TokenWait, token_waits, waits_for_worker};
 
 /// How many pages are read to find what a token was sent with.
 const MOST_TOKEN_PAGES: usize = 25;
@@ -94,7 +94,7 @@ impl StepFunctionsProvider {
     }
 
     /// The ARN of a state machine, version or alias that is named in a start.
-    async fn machine_arn(&self, ask: Ask<'_>, definition: &str) -> Result<String> {
+    pub(super) async fn machine_arn(&self, ask: Ask<'_>, definition: &str) -> Result<String> {
         if machine_name(definition).is_some() {
             return Ok(definition.to_owned());
         }
@@ -216,6 +216,10 @@ impl StepFunctionsProvider {
         }
         let mut waits = token_waits(&fold, &definition, jiff::Timestamp::now());
         waits.retain(|wait| wait.step == request.signal || wait.state == request.signal);
+        let asked = (request.signal.as_str(), jiff::Timestamp::now());
+        if waits.is_empty() && waits_for_worker(&fold, &definition, asked) {
+            return Err(for_a_worker(ask.verb, &request.signal));
+        }
         let [wait] = waits.as_slice() else {
             let steps: Vec<_> = waits.into_iter().map(|wait| wait.step).collect();
             return Err(not_awaited(&request.signal, &steps));
@@ -250,6 +254,17 @@ impl StepFunctionsProvider {
         }
         Err(untold(ask.verb))
     }
+}
+
+/// `GetActivityTask` gives the next task of whichever execution, and does not say of which: whoever
+/// takes a task to answer one execution may have taken another's.
+fn for_a_worker(verb: Verb, step: &str) -> Error {
+    let message = format!("`{step}` waits for a worker of its activity");
+    Error::new(ErrorKind::Unsupported, verb, message)
+        .with_reason("ACTIVITY_NOT_ADDRESSABLE")
+        .with_hint(
+            "A worker that polls the activity has to answer it; use a task token for signals.",
+        )
 }
 
 fn untold(verb: Verb) -> Error {

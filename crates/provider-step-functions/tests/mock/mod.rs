@@ -22,6 +22,10 @@ const FOR_EVER: Duration = Duration::from_secs(3_600);
 pub(crate) struct World {
     /// Definitions by the machine's name.
     pub(crate) machines: BTreeMap<String, Value>,
+    /// What was published, by the machine's name.
+    pub(crate) versions: BTreeMap<String, Vec<Value>>,
+    /// Tags by the machine's name.
+    pub(crate) tags: BTreeMap<String, BTreeMap<String, String>>,
     pub(crate) executions: Vec<Execution>,
     pub(crate) faults: VecDeque<Fault>,
     /// How often each operation was called.
@@ -71,6 +75,7 @@ pub(crate) fn config(server: &MockServer) -> Config {
     Config {
         endpoint: server.uri(),
         region: "us-east-1".to_owned(),
+        role: "arn:aws:iam::000000000000:role/sfn".to_owned(),
         ..Config::default()
     }
 }
@@ -117,7 +122,23 @@ type Answer = Result<Value, (&'static str, String)>;
 impl World {
     fn answer(&mut self, operation: &str, body: &Value) -> Answer {
         match operation {
-            "ListStateMachines" => Ok(self.list_state_machines()),
+            "ListStateMachines" => self.list_state_machines(body),
+            "DescribeStateMachine" => self.describe_machine(body),
+            "ListStateMachineVersions" => self.list_versions(body),
+            "ListTagsForResource" => {
+                let (machine, _) = self.machine(body, "resourceArn")?;
+                let tags = self.tags.get(&machine).cloned().unwrap_or_default();
+                let tag = |(key, value): (String, String)| json!({"key": key, "value": value});
+                Ok(json!({"tags": tags.into_iter().map(tag).collect::<Vec<_>>()}))
+            }
+            "TagResource" => {
+                let (machine, _) = self.machine(body, "resourceArn")?;
+                self.put_tags(&machine, body);
+                Ok(json!({}))
+            }
+            "CreateStateMachine" => self.create_machine(body),
+            "UpdateStateMachine" => self.update_machine(body),
+            "ValidateStateMachineDefinition" => Ok(validate(body)),
             "StartExecution" => self.start(body),
             "DescribeExecution" => Ok(describe(self.find(body)?)),
             "DescribeStateMachineForExecution" => {
@@ -153,14 +174,112 @@ impl World {
         })
     }
 
-    fn list_state_machines(&self) -> Value {
+    fn list_state_machines(&self, body: &Value) -> Answer {
         let machine = |name: &String| {
             json!({
                 "stateMachineArn": format!("{HERE}:stateMachine:{name}"), "name": name,
                 "type": "STANDARD", "creationDate": 1_700_000_000.0
             })
         };
-        json!({"stateMachines": self.machines.keys().map(machine).collect::<Vec<_>>()})
+        let from: usize = match body["nextToken"].as_str() {
+            None => 0,
+            Some(token) => token
+                .parse()
+                .map_err(|_| ("InvalidToken", token.to_owned()))?,
+        };
+        let most = page_size(body);
+        let rows = self.machines.keys().skip(from).take(most).map(machine);
+        let mut answer = json!({"stateMachines": rows.collect::<Vec<_>>()});
+        if from + most < self.machines.len() {
+            answer["nextToken"] = json!((from + most).to_string());
+        }
+        Ok(answer)
+    }
+
+    /// The machine that a body names, and the version where it names one.
+    fn machine(
+        &self,
+        body: &Value,
+        key: &str,
+    ) -> Result<(String, Option<usize>), (&'static str, String)> {
+        let arn = body[key].as_str().unwrap_or_default();
+        let missing = || ("StateMachineDoesNotExist", arn.to_owned());
+        let rest = arn.split(":stateMachine:").nth(1).ok_or_else(missing)?;
+        let (machine, version) = match rest.split_once(':') {
+            Some((machine, version)) => (machine, Some(version)),
+            None => (rest, None),
+        };
+        let number = version.map(str::parse::<usize>).transpose();
+        let number = number.map_err(|_| ("InvalidArn", arn.to_owned()))?;
+        let published = self.versions.get(machine).map_or(0, Vec::len);
+        let there = number.is_none_or(|number| (1..=published).contains(&number));
+        match self.machines.contains_key(machine) && there {
+            true => Ok((machine.to_owned(), number)),
+            false => Err(missing()),
+        }
+    }
+
+    fn describe_machine(&self, body: &Value) -> Answer {
+        let (machine, version) = self.machine(body, "stateMachineArn")?;
+        let definition = match version {
+            Some(version) => &self.versions[&machine][version - 1],
+            None => &self.machines[&machine],
+        };
+        Ok(json!({
+            "stateMachineArn": body["stateMachineArn"], "name": machine, "type": "STANDARD",
+            "definition": definition.to_string(), "status": "ACTIVE",
+            "roleArn": "arn:aws:iam::000000000000:role/sfn", "creationDate": 1_700_000_000.0,
+        }))
+    }
+
+    fn list_versions(&self, body: &Value) -> Answer {
+        let (machine, _) = self.machine(body, "stateMachineArn")?;
+        let count = self.versions.get(&machine).map_or(0, Vec::len);
+        let version = |number: usize| {
+            json!({
+                "stateMachineVersionArn": format!("{HERE}:stateMachine:{machine}:{number}"),
+                "creationDate": 1_700_000_000.0
+            })
+        };
+        let newest_first = (1..=count).rev().take(page_size(body));
+        Ok(json!({"stateMachineVersions": newest_first.map(version).collect::<Vec<_>>()}))
+    }
+
+    fn put_tags(&mut self, machine: &str, body: &Value) {
+        let tags = self.tags.entry(machine.to_owned()).or_default();
+        for tag in body["tags"].as_array().into_iter().flatten() {
+            let text = |key: &str| tag[key].as_str().unwrap_or_default().to_owned();
+            tags.insert(text("key"), text("value"));
+        }
+    }
+
+    fn create_machine(&mut self, body: &Value) -> Answer {
+        let name = body["name"].as_str().unwrap_or_default().to_owned();
+        let definition = read_definition(body)?;
+        if self.machines.contains_key(&name) {
+            return Err(("StateMachineAlreadyExists", name));
+        }
+        self.machines.insert(name.clone(), definition);
+        self.put_tags(&name, body);
+        let version = self.publish(&name);
+        Ok(json!({
+            "stateMachineArn": format!("{HERE}:stateMachine:{name}"),
+            "creationDate": now(), "stateMachineVersionArn": version,
+        }))
+    }
+
+    fn update_machine(&mut self, body: &Value) -> Answer {
+        let (machine, _) = self.machine(body, "stateMachineArn")?;
+        let definition = read_definition(body)?;
+        self.machines.insert(machine.clone(), definition);
+        let version = self.publish(&machine);
+        Ok(json!({"updateDate": now(), "stateMachineVersionArn": version}))
+    }
+
+    fn publish(&mut self, machine: &str) -> String {
+        let versions = self.versions.entry(machine.to_owned()).or_default();
+        versions.push(self.machines[machine].clone());
+        format!("{HERE}:stateMachine:{machine}:{}", versions.len())
     }
 
     fn start(&mut self, body: &Value) -> Answer {
@@ -270,6 +389,28 @@ impl World {
         };
         script::answer_token(execution);
         Ok(json!({}))
+    }
+}
+
+fn read_definition(body: &Value) -> Result<Value, (&'static str, String)> {
+    let text = body["definition"].as_str().unwrap_or_default();
+    let definition: Option<Value> = serde_json::from_str(text).ok();
+    let definition = definition.filter(|definition| definition["States"].is_object());
+    definition.ok_or_else(|| {
+        (
+            "InvalidDefinition",
+            "Invalid State Machine Definition".into(),
+        )
+    })
+}
+
+fn validate(body: &Value) -> Value {
+    match read_definition(body) {
+        Ok(_) => json!({"result": "OK", "diagnostics": []}),
+        Err((_, message)) => json!({"result": "FAIL", "diagnostics": [{
+            "severity": "ERROR", "code": "SCHEMA_VALIDATION_FAILED", "message": message,
+            "location": "/"
+        }]}),
     }
 }
 

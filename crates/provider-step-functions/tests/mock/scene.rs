@@ -141,6 +141,13 @@ fn huge_map(iterations: usize) -> Staged {
 }
 
 /// A sequence of states that never ends, a choice sending it round and round.
+/// The same with its task under way.
+pub(crate) fn long_running_sequence(events_wanted: usize) -> (Vec<Value>, Value) {
+    let (mut events, definition) = long_sequence(events_wanted);
+    events.pop();
+    (events, definition)
+}
+
 pub(crate) fn long_sequence(events_wanted: usize) -> (Vec<Value>, Value) {
     let mut events = begun();
     let mut last = 0;

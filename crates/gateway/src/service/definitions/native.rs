@@ -1,0 +1,211 @@
+//! Definitions of an engine's own: `providers/{provider}/definitions/{definition}`.
+
+use stateway_model::{DefinitionName, ProviderId};
+use stateway_proto::v1;
+use stateway_proto::v1::diagnostic::Severity;
+use stateway_provider_api::{
+    ApplyDefinitionRequest, Call, DefinitionProblem, DefinitionsRequest, NativeDefinition, Verb,
+};
+use tonic::Status;
+
+use super::super::executions::{page_token_refused, provider_named};
+use super::super::validate;
+use super::{DEFINITIONS_PER_PAGE, Definitions, source_name};
+use crate::convert;
+use crate::parent::Parent;
+use crate::status::{self, Refusal};
+use crate::upstream::Upstream;
+
+/// Names the page tokens of a provider's own definitions.
+const PURPOSE: &str = "native-definitions";
+
+impl Definitions {
+    pub(super) async fn apply_native(
+        &self,
+        call: Call,
+        request: v1::ApplyDefinitionRequest,
+    ) -> Result<v1::Definition, Status> {
+        let upstream = self.upstream(&request.parent)?;
+        let apply = ApplyDefinitionRequest {
+            name: validate::text("definition_id", request.definition_id)?,
+            source: request.source,
+            labels: validate::labels(request.labels)?,
+            request_id: validate::request_id(&request.request_id)?,
+        };
+        let named = DefinitionName::native(upstream.id.clone(), &apply.name);
+        named.map_err(|error| Refusal::invalid("definition_id", format!("{error}")))?;
+        let (verb, call) = (Verb::ApplyDefinition, upstream.bounded(&call));
+        if request.validate_only {
+            let provider = upstream.provider();
+            let checked = provider.validate_definition(&call, &apply.source);
+            let problems = answer(upstream, upstream.guard(verb, &call, checked).await)?;
+            return checked_only(upstream, &apply, &problems);
+        }
+        let applied = upstream.provider().apply_definition(&call, apply);
+        let applied = answer(upstream, upstream.guard(verb, &call, applied).await)?;
+        shown(&upstream.id, applied)
+    }
+
+    pub(super) async fn get_native(
+        &self,
+        call: Call,
+        name: &str,
+    ) -> Result<v1::Definition, Status> {
+        let (name, revision) = match name.split_once("/revisions/") {
+            Some((name, revision)) => (name, Some(revision)),
+            None => (name, None),
+        };
+        let wrong = |message: String| Status::from(Refusal::invalid("name", message));
+        let name: DefinitionName = name.parse().map_err(|error| wrong(format!("{error}")))?;
+        if revision.is_some_and(|revision| revision.is_empty() || revision.contains('/')) {
+            return Err(wrong("a revision is one word".to_owned()));
+        }
+        let Some(provider) = &name.provider else {
+            return Err(wrong("the definition belongs to no provider".to_owned()));
+        };
+        let upstream = provider_named(&self.directory.upstreams, provider)?;
+        let call = upstream.bounded(&call);
+        let read = upstream.provider().definition(&call, &name.id, revision);
+        let read = upstream.guard(Verb::Definitions, &call, read).await;
+        shown(&upstream.id, answer(upstream, read)?)
+    }
+
+    pub(super) async fn list_native(
+        &self,
+        call: Call,
+        request: v1::ListDefinitionsRequest,
+    ) -> Result<v1::ListDefinitionsResponse, Status> {
+        let upstream = self.upstream(&request.parent)?;
+        let size = validate::page_size(request.page_size, DEFINITIONS_PER_PAGE)?;
+        let after: Option<(String, String)> = match request.page_token.as_str() {
+            "" => None,
+            token => Some(
+                self.sealer
+                    .open(PURPOSE, token)
+                    .map_err(page_token_refused)?,
+            ),
+        };
+        let cursor = match after {
+            Some((parent, _)) if parent != request.parent => {
+                let message = "the page token is of another provider";
+                return Err(Refusal::invalid("page_token", message)
+                    .reason("INVALID_PAGE_TOKEN")
+                    .into());
+            }
+            after => after.map(|(_, cursor)| cursor),
+        };
+        let list = DefinitionsRequest {
+            page_size: u32::try_from(size).unwrap_or(u32::MAX),
+            cursor,
+        };
+        let call = upstream.bounded(&call);
+        let page = upstream.provider().definitions(&call, list);
+        let page = upstream.guard(Verb::Definitions, &call, page).await;
+        let page = answer(upstream, page)?;
+        let definitions = page.definitions.into_iter();
+        Ok(v1::ListDefinitionsResponse {
+            definitions: definitions
+                .map(|found| shown(&upstream.id, found))
+                .collect::<Result<_, _>>()?,
+            next_page_token: match page.next {
+                Some(cursor) => self.sealer.seal(PURPOSE, (request.parent, cursor)),
+                None => String::new(),
+            },
+        })
+    }
+
+    pub(super) async fn validate_native(
+        &self,
+        call: Call,
+        request: v1::ValidateDefinitionRequest,
+    ) -> Result<v1::ValidateDefinitionResponse, Status> {
+        let upstream = self.upstream(&request.parent)?;
+        let file = source_name(&request.source_name)?;
+        let call = upstream.bounded(&call);
+        let provider = upstream.provider();
+        let checked = provider.validate_definition(&call, &request.source);
+        let checked = upstream.guard(Verb::ApplyDefinition, &call, checked).await;
+        let problems = answer(upstream, checked)?;
+        Ok(v1::ValidateDefinitionResponse {
+            diagnostics: problems
+                .iter()
+                .map(|problem| diagnostic(problem, &file))
+                .collect(),
+            ..v1::ValidateDefinitionResponse::default()
+        })
+    }
+
+    fn upstream(&self, parent: &str) -> Result<&Upstream, Status> {
+        match validate::parent(parent)? {
+            Parent::One(id) => Ok(provider_named(&self.directory.upstreams, &id)?),
+            Parent::All => {
+                let message = "name one provider: each has definitions of its own";
+                Err(Refusal::invalid("parent", message).into())
+            }
+        }
+    }
+}
+
+fn answer<T>(upstream: &Upstream, outcome: stateway_provider_api::Result<T>) -> Result<T, Status> {
+    outcome.map_err(|error| status::of_provider(&upstream.id, &error))
+}
+
+/// What `validate_only` answers: the engine's errors as a refusal, its warnings with the definition.
+fn checked_only(
+    upstream: &Upstream,
+    apply: &ApplyDefinitionRequest,
+    problems: &[DefinitionProblem],
+) -> Result<v1::Definition, Status> {
+    if let Some(error) = problems.iter().find(|problem| problem.is_error) {
+        let message = format!("{} {}", error.location, error.message);
+        return Err(Refusal::invalid("source", message.trim())
+            .reason("INVALID_DEFINITION")
+            .with("native_code", &error.code)
+            .into());
+    }
+    let mut answer = shown(
+        &upstream.id,
+        NativeDefinition {
+            name: apply.name.clone(),
+            source: apply.source.clone(),
+            labels: apply.labels.clone(),
+            ..NativeDefinition::default()
+        },
+    )?;
+    answer.warnings = problems
+        .iter()
+        .map(|problem| diagnostic(problem, ""))
+        .collect();
+    Ok(answer)
+}
+
+fn shown(provider: &ProviderId, found: NativeDefinition) -> Result<v1::Definition, Status> {
+    let name = DefinitionName::native(provider.clone(), &found.name)
+        .map_err(|error| Status::internal(format!("the definition has no usable name: {error}")))?;
+    Ok(v1::Definition {
+        name: name.to_string(),
+        revision: found.revision,
+        source: found.source,
+        create_time: found.create_time.map(convert::timestamp),
+        changed: found.changed,
+        labels: found.labels.into_iter().collect(),
+        revisions: found.revisions,
+        ..v1::Definition::default()
+    })
+}
+
+fn diagnostic(problem: &DefinitionProblem, file: &str) -> v1::Diagnostic {
+    v1::Diagnostic {
+        severity: match problem.is_error {
+            true => Severity::Error.into(),
+            false => Severity::Warning.into(),
+        },
+        source_name: file.to_owned(),
+        message: match problem.location.is_empty() {
+            true => problem.message.clone(),
+            false => format!("{}: {}", problem.location, problem.message),
+        },
+        rule: problem.code.clone(),
+        ..v1::Diagnostic::default()
+    }
+}
