@@ -323,7 +323,7 @@ async fn a_long_watch_spends_the_quota_on_what_moves() {
         .collect();
     let (mut total, mut unread_at_the_end) = (std::collections::BTreeMap::new(), 0);
     let mut slowest = 0;
-    let mut unseen = vec![0_usize; MOVING];
+    let mut unseen = [0_usize; MOVING];
     for second in 0..SECONDS {
         clock.skip(Duration::from_secs(1));
         // All were read by then, and those that move are soon known to.
@@ -347,7 +347,8 @@ async fn a_long_watch_spends_the_quota_on_what_moves() {
                 if number >= first_moving && second > 200 {
                     let world = bench.service.world();
                     let newest = world.executions[number].events.len();
-                    let failures = (newest - 18) / 2;
+                    // It begins with 18 events, of which the last is the first failure.
+                    let failures = (newest - 18) / 2 + 1;
                     let shown = seen.steps[0]
                         .retry
                         .as_ref()
@@ -373,7 +374,8 @@ async fn a_long_watch_spends_the_quota_on_what_moves() {
          a change is shown after {slowest} s at most"
     );
     assert_eq!(unread_at_the_end, 0, "each one was read");
-    assert!(slowest <= 4, "a change was shown after {slowest} s");
+    // What does not move is looked at once a minute.
+    assert!(slowest <= 8, "a change was shown after {slowest} s");
     assert!(!total.contains_key("DescribeExecution"));
 }
 
