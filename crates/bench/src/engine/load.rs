@@ -77,13 +77,23 @@ async fn one_lane(
         };
         let name = client.start_execution(request).await?.into_inner().name;
         let wait = v1::WaitExecutionRequest {
-            name,
+            name: name.clone(),
             ..Default::default()
         };
         let ended = client.wait_execution(wait).await?.into_inner();
         let state = ended.execution.map(|execution| execution.sub_state());
         if state != Some(v1::SubState::Succeeded) {
-            return Err(tonic::Status::internal(format!("it ended as {state:?}")));
+            let events = v1::ListEventsRequest {
+                parent: name.clone(),
+                ..Default::default()
+            };
+            let events = client.list_events(events).await?.into_inner().events;
+            let last = events.iter().map(|event| event.native_type.as_str());
+            let last: Vec<_> = last.collect();
+            return Err(tonic::Status::internal(format!(
+                "{name} is {state:?} after {:.0?}: {last:?}",
+                began.elapsed()
+            )));
         }
         took.push(began.elapsed());
     }
