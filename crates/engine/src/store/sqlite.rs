@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The pages of the log that may gather before they are moved into the file.
 const CHECKPOINT_PAGES: u32 = 4_000;
 /// The pages kept in memory, in KiB.
-const WRITER_CACHE_KIB: i32 = 16 * 1024;
+const WRITER_CACHE_KIB: i32 = 8 * 1024;
 /// Statements kept ready.
 const STATEMENTS: usize = 64;
 /// The last place that anyone could know of: events may have been removed since.
@@ -112,7 +112,7 @@ fn open_writer(path: &Path) -> Result<Sqlite, StoreError> {
 /// Opens the file for reading only.
 fn open_reader(path: &Path) -> Result<Sqlite, StoreError> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    let cache = connection.pragma_update(None, "cache_size", -4 * 1024);
+    let cache = connection.pragma_update(None, "cache_size", -2 * 1024);
     cache.map_err(|error| StoreError::of(path, error))?;
     Ok(Sqlite {
         connection,
