@@ -191,6 +191,8 @@ fn a_full_disk_is_waited_out() {
     if !works(&possible) {
         // Where no file system can be mounted, the limit of a process has to do: the test below.
         eprintln!("no file system of its own can be had here");
+        // The test command counts this.
+        println!("0 passed, 0 failed, 1 skipped");
         return;
     }
     let script = format!("{mount} && exec \"$0\" \"$@\"");
