@@ -305,7 +305,7 @@ impl World {
     /// What an operator does.
     fn steering(&mut self) -> Verb {
         let step: Arc<str> = format!("s{}", self.chance.below(3)).into();
-        match self.chance.below(12) {
+        match self.chance.below(13) {
             0..=2 => Verb::Pause {
                 by: "bob".into(),
                 comment: "look".into(),
@@ -318,6 +318,13 @@ impl World {
             9 => Verb::OpenBranch {
                 branch: self.state.branch() + 1,
                 cutoff: 1,
+                by: "bob".into(),
+            },
+            10 => Verb::Recover {
+                reason: "a look".into(),
+                from: self.state.branch(),
+                cutoff: self.state.sequence(),
+                again: Vec::new(),
                 by: "bob".into(),
             },
             _ => {

@@ -55,6 +55,8 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
             cutoff: _,
             by: _,
         } => lifecycle::branched(l, *branch),
+        // It tells of what is kept beside the log, and changes nothing of what the log says.
+        Fact::ExecutionRecovered { .. } => {}
         Fact::RevisionAdopted {
             revision: _,
             definition,

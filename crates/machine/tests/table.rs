@@ -133,6 +133,13 @@ fn sample(verb: VerbName, run: &Run) -> Verb {
             cutoff: 1,
             by,
         },
+        VerbName::Recover => Verb::Recover {
+            reason: comment,
+            from: 0,
+            cutoff: 1,
+            again: Vec::new(),
+            by,
+        },
     }
 }
 
