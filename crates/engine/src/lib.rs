@@ -18,12 +18,14 @@ mod catalogue;
 mod clock;
 mod config;
 mod error;
+mod fault;
 mod handle;
 mod http;
 mod id;
 mod keeper;
 mod news;
 mod reader;
+pub mod recovery;
 mod request;
 mod retry_after;
 mod sink;
@@ -34,6 +36,7 @@ mod worker;
 pub use clock::Clock;
 pub use config::Config;
 pub use error::{EngineError, ErrorKind};
+pub use fault::{Fate, Faults, Write};
 pub use handle::{Engine, Ticket};
 pub use http::{
     AllowError, AllowList, HTTP_WORKER, HttpCaller, HttpError, HttpSettings, MOST_ENTRIES,

@@ -96,6 +96,7 @@ impl Reading for Sqlite {
                 let found = LogRow {
                     position: row.get(0)?,
                     branch: segment.branch,
+                    first: row.get::<_, i64>(1)?.unsigned_abs(),
                     up_to: segment.up_to,
                     hash: hash_of(row, 2)?,
                     lines: row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?,
@@ -122,7 +123,7 @@ impl Reading for Sqlite {
         let bounds = params![number, branch, sequence];
         let start: i64 = query.query_row(bounds, |row| row.get(0))?;
         let mut query = self.connection.prepare_cached(
-            "SELECT position, branch, hash, lines FROM events \
+            "SELECT position, branch, hash, lines, sequence FROM events \
              WHERE execution = ?1 AND (branch, sequence) >= (?2, ?3) ORDER BY branch, sequence",
         )?;
         let mut rows = query.query(params![number, branch, start])?;
@@ -130,6 +131,7 @@ impl Reading for Sqlite {
             let found = LogRow {
                 position: row.get(0)?,
                 branch: row.get(1)?,
+                first: row.get::<_, i64>(4)?.unsigned_abs(),
                 up_to: u64::MAX,
                 hash: hash_of(row, 2)?,
                 lines: row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?,
@@ -174,6 +176,41 @@ impl Reading for Sqlite {
             })
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn newest_branch(&self, number: i64) -> Result<u32, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT branch FROM events WHERE execution = ?1 ORDER BY branch DESC LIMIT 1",
+        )?;
+        let found = query.query_row([number], |row| row.get(0)).optional()?;
+        Ok(found.unwrap_or(0))
+    }
+
+    fn recent(&self, rows: usize) -> Result<Vec<i64>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT DISTINCT execution FROM \
+             (SELECT execution FROM events ORDER BY position DESC LIMIT ?1)",
+        )?;
+        let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+        let found = query.query_map([rows], |row| row.get(0))?;
+        Ok(found.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn numbers(&self, after: i64, limit: usize) -> Result<Vec<i64>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT number FROM executions WHERE number > ?1 ORDER BY number LIMIT ?2",
+        )?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let found = query.query_map(params![after, limit], |row| row.get(0))?;
+        Ok(found.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn count(&self) -> Result<u64, StoreError> {
+        let mut query = self
+            .connection
+            .prepare_cached("SELECT count(*) FROM executions")?;
+        let count: i64 = query.query_row([], |row| row.get(0))?;
+        Ok(count.unsigned_abs())
     }
 
     /// The rows of all logs from a place on.
