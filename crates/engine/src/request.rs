@@ -62,7 +62,7 @@ pub enum Steer {
 }
 
 /// Do the work again from a step on, as a new branch.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct RetryFrom {
     /// From which step; from where it failed when empty.
     pub step: Arc<str>,
