@@ -251,11 +251,7 @@ impl Look<'_> {
         let not_before = self.kept.origin.not_before;
         let log = Status::of(state, &UnderWay::of(state, not_before));
         let row = self.kept.status.clone();
-        let compared = Status {
-            branch: log.branch,
-            ..row.clone()
-        };
-        if compared == log {
+        if row.is_like(&log) {
             return Ok(Remedy::Nothing);
         }
         let moved = (row.state, row.sub_state, row.ended) != (log.state, log.sub_state, log.ended);

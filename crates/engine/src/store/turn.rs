@@ -66,7 +66,7 @@ pub(crate) struct Branch {
 }
 
 /// The body of a request of which only the id is known.
-pub(crate) const ANY_BODY: [u8; 16] = [0; 16];
+pub(crate) const ANY_BODY: [u8; 16] = [u8::MAX; 16];
 
 /// A request that was answered.
 #[derive(Debug, Clone)]
