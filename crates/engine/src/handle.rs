@@ -145,6 +145,9 @@ impl Engine {
         actor: ActorName,
         request: RequestKey,
     ) -> Result<View> {
+        if let Some(input) = &from.input {
+            self.bounded(input)?;
+        }
         self.ask(|answer| Ask::RetryFrom {
             id,
             from,

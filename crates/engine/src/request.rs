@@ -62,12 +62,16 @@ pub enum Steer {
 }
 
 /// Do the work again from a step on, as a new branch.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct RetryFrom {
     /// From which step; from where it failed when empty.
     pub step: Arc<str>,
+    /// Everything again, from the first step on; then no step is named.
+    pub from_start: bool,
     /// Other input for that step.
     pub input: Option<Data>,
+    /// What whoever does that step is told; empty when nothing is said.
+    pub feedback: Arc<str>,
 }
 
 /// Decide about an approval.

@@ -319,6 +319,7 @@ impl World {
                 branch: self.state.branch() + 1,
                 cutoff: 1,
                 by: "bob".into(),
+                redo: None,
             },
             _ => {
                 let mode = self
