@@ -133,6 +133,12 @@ fn summary(fact: &Fact) -> String {
         } => {
             format!("done again from event {cutoff} on, says {by}: branch {branch}")
         }
+        Fact::ExecutionRecovered {
+            reason, by, again, ..
+        } => match again.join(", ") {
+            again if again.is_empty() => format!("recovered by {by}: {reason}"),
+            again => format!("recovered by {by}: {reason}; done again: {again}"),
+        },
     }
 }
 

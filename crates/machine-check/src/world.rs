@@ -305,7 +305,7 @@ impl World {
     /// What an operator does.
     fn steering(&mut self) -> Verb {
         let step: Arc<str> = format!("s{}", self.chance.below(3)).into();
-        match self.chance.below(12) {
+        match self.chance.below(13) {
             0..=2 => Verb::Pause {
                 by: "bob".into(),
                 comment: "look".into(),
@@ -320,6 +320,13 @@ impl World {
                 cutoff: 1,
                 by: "bob".into(),
                 redo: None,
+            },
+            10 => Verb::Recover {
+                reason: "a look".into(),
+                from: self.state.branch(),
+                cutoff: self.state.sequence(),
+                again: Vec::new(),
+                by: "bob".into(),
             },
             _ => {
                 let mode = self

@@ -116,6 +116,14 @@ pub enum Verb {
         by: Arc<str>,
         redo: Option<Box<Redo>>,
     },
+    /// Note that what is kept of the execution was mended, and go on from what the log says.
+    Recover {
+        reason: Arc<str>,
+        from: u32,
+        cutoff: u64,
+        again: Vec<Arc<str>>,
+        by: Arc<str>,
+    },
 }
 
 words! {
@@ -173,6 +181,8 @@ words! {
         OfferDefinition = "offer_definition",
         /// See [`Verb::OpenBranch`].
         OpenBranch = "open_branch",
+        /// See [`Verb::Recover`].
+        Recover = "recover",
     }
 }
 
@@ -234,6 +244,7 @@ impl Verb {
             Self::Cancel { .. } => VerbName::Cancel,
             Self::OfferDefinition { .. } => VerbName::OfferDefinition,
             Self::OpenBranch { .. } => VerbName::OpenBranch,
+            Self::Recover { .. } => VerbName::Recover,
         }
     }
 }

@@ -23,6 +23,7 @@ use jiff::Timestamp;
 
 use crate::admission::admit;
 use crate::backoff::whole;
+use crate::event::Fact;
 use crate::ledger::{Draft, Ledger as _};
 use crate::plan::StepIx;
 use crate::{Command, Event, Rejection, State, Verb};
@@ -111,6 +112,24 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
             by,
             redo,
         } => lifecycle::open_branch(draft, branch, cutoff, by, redo),
+        Verb::Recover {
+            reason,
+            from,
+            cutoff,
+            again,
+            by,
+        } => {
+            let branch = draft.head().branch;
+            draft.push(Fact::ExecutionRecovered {
+                reason,
+                from,
+                branch,
+                cutoff,
+                again,
+                by,
+            });
+            Ok(())
+        }
     }
 }
 

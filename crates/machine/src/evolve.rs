@@ -61,6 +61,8 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
                 with(l, &redo.step, |l, ix| lifecycle::redone(l, ix, redo));
             }
         }
+        // It tells of what is kept beside the log, and changes nothing of what the log says.
+        Fact::ExecutionRecovered { .. } => {}
         Fact::RevisionAdopted {
             revision: _,
             definition,

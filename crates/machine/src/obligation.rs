@@ -112,6 +112,7 @@ pub fn obligations_of(state: &State, events: &[Event]) -> Vec<Obligation> {
             Fact::ExecutionResumed { .. }
             | Fact::EscalationResolved { .. }
             | Fact::BranchOpened { .. }
+            | Fact::ExecutionRecovered { .. }
             | Fact::RevisionAdopted { .. } => return obligations(state),
             fact => steps.extend(fact.step().and_then(|step| state.plan().find(step))),
         }

@@ -134,6 +134,13 @@ fn sample(verb: VerbName, run: &Run) -> Verb {
             by,
             redo: None,
         },
+        VerbName::Recover => Verb::Recover {
+            reason: comment,
+            from: 0,
+            cutoff: 1,
+            again: Vec::new(),
+            by,
+        },
     }
 }
 

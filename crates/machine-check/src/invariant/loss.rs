@@ -73,7 +73,8 @@ fn explains(fact: &Fact, gone: &Obligation, after: &[Obligation]) -> bool {
         | Fact::ApprovalGranted { .. }
         | Fact::ExecutionResumed { .. }
         | Fact::EscalationResolved { .. }
-        | Fact::RevisionAdopted { .. } => false,
+        | Fact::RevisionAdopted { .. }
+        | Fact::ExecutionRecovered { .. } => false,
     }
 }
 
