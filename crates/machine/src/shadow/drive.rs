@@ -255,7 +255,27 @@ impl Driver<'_> {
         }
         let late = self.recorded.late.get(&timer).copied();
         let (late, sequence) = late.unwrap_or((SignedDuration::ZERO, u64::MAX));
-        due(later(at, late), sequence, What::Fire(timer))
+        let at = self.silence(&timer).map_or_else(
+            || later(at, late),
+            // Signs of life move it on, and may come when it is due already.
+            |until| until.max(at),
+        );
+        due(at, sequence, What::Fire(timer))
+    }
+
+    /// When a worker was given up that went silent.
+    fn silence(&self, timer: &Timer) -> Option<Timestamp> {
+        let Timer::Step {
+            step,
+            attempt,
+            kind: StepTimer::Heartbeat,
+        } = timer
+        else {
+            return None;
+        };
+        let task = Task::of(Arc::clone(step), *attempt);
+        let lasted = self.recorded.silent.get(&task)?;
+        Some(later(*self.opened.get(&task)?, *lasted))
     }
 
     /// Whether what is recorded reaches as far as this timer. An attempt of which nothing is known
@@ -383,7 +403,14 @@ impl Driver<'_> {
     }
 
     fn answerable(&self, task: &Task) -> bool {
-        self.usable(task) || self.recorded.went_silent.contains(task) || self.expires(task)
+        self.usable(task) || self.falls_silent(task) || self.expires(task)
+    }
+
+    /// Whether its worker went silent, and the definition minds.
+    fn falls_silent(&self, task: &Task) -> bool {
+        let ix = self.state.plan().find(&task.step);
+        let minds = ix.is_some_and(|ix| self.state.run(ix).heartbeat_due.is_some());
+        minds && self.recorded.went_silent.contains(task)
     }
 
     /// Whether its own time limit ends it within what is recorded.

@@ -352,7 +352,9 @@ impl Reader<'_> {
         let task = Task::of(Arc::clone(step), run.attempt);
         match run.wait {
             Some(WaitFor::Timer) => self.fired(event, step, StepTimer::Sleep, |run| run.resume_at),
-            Some(WaitFor::Signal(_) | WaitFor::Approval(_) | WaitFor::Person) => {}
+            Some(WaitFor::Signal(_) | WaitFor::Approval(_) | WaitFor::Person) => {
+                self.overdue(event, ix);
+            }
             Some(WaitFor::Child(_)) | None => {
                 let usage = self.usage.remove(&task);
                 self.answered(event, task, Taken::Completed(Arc::clone(output), usage));
@@ -433,14 +435,9 @@ impl Reader<'_> {
 
     fn answered(&mut self, event: &Event, task: Task, taken: Taken) {
         // An answer may come between the time of a timer and its firing.
-        let kind = if task.undo {
-            StepTimer::UndoTimeout
-        } else {
-            StepTimer::Timeout
-        };
-        self.fired(event, &task.step, kind, |run| {
-            run.due.filter(|due| *due <= event.at)
-        });
+        if let Some(ix) = self.find(&task.step) {
+            self.overdue(event, ix);
+        }
         let reply = reply(event, self.opened.get(&task).copied(), taken);
         self.found.results.insert(task, reply);
     }
@@ -448,7 +445,7 @@ impl Reader<'_> {
     fn unanswered(&mut self, event: &Event, task: Task) {
         if let Some(since) = self.opened.get(&task) {
             let lasted = event.at.duration_since(*since);
-            self.found.silent.insert(task, lasted);
+            self.found.silent.entry(task).or_insert(lasted);
         }
     }
 
@@ -458,12 +455,56 @@ impl Reader<'_> {
             let (step, run) = (self.state.plan().name(ix), self.state.run(ix));
             let undo = run.state == StepState::Compensating;
             let attempt = if undo { run.undo_attempt } else { run.attempt };
+            self.overdue(event, ix);
             let task = Task {
                 step,
                 attempt,
                 undo,
             };
             self.unanswered(event, task);
+        }
+        if let Some(due) = self.state.deadline() {
+            self.missed(event, Timer::Execution, due);
+        }
+    }
+
+    /// Timers of a step whose time had come without their being fired.
+    fn overdue(&mut self, event: &Event, ix: StepIx) {
+        let step = self.state.plan().name(ix);
+        let run = self.state.run(ix);
+        let undo = run.state == StepState::Compensating;
+        let attempt = if undo { run.undo_attempt } else { run.attempt };
+        let limit = match (&run.wait, undo) {
+            (Some(WaitFor::Approval(_)), _) => StepTimer::Expiry,
+            (_, true) => StepTimer::UndoTimeout,
+            _ => StepTimer::Timeout,
+        };
+        let again = match (run.state, undo) {
+            (_, true) => StepTimer::UndoRetry,
+            (StepState::BackingOff, _) => StepTimer::Retry,
+            _ => StepTimer::Sleep,
+        };
+        let timers = [
+            (limit, run.due),
+            (StepTimer::Heartbeat, run.heartbeat_due),
+            (again, run.resume_at),
+        ];
+        for (kind, due) in timers {
+            let timer = Timer::Step {
+                step: Arc::clone(&step),
+                attempt,
+                kind,
+            };
+            if let Some(due) = due {
+                self.missed(event, timer, due);
+            }
+        }
+    }
+
+    fn missed(&mut self, event: &Event, timer: Timer, due: Timestamp) {
+        if due <= event.at {
+            let late = (event.at.duration_since(due), u64::MAX);
+            self.found.late.entry(timer).or_insert(late);
         }
     }
 
@@ -486,6 +527,7 @@ impl Reader<'_> {
         };
         let late = (event.at.duration_since(due), event.sequence);
         self.found.late.insert(timer, late);
+        self.overdue(event, ix);
     }
 
     fn find(&self, step: &str) -> Option<StepIx> {
