@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use stateway_engine::{Engine, ListQuery, RequestKey, RetryFrom, Steer};
+use stateway_engine::{Engine, ListQuery, RequestKey, RetryFrom, Steer, summary};
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
     Call, CancelRequest, Capabilities, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
@@ -15,7 +15,6 @@ use crate::line::{Disturb, Line};
 use crate::reach::Reach;
 use crate::request::{self, Told, data, key, list_cursor, offered, page_size};
 use crate::response::observation;
-use crate::summary::event;
 use crate::{Config, ConfigError, capability, watch};
 
 /// How a graceful end is refused that is under way already.
@@ -205,7 +204,7 @@ impl Provider for BuiltinProvider {
         for record in &records {
             told.events += 1;
             (told.branch, told.sequence) = (record.branch, record.event.sequence);
-            page.events.push(event(told.events, &record.event));
+            page.events.push(summary(told.events, &record.event));
         }
         page.next = more.then(|| told.cursor());
         Ok(page)
