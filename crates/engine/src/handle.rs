@@ -1,10 +1,12 @@
 //! The handle that everyone else holds.
 
+mod verify;
+
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use stateway_machine::Verb;
 use tokio::sync::{oneshot, watch};
 
@@ -13,6 +15,7 @@ use crate::error::Result;
 use crate::keeper::{self, Ask, Inbox, Message};
 use crate::news::Board;
 use crate::reader::Readers;
+use crate::recovery::scan::{Scan, memory};
 use crate::request::{
     ActorName, Applied, ApplyDefinition, Decide, DefinitionRecord, EventRecord, ListQuery, Page,
     Publish, Published, Purged, RequestKey, Resolve, RetryFrom, Start, Steer, Survey,
@@ -41,6 +44,8 @@ struct Inner {
     clock: Clock,
     lease: Duration,
     max_payload_bytes: usize,
+    request_memory: SignedDuration,
+    scan: Option<Scan>,
     keeper: Option<JoinHandle<()>>,
 }
 
@@ -57,6 +62,7 @@ pub(crate) struct Lines {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.scan.take();
         self.inbox.tell(Message::Stop);
         if let Some(keeper) = self.keeper.take() {
             // A keeper that panicked has said so; there is nobody left to tell.
@@ -80,12 +86,14 @@ impl Engine {
     pub fn open(config: &Config) -> Result<Self> {
         let file: Arc<dyn Backend> = Arc::new(SqliteFile {
             path: config.path.clone(),
+            faults: config.faults.clone(),
         });
         let store = file.open()?;
-        let readers = Arc::new(Readers::open(file)?);
+        let readers = Arc::new(Readers::open(Arc::clone(&file))?);
         let catalogue = Arc::new(Catalogue::default());
         let board = Arc::new(Board::new());
         let (committed, keeper, inbox) = keeper::spawn(config, store, &catalogue, &board)?;
+        let scan = Scan::start(config, &file, &catalogue, &inbox)?;
         Ok(Self {
             inner: Arc::new(Inner {
                 inbox,
@@ -96,6 +104,8 @@ impl Engine {
                 clock: config.clock.clone(),
                 lease: config.lease,
                 max_payload_bytes: config.max_payload_bytes,
+                request_memory: memory(config),
+                scan,
                 keeper: Some(keeper),
             }),
         })

@@ -20,6 +20,7 @@ mod finish;
 mod hand_out;
 mod inbox;
 mod live;
+mod recover;
 mod sink;
 mod slots;
 mod survey;
@@ -27,8 +28,10 @@ mod trigger;
 mod wake;
 
 pub(crate) use ask::bounded;
+pub(crate) use child::child_id;
 pub use inbox::SinkStart;
 pub(crate) use inbox::{Ask, Inbox, Message};
+pub(crate) use recover::Mended;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -143,6 +146,7 @@ enum Effect {
     Published(oneshot::Sender<Result<crate::Published>>, crate::Published),
     SinkOpened(oneshot::Sender<Result<i64>>, i64),
     Applied(oneshot::Sender<Result<crate::Applied>>, Box<crate::Applied>),
+    Mended(oneshot::Sender<Result<Mended>>, Box<Mended>),
 }
 
 /// Starts the keeper's thread, once everything that was left is taken up.
@@ -286,6 +290,21 @@ impl Keeper {
                     self.replies.push((*number, answer));
                 }
             }
+            Message::Recover {
+                id,
+                ask,
+                actor,
+                request,
+                answer,
+            } => self.asked_to_recover(&id, &ask, (&actor, &request), answer),
+            Message::Recall { numbers, answer } => {
+                let found = numbers.into_iter().map(|number| {
+                    let findings = self.memory_findings(number);
+                    (number, findings)
+                });
+                let _ = answer.send(Ok(found.filter(|(_, found)| !found.is_empty()).collect()));
+            }
+            Message::Drifted { number } => self.drifted(number),
             Message::Publish { event, answer } => self.publish(&event, answer),
             Message::Survey { answer } => {
                 let _ = answer.send(Ok(self.survey()));

@@ -96,7 +96,7 @@ impl Keeper {
     }
 
     /// The execution that this very request was about, if it came before.
-    fn seen(&self, request: &RequestKey) -> Result<Option<i64>> {
+    pub(super) fn seen(&self, request: &RequestKey) -> Result<Option<i64>> {
         let before = match self.asked.get(&request.id) {
             Some(before) => Some(*before),
             None => {
@@ -111,7 +111,7 @@ impl Keeper {
         }
     }
 
-    fn remember(&mut self, request: &RequestKey, number: i64) {
+    pub(super) fn remember(&mut self, request: &RequestKey, number: i64) {
         self.asked
             .insert(Arc::clone(&request.id), (request.body, number));
         self.turn.requests.push(Answered {
@@ -260,7 +260,10 @@ impl Keeper {
                     "See `stateway escalations list`, then resume, reassign or cancel the step.",
                 ));
             }
-            Steer::Resume => Verb::Resume { by },
+            Steer::Resume => {
+                self.mend_before(number)?;
+                Verb::Resume { by }
+            }
             Steer::RetryNow { step } if step.is_empty() => return self.retry_all(number, cause),
             Steer::RetryNow { step } => Verb::RetryNow { step },
         };

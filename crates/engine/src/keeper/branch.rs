@@ -82,7 +82,7 @@ impl Keeper {
     }
 
     /// Attempts that were with workers on the old branch are put up anew on this one.
-    fn take_back(&mut self, number: i64, cause: &Arc<str>) {
+    pub(super) fn take_back(&mut self, number: i64, cause: &Arc<str>) {
         let Some(live) = self.hot.get(&number) else {
             return;
         };

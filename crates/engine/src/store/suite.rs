@@ -28,7 +28,10 @@ fn places() -> Vec<Place> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
     vec![Place {
-        backend: Box::new(SqliteFile { path }),
+        backend: Box::new(SqliteFile {
+            path,
+            faults: crate::Faults::default(),
+        }),
         _folder: folder,
     }]
 }
@@ -137,7 +140,10 @@ impl Story {
     }
 
     fn status(&self, wake_at: Option<Timestamp>) -> Status {
-        Status::of(&self.state, wake_at)
+        Status {
+            wake_at,
+            ..Status::of(&self.state, &crate::store::UnderWay::default())
+        }
     }
 }
 

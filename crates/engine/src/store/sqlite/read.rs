@@ -30,7 +30,7 @@ const WALK: &str = "\
         JOIN branches b ON b.execution = ?1 AND b.branch = l.branch \
         WHERE b.cutoff > ?3 AND b.parent < b.branch \
     ) \
-    SELECT e.position, e.branch, l.up_to, e.hash, e.lines FROM lineage l \
+    SELECT e.position, e.branch, l.up_to, e.hash, e.lines, e.sequence FROM lineage l \
     JOIN events e ON e.execution = ?1 AND e.branch = l.branch \
         AND e.sequence > ?3 AND e.sequence <= l.up_to \
     ORDER BY e.sequence";
@@ -93,13 +93,14 @@ impl Reading for Sqlite {
         after: u64,
         each: &mut dyn FnMut(LogRow<'_>) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        let mut query = self.connection.prepare_cached(WALK)?;
+let mut query = self.connection.prepare_cached(WALK)?;
         let after = i64::try_from(after).unwrap_or(i64::MAX);
         let mut rows = query.query(params![number, branch, after])?;
         while let Some(row) = rows.next()? {
             let found = LogRow {
                 position: row.get(0)?,
                 branch: row.get(1)?,
+                first: row.get::<_, i64>(5)?.unsigned_abs(),
                 up_to: row.get::<_, i64>(2)?.unsigned_abs(),
                 hash: hash_of(row, 3)?,
                 lines: row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?,
@@ -125,7 +126,7 @@ impl Reading for Sqlite {
         let bounds = params![number, branch, sequence];
         let start: i64 = query.query_row(bounds, |row| row.get(0))?;
         let mut query = self.connection.prepare_cached(
-            "SELECT position, branch, hash, lines FROM events \
+            "SELECT position, branch, hash, lines, sequence FROM events \
              WHERE execution = ?1 AND (branch, sequence) >= (?2, ?3) ORDER BY branch, sequence",
         )?;
         let mut rows = query.query(params![number, branch, start])?;
@@ -133,6 +134,7 @@ impl Reading for Sqlite {
             let found = LogRow {
                 position: row.get(0)?,
                 branch: row.get(1)?,
+                first: row.get::<_, i64>(4)?.unsigned_abs(),
                 up_to: u64::MAX,
                 hash: hash_of(row, 2)?,
                 lines: row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?,
@@ -177,6 +179,41 @@ impl Reading for Sqlite {
             })
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn newest_branch(&self, number: i64) -> Result<u32, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT branch FROM events WHERE execution = ?1 ORDER BY branch DESC LIMIT 1",
+        )?;
+        let found = query.query_row([number], |row| row.get(0)).optional()?;
+        Ok(found.unwrap_or(0))
+    }
+
+    fn recent(&self, rows: usize) -> Result<Vec<i64>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT DISTINCT execution FROM \
+             (SELECT execution FROM events ORDER BY position DESC LIMIT ?1)",
+        )?;
+        let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+        let found = query.query_map([rows], |row| row.get(0))?;
+        Ok(found.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn numbers(&self, after: i64, limit: usize) -> Result<Vec<i64>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT number FROM executions WHERE number > ?1 ORDER BY number LIMIT ?2",
+        )?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let found = query.query_map(params![after, limit], |row| row.get(0))?;
+        Ok(found.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn count(&self) -> Result<u64, StoreError> {
+        let mut query = self
+            .connection
+            .prepare_cached("SELECT count(*) FROM executions")?;
+        let count: i64 = query.query_row([], |row| row.get(0))?;
+        Ok(count.unsigned_abs())
     }
 
     /// The rows of all logs from a place on.
@@ -533,6 +570,7 @@ mod tests {
     fn store(folder: &Path) -> Box<dyn Store> {
         let file = super::super::SqliteFile {
             path: folder.join("store.db"),
+            faults: crate::fault::Faults::default(),
         };
         let mut store = file.open().unwrap();
         let turn = Turn {
