@@ -25,6 +25,7 @@ mod id;
 mod keeper;
 mod news;
 mod reader;
+pub mod recording;
 pub mod recovery;
 mod request;
 mod retry_after;
@@ -46,7 +47,7 @@ pub use http::{
 pub use keeper::SinkStart;
 pub use news::{Changes, News};
 pub use request::{
-    ActorName, Applied, ApplyDefinition, Damaged, Decide, DefinitionRecord, EventRecord, ListQuery,
+    ActorName, Applied, ApplyDefinition, BranchRecord, Damaged, Decide, DefinitionRecord, EventRecord, ListQuery,
     Page, Publish, Published, Purged, QueueLine, RequestKey, Resolve, RetryFrom, Scheduled, Start,
     Steer, Survey, TaskLine, WorkerStatus,
 };

@@ -217,6 +217,25 @@ pub struct EventRecord {
     pub event: Event,
 }
 
+/// One branch of an execution's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BranchRecord {
+    /// Its number; the first one is 0.
+    pub branch: u32,
+    /// The one it grew from; none for the first.
+    pub parent: Option<u32>,
+    /// The last event it shares with its parent.
+    pub cutoff: u64,
+    /// Whether the execution goes on along it.
+    pub current: bool,
+    /// Why it was opened, in words.
+    pub cause: String,
+    /// Who opened it.
+    pub by: Arc<str>,
+    /// When.
+    pub created: Option<Timestamp>,
+}
+
 /// What a purge removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Purged {

@@ -280,13 +280,16 @@ impl Provider for BuiltinProvider {
 
     async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
         offered(Verb::RetryFrom, &self.can)?;
-        let texts = [request.id.as_str(), &request.step];
+        let whole = if request.from_start { "from start" } else { "" };
+        let texts = [request.id.as_str(), &request.step, &request.feedback, whole];
         let input = request.input.as_ref();
         let key = key(Verb::RetryFrom, &texts, input, &request.request_id);
         let read = |input| data(Verb::RetryFrom, "input", Some(input));
         let from = RetryFrom {
             step: request.step.as_str().into(),
+            from_start: request.from_start,
             input: input.map(read).transpose()?,
+            feedback: request.feedback.as_str().into(),
         };
         let id = request.id.as_str().into();
         let asked = self
