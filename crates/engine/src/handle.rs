@@ -15,9 +15,10 @@ use crate::error::Result;
 use crate::keeper::{self, Ask, Inbox, Message};
 use crate::news::Board;
 use crate::reader::Readers;
+use crate::recording::Recording;
 use crate::recovery::scan::{Scan, memory};
 use crate::request::{
-    ActorName, Applied, ApplyDefinition, Decide, DefinitionRecord, EventRecord, ListQuery, Page,
+    ActorName, Applied, ApplyDefinition, BranchRecord, Decide, DefinitionRecord, EventRecord, ListQuery, Page,
     Publish, Published, Purged, RequestKey, Resolve, RetryFrom, Start, Steer, Survey,
 };
 use crate::store::{Backend, SqliteFile};
@@ -155,6 +156,9 @@ impl Engine {
         actor: ActorName,
         request: RequestKey,
     ) -> Result<View> {
+        if let Some(input) = &from.input {
+            self.bounded(input)?;
+        }
         self.ask(|answer| Ask::RetryFrom {
             id,
             from,
@@ -281,6 +285,45 @@ impl Engine {
     ) -> Result<Vec<EventRecord>> {
         self.read(move |reader| reader.chronicle(&id, after, limit))
             .await
+    }
+
+    /// Reads the events that lead to where a branch is, from a sequence on; along the current branch
+    /// when none is named. Tells which branch it is.
+    ///
+    /// # Errors
+    /// There is no execution of this id, or no such branch of it.
+    pub async fn lineage(
+        &self,
+        id: Arc<str>,
+        branch: Option<u32>,
+        after: u64,
+        limit: usize,
+    ) -> Result<(u32, Vec<EventRecord>)> {
+        self.read(move |reader| reader.lineage(&id, branch, after, limit))
+            .await
+    }
+
+    /// Lists the branches of an execution's log in the order they were opened, after one.
+    ///
+    /// # Errors
+    /// There is no execution of this id.
+    pub async fn branches(
+        &self,
+        id: Arc<str>,
+        after: Option<u32>,
+        limit: usize,
+    ) -> Result<Vec<BranchRecord>> {
+        self.read(move |reader| reader.branches(&id, after, limit))
+            .await
+    }
+
+    /// Takes an execution's whole log out of the store, with the definitions it was written by.
+    /// The store is only read.
+    ///
+    /// # Errors
+    /// There is no execution of this id, or its log is too long.
+    pub async fn recording(&self, id: Arc<str>) -> Result<Recording> {
+        self.read(move |reader| reader.recording(&id)).await
     }
 
     /// Reads the events of all executions from a place on, in the order they were written.

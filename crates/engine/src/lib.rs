@@ -25,11 +25,13 @@ mod id;
 mod keeper;
 mod news;
 mod reader;
+pub mod recording;
 pub mod recovery;
 mod request;
 mod retry_after;
 mod sink;
 mod store;
+mod summary;
 mod view;
 mod worker;
 
@@ -45,11 +47,12 @@ pub use http::{
 pub use keeper::SinkStart;
 pub use news::{Changes, News};
 pub use request::{
-    ActorName, Applied, ApplyDefinition, Damaged, Decide, DefinitionRecord, EventRecord, ListQuery,
+    ActorName, Applied, ApplyDefinition, BranchRecord, Damaged, Decide, DefinitionRecord, EventRecord, ListQuery,
     Page, Publish, Published, Purged, QueueLine, RequestKey, Resolve, RetryFrom, Scheduled, Start,
     Steer, Survey, TaskLine, WorkerStatus,
 };
 pub use sink::{EVENT_NAMES, Secret, WebhookError, WebhookSettings, WebhookStatus, Webhooks};
 pub use store::{SCHEMA_VERSION, StoreError};
+pub use summary::summary;
 pub use view::{Parent, PauseKind, View};
 pub use worker::{Answers, Offer, Outcome, TaskToken, WorkerMessage, WorkerSession, WorkerTask};

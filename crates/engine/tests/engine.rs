@@ -3,6 +3,8 @@
 // What a test stages must succeed.
 #![allow(clippy::unwrap_used)]
 
+#[path = "engine/branch.rs"]
+mod branch;
 #[path = "engine/child.rs"]
 mod child;
 #[path = "engine/fault.rs"]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stateway_definition::Definition;
 use stateway_model::{Progress, Usage, words};
 
-use crate::event::{Data, Resolution, Task};
+use crate::event::{Data, Redo, Resolution, Task};
 use crate::{Failure, Timer};
 
 /// One command. Its id becomes the causation of the events it leads to.
@@ -114,6 +114,7 @@ pub enum Verb {
         branch: u32,
         cutoff: u64,
         by: Arc<str>,
+        redo: Option<Box<Redo>>,
     },
     /// Note that what is kept of the execution was mended, and go on from what the log says.
     Recover {

@@ -106,9 +106,12 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
         } => person::resolve(draft, step, resolution, by, comment),
         Verb::Cancel { mode, by, comment } => lifecycle::cancel(draft, mode, by, comment),
         Verb::OfferDefinition { definition } => revision::offer(draft, &definition),
-        Verb::OpenBranch { branch, cutoff, by } => {
-            lifecycle::open_branch(draft, branch, cutoff, by)
-        }
+        Verb::OpenBranch {
+            branch,
+            cutoff,
+            by,
+            redo,
+        } => lifecycle::open_branch(draft, branch, cutoff, by, redo),
         Verb::Recover {
             reason,
             from,

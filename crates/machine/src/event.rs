@@ -7,7 +7,7 @@
 
 mod detail;
 
-pub use detail::{PauseCause, Resolution, SkipCause, Task, TurnCause, WaitFor};
+pub use detail::{PauseCause, Redo, Resolution, SkipCause, Task, TurnCause, WaitFor};
 
 use std::sync::Arc;
 
@@ -213,6 +213,8 @@ pub enum Fact {
         parent: u32,
         cutoff: u64,
         by: Arc<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        redo: Option<Box<Redo>>,
     },
     /// What was stored beside the log contradicted it, or the log was not whole, and was mended.
     ExecutionRecovered {

@@ -180,6 +180,7 @@ impl Keeper {
                 branch,
                 cutoff,
                 by: Arc::clone(by),
+                redo: None,
             };
             self.carry(number, cause, verb)?;
             self.turn.branches.push(Branch {

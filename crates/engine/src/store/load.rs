@@ -28,7 +28,7 @@ pub(crate) struct LogRow<'r> {
     /// Where the lineage leaves this branch; later events of the row do not belong to it.
     pub(super) up_to: u64,
     pub(super) hash: Hash,
-    pub(super) lines: &'r [u8],
+    pub(crate) lines: &'r [u8],
 }
 
 impl LogRow<'_> {

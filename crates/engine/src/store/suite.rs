@@ -308,6 +308,7 @@ fn a_branch_goes_on_from_its_cutoff_even_inside_a_row() {
             branch: 1,
             cutoff,
             by: "ada".into(),
+            redo: None,
         }]);
         let lineage = Branch {
             number: 1,
