@@ -172,6 +172,8 @@ impl Keeper {
         self.keep(live);
         self.count(number, under_way);
         self.touch(number);
+        let revision = basis.revision.map(|revision| (number, revision));
+        self.turn.revisions.extend(revision);
         self.turn.branches.extend(basis.branches);
         self.turn.requests.extend(basis.request);
         if mended.branched {

@@ -51,6 +51,8 @@ pub(crate) struct Basis {
     pub(crate) branches: Vec<Branch>,
     /// Whether a snapshot misleads.
     pub(crate) misled: bool,
+    /// The revision it was started with, where the row names another.
+    pub(crate) revision: Option<Arc<str>>,
     /// The record of the request that started it, where that is lost.
     pub(crate) request: Option<Answered>,
 }
@@ -132,6 +134,7 @@ impl Look<'_> {
             newest: self.newest(current),
             branches,
             misled,
+            revision: self.revision(&first),
             request,
         };
         let basis = Some(basis).filter(|_| !matches!(verdict.remedy, Remedy::Refused { .. }));
@@ -165,6 +168,15 @@ impl Look<'_> {
                 Ok(None)
             }
         }
+    }
+
+    /// The revision the log begins with, where the row names another.
+    fn revision(&self, first: &Event) -> Option<Arc<str>> {
+        match &first.fact {
+            Fact::ExecutionCreated { revision, .. } => Some(Arc::clone(revision)),
+            _ => None,
+        }
+        .filter(|revision| *revision != self.kept.revision)
     }
 
     /// The plan of a revision, if that is stored: what is in memory is gone with the process.

@@ -157,8 +157,8 @@ async fn audit(lab: &Lab, id: &Arc<str>) -> Vec<(String, u32, u32, u64, String)>
 
 /// The process dies with half a turn on disk, and the file shows this code; then it starts again.
 fn die(lab: Lab, code: Code) -> Lab {
-    lab.restart_after_looking(|lab| {
-        let found = verify_file(lab, 0, 1_000).unwrap();
+    lab.crash_with(|folder| {
+        let found = verify_file(&folder.join("store.db"), 0, 1_000).unwrap();
         let seen: Vec<Code> = found
             .wrong
             .iter()
