@@ -102,9 +102,8 @@ fn first(account: Option<&StepAccount>) -> u64 {
 /// Steps of both definitions that only the shadow begins.
 fn extra_steps(sides: &Sides<'_>) -> Vec<Divergence> {
     let new = sides.is.steps.iter();
-    let new = new.filter(|(step, _)| {
-        !sides.was.steps.contains_key(*step) && sides.old.find(step).is_some()
-    });
+    let new = new
+        .filter(|(step, _)| !sides.was.steps.contains_key(*step) && sides.old.find(step).is_some());
     new.map(|(step, is)| Divergence {
         kind: DivergenceKind::Path,
         sequence: sides.was.sequence,
@@ -131,7 +130,9 @@ fn step_path(step: &Arc<str>, was: &StepAccount, is: &StepAccount) -> Option<Div
         _ if was.attempts != is.attempts => DivergenceKind::Retries,
         _ => DivergenceKind::Path,
     };
-    let sequence = then.or_else(|| was.legs.last()).map_or(0, |leg| leg.sequence);
+    let sequence = then
+        .or_else(|| was.legs.last())
+        .map_or(0, |leg| leg.sequence);
     Some(Divergence {
         kind,
         sequence,
