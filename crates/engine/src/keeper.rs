@@ -6,8 +6,8 @@
 //!
 //! The parts: `ask` answers requests, `carry` takes one command through the core, `hand_out` gives
 //! tasks to workers by `dispatch`'s book, `slots` says whose turn it is, `alarm` fires timers,
-//! `child` starts and ends children, `branch` goes back in a log, `wake` takes up what was left,
-//! `finish` writes the turn and lets it be seen.
+//! `child` starts and ends children, `branch` goes back in a log, `recover` puts right what
+//! contradicts one, `recall` compares memory with it, `wake` takes up what was left, `finish` writes the turn and lets it be seen.
 
 mod alarm;
 mod ask;
@@ -20,6 +20,7 @@ mod finish;
 mod hand_out;
 mod inbox;
 mod live;
+mod recall;
 mod recover;
 mod sink;
 mod slots;
@@ -298,8 +299,8 @@ impl Keeper {
                 answer,
             } => self.asked_to_recover(&id, &ask, (&actor, &request), answer),
             Message::Recall { numbers, answer } => {
-                let found = numbers.into_iter().map(|number| {
-                    let findings = self.memory_findings(number);
+                let found = numbers.into_iter().map(|(number, row_is_right)| {
+                    let findings = self.memory_findings(number, row_is_right);
                     (number, findings)
                 });
                 let _ = answer.send(Ok(found.filter(|(_, found)| !found.is_empty()).collect()));

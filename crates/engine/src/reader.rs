@@ -96,7 +96,14 @@ impl Reader {
             let rows = store.list(query)?;
             let full = rows.len() == query.limit;
             let next = rows.last().filter(|_| full).map(|last| last.origin.number);
-            let views = rows.into_iter().map(|kept| view(store, kept, catalogue));
+            let views = rows.into_iter().map(|kept| {
+                // One that is damaged must not hide the others.
+                match load(store, kept.clone(), catalogue) {
+                    Err(StoreError::Corrupt { what }) => Ok(View::unreadable(&kept, &what)),
+                    Err(error) => Err(error.into()),
+                    Ok(loaded) => Ok(View::of(&loaded.kept.origin, &loaded.state)),
+                }
+            });
             Ok(Page {
                 items: views.collect::<Result<_>>()?,
                 next,

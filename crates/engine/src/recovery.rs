@@ -10,11 +10,17 @@ pub(crate) mod inspect;
 mod remedy;
 pub(crate) mod scan;
 
+use std::path::Path;
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
 use stateway_model::words;
 
-use crate::View;
+use crate::catalogue::Catalogue;
+use crate::error::Result;
+use crate::store::{Backend as _, SqliteFile};
+use crate::{Faults, View};
+use inspect::{Eye, inspect};
 
 words! {
     /// What is wrong. A1 to F1 are the names of the catalogue that this follows.
@@ -102,6 +108,16 @@ pub enum Remedy {
     },
 }
 
+impl Remedy {
+    /// Events are lost that someone has seen.
+    pub(crate) fn after_loss(state: &stateway_machine::State) -> Self {
+        Self::Branch {
+            cutoff: state.sequence(),
+            again: remedy::again_after_loss(state, false),
+        }
+    }
+}
+
 /// What a look at an execution found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
@@ -160,4 +176,38 @@ pub struct Recover {
     pub expected: Option<(u32, u64)>,
     /// Only what can be done without doing work again.
     pub repair_only: bool,
+}
+
+/// Verifies the executions of a store that no engine has open, a backup for example. Nothing of it
+/// is changed.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn verify_file(path: &Path, after: i64, limit: usize) -> Result<Inspected> {
+    let file = SqliteFile {
+        path: path.to_owned(),
+        faults: Faults::default(),
+    };
+    let (store, catalogue) = (file.reader()?, Catalogue::default());
+    let eye = Eye {
+        catalogue: &catalogue,
+        now: Timestamp::now(),
+        memory: SignedDuration::ZERO,
+    };
+    let mut page = Inspected::default();
+    for number in store.numbers(after, limit)? {
+        let Some(found) = inspect(&*store, number, eye)? else {
+            continue;
+        };
+        page.executions += 1;
+        page.events += found.verdict.events;
+        page.next = Some(number);
+        if !found.verdict.findings.is_empty() {
+            page.wrong.push(found.verdict);
+        }
+    }
+    if page.executions < limit as u64 {
+        page.next = None;
+    }
+    Ok(page)
 }

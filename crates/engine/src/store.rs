@@ -20,7 +20,7 @@ pub(crate) use load::{LogRow, load, plan};
 pub use sqlite::SCHEMA_VERSION;
 pub(crate) use sqlite::SqliteFile;
 pub(crate) use status::{Kept, Status, UnderWay};
-pub(crate) use turn::{Answered, Append, Branch, Created, Snapshot, Turn};
+pub(crate) use turn::{ANY_BODY, Answered, Append, Branch, Created, Snapshot, Turn};
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -105,6 +105,9 @@ pub(crate) trait Reading: Debug {
 
     /// The highest branch that has events.
     fn newest_branch(&self, number: i64) -> Result<u32>;
+
+    /// The link of the newest row of a branch.
+    fn head(&self, number: i64, branch: u32) -> Result<Option<Hash>>;
 
     /// The executions that the newest rows of the log belong to.
     fn recent(&self, rows: usize) -> Result<Vec<i64>>;

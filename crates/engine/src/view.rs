@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::store::Kept;
 use jiff::Timestamp;
 use stateway_machine::{
     Data, ExecutionState, PauseCause, State, Times, last_error, step_views, sub_state, usage, waits,
@@ -126,6 +127,40 @@ impl View {
             not_before: None,
         };
         Self::of(&origin, state)
+    }
+
+    /// An execution whose log cannot be read, as its row has it.
+    pub(crate) fn unreadable(kept: &Kept, why: &str) -> Self {
+        let (origin, status) = (&kept.origin, &kept.status);
+        Self {
+            number: origin.number,
+            id: Arc::clone(&origin.id),
+            definition: Arc::clone(&origin.definition),
+            revision: Arc::clone(&kept.revision),
+            labels: Arc::clone(&origin.labels),
+            parent: origin.parent.clone(),
+            state: status.state,
+            sub_state: SubState::Error,
+            reason: Some(Reason::Stuck),
+            pause: None,
+            cause: Some(Reason::Stuck),
+            waits: Vec::new(),
+            steps: Vec::new(),
+            last_error: Some(ExecutionError::message(format!(
+                "what is stored of it cannot be read: {why}"
+            ))),
+            times: Times {
+                ended: status.ended,
+                ..Times::default()
+            },
+            not_before: None,
+            input: Data::default(),
+            output: None,
+            sequence: 0,
+            branch: status.branch,
+            initiator: "".into(),
+            usage: Usage::default(),
+        }
     }
 
     pub(crate) fn of(origin: &Origin, state: &State) -> Self {

@@ -15,6 +15,8 @@ mod http;
 mod lab;
 #[path = "engine/migration.rs"]
 mod migration;
+#[path = "engine/recovery.rs"]
+mod recovery;
 #[path = "engine/run.rs"]
 mod run;
 #[path = "engine/sink.rs"]

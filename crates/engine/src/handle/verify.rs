@@ -80,7 +80,10 @@ impl Engine {
     /// Adds what is wrong in memory.
     async fn recall(&self, verdicts: &mut [Verdict]) -> Result<()> {
         let (send, answer) = oneshot::channel();
-        let numbers = verdicts.iter().map(|verdict| verdict.number).collect();
+        let numbers = verdicts
+            .iter()
+            .map(|verdict| (verdict.number, verdict.findings.is_empty()))
+            .collect();
         self.inner.inbox.ask(Message::Recall {
             numbers,
             answer: send,

@@ -80,7 +80,8 @@ pub(crate) enum Message {
     },
     /// Compares what is in memory of executions with what their logs say.
     Recall {
-        numbers: Vec<i64>,
+        /// Whose, and whether nothing else was found wrong.
+        numbers: Vec<(i64, bool)>,
         answer: oneshot::Sender<Result<Recalled>>,
     },
     /// What is kept of an execution contradicts its log.

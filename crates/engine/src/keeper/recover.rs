@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stateway_machine::{ExecutionState, Obligation, State, Verb, obligations};
+use stateway_machine::{ExecutionState, State, Verb};
 use tokio::sync::oneshot;
 
 use super::{Effect, Keeper, Live};
@@ -62,7 +62,14 @@ impl Keeper {
             )
             .hint("Verify it again, then recover what that finds."));
         }
-        verdict.findings.extend(self.memory_findings(number));
+        let recalled = self.memory_findings(number, verdict.findings.is_empty());
+        if let Some(basis) = &basis
+            && recalled.iter().any(|found| found.code == Code::L1)
+            && !matches!(verdict.remedy, Remedy::Branch { .. })
+        {
+            verdict.remedy = Remedy::after_loss(&basis.state);
+        }
+        verdict.findings.extend(recalled);
         if verdict.findings.is_empty() {
             return Ok(Mended::default());
         }
@@ -220,78 +227,6 @@ impl Keeper {
         }
     }
 
-    /// What the keeper has in memory against what the log says.
-    pub(super) fn memory_findings(&self, number: i64) -> Vec<Finding> {
-        let Some(live) = self.hot.get(&number) else {
-            return self.nobody_looks(number).into_iter().collect();
-        };
-        let mut found = Vec::new();
-        let state = &live.state;
-        let owed: Vec<_> = obligations(state)
-            .into_iter()
-            .filter_map(|owed| match owed {
-                Obligation::Task(order) => Some(order),
-                _ => None,
-            })
-            .collect();
-        for order in &owed {
-            let (task, branch) = (&order.key.task, order.key.branch);
-            // What is held and with nobody is put up when the execution goes on.
-            let held = state.state().is_held() && order.worker.is_none();
-            if !held && !self.dispatch.knows(number, task, branch) {
-                found.push(
-                    Finding::new(Code::F1, "an attempt is open and nobody can get it")
-                        .seen(format!("log: {} is open", order.key))
-                        .seen("memory: it is neither with a worker nor in the queue"),
-                );
-            }
-        }
-        for (step, task, branch) in self.dispatch.tasks_of(number) {
-            let known = owed
-                .iter()
-                .any(|order| order.key.task == task && order.key.branch == branch);
-            if !known {
-                found.push(
-                    Finding::new(Code::F1, "a worker has an attempt that is not open")
-                        .seen(format!(
-                            "memory: step `{step}`, attempt {}, branch {branch}",
-                            task.attempt
-                        ))
-                        .seen(format!("log: branch {}, no such attempt", state.branch())),
-                );
-            }
-        }
-        let due = live
-            .under_way()
-            .due
-            .filter(|_| !state.state().is_terminal());
-        if !live.touched && live.alarm != due {
-            found.push(
-                Finding::new(Code::T1, "a timer is not set as the log says")
-                    .seen(format!("memory: {}", moment(live.alarm)))
-                    .seen(format!("log: {}", moment(due))),
-            );
-        }
-        found
-    }
-
-    /// An execution with work under way that is not in memory is looked at by nobody.
-    fn nobody_looks(&self, number: i64) -> Option<Finding> {
-        let kept = self.store.kept(number).ok()??;
-        let due = kept.status.wake_at?;
-        let waits_its_turn = kept.status.state == ExecutionState::Queued;
-        if due > jiff::Timestamp::UNIX_EPOCH || waits_its_turn {
-            return None;
-        }
-        let found = Finding::new(Code::F1, "it has work under way and nobody looks at it")
-            .seen("row: work under way")
-            .seen("memory: it is not there");
-        Some(match self.damaged.get(&number) {
-            Some(damaged) => found.seen(format!("it was set aside: {}", damaged.why)),
-            None => found,
-        })
-    }
-
     /// Puts right what a look over all executions found, as far as that does no work again.
     pub(super) fn drifted(&mut self, number: i64) {
         let (by, cause): (Arc<str>, Arc<str>) = (ENGINE.into(), "verification".into());
@@ -373,8 +308,4 @@ fn reason(findings: &[Finding]) -> String {
         reason += &one;
     }
     reason
-}
-
-fn moment(at: Option<jiff::Timestamp>) -> String {
-    at.map_or_else(|| "no timer".to_owned(), |at| format!("timer at {at}"))
 }

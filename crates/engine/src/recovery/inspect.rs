@@ -14,7 +14,9 @@ use super::remedy::{again_after_break, again_after_loss};
 use super::{Code, Finding, Remedy, Verdict};
 use crate::catalogue::Catalogue;
 use crate::keeper::child_id;
-use crate::store::{Answered, Branch, Hash, Kept, Reading, Status, StoreError, UnderWay, plan};
+use crate::store::{
+    ANY_BODY, Answered, Branch, Hash, Kept, Reading, Status, StoreError, UnderWay, plan,
+};
 use log::{Log, Trusted};
 
 type Result<T> = std::result::Result<T, StoreError>;
@@ -89,8 +91,18 @@ impl Look<'_> {
         let current = self.log.current();
         let trusted = self.log.trusted(current);
         let Some(first) = trusted.events.first().cloned() else {
-            let why = "no event of it can be trusted, so there is nothing to go on from";
-            return Ok(self.refused(&trusted, Code::H2, why, "Restore a backup."));
+            let (why, hint) = if self.log.events() == 0 {
+                (
+                    "there is a row of it and no event, so nothing is known of it",
+                    "Restore a backup, or remove it with `stateway purge`.",
+                )
+            } else {
+                (
+                    "no event of it can be trusted, so there is nothing to go on from",
+                    "Restore a backup.",
+                )
+            };
+            return Ok(self.refused(&trusted, Code::H2, why, hint));
         };
         let Some(state) = self.begin(&first)? else {
             let (why, hint) = (
@@ -239,14 +251,11 @@ impl Look<'_> {
         let not_before = self.kept.origin.not_before;
         let log = Status::of(state, &UnderWay::of(state, not_before));
         let row = self.kept.status.clone();
-        let compared = Status {
-            branch: log.branch,
-            ..row.clone()
-        };
-        if compared == log {
+        if row.is_like(&log) {
             return Ok(Remedy::Nothing);
         }
-        let behind = row.branch != log.branch || self.was_so(&row, events, first)?;
+        let moved = (row.state, row.sub_state, row.ended) != (log.state, log.sub_state, log.ended);
+        let behind = !moved || row.branch != log.branch || self.was_so(&row, events, first)?;
         let (code, summary) = if behind {
             differs(&row, &log)
         } else {
@@ -339,10 +348,10 @@ impl Look<'_> {
             .seen(format!("log: event 1 was caused by request `{id}`"))
             .seen("requests: repeating it would start another execution".to_owned());
         self.findings.push(found);
-        // What was asked is not in the log, so a repetition can only be refused.
+        // What was asked is not in the log, so whatever comes with this id is taken for it.
         Ok(Some(Answered {
             id,
-            body: [0; 16],
+            body: ANY_BODY,
             number: origin.number,
             at: self.eye.now,
         }))
@@ -387,7 +396,12 @@ impl Look<'_> {
 
     fn refused(&mut self, trusted: &Trusted, code: Code, why: &str, hint: &str) -> Inspection {
         if !self.findings.iter().any(|found| found.code == code) {
-            self.findings.push(Finding::new(code, why));
+            let seen = format!(
+                "row: {}; log: {} events",
+                words(&self.kept.status),
+                self.log.events()
+            );
+            self.findings.push(Finding::new(code, why).seen(seen));
         }
         let remedy = Remedy::Refused {
             why: why.to_owned(),

@@ -76,6 +76,12 @@ impl Status {
             ended: state.times().ended,
         }
     }
+
+    /// Whether it says the same, be it of another branch.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        (self.state, self.sub_state, self.reason) == (other.state, other.sub_state, other.reason)
+            && (self.wake_at, self.inbox, self.ended) == (other.wake_at, other.inbox, other.ended)
+    }
 }
 
 /// How many people an execution waits for.

@@ -65,6 +65,9 @@ pub(crate) struct Branch {
     pub(crate) cutoff: u64,
 }
 
+/// The body of a request of which only the id is known.
+pub(crate) const ANY_BODY: [u8; 16] = [u8::MAX; 16];
+
 /// A request that was answered.
 #[derive(Debug, Clone)]
 pub(crate) struct Answered {

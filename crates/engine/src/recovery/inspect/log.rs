@@ -67,14 +67,14 @@ impl Log {
     fn add(&mut self, number: i64, row: &LogRow<'_>, table: &[Branch]) {
         let read = row.events(number);
         let (branch, first) = (row.branch, row.first);
-        if !self.branches.contains_key(&branch) {
+        self.branches.entry(branch).or_insert_with(|| {
             let opened = read.as_ref().ok().and_then(|events| opening(events));
             let listed = table.iter().find(|known| known.branch == branch);
             let grown = opened.or(listed.map(|known| (known.parent, known.cutoff)));
             let grown = grown.filter(|(parent, _)| *parent < branch);
             let rows = Vec::new();
-            self.branches.insert(branch, BranchLog { grown, rows });
-        }
+            BranchLog { grown, rows }
+        });
         let (before, wanted) = self.expected(branch);
         let fault = match &read {
             _ if first != wanted => Some(Fault::Gap { wanted }),

@@ -189,6 +189,15 @@ let mut query = self.connection.prepare_cached(WALK)?;
         Ok(found.unwrap_or(0))
     }
 
+    fn head(&self, number: i64, branch: u32) -> Result<Option<Hash>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT hash FROM events WHERE execution = ?1 AND branch = ?2 \
+             ORDER BY sequence DESC LIMIT 1",
+        )?;
+        let found = query.query_row(params![number, branch], |row| hash_of(row, 0));
+        Ok(found.optional()?)
+    }
+
     fn recent(&self, rows: usize) -> Result<Vec<i64>, StoreError> {
         let mut query = self.connection.prepare_cached(
             "SELECT DISTINCT execution FROM \
