@@ -6,6 +6,7 @@ mod name;
 mod paint;
 mod phrase;
 mod relative;
+mod report;
 mod table;
 
 pub use details::details;
@@ -14,4 +15,5 @@ pub use name::{short_definition, short_name};
 pub use paint::Paint;
 pub use phrase::{Clock, now, phrase, trouble};
 pub use relative::{ago, moment, until};
+pub use report::report;
 pub use table::Table;

@@ -8,7 +8,7 @@
 mod file;
 mod redact;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -190,6 +190,17 @@ impl Recording {
             digest.update(&row.lines);
         }
         hex(&digest.finalize())
+    }
+
+    /// As much of it as another one has, which was taken earlier: a log only ever grows.
+    #[must_use]
+    pub fn up_to(&self, earlier: &Self) -> Self {
+        let known = earlier.rows.iter().map(|row| (row.branch, row.first));
+        let known: BTreeSet<_> = known.collect();
+        let mut same = self.clone();
+        same.rows.retain(|row| known.contains(&(row.branch, row.first)));
+        same.branches.retain(|grown| earlier.branches.contains(grown));
+        same
     }
 
     /// Checks every branch.

@@ -1,6 +1,7 @@
 //! `stateway.v1.Executions`.
 
 mod handlers;
+mod lineage;
 mod project;
 mod read;
 mod write;
@@ -35,7 +36,7 @@ impl Executions {
     }
 
     /// One execution as its provider shows it now.
-    async fn read(
+    pub(crate) async fn read(
         &self,
         call: &Call,
         name: &ExecutionName,
