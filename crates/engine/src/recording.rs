@@ -198,8 +198,10 @@ impl Recording {
         let known = earlier.rows.iter().map(|row| (row.branch, row.first));
         let known: BTreeSet<_> = known.collect();
         let mut same = self.clone();
-        same.rows.retain(|row| known.contains(&(row.branch, row.first)));
-        same.branches.retain(|grown| earlier.branches.contains(grown));
+        same.rows
+            .retain(|row| known.contains(&(row.branch, row.first)));
+        same.branches
+            .retain(|grown| earlier.branches.contains(grown));
         same
     }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
-use stateway_engine::recovery::{Code, Finding, Recover, Recovered, verify_file};
+use stateway_engine::recovery::{Code, Finding, Recover, Recovered, StoreFile};
 use stateway_engine::{
     Config, Decide, EngineError, Fate, Faults, Outcome, View, WorkerMessage, Write,
 };
@@ -158,7 +158,9 @@ async fn audit(lab: &Lab, id: &Arc<str>) -> Vec<(String, u32, u32, u64, String)>
 /// The process dies with half a turn on disk, and the file shows this code; then it starts again.
 fn die(lab: Lab, code: Code) -> Lab {
     lab.crash_with(|folder| {
-        let found = verify_file(&folder.join("store.db"), 0, 1_000).unwrap();
+        let found = StoreFile::open(&folder.join("store.db"))
+            .and_then(|file| file.verify(0, 1_000))
+            .unwrap();
         let seen: Vec<Code> = found
             .wrong
             .iter()
