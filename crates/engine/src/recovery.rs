@@ -47,7 +47,7 @@ words! {
         L1 = "L1",
         /// A parent waits for a child that is not there or is over.
         P1 = "P1",
-        /// The record of the request that started it is not there or is about another execution.
+        /// The record of the request that started it is not there.
         R1 = "R1",
         /// The row says otherwise than the log, in a way that no other code names.
         S1 = "S1",

@@ -131,7 +131,7 @@ fn codes(findings: &[Finding]) -> Vec<Code> {
 }
 
 /// Nothing is wrong any more, in memory neither.
-async fn all_is_well(lab: &Lab) {
+pub(crate) async fn all_is_well(lab: &Lab) {
     let found = lab.engine.verify_batch(0, 1_000).await.unwrap();
     assert!(found.wrong.is_empty(), "{:#?}", found.wrong);
 }
