@@ -42,9 +42,9 @@ pub use http::{
 pub use keeper::SinkStart;
 pub use news::{Changes, News};
 pub use request::{
-    ActorName, Applied, ApplyDefinition, Damaged, Decide, DefinitionRecord, EventRecord, ListQuery,
-    Page, Publish, Published, Purged, QueueLine, RequestKey, Resolve, RetryFrom, Scheduled, Start,
-    Steer, Survey, TaskLine, WorkerStatus,
+    ActorName, Applied, ApplyDefinition, Damaged, Decide, DefinitionRecord, EventRecord, HeldTask,
+    ListQuery, Page, Publish, Published, Purged, QueueLine, RequestKey, Resolve, RetryFrom,
+    Scheduled, Start, Steer, Survey, TaskLine, WorkerStatus,
 };
 pub use sink::{EVENT_NAMES, Secret, WebhookError, WebhookSettings, WebhookStatus, Webhooks};
 pub use store::{SCHEMA_VERSION, StoreError};
