@@ -55,7 +55,8 @@ async fn serve(config: &Config) -> Outcome {
     let gateway = Gateway::bind(registry, settings, metrics.page())
         .await
         .map_err(|error| not_started(&error))?
-        .with_engines(engines);
+        .with_engines(engines)
+        .with_pages(stateway_dashboard::router);
     talk(&ready(gateway.local_addr(), config));
     gateway
         .serve(stop.asked())

@@ -1,0 +1,22 @@
+//! The list of all executions, on every provider, live.
+
+mod list;
+mod live;
+mod name;
+mod phrase;
+mod presets;
+mod row;
+
+use axum::Router;
+use axum::routing::get;
+
+use crate::Site;
+
+pub(crate) use name::{ExecutionPath, path_of};
+pub(crate) use phrase::{attempt, happening, waiting};
+
+pub(crate) fn routes() -> Router<Site> {
+    Router::new()
+        .route("/executions", get(list::show))
+        .route("/executions/live", get(live::follow))
+}
