@@ -12,8 +12,10 @@ use axum::routing::get;
 
 use crate::Site;
 
+pub(crate) use name::shown;
 pub(crate) use name::{ExecutionPath, path_of};
-pub(crate) use phrase::{attempt, happening, waiting};
+pub(crate) use phrase::{attempt, waiting};
+pub(crate) use row::reason;
 
 pub(crate) fn routes() -> Router<Site> {
     Router::new()

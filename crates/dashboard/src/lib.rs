@@ -12,10 +12,12 @@ mod acting;
 mod api;
 mod assets;
 mod cookie;
+mod execution;
 mod executions;
 mod fields;
 mod flash;
 mod form;
+mod graph;
 mod guard;
 mod layout;
 mod live;
@@ -58,6 +60,7 @@ pub fn router(routes: Routes, stop: CancellationToken) -> Router {
         .merge(assets::routes())
         .merge(acting::routes())
         .merge(executions::routes())
+        .merge(execution::routes())
         .with_state(site)
         .layer(from_fn(guard::guard))
 }
