@@ -1,5 +1,6 @@
 //! The list of all executions, on every provider, live.
 
+mod counts;
 mod list;
 mod live;
 mod name;

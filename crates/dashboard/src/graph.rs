@@ -128,7 +128,7 @@ impl Graph {
 
 fn arrow(id: &str) -> Markup {
     html! {
-        marker id=(id) viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto" {
+        marker id=(id) viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto" {
             path.(id) d="M1 1l6 3-6 3" {}
         }
     }

@@ -16,6 +16,13 @@ use crate::visitor::Visitor;
 /// Events on a page.
 const EVENTS: i32 = 100;
 
+/// A history that fits on one page, which is kept up to date; none of a longer one.
+pub(super) fn whole(facts: &Facts) -> Option<Markup> {
+    let most = usize::try_from(EVENTS).unwrap_or(usize::MAX);
+    let all = facts.events.as_ref().ok()?;
+    (facts.capabilities().history && all.len() <= most).then(|| section(&events(all)))
+}
+
 /// The page of the history that is asked for.
 pub(super) async fn page(
     site: &Site,
@@ -53,6 +60,10 @@ pub(super) async fn page(
             }
         }
     };
+    section(&body)
+}
+
+fn section(body: &Markup) -> Markup {
     html! {
         section.card.flush #history aria-labelledby="history-title" {
             h2 #history-title { "History" }

@@ -10,9 +10,11 @@ use jiff::Timestamp;
 use stateway_proto::v1::WatchExecutionsRequest;
 
 use super::facts::Facts;
+use super::history;
 use super::view::parts;
 use crate::Site;
 use crate::executions::ExecutionPath;
+use crate::fields::Fields;
 use crate::live::{Part, send};
 use crate::problem::Problem;
 use crate::visitor::Visitor;
@@ -27,7 +29,9 @@ pub(super) async fn follow(
     State(site): State<Site>,
     visitor: Visitor,
     path: ExecutionPath,
+    fields: Fields,
 ) -> Result<Response, Problem> {
+    let with_history = !fields.has("events");
     let changes = changes(&site, &visitor, &path).await?;
     let ticks = stream::unfold((), |()| async {
         tokio::time::sleep(PACE).await;
@@ -37,7 +41,7 @@ pub(super) async fn follow(
     let seen = Arc::new((site.clone(), visitor, path));
     let parts = moments.then(move |_| {
         let seen = seen.clone();
-        async move { look(&seen.0, &seen.1, &seen.2).await }
+        async move { look(&seen.0, &seen.1, &seen.2, with_history).await }
     });
     Ok(send(&site, parts))
 }
@@ -59,9 +63,17 @@ async fn changes(
 }
 
 /// Nothing when it cannot be read just now: what is on the page stays.
-async fn look(site: &Site, visitor: &Visitor, path: &ExecutionPath) -> Vec<Part> {
-    match Facts::read(site, visitor, path).await {
-        Ok(facts) => parts(path, &facts, Timestamp::now()),
-        Err(_) => Vec::new(),
-    }
+async fn look(
+    site: &Site,
+    visitor: &Visitor,
+    path: &ExecutionPath,
+    with_history: bool,
+) -> Vec<Part> {
+    let Ok(facts) = Facts::read(site, visitor, path).await else {
+        return Vec::new();
+    };
+    let mut parts = parts(path, &facts, Timestamp::now());
+    let history = history::whole(&facts).filter(|_| with_history);
+    parts.extend(history.map(|html| Part::new("history", html)));
+    parts
 }

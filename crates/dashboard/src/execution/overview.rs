@@ -9,7 +9,7 @@ use super::facts::Facts;
 use crate::executions::{ExecutionPath, attempt, reason, shown, waiting};
 use crate::fields::link;
 use crate::sub_state::{badge, finished};
-use crate::text::{lines, said, said_within};
+use crate::text::{lines, prose, said, said_within};
 use crate::time::{ago, moment, until};
 
 /// The most labels, waits and lines of evidence that are shown.
@@ -131,14 +131,14 @@ fn capital(text: &str) -> String {
 
 fn why(explanation: &ExplainStateResponse) -> Markup {
     html! {
-        p.why { (said_within(&explanation.summary, ERROR)) }
+        p.why { (prose(&explanation.summary, ERROR)) "." }
         details #evidence {
             summary { "Evidence" }
             @if let Some(row) = &explanation.row { (table_row(row)) }
-            ul { @for line in explanation.evidence.iter().take(MOST) { li { (said_within(line, ERROR)) } } }
+            ul { @for line in explanation.evidence.iter().take(MOST) { li { (prose(line, ERROR)) } } }
             @for step in explanation.steps.iter().take(MOST) {
-                p { b { (said_within(&step.step, 80)) } ": " (said_within(&step.summary, ERROR)) }
-                ul { @for line in step.evidence.iter().take(MOST) { li { (said_within(line, ERROR)) } } }
+                p { b { (said_within(&step.step, 80)) } ": " (prose(&step.summary, ERROR)) }
+                ul { @for line in step.evidence.iter().take(MOST) { li { (prose(line, ERROR)) } } }
             }
         }
     }

@@ -9,7 +9,7 @@ use super::facts::Facts;
 use super::{action, gantt, history, overview, payload, steps, timeline};
 use crate::Site;
 use crate::executions::{ExecutionPath, shown};
-use crate::fields::Fields;
+use crate::fields::{Fields, link};
 use crate::layout::Section;
 use crate::live::Part;
 use crate::page::Page;
@@ -31,8 +31,12 @@ pub(super) async fn show(
     let (_, id) = shown(&facts.execution.name);
     let id = visible(&id, false).into_owned();
     let now = Timestamp::now();
-    let history = history::page(&site, &visitor, &path, &facts, &fields).await;
+    let history = match history::whole(&facts).filter(|_| !fields.has("events")) {
+        Some(whole) => whole,
+        None => history::page(&site, &visitor, &path, &facts, &fields).await,
+    };
     let live = format!("{}/live", path.path());
+    let live = link(&live, &[("events", fields.get("events"))]);
     let page = Page {
         section: Section::Executions,
         title: cut(&id, TITLE).unwrap_or(&id),
