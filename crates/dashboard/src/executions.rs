@@ -12,7 +12,8 @@ use axum::routing::get;
 
 use crate::Site;
 
-pub(crate) use name::{ExecutionPath, path_of};
+pub(crate) use list::unreachable;
+pub(crate) use name::{ExecutionPath, path_of, shown};
 pub(crate) use phrase::{attempt, happening, waiting};
 
 pub(crate) fn routes() -> Router<Site> {

@@ -17,6 +17,7 @@ mod fields;
 mod flash;
 mod form;
 mod guard;
+mod inbox;
 mod layout;
 mod live;
 mod page;
@@ -58,6 +59,7 @@ pub fn router(routes: Routes, stop: CancellationToken) -> Router {
         .merge(assets::routes())
         .merge(acting::routes())
         .merge(executions::routes())
+        .merge(inbox::routes())
         .with_state(site)
         .layer(from_fn(guard::guard))
 }
