@@ -15,6 +15,7 @@ use crate::Site;
 pub(crate) use list::unreachable;
 pub(crate) use name::{ExecutionPath, path_of, shown};
 pub(crate) use phrase::{attempt, happening, waiting};
+pub(crate) use row::reason;
 
 pub(crate) fn routes() -> Router<Site> {
     Router::new()

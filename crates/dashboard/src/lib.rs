@@ -12,6 +12,7 @@ mod acting;
 mod api;
 mod assets;
 mod cookie;
+mod definitions;
 mod executions;
 mod fields;
 mod flash;
@@ -22,10 +23,12 @@ mod layout;
 mod live;
 mod page;
 mod problem;
+mod providers;
 mod sub_state;
 mod text;
 mod time;
 mod visitor;
+mod workers;
 
 use axum::Router;
 use axum::middleware::from_fn;
@@ -59,7 +62,10 @@ pub fn router(routes: Routes, stop: CancellationToken) -> Router {
         .merge(assets::routes())
         .merge(acting::routes())
         .merge(executions::routes())
+        .merge(definitions::routes())
         .merge(inbox::routes())
+        .merge(providers::routes())
+        .merge(workers::routes())
         .with_state(site)
         .layer(from_fn(guard::guard))
 }
