@@ -8,6 +8,11 @@
 
 mod browser;
 mod harness;
+mod inbox;
+// The stories' own; not everything of it is needed here.
+#[allow(dead_code, unused_imports)]
+#[path = "../support/mod.rs"]
+mod support;
 mod wire;
 
 use std::process::ExitCode;
@@ -34,6 +39,7 @@ fn main() -> ExitCode {
     let programs = Programs::here();
     let trials = trials![programs;
         harness::a_browser_tells_what_went_wrong_on_a_page,
+        inbox::an_approval_granted_in_the_browser_moves_the_execution_within_a_second,
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }

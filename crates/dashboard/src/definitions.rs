@@ -14,7 +14,6 @@ use axum::routing::{get, post};
 
 use crate::Site;
 
-
 pub(crate) fn routes() -> Router<Site> {
     Router::new()
         .route("/definitions", get(list::show))

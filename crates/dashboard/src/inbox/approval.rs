@@ -54,7 +54,7 @@ pub(super) fn card(request: &Request, visitor: &Visitor, now: Timestamp) -> Mark
             p.muted {
                 "Execution " (given::execution(&approval.execution))
                 @if let Some(time) = moment(approval.create_time.as_ref()) {
-                    ", asked " (lasting(time, now))
+                    ", waiting " (lasting(time, now))
                 }
             }
             (context(request, now))
