@@ -7,6 +7,7 @@ mod support;
 mod admin;
 mod approvals;
 mod caller;
+mod count;
 mod crate_edges;
 mod deadline;
 mod definitions;

@@ -5,6 +5,7 @@ mod approvals;
 mod cancel;
 mod completions;
 mod config;
+mod count;
 mod definitions;
 mod escalations;
 mod events;
@@ -44,6 +45,8 @@ pub enum Command {
     Get(get::Get),
     /// List executions, of one provider or of all
     List(list::List),
+    /// Count executions by sub-state
+    Count(count::Count),
     /// Follow an execution, or a collection, as it changes
     Watch(watch::Watch),
     /// Wait until an execution has finished, or shows a sub-state
@@ -120,6 +123,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
         Command::Start(command) => command.run(&context()?).await,
         Command::Get(command) => command.run(&context()?).await,
         Command::List(command) => command.run(&context()?).await,
+        Command::Count(command) => command.run(&context()?).await,
         Command::Watch(command) => command.run(&context()?).await,
         Command::Wait(command) => command.run(&context()?).await,
         Command::Explain(command) => command.run(&context()?).await,

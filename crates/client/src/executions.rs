@@ -49,6 +49,11 @@ impl Client {
         read!(self, call, list_executions)
     }
 
+    /// Counts executions by sub-state.
+    pub async fn count(&self, call: Count) -> Result<v1::CountExecutionsResponse, Error> {
+        read!(self, call, count_executions)
+    }
+
     /// One `WaitExecution`. [`Client::wait`] waits for as long as the caller wants.
     pub(crate) async fn wait_once(&self, call: Wait) -> Result<v1::WaitExecutionResponse, Error> {
         read!(self, call, wait_execution)

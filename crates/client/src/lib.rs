@@ -39,11 +39,11 @@ mod watch;
 mod worker;
 
 pub use call::{
-    ApplyDefinition, Backup, Call, Cancel, DecideApproval, Events, Explain, Get, GetApproval,
-    GetDefinition, GetProvider, GetQueue, List, ListApprovals, ListDefinitions, ListEscalations,
-    ListProviders, ListWorkers, Pause, Project, PublishEvent, Purge, PurgeExecutions,
-    ResolveEscalation, Resume, RetryFrom, RetryNow, Signal, Start, ValidateDefinition, Wait,
-    WatchRequest, Write,
+    ApplyDefinition, Backup, Call, Cancel, Count, DecideApproval, Events, Explain, Get,
+    GetApproval, GetDefinition, GetProvider, GetQueue, List, ListApprovals, ListDefinitions,
+    ListEscalations, ListProviders, ListWorkers, Pause, Project, PublishEvent, Purge,
+    PurgeExecutions, ResolveEscalation, Resume, RetryFrom, RetryNow, Signal, Start,
+    ValidateDefinition, Wait, WatchRequest, Write,
 };
 pub use client::{Client, DEFAULT_TIMEOUT};
 pub use error::{Error, Violation};
