@@ -6,6 +6,7 @@ mod cancel;
 mod completions;
 mod config;
 mod definitions;
+mod demo;
 mod escalations;
 mod events;
 mod explain;
@@ -38,6 +39,8 @@ use crate::failure::Outcome;
 pub enum Command {
     /// Run the gateway
     Serve(serve::Serve),
+    /// Show everything: a gateway, five examples and workers for them, in one process
+    Demo(demo::Demo),
     /// Start an execution
     Start(start::Start),
     /// Show an execution
@@ -107,6 +110,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
     let context = || Context::new(globals);
     match arguments.command {
         Command::Serve(command) => command.run(globals).await,
+        Command::Demo(command) => Box::pin(command.run(globals)).await,
         Command::Worker(command) => command.run(globals).await,
         Command::Config(command) => command.run(globals),
         Command::Completions(command) => command.run(),

@@ -10,6 +10,7 @@ pub mod arguments;
 pub mod command;
 pub mod config;
 pub mod context;
+pub mod demo;
 pub mod duration;
 pub mod exit;
 pub mod failure;

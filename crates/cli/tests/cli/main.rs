@@ -11,6 +11,7 @@ mod built_in;
 mod completions;
 mod config;
 mod definitions;
+mod demo;
 mod documentation;
 mod explain;
 mod get;
