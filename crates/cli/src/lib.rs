@@ -16,6 +16,7 @@ pub mod exit;
 pub mod failure;
 pub mod input;
 pub mod observability;
+pub mod outline;
 pub mod program;
 pub mod registry;
 pub mod resource;

@@ -21,6 +21,7 @@ mod list;
 mod operate;
 mod otlp;
 mod providers;
+mod pty;
 mod restarts;
 mod scripts;
 mod serve;
