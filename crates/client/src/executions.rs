@@ -3,8 +3,8 @@
 use stateway_proto::v1;
 
 use crate::{
-    Cancel, Client, Error, Events, Explain, Get, List, Pause, Project, Purge, Resume, RetryFrom,
-    RetryNow, Signal, Start, Wait,
+    Cancel, Client, Count, Error, Events, Explain, Get, List, Pause, Project, Purge, Resume,
+    RetryFrom, RetryNow, Signal, Start, Wait,
 };
 
 /// A write: the generated method, under one request id.
