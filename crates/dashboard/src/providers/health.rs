@@ -18,8 +18,8 @@ pub(super) fn light(health: &ProviderHealth) -> Markup {
     html! { span.light.(class) { span aria-hidden="true" { (sign) } " " (word) } }
 }
 
-/// Everything that is known of it.
-pub(super) fn facts(health: &ProviderHealth, now: Timestamp) -> Markup {
+/// Everything that is known of it. When it was checked changes all the time, so lists leave it out.
+pub(super) fn facts(health: &ProviderHealth, now: Option<Timestamp>) -> Markup {
     let breaker = match health.breaker() {
         Breaker::Open => "open: calls are refused at once, until it answers again",
         Breaker::HalfOpen => "half open: one call is let through to see",
@@ -33,7 +33,7 @@ pub(super) fn facts(health: &ProviderHealth, now: Timestamp) -> Markup {
             }
             dt { "Breaker" } dd { (breaker) }
             dt { "Calls under way" } dd { (health.calls_in_flight) " of " (health.calls_limit) }
-            @if let Some(time) = moment(health.check_time.as_ref()) {
+            @if let Some((time, now)) = moment(health.check_time.as_ref()).zip(now) {
                 dt { "Checked" } dd { (ago(time, now)) }
             }
         }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::Provider;
 use stateway_proto::v1::provider_health::Status;
@@ -29,7 +28,7 @@ pub(super) async fn show(State(site): State<Site>, visitor: Visitor) -> Result<R
         live: Some("/providers/live"),
         content: html! {
             div.title { h1 { "Providers" } p.muted { "The engines behind this gateway." } }
-            (render(&providers, Timestamp::now()))
+            (render(&providers))
         },
     };
     Ok(page.show(&visitor))
@@ -41,14 +40,13 @@ pub(super) async fn follow(State(site): State<Site>, visitor: Visitor) -> Respon
         let (site, visitor) = look.clone();
         async move {
             let found = all(&site, &visitor).await;
-            let part =
-                |providers: Vec<_>| Part::new("providers", render(&providers, Timestamp::now()));
+            let part = |providers: Vec<_>| Part::new("providers", render(&providers));
             found.map(part).into_iter().collect()
         }
     })
 }
 
-fn render(providers: &[Provider], now: Timestamp) -> Markup {
+fn render(providers: &[Provider]) -> Markup {
     let down: Vec<_> = providers.iter().filter(|one| is_down(one)).collect();
     html! {
         div #providers {
@@ -69,7 +67,7 @@ fn render(providers: &[Provider], now: Timestamp) -> Markup {
             @if providers.is_empty() {
                 section.empty { h2 { "No provider" } p { "The configuration names none." } }
             }
-            ul.cards { @for one in providers { (card(one, now)) } }
+            ul.cards { @for one in providers { (card(one)) } }
         }
     }
 }
@@ -79,7 +77,7 @@ fn is_down(provider: &Provider) -> bool {
     health.is_some_and(|health| health.status() == Status::NotServing)
 }
 
-fn card(provider: &Provider, now: Timestamp) -> Markup {
+fn card(provider: &Provider) -> Markup {
     let id = id_of(&provider.name);
     let health = provider.health.clone().unwrap_or_default();
     let capabilities = provider.capabilities.unwrap_or_default();
@@ -90,7 +88,7 @@ fn card(provider: &Provider, now: Timestamp) -> Markup {
                 (health::light(&health))
             }
             p.muted { (said_within(&provider.title, 80)) " · " (said_within(&provider.kind, 40)) }
-            (health::facts(&health, now))
+            (health::facts(&health, None))
             p.hint { "Supports " (capability::counted(&capabilities)) " capabilities." }
         }
     }

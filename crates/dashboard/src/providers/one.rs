@@ -92,7 +92,7 @@ fn state(provider: &Provider, now: Timestamp) -> Markup {
     html! {
         section #health aria-labelledby="health-title" {
             h2 #health-title { "Health " (health::light(&health)) }
-            (health::facts(&health, now))
+            (health::facts(&health, Some(now)))
         }
     }
 }
