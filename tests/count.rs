@@ -5,7 +5,7 @@ use tonic::Code;
 
 use crate::support::{BuiltInRig, Puppet, TestGateway, clock, reason_of};
 
-const GATE: &str = "name: gate\nsteps:\n  - {name: wait, type: signal, signal: go}\n";
+const GATE: &str = "name: gate\nsteps:\n  - {name: wait, kind: signal, signal: go}\n";
 
 async fn counted(rig: &crate::support::Running, parent: &str) -> CountExecutionsResponse {
     let request = CountExecutionsRequest {

@@ -124,7 +124,10 @@ async fn hostile_addresses_and_forms_are_answered_as_text() {
         is_harmless(&page, &path);
     }
     let page = visit.get("/definitions/evil").await;
-    let fields = [("input", EVIL), ("id", EVIL), ("labels", EVIL)];
+    // Who types a turn of the reading direction gets it back in the field, and nowhere else.
+    let evil = EVIL.replace('\u{202e}', "");
+    let evil = evil.as_str();
+    let fields = [("input", evil), ("id", evil), ("labels", evil)];
     let answer = visit
         .send(&page, "/definitions/evil/start", &fields)
         .await

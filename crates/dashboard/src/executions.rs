@@ -1,5 +1,6 @@
 //! The list of all executions, on every provider, live.
 
+mod counts;
 mod list;
 mod live;
 mod name;
@@ -14,7 +15,7 @@ use crate::Site;
 
 pub(crate) use list::unreachable;
 pub(crate) use name::{ExecutionPath, path_of, shown};
-pub(crate) use phrase::{attempt, happening, waiting};
+pub(crate) use phrase::{attempt, waiting};
 pub(crate) use row::reason;
 
 pub(crate) fn routes() -> Router<Site> {

@@ -13,10 +13,12 @@ mod api;
 mod assets;
 mod cookie;
 mod definitions;
+mod execution;
 mod executions;
 mod fields;
 mod flash;
 mod form;
+mod graph;
 mod guard;
 mod inbox;
 mod layout;
@@ -66,6 +68,7 @@ pub fn router(routes: Routes, stop: CancellationToken) -> Router {
         .merge(inbox::routes())
         .merge(providers::routes())
         .merge(workers::routes())
+        .merge(execution::routes())
         .with_state(site)
         .layer(from_fn(guard::guard))
 }

@@ -24,6 +24,24 @@ pub(crate) fn said_within(text: &str, longest: usize) -> Markup {
     }
 }
 
+/// A sentence of the API: what stands between backticks is set as code.
+pub(crate) fn prose(text: &str, longest: usize) -> Markup {
+    let clean = visible(text, false);
+    let short = cut(&clean, longest);
+    let mut code = false;
+    let pieces = short.unwrap_or(&clean).split('`').map(|piece| {
+        code = !code;
+        (!code, piece)
+    });
+    let pieces: Vec<_> = pieces.collect();
+    html! {
+        bdi {
+            @for (code, piece) in pieces { @if code { code { (piece) } } @else { (piece) } }
+            @if short.is_some() { "…" }
+        }
+    }
+}
+
 /// A text of several lines, kept as they are.
 pub(crate) fn lines(text: &str) -> Markup {
     html! { bdi { (visible(text, true)) } }
@@ -83,6 +101,12 @@ mod tests {
             shown,
             "<bdi>&lt;script&gt;alert(1)&lt;/script&gt;&quot;'</bdi>"
         );
+    }
+
+    #[test]
+    fn what_stands_between_backticks_is_code() {
+        let shown = prose("the word `<DONE>` means", 100).into_string();
+        assert_eq!(shown, "<bdi>the word <code>&lt;DONE&gt;</code> means</bdi>");
     }
 
     #[test]

@@ -4,11 +4,12 @@ use axum::extract::State;
 use axum::response::Response;
 use jiff::Timestamp;
 use maud::{Markup, html};
-use stateway_proto::v1::{Definition, GetDefinitionRequest};
+use stateway_proto::v1::{Definition, DefinitionStep, GetDefinitionRequest};
 
 use super::name::DefinitionPath;
 use super::{revisions, source, start};
 use crate::Site;
+use crate::execution::of_definition;
 use crate::fields::{Fields, link};
 use crate::layout::Section;
 use crate::page::Page;
@@ -75,9 +76,37 @@ pub(super) fn whole(
             @if let Some(time) = moment(found.create_time.as_ref()) { ", applied " (ago(time, now)) }
             @if !newest { ". This is not the newest one. " a href=(path.path()) { "Show the newest" } }
         }
+        @if !found.steps.is_empty() { (picture(found)) }
         @if newest { (form) }
         (source::render(&found.source))
         (revisions::render(path, &found.revisions, &found.revision))
+    }
+}
+
+/// The steps and what they need, as a picture and as a list.
+fn picture(found: &Definition) -> Markup {
+    html! {
+        section.card aria-labelledby="steps-title" {
+            h2 #steps-title { "Steps" }
+            (of_definition(found, &[]).draw("Steps of the definition"))
+            details #steps-list {
+                summary { "As a list" }
+                ol { @for step in &found.steps { (step_line(step)) } }
+            }
+        }
+    }
+}
+
+fn step_line(step: &DefinitionStep) -> Markup {
+    html! {
+        li {
+            b { (said_within(&step.name, 60)) } " – " (step.kind)
+            @if !step.role.is_empty() { " by " (said_within(&step.role, 60)) }
+            @if !step.summary.is_empty() { ": " (said_within(&step.summary, 120)) }
+            @if !step.depends_on.is_empty() { ", after " (said(&step.depends_on.join(", "))) }
+            @if !step.condition.is_empty() { ", only if " code { (said_within(&step.condition, 120)) } }
+            @if step.compensated { ", can be undone" }
+        }
     }
 }
 

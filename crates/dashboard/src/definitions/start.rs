@@ -18,7 +18,7 @@ use crate::fields::Fields;
 use crate::flash::Flash;
 use crate::form::{Submitted, hidden};
 use crate::layout::Section;
-use crate::page::{Page, redirect};
+use crate::page::Page;
 use crate::problem::Problem;
 use crate::providers::{self, id_of};
 use crate::visitor::Visitor;
@@ -98,7 +98,7 @@ pub(super) async fn send(
     let problem = match begin(&site, &submitted, &path, &form).await {
         Ok(name) => {
             let done = Flash::done("Started.");
-            return Ok(redirect(&path_of(&name), Some(&done)));
+            return Ok(submitted.redirect(&path_of(&name), &done));
         }
         Err(problem) => problem,
     };

@@ -4,10 +4,12 @@ use axum::extract::State;
 use axum::response::Response;
 use jiff::Timestamp;
 use maud::{Markup, html};
-use stateway_proto::v1::{Execution, ListExecutionsRequest, ListExecutionsResponse};
+use stateway_proto::v1::{
+    CountExecutionsResponse, Execution, ListExecutionsRequest, ListExecutionsResponse,
+};
 
 use super::presets::presets;
-use super::row;
+use super::{counts, row};
 use crate::Site;
 use crate::fields::{Fields, link};
 use crate::layout::Section;
@@ -55,7 +57,8 @@ impl Asked {
 pub(super) async fn show(State(site): State<Site>, visitor: Visitor, fields: Fields) -> Response {
     let asked = Asked::of(&fields);
     let now = Timestamp::now();
-    let answer = asked.rows(&site, &visitor).await;
+    let (answer, counted) =
+        futures::join!(asked.rows(&site, &visitor), counts::read(&site, &visitor));
     let newest = answer.as_ref().map_or(now, |page| newest(&page.executions));
     let live = link(
         "/executions/live",
@@ -69,7 +72,7 @@ pub(super) async fn show(State(site): State<Site>, visitor: Visitor, fields: Fie
         section: Section::Executions,
         title: "Executions",
         live: answer.is_ok().then_some(live.as_str()),
-        content: content(&asked, &answer, now),
+        content: content(&asked, &answer, counted.as_ref(), now),
     };
     page.show(&visitor)
 }
@@ -85,11 +88,13 @@ fn newest(executions: &[Execution]) -> Timestamp {
 fn content(
     asked: &Asked,
     answer: &Result<ListExecutionsResponse, Problem>,
+    counted: Option<&CountExecutionsResponse>,
     now: Timestamp,
 ) -> Markup {
     html! {
         div.title { h1 { "Executions" } }
         (unreachable(answer.as_ref().map_or(&[], |page| &page.unreachable)))
+        (counts::render(counted, &asked.filter))
         (filter_box(asked, answer.as_ref().err(), now))
         @if let Ok(page) = answer {
             @if page.executions.is_empty() && page.next_page_token.is_empty() {

@@ -67,7 +67,7 @@ pub(super) fn card(request: &Request, visitor: &Visitor, now: Timestamp) -> Mark
 pub(super) fn context(request: &Request, now: Timestamp) -> Markup {
     let approval = &request.approval;
     html! {
-        dl.facts {
+        dl.known {
             dt { "Who may decide" }
             dd {
                 "one person with the role " b { (said_within(&approval.role, 60)) }

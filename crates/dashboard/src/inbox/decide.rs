@@ -13,7 +13,7 @@ use crate::fields::Fields;
 use crate::flash::Flash;
 use crate::form::{Submitted, hidden};
 use crate::layout::Section;
-use crate::page::{dialog, redirect};
+use crate::page::dialog;
 use crate::problem::Problem;
 use crate::text::said_within;
 use crate::visitor::Visitor;
@@ -36,14 +36,14 @@ pub(super) async fn send(
     State(site): State<Site>,
     submitted: Submitted,
 ) -> Result<Response, Problem> {
-    let Submitted { visitor, fields } = &submitted;
+    let (visitor, fields) = (&submitted.visitor, &submitted.fields);
     let grant = wants(fields)?;
     let decided = match visitor.acting.actor.is_empty() {
         true => Err(unnamed()),
         false => decide(&site, &submitted, grant).await,
     };
     let problem = match decided {
-        Ok(done) => return Ok(redirect("/inbox", Some(&done))),
+        Ok(done) => return Ok(submitted.redirect("/inbox", &done)),
         Err(problem) => problem,
     };
     let status = problem.status;

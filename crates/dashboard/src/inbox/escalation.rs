@@ -41,7 +41,7 @@ pub(super) fn context(stuck: &Stuck, now: Timestamp) -> Markup {
     let escalation = &stuck.escalation;
     let input = stuck.execution.as_ref().and_then(|one| one.input.as_ref());
     html! {
-        dl.facts {
+        dl.known {
             @if let Some(error) = &escalation.last_error {
                 @if !error.category.is_empty() || !error.native_code.is_empty() {
                     dt { "Kind of error" }

@@ -13,7 +13,7 @@ use crate::fields::Fields;
 use crate::flash::Flash;
 use crate::form::{Submitted, hidden};
 use crate::layout::Section;
-use crate::page::{dialog, redirect};
+use crate::page::dialog;
 use crate::problem::Problem;
 use crate::text::{said, said_within};
 use crate::visitor::Visitor;
@@ -37,14 +37,14 @@ pub(super) async fn send(
     State(site): State<Site>,
     submitted: Submitted,
 ) -> Result<Response, Problem> {
-    let Submitted { visitor, fields } = &submitted;
+    let (visitor, fields) = (&submitted.visitor, &submitted.fields);
     let action = wants(fields)?;
     let resolved = match visitor.acting.actor.is_empty() {
         true => Err(unnamed()),
         false => resolve(&site, &submitted, action).await,
     };
     let problem = match resolved {
-        Ok(done) => return Ok(redirect("/inbox", Some(&done))),
+        Ok(done) => return Ok(submitted.redirect("/inbox", &done)),
         Err(problem) => problem,
     };
     let Some(found) = find(&site, visitor, fields.get("name")).await? else {

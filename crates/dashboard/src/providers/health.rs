@@ -26,7 +26,7 @@ pub(super) fn facts(health: &ProviderHealth, now: Option<Timestamp>) -> Markup {
         Breaker::Closed | Breaker::Unspecified => "closed: calls go through",
     };
     html! {
-        dl.facts {
+        dl.known {
             @if !health.detail.is_empty() { dt { "It says" } dd { (said(&health.detail)) } }
             @if !health.engine_version.is_empty() {
                 dt { "Version" } dd { (said_within(&health.engine_version, 80)) }

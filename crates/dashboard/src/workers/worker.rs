@@ -36,7 +36,7 @@ fn card(worker: &Worker, now: Timestamp) -> Markup {
                 (presence(worker))
             }
             (load(worker))
-            dl.facts {
+            dl.known {
                 dt { "Roles" } dd { (words(&worker.roles, "none: only tasks that anyone may take")) }
                 @if !worker.skills.is_empty() { dt { "Skills" } dd { (words(&worker.skills, "")) } }
                 dt { "Tenant" }
