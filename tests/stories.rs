@@ -9,6 +9,7 @@ mod approvals;
 mod caller;
 mod count;
 mod crate_edges;
+mod dashboard;
 mod deadline;
 mod definitions;
 mod errors;

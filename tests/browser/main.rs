@@ -7,7 +7,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod browser;
+mod demo;
 mod harness;
+mod inbox;
+// The stories' own; not everything of it is needed here.
+#[allow(dead_code, unused_imports)]
+#[path = "../support/mod.rs"]
+mod support;
 mod wire;
 
 use std::process::ExitCode;
@@ -34,7 +40,14 @@ fn main() -> ExitCode {
     let programs = Programs::here();
     let trials = trials![programs;
         harness::a_browser_tells_what_went_wrong_on_a_page,
+        inbox::an_approval_granted_in_the_browser_moves_the_execution_within_a_second,
+        demo::the_demo_shows_all_six_sub_states_within_a_minute,
     ];
+    // Pictures are no test: they are made when they are asked for, and then nothing else is done.
+    let trials = match std::env::var_os("STATEWAY_SCREENSHOTS") {
+        None => trials,
+        Some(_) => trials![programs; demo::screenshots],
+    };
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

@@ -7,6 +7,7 @@ mod completions;
 mod config;
 mod count;
 mod definitions;
+mod demo;
 mod escalations;
 mod events;
 mod explain;
@@ -39,6 +40,8 @@ use crate::failure::Outcome;
 pub enum Command {
     /// Run the gateway
     Serve(serve::Serve),
+    /// Show everything: a gateway, five examples and workers for them, in one process
+    Demo(demo::Demo),
     /// Start an execution
     Start(start::Start),
     /// Show an execution
@@ -110,6 +113,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
     let context = || Context::new(globals);
     match arguments.command {
         Command::Serve(command) => command.run(globals).await,
+        Command::Demo(command) => Box::pin(command.run(globals)).await,
         Command::Worker(command) => command.run(globals).await,
         Command::Config(command) => command.run(globals),
         Command::Completions(command) => command.run(),

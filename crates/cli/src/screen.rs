@@ -7,11 +7,13 @@ mod paint;
 mod phrase;
 mod relative;
 mod table;
+mod tree;
 
-pub use details::details;
+pub use details::{details, result};
 pub use live::Live;
 pub use name::{short_definition, short_name};
 pub use paint::Paint;
 pub use phrase::{Clock, now, phrase, trouble};
 pub use relative::{ago, moment, until};
 pub use table::Table;
+pub use tree::{head, tree};

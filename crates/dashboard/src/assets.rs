@@ -25,7 +25,10 @@ pub(crate) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new(
         "stateway.css",
         "text/css; charset=utf-8",
-        include_str!("assets/stateway.css"),
+        concat!(
+            include_str!("assets/stateway.css"),
+            include_str!("assets/pages.css")
+        ),
     )
 });
 pub(crate) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {

@@ -18,6 +18,8 @@ use axum::routing::get;
 
 use crate::Site;
 
+pub(crate) use steps::of_definition;
+
 pub(crate) fn routes() -> Router<Site> {
     Router::new()
         .route("/executions/{provider}/{id}", get(view::show))

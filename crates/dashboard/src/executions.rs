@@ -13,8 +13,8 @@ use axum::routing::get;
 
 use crate::Site;
 
-pub(crate) use name::shown;
-pub(crate) use name::{ExecutionPath, path_of};
+pub(crate) use list::unreachable;
+pub(crate) use name::{ExecutionPath, path_of, shown};
 pub(crate) use phrase::{attempt, waiting};
 pub(crate) use row::reason;
 

@@ -12,6 +12,7 @@ mod acting;
 mod api;
 mod assets;
 mod cookie;
+mod definitions;
 mod execution;
 mod executions;
 mod fields;
@@ -19,14 +20,17 @@ mod flash;
 mod form;
 mod graph;
 mod guard;
+mod inbox;
 mod layout;
 mod live;
 mod page;
 mod problem;
+mod providers;
 mod sub_state;
 mod text;
 mod time;
 mod visitor;
+mod workers;
 
 use axum::Router;
 use axum::middleware::from_fn;
@@ -60,6 +64,10 @@ pub fn router(routes: Routes, stop: CancellationToken) -> Router {
         .merge(assets::routes())
         .merge(acting::routes())
         .merge(executions::routes())
+        .merge(definitions::routes())
+        .merge(inbox::routes())
+        .merge(providers::routes())
+        .merge(workers::routes())
         .merge(execution::routes())
         .with_state(site)
         .layer(from_fn(guard::guard))

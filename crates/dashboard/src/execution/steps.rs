@@ -47,7 +47,8 @@ pub(super) fn graph(path: &ExecutionPath, facts: &Facts) -> Markup {
     }
 }
 
-fn of_definition(definition: &Definition, seen: &[Step]) -> Graph {
+/// The steps of a definition, as far as they have come.
+pub(crate) fn of_definition(definition: &Definition, seen: &[Step]) -> Graph {
     let node = |step: &DefinitionStep| {
         let found = seen.iter().find(|one| one.name == step.name);
         Node {

@@ -110,7 +110,7 @@ fn content(
 }
 
 /// The providers that did not answer, by name.
-pub(super) fn unreachable(names: &[String]) -> Markup {
+pub(crate) fn unreachable(names: &[String]) -> Markup {
     let ids = names
         .iter()
         .map(|name| name.strip_prefix("providers/").unwrap_or(name));
