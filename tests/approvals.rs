@@ -247,6 +247,42 @@ async fn an_approval_beside_running_work_is_in_the_inbox_and_pages_follow() {
 }
 
 #[tokio::test]
+async fn what_was_decided_is_listed_over_all_executions() {
+    let rig = asking("d1").await;
+    let input = json!({"version": 8});
+    rig.begin("release", "d2", "ada", input.clone()).await;
+    rig.begin("release", "d3", "ada", input).await;
+    let waits = |view: &stateway_engine::View| view.state == ExecutionState::AwaitingApproval;
+    let mut client = rig.approvals().await;
+    for (id, grant) in [("d1", true), ("d2", false)] {
+        rig.until(id, waits).await;
+        let decision = decide(&approval(id, "sign-off", 1), grant);
+        client
+            .decide_approval(by("eve", "ops", decision))
+            .await
+            .unwrap();
+    }
+    let mut listed = async |filter: &str| -> Vec<(String, State)> {
+        let answer = client.list_approvals(list(filter)).await.unwrap();
+        let rows = answer.into_inner().approvals;
+        rows.iter()
+            .map(|row| (row.execution.clone(), row.state()))
+            .collect()
+    };
+    let (granted, rejected) = (
+        ("providers/b/executions/d1".to_owned(), State::Granted),
+        ("providers/b/executions/d2".to_owned(), State::Rejected),
+    );
+    assert_eq!(
+        listed("state = decided").await,
+        [rejected.clone(), granted.clone()]
+    );
+    assert_eq!(listed("state = granted").await, [granted]);
+    assert_eq!(listed("state = rejected AND role = ops").await, [rejected]);
+    assert_eq!(listed("state = decided AND definition = other").await, []);
+}
+
+#[tokio::test]
 async fn a_step_that_needs_a_person_is_resumed_reassigned_or_cancelled() {
     let rig = BuiltInRig::start().await;
     rig.apply(FORBIDDEN).await;

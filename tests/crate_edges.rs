@@ -32,10 +32,12 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("client", &["proto"]),
+    ("dashboard", &["proto"]),
     (
         "cli",
         &[
             "client",
+            "dashboard",
             "gateway",
             "model",
             "proto",

@@ -79,10 +79,59 @@ async fn a_repeated_request_does_not_bring_an_old_revision_back() {
 }
 
 #[tokio::test]
+async fn a_definition_tells_what_a_picture_of_it_needs() {
+    let rig = BuiltInRig::start().await;
+    let source = "\
+name: ship
+failurePolicy: compensate
+steps:
+  - {name: pack, agent: packer, action: pack it, timeout: 5m}
+  - {name: ask, approval: {role: ops, expiresAfter: 1h, onReject: fail}, dependsOn: [pack]}
+  - {name: rest, sleep: 90s, dependsOn: [ask], when: '${input.slow} == true'}
+compensation:
+  - {step: pack, agent: packer, action: unpack, timeout: 5m}
+";
+    rig.apply(source).await;
+    let mut client = rig.definitions().await;
+    let found = client.get_definition(get("definitions/ship")).await;
+    let pack = v1::DefinitionStep {
+        name: "pack".into(),
+        kind: "task".into(),
+        role: "packer".into(),
+        summary: "pack it".into(),
+        compensated: true,
+        ..v1::DefinitionStep::default()
+    };
+    let ask = v1::DefinitionStep {
+        name: "ask".into(),
+        kind: "approval".into(),
+        depends_on: vec!["pack".into()],
+        role: "ops".into(),
+        summary: "expires after 1h".into(),
+        on_reject: "fail".into(),
+        on_expiry: "escalate".into(),
+        ..v1::DefinitionStep::default()
+    };
+    let rest = v1::DefinitionStep {
+        name: "rest".into(),
+        kind: "sleep".into(),
+        depends_on: vec!["ask".into()],
+        summary: "1m30s".into(),
+        condition: "${input.slow} == true".into(),
+        ..v1::DefinitionStep::default()
+    };
+    assert_eq!(found.unwrap().into_inner().steps, [pack, ask, rest]);
+    let listed = client
+        .list_definitions(v1::ListDefinitionsRequest::default())
+        .await;
+    assert_eq!(listed.unwrap().into_inner().definitions[0].steps, []);
+}
+
+#[tokio::test]
 async fn a_revision_is_found_by_its_first_digits() {
     let rig = BuiltInRig::start().await;
     let old = rig.apply(HELLO).await.revision;
-    rig.apply(&HELLO.replace("5m", "6m")).await;
+    let new = rig.apply(&HELLO.replace("5m", "6m")).await.revision;
     let mut client = rig.definitions().await;
     for digits in [old.as_str(), &old[..8], &old[..20]] {
         let name = format!("definitions/hello/revisions/{digits}");
@@ -92,6 +141,7 @@ async fn a_revision_is_found_by_its_first_digits() {
             .unwrap()
             .into_inner();
         assert_eq!((found.revision.as_str(), &*found.source), (&*old, HELLO));
+        assert_eq!(found.revisions, [new.as_str(), &old]);
     }
     let nobody = "definitions/hello/revisions/00000000";
     let status = client.get_definition(get(nobody)).await.unwrap_err();

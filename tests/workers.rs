@@ -7,7 +7,7 @@ use stateway_proto::v1::work_request::Message as Said;
 use stateway_proto::v1::work_response::Message as Told;
 use tonic::Code;
 
-use crate::support::{BuiltInRig, json_of, reason_of};
+use crate::support::{BuiltInRig, json_of, reason_of, time_of};
 
 const ONE: &str = "\
 name: one
@@ -257,7 +257,7 @@ async fn operators_see_who_works_and_what_waits() {
         ..greeter("busy", 1)
     };
     let mut worker = rig.work(offer).await.unwrap();
-    worker.task().await;
+    let task = worker.task().await;
     let request = v1::ListWorkersRequest {
         parent: "providers/b".into(),
     };
@@ -274,6 +274,14 @@ async fn operators_see_who_works_and_what_waits() {
         (&["greeter".to_owned()][..], &["polite".to_owned()][..])
     );
     assert!(row.connected && row.connect_time.is_some() && row.seen_time.is_some());
+    let held = v1::HeldTask {
+        execution: task.execution,
+        step: "greet".into(),
+        attempt: 1,
+        compensation: false,
+    };
+    assert_eq!(row.tasks, [held]);
+    assert!(time_of(row.lease_time.as_ref()) > time_of(row.seen_time.as_ref()));
     let queue = client.get_queue(v1::GetQueueRequest::default()).await;
     assert_eq!(
         lines(&queue.unwrap().into_inner()),

@@ -32,6 +32,11 @@ pub(crate) struct BuiltInRig {
 
 impl BuiltInRig {
     pub(crate) async fn start() -> Self {
+        Self::start_beside(|gateway| gateway).await
+    }
+
+    /// The same, with further providers.
+    pub(crate) async fn start_beside(more: impl FnOnce(TestGateway) -> TestGateway) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let backups = directory.path().join("backups");
         std::fs::create_dir(&backups).expect("a directory");
@@ -42,7 +47,8 @@ impl BuiltInRig {
             engine: engine.clone(),
             backups: Some(backups),
         };
-        let gateway = TestGateway::new().with_engine("b", built_in).start().await;
+        let gateway = more(TestGateway::new().with_engine("b", built_in));
+        let gateway = gateway.start().await;
         Self {
             gateway,
             engine,

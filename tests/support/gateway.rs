@@ -90,7 +90,8 @@ impl TestGateway {
         let gateway = Gateway::bind(self.registry, self.settings, page)
             .await
             .expect("it binds")
-            .with_engines(self.engines);
+            .with_engines(self.engines)
+            .with_pages(stateway_dashboard::router);
         let address = gateway.local_addr();
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(gateway.serve(async move {

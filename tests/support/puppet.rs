@@ -39,6 +39,7 @@ impl Puppet {
             state: Arc::default(),
             capabilities: Capabilities {
                 watch: false,
+                count: false,
                 ..Capabilities::ALL
             },
         }

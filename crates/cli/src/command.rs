@@ -6,7 +6,9 @@ mod branches;
 mod cancel;
 mod completions;
 mod config;
+mod count;
 mod definitions;
+mod demo;
 mod escalations;
 mod events;
 mod explain;
@@ -42,12 +44,16 @@ use crate::failure::Outcome;
 pub enum Command {
     /// Run the gateway
     Serve(serve::Serve),
+    /// Show everything: a gateway, five examples and workers for them, in one process
+    Demo(demo::Demo),
     /// Start an execution
     Start(start::Start),
     /// Show an execution
     Get(get::Get),
     /// List executions, of one provider or of all
     List(list::List),
+    /// Count executions by sub-state
+    Count(count::Count),
     /// Follow an execution, or a collection, as it changes
     Watch(watch::Watch),
     /// Wait until an execution has finished, or shows a sub-state
@@ -119,6 +125,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
     let context = || Context::new(globals);
     match arguments.command {
         Command::Serve(command) => command.run(globals).await,
+        Command::Demo(command) => Box::pin(command.run(globals)).await,
         Command::Worker(command) => command.run(globals).await,
         Command::Config(command) => command.run(globals),
         Command::Completions(command) => command.run(),
@@ -132,6 +139,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
         Command::Start(command) => command.run(&context()?).await,
         Command::Get(command) => command.run(&context()?).await,
         Command::List(command) => command.run(&context()?).await,
+        Command::Count(command) => command.run(&context()?).await,
         Command::Watch(command) => command.run(&context()?).await,
         Command::Wait(command) => command.run(&context()?).await,
         Command::Explain(command) => command.run(&context()?).await,

@@ -8,8 +8,9 @@ mod phrase;
 mod relative;
 mod report;
 mod table;
+mod tree;
 
-pub use details::details;
+pub use details::{details, result};
 pub use live::Live;
 pub use name::{short_definition, short_name};
 pub use paint::Paint;
@@ -17,3 +18,4 @@ pub use phrase::{Clock, now, phrase, trouble};
 pub use relative::{ago, moment, until};
 pub use report::report;
 pub use table::Table;
+pub use tree::{head, tree};

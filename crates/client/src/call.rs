@@ -19,6 +19,8 @@ pub type Start = Call<v1::StartExecutionRequest>;
 pub type Get = Call<v1::GetExecutionRequest>;
 /// Lists executions.
 pub type List = Call<v1::ListExecutionsRequest>;
+/// Counts executions by sub-state.
+pub type Count = Call<v1::CountExecutionsRequest>;
 /// Follows executions.
 pub type WatchRequest = Call<v1::WatchExecutionsRequest>;
 /// Waits for an execution.
@@ -208,4 +210,5 @@ about_one! {
     GetProvider { name }
     WatchRequest { parent }
     List { parent }
+    Count { parent }
 }

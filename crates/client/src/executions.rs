@@ -3,8 +3,8 @@
 use stateway_proto::v1;
 
 use crate::{
-    Cancel, Client, Error, Events, Explain, Get, List, Pause, Project, Purge, Resume, RetryFrom,
-    RetryNow, Signal, Start, Wait,
+    Cancel, Client, Count, Error, Events, Explain, Get, List, Pause, Project, Purge, Resume,
+    RetryFrom, RetryNow, Signal, Start, Wait,
 };
 
 /// A write: the generated method, under one request id.
@@ -47,6 +47,11 @@ impl Client {
     /// Reads one page of executions. [`Client::list`] follows the pages.
     pub async fn list_page(&self, call: List) -> Result<v1::ListExecutionsResponse, Error> {
         read!(self, call, list_executions)
+    }
+
+    /// Counts executions by sub-state.
+    pub async fn count(&self, call: Count) -> Result<v1::CountExecutionsResponse, Error> {
+        read!(self, call, count_executions)
     }
 
     /// One `WaitExecution`. [`Client::wait`] waits for as long as the caller wants.

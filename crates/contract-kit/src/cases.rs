@@ -2,6 +2,7 @@
 
 mod cancel;
 mod capability;
+mod count;
 mod definitions;
 mod fault;
 mod get;
@@ -36,6 +37,7 @@ pub fn all(table: &Table) -> Vec<Case> {
         get::cases(),
         observe::cases(),
         list::cases(),
+        count::cases(),
         history::cases(),
         watch::cases(),
         signal::cases(),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use stateway_machine::Verb;
+use stateway_model::SubState;
 use tokio::sync::{oneshot, watch};
 
 use crate::catalogue::Catalogue;
@@ -256,6 +257,14 @@ impl Engine {
         let catalogue = Arc::clone(&self.inner.catalogue);
         self.read(move |reader| reader.list(&query, &catalogue))
             .await
+    }
+
+    /// Counts the executions by the sub-state they show, each up to `most`.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn count(&self, most: u32) -> Result<Vec<(SubState, u64)>> {
+        self.read(move |reader| reader.count(most)).await
     }
 
     /// Reads the events of an execution's present branch and of what it grew from, from a

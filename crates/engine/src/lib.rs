@@ -48,8 +48,8 @@ pub use keeper::SinkStart;
 pub use news::{Changes, News};
 pub use request::{
     ActorName, Applied, ApplyDefinition, BranchRecord, Damaged, Decide, DefinitionRecord,
-    EventRecord, ListQuery, Page, Publish, Published, Purged, QueueLine, RequestKey, Resolve,
-    RetryFrom, Scheduled, Start, Steer, Survey, TaskLine, WorkerStatus,
+    EventRecord, HeldTask, ListQuery, Page, Publish, Published, Purged, QueueLine, RequestKey,
+    Resolve, RetryFrom, Scheduled, Start, Steer, Survey, TaskLine, WorkerStatus,
 };
 pub use sink::{EVENT_NAMES, Secret, WebhookError, WebhookSettings, WebhookStatus, Webhooks};
 pub use store::{SCHEMA_VERSION, StoreError};

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use stateway_machine::Fact;
+use stateway_model::SubState;
 use tokio::sync::Semaphore;
 
 use crate::View;
@@ -108,6 +109,16 @@ impl Reader {
                 items: views.collect::<Result<_>>()?,
                 next,
             })
+        })
+    }
+
+    pub(crate) fn count(&mut self, most: u32) -> Result<Vec<(SubState, u64)>> {
+        self.at_once(|store| {
+            let counts = SubState::ALL.iter().map(|sub_state| {
+                let count = store.count(*sub_state, most)?;
+                Ok((*sub_state, count))
+            });
+            counts.collect()
         })
     }
 

@@ -206,8 +206,8 @@ impl StoreFile {
     ///
     /// # Errors
     /// It cannot be read, or is no store.
-    pub fn count(&self) -> Result<u64> {
-        Ok(self.store.count()?)
+    pub fn total(&self) -> Result<u64> {
+        Ok(self.store.total()?)
     }
 
     /// Verifies executions in the order of their creation: at most `limit`, after a number.

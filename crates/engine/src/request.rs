@@ -291,6 +291,19 @@ pub struct WorkerStatus {
     pub since: Option<Timestamp>,
     /// When it last said something; none when it has not yet come.
     pub seen: Option<Timestamp>,
+    /// The first of its tasks, by execution and step.
+    pub tasks: Vec<HeldTask>,
+    /// Until when they stay with it if it says nothing.
+    pub lease_until: Option<Timestamp>,
+}
+
+/// A task that a worker has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldTask {
+    /// The execution's id.
+    pub execution: Arc<str>,
+    /// Step, attempt, and whether it is an undo.
+    pub task: stateway_machine::Task,
 }
 
 /// Tasks of one kind and tenant that wait.

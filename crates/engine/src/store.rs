@@ -27,6 +27,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use stateway_model::SubState;
 
 use crate::request::{DefinitionRecord, EventRecord, ListQuery};
 
@@ -74,6 +75,9 @@ pub(crate) trait Reading: Debug {
     /// Executions by a query, newest first.
     fn list(&self, query: &ListQuery) -> Result<Vec<Kept>>;
 
+    /// How many executions show a sub-state, counted up to `most`.
+    fn count(&self, sub_state: SubState, most: u32) -> Result<u64>;
+
     /// The newest snapshot of a branch.
     fn snapshot(&self, number: i64, branch: u32) -> Result<Option<Snapshot>>;
 
@@ -116,7 +120,7 @@ pub(crate) trait Reading: Debug {
     fn numbers(&self, after: i64, limit: usize) -> Result<Vec<i64>>;
 
     /// How many executions there are.
-    fn count(&self) -> Result<u64>;
+    fn total(&self) -> Result<u64>;
 
     /// The events of all executions from a place on, in the order they were written: at most
     /// `limit` appends, and no more than fit into memory with ease.

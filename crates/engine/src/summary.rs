@@ -1,7 +1,7 @@
 //! An event of the engine's log in one line, for people.
 
 use stateway_machine::{Fact, PauseCause, Redo, Resolution, SkipCause, Task, TurnCause, WaitFor};
-use stateway_model::Event;
+use stateway_model::{AttemptPhase, Event};
 
 /// An event of the log as an event of a history.
 #[must_use]
@@ -17,6 +17,19 @@ pub fn summary(sequence: u64, event: &stateway_machine::Event) -> Event {
             .unwrap_or_default(),
         attempt: attempt(&event.fact),
         summary: words(&event.fact),
+        phase: phase(&event.fact),
+    }
+}
+
+const fn phase(fact: &Fact) -> Option<AttemptPhase> {
+    match fact {
+        Fact::StepStarted { .. } | Fact::StepWaiting { .. } => Some(AttemptPhase::Started),
+        Fact::StepCompleted { .. } => Some(AttemptPhase::Succeeded),
+        Fact::AttemptFailed { .. } => Some(AttemptPhase::Failed),
+        Fact::StepCompensationStarted { .. } => Some(AttemptPhase::UndoStarted),
+        Fact::StepCompensated { .. } => Some(AttemptPhase::Undone),
+        Fact::StepCompensationFailed { .. } => Some(AttemptPhase::UndoFailed),
+        _ => None,
     }
 }
 

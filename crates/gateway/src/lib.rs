@@ -24,6 +24,6 @@ mod watch;
 mod web;
 
 pub use engines::{BuiltIn, Engines};
-pub use server::{Gateway, MetricsPage, StartError};
+pub use server::{Gateway, MetricsPage, Pages, StartError};
 pub use settings::{Settings, UpstreamSettings, WatchSettings};
 pub use status::DOMAIN;

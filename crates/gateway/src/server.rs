@@ -1,4 +1,4 @@
-//! One port for gRPC, gRPC-Web, health, reflection, `/healthz` and `/metrics`.
+//! One port for gRPC, gRPC-Web, health, reflection, `/healthz`, `/metrics` and the pages for people.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -38,6 +38,9 @@ use crate::web::WebOrPlainLayer;
 
 /// Renders the page at `/metrics`.
 pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// Makes pages for people over the gateway's own API; the token ends their streams at shutdown.
+pub type Pages = Box<dyn FnOnce(Routes, CancellationToken) -> Router + Send>;
 
 /// Calls one connection may have under way beside its watches.
 const CALLS_PER_CONNECTION: u32 = 1_000;
@@ -90,6 +93,7 @@ pub struct Gateway {
     upstreams: Arc<Upstreams>,
     engines: Engines,
     metrics: MetricsPage,
+    pages: Option<Pages>,
 }
 
 impl Gateway {
@@ -117,7 +121,19 @@ impl Gateway {
             upstreams,
             engines: Engines::new(),
             metrics,
+            pages: None,
         })
+    }
+
+    /// Serves pages for people beside the API, unless the settings say otherwise. They see what a
+    /// client sees: the API's routes are all they get.
+    #[must_use]
+    pub fn with_pages(
+        mut self,
+        pages: impl FnOnce(Routes, CancellationToken) -> Router + Send + 'static,
+    ) -> Self {
+        self.pages = self.settings.dashboard.then(|| Box::new(pages) as Pages);
+        self
     }
 
     /// The built-in engines, by the ids of the providers they stand behind. What only they can do
@@ -138,7 +154,10 @@ impl Gateway {
     ///
     /// # Errors
     /// The server could not be set up or broke off.
-    pub async fn serve(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), StartError> {
+    pub async fn serve(
+        mut self,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<(), StartError> {
         let stop = CancellationToken::new();
         let sealer = Arc::new(Sealer::new(
             self.settings.token_key,
@@ -157,7 +176,12 @@ impl Gateway {
             stop: stop.clone(),
         });
         let routes = self.routes(&hub, &sealer, &stop)?.add_service(health);
-        let router = routes.into_axum_router().merge(pages(self.metrics.clone()));
+        let pages = self.pages.take();
+        let pages = pages.map(|make| make(routes.clone(), stop.clone()));
+        let router = routes
+            .into_axum_router()
+            .merge(plain_pages(self.metrics.clone()))
+            .merge(pages.unwrap_or_default());
 
         let probes = TaskTracker::new();
         for upstream in self.upstreams.values() {
@@ -321,8 +345,8 @@ async fn within_drain(
     }
 }
 
-/// Pages for people and scrapers.
-fn pages(metrics: MetricsPage) -> Router {
+/// Pages for probes and scrapers.
+fn plain_pages(metrics: MetricsPage) -> Router {
     Router::new()
         .route("/healthz", get(async || (StatusCode::OK, "ok\n")))
         .route("/metrics", get(async move || metrics()))

@@ -27,6 +27,8 @@ pub struct Settings {
     pub token_lifetime: Duration,
     /// Whether clients may ask for the API's description.
     pub reflection: bool,
+    /// Whether the dashboard is served.
+    pub dashboard: bool,
     /// Watches.
     pub watch: WatchSettings,
     /// Limits for providers without an entry of their own.
@@ -46,6 +48,7 @@ impl Default for Settings {
             token_key: None,
             token_lifetime: Duration::from_secs(24 * 3600),
             reflection: true,
+            dashboard: true,
             watch: WatchSettings::default(),
             default_upstream: UpstreamSettings::default(),
             upstreams: BTreeMap::new(),

@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::words;
+
 /// One event of an execution's history, in the engine's order.
 ///
 /// The history is told in the engine's own event types: it is evidence, not a second mapping.
@@ -21,4 +23,25 @@ pub struct Event {
     pub attempt: u32,
     /// One line for a person.
     pub summary: String,
+    /// What it means for the attempt; none when nothing, or not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<AttemptPhase>,
+}
+
+words! {
+    /// What an event means for the attempt it is about: all that a timeline needs.
+    pub enum AttemptPhase as "attempt phase" {
+        /// The attempt begins.
+        Started = "started",
+        /// It was the last: the work is done.
+        Succeeded = "succeeded",
+        /// It failed; another one may follow.
+        Failed = "failed",
+        /// What the step did is being undone.
+        UndoStarted = "undo_started",
+        /// It is undone.
+        Undone = "undone",
+        /// It could not be undone.
+        UndoFailed = "undo_failed",
+    }
 }

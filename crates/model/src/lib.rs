@@ -26,7 +26,7 @@ mod words;
 pub use basis::{MappingBasis, RetryBasis};
 pub use error::{ErrorCategory, ExecutionError};
 pub use execution::{Execution, Labels};
-pub use history::Event;
+pub use history::{AttemptPhase, Event};
 pub use name::{
     DefinitionName, ExecutionId, ExecutionName, MAX_ID_LENGTH, MAX_PROVIDER_ID_LENGTH, NameError,
     ProviderId,

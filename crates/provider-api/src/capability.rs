@@ -85,6 +85,8 @@ capabilities! {
     definitions,
     /// The engine's own definitions can be checked, made and changed.
     apply_definition,
+    /// Executions can be counted by sub-state without reading them.
+    count,
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub use observation::{
 pub use provider::{ObservationStream, Provider, one_by_one};
 pub use registry::{Registration, Registry, RegistryError};
 pub use request::{
-    CancelMode, CancelRequest, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
+    CancelMode, CancelRequest, Count, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
     PauseRequest, PurgeRequest, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
     StartRequest, View, WatchScope,
 };

@@ -6,9 +6,9 @@ use futures::stream::{self, BoxStream};
 use stateway_model::ExecutionId;
 
 use crate::{
-    ApplyDefinitionRequest, Call, CancelRequest, Capabilities, DefinitionProblem, DefinitionsPage,
-    DefinitionsRequest, Error, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
-    NativeDefinition, Observation, PauseRequest, PurgeRequest, Result, ResumeRequest,
+    ApplyDefinitionRequest, Call, CancelRequest, Capabilities, Count, DefinitionProblem,
+    DefinitionsPage, DefinitionsRequest, Error, Health, HistoryPage, HistoryRequest, ListPage,
+    ListRequest, NativeDefinition, Observation, PauseRequest, PurgeRequest, Result, ResumeRequest,
     RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View, WatchScope,
 };
 
@@ -99,6 +99,16 @@ pub trait Provider: Send + Sync + 'static {
     /// - Hints may only narrow: what the hints admit is never left out.
     /// - A cursor that is not one of the provider's own answers `InvalidArgument`.
     async fn list(&self, call: &Call, request: ListRequest) -> Result<ListPage>;
+
+    /// Counts all executions by the sub-state they show. Requires [`Capabilities::count`].
+    ///
+    /// - As the provider's table has it: the counts agree with what a list of everything shows.
+    /// - A sub-state that is left out is shown by none.
+    /// - Bounded: a provider that stops counting somewhere says so.
+    async fn count(&self, call: &Call) -> Result<Vec<Count>> {
+        let _ = call;
+        Err(Error::unsupported(Verb::Count))
+    }
 
     /// Reads an execution's history. Requires [`Capabilities::history`].
     ///

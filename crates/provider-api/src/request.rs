@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stateway_model::{Event, ExecutionId, Labels, Payload};
+use stateway_model::{Event, ExecutionId, Labels, Payload, SubState};
 
 use crate::filter::Hints;
 use crate::{Error, Observation, RequestId, Result, Verb};
@@ -46,6 +46,17 @@ pub struct ListRequest {
     pub page_size: u32,
     /// Where the last page ended, as the provider said it.
     pub cursor: Option<String>,
+}
+
+/// How many executions show a sub-state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Count {
+    /// Which one.
+    pub sub_state: SubState,
+    /// How many.
+    pub count: u64,
+    /// There are more; counting stopped here.
+    pub at_least: bool,
 }
 
 /// A page of executions. It may be empty and still not be the last.

@@ -15,6 +15,8 @@ pub enum Verb {
     Observe,
     /// `list`
     List,
+    /// `count`
+    Count,
     /// `history`
     History,
     /// `watch`
@@ -50,6 +52,7 @@ impl Verb {
         Self::Get,
         Self::Observe,
         Self::List,
+        Self::Count,
         Self::History,
         Self::Watch,
         Self::Signal,
@@ -73,6 +76,7 @@ impl Verb {
             Self::Get => "get",
             Self::Observe => "observe",
             Self::List => "list",
+            Self::Count => "count",
             Self::History => "history",
             Self::Watch => "watch",
             Self::Signal => "signal",
@@ -97,6 +101,7 @@ impl Verb {
             Self::Start => by.start,
             Self::Get | Self::Observe | Self::Health => true,
             Self::List => by.list,
+            Self::Count => by.count,
             Self::History => by.history,
             Self::Watch => by.watch,
             Self::Signal => by.signal,

@@ -6,9 +6,10 @@ use async_trait::async_trait;
 use stateway_engine::{Engine, ListQuery, RequestKey, RetryFrom, Steer, summary};
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
-    Call, CancelRequest, Capabilities, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
-    Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, Result, ResumeRequest,
-    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View, WatchScope,
+    Call, CancelRequest, Capabilities, Count, Health, HistoryPage, HistoryRequest, ListPage,
+    ListRequest, Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, Result,
+    ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View,
+    WatchScope,
 };
 
 use crate::line::{Disturb, Line};
@@ -17,6 +18,8 @@ use crate::request::{self, Told, data, key, list_cursor, offered, page_size};
 use crate::response::observation;
 use crate::{Config, ConfigError, capability, watch};
 
+/// Counting stops here, for each sub-state.
+const MOST_COUNTED: u32 = 100_000;
 /// How a graceful end is refused that is under way already.
 const UNDER_WAY: &str = "WRONG_STATE";
 
@@ -186,6 +189,18 @@ impl Provider for BuiltinProvider {
                 .collect(),
             next: page.next.map(list_cursor),
         })
+    }
+
+    async fn count(&self, call: &Call) -> Result<Vec<Count>> {
+        offered(Verb::Count, &self.can)?;
+        let asked = self.engine.count(MOST_COUNTED);
+        let counts = self.line.carry(call, Verb::Count, asked).await?;
+        let counts = counts.into_iter().map(|(sub_state, count)| Count {
+            sub_state,
+            count,
+            at_least: count >= u64::from(MOST_COUNTED),
+        });
+        Ok(counts.collect())
     }
 
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {

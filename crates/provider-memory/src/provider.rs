@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use stateway_model::{ExecutionId, ProviderId};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Capabilities, Health, HistoryPage, HistoryRequest, ListPage,
-    ListRequest, Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, RequestId,
-    Result, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Table,
-    Verb, View, WatchScope,
+    Call, CancelMode, CancelRequest, Capabilities, Count, Health, HistoryPage, HistoryRequest,
+    ListPage, ListRequest, Observation, ObservationStream, PauseRequest, Provider, PurgeRequest,
+    RequestId, Result, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
+    StartRequest, Table, Verb, View, WatchScope, classify,
 };
 
 use crate::error::no_step_input;
@@ -193,6 +193,26 @@ impl Provider for MemoryProvider {
                 }
             }
             page
+        }))
+    }
+
+    async fn count(&self, call: &Call) -> Result<Vec<Count>> {
+        self.reach(call, Verb::Count).await?;
+        Ok(self.upstream.with(|store, now| {
+            let mut counts: Vec<Count> = Vec::new();
+            for (_, record) in store.before(None, now) {
+                let seen = observation(record, View::Basic, &self.can);
+                let sub_state = classify(&self.table, &seen, now).execution.sub_state;
+                match counts.iter_mut().find(|count| count.sub_state == sub_state) {
+                    Some(count) => count.count += 1,
+                    None => counts.push(Count {
+                        sub_state,
+                        count: 1,
+                        at_least: false,
+                    }),
+                }
+            }
+            counts
         }))
     }
 

@@ -14,6 +14,8 @@ const OFFERED: Capabilities = Capabilities {
     // Handlers are known by their deployments, not by anything that could be applied here.
     definitions: false,
     apply_definition: false,
+    // What a row means may take its journal: counting would be reading everything.
+    count: false,
     ..Capabilities::ALL
 };
 

@@ -138,6 +138,7 @@ fn entry_event(entry: &Entry, names: &BTreeMap<u32, String>) -> Event {
         step: step.unwrap_or_default(),
         attempt: 0,
         summary,
+        phase: None,
     }
 }
 
@@ -197,6 +198,7 @@ fn failure_event(event: &JournalEvent) -> Event {
             true => about.message,
             false => format!("{}: {}", about.native_code, about.message),
         },
+        phase: None,
     }
 }
 
@@ -214,6 +216,7 @@ fn end(row: &Invocation) -> Option<Event> {
         step: String::new(),
         attempt: 0,
         summary,
+        phase: None,
     })
 }
 

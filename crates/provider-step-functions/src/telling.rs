@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use stateway_model::AttemptPhase;
 use stateway_model::Event as Told;
 
 use crate::event::{Event, Role};
@@ -59,7 +60,19 @@ impl Teller {
             attempt: if step.is_empty() { 0 } else { attempt },
             step,
             summary: summary(event),
+            phase: phase(event),
         }
+    }
+}
+
+/// What it means for the attempt. Entering a state begins its first; a task that is scheduled again
+/// begins the next.
+fn phase(event: &Event) -> Option<AttemptPhase> {
+    match event.role() {
+        Role::Entered | Role::Scheduled => Some(AttemptPhase::Started),
+        Role::Exited => Some(AttemptPhase::Succeeded),
+        Role::Failed => Some(AttemptPhase::Failed),
+        _ => None,
     }
 }
 

@@ -4,6 +4,7 @@
 //! core to its invariants at length, `crash` kills the gateway under load, `bench` measures.
 
 mod bench;
+mod browser;
 mod crash;
 mod docs;
 mod peers;

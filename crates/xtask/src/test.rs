@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::run::{cargo, follow, root, succeed, target};
 use crate::tally::Tally;
-use crate::{crash, docs, peers};
+use crate::{browser, crash, docs, peers};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -16,10 +16,11 @@ pub(crate) struct Options {
 }
 
 /// What needs more than Rust, as the closing lines name it.
-const PEER_TESTS: [&str; 3] = [
+const PEER_TESTS: [&str; 4] = [
     "crates/cli/tests/restate (the real Restate server, needs npm)",
     "tests/python (a client in another language, needs python3 and PyPI)",
     "provider-step-functions/tests/live.rs (an emulator, needs Python 3.12 and PyPI)",
+    "tests/browser (the dashboard in a browser, needs Chromium and its driver)",
 ];
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
@@ -38,6 +39,11 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             Ok(named) => live.extend(named),
             Err(error) => broken.push(error),
         }
+        heading("Chromium and its driver");
+        match browser::browser() {
+            Ok(named) => live.extend(named),
+            Err(error) => broken.push(error),
+        }
     }
 
     heading("Rust tests");
@@ -46,6 +52,10 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--no-fail-fast", "--", "--nocapture"]);
     tests.env("RUST_BACKTRACE", "1").envs(live);
+    if options.hermetic {
+        // A browser that happens to be here is no part of a hermetic run.
+        tests.env("STATEWAY_BROWSER_TESTS", "off");
+    }
     if !options.hermetic {
         match peers::step_functions() {
             Ok(python) => {

@@ -19,10 +19,11 @@ pub enum Approvals {
 Examples:
   stateway approvals list
   stateway approvals list --filter 'role = \"ops\"'
+  stateway approvals list --filter 'state = decided'
   stateway approvals list --filter 'execution = \"providers/builtin/executions/r-17\"' -o json
 
 Fields of a filter: state, role, step, definition, execution; several are joined by AND. What was
-decided is listed with a filter on `execution`.")]
+decided is listed with `state = decided` (or granted, rejected), or a filter on `execution`.")]
     List(List),
     /// Show an approval and what is needed to decide
     Get(Get),

@@ -49,13 +49,8 @@ impl Serve {
 
 async fn serve(config: &Config) -> Outcome {
     let metrics = Metrics::install()?;
-    let (registry, engines) = registry::build(config)?;
     let stop = Stop::new()?;
-    let settings = config.settings.clone();
-    let gateway = Gateway::bind(registry, settings, metrics.page())
-        .await
-        .map_err(|error| not_started(&error))?
-        .with_engines(engines);
+    let gateway = bind(config, &metrics).await?;
     talk(&ready(gateway.local_addr(), config));
     gateway
         .serve(stop.asked())
@@ -65,7 +60,16 @@ async fn serve(config: &Config) -> Outcome {
     Ok(Exit::Ok)
 }
 
-fn ready(address: std::net::SocketAddr, config: &Config) -> String {
+/// The gateway of a configuration, which has its port and answers nothing yet.
+pub(super) async fn bind(config: &Config, metrics: &Metrics) -> Result<Gateway, Failure> {
+    let (registry, engines) = registry::build(config)?;
+    let gateway = Gateway::bind(registry, config.settings.clone(), metrics.page()).await;
+    let gateway = gateway.map_err(|error| not_started(&error))?;
+    let gateway = gateway.with_engines(engines);
+    Ok(gateway.with_pages(stateway_dashboard::router))
+}
+
+pub(super) fn ready(address: std::net::SocketAddr, config: &Config) -> String {
     let ids: Vec<_> = config
         .providers
         .iter()
@@ -81,7 +85,7 @@ fn ready(address: std::net::SocketAddr, config: &Config) -> String {
     )
 }
 
-fn not_started(error: &StartError) -> Failure {
+pub(super) fn not_started(error: &StartError) -> Failure {
     let exit = match error {
         StartError::NotLoopback(_) => Exit::Usage,
         StartError::Bind { .. } => Exit::Refused,

@@ -3,12 +3,13 @@
 use clap::Args;
 use stateway_client as client;
 
-use super::wait;
-use crate::context::{Context, talk};
+use super::{wait, watch};
+use crate::arguments::Output;
+use crate::context::{Context, print, talk};
 use crate::duration::Span;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::{input, resource};
+use crate::{input, resource, screen, view};
 
 /// Starts an execution.
 #[derive(Debug, Args)]
@@ -19,7 +20,8 @@ Examples:
   stateway start memory/script --input @script.json --id order-17 --request-id order-17
   stateway start memory/hello --wait --timeout 30s
 
-With --wait, --timeout says how long to wait.")]
+With --wait, --timeout says how long to wait. On a terminal the steps are shown live meanwhile; the
+end is shown in any case, with the output, and is the exit code: 1 when it failed.")]
 pub struct Start {
     /// provider/definition, a full name, or a short one beside --provider
     definition: String,
@@ -58,7 +60,10 @@ impl Start {
         let call = call.timeout(limit.max(client::DEFAULT_TIMEOUT));
         let started = context.client.start(call).await?;
         talk(&format!("started {}", started.name));
-        wait::until_finished(context, &started.name).await
+        match context.terminal && context.output == Output::Table {
+            true => watch_to_the_end(context, &started.name).await,
+            false => wait::until_finished(context, &started.name).await,
+        }
     }
 
     fn call(&self) -> Result<client::Start, Failure> {
@@ -81,6 +86,19 @@ impl Start {
         }
         Ok(call)
     }
+}
+
+/// On a terminal: the live picture, then what it came to.
+async fn watch_to_the_end(context: &Context, name: &str) -> Outcome {
+    let Some(execution) = watch::live(context, name).await? else {
+        return wait::until_finished(context, name).await;
+    };
+    let full = wait::with_payloads(context, &execution).await;
+    print(&screen::result(
+        &view::Execution::from(&full),
+        context.paint,
+    ))?;
+    Ok(wait::ended(&full))
 }
 
 pub(super) fn label(text: &str) -> Result<(String, String), String> {

@@ -118,7 +118,7 @@ fn in_file(context: &Context, path: &Path) -> Outcome {
     let file = StoreFile::open(path).map_err(unreadable)?;
     let (began, mut after) = (std::time::Instant::now(), Some(0));
     let mut told = v1::VerifyExecutionsResponse {
-        total: file.count().map_err(unreadable)?,
+        total: file.total().map_err(unreadable)?,
         ..v1::VerifyExecutionsResponse::default()
     };
     let (mut progress, mut checked) = (Progress::new(), Checked::default());

@@ -79,7 +79,7 @@ pub(super) fn ended(execution: &v1::Execution) -> Exit {
 
 /// A wait answers without payloads, and whoever waited wants the output. Where it cannot be had
 /// any more, what the wait answered still holds.
-async fn with_payloads(context: &Context, execution: &v1::Execution) -> v1::Execution {
+pub(super) async fn with_payloads(context: &Context, execution: &v1::Execution) -> v1::Execution {
     let full = context.client.get(client::Get::new(&execution.name)).await;
     full.unwrap_or_else(|_| execution.clone())
 }

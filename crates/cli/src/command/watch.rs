@@ -17,6 +17,7 @@ use crate::arguments::Output;
 use crate::context::{Context, print, talk, to_json_line};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::outline::{Beside, Outline};
 use crate::screen::{Clock, Live, moment, now, short_name};
 use crate::{resource, view};
 
@@ -31,7 +32,8 @@ Examples:
   stateway watch --provider memory
   stateway watch --filter 'sub_state = \"error\"' -o json | jq -r .execution.name
 
-On a terminal one execution is shown live: a line per step, with a countdown to the next attempt.
+On a terminal one execution is shown live: a tree of its steps, those to come included, with
+progress, a countdown to the next attempt, and below a step the execution that does it.
 In a pipe, and for a collection, each change is a line. A lost connection is taken up again from
 where it was; a gateway that never answers is exit code 6. One execution: ends with it, exits 1
 when it failed. Filters are explained in docs/cli.md.")]
@@ -58,25 +60,30 @@ struct Line {
 impl Watch {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let request = match &self.name {
-            Some(name) => client::WatchRequest::new(resource::execution(name)?),
+            Some(name) => {
+                let name = resource::execution(name)?;
+                if context.terminal && context.output == Output::Table {
+                    let end = live(context, &name).await?;
+                    return Ok(end.as_ref().map_or(Exit::Ok, ended));
+                }
+                client::WatchRequest::new(name)
+            }
             None => client::WatchRequest::new(resource::parent(self.provider.as_deref())?)
                 .filter(self.filter.unwrap_or_default()),
         };
         let changes = context.client.watch(request).into_stream();
-        let live = context.terminal && context.output == Output::Table && self.name.is_some();
         let one = self.name.is_some();
         let mut seen = Seen::default();
-        let follow = async {
-            match live {
-                true => draw(changes, context, &mut seen).await,
-                false => list(changes, context, &mut seen, one).await,
-            }
-        };
-        let outcome = match context.timeout {
-            None => Some(follow.await),
-            Some(limit) => tokio::time::timeout(limit, follow).await.ok(),
-        };
-        outcome.unwrap_or_else(|| Err(seen.late(one)))
+        let told = within(context.timeout, list(changes, context, &mut seen, one)).await;
+        told.unwrap_or_else(|| Err(seen.late(one)))
+    }
+}
+
+/// What a future comes to; none when this much time passes first.
+async fn within<T>(limit: Option<Duration>, follow: impl Future<Output = T>) -> Option<T> {
+    match limit {
+        None => Some(follow.await),
+        Some(limit) => tokio::time::timeout(limit, follow).await.ok(),
     }
 }
 
@@ -135,9 +142,26 @@ async fn list(mut changes: Changes, context: &Context, seen: &mut Seen, one: boo
     Ok(Exit::Ok)
 }
 
-/// One execution, drawn again and again until it has finished.
-async fn draw(mut changes: Changes, context: &Context, seen: &mut Seen) -> Outcome {
+/// Draws an execution until it has finished; how it ended.
+///
+/// # Errors
+/// The deadline came first, or the gateway does not answer.
+pub(super) async fn live(context: &Context, name: &str) -> Result<Option<v1::Execution>, Failure> {
+    let changes = context.client.watch(client::WatchRequest::new(name));
+    let mut seen = Seen::default();
+    let drawn = draw(changes.into_stream(), context, &mut seen);
+    let ended = within(context.timeout, drawn).await;
+    ended.unwrap_or_else(|| Err(seen.late(true)))
+}
+
+/// One execution, drawn again and again until it has finished; none when the watch ended first.
+async fn draw(
+    mut changes: Changes,
+    context: &Context,
+    seen: &mut Seen,
+) -> Result<Option<v1::Execution>, Failure> {
     let mut live = Live::new(context.paint);
+    let beside = Beside::new(context.client.clone());
     let mut shown: Option<view::Execution> = None;
     let mut ticks = tokio::time::interval(TICK);
     loop {
@@ -145,7 +169,7 @@ async fn draw(mut changes: Changes, context: &Context, seen: &mut Seen) -> Outco
             _ = ticks.tick() => {}
             change = changes.next() => {
                 let Some(change) = change.transpose()? else {
-                    return Ok(Exit::Ok);
+                    return Ok(None);
                 };
                 if let Some(said) = seen.take(&change)? {
                     live.aside(|| talk(&said));
@@ -154,9 +178,12 @@ async fn draw(mut changes: Changes, context: &Context, seen: &mut Seen) -> Outco
                     Change::Removed(execution) => return Err(gone(&execution)),
                     Change::Added(execution) | Change::Modified(execution) => {
                         let view = shown.insert(view::Execution::from(&execution));
+                        beside.about(view);
                         if is_finished(execution.sub_state) {
-                            live.draw(view, None, Timestamp::now());
-                            return Ok(ended(&execution));
+                            let known = beside.settled().await;
+                            let outline = Outline::of(view.clone(), &known);
+                            live.draw(&outline, None, Timestamp::now());
+                            return Ok(Some(execution));
                         }
                     }
                     Change::Bookmark { .. } | Change::Resync | Change::Interrupted(_) => {}
@@ -164,7 +191,8 @@ async fn draw(mut changes: Changes, context: &Context, seen: &mut Seen) -> Outco
             }
         }
         if let Some(view) = &shown {
-            live.draw(view, seen.connection.lost, Timestamp::now());
+            let outline = Outline::of(view.clone(), &beside.known());
+            live.draw(&outline, seen.connection.lost, Timestamp::now());
         }
     }
 }

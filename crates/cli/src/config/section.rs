@@ -64,6 +64,8 @@ section! {
         token_lifetime: Span,
         /// Whether clients may ask for the API's description.
         reflection: bool,
+        /// Whether the dashboard is served.
+        dashboard: bool,
     }
     beside {
         /// A file with the key of page tokens and cursors, as 64 hexadecimal digits.

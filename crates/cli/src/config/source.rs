@@ -140,6 +140,23 @@ fn combine(
     }
 }
 
+impl Config {
+    /// The defaults, with the store of the built-in engine in this file.
+    ///
+    /// # Errors
+    /// A path that is not text.
+    pub fn built_in(store: &Path) -> Result<Self, ConfigError> {
+        let mut config = combine(None, File::default(), Vec::new(), &Overrides::default())?;
+        let path = store
+            .to_str()
+            .ok_or_else(|| ConfigError::one(Problem::of(store, "is not UTF-8".to_owned())))?;
+        for provider in &mut config.providers {
+            provider.options.insert("path".to_owned(), path.into());
+        }
+        Ok(config)
+    }
+}
+
 /// Without a configuration there is one provider, so that the first minute needs no file.
 fn builtin() -> ProviderConfig {
     ProviderConfig {

@@ -63,6 +63,21 @@ pub fn details(execution: &Execution, paint: Paint, now: Timestamp) -> String {
     text
 }
 
+/// What a finished execution came to: its output, or what went wrong.
+#[must_use]
+pub fn result(execution: &Execution, paint: Paint) -> String {
+    let output = execution.output.as_ref().map(ToString::to_string);
+    let error = execution.last_error.as_ref().map(trouble);
+    let (what, said) = match execution.sub_state {
+        "succeeded" => ("output", visible(&output.unwrap_or_default()).into_owned()),
+        _ => ("last error", error.unwrap_or_default()),
+    };
+    match said.is_empty() {
+        true => format!("it {}", paint.sub_state(execution.sub_state)),
+        false => format!("{} {said}", paint.dim(&format!("{what:<11}"))),
+    }
+}
+
 /// The steps, a line each.
 fn steps_table(steps: &[Step], paint: Paint, now: Timestamp) -> String {
     let mut table = Table::new(&["STEP", "STATE", "REASON", "NOW", "LAST ERROR"], paint);
@@ -87,7 +102,7 @@ fn doing(step: &Step, now: Timestamp) -> String {
 }
 
 /// `40 %`, and what it is at.
-fn so_far(progress: &Progress) -> String {
+pub(super) fn so_far(progress: &Progress) -> String {
     let percent = format!("{:.0} %", progress.fraction * 100.0);
     match &progress.detail {
         Some(detail) => format!("{percent}: {detail}"),
@@ -107,7 +122,7 @@ fn cost(usage: Usage) -> String {
 }
 
 /// While a step backs off, what it does now tells the error already.
-fn last_error(step: &Step) -> String {
+pub(super) fn last_error(step: &Step) -> String {
     match &step.last_error {
         Some(error) if step.sub_state != "backing-off" => error.message.to_string(),
         _ => String::new(),

@@ -1,14 +1,19 @@
-//! An execution on a terminal, drawn again and again: one line per step, countdowns that tick.
+//! An execution on a terminal, drawn again and again: a tree of its steps, countdowns that tick.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
 
-use super::{Clock, Paint, ago, phrase, short_name};
-use crate::view::Execution;
+use rustix::termios::tcgetwinsize;
 
-/// The most lines that are drawn. A screen holds no more, and redrawing what has scrolled away
-/// leaves debris.
-const MOST_LINES: usize = 40;
+use super::tree::add;
+use super::{Paint, ago, head, tree};
+use crate::outline::Outline;
+
+/// The most lines that are drawn, however high the terminal is.
+const MOST_LINES: usize = 60;
+
+/// The fewest, however low it is.
+const LEAST_LINES: usize = 5;
 
 /// The lines on the terminal.
 pub struct Live {
@@ -30,8 +35,8 @@ impl Live {
     }
 
     /// Draws the execution as it is now, or as it was when the connection was lost.
-    pub fn draw(&mut self, execution: &Execution, lost: Option<Timestamp>, now: Timestamp) {
-        let lines = lines(execution, self.paint, lost, now);
+    pub fn draw(&mut self, outline: &Outline, lost: Option<Timestamp>, now: Timestamp) {
+        let lines = lines(outline, self.paint, lost, room(), now);
         while self.bars.len() < lines.len() {
             // `{msg}` alone is a template without anything that could be wrong.
             let style = ProgressStyle::with_template("{wide_msg}")
@@ -62,61 +67,32 @@ impl Drop for Live {
 
 /// The picture, line by line.
 fn lines(
-    execution: &Execution,
+    outline: &Outline,
     paint: Paint,
     lost: Option<Timestamp>,
+    most: usize,
     now: Timestamp,
 ) -> Vec<String> {
-    let clock = Clock::Live(now);
-    let mut head = format!(
-        "{}  {}",
-        paint.bold(&short_name(&execution.name)),
-        paint.sub_state(execution.sub_state)
-    );
-    if let Some(reason) = &execution.reason {
-        head.push(' ');
-        head.push_str(&reason.to_string());
-    }
-    // The steps tell what they do; what is in trouble tells it on top.
-    if execution.steps.is_empty() || matches!(execution.sub_state, "failed" | "error") {
-        add(&mut head, &super::now(execution, clock));
-    }
+    let mut first = head(&outline.execution, paint, now);
     if let Some(lost) = lost {
         let stale = format!("(connection lost {} ago: as it was then)", ago(lost, now));
-        add(&mut head, &paint.bold(&stale));
+        add(&mut first, &paint.bold(&stale));
     }
-    let width = execution
-        .steps
-        .iter()
-        .map(|step| step.name.to_string().chars().count())
-        .max()
-        .unwrap_or(0);
-    let mut lines = vec![head];
-    for step in execution.steps.iter().take(MOST_LINES - 2) {
-        let state = format!("{:<11}", step.sub_state);
-        let padded = state.replacen(step.sub_state, &paint.sub_state(step.sub_state), 1);
-        let mut line = format!("  {:<width$}  {padded}", step.name);
-        add(
-            &mut line,
-            &phrase(step.sub_state, &step.retry, &step.waits, clock),
-        );
-        lines.push(line);
-    }
-    if let Some(more) = execution
-        .steps
-        .len()
-        .checked_sub(MOST_LINES - 2)
-        .filter(|more| *more > 0)
-    {
-        lines.push(format!("  … and {more} more steps"));
+    let mut lines = vec![first];
+    lines.extend(tree(outline, paint, now));
+    if let Some(more) = lines.len().checked_sub(most).filter(|more| *more > 0) {
+        lines.truncate(most - 1);
+        lines.push(format!("… and {} more steps", more + 1));
     }
     lines
 }
 
-fn add(line: &mut String, said: &str) {
-    if !said.is_empty() {
-        line.push_str("  ");
-        line.push_str(said);
+/// The most lines that fit: redrawing what has scrolled away leaves debris.
+fn room() -> usize {
+    let rows = tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_row));
+    match rows {
+        0 => MOST_LINES,
+        rows => rows.saturating_sub(1).clamp(LEAST_LINES, MOST_LINES),
     }
 }
 
@@ -125,6 +101,13 @@ mod tests {
     use stateway_client::v1;
 
     use super::*;
+    use crate::outline::Known;
+    use crate::view::Execution;
+
+    fn picture(execution: Execution, lost: Option<Timestamp>, now: Timestamp) -> Vec<String> {
+        let outline = Outline::of(execution, &Known::default());
+        lines(&outline, Paint::new(false), lost, MOST_LINES, now)
+    }
 
     fn execution(steps: usize) -> Execution {
         let retry = v1::Retry {
@@ -157,8 +140,8 @@ mod tests {
     #[test]
     fn the_countdown_follows_the_clock() {
         let at = |second| Timestamp::from_second(second).unwrap();
-        let drawn = |second| lines(&execution(1), Paint::new(false), None, at(second)).join("\n");
-        let line = "  step-0  backing-off  attempt 2 of 5 failed: refused; next attempt in";
+        let drawn = |second| picture(execution(1), None, at(second)).join("\n");
+        let line = "└─ step-0  backing-off  attempt 2 of 5 failed: refused; next attempt in";
         assert_eq!(drawn(100), format!("shop/a  backing-off\n{line} 12 s"));
         assert_eq!(drawn(101), format!("shop/a  backing-off\n{line} 11 s"));
     }
@@ -166,7 +149,7 @@ mod tests {
     #[test]
     fn what_is_old_says_so() {
         let at = |second| Timestamp::from_second(second).unwrap();
-        let drawn = lines(&execution(0), Paint::new(false), Some(at(93)), at(100));
+        let drawn = picture(execution(0), Some(at(93)), at(100));
         assert!(
             drawn[0].ends_with("  (connection lost 7 s ago: as it was then)"),
             "{drawn:?}"
@@ -182,25 +165,20 @@ mod tests {
             message: "\u{1b}]0;owned\u{7}\u{202e}".into(),
             ..hostile.steps[0].retry.last_error.clone().unwrap()
         });
-        let drawn = lines(&hostile, Paint::new(false), None, Timestamp::UNIX_EPOCH);
+        let drawn = picture(hostile, None, Timestamp::UNIX_EPOCH);
         assert_eq!(
             drawn,
             [
                 r"a\u{1b}[2J\nb  backing-off",
-                r"  pay\nforged\t  backing-off  attempt 2 of 5 failed: \u{1b}]0;owned\u{7}\u{202e}; next attempt in 112 s",
+                r"└─ pay\nforged\t  backing-off  attempt 2 of 5 failed: \u{1b}]0;owned\u{7}\u{202e}; next attempt in 112 s",
             ]
         );
     }
 
     #[test]
     fn a_long_list_of_steps_is_cut() {
-        let drawn = lines(
-            &execution(100),
-            Paint::new(false),
-            None,
-            Timestamp::UNIX_EPOCH,
-        );
+        let drawn = picture(execution(100), None, Timestamp::UNIX_EPOCH);
         assert_eq!(drawn.len(), MOST_LINES);
-        assert_eq!(drawn.last().unwrap(), "  … and 62 more steps");
+        assert_eq!(drawn.last().unwrap(), "… and 42 more steps");
     }
 }

@@ -80,7 +80,7 @@ impl From<&v1::Provider> for Provider {
 }
 
 /// Every capability with its word, as the API spells it.
-fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 22] {
+fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 23] {
     macro_rules! list {
         ($($name:ident),+ $(,)?) => { [$((stringify!($name), wire.$name)),+] };
     }
@@ -107,6 +107,7 @@ fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 22] {
         purge,
         definitions,
         apply_definition,
+        count,
     ]
 }
 

@@ -29,6 +29,34 @@ pub struct Worker {
     pub connect_time: Option<Timestamp>,
     /// Its last sign of life.
     pub seen_time: Option<Timestamp>,
+    /// Until when its tasks stay with it if it gives no sign of life.
+    pub lease_time: Option<Timestamp>,
+    /// The tasks it holds, the first 100.
+    pub tasks: Vec<HeldTask>,
+}
+
+/// A task that a worker holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HeldTask {
+    /// providers/{provider}/executions/{execution}
+    pub execution: Text,
+    /// The step.
+    pub step: Text,
+    /// Which attempt.
+    pub attempt: u32,
+    /// Whether the step is being undone.
+    pub compensation: bool,
+}
+
+impl From<&v1::HeldTask> for HeldTask {
+    fn from(wire: &v1::HeldTask) -> Self {
+        Self {
+            execution: (&wire.execution).into(),
+            step: (&wire.step).into(),
+            attempt: wire.attempt,
+            compensation: wire.compensation,
+        }
+    }
 }
 
 impl From<&v1::Worker> for Worker {
@@ -44,6 +72,8 @@ impl From<&v1::Worker> for Worker {
             connected: wire.connected,
             connect_time: timestamp(wire.connect_time.as_ref()),
             seen_time: timestamp(wire.seen_time.as_ref()),
+            lease_time: timestamp(wire.lease_time.as_ref()),
+            tasks: wire.tasks.iter().map(HeldTask::from).collect(),
         }
     }
 }

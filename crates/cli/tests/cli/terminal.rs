@@ -1,124 +1,9 @@
 //! What a terminal gets: colours, and a `watch` that ticks.
 
-use std::fs::{File, OpenOptions};
-use std::io::Read;
-use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
-
 use crate::binary::Gateway;
+use crate::built_in::{apply, gateway as built_in, worker};
+use crate::pty::Seen;
 use crate::scripts::{BACKING_OFF, GOOD};
-
-/// A process on a terminal of its own; it ends with the test.
-struct Seen {
-    child: Child,
-    screen: Arc<Mutex<Vec<u8>>>,
-    reader: Option<JoinHandle<()>>,
-}
-
-impl Seen {
-    fn begin(command: &mut Command) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let size = Winsize {
-            ws_row: 40,
-            ws_col: 160,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        tcsetwinsize(&master, size).unwrap();
-        let path = ptsname(&master, Vec::new()).unwrap();
-        let terminal = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(path.to_str().unwrap());
-        let terminal = OwnedFd::from(terminal.unwrap());
-        let child = command
-            .env("TERM", "xterm-256color")
-            .stdin(Stdio::null())
-            .stdout(terminal)
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let screen = Arc::<Mutex<Vec<u8>>>::default();
-        let sink = Arc::clone(&screen);
-        let reader = std::thread::spawn(move || {
-            let mut master = File::from(master);
-            let mut buffer = [0; 4096];
-            // Reading ends with an error when the last writer has gone.
-            while let Ok(length @ 1..) = master.read(&mut buffer) {
-                sink.lock().unwrap().extend_from_slice(&buffer[..length]);
-            }
-        });
-        Self {
-            child,
-            screen,
-            reader: Some(reader),
-        }
-    }
-
-    fn screen(&self) -> String {
-        String::from_utf8_lossy(&self.screen.lock().unwrap()).into_owned()
-    }
-
-    /// Waits for the end, until all of it is on the screen; the exit code.
-    fn code(&mut self) -> Option<i32> {
-        let status = self.child.wait().unwrap();
-        self.reader.take().unwrap().join().unwrap();
-        status.code()
-    }
-
-    #[track_caller]
-    fn shows(&self, text: &str) {
-        let begin = Instant::now();
-        while !self.screen().contains(text) {
-            assert!(
-                begin.elapsed() < Duration::from_secs(15),
-                "no `{text}` in {:?}",
-                self.screen()
-            );
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// Waits for this many different figures, each less than the one before.
-    #[track_caller]
-    fn counts_down(&self, figures: usize) {
-        let begin = Instant::now();
-        loop {
-            let screen = self.screen();
-            let mut seen: Vec<u32> = screen
-                .split("next attempt in ")
-                .skip(1)
-                .filter_map(|rest| rest.split_whitespace().next()?.parse().ok())
-                .collect();
-            seen.dedup();
-            assert!(
-                seen.is_sorted_by(|before, after| before > after),
-                "{seen:?}"
-            );
-            if seen.len() >= figures {
-                return;
-            }
-            assert!(begin.elapsed() < Duration::from_secs(15), "only {seen:?}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-impl Drop for Seen {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 #[test]
 fn a_watch_counts_down_to_the_next_attempt_and_ends_with_the_execution() {
@@ -174,4 +59,74 @@ fn sub_states_are_coloured_unless_no_color_is_set() {
     let plain = Seen::begin(gateway.command(&["get", "memory/a"]).env("NO_COLOR", "1"));
     plain.shows("succeeded");
     assert!(!plain.screen().contains("\u{1b}["), "{:?}", plain.screen());
+}
+
+const PARENT: &str = "
+name: nightly
+steps:
+  - {name: shop, workflow: import}
+  - {name: report, dependsOn: [shop], agent: etl}
+";
+const CHILD: &str = "name: import\nsteps: [{name: fetch, agent: slow}, {name: load, dependsOn: [fetch], agent: etl}]\n";
+
+#[test]
+fn a_watch_is_a_tree_with_children_and_with_what_is_to_come() {
+    let gateway = built_in();
+    apply(&gateway, CHILD);
+    apply(&gateway, PARENT);
+    gateway
+        .run(&["start", "definitions/nightly", "--id", "n"])
+        .exits(0);
+    let mut watch = Seen::begin(&mut gateway.command(&["watch", "builtin/n", "--color", "never"]));
+    watch.shows("├─ shop    waiting");
+    watch.shows("│  ├─ fetch  running      waits for capacity `slow`");
+    watch.shows("│  └─ load   not yet begun; after fetch");
+    watch.shows("└─ report  not yet begun; after shop");
+    let _slow = worker(&gateway, "slow", "sleep 1; echo 1");
+    let _quick = worker(&gateway, "etl", "echo 2");
+    watch.shows("└─ report  succeeded");
+    assert_eq!(watch.code(), Some(0));
+    // The last picture has the end of the child too.
+    let screen = watch.screen();
+    let last = screen.rsplit("builtin/n  succeeded").next().unwrap();
+    assert!(last.contains("├─ fetch  succeeded"), "{last:?}");
+    assert!(last.contains("└─ load   succeeded"), "{last:?}");
+}
+
+#[test]
+fn start_and_wait_shows_the_steps_and_then_what_they_came_to() {
+    let gateway = built_in();
+    apply(
+        &gateway,
+        "name: hello\nsteps: [{name: greet, agent: etl}]\n",
+    );
+    let program =
+        "sleep 0.5; test $STATEWAY_EXECUTION != providers/builtin/executions/bad && echo 7";
+    let _worker = worker(&gateway, "etl", program);
+    let start = |id| {
+        [
+            "start",
+            "definitions/hello",
+            "--id",
+            id,
+            "--wait",
+            "--color",
+            "never",
+        ]
+    };
+    let mut good = Seen::begin(&mut gateway.command(&start("good")));
+    good.shows("└─ greet  running");
+    assert_eq!(good.code(), Some(0));
+    assert!(
+        good.screen().contains("output      {\"greet\":7}"),
+        "{}",
+        good.screen()
+    );
+    let mut bad = Seen::begin(&mut gateway.command(&start("bad")));
+    assert_eq!(bad.code(), Some(1));
+    assert!(
+        bad.screen().contains("last error  greet: "),
+        "{}",
+        bad.screen()
+    );
 }

@@ -11,6 +11,7 @@ use crate::{Case, Outcome, Stage};
 const VERBS: &[(Verb, &str)] = &[
     (Verb::Start, "start"),
     (Verb::List, "list"),
+    (Verb::Count, "count"),
     (Verb::History, "history"),
     (Verb::Watch, "watch"),
     (Verb::Signal, "signal"),

@@ -59,6 +59,7 @@ pub(super) fn ask(stage: &Stage, verb: Verb) -> BoxFuture<'_, Result<()>> {
                 };
                 provider.list(call, request).await.map(|_| ())
             }
+            Verb::Count => provider.count(call).await.map(|_| ()),
             Verb::History => {
                 let request = HistoryRequest {
                     id: id.clone(),

@@ -108,8 +108,8 @@ impl Engine {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn count(&self) -> Result<u64> {
-        self.read(|reader| reader.at_once(|store| Ok(store.count()?)))
+    pub async fn total(&self) -> Result<u64> {
+        self.read(|reader| reader.at_once(|store| Ok(store.total()?)))
             .await
     }
 

@@ -402,6 +402,15 @@ impl Dispatch {
             .collect()
     }
 
+    /// Every task that a worker has, by execution and step.
+    pub(super) fn handed_out(&self) -> impl Iterator<Item = (WorkerIx, i64, &Task)> {
+        let tasks = self.tasks.iter();
+        tasks.filter_map(|((number, _), entry)| match entry.place {
+            Place::With(ix) => Some((ix, *number, &entry.task)),
+            Place::Waiting => None,
+        })
+    }
+
     /// Forgets every task; the workers stay.
     pub(super) fn forget_tasks(&mut self) {
         self.tasks.clear();

@@ -1,21 +1,26 @@
 //! Who is connected and what waits, for operators.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
 use super::Keeper;
-use super::dispatch::Need;
-use crate::request::{Survey, TaskLine, WorkerStatus};
+use super::dispatch::{Need, WorkerIx};
+use crate::request::{HeldTask, Survey, TaskLine, WorkerStatus};
+
+/// The most tasks of one worker that are listed.
+const MOST_TASKS: usize = 100;
 
 impl Keeper {
     pub(super) fn survey(&self) -> Survey {
         let now = Instant::now();
+        let mut held = self.held_tasks();
         let workers = self
             .dispatch
             .workers()
             .filter(|(_, worker)| !worker.http)
-            .map(|(_, worker)| WorkerStatus {
+            .map(|(ix, worker)| WorkerStatus {
                 offer: worker.offer.clone(),
                 connected: worker.session.is_some(),
                 held: worker.held,
@@ -25,6 +30,11 @@ impl Keeper {
                     let left = worker.until.saturating_duration_since(now);
                     before(self.now, self.config.lease.saturating_sub(left))
                 }),
+                tasks: held.remove(&ix).unwrap_or_default(),
+                lease_until: {
+                    let left = worker.until.saturating_duration_since(now);
+                    self.now.checked_add(left).ok()
+                },
             });
         let tasks = self
             .dispatch
@@ -52,6 +62,22 @@ impl Keeper {
             active: self.active,
             max_active: self.config.max_active,
         }
+    }
+
+    fn held_tasks(&self) -> HashMap<WorkerIx, Vec<HeldTask>> {
+        let mut held: HashMap<WorkerIx, Vec<HeldTask>> = HashMap::new();
+        for (worker, number, task) in self.dispatch.handed_out() {
+            let tasks = held.entry(worker).or_default();
+            if tasks.len() < MOST_TASKS
+                && let Some(live) = self.hot.get(&number)
+            {
+                tasks.push(HeldTask {
+                    execution: live.origin.id.clone(),
+                    task: task.clone(),
+                });
+            }
+        }
+        held
     }
 }
 

@@ -1,7 +1,7 @@
 //! Executions, steps, retries, waits, events and explanations.
 
 use stateway_model::{
-    Event, Execution, ExecutionError, Payload, Progress, Retry, Step, Usage, Wait,
+    AttemptPhase, Event, Execution, ExecutionError, Payload, Progress, Retry, Step, Usage, Wait,
 };
 use stateway_proto::v1;
 use stateway_provider_api::{Explanation, StepExplanation};
@@ -117,6 +117,19 @@ pub(crate) fn event(from: Event) -> v1::Event {
         attempt: from.attempt,
         summary: from.summary,
         branch: String::new(),
+        phase: phase(from.phase).into(),
+    }
+}
+
+const fn phase(from: Option<AttemptPhase>) -> v1::AttemptPhase {
+    match from {
+        None => v1::AttemptPhase::Unspecified,
+        Some(AttemptPhase::Started) => v1::AttemptPhase::AttemptStarted,
+        Some(AttemptPhase::Succeeded) => v1::AttemptPhase::AttemptSucceeded,
+        Some(AttemptPhase::Failed) => v1::AttemptPhase::AttemptFailed,
+        Some(AttemptPhase::UndoStarted) => v1::AttemptPhase::UndoStarted,
+        Some(AttemptPhase::Undone) => v1::AttemptPhase::UndoSucceeded,
+        Some(AttemptPhase::UndoFailed) => v1::AttemptPhase::UndoFailed,
     }
 }
 

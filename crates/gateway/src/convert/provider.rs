@@ -89,6 +89,7 @@ fn capabilities(from: Capabilities) -> v1::Capabilities {
         purge,
         definitions,
         apply_definition,
+        count,
     } = from;
     v1::Capabilities {
         start,
@@ -113,5 +114,6 @@ fn capabilities(from: Capabilities) -> v1::Capabilities {
         purge,
         definitions,
         apply_definition,
+        count,
     }
 }

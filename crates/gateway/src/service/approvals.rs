@@ -1,6 +1,7 @@
 //! `stateway.v1.Approvals`: what waits for a person.
 
 mod decide;
+mod decided;
 mod filter;
 mod inbox;
 mod name;

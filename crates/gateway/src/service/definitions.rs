@@ -3,6 +3,7 @@
 mod name;
 mod native;
 mod report;
+mod steps;
 
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ use crate::status::Refusal;
 use crate::token::Sealer;
 
 const DEFINITIONS_PER_PAGE: usize = 50;
+/// The most revisions that are named; older ones can still be asked for.
+const MOST_REVISIONS: usize = 1_000;
 const PURPOSE: &str = "definitions";
 const WHAT: &str = "portable definitions";
 /// What a source is called that nobody named.
@@ -136,7 +139,14 @@ impl Definitions {
         for chosen in engines {
             let wanted = find(&call, chosen, &name, revision.as_deref());
             match wanted.await {
-                Ok(record) => return Ok(shown(record, true)),
+                Ok(record) => {
+                    let mut answer = shown(record, true);
+                    let all = chosen.engine.revisions(name.id.clone());
+                    let all = chosen.answer(&call, all).await?;
+                    let all = all.iter().take(MOST_REVISIONS);
+                    answer.revisions = all.map(|record| record.revision.to_string()).collect();
+                    return Ok(answer);
+                }
                 Err(status) if status.code() == tonic::Code::NotFound => missing = Some(status),
                 Err(status) => return Err(status),
             }
@@ -239,6 +249,7 @@ fn checked(name: &DefinitionName, parsed: &Parsed, source: &str) -> v1::Definiti
         source: source.to_owned(),
         create_time: None,
         description: parsed.definition.description.clone(),
+        steps: steps::of(&parsed.definition),
         warnings: parsed.warnings.iter().map(report::diagnostic).collect(),
         changed: false,
         ..v1::Definition::default()
@@ -248,8 +259,12 @@ fn checked(name: &DefinitionName, parsed: &Parsed, source: &str) -> v1::Definiti
 /// A definition as it is stored. Its description is read from the source: it is part of it.
 fn shown(record: DefinitionRecord, with_source: bool) -> v1::Definition {
     let parsed = stateway_definition::parse(&record.source, UNNAMED);
-    let description = parsed.map(|parsed| parsed.definition.description);
+    let parsed = parsed.ok().map(|parsed| parsed.definition);
     v1::Definition {
+        steps: match (&parsed, with_source) {
+            (Some(definition), true) => steps::of(definition),
+            _ => Vec::new(),
+        },
         name: DefinitionName {
             provider: None,
             id: record.name,
@@ -261,7 +276,9 @@ fn shown(record: DefinitionRecord, with_source: bool) -> v1::Definition {
             false => String::new(),
         },
         create_time: Some(convert::timestamp(record.created)),
-        description: description.unwrap_or_default(),
+        description: parsed
+            .map(|definition| definition.description)
+            .unwrap_or_default(),
         ..v1::Definition::default()
     }
 }

@@ -1,5 +1,6 @@
 //! `stateway.v1.Executions`.
 
+mod count;
 mod handlers;
 mod lineage;
 mod project;

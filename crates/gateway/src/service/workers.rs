@@ -7,8 +7,8 @@ mod session;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stateway_engine::{TaskLine, WorkerStatus};
-use stateway_model::{DefinitionName, ProviderId};
+use stateway_engine::{HeldTask, TaskLine, WorkerStatus};
+use stateway_model::{DefinitionName, ExecutionId, ExecutionName, ProviderId};
 use stateway_proto::v1;
 use stateway_proto::v1::work_request::Message;
 use stateway_proto::v1::workers_server::Workers as Service;
@@ -191,7 +191,23 @@ fn worker(provider: &ProviderId, found: &WorkerStatus) -> v1::Worker {
         connect_time: found.since.map(convert::timestamp),
         seen_time: found.seen.map(convert::timestamp),
         connected: found.connected,
+        tasks: found
+            .tasks
+            .iter()
+            .filter_map(|held| held_task(provider, held))
+            .collect(),
+        lease_time: found.lease_until.map(convert::timestamp),
     }
+}
+
+fn held_task(provider: &ProviderId, held: &HeldTask) -> Option<v1::HeldTask> {
+    let id = ExecutionId::new(&held.execution).ok()?;
+    Some(v1::HeldTask {
+        execution: ExecutionName::new(provider.clone(), id).to_string(),
+        step: held.task.step.to_string(),
+        attempt: held.task.attempt,
+        compensation: held.task.undo,
+    })
 }
 
 fn could_take(worker: &WorkerStatus, line: &TaskLine) -> bool {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use stateway_model::{Event, ExecutionError};
+use stateway_model::{AttemptPhase, Event, ExecutionError};
 
 use super::{
     Cause, Ending, Phase, Script, StepRun, StepScript, StepState, WaitFor, WhenExhausted, after,
@@ -315,7 +315,19 @@ impl Run {
             step: name,
             attempt,
             summary,
+            phase: phase(native_type),
         });
+    }
+}
+
+fn phase(native_type: &str) -> Option<AttemptPhase> {
+    match native_type {
+        "AttemptStarted" => Some(AttemptPhase::Started),
+        "AttemptFailed" => Some(AttemptPhase::Failed),
+        "StepCompleted" => Some(AttemptPhase::Succeeded),
+        "UndoStarted" => Some(AttemptPhase::UndoStarted),
+        "StepUndone" => Some(AttemptPhase::Undone),
+        _ => None,
     }
 }
 

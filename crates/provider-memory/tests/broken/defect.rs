@@ -67,6 +67,7 @@ pub(crate) enum Defect {
     PurgeTakesWhatIsOpen,
     PurgeIsASuccessEveryTime,
     ListStillShowsWhatWasPurged,
+    CountLeavesOutTheFinished,
 }
 
 impl Defect {
@@ -240,6 +241,7 @@ impl Defect {
             Self::PurgeTakesWhatIsOpen => &["purge::an_open_execution_is_refused_and_stays"],
             Self::PurgeIsASuccessEveryTime => &["purge::purging_twice_is_not_found"],
             Self::ListStillShowsWhatWasPurged => &["purge::what_was_purged_is_in_no_list"],
+            Self::CountLeavesOutTheFinished => &["count::agrees_with_what_a_list_shows"],
             Self::HealthIsAlwaysGood => {
                 &["health::an_engine_that_cannot_be_reached_is_not_healthy"]
             }
@@ -311,5 +313,6 @@ impl Defect {
         Self::PurgeTakesWhatIsOpen,
         Self::PurgeIsASuccessEveryTime,
         Self::ListStillShowsWhatWasPurged,
+        Self::CountLeavesOutTheFinished,
     ];
 }

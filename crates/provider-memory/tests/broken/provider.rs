@@ -11,11 +11,12 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use stateway_model::{ExecutionId, SubState};
 use stateway_provider_api::{
-    ApplyDefinitionRequest, Call, CancelMode, CancelRequest, Capabilities, DefinitionProblem,
-    DefinitionsPage, DefinitionsRequest, ErrorKind, Health, HistoryPage, HistoryRequest, ListPage,
-    ListRequest, NativeDefinition, NativeState, Observation, ObservationStream, PauseRequest,
-    Provider, PurgeRequest, RequestId, Result, ResumeRequest, RetryEvidence, RetryFromRequest,
-    RetryNowRequest, SignalRequest, StartRequest, View, WatchScope,
+    ApplyDefinitionRequest, Call, CancelMode, CancelRequest, Capabilities, Count,
+    DefinitionProblem, DefinitionsPage, DefinitionsRequest, ErrorKind, Health, HistoryPage,
+    HistoryRequest, ListPage, ListRequest, NativeDefinition, NativeState, Observation,
+    ObservationStream, PauseRequest, Provider, PurgeRequest, RequestId, Result, ResumeRequest,
+    RetryEvidence, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, View,
+    WatchScope,
 };
 
 use super::defect::Defect;
@@ -307,6 +308,14 @@ impl Provider for Broken {
             _ => {}
         }
         Ok(page)
+    }
+
+    async fn count(&self, call: &Call) -> Result<Vec<Count>> {
+        let mut counts = self.mistake(self.inner.count(call).await)?;
+        if self.is(Defect::CountLeavesOutTheFinished) {
+            counts.retain(|count| !count.sub_state.is_terminal());
+        }
+        Ok(counts)
     }
 
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {

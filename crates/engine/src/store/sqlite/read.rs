@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use rusqlite::{OptionalExtension as _, Row, params, params_from_iter};
+use stateway_model::SubState;
 
 use super::Sqlite;
 use super::row::{KEPT, kept, time};
@@ -82,6 +83,14 @@ impl Reading for Sqlite {
             found.push(kept(row)?);
         }
         Ok(found)
+    }
+
+    fn count(&self, sub_state: SubState, most: u32) -> Result<u64, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT count(*) FROM (SELECT 1 FROM executions WHERE sub_state = ?1 LIMIT ?2)",
+        )?;
+        let count: i64 = query.query_row(params![sub_state.as_str(), most], |row| row.get(0))?;
+        Ok(u64::try_from(count).unwrap_or_default())
     }
 
     /// Hands over the rows of a log along its lineage, each after the one it follows, until told
@@ -217,7 +226,7 @@ impl Reading for Sqlite {
         Ok(found.collect::<rusqlite::Result<_>>()?)
     }
 
-    fn count(&self) -> Result<u64, StoreError> {
+    fn total(&self) -> Result<u64, StoreError> {
         let mut query = self
             .connection
             .prepare_cached("SELECT count(*) FROM executions")?;

@@ -275,7 +275,7 @@ async fn r1_a_lost_request_cannot_start_a_second_execution() {
     let lab = lab.restart();
     let first = lab.engine.start(start).await.unwrap();
     assert!(audit(&lab, &first.id).await[0].0.starts_with("R1: "));
-    assert_eq!(lab.engine.count().await.unwrap(), 1);
+    assert_eq!(lab.engine.total().await.unwrap(), 1);
     all_is_well(&lab).await;
 }
 

@@ -96,7 +96,7 @@ async fn sweep(fate: Fate) {
         };
         assert_eq!(ended.sub_state, SubState::Succeeded, "at {point}");
         all_is_well(&lab).await;
-        assert_eq!(lab.engine.count().await.unwrap(), 2, "at {point}");
+        assert_eq!(lab.engine.total().await.unwrap(), 2, "at {point}");
         // Only what was with the worker when the process died may have been done twice.
         let done: Vec<_> = ["first", "a", "b", "last"]
             .map(|step| deeds.of(step))

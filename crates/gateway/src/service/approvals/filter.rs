@@ -13,7 +13,8 @@ const LONGEST: usize = 4_096;
 /// What is wanted; everything that is not said passes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Filter {
-    pub(super) state: Option<State>,
+    /// Any of these; every state when it is not said.
+    pub(super) states: Option<&'static [State]>,
     pub(super) role: Option<String>,
     pub(super) step: Option<String>,
     pub(super) definition: Option<String>,
@@ -29,7 +30,7 @@ impl Filter {
         for term in terms(text)? {
             let (field, value) = term;
             match field.as_str() {
-                "state" => set(&mut filter.state, "state", state(&value)?)?,
+                "state" => set(&mut filter.states, "state", states(&value)?)?,
                 "role" => set(&mut filter.role, "role", value)?,
                 "step" => set(&mut filter.step, "step", value)?,
                 "definition" => {
@@ -43,12 +44,12 @@ impl Filter {
                 other => return Err(wrong(&format!("there is no field `{other}`"))),
             }
         }
-        match (filter.state, &filter.execution) {
-            (None | Some(State::Pending), _) | (_, Some(_)) => Ok(filter),
-            (Some(_), None) => Err(wrong(
-                "only pending approvals are listed over all executions",
-            )),
-        }
+        Ok(filter)
+    }
+
+    /// Whether only what is open now can pass.
+    pub(super) fn is_of_the_inbox(&self) -> bool {
+        matches!(self.states, None | Some([State::Pending]))
     }
 
     /// Whether it passes. `execution` is seen to by whoever reads.
@@ -57,7 +58,8 @@ impl Filter {
             wanted.as_ref().is_none_or(|wanted| wanted == found)
         };
         let definition = approval.definition.strip_prefix("definitions/");
-        self.state.is_none_or(|state| state == approval.state())
+        self.states
+            .is_none_or(|states| states.contains(&approval.state()))
             && same(&self.role, &approval.role)
             && same(&self.step, &approval.step)
             && same(&self.definition, definition.unwrap_or_default())
@@ -71,10 +73,17 @@ fn set<T>(place: &mut Option<T>, field: &str, value: T) -> Result<(), Status> {
     }
 }
 
-fn state(word: &str) -> Result<State, Status> {
-    State::from_str_name(&word.to_ascii_uppercase())
-        .filter(|state| *state != State::Unspecified)
-        .ok_or_else(|| wrong(&format!("`{word}` is not a state of an approval")))
+/// The states that a word stands for.
+fn states(word: &str) -> Result<&'static [State], Status> {
+    Ok(match word.to_ascii_uppercase().as_str() {
+        "PENDING" => &[State::Pending],
+        "GRANTED" => &[State::Granted],
+        "REJECTED" => &[State::Rejected],
+        "EXPIRED" => &[State::Expired],
+        "WITHDRAWN" => &[State::Withdrawn],
+        "DECIDED" => &[State::Granted, State::Rejected],
+        _ => return Err(wrong(&format!("`{word}` is not a state of an approval"))),
+    })
 }
 
 /// The terms, taken apart.
@@ -144,8 +153,8 @@ fn wrong(message: &str) -> Status {
     Refusal::invalid("filter", format!("filter: {message}"))
         .reason("INVALID_FILTER")
         .hint(
-            "Fields: state, role, step, definition, execution. For what was decided, add \
-             execution = \"providers/…\".",
+            "Fields: state, role, step, definition, execution. A state is pending, granted, \
+             rejected, expired, withdrawn or decided.",
         )
         .into()
 }
@@ -159,16 +168,19 @@ mod tests {
         let text =
             "state = PENDING AND role=\"release manager\" AND execution = providers/p/executions/a";
         let filter = Filter::parse(text).unwrap();
-        assert_eq!(filter.state, Some(State::Pending));
+        assert_eq!(filter.states, Some(&[State::Pending][..]));
+        assert!(filter.is_of_the_inbox());
         assert_eq!(filter.role.as_deref(), Some("release manager"));
         assert!(filter.execution.is_some());
         assert_eq!(Filter::parse("  ").unwrap(), Filter::default());
     }
 
     #[test]
-    fn what_is_decided_is_listed_per_execution() {
-        assert!(Filter::parse("state = granted").is_err());
-        assert!(Filter::parse("state = granted AND execution = providers/p/executions/a").is_ok());
+    fn decided_is_granted_or_rejected() {
+        let filter = Filter::parse("state = decided").unwrap();
+        assert_eq!(filter.states, Some(&[State::Granted, State::Rejected][..]));
+        assert!(!filter.is_of_the_inbox());
+        assert!(Filter::default().is_of_the_inbox());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use stateway_provider_api::Call;
 use tonic::Status;
 
 use super::filter::Filter;
-use super::{APPROVALS, Approvals, ESCALATIONS, requests, shown};
+use super::{APPROVALS, Approvals, ESCALATIONS, decided, requests, shown};
 use crate::engines::Chosen;
 use crate::parent::Parent;
 use crate::service::executions::page_token_refused;
@@ -26,9 +26,9 @@ const MOST_ROUNDS: usize = 8;
 
 /// Where an inbox goes on: at this provider, after this execution.
 #[derive(Debug, Serialize, Deserialize)]
-struct Place {
-    provider: ProviderId,
-    before: Option<i64>,
+pub(super) struct Place {
+    pub(super) provider: ProviderId,
+    pub(super) before: Option<i64>,
 }
 
 impl Approvals {
@@ -51,6 +51,15 @@ impl Approvals {
         }
         let purpose = format!("approvals|{}|{}", request.parent, request.filter);
         let place = self.place(&purpose, &request.page_token)?;
+        if !filter.is_of_the_inbox() {
+            let (approvals, next) = decided::page(&call, &engines, place, size, &filter).await?;
+            let seal = |next| self.sealer.seal(&purpose, next);
+            return Ok(v1::ListApprovalsResponse {
+                approvals,
+                next_page_token: next.map_or_else(String::new, seal),
+                unreachable: Vec::new(),
+            });
+        }
         let rows = |name: &ExecutionName, view: &View| {
             let open = view.steps.iter().filter_map(requests::of_step);
             let rows = open.map(|request| shown::approval(name, view, &request));

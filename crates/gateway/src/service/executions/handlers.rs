@@ -43,6 +43,13 @@ impl Service for Executions {
         in_shell!(self, "ListExecutions", request, list)
     }
 
+    async fn count_executions(
+        &self,
+        request: Request<v1::CountExecutionsRequest>,
+    ) -> Result<Response<v1::CountExecutionsResponse>, Status> {
+        in_shell!(self, "CountExecutions", request, count)
+    }
+
     type WatchExecutionsStream = BoxStream<'static, Result<v1::WatchExecutionsResponse, Status>>;
 
     async fn watch_executions(

@@ -51,7 +51,7 @@ impl Recovery {
             told: v1::VerifyExecutionsResponse::default(),
         };
         for chosen in self.directory.under(&parent, RECOVERY)? {
-            scan.told.total += chosen.answer(&call, chosen.engine.count()).await?;
+            scan.told.total += chosen.answer(&call, chosen.engine.total()).await?;
             scan.engines
                 .push((chosen.id.clone(), chosen.engine.clone()));
         }

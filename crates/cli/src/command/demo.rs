@@ -1,0 +1,306 @@
+//! `stateway demo`: the gateway, five examples and their workers, in one process.
+
+use std::io::IsTerminal;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use stateway_client::Client;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::config::refused;
+use super::serve::{INTERRUPTED, Stop, bind, not_started, ready};
+use crate::arguments::{DEFAULT_SERVER, Globals};
+use crate::config::Config;
+use crate::context::talk;
+use crate::demo::{self, MOST, Pace, SLOWEST};
+use crate::duration::Span;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::observability::{Metrics, install};
+
+/// How long calls and streams may take to end.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// Shows everything at once.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  stateway demo
+  stateway demo --rate 60 --listen 127.0.0.1:0
+  stateway demo --path ./demo --for 10m
+
+A gateway with the built-in engine in a temporary folder, the five examples, and workers for them.
+New executions start all the time: quickly at first, then at --rate, and after 200 a trickle, while
+the oldest that have ended are removed. Within half a minute each of the six sub-states is there,
+and stays. SIGINT or SIGTERM ends it all and removes the folder, unless --path chose one.")]
+pub struct Demo {
+    /// Where to listen; 127.0.0.1:7380, or any free port when that is taken, otherwise
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Keep the store in this folder; it stays, and the next demo goes on with it
+    #[arg(long, value_name = "FOLDER")]
+    path: Option<PathBuf>,
+    /// How many executions start per minute
+    #[arg(long, value_name = "STARTS", default_value_t = 30)]
+    #[arg(value_parser = clap::value_parser!(u32).range(i64::from(SLOWEST)..=i64::from(MOST)))]
+    rate: u32,
+    /// Stop by itself after this long
+    #[arg(long = "for", value_name = "DURATION")]
+    length: Option<Span>,
+    /// Which log lines, for example `info`
+    #[arg(
+        long,
+        env = "STATEWAY_LOG",
+        value_name = "FILTER",
+        default_value = "warn"
+    )]
+    log: String,
+}
+
+impl Demo {
+    pub(super) async fn run(self, globals: &Globals) -> Outcome {
+        let ending = Ending::new(self.length)?;
+        let folder = Folder::new(self.path.as_deref())?;
+        let mut config = Config::built_in(&folder.path().join("stateway.db"))
+            .map_err(|error| refused(&error))?;
+        config.log.filter.clone_from(&self.log);
+        config.settings.listen = self.listen.unwrap_or_else(free_address);
+        config.settings.drain = DRAIN;
+        let color = globals.color.on(std::io::stderr().is_terminal());
+        let telemetry = install(&config.log, &config.otlp, color)?;
+        let shown = tokio::select! {
+            shown = show(&config, Pace::per_minute(self.rate), ending.first()) => shown,
+            () = ending.second() => {
+                folder.remove();
+                std::process::exit(INTERRUPTED);
+            }
+        };
+        tokio::task::block_in_place(|| telemetry.finish());
+        folder.remove();
+        shown.map(|()| Exit::Ok)
+    }
+}
+
+/// Runs everything until `end` resolves.
+async fn show(config: &Config, pace: Pace, end: BoxFuture<'static, ()>) -> Result<(), Failure> {
+    let gateway = bind(config, &Metrics::install()?).await?;
+    let url = format!("http://{}", gateway.local_addr());
+    talk(&ready(gateway.local_addr(), config));
+
+    let (stop, stopped) = watch::channel(false);
+    let stopped = || until(stopped.clone());
+    let mut cast = JoinSet::new();
+    let serving = gateway.serve(stopped());
+    cast.spawn(async move { serving.await.map_err(|error| not_started(&error)) });
+    for worker in demo::workers(&url) {
+        let working = worker.until(stopped()).serve();
+        cast.spawn(async move { working.await.map_err(Failure::from) });
+    }
+    let client = Client::lazy(&url)?;
+    let acts: [BoxFuture<'static, _>; 2] = [
+        demo::play(client.clone(), pace).boxed(),
+        demo::decide(client).boxed(),
+    ];
+    for act in acts {
+        let stopped = stopped();
+        cast.spawn(async move {
+            tokio::select! {
+                done = act => done.map_err(Failure::from),
+                () = stopped => Ok(()),
+            }
+        });
+    }
+    for line in guide(&url) {
+        talk(&line);
+    }
+
+    // Nobody of the cast leaves before the end unless something is wrong.
+    let early = tokio::select! {
+        () = end => None,
+        left = cast.join_next() => left,
+    };
+    talk("the demo ends");
+    stop.send_replace(true);
+    let mut outcome = early.map_or(Ok(()), left);
+    while let Some(gone) = cast.join_next().await {
+        outcome = outcome.and(left(gone));
+    }
+    outcome
+}
+
+type Left = Result<Result<(), Failure>, tokio::task::JoinError>;
+
+fn left(gone: Left) -> Result<(), Failure> {
+    gone.map_err(|error| {
+        Failure::new(Exit::Internal, format!("a part of the demo broke: {error}"))
+    })?
+}
+
+async fn until(mut stopped: watch::Receiver<bool>) {
+    // A sender that is gone has stopped everything too.
+    let _ = stopped.wait_for(|stop| *stop).await;
+}
+
+/// The usual address if it is free, else any port of this machine's own.
+fn free_address() -> SocketAddr {
+    let usual = stateway_gateway::Settings::default().listen;
+    match TcpListener::bind(usual) {
+        Ok(_) => usual,
+        Err(_) => SocketAddr::new(usual.ip(), 0),
+    }
+}
+
+/// What to do now, for somebody who has never seen it.
+fn guide(url: &str) -> Vec<String> {
+    let there = match url == DEFAULT_SERVER {
+        true => String::new(),
+        false => format!(" --server {url}"),
+    };
+    let id = |definition| demo::first_id(definition);
+    let (release, order) = (id("release"), id("order-saga"));
+    let commands = [
+        ("list".to_owned(), "everything, the newest first"),
+        (
+            format!("watch builtin/{}", id("fan-out")),
+            "one of them, live",
+        ),
+        (
+            format!("explain builtin/{order}"),
+            "why it shows what it shows",
+        ),
+        (
+            format!("retry-now builtin/{order}"),
+            "do not wait for its next attempt",
+        ),
+        ("approvals list".to_owned(), "what waits for a yes"),
+        (
+            format!("approvals grant builtin/{release}/approve~1 --role release-manager"),
+            "say it",
+        ),
+        (
+            "escalations list".to_owned(),
+            "what is stuck until a person decides",
+        ),
+        ("queue".to_owned(), "what waits for a worker"),
+    ];
+    let commands = commands.map(|(command, about)| (format!("stateway{there} {command}"), about));
+    let width = commands.iter().map(|(command, _)| command.len()).max();
+    let mut lines = vec![
+        String::new(),
+        format!("In a browser:  {url}/"),
+        "In another terminal, once it has run for a few seconds:".to_owned(),
+    ];
+    lines.extend(commands.iter().map(|(command, about)| {
+        format!(
+            "  {command:<width$}  {about}",
+            width = width.unwrap_or_default()
+        )
+    }));
+    lines.push(String::new());
+    lines.push("Ctrl-C ends it.".to_owned());
+    lines
+}
+
+/// When a demo is over: at a signal or after its time; and at the second signal at once.
+struct Ending {
+    first: watch::Receiver<u32>,
+}
+
+impl Ending {
+    /// Listens from here on, so that no signal is missed.
+    fn new(length: Option<Span>) -> Result<Self, Failure> {
+        let mut stop = Stop::new()?;
+        let mut hang_up = signal(SignalKind::hangup()).map_err(|error| {
+            Failure::new(
+                Exit::Internal,
+                format!("signals cannot be received: {error}"),
+            )
+        })?;
+        let (count, first) = watch::channel(0);
+        // It ends with the process, whose end it is about.
+        tokio::spawn(async move {
+            let over = async {
+                match length {
+                    Some(length) => tokio::time::sleep(length.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::pin!(over);
+            let mut late = false;
+            loop {
+                tokio::select! {
+                    () = stop.next() => {}
+                    _ = hang_up.recv() => {}
+                    () = &mut over, if !late => late = true,
+                }
+                count.send_modify(|count| *count += 1);
+            }
+        });
+        Ok(Self { first })
+    }
+
+    fn first(&self) -> BoxFuture<'static, ()> {
+        self.at_least(1)
+    }
+
+    fn second(&self) -> BoxFuture<'static, ()> {
+        self.at_least(2)
+    }
+
+    fn at_least(&self, signals: u32) -> BoxFuture<'static, ()> {
+        let mut count = self.first.clone();
+        async move {
+            // A sender that is gone has ended with the process.
+            let _ = count.wait_for(|count| *count >= signals).await;
+        }
+        .boxed()
+    }
+}
+
+/// The folder of a demo's store.
+enum Folder {
+    Kept(PathBuf),
+    Temporary(tempfile::TempDir),
+}
+
+impl Folder {
+    fn new(path: Option<&std::path::Path>) -> Result<Self, Failure> {
+        let wrong = |what: String, error: std::io::Error| {
+            Failure::new(Exit::Refused, format!("{what} cannot be made: {error}"))
+                .hint("Choose another folder with --path.")
+        };
+        match path {
+            Some(path) => std::fs::create_dir_all(path)
+                .map(|()| Self::Kept(path.to_owned()))
+                .map_err(|error| wrong(format!("the folder {}", path.display()), error)),
+            None => tempfile::Builder::new()
+                .prefix("stateway-demo-")
+                .tempdir()
+                .map(Self::Temporary)
+                .map_err(|error| wrong("a temporary folder".to_owned(), error)),
+        }
+    }
+
+    fn path(&self) -> &std::path::Path {
+        match self {
+            Self::Kept(path) => path,
+            Self::Temporary(folder) => folder.path(),
+        }
+    }
+
+    /// Removes it, if it is a temporary one.
+    fn remove(self) {
+        if let Self::Temporary(folder) = self {
+            let path = folder.path().to_owned();
+            if let Err(error) = folder.close() {
+                talk(&format!("{} could not be removed: {error}", path.display()));
+            }
+        }
+    }
+}

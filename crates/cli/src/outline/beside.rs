@@ -1,0 +1,147 @@
+//! Asks, beside a picture that is drawn, for definitions and children. A slow answer delays
+//! nothing; without one the picture shows what is known.
+
+use std::time::Duration;
+
+use stateway_client::{Client, Code, Get, GetDefinition, v1};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::{DEEPEST, Known, Plan, key};
+use crate::view::Execution;
+
+/// How often children are looked at while they have something to tell.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// The most children that are looked at.
+const MOST_CHILDREN: usize = 50;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Asks for what an execution does not tell itself.
+pub struct Beside {
+    about: watch::Sender<Asked>,
+    told: watch::Receiver<Told>,
+    task: JoinHandle<()>,
+}
+
+/// The execution that is drawn, and how often it was said.
+type Asked = (u64, Option<Execution>);
+
+/// What is known, and which saying of the execution that is about.
+type Told = (u64, Known);
+
+impl Beside {
+    /// Asks this gateway. Needs a runtime.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        let (about, asked) = watch::channel(Asked::default());
+        let (tell, told) = watch::channel(Told::default());
+        let task = tokio::spawn(ask(client, asked, tell));
+        Self { about, told, task }
+    }
+
+    /// Says which execution is drawn, as it is now.
+    pub fn about(&self, execution: &Execution) {
+        self.about.send_modify(|(times, about)| {
+            *times += 1;
+            *about = Some(execution.clone());
+        });
+    }
+
+    /// What is known so far.
+    #[must_use]
+    pub fn known(&self) -> Known {
+        self.told.borrow().1.clone()
+    }
+
+    /// What is known once the answers about the execution as it was said last are there, or when
+    /// that takes too long.
+    pub async fn settled(mut self) -> Known {
+        let last = self.about.borrow().0;
+        let answered = self.told.wait_for(|(times, _)| *times >= last);
+        // Without an answer the picture shows what is known.
+        let _ = tokio::time::timeout(PATIENCE, answered).await;
+        self.known()
+    }
+}
+
+/// Nobody wants the answers any more.
+impl Drop for Beside {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn ask(client: Client, mut asked: watch::Receiver<Asked>, tell: watch::Sender<Told>) {
+    let mut known = Known::default();
+    loop {
+        let (times, about) = asked.borrow_and_update().clone();
+        if let Some(execution) = about {
+            let mut room = MOST_CHILDREN;
+            look(&client, &execution, &mut known, DEEPEST, &mut room).await;
+            tell.send_replace((times, known.clone()));
+        }
+        // Whether something new is drawn or not, children change by themselves.
+        if let Ok(Err(_)) = tokio::time::timeout(LOOK, asked.changed()).await {
+            return;
+        }
+    }
+}
+
+/// Brings what is known of one execution up to date, then of its children.
+async fn look(
+    client: &Client,
+    execution: &Execution,
+    known: &mut Known,
+    deep: usize,
+    room: &mut usize,
+) {
+    if !known.plans.contains_key(&key(execution))
+        && let Some(plan) = plan(client, execution).await
+    {
+        known.plans.insert(key(execution), plan);
+    }
+    if deep == 0 {
+        return;
+    }
+    for expected in known.expected(execution) {
+        if *room == 0 {
+            return;
+        }
+        *room -= 1;
+        let before = known.children.get(&expected.name);
+        if before.is_none_or(|child| child.end_time.is_none()) {
+            let get = Get::new(&expected.name)
+                .view(v1::ExecutionView::Basic)
+                .timeout(PATIENCE);
+            // One that is not there yet will be, or is gone and was shown.
+            if let Ok(child) = client.get(get).await {
+                let child = Execution::from(&child);
+                known.children.insert(expected.name.clone(), child);
+            }
+        }
+        if let Some(child) = known.child(&expected).cloned() {
+            Box::pin(look(client, &child, known, deep - 1, room)).await;
+        }
+    }
+}
+
+/// What the definition says; none when it is worth asking again.
+async fn plan(client: &Client, execution: &Execution) -> Option<Plan> {
+    let (definition, revision) = key(execution);
+    // An engine's own definitions are in its own language.
+    if !definition.starts_with("definitions/") || revision.is_empty() {
+        return Some(Plan::default());
+    }
+    let name = format!("{definition}/revisions/{revision}");
+    let get = GetDefinition::from_message(v1::GetDefinitionRequest { name });
+    match client.definition(get.timeout(PATIENCE)).await {
+        Ok(found) => Some(Plan::of(&found.source)),
+        Err(error) => match error.code() {
+            Code::Unavailable | Code::DeadlineExceeded => None,
+            _ => Some(Plan::default()),
+        },
+    }
+}

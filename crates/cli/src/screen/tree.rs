@@ -1,0 +1,171 @@
+//! An execution and its steps as a tree, a line each.
+
+use jiff::Timestamp;
+
+use super::details::{last_error, so_far};
+use super::{Clock, Paint, phrase, short_name};
+use crate::outline::{Branch, Outline};
+use crate::view::{Execution, Step};
+
+/// The first line: the execution, where it is, and why.
+#[must_use]
+pub fn head(execution: &Execution, paint: Paint, now: Timestamp) -> String {
+    let mut head = format!(
+        "{}  {}",
+        paint.bold(&short_name(&execution.name)),
+        paint.sub_state(execution.sub_state)
+    );
+    if let Some(reason) = &execution.reason {
+        head.push(' ');
+        head.push_str(&reason.to_string());
+    }
+    // The steps tell what they do; what is in trouble tells it on top.
+    if execution.steps.is_empty() || matches!(execution.sub_state, "failed" | "error") {
+        add(&mut head, &super::now(execution, Clock::Live(now)));
+    }
+    head
+}
+
+/// The lines below: the steps, and below each the steps of the execution that does it.
+#[must_use]
+pub fn tree(outline: &Outline, paint: Paint, now: Timestamp) -> Vec<String> {
+    let mut lines = Vec::new();
+    let done = outline.execution.end_time.is_some();
+    grow(&outline.branches, done, "", paint, now, &mut lines);
+    lines
+}
+
+fn grow(
+    branches: &[Branch],
+    done: bool,
+    indent: &str,
+    paint: Paint,
+    now: Timestamp,
+    lines: &mut Vec<String>,
+) {
+    let length = |branch: &Branch| branch.name.to_string().chars().count();
+    let width = branches.iter().map(length).max().unwrap_or(0);
+    for (index, branch) in branches.iter().enumerate() {
+        let last = index + 1 == branches.len();
+        let (fork, below) = match last {
+            true => ("└─ ", "   "),
+            false => ("├─ ", "│  "),
+        };
+        let told = told(branch, done, paint, now);
+        let name = format!("{:<width$}", branch.name);
+        let edge = paint.dim(&format!("{indent}{fork}"));
+        lines.push(format!("{edge}{name}  {told}"));
+        if let Some(child) = &branch.child {
+            let done = child.execution.end_time.is_some();
+            let indent = format!("{indent}{below}");
+            grow(&child.branches, done, &indent, paint, now, lines);
+        }
+    }
+}
+
+/// State, progress, attempt, waits, error: what there is.
+fn told(branch: &Branch, done: bool, paint: Paint, now: Timestamp) -> String {
+    let Some(step) = &branch.step else {
+        let after: Vec<_> = branch.after.iter().map(ToString::to_string).collect();
+        let said = match (done, after.is_empty()) {
+            (true, _) => "not begun".to_owned(),
+            (false, true) => "not yet begun".to_owned(),
+            (false, false) => format!("not yet begun; after {}", after.join(", ")),
+        };
+        return paint.dim(&said);
+    };
+    let state = format!("{:<11}", step.sub_state);
+    let mut line = state.replacen(step.sub_state, &paint.sub_state(step.sub_state), 1);
+    if let Some(reason) = &step.reason {
+        add(&mut line, &reason.to_string());
+    }
+    let open = step.end_time.is_none();
+    if let Some(progress) = step.progress.as_ref().filter(|_| open) {
+        add(&mut line, &so_far(progress));
+    }
+    let clock = Clock::Live(now);
+    add(
+        &mut line,
+        &phrase(step.sub_state, &step.retry, &step.waits, clock),
+    );
+    add(&mut line, &last_error(step));
+    add(&mut line, &paint.dim(&took(step)));
+    line.trim_end().to_owned()
+}
+
+/// How long a step took that has ended.
+fn took(step: &Step) -> String {
+    match (step.start_time, step.end_time) {
+        (Some(start), Some(end)) => {
+            let seconds = end.duration_since(start).as_secs_f64().max(0.0);
+            format!("{seconds:.1} s")
+        }
+        _ => String::new(),
+    }
+}
+
+pub(super) fn add(line: &mut String, said: &str) {
+    if !said.is_empty() {
+        line.push_str("  ");
+        line.push_str(said);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stateway_client::v1;
+
+    use super::*;
+
+    fn step(name: &str, sub_state: v1::SubState) -> v1::Step {
+        v1::Step {
+            name: name.to_owned(),
+            sub_state: sub_state.into(),
+            ..v1::Step::default()
+        }
+    }
+
+    fn outline(steps: Vec<v1::Step>) -> Outline {
+        let execution = Execution::from(&v1::Execution {
+            name: "providers/shop/executions/a".into(),
+            sub_state: v1::SubState::Running.into(),
+            steps,
+            ..v1::Execution::default()
+        });
+        Outline::of(execution, &crate::outline::Known::default())
+    }
+
+    #[test]
+    fn progress_attempts_and_what_comes_later_each_have_their_words() {
+        let mut first = step("fetch", v1::SubState::Succeeded);
+        let at = |seconds| Some(prost_types::Timestamp { seconds, nanos: 0 });
+        (first.start_time, first.end_time) = (at(10), at(13));
+        let mut second = step("load", v1::SubState::Running);
+        second.progress = Some(v1::Progress {
+            fraction: 0.5,
+            detail: "page 2".into(),
+        });
+        second.retry = Some(v1::Retry {
+            attempt: 2,
+            ..v1::Retry::default()
+        });
+        let mut whole = outline(vec![first, second]);
+        let child = outline(vec![step("inner", v1::SubState::Waiting)]);
+        whole.branches[1].child = Some(child);
+        whole.branches.push(Branch {
+            name: "report".into(),
+            step: None,
+            after: vec!["fetch".into(), "load".into()],
+            child: None,
+        });
+        assert_eq!(
+            tree(&whole, Paint::new(false), Timestamp::UNIX_EPOCH),
+            [
+                "├─ fetch   succeeded    3.0 s",
+                "├─ load    running      50 %: page 2  attempt 2",
+                "│  └─ inner  waiting",
+                "└─ report  not yet begun; after fetch, load",
+            ]
+        );
+    }
+}

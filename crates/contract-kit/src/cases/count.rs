@@ -1,0 +1,63 @@
+//! `count`.
+
+use std::collections::BTreeMap;
+
+use stateway_model::SubState;
+use stateway_provider_api::filter::Hints;
+use stateway_provider_api::{CancelMode, classify};
+
+use crate::case::{cases, ensure};
+use crate::stage::answered;
+use crate::{Case, Outcome, Scene, Stage, Stop};
+
+pub(super) fn cases() -> Vec<Case> {
+    cases!["count":
+        agrees_with_what_a_list_shows [count, list, start, kill],
+    ]
+}
+
+/// Between two lists that agree nothing has moved, so what was counted in between must agree too.
+async fn agrees_with_what_a_list_shows(stage: Stage) -> Outcome {
+    for scene in [Scene::Succeeded, Scene::Steps(vec![SubState::Waiting])] {
+        stage.scene(scene).await?;
+    }
+    stage.open().await?;
+    let ended = stage.open().await?;
+    answered("kill", stage.cancel(&ended, CancelMode::Kill).await)?;
+    for _ in 0..TRIES {
+        let before = shown(&stage).await?;
+        let counted = answered("count", stage.provider.count(&stage.call()).await)?;
+        if before != shown(&stage).await? {
+            continue;
+        }
+        ensure!(
+            counted.iter().all(|count| !count.at_least),
+            "counting so few stopped early: {counted:?}"
+        );
+        let counted: BTreeMap<_, _> = counted
+            .into_iter()
+            .filter(|count| count.count > 0)
+            .map(|count| (count.sub_state, count.count))
+            .collect();
+        ensure!(
+            counted == before,
+            "counted {counted:?}, but a list shows {before:?}"
+        );
+        return Ok(());
+    }
+    ensure!(false, "the executions never stood still");
+    Ok(())
+}
+
+const TRIES: usize = 20;
+
+async fn shown(stage: &Stage) -> Result<BTreeMap<SubState, u64>, Stop> {
+    let mut shown = BTreeMap::new();
+    for row in stage.list_all(Hints::none(), 50).await? {
+        let sub_state = classify(&stage.table, &row, stage.now())
+            .execution
+            .sub_state;
+        *shown.entry(sub_state).or_insert(0) += 1;
+    }
+    Ok(shown)
+}

@@ -1,0 +1,302 @@
+//! What can be done about an execution: who allows it, and how it is carried out.
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use maud::{Markup, html};
+use stateway_proto::v1;
+use stateway_proto::v1::cancel_execution_request::Mode;
+use stateway_proto::v1::{Capabilities, Execution, Payload, SubState};
+use tonic::Status;
+
+use super::facts::Facts;
+use crate::Site;
+use crate::executions::{ExecutionPath, path_of};
+use crate::flash::Flash;
+use crate::form::Submitted;
+use crate::problem::Problem;
+use crate::sub_state::{finished, word};
+
+/// One of the API's verbs on an execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    RetryNow,
+    Resume,
+    RetryFrom,
+    Signal,
+    Pause,
+    Cancel,
+    Kill,
+    Purge,
+}
+
+impl Action {
+    /// In the order of the buttons.
+    pub(super) const ALL: [Self; 8] = [
+        Self::RetryNow,
+        Self::Resume,
+        Self::RetryFrom,
+        Self::Signal,
+        Self::Pause,
+        Self::Cancel,
+        Self::Kill,
+        Self::Purge,
+    ];
+
+    /// In addresses.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::RetryNow => "retry-now",
+            Self::Resume => "resume",
+            Self::RetryFrom => "retry-from",
+            Self::Signal => "signal",
+            Self::Pause => "pause",
+            Self::Cancel => "cancel",
+            Self::Kill => "kill",
+            Self::Purge => "purge",
+        }
+    }
+
+    /// On buttons.
+    pub(super) const fn title(self) -> &'static str {
+        match self {
+            Self::RetryNow => "Retry now",
+            Self::Resume => "Resume",
+            Self::RetryFrom => "Retry from failure",
+            Self::Signal => "Send a signal",
+            Self::Pause => "Pause",
+            Self::Cancel => "Cancel",
+            Self::Kill => "Kill",
+            Self::Purge => "Remove the record",
+        }
+    }
+
+    /// It ends or removes something.
+    pub(super) const fn is_dangerous(self) -> bool {
+        matches!(self, Self::Cancel | Self::Kill | Self::Purge)
+    }
+
+    pub(super) fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.word() == word)
+    }
+
+    const fn offered(self, by: &Capabilities) -> bool {
+        match self {
+            Self::RetryNow => by.retry_now,
+            Self::Resume => by.resume,
+            Self::RetryFrom => by.retry_from,
+            Self::Signal => by.signal,
+            Self::Pause => by.pause,
+            Self::Cancel => by.cancel,
+            Self::Kill => by.kill,
+            Self::Purge => by.purge,
+        }
+    }
+
+    fn fits(self, execution: &Execution) -> bool {
+        let sub_state = execution.sub_state();
+        let open = !finished(sub_state);
+        let held = execution.reason == "PAUSED";
+        let stuck = sub_state == SubState::Error;
+        let resting = execution
+            .steps
+            .iter()
+            .any(|step| step.sub_state() == SubState::BackingOff);
+        match self {
+            Self::RetryNow => open && (sub_state == SubState::BackingOff || resting),
+            Self::Resume => open && (held || stuck),
+            Self::RetryFrom => !open || stuck,
+            Self::Pause => open && !held,
+            Self::Signal | Self::Cancel | Self::Kill => open,
+            Self::Purge => !open,
+        }
+    }
+}
+
+/// Whether the provider can do it and the execution is where it makes sense.
+pub(super) fn allowed(action: Action, facts: &Facts) -> bool {
+    action.offered(&facts.capabilities()) && action.fits(&facts.execution)
+}
+
+/// The buttons: links to a question each.
+pub(super) fn buttons(path: &ExecutionPath, facts: &Facts) -> Markup {
+    let actions: Vec<_> = Action::ALL
+        .into_iter()
+        .filter(|action| allowed(*action, facts))
+        .collect();
+    html! {
+        @if !actions.is_empty() {
+            nav.actions aria-label="What can be done" {
+                @for action in actions {
+                    a.button.(if action.is_dangerous() { "danger" } else { "" })
+                        href=(format!("{}/do/{}", path.path(), action.word())) data-dialog {
+                        (action.title())
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The page that carries a question out.
+pub(super) async fn carry_out(
+    State(site): State<Site>,
+    path: ExecutionPath,
+    Path((_, _, action)): Path<(String, String, String)>,
+    submitted: Submitted,
+) -> Result<Response, Problem> {
+    let action = Action::parse(&action).ok_or_else(unknown)?;
+    let (to, flash) = match perform(&site, &path, action, &submitted).await? {
+        Ok(answer) => (answer.to(&path), answer.told(action, &path)),
+        Err(status) => (path.path(), Problem::from(status).flash()),
+    };
+    Ok(submitted.redirect(&to, &flash))
+}
+
+pub(super) fn unknown() -> Problem {
+    Problem::not_found("There is no such action.", "Go back to the execution.")
+}
+
+/// What came of it.
+enum Answer {
+    Shown(Box<Execution>),
+    Gone,
+}
+
+impl Answer {
+    /// Where to go on: an engine may answer with another execution.
+    fn to(&self, path: &ExecutionPath) -> String {
+        match self {
+            Self::Shown(execution) if !execution.name.is_empty() => path_of(&execution.name),
+            Self::Shown(_) => path.path(),
+            Self::Gone => "/executions".to_owned(),
+        }
+    }
+
+    fn told(&self, action: Action, path: &ExecutionPath) -> Flash {
+        let done = match action {
+            Action::RetryNow => "The next attempt is made now.",
+            Action::Resume => "It goes on.",
+            Action::RetryFrom => "The work is done again.",
+            Action::Signal => "The signal was sent.",
+            Action::Pause => "It is held.",
+            Action::Cancel => "It was asked to end.",
+            Action::Kill => "It was ended by force.",
+            Action::Purge => "The record was removed.",
+        };
+        Flash::done(match self {
+            Self::Gone => done.to_owned(),
+            Self::Shown(execution) if self.to(path) != path.path() => {
+                format!(
+                    "{done} The engine made another execution for it: {}.",
+                    execution.name
+                )
+            }
+            Self::Shown(execution) => {
+                format!("{done} It shows {} now.", word(execution.sub_state()))
+            }
+        })
+    }
+}
+
+async fn perform(
+    site: &Site,
+    path: &ExecutionPath,
+    action: Action,
+    form: &Submitted,
+) -> Result<Result<Answer, Status>, Problem> {
+    let mut api = site.api.executions();
+    let (name, request_id) = (path.name(), form.request_id());
+    let field = |name: &str| form.fields.get(name).to_owned();
+    let ask = &form.visitor;
+    let answer = match action {
+        Action::RetryNow => {
+            let (step, etag) = (form.fields.raw("step").to_owned(), String::new());
+            let request = v1::RetryNowRequest {
+                name,
+                step,
+                request_id,
+                etag,
+            };
+            api.retry_now(ask.request(request)).await
+        }
+        Action::Resume => {
+            let request = v1::ResumeExecutionRequest {
+                name,
+                request_id,
+                etag: field("etag"),
+            };
+            api.resume_execution(ask.request(request)).await
+        }
+        Action::RetryFrom => {
+            let request = v1::RetryFromRequest {
+                name,
+                step: form.fields.raw("step").to_owned(),
+                input: json(&field("input"), "input")?,
+                request_id,
+                etag: field("etag"),
+                ..v1::RetryFromRequest::default()
+            };
+            api.retry_from(ask.request(request)).await
+        }
+        Action::Signal => {
+            let request = v1::SignalExecutionRequest {
+                name,
+                signal: field("signal"),
+                payload: json(&field("payload"), "payload")?,
+                request_id,
+                etag: String::new(),
+            };
+            api.signal_execution(ask.request(request)).await
+        }
+        Action::Pause => {
+            let request = v1::PauseExecutionRequest {
+                name,
+                cause: field("cause"),
+                request_id,
+                etag: String::new(),
+            };
+            api.pause_execution(ask.request(request)).await
+        }
+        Action::Cancel | Action::Kill => {
+            let mode = match action {
+                Action::Kill => Mode::Kill,
+                _ => Mode::Graceful,
+            };
+            let request = v1::CancelExecutionRequest {
+                name,
+                mode: mode.into(),
+                cause: field("cause"),
+                request_id,
+                etag: String::new(),
+            };
+            api.cancel_execution(ask.request(request)).await
+        }
+        Action::Purge => {
+            let request = v1::PurgeExecutionRequest {
+                name,
+                request_id,
+                etag: field("etag"),
+            };
+            let gone = api.purge_execution(ask.request(request)).await;
+            return Ok(gone.map(|_| Answer::Gone));
+        }
+    };
+    Ok(answer.map(|answer| Answer::Shown(Box::new(answer.into_inner()))))
+}
+
+/// What was typed as JSON; none when nothing was.
+fn json(text: &str, what: &str) -> Result<Option<Payload>, Problem> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    match serde_json::from_str::<serde_json::Value>(text) {
+        Ok(_) => Ok(Some(Payload {
+            data: text.to_owned().into(),
+            content_type: String::new(),
+        })),
+        Err(error) => Err(Problem::invalid(
+            &format!("The {what} is not JSON: {error}."),
+            "Go back and correct it. A text needs double quotes around it.",
+        )),
+    }
+}

@@ -1,0 +1,171 @@
+//! Everything the page tells, asked of the API at once.
+
+use futures::join;
+use stateway_proto::v1::{
+    Branch, Capabilities, Definition, Event, Execution, ExecutionView, ExplainStateRequest,
+    ExplainStateResponse, GetDefinitionRequest, GetExecutionRequest, ListBranchesRequest,
+    ListEventsRequest, ListProvidersRequest, Provider,
+};
+use tonic::Code;
+
+use crate::Site;
+use crate::executions::ExecutionPath;
+use crate::problem::Problem;
+use crate::visitor::Visitor;
+
+/// Events that the timeline is drawn from.
+const EVENTS: i32 = 1_000;
+/// The most branches that are shown.
+const BRANCHES: i32 = 50;
+/// The most providers a page looks through.
+const PROVIDERS: i32 = 1_000;
+
+/// What is known of an execution.
+pub(super) struct Facts {
+    pub(super) execution: Execution,
+    pub(super) provider: Option<Provider>,
+    /// None when it cannot be said.
+    pub(super) explanation: Option<ExplainStateResponse>,
+    /// Of a portable definition, which knows its steps.
+    pub(super) definition: Option<Definition>,
+    /// From the beginning.
+    pub(super) events: Result<Vec<Event>, Problem>,
+    /// There are more events than these.
+    pub(super) more_events: bool,
+    pub(super) branches: Vec<Branch>,
+}
+
+impl Facts {
+    pub(super) async fn read(
+        site: &Site,
+        visitor: &Visitor,
+        path: &ExecutionPath,
+    ) -> Result<Self, Problem> {
+        let execution = execution(site, visitor, path).await?;
+        let (provider, explanation, definition, events, branches) = join!(
+            provider(site, visitor, &path.provider),
+            explanation(site, visitor, path),
+            definition(site, visitor, &execution),
+            events(site, visitor, path),
+            branches(site, visitor, path),
+        );
+        let (events, more_events) = match events {
+            Ok((events, more)) => (Ok(events), more),
+            Err(problem) => (Err(problem), false),
+        };
+        Ok(Self {
+            execution,
+            provider,
+            explanation,
+            definition,
+            events,
+            more_events,
+            branches,
+        })
+    }
+
+    /// What the provider can do; nothing when it is not known.
+    pub(super) fn capabilities(&self) -> Capabilities {
+        let provider = self.provider.as_ref();
+        provider
+            .and_then(|provider| provider.capabilities)
+            .unwrap_or_default()
+    }
+}
+
+/// The execution alone, in full.
+pub(super) async fn execution(
+    site: &Site,
+    visitor: &Visitor,
+    path: &ExecutionPath,
+) -> Result<Execution, Problem> {
+    let request = GetExecutionRequest {
+        name: path.name(),
+        view: ExecutionView::Full.into(),
+    };
+    let mut api = site.api.executions();
+    Ok(api
+        .get_execution(visitor.request(request))
+        .await?
+        .into_inner())
+}
+
+/// The provider, without its table.
+pub(super) async fn provider(site: &Site, visitor: &Visitor, id: &str) -> Option<Provider> {
+    let request = ListProvidersRequest {
+        page_size: PROVIDERS,
+        page_token: String::new(),
+    };
+    let mut api = site.api.providers();
+    let answer = api.list_providers(visitor.request(request)).await.ok()?;
+    let name = format!("providers/{id}");
+    let mut all = answer.into_inner().providers.into_iter();
+    all.find(|provider| provider.name == name)
+}
+
+async fn explanation(
+    site: &Site,
+    visitor: &Visitor,
+    path: &ExecutionPath,
+) -> Option<ExplainStateResponse> {
+    let request = ExplainStateRequest { name: path.name() };
+    let mut api = site.api.executions();
+    let answer = api.explain_state(visitor.request(request)).await.ok()?;
+    Some(answer.into_inner())
+}
+
+pub(super) async fn definition(
+    site: &Site,
+    visitor: &Visitor,
+    execution: &Execution,
+) -> Option<Definition> {
+    if !execution.definition.starts_with("definitions/") {
+        return None;
+    }
+    let name = match execution.revision.as_str() {
+        "" => execution.definition.clone(),
+        revision => format!("{}/revisions/{revision}", execution.definition),
+    };
+    let mut api = site.api.definitions();
+    let request = visitor.request(GetDefinitionRequest { name });
+    let answer = api.get_definition(request).await.ok()?;
+    Some(answer.into_inner())
+}
+
+async fn events(
+    site: &Site,
+    visitor: &Visitor,
+    path: &ExecutionPath,
+) -> Result<(Vec<Event>, bool), Problem> {
+    let request = ListEventsRequest {
+        parent: path.name(),
+        page_size: EVENTS,
+        page_token: String::new(),
+        ..ListEventsRequest::default()
+    };
+    let mut api = site.api.executions();
+    let page = api
+        .list_events(visitor.request(request))
+        .await?
+        .into_inner();
+    Ok((page.events, !page.next_page_token.is_empty()))
+}
+
+/// None where nothing keeps branches.
+async fn branches(site: &Site, visitor: &Visitor, path: &ExecutionPath) -> Vec<Branch> {
+    let request = ListBranchesRequest {
+        parent: path.name(),
+        page_size: BRANCHES,
+        page_token: String::new(),
+    };
+    let mut api = site.api.recovery();
+    match api.list_branches(visitor.request(request)).await {
+        Ok(answer) => answer.into_inner().branches,
+        Err(status) => {
+            if status.code() != Code::Unimplemented {
+                tracing::debug!("branches are not shown: {status}");
+            }
+            Vec::new()
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What happened, in the engine's own words, a page at a time; and the branches.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+use stateway_proto::v1::{Branch, Event, ListEventsRequest};
+
+use super::facts::Facts;
+use crate::Site;
+use crate::executions::ExecutionPath;
+use crate::fields::{Fields, link};
+use crate::problem::Problem;
+use crate::text::{said, said_within};
+use crate::time::{ago, exact, moment};
+use crate::visitor::Visitor;
+
+/// Events on a page.
+const EVENTS: i32 = 100;
+
+/// A history that fits on one page, which is kept up to date; none of a longer one.
+pub(super) fn whole(facts: &Facts) -> Option<Markup> {
+    let most = usize::try_from(EVENTS).unwrap_or(usize::MAX);
+    let all = facts.events.as_ref().ok()?;
+    (facts.capabilities().history && all.len() <= most).then(|| section(&events(all)))
+}
+
+/// The page of the history that is asked for.
+pub(super) async fn page(
+    site: &Site,
+    visitor: &Visitor,
+    path: &ExecutionPath,
+    facts: &Facts,
+    fields: &Fields,
+) -> Markup {
+    if !facts.capabilities().history {
+        return html! {};
+    }
+    let token = fields.get("events").to_owned();
+    let first = token.is_empty();
+    let request = ListEventsRequest {
+        parent: path.name(),
+        page_size: EVENTS,
+        page_token: token,
+        ..ListEventsRequest::default()
+    };
+    let mut api = site.api.executions();
+    let answer = api.list_events(visitor.request(request)).await;
+    let body = match answer {
+        Err(status) => Problem::from(status).render(),
+        Ok(answer) => {
+            let answer = answer.into_inner();
+            html! {
+                (events(&answer.events))
+                nav.pager aria-label="Pages of the history" {
+                    @if !first { a.button href=(format!("{}#history", path.path())) { "From the beginning" } }
+                    @if !answer.next_page_token.is_empty() {
+                        a.button href=(format!("{}#history", link(&path.path(), &[("events", &answer.next_page_token)]))) {
+                            "Later events"
+                        }
+                    }
+                }
+            }
+        }
+    };
+    section(&body)
+}
+
+fn section(body: &Markup) -> Markup {
+    html! {
+        section.card.flush #history aria-labelledby="history-title" {
+            h2 #history-title { "History" }
+            (body)
+        }
+    }
+}
+
+fn events(events: &[Event]) -> Markup {
+    html! {
+        @if events.is_empty() { p.muted.inset { "No events." } }
+        @else {
+            div.scroll.plain {
+                table.events {
+                    caption.hidden { "Events, oldest first" }
+                    thead {
+                        tr {
+                            th scope="col" { "#" } th scope="col" { "Time" } th scope="col" { "Event" }
+                            th scope="col" { "Step" } th scope="col" { "What" }
+                        }
+                    }
+                    tbody { @for event in events { (row(event)) } }
+                }
+            }
+        }
+    }
+}
+
+fn row(event: &Event) -> Markup {
+    html! {
+        tr {
+            td.number { (event.sequence) }
+            td.time {
+                @if let Some(time) = moment(event.time.as_ref()) {
+                    time datetime=(time) title=(exact(time)) { (time.strftime("%H:%M:%S%.3f")) }
+                }
+            }
+            td { code { (said_within(&event.native_type, 60)) } }
+            td {
+                (said_within(&event.step, 60))
+                @if event.attempt > 1 { span.muted { " #" (event.attempt) } }
+            }
+            td.now { (said_within(&event.summary, 300)) }
+        }
+    }
+}
+
+/// How the execution was taken up again from an earlier event; nothing when it never was.
+pub(super) fn branches(facts: &Facts, now: Timestamp) -> Markup {
+    html! {
+        @if facts.branches.len() > 1 {
+            section.card aria-labelledby="branches-title" {
+                h2 #branches-title { "Branches" }
+                ul.branches { @for branch in &facts.branches { (branch_line(branch, now)) } }
+            }
+        }
+    }
+}
+
+fn branch_line(branch: &Branch, now: Timestamp) -> Markup {
+    let last = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
+    html! {
+        li {
+            b { "Branch " (said(&last(&branch.name))) }
+            @if branch.current { " " span.tag { "current" } }
+            @if !branch.parent.is_empty() {
+                " from event " (branch.cutoff_sequence) " of branch " (said(&last(&branch.parent)))
+            }
+            @if !branch.cause.is_empty() { ": " (said(&branch.cause)) }
+            @if let Some(time) = moment(branch.create_time.as_ref()) { span.muted { ", " (ago(time, now)) } }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The page's live updates: every change of the execution, and the passing of time while it is open.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Response;
+use futures::stream::{self, Stream, StreamExt};
+use jiff::Timestamp;
+use stateway_proto::v1::WatchExecutionsRequest;
+
+use super::facts::Facts;
+use super::history;
+use super::view::parts;
+use crate::Site;
+use crate::executions::ExecutionPath;
+use crate::fields::Fields;
+use crate::live::{Part, send};
+use crate::problem::Problem;
+use crate::visitor::Visitor;
+
+/// How often the page is looked at without a change: the timeline grows, and an execution that has
+/// ended may be taken up again.
+const PACE: Duration = Duration::from_secs(5);
+/// Changes that came together are shown together.
+const TOGETHER: usize = 64;
+
+pub(super) async fn follow(
+    State(site): State<Site>,
+    visitor: Visitor,
+    path: ExecutionPath,
+    fields: Fields,
+) -> Result<Response, Problem> {
+    let with_history = !fields.has("events");
+    let changes = changes(&site, &visitor, &path).await?;
+    let ticks = stream::unfold((), |()| async {
+        tokio::time::sleep(PACE).await;
+        Some(((), ()))
+    });
+    let moments = stream::select(changes, ticks).ready_chunks(TOGETHER);
+    let seen = Arc::new((site.clone(), visitor, path));
+    let parts = moments.then(move |_| {
+        let seen = seen.clone();
+        async move { look(&seen.0, &seen.1, &seen.2, with_history).await }
+    });
+    Ok(send(&site, parts))
+}
+
+async fn changes(
+    site: &Site,
+    visitor: &Visitor,
+    path: &ExecutionPath,
+) -> Result<impl Stream<Item = ()> + Send + use<>, Problem> {
+    let request = WatchExecutionsRequest {
+        parent: path.name(),
+        ..WatchExecutionsRequest::default()
+    };
+    let mut api = site.api.executions();
+    let watch = api.watch_executions(visitor.stream(request)).await?;
+    Ok(watch
+        .into_inner()
+        .filter_map(|change| std::future::ready(change.ok().map(|_| ()))))
+}
+
+/// Nothing when it cannot be read just now: what is on the page stays.
+async fn look(
+    site: &Site,
+    visitor: &Visitor,
+    path: &ExecutionPath,
+    with_history: bool,
+) -> Vec<Part> {
+    let Ok(facts) = Facts::read(site, visitor, path).await else {
+        return Vec::new();
+    };
+    let mut parts = parts(path, &facts, Timestamp::now());
+    let history = history::whole(&facts).filter(|_| with_history);
+    parts.extend(history.map(|html| Part::new("history", html)));
+    parts
+}

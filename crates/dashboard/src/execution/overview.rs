@@ -1,0 +1,176 @@
+//! The head of the page and what happens now: sub-state, why, what it waits for, the last error.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+use stateway_proto::v1::provider_health::Status;
+use stateway_proto::v1::{ExecutionError, ExplainStateResponse, RetryBasis, SubState, TableRow};
+
+use super::facts::Facts;
+use crate::executions::{ExecutionPath, attempt, reason, shown, waiting};
+use crate::fields::link;
+use crate::sub_state::{badge, finished};
+use crate::text::{lines, prose, said, said_within};
+use crate::time::{ago, moment, until};
+
+/// The most labels, waits and lines of evidence that are shown.
+const MOST: usize = 30;
+/// Characters of an error that are shown.
+const ERROR: usize = 4_000;
+
+/// Name, state, since when, of what.
+pub(super) fn head(path: &ExecutionPath, facts: &Facts, now: Timestamp) -> Markup {
+    let execution = &facts.execution;
+    let (provider, id) = shown(&execution.name);
+    let by_provider = format!("provider = \"{provider}\"");
+    let changed = moment(execution.update_time.as_ref());
+    let ended = moment(execution.end_time.as_ref());
+    html! {
+        nav.crumbs aria-label="Where this is" {
+            a href="/executions" { "Executions" } " / "
+            a href=(link("/executions", &[("filter", &by_provider)])) { (provider) }
+        }
+        div.title {
+            h1.id { a href=(path.path()) { (said_within(&id, 120)) } }
+            span.state { (badge(execution.sub_state())) }
+            @if !execution.reason.is_empty() { span.reason { (reason(&execution.reason)) } }
+        }
+        (unhealthy(facts))
+        dl.facts {
+            @if !execution.definition.is_empty() {
+                div { dt { "Definition" } dd { (definition(&execution.definition, &execution.revision)) } }
+            }
+            div { dt { "Engine says" } dd { code { (said_within(&execution.native_state, 60)) } } }
+            @if let Some(time) = moment(execution.create_time.as_ref()) {
+                div { dt { "Created" } dd { (ago(time, now)) } }
+            }
+            @if let Some(time) = ended {
+                div { dt { "Ended" } dd { (ago(time, now)) } }
+            } @else if let Some(time) = changed {
+                div { dt { "Changed" } dd { (ago(time, now)) } }
+            }
+            @if let Some(usage) = &execution.usage {
+                div { dt { "Used" } dd {
+                    (usage.input_tokens) " + " (usage.output_tokens) " tokens"
+                    @if usage.cost_micros > 0 { ", " (micros(usage.cost_micros)) }
+                } }
+            }
+            @for (key, value) in labels(execution) {
+                div { dt { "Label " (said_within(key, 40)) } dd { (said_within(value, 80)) } }
+            }
+        }
+    }
+}
+
+fn labels(execution: &stateway_proto::v1::Execution) -> Vec<(&String, &String)> {
+    let mut labels: Vec<_> = execution.labels.iter().collect();
+    labels.sort();
+    labels.truncate(MOST);
+    labels
+}
+
+fn micros(micros: u64) -> String {
+    format!("{}.{:04}", micros / 1_000_000, micros % 1_000_000 / 100)
+}
+
+fn definition(name: &str, revision: &str) -> Markup {
+    let id = name.rsplit('/').next().unwrap_or(name);
+    let short: String = revision.chars().take(8).collect();
+    html! {
+        @if name.starts_with("definitions/") {
+            a href=(format!("/definitions/{id}")) { (said_within(id, 80)) }
+        } @else { (said_within(id, 80)) }
+        @if !short.is_empty() { " " code.muted { (said(&short)) } }
+    }
+}
+
+fn unhealthy(facts: &Facts) -> Markup {
+    let health = facts.provider.as_ref().and_then(|it| it.health.as_ref());
+    let down = health.filter(|health| health.status() == Status::NotServing);
+    html! {
+        @if let Some(health) = down {
+            div.note.warn role="status" {
+                p { "Its provider does not answer at present: what you see may be old." }
+                @if !health.detail.is_empty() { p.hint { (said(&health.detail)) } }
+            }
+        }
+    }
+}
+
+/// Why it shows what it shows, what comes next, and what went wrong.
+pub(super) fn now(facts: &Facts, now: Timestamp) -> Markup {
+    let execution = &facts.execution;
+    let retry = execution.retry.clone().unwrap_or_default();
+    let next = moment(retry.next_attempt_time.as_ref());
+    let open = !finished(execution.sub_state());
+    html! {
+        section.card.now-card aria-labelledby="now-title" {
+            h2 #now-title { @if open { "Now" } @else { "How it ended" } }
+            @if let Some(explanation) = &facts.explanation { (why(explanation)) }
+            @if execution.sub_state() == SubState::BackingOff {
+                p.next {
+                    @if retry.attempt > 0 { (capital(&attempt(&retry))) " failed. " }
+                    @if let Some(next) = next { "Next attempt " b { (until(next, now)) } "." }
+                }
+            }
+            @for wait in execution.waits.iter().take(MOST) {
+                p.wait { (waiting(wait, now)) }
+            }
+            @if retry.basis() == RetryBasis::Inferred {
+                p.muted { "Attempts and times are worked out from the history; the engine does not say them." }
+            }
+            @if let Some(error) = &execution.last_error { (trouble(error, now)) }
+        }
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+fn why(explanation: &ExplainStateResponse) -> Markup {
+    html! {
+        p.why { (prose(&explanation.summary, ERROR)) "." }
+        details #evidence {
+            summary { "Evidence" }
+            @if let Some(row) = &explanation.row { (table_row(row)) }
+            ul { @for line in explanation.evidence.iter().take(MOST) { li { (prose(line, ERROR)) } } }
+            @for step in explanation.steps.iter().take(MOST) {
+                p { b { (said_within(&step.step, 80)) } ": " (prose(&step.summary, ERROR)) }
+                ul { @for line in step.evidence.iter().take(MOST) { li { (prose(line, ERROR)) } } }
+            }
+        }
+    }
+}
+
+fn table_row(row: &TableRow) -> Markup {
+    let mut when: Vec<_> = row.when.iter().collect();
+    when.sort();
+    html! {
+        p {
+            "By the row " code { (said_within(&row.native, 80)) }
+            @for (key, value) in when { ", " code { (said_within(key, 40)) " = " (said_within(value, 40)) } }
+            " of the provider's table."
+            @if !row.note.is_empty() { " " (said(&row.note)) }
+        }
+    }
+}
+
+/// The last error, whole within reason.
+pub(super) fn trouble(error: &ExecutionError, now: Timestamp) -> Markup {
+    let message: String = error.message.chars().take(ERROR).collect();
+    html! {
+        div.trouble {
+            p.muted {
+                "Last error"
+                @if !error.step.is_empty() { " in " b { (said_within(&error.step, 80)) } }
+                @if error.attempt > 0 { ", attempt " (error.attempt) }
+                @if let Some(time) = moment(error.time.as_ref()) { ", " (ago(time, now)) }
+                @if !error.category.is_empty() { " " span.tag { (said_within(&error.category, 40)) } }
+                @if !error.native_code.is_empty() { " " code { (said_within(&error.native_code, 80)) } }
+            }
+            pre.message { (lines(&message)) @if message.len() < error.message.len() { "…" } }
+        }
+    }
+}

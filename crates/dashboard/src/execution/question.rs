@@ -1,0 +1,184 @@
+//! The question before an action: what will happen, and what is needed for it.
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use maud::{Markup, html};
+use stateway_proto::v1::Execution;
+
+use super::action::{Action, unknown};
+use super::facts::{definition, execution, provider};
+use crate::Site;
+use crate::executions::{ExecutionPath, shown};
+use crate::fields::Fields;
+use crate::form::{hidden, name_field};
+use crate::layout::Section;
+use crate::page::dialog;
+use crate::problem::Problem;
+use crate::sub_state::{badge, finished};
+use crate::text::said_within;
+use crate::visitor::Visitor;
+
+pub(super) async fn ask(
+    State(site): State<Site>,
+    visitor: Visitor,
+    path: ExecutionPath,
+    Path((_, _, action)): Path<(String, String, String)>,
+    fields: Fields,
+) -> Result<Response, Problem> {
+    let action = Action::parse(&action).ok_or_else(unknown)?;
+    let execution = execution(&site, &visitor, &path).await?;
+    let known = definition(&site, &visitor, &execution).await;
+    let undoable = known.iter().flat_map(|definition| &definition.steps);
+    let undoable: Vec<_> = undoable
+        .filter(|step| step.compensated)
+        .map(|step| step.name.as_str())
+        .collect();
+    let title = provider(&site, &visitor, &path.provider).await;
+    let asked = Asked {
+        action,
+        path: &path,
+        step: fields.raw("step"),
+        engine: title.map_or_else(|| path.provider.clone(), |provider| provider.title),
+        undoable,
+        execution: &execution,
+    };
+    let content = asked.render(&visitor);
+    Ok(dialog(
+        &visitor,
+        Section::Executions,
+        action.title(),
+        &content,
+    ))
+}
+
+struct Asked<'a> {
+    action: Action,
+    path: &'a ExecutionPath,
+    step: &'a str,
+    /// The engine's name for people.
+    engine: String,
+    /// The steps that can be undone once they are done.
+    undoable: Vec<&'a str>,
+    execution: &'a Execution,
+}
+
+impl Asked<'_> {
+    fn render(&self, visitor: &Visitor) -> Markup {
+        let (_, id) = shown(&self.execution.name);
+        let address = format!("{}/do/{}", self.path.path(), self.action.word());
+        let danger = self.action.is_dangerous();
+        html! {
+            h2 #dialog-title { (self.action.title()) @if !self.step.is_empty() { ": " (said_within(self.step, 60)) } }
+            p { (said_within(&id, 80)) " " (badge(self.execution.sub_state())) }
+            div.will { @for line in self.consequences() { p { (line) } } }
+            form method="post" action=(address) {
+                (hidden(visitor))
+                input type="hidden" name="etag" value=(self.execution.etag);
+                input type="hidden" name="step" value=(self.step);
+                (self.inputs())
+                (name_field(visitor))
+                div.buttons {
+                    button.primary.(if danger { "danger" } else { "" }) { (self.action.title()) }
+                    a.button href=(self.path.path()) data-close { "Back" }
+                }
+            }
+        }
+    }
+
+    /// What will happen.
+    fn consequences(&self) -> Vec<Markup> {
+        let engine = said_within(&self.engine, 60);
+        match self.action {
+            Action::RetryNow => vec![match self.step {
+                "" => {
+                    html! { "Every step that backs off is tried again now, not at its time. The number of attempts stays limited as it was." }
+                }
+                step => {
+                    html! { "The next attempt of " b { (said_within(step, 60)) } " is made now, not at its time. The number of attempts stays limited as it was." }
+                }
+            }],
+            Action::Resume => {
+                vec![html! { (engine) " lets it go on from where it is held or stuck." }]
+            }
+            Action::RetryFrom => vec![
+                match self.step {
+                    "" => html! { (engine) " does the work again from where it failed." },
+                    step => {
+                        html! { (engine) " does the work again from " b { (said_within(step, 60)) } " on." }
+                    }
+                },
+                html! { "Side effects of the steps that are done again happen again. What the old run did stays readable. The engine may make a new execution for it." },
+            ],
+            Action::Signal => vec![
+                html! { "The signal is handed to what waits for it. If nothing does, the engine keeps it or refuses it." },
+            ],
+            Action::Pause => vec![
+                html! { (engine) " holds it: what has begun may finish, nothing new begins until someone resumes it." },
+            ],
+            Action::Cancel => {
+                let mut lines = vec![
+                    html! { (engine) " is asked to end it. It may clean up first, so that it can still be seen for a while." },
+                ];
+                lines.extend(self.undoing());
+                lines
+            }
+            Action::Kill => vec![
+                html! { (engine) " ends it at once, by force." },
+                html! { "Nothing is cleaned up and nothing is undone" @if !self.undoable.is_empty() { ", although " b { (said_within(&self.undoable.join(", "), 200)) } " could be" } "." },
+            ],
+            Action::Purge => vec![
+                html! { "The record of this execution is removed from " (engine) " for good: input, output and history. It cannot be brought back." },
+            ],
+        }
+    }
+
+    fn undoing(&self) -> Option<Markup> {
+        let done: Vec<_> = self
+            .execution
+            .steps
+            .iter()
+            .filter(|step| {
+                finished(step.sub_state()) && self.undoable.contains(&step.name.as_str())
+            })
+            .map(|step| step.name.as_str())
+            .collect();
+        (!done.is_empty()).then(|| {
+            html! { "These steps are done and will be undone: " b { (said_within(&done.join(", "), 200)) } "." }
+        })
+    }
+
+    fn inputs(&self) -> Markup {
+        let awaited: Vec<_> = self
+            .execution
+            .waits
+            .iter()
+            .chain(self.execution.steps.iter().flat_map(|step| &step.waits))
+            .filter(|wait| matches!(wait.kind.as_str(), "signal" | "callback"))
+            .map(|wait| wait.name.as_str())
+            .filter(|name| !name.is_empty())
+            .collect();
+        match self.action {
+            Action::Signal => html! {
+                label { "Signal"
+                    input name="signal" required maxlength="256" list="awaited" autocomplete="off"
+                        value=(awaited.first().copied().unwrap_or_default());
+                }
+                datalist #awaited { @for name in &awaited { option value=(name) {} } }
+                label { "Payload, JSON; may stay empty"
+                    textarea name="payload" spellcheck="false" placeholder=r#"{"approved": true}"# {}
+                }
+            },
+            Action::RetryFrom => html! {
+                @if !self.step.is_empty() {
+                    label { "Other input for that step, JSON; stay empty to keep it"
+                        textarea name="input" spellcheck="false" {}
+                    }
+                }
+            },
+            Action::Cancel | Action::Kill | Action::Pause => html! {
+                label { "Why, for the record; may stay empty" input name="cause" maxlength="500" autocomplete="off"; }
+            },
+            Action::RetryNow | Action::Resume | Action::Purge => html! {},
+        }
+    }
+}

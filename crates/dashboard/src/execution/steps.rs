@@ -1,0 +1,271 @@
+//! The steps: as a picture, and as a table with what can be done about each.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+use stateway_proto::v1::{Definition, DefinitionStep, Step, SubState};
+
+use super::action::{Action, allowed};
+use super::facts::Facts;
+use crate::executions::{ExecutionPath, attempt, reason, waiting};
+use crate::fields::link;
+use crate::graph::{Graph, Node};
+use crate::sub_state::badge;
+use crate::text::said_within;
+use crate::time::{ago, moment, until};
+
+/// The most steps in the table.
+const MOST: usize = 500;
+/// Reasons of executions and steps that are being undone, or were.
+const UNDO: [&str; 3] = ["COMPENSATING", "ROLLED_BACK", "PARTIALLY_ROLLED_BACK"];
+
+/// The picture: of the definition's steps where it is known, else of those that were seen.
+pub(super) fn graph(path: &ExecutionPath, facts: &Facts) -> Markup {
+    let seen = &facts.execution.steps;
+    let defined = facts.definition.as_ref().filter(|it| !it.steps.is_empty());
+    if seen.is_empty() && defined.is_none() {
+        return html! {};
+    }
+    let mut graph = match defined {
+        Some(definition) => of_definition(definition, seen),
+        None => of_steps(seen),
+    };
+    for node in &mut graph.nodes {
+        node.href = seen
+            .iter()
+            .any(|step| step.name == node.name)
+            .then(|| format!("{}#step-{}", path.path(), anchor(&node.name)));
+    }
+    graph.undoing = UNDO.contains(&facts.execution.reason.as_str());
+    html! {
+        section.card aria-labelledby="graph-title" {
+            h2 #graph-title { "Steps" }
+            (graph.draw("The steps and what they need"))
+            @if defined.is_none() {
+                p.muted { "The steps seen so far, joined by when they ran: the engine does not tell what follows what." }
+            }
+        }
+    }
+}
+
+/// The steps of a definition, as far as they have come.
+pub(crate) fn of_definition(definition: &Definition, seen: &[Step]) -> Graph {
+    let node = |step: &DefinitionStep| {
+        let found = seen.iter().find(|one| one.name == step.name);
+        Node {
+            name: step.name.clone(),
+            kind: step.kind.clone(),
+            sub_state: found.filter(|step| begun(step)).map(Step::sub_state),
+            note: found.map_or_else(|| kind(step), |found| note(found, step)),
+            href: None,
+            undoable: step.compensated,
+            conditional: !step.condition.is_empty(),
+        }
+    };
+    let nodes: Vec<_> = definition.steps.iter().map(node).collect();
+    let needs = definition.steps.iter().flat_map(|step| {
+        let needed = step.depends_on.iter().map(String::as_str);
+        needed.map(|needed| (needed, step.name.as_str()))
+    });
+    let edges = Graph::edges_by_name(&nodes, needs);
+    Graph {
+        undo: Graph::way_back(&nodes, &edges),
+        nodes,
+        edges,
+        undoing: false,
+    }
+}
+
+/// An engine's own steps, in the order in which they began; it is not known what they need.
+fn of_steps(seen: &[Step]) -> Graph {
+    let node = |step: &Step| Node {
+        name: step.name.clone(),
+        sub_state: Some(step.sub_state()),
+        note: match step.reason.as_str() {
+            "" => step.native_state.clone(),
+            known => reason(known),
+        },
+        undoable: UNDO.contains(&step.reason.as_str()),
+        ..Node::default()
+    };
+    let nodes: Vec<_> = seen.iter().map(node).collect();
+    let edges = in_time(seen);
+    Graph {
+        undo: Graph::way_back(&nodes, &edges),
+        nodes,
+        edges,
+        undoing: false,
+    }
+}
+
+/// A step that began when others had just ended follows the last of them.
+fn in_time(seen: &[Step]) -> Vec<(usize, usize)> {
+    let mut edges = Vec::new();
+    for (to, step) in seen.iter().enumerate() {
+        let Some(begun) = moment(step.start_time.as_ref()) else {
+            continue;
+        };
+        let ended = seen.iter().enumerate().filter_map(|(from, other)| {
+            let end = moment(other.end_time.as_ref())?;
+            (from != to && end <= begun).then_some((end, from))
+        });
+        let ended: Vec<_> = ended.collect();
+        let last = ended.iter().map(|(end, _)| *end).max();
+        edges.extend(
+            ended
+                .iter()
+                .filter(|(end, from)| {
+                    Some(*end) == last && moment(seen[*from].start_time.as_ref()) < Some(begun)
+                })
+                .map(|(_, from)| (*from, to)),
+        );
+    }
+    edges
+}
+
+fn begun(step: &Step) -> bool {
+    step.start_time.is_some() || step.end_time.is_some() || step.sub_state() != SubState::Waiting
+}
+
+fn kind(step: &DefinitionStep) -> String {
+    match (step.kind.as_str(), step.role.as_str()) {
+        ("task", "") => String::new(),
+        ("task", role) => role.to_owned(),
+        (kind, "") => kind.to_owned(),
+        (kind, role) => format!("{kind}, {role}"),
+    }
+}
+
+fn note(step: &Step, defined: &DefinitionStep) -> String {
+    let retry = step.retry.clone().unwrap_or_default();
+    match step.reason.as_str() {
+        "" if retry.attempt > 1 => attempt(&retry),
+        "" => kind(defined),
+        known => reason(known),
+    }
+}
+
+/// Every step with its attempt, its waits and its trouble.
+pub(super) fn table(path: &ExecutionPath, facts: &Facts, now: Timestamp) -> Markup {
+    let steps = &facts.execution.steps;
+    if steps.is_empty() {
+        return html! {};
+    }
+    html! {
+        section.card.flush aria-labelledby="steps-title" {
+            h2.hidden #steps-title { "Every step" }
+            div.scroll.plain {
+                table.steps {
+                    caption.hidden { "Every step, with its attempts and errors" }
+                    thead {
+                        tr {
+                            th scope="col" { "Step" } th scope="col" { "State" } th scope="col" { "Now" }
+                            th scope="col" { "Changed" } th scope="col" { span.hidden { "Actions" } }
+                        }
+                    }
+                    tbody { @for step in steps.iter().take(MOST) { (row(path, facts, step, now)) } }
+                }
+            }
+            @if steps.len() > MOST { p.muted { (steps.len() - MOST) " more steps are left out." } }
+        }
+    }
+}
+
+fn row(path: &ExecutionPath, facts: &Facts, step: &Step, now: Timestamp) -> Markup {
+    let retry = step.retry.clone().unwrap_or_default();
+    let next = moment(retry.next_attempt_time.as_ref());
+    let time = moment(step.end_time.as_ref()).or(moment(step.start_time.as_ref()));
+    html! {
+        tr id=(format!("step-{}", anchor(&step.name))) {
+            th scope="row" { (said_within(&step.name, 60)) }
+            td.state {
+                (badge(step.sub_state()))
+                @if !step.reason.is_empty() { span.reason { (reason(&step.reason)) } }
+            }
+            td.now {
+                @if retry.attempt > 1 || step.sub_state() == SubState::BackingOff {
+                    span.part { (attempt(&retry)) }
+                }
+                @if let Some(next) = next { span.part { "next " (until(next, now)) } }
+                @for wait in step.waits.iter().take(3) { span.part { (waiting(wait, now)) } }
+                @if let Some(progress) = &step.progress {
+                    span.part {
+                        progress max="1" value=(progress.fraction) {}
+                        " " (said_within(&progress.detail, 80))
+                    }
+                }
+                @if let Some(error) = &step.last_error {
+                    span.part.error-line {
+                        (said_within(&error.message, 160))
+                        @if !error.category.is_empty() { " " span.tag { (said_within(&error.category, 40)) } }
+                    }
+                }
+            }
+            td.time { @if let Some(time) = time { (ago(time, now)) } }
+            td.do {
+                @if step.sub_state() == SubState::BackingOff && allowed(Action::RetryNow, facts) {
+                    (button(path, Action::RetryNow, &step.name))
+                }
+                @if begun(step) && allowed(Action::RetryFrom, facts) {
+                    (button(path, Action::RetryFrom, &step.name))
+                }
+            }
+        }
+    }
+}
+
+fn button(path: &ExecutionPath, action: Action, step: &str) -> Markup {
+    let href = link(
+        &format!("{}/do/{}", path.path(), action.word()),
+        &[("step", step)],
+    );
+    let label = match action {
+        Action::RetryFrom => "Retry from here",
+        other => other.title(),
+    };
+    html! { a.button.small href=(href) data-dialog { (label) span.hidden { ": " (said_within(step, 60)) } } }
+}
+
+/// A step's name as a part of an id: letters, digits and `-` stay, everything else is a number.
+fn anchor(name: &str) -> String {
+    let mut anchor = String::new();
+    for symbol in name.chars().take(80) {
+        match symbol {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '-' => anchor.push(symbol),
+            other => anchor.push_str(&format!("_{:x}", u32::from(other))),
+        }
+    }
+    anchor
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_types::Timestamp as Wire;
+
+    use super::*;
+
+    fn step(name: &str, from: i64, to: Option<i64>) -> Step {
+        let at = |seconds| Wire { seconds, nanos: 0 };
+        Step {
+            name: name.into(),
+            start_time: Some(at(from)),
+            end_time: to.map(at),
+            ..Step::default()
+        }
+    }
+
+    #[test]
+    fn steps_of_an_engine_follow_what_ended_before_them() {
+        let seen = [
+            step("a", 0, Some(2)),
+            step("b", 2, Some(4)),
+            step("c", 2, Some(4)),
+            step("d", 4, None),
+        ];
+        assert_eq!(in_time(&seen), [(0, 1), (0, 2), (1, 3), (2, 3)]);
+    }
+
+    #[test]
+    fn an_anchor_holds_nothing_that_could_end_it() {
+        assert_eq!(anchor("a b\"<"), "a_20b_22_3c");
+    }
+}

@@ -1,0 +1,86 @@
+//! The page, put together of parts that are also sent live.
+
+use axum::extract::State;
+use axum::response::Response;
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use super::facts::Facts;
+use super::{action, gantt, history, overview, payload, steps, timeline};
+use crate::Site;
+use crate::executions::{ExecutionPath, shown};
+use crate::fields::{Fields, link};
+use crate::layout::Section;
+use crate::live::Part;
+use crate::page::Page;
+use crate::problem::Problem;
+use crate::sub_state::finished;
+use crate::text::{cut, visible};
+use crate::visitor::Visitor;
+
+/// Characters of a name in the title of the page.
+const TITLE: usize = 60;
+
+pub(super) async fn show(
+    State(site): State<Site>,
+    visitor: Visitor,
+    path: ExecutionPath,
+    fields: Fields,
+) -> Result<Response, Problem> {
+    let facts = Facts::read(&site, &visitor, &path).await?;
+    let (_, id) = shown(&facts.execution.name);
+    let id = visible(&id, false).into_owned();
+    let now = Timestamp::now();
+    let history = match history::whole(&facts).filter(|_| !fields.has("events")) {
+        Some(whole) => whole,
+        None => history::page(&site, &visitor, &path, &facts, &fields).await,
+    };
+    let live = format!("{}/live", path.path());
+    let live = link(&live, &[("events", fields.get("events"))]);
+    let page = Page {
+        section: Section::Executions,
+        title: cut(&id, TITLE).unwrap_or(&id),
+        live: Some(&live),
+        content: html! {
+            @for part in parts(&path, &facts, now) { (part.html) }
+            (history)
+        },
+    };
+    Ok(page.show(&visitor))
+}
+
+/// What is kept up to date, in the order of the page.
+pub(super) fn parts(path: &ExecutionPath, facts: &Facts, now: Timestamp) -> Vec<Part> {
+    vec![
+        part("head", overview::head(path, facts, now)),
+        part("actions", action::buttons(path, facts)),
+        part("overview", overview::now(facts, now)),
+        part("graph", steps::graph(path, facts)),
+        part("timeline", over_time(facts, now)),
+        part("steps", steps::table(path, facts, now)),
+        part("payloads", payload::both(path, &facts.execution)),
+        part("branches", history::branches(facts, now)),
+    ]
+}
+
+fn part(id: &str, html: Markup) -> Part {
+    Part::new(id, html! { div #(id) { (html) } })
+}
+
+fn over_time(facts: &Facts, now: Timestamp) -> Markup {
+    let execution = &facts.execution;
+    let events = facts.events.as_deref().unwrap_or_default();
+    let lanes = timeline::lanes(execution, events);
+    let open = !finished(execution.sub_state());
+    html! {
+        @if !execution.steps.is_empty() || !lanes.is_empty() {
+            section.card aria-labelledby="timeline-title" {
+                h2 #timeline-title { "Timeline" }
+                (gantt::draw(&lanes, open, now))
+                @if facts.more_events {
+                    p.muted { "Drawn from the first " (events.len()) " events of a longer history." }
+                }
+            }
+        }
+    }
+}

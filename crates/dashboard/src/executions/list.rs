@@ -1,0 +1,226 @@
+//! The list as a page.
+
+use axum::extract::State;
+use axum::response::Response;
+use jiff::Timestamp;
+use maud::{Markup, html};
+use stateway_proto::v1::{
+    CountExecutionsResponse, Execution, ListExecutionsRequest, ListExecutionsResponse,
+};
+
+use super::presets::presets;
+use super::{counts, row};
+use crate::Site;
+use crate::fields::{Fields, link};
+use crate::layout::Section;
+use crate::page::Page;
+use crate::problem::Problem;
+use crate::text::said;
+use crate::time::moment;
+use crate::visitor::Visitor;
+
+/// Rows on a page: one look, and a first view that stays small.
+pub(super) const ROWS: i32 = 30;
+
+/// What is asked for: by the address of the page and of its live updates.
+pub(super) struct Asked {
+    pub(super) filter: String,
+    pub(super) page: String,
+}
+
+impl Asked {
+    pub(super) fn of(fields: &Fields) -> Self {
+        Self {
+            filter: fields.get("filter").to_owned(),
+            page: fields.get("page").to_owned(),
+        }
+    }
+
+    /// The rows of the page, from the API.
+    pub(super) async fn rows(
+        &self,
+        site: &Site,
+        visitor: &Visitor,
+    ) -> Result<ListExecutionsResponse, Problem> {
+        let request = ListExecutionsRequest {
+            parent: "providers/-".into(),
+            page_size: ROWS,
+            page_token: self.page.clone(),
+            filter: self.filter.clone(),
+        };
+        let mut api = site.api.executions();
+        let answer = api.list_executions(visitor.request(request)).await?;
+        Ok(answer.into_inner())
+    }
+}
+
+pub(super) async fn show(State(site): State<Site>, visitor: Visitor, fields: Fields) -> Response {
+    let asked = Asked::of(&fields);
+    let now = Timestamp::now();
+    let (answer, counted) =
+        futures::join!(asked.rows(&site, &visitor), counts::read(&site, &visitor));
+    let newest = answer.as_ref().map_or(now, |page| newest(&page.executions));
+    let live = link(
+        "/executions/live",
+        &[
+            ("filter", &asked.filter),
+            ("page", &asked.page),
+            ("newest", &newest.as_nanosecond().to_string()),
+        ],
+    );
+    let page = Page {
+        section: Section::Executions,
+        title: "Executions",
+        live: answer.is_ok().then_some(live.as_str()),
+        content: content(&asked, &answer, counted.as_ref(), now),
+    };
+    page.show(&visitor)
+}
+
+/// When the newest of these was made; nothing newer is on the page.
+fn newest(executions: &[Execution]) -> Timestamp {
+    let times = executions
+        .iter()
+        .filter_map(|execution| moment(execution.create_time.as_ref()));
+    times.max().unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+fn content(
+    asked: &Asked,
+    answer: &Result<ListExecutionsResponse, Problem>,
+    counted: Option<&CountExecutionsResponse>,
+    now: Timestamp,
+) -> Markup {
+    html! {
+        div.title { h1 { "Executions" } }
+        (unreachable(answer.as_ref().map_or(&[], |page| &page.unreachable)))
+        (counts::render(counted, &asked.filter))
+        (filter_box(asked, answer.as_ref().err(), now))
+        @if let Ok(page) = answer {
+            @if page.executions.is_empty() && page.next_page_token.is_empty() {
+                (fresh(asked, 0))
+                (empty(asked))
+            } @else {
+                (fresh(asked, 0))
+                (table(page, now))
+                (pager(asked, page))
+            }
+        }
+    }
+}
+
+/// The providers that did not answer, by name.
+pub(crate) fn unreachable(names: &[String]) -> Markup {
+    let ids = names
+        .iter()
+        .map(|name| name.strip_prefix("providers/").unwrap_or(name));
+    let ids: Vec<_> = ids.collect();
+    html! {
+        div #unreachable role="status" {
+            @if !ids.is_empty() {
+                div.note.warn {
+                    p {
+                        "No answer from " b { (said(&ids.join(", "))) }
+                        ". Its executions are missing here. "
+                        a href="/providers" { "See providers" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn filter_box(asked: &Asked, problem: Option<&Problem>, now: Timestamp) -> Markup {
+    let wrong = problem.is_some();
+    html! {
+        form.filter role="search" action="/executions" {
+            label.hidden for="filter" { "Filter" }
+            input #filter type="search" name="filter" value=(asked.filter) maxlength="2000"
+                placeholder=r#"Filter, like  sub_state = "backing-off" AND retry.attempt >= 3"#
+                spellcheck="false" autocomplete="off" autocapitalize="off"
+                aria-invalid=[wrong.then_some("true")]
+                aria-describedby=[wrong.then_some("filter-problem")];
+            button { "Filter" }
+        }
+        @if let Some(problem) = problem { div #filter-problem { (problem.render()) } }
+        nav.presets aria-label="Ready-made filters" {
+            a href="/executions" aria-current=[asked.filter.is_empty().then_some("true")] { "All" }
+            @for preset in presets(now) {
+                a href=(link("/executions", &[("filter", &preset.filter)]))
+                    aria-current=[(asked.filter == preset.filter).then_some("true")] {
+                    (preset.title)
+                }
+            }
+        }
+    }
+}
+
+/// How many have come since the page was made; a link instead of rows that jump.
+pub(super) fn fresh(asked: &Asked, count: usize) -> Markup {
+    let most = usize::try_from(ROWS).unwrap_or(usize::MAX);
+    html! {
+        div #fresh role="status" {
+            @if count > 0 {
+                a.fresh href=(link("/executions", &[("filter", &asked.filter)])) {
+                    @if count >= most { (most) "+" } @else { (count) }
+                    " new – show"
+                }
+            }
+        }
+    }
+}
+
+fn table(page: &ListExecutionsResponse, now: Timestamp) -> Markup {
+    html! {
+        div.scroll {
+            table.list {
+                caption.hidden { "Executions, newest first" }
+                thead {
+                    tr {
+                        th scope="col" { "State" }
+                        th scope="col" { "Execution" }
+                        th scope="col" { "Provider" }
+                        th scope="col" { "Now" }
+                        th scope="col" { "Changed" }
+                        th scope="col" { "Created" }
+                    }
+                }
+                tbody {
+                    @for execution in &page.executions { (row::part(execution, now).html) }
+                }
+            }
+        }
+    }
+}
+
+fn pager(asked: &Asked, page: &ListExecutionsResponse) -> Markup {
+    html! {
+        nav.pager aria-label="Pages" {
+            @if !asked.page.is_empty() {
+                a.button href=(link("/executions", &[("filter", &asked.filter)])) rel="first" { "Newest" }
+            }
+            @if !page.next_page_token.is_empty() {
+                a.button rel="next"
+                    href=(link("/executions", &[("filter", &asked.filter), ("page", &page.next_page_token)])) {
+                    "Older"
+                }
+            }
+        }
+    }
+}
+
+fn empty(asked: &Asked) -> Markup {
+    html! {
+        section.empty {
+            @if asked.filter.is_empty() && asked.page.is_empty() {
+                h2 { "Nothing runs yet" }
+                p { "Start the first execution, and it shows up here:" }
+                pre { code { "stateway definitions apply order.yaml\nstateway start order-saga --input '{\"order\": 17}'" } }
+                p { "To see everything move at once: " code { "stateway demo" } }
+            } @else {
+                h2 { "Nothing like that" }
+                p { "No execution passes this filter. " a href="/executions" { "Show all" } }
+            }
+        }
+    }
+}

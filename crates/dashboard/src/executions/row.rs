@@ -1,0 +1,56 @@
+//! One execution in the list.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+use stateway_proto::v1::Execution;
+
+use super::name::{path_of, shown};
+use super::phrase::happening;
+use crate::live::Part;
+use crate::sub_state::{badge, finished, word};
+use crate::text::said_within;
+use crate::time::{ago, moment};
+
+/// A row, as it is on the page and as it is sent when it changes.
+pub(super) fn part(execution: &Execution, now: Timestamp) -> Part {
+    Part::new(id(&execution.name), render(execution, now))
+}
+
+/// The element's id. Names are encoded, so they hold no blank and no quote.
+fn id(name: &str) -> String {
+    format!("row-{name}")
+}
+
+fn render(execution: &Execution, now: Timestamp) -> Markup {
+    let (provider, name) = shown(&execution.name);
+    let sub_state = execution.sub_state();
+    let definition = execution.definition.rsplit('/').next().unwrap_or_default();
+    let changed = match finished(sub_state) {
+        true => execution.end_time.as_ref(),
+        false => execution.update_time.as_ref(),
+    };
+    let created = moment(execution.create_time.as_ref());
+    html! {
+        tr.row.(word(sub_state)) id=(id(&execution.name)) {
+            td.state {
+                (badge(sub_state))
+                @if !execution.reason.is_empty() { span.reason { (reason(&execution.reason)) } }
+            }
+            td.what {
+                a.go href=(path_of(&execution.name)) { (said_within(&name, 60)) }
+                span.definition { (said_within(definition, 60)) }
+            }
+            td.provider data-label="Provider" { (provider) }
+            td.now { (happening(execution, now)) }
+            td.time data-label="Changed" {
+                @if let Some(time) = moment(changed).or(created) { (ago(time, now)) }
+            }
+            td.time data-label="Created" { @if let Some(time) = created { (ago(time, now)) } }
+        }
+    }
+}
+
+/// `RETRIES_EXHAUSTED` as `retries exhausted`.
+pub(crate) fn reason(reason: &str) -> String {
+    reason.to_lowercase().replace('_', " ")
+}

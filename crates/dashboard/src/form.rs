@@ -1,0 +1,99 @@
+//! Forms: what they carry to be taken, and how a submitted one is read.
+
+use axum::body::to_bytes;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+
+use crate::Site;
+use crate::fields::Fields;
+use crate::flash::Flash;
+use crate::page::{redirect, with_cookies};
+use crate::problem::Problem;
+use crate::text::said_within;
+use crate::visitor::{Acting, Visitor, request_id};
+
+/// The largest form: a payload fits, a flood does not.
+const LARGEST: usize = 2 * 1024 * 1024;
+
+const TOKEN: &str = "csrf";
+const REQUEST: &str = "request_id";
+
+/// The fields that every form has: the visitor's token and an id that makes it happen once.
+pub(crate) fn hidden(visitor: &Visitor) -> Markup {
+    html! {
+        input type="hidden" name=(TOKEN) value=(visitor.token());
+        input type="hidden" name=(REQUEST) value=(request_id());
+    }
+}
+
+/// Asks for the name to act under, of whoever has not said it yet.
+pub(crate) fn name_field(visitor: &Visitor) -> Markup {
+    html! {
+        @if visitor.acting.actor.is_empty() {
+            label { "Your name, for the record"
+                input name="actor" required maxlength="128" pattern="[!-~]+"
+                    autocomplete="username" placeholder="ada@example.org";
+            }
+        } @else {
+            p.muted { "You act as " b { (said_within(&visitor.acting.actor, 60)) } "." }
+        }
+    }
+}
+
+/// A form that was sent by the visitor it was made for.
+pub(crate) struct Submitted {
+    pub(crate) visitor: Visitor,
+    pub(crate) fields: Fields,
+    /// The visitor's name was typed into this form, and is kept from here on.
+    named: bool,
+}
+
+impl Submitted {
+    /// The id that the form carried; sending it again repeats nothing.
+    pub(crate) fn request_id(&self) -> String {
+        self.fields.get(REQUEST).to_owned()
+    }
+
+    /// Sends the visitor on, with a message for the next page.
+    pub(crate) fn redirect(&self, to: &str, flash: &Flash) -> Response {
+        let name = self.named.then(|| self.visitor.acting.cookie());
+        with_cookies(redirect(to, Some(flash)), name)
+    }
+}
+
+impl FromRequest<Site> for Submitted {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, site: &Site) -> Result<Self, Response> {
+        let (mut parts, body) = request.into_parts();
+        let Ok(mut visitor) = Visitor::from_request_parts(&mut parts, site).await;
+        let Ok(body) = to_bytes(body, LARGEST).await else {
+            return Err(Problem::invalid(
+                "The form is too large, or broke off.",
+                "At most 2 MiB can be sent from a page. Use the API or the command line.",
+            )
+            .into_response());
+        };
+        let fields = Fields::parse(&body);
+        if !visitor.sent(fields.get(TOKEN)) {
+            return Err(Problem::forbidden(
+                "The form has expired: the gateway or the browser was restarted since.",
+                "Go back, reload the page and send it again.",
+            )
+            .into_response());
+        }
+        let typed = fields.get("actor");
+        let named = visitor.acting.actor.is_empty() && !typed.is_empty();
+        if named {
+            visitor.acting = Acting::typed(typed, fields.get("roles")).map_err(|rule| {
+                Problem::invalid("That name cannot be used.", rule).into_response()
+            })?;
+        }
+        Ok(Self {
+            visitor,
+            fields,
+            named,
+        })
+    }
+}

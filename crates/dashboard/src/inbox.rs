@@ -1,0 +1,24 @@
+//! What waits for a person: approvals and escalations, with what is needed to decide, and what was
+//! decided by whom.
+
+mod approval;
+mod decide;
+mod desk;
+mod escalation;
+mod given;
+mod live;
+mod resolve;
+mod show;
+
+use axum::Router;
+use axum::routing::get;
+
+use crate::Site;
+
+pub(crate) fn routes() -> Router<Site> {
+    Router::new()
+        .route("/inbox", get(show::show))
+        .route("/inbox/live", get(live::follow))
+        .route("/inbox/decide", get(decide::ask).post(decide::send))
+        .route("/inbox/resolve", get(resolve::ask).post(resolve::send))
+}

@@ -1,0 +1,85 @@
+//! A payload, a label, a decision: what cards and questions show alike.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+use stateway_proto::v1::approval::State;
+use stateway_proto::v1::{Decision, Payload};
+
+use crate::executions::path_of;
+use crate::text::{cut, lines, said, said_within};
+use crate::time::{ago, moment};
+
+/// The longest payload that is shown, in characters.
+const LONGEST: usize = 20_000;
+
+/// A payload, JSON set out in lines.
+pub(super) fn payload(payload: &Payload) -> Markup {
+    let text = match serde_json::from_slice::<serde_json::Value>(&payload.data) {
+        Ok(value) => serde_json::to_string_pretty(&value).unwrap_or_default(),
+        Err(_) => String::from_utf8_lossy(&payload.data).into_owned(),
+    };
+    html! {
+        @match cut(&text, LONGEST) {
+            None => pre { code { (lines(&text)) } },
+            Some(short) => {
+                pre { code { (lines(short)) } }
+                p.hint { "Cut: the whole is " (payload.data.len()) " bytes." }
+            },
+        }
+    }
+}
+
+/// A link to an execution, by its id.
+pub(super) fn execution(name: &str) -> Markup {
+    let (_, id) = crate::executions::shown(name);
+    html! { a href=(path_of(name)) { (said_within(&id, 60)) } }
+}
+
+/// A definition without `definitions/`.
+pub(super) fn definition(name: &str) -> &str {
+    name.strip_prefix("definitions/").unwrap_or(name)
+}
+
+/// Labels, in order.
+pub(super) fn labels(labels: &std::collections::HashMap<String, String>) -> Markup {
+    let mut pairs: Vec<_> = labels.iter().collect();
+    pairs.sort();
+    html! {
+        ul.labels {
+            @for (key, value) in pairs.into_iter().take(32) {
+                li { (said_within(key, 60)) "=" (said_within(value, 60)) }
+            }
+        }
+    }
+}
+
+/// Who decided what, when and why.
+pub(super) fn decision(state: State, decision: Option<&Decision>, now: Timestamp) -> Markup {
+    html! {
+        span.verdict.(class(state)) { (word(state)) }
+        @if let Some(made) = decision {
+            " by " b { (said_within(&made.decided_by, 60)) }
+            @if let Some(time) = moment(made.decide_time.as_ref()) { " " (ago(time, now)) }
+            @if !made.comment.is_empty() { q { (said(&made.comment)) } }
+        }
+    }
+}
+
+const fn word(state: State) -> &'static str {
+    match state {
+        State::Unspecified => "unknown",
+        State::Pending => "pending",
+        State::Granted => "✓ granted",
+        State::Rejected => "✕ denied",
+        State::Expired => "expired",
+        State::Withdrawn => "withdrawn",
+    }
+}
+
+const fn class(state: State) -> &'static str {
+    match state {
+        State::Granted => "granted",
+        State::Rejected => "denied",
+        _ => "other",
+    }
+}

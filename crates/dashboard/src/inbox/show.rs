@@ -1,0 +1,127 @@
+//! The inbox as a page.
+
+use axum::extract::State;
+use axum::response::Response;
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use super::desk::{Desk, Papers};
+use super::{approval, escalation, given};
+use crate::Site;
+use crate::executions::unreachable;
+use crate::fields::{Fields, link};
+use crate::layout::Section;
+use crate::live::Part;
+use crate::page::Page;
+use crate::problem::Problem;
+use crate::text::said_within;
+use crate::visitor::Visitor;
+
+pub(super) async fn show(State(site): State<Site>, visitor: Visitor, fields: Fields) -> Response {
+    let mine = fields.has("mine");
+    let mut desk = Desk::new(&site, &visitor, mine);
+    let papers = desk.look().await;
+    let live = link("/inbox/live", &[("mine", if mine { "1" } else { "" })]);
+    let page = Page {
+        section: Section::Inbox,
+        title: "Inbox",
+        live: papers.is_ok().then_some(live.as_str()),
+        content: content(&papers, &desk, Timestamp::now()),
+    };
+    page.show(&visitor)
+}
+
+fn content(papers: &Result<Papers, Problem>, desk: &Desk, now: Timestamp) -> Markup {
+    html! {
+        div.title { h1 { "Inbox" } p.muted { "What waits for a person." } }
+        (views(desk.mine))
+        @match papers {
+            Ok(papers) => @for part in parts(papers, desk, now) { (part.html) },
+            Err(problem) => (problem.render()),
+        }
+    }
+}
+
+fn views(mine: bool) -> Markup {
+    html! {
+        nav.presets aria-label="Which requests" {
+            a href="/inbox" aria-current=[(!mine).then_some("true")] { "All" }
+            a href="/inbox?mine=1" aria-current=[mine.then_some("true")] { "Waiting for me" }
+        }
+    }
+}
+
+/// The parts of the page that change.
+pub(super) fn parts(papers: &Papers, desk: &Desk, now: Timestamp) -> Vec<Part> {
+    vec![
+        Part::new("unreachable", unreachable(&papers.unreachable)),
+        Part::new("requests", requests(papers, desk, now)),
+        Part::new("stuck", stuck(papers, &desk.visitor, now)),
+        Part::new("decided", decided(papers, now)),
+    ]
+}
+
+fn requests(papers: &Papers, desk: &Desk, now: Timestamp) -> Markup {
+    let count = papers.requests.len();
+    html! {
+        section #requests aria-labelledby="requests-title" {
+            h2 #requests-title { "Approvals " span.count { (count) @if papers.more_requests { "+" } } }
+            @if count == 0 {
+                p.nothing { (nothing(desk)) }
+            } @else {
+                ul.cards {
+                    @for request in &papers.requests { (approval::card(request, &desk.visitor, now)) }
+                }
+            }
+            @if papers.more_requests { p.hint { "More follow when these are decided." } }
+        }
+    }
+}
+
+fn nothing(desk: &Desk) -> &'static str {
+    match (desk.mine, desk.visitor.acting.actor.is_empty()) {
+        (true, true) => "Say who you are and which roles you have, to see what waits for you.",
+        (true, false) => "Nothing waits for you.",
+        (false, _) => "Nothing waits for a yes or a no.",
+    }
+}
+
+fn stuck(papers: &Papers, visitor: &Visitor, now: Timestamp) -> Markup {
+    let count = papers.stuck.len();
+    html! {
+        section #stuck aria-labelledby="stuck-title" {
+            h2 #stuck-title { "Escalations " span.count { (count) @if papers.more_stuck { "+" } } }
+            @if count == 0 {
+                p.nothing { "No step is stuck until a person decides." }
+            } @else {
+                ul.cards {
+                    @for one in &papers.stuck { (escalation::card(one, visitor, now)) }
+                }
+            }
+        }
+    }
+}
+
+fn decided(papers: &Papers, now: Timestamp) -> Markup {
+    html! {
+        section #decided aria-labelledby="decided-title" {
+            h2 #decided-title { "Decided lately" }
+            @if papers.decided.is_empty() {
+                p.nothing { "Nothing was decided lately." }
+            } @else {
+                ul.decided {
+                    @for approval in &papers.decided {
+                        li {
+                            (given::decision(approval.state(), approval.decision.as_ref(), now))
+                            span.muted {
+                                " – step " (said_within(&approval.step, 60)) " of "
+                                (said_within(given::definition(&approval.definition), 60)) ", "
+                                (given::execution(&approval.execution))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

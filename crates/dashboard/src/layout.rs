@@ -1,0 +1,153 @@
+//! The frame around every page.
+
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use maud::{DOCTYPE, Markup, html};
+
+use crate::assets;
+use crate::sub_state::sprite;
+use crate::text::said_within;
+use crate::visitor::Visitor;
+
+/// The parts of the dashboard, in the order of the navigation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Section {
+    Executions,
+    Inbox,
+    Definitions,
+    Providers,
+    Workers,
+}
+
+impl Section {
+    const ALL: [Self; 5] = [
+        Self::Executions,
+        Self::Inbox,
+        Self::Definitions,
+        Self::Providers,
+        Self::Workers,
+    ];
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Executions => "Executions",
+            Self::Inbox => "Inbox",
+            Self::Definitions => "Definitions",
+            Self::Providers => "Providers",
+            Self::Workers => "Workers",
+        }
+    }
+
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Executions => "/executions",
+            Self::Inbox => "/inbox",
+            Self::Definitions => "/definitions",
+            Self::Providers => "/providers",
+            Self::Workers => "/workers",
+        }
+    }
+}
+
+/// A whole document: head, navigation, content.
+pub(crate) fn document(
+    title: &str,
+    section: Option<Section>,
+    visitor: Option<&Visitor>,
+    live: Option<&str>,
+    content: &Markup,
+) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · Stateway" }
+                link rel="icon" href=(assets::ICON.url());
+                link rel="stylesheet" href=(assets::STYLE.url());
+                script src=(assets::SCRIPT.url()) defer {}
+            }
+            body data-live=[live] {
+                (sprite())
+                a.skip href="#main" { "Skip to the content" }
+                header.top {
+                    a.brand href="/executions" {
+                        svg.logo aria-hidden="true" { use href="#i-brand" {} }
+                        "Stateway"
+                    }
+                    (navigation(section))
+                    span.live #live role="status" { @if live.is_some() { span.dot {} span.word { "live" } } }
+                    @if let Some(visitor) = visitor { (acting(visitor)) }
+                }
+                main #main tabindex="-1" {
+                    @if let Some(flash) = visitor.and_then(|visitor| visitor.flash.as_ref()) {
+                        (flash.render())
+                    }
+                    (content)
+                }
+                dialog #dialog aria-labelledby="dialog-title" {}
+                (keys())
+            }
+        }
+    }
+}
+
+/// A page without a visitor: a refusal.
+pub(crate) fn bare(title: &str, content: &Markup) -> Response {
+    respond(&document(title, None, None, None, content))
+}
+
+/// Markup as an answer.
+pub(crate) fn respond(markup: &Markup) -> Response {
+    let html = [(CONTENT_TYPE, "text/html; charset=utf-8")];
+    (html, markup.0.clone()).into_response()
+}
+
+fn navigation(section: Option<Section>) -> Markup {
+    html! {
+        nav.sections aria-label="Sections" {
+            @for one in Section::ALL {
+                a href=(one.path()) aria-current=[(section == Some(one)).then_some("page")] {
+                    (one.title())
+                }
+            }
+        }
+    }
+}
+
+fn acting(visitor: &Visitor) -> Markup {
+    let acting = &visitor.acting;
+    html! {
+        @if acting.fixed {
+            span.acting { "Acting as " b { (said_within(&acting.actor, 40)) } }
+        } @else if acting.actor.is_empty() {
+            a.acting href="/acting" data-dialog { "Acting as nobody" }
+        } @else {
+            a.acting href="/acting" data-dialog { "Acting as " b { (said_within(&acting.actor, 40)) } }
+        }
+    }
+}
+
+/// What the keys do; the script shows it at `?`.
+fn keys() -> Markup {
+    let list = [
+        ("j", "next row"),
+        ("k", "row before"),
+        ("Enter", "open the row"),
+        ("/", "filter"),
+        ("n", "show what is new"),
+        ("?", "these keys"),
+        ("Esc", "close"),
+    ];
+    html! {
+        dialog #keys aria-labelledby="keys-title" {
+            h2 #keys-title { "Keys" }
+            dl.keys {
+                @for (key, meaning) in list { dt { kbd { (key) } } dd { (meaning) } }
+            }
+            form method="dialog" { button { "Close" } }
+        }
+    }
+}

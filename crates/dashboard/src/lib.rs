@@ -1,0 +1,74 @@
+//! The operator's pages, served by the gateway on its own port.
+//!
+//! Everything here goes through the public API, in process: [`router`] takes the gateway's gRPC
+//! routes and calls them with the generated clients. So a page can show nothing that a client could
+//! not ask for, and an error on a page is the error of the API. The crate knows no engine and no
+//! provider; which buttons there are, capabilities say.
+//!
+//! Pages are rendered here (`maud`, which escapes) and work without a script. The script adds live
+//! updates: the server renders a part of a page again and sends it ([`live`]).
+
+mod acting;
+mod api;
+mod assets;
+mod cookie;
+mod definitions;
+mod execution;
+mod executions;
+mod fields;
+mod flash;
+mod form;
+mod graph;
+mod guard;
+mod inbox;
+mod layout;
+mod live;
+mod page;
+mod problem;
+mod providers;
+mod sub_state;
+mod text;
+mod time;
+mod visitor;
+mod workers;
+
+use axum::Router;
+use axum::middleware::from_fn;
+use axum::response::Redirect;
+use axum::routing::get;
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
+
+use crate::api::Api;
+use crate::visitor::Key;
+
+/// What every handler has at hand.
+#[derive(Clone)]
+pub(crate) struct Site {
+    pub(crate) api: Api,
+    pub(crate) key: Key,
+    /// Ends the live streams at shutdown.
+    pub(crate) stop: CancellationToken,
+}
+
+/// The pages over an API. `stop` ends their live streams.
+#[must_use]
+pub fn router(routes: Routes, stop: CancellationToken) -> Router {
+    let site = Site {
+        api: Api::over(routes),
+        key: Key::random(),
+        stop,
+    };
+    Router::new()
+        .route("/", get(async || Redirect::to("/executions")))
+        .merge(assets::routes())
+        .merge(acting::routes())
+        .merge(executions::routes())
+        .merge(definitions::routes())
+        .merge(inbox::routes())
+        .merge(providers::routes())
+        .merge(workers::routes())
+        .merge(execution::routes())
+        .with_state(site)
+        .layer(from_fn(guard::guard))
+}

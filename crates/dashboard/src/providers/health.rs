@@ -1,0 +1,41 @@
+//! How a provider is, in words.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+use stateway_proto::v1::ProviderHealth;
+use stateway_proto::v1::provider_health::{Breaker, Status};
+
+use crate::text::{said, said_within};
+use crate::time::{ago, moment};
+
+/// A light with its word.
+pub(super) fn light(health: &ProviderHealth) -> Markup {
+    let (class, sign, word) = match health.status() {
+        Status::Serving => ("up", "●", "answers"),
+        Status::NotServing => ("down", "✕", "does not answer"),
+        Status::Unknown | Status::Unspecified => ("unasked", "○", "not asked yet"),
+    };
+    html! { span.light.(class) { span aria-hidden="true" { (sign) } " " (word) } }
+}
+
+/// Everything that is known of it. When it was checked changes all the time, so lists leave it out.
+pub(super) fn facts(health: &ProviderHealth, now: Option<Timestamp>) -> Markup {
+    let breaker = match health.breaker() {
+        Breaker::Open => "open: calls are refused at once, until it answers again",
+        Breaker::HalfOpen => "half open: one call is let through to see",
+        Breaker::Closed | Breaker::Unspecified => "closed: calls go through",
+    };
+    html! {
+        dl.known {
+            @if !health.detail.is_empty() { dt { "It says" } dd { (said(&health.detail)) } }
+            @if !health.engine_version.is_empty() {
+                dt { "Version" } dd { (said_within(&health.engine_version, 80)) }
+            }
+            dt { "Breaker" } dd { (breaker) }
+            dt { "Calls under way" } dd { (health.calls_in_flight) " of " (health.calls_limit) }
+            @if let Some((time, now)) = moment(health.check_time.as_ref()).zip(now) {
+                dt { "Checked" } dd { (ago(time, now)) }
+            }
+        }
+    }
+}

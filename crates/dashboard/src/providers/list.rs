@@ -1,0 +1,95 @@
+//! All providers, and how they are now.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Response;
+use maud::{Markup, html};
+use stateway_proto::v1::Provider;
+use stateway_proto::v1::provider_health::Status;
+
+use super::{all, capability, health, id_of};
+use crate::Site;
+use crate::layout::Section;
+use crate::live::{Part, every};
+use crate::page::Page;
+use crate::problem::Problem;
+use crate::text::said_within;
+use crate::visitor::Visitor;
+
+/// How often they are looked at.
+const PACE: Duration = Duration::from_secs(1);
+
+pub(super) async fn show(State(site): State<Site>, visitor: Visitor) -> Result<Response, Problem> {
+    let providers = all(&site, &visitor).await?;
+    let page = Page {
+        section: Section::Providers,
+        title: "Providers",
+        live: Some("/providers/live"),
+        content: html! {
+            div.title { h1 { "Providers" } p.muted { "The engines behind this gateway." } }
+            (render(&providers))
+        },
+    };
+    Ok(page.show(&visitor))
+}
+
+pub(super) async fn follow(State(site): State<Site>, visitor: Visitor) -> Response {
+    let look = (site.clone(), visitor);
+    every(&site, PACE, move || {
+        let (site, visitor) = look.clone();
+        async move {
+            let found = all(&site, &visitor).await;
+            let part = |providers: Vec<_>| Part::new("providers", render(&providers));
+            found.map(part).into_iter().collect()
+        }
+    })
+}
+
+fn render(providers: &[Provider]) -> Markup {
+    let down: Vec<_> = providers.iter().filter(|one| is_down(one)).collect();
+    html! {
+        div #providers {
+            div role="status" {
+                @if !down.is_empty() {
+                    div.note.warn {
+                        p {
+                            "No answer from "
+                            @for (place, one) in down.iter().enumerate() {
+                                @if place > 0 { ", " }
+                                b { (said_within(id_of(&one.name), 60)) }
+                            }
+                            ". What it runs goes on, but cannot be seen or steered from here."
+                        }
+                    }
+                }
+            }
+            @if providers.is_empty() {
+                section.empty { h2 { "No provider" } p { "The configuration names none." } }
+            }
+            ul.cards { @for one in providers { (card(one)) } }
+        }
+    }
+}
+
+fn is_down(provider: &Provider) -> bool {
+    let health = provider.health.as_ref();
+    health.is_some_and(|health| health.status() == Status::NotServing)
+}
+
+fn card(provider: &Provider) -> Markup {
+    let id = id_of(&provider.name);
+    let health = provider.health.clone().unwrap_or_default();
+    let capabilities = provider.capabilities.unwrap_or_default();
+    html! {
+        li.card.row {
+            div.card-head {
+                h2 { a.go href={ "/providers/" (id) } { (said_within(id, 60)) } }
+                (health::light(&health))
+            }
+            p.muted { (said_within(&provider.title, 80)) " · " (said_within(&provider.kind, 40)) }
+            (health::facts(&health, None))
+            p.hint { "Supports " (capability::counted(&capabilities)) " capabilities." }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! One provider: health, capabilities, state table.
+
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use jiff::Timestamp;
+use maud::{Markup, html};
+use stateway_proto::v1::{GetProviderRequest, Provider};
+
+use super::{capability, health, id_of, table};
+use crate::Site;
+use crate::fields::link;
+use crate::layout::Section;
+use crate::live::{Part, every};
+use crate::page::Page;
+use crate::problem::Problem;
+use crate::text::said_within;
+use crate::visitor::Visitor;
+
+/// How often its health is looked at.
+const PACE: Duration = Duration::from_secs(1);
+
+pub(super) async fn show(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let provider = get(&site, &visitor, &id).await?;
+    let id = id_of(&provider.name);
+    let live = format!("/providers/{id}/live");
+    let page = Page {
+        section: Section::Providers,
+        title: id,
+        live: Some(&live),
+        content: content(&provider, Timestamp::now()),
+    };
+    Ok(page.show(&visitor))
+}
+
+pub(super) async fn follow(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+) -> Response {
+    let look = (site.clone(), visitor, id);
+    every(&site, PACE, move || {
+        let (site, visitor, id) = look.clone();
+        async move {
+            let found = get(&site, &visitor, &id).await;
+            let part = |provider| Part::new("health", state(&provider, Timestamp::now()));
+            found.map(part).into_iter().collect()
+        }
+    })
+}
+
+async fn get(site: &Site, visitor: &Visitor, id: &str) -> Result<Provider, Problem> {
+    let request = GetProviderRequest {
+        name: format!("providers/{id}"),
+    };
+    let mut api = site.api.providers();
+    Ok(api
+        .get_provider(visitor.request(request))
+        .await?
+        .into_inner())
+}
+
+fn content(provider: &Provider, now: Timestamp) -> Markup {
+    let id = id_of(&provider.name);
+    let filter = format!("provider = \"{id}\"");
+    html! {
+        p.crumbs { a href="/providers" { "Providers" } }
+        div.title {
+            h1 { (said_within(id, 60)) }
+            p.muted { (said_within(&provider.title, 80)) " · " (said_within(&provider.kind, 40)) }
+            a href=(link("/executions", &[("filter", &filter)])) { "Its executions" }
+        }
+        (state(provider, now))
+        section aria-labelledby="capabilities-title" {
+            h2 #capabilities-title { "Capabilities" }
+            (capability::render(&provider.capabilities.unwrap_or_default()))
+        }
+        section aria-labelledby="table-title" {
+            h2 #table-title { "How its states are read" }
+            (table::render(&provider.table))
+        }
+    }
+}
+
+fn state(provider: &Provider, now: Timestamp) -> Markup {
+    let health = provider.health.clone().unwrap_or_default();
+    html! {
+        section #health aria-labelledby="health-title" {
+            h2 #health-title { "Health " (health::light(&health)) }
+            (health::facts(&health, Some(now)))
+        }
+    }
+}

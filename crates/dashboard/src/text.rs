@@ -1,0 +1,117 @@
+//! Text of others on a page: escaped by `maud`, and nothing in it may hide, forge or turn anything.
+
+use std::borrow::Cow;
+
+use maud::{Markup, html};
+
+/// The longest text in a line of a page, in characters; the rest is cut off.
+const LONGEST: usize = 300;
+
+/// A short text of others, set apart so that its reading direction stays its own.
+pub(crate) fn said(text: &str) -> Markup {
+    said_within(text, LONGEST)
+}
+
+/// The same, cut to some characters; the whole is in the tooltip, within reason.
+pub(crate) fn said_within(text: &str, longest: usize) -> Markup {
+    let clean = visible(text, false);
+    match cut(&clean, longest) {
+        None => html! { bdi { (clean) } },
+        Some(short) => {
+            let whole = cut(&clean, LONGEST.max(longest)).unwrap_or(&clean);
+            html! { bdi title=(whole) { (short) "…" } }
+        }
+    }
+}
+
+/// A sentence of the API: what stands between backticks is set as code.
+pub(crate) fn prose(text: &str, longest: usize) -> Markup {
+    let clean = visible(text, false);
+    let short = cut(&clean, longest);
+    let mut code = false;
+    let pieces = short.unwrap_or(&clean).split('`').map(|piece| {
+        code = !code;
+        (!code, piece)
+    });
+    let pieces: Vec<_> = pieces.collect();
+    html! {
+        bdi {
+            @for (code, piece) in pieces { @if code { code { (piece) } } @else { (piece) } }
+            @if short.is_some() { "…" }
+        }
+    }
+}
+
+/// A text of several lines, kept as they are.
+pub(crate) fn lines(text: &str) -> Markup {
+    html! { bdi { (visible(text, true)) } }
+}
+
+/// The text with control characters and turns of the reading direction written out.
+pub(crate) fn visible(text: &str, keep_lines: bool) -> Cow<'_, str> {
+    let acts = |symbol: char| acts(symbol) && !(keep_lines && matches!(symbol, '\n' | '\t'));
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for symbol in text.chars() {
+        match acts(symbol) {
+            true => shown.extend(symbol.escape_default()),
+            false => shown.push(symbol),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// The first characters of a text that is too long.
+pub(crate) fn cut(text: &str, longest: usize) -> Option<&str> {
+    let (at, _) = text.char_indices().nth(longest)?;
+    Some(&text[..at])
+}
+
+fn acts(symbol: char) -> bool {
+    symbol.is_control()
+        || matches!(
+            symbol,
+            '\u{61c}'
+                | '\u{200b}'
+                | '\u{200e}'
+                | '\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2066}'..='\u{2069}'
+                | '\u{feff}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hides_or_turns_is_written_out() {
+        assert_eq!(visible("a\nb\u{202e}c", false), "a\\nb\\u{202e}c");
+        assert_eq!(visible("a\nb\u{202e}c", true), "a\nb\\u{202e}c");
+        assert_eq!(visible("Größe שלום", false), "Größe שלום");
+    }
+
+    #[test]
+    fn markup_is_text() {
+        let shown = said("<script>alert(1)</script>\"'").into_string();
+        assert_eq!(
+            shown,
+            "<bdi>&lt;script&gt;alert(1)&lt;/script&gt;&quot;'</bdi>"
+        );
+    }
+
+    #[test]
+    fn what_stands_between_backticks_is_code() {
+        let shown = prose("the word `<DONE>` means", 100).into_string();
+        assert_eq!(shown, "<bdi>the word <code>&lt;DONE&gt;</code> means</bdi>");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        let shown = said_within("ééééé", 3).into_string();
+        assert_eq!(shown, "<bdi title=\"ééééé\">ééé…</bdi>");
+    }
+}

@@ -1,0 +1,236 @@
+//! Who looks at a page: a session that forms are bound to, and the name they act under.
+//!
+//! Behind a proxy that authenticates, `x-stateway-actor` and `x-stateway-roles` say who it is, as
+//! they do to the API. Without one, people type a name once; it is kept in a cookie.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+
+use crate::api::PATIENCE;
+use crate::fields::Fields;
+use crate::flash::Flash;
+use crate::{Site, cookie};
+
+const SESSION: &str = "stateway_session";
+const ACTING: &str = "stateway_acting";
+const ACTOR: &str = "x-stateway-actor";
+const ROLES: &str = "x-stateway-roles";
+/// A name once typed is kept for a month.
+const ACTING_SECONDS: u32 = 30 * 24 * 3600;
+
+/// Binds forms to sessions. Made anew by each process: a form of an earlier one is refused.
+#[derive(Clone)]
+pub(crate) struct Key(Arc<[u8; 32]>);
+
+impl Key {
+    pub(crate) fn random() -> Self {
+        Self(Arc::new(random()))
+    }
+
+    fn mac(&self, session: &str) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_slice())
+            .expect("HMAC takes a key of any length");
+        mac.update(session.as_bytes());
+        mac
+    }
+}
+
+/// Whoever sent the request.
+#[derive(Clone)]
+pub(crate) struct Visitor {
+    session: String,
+    is_new: bool,
+    key: Key,
+    pub(crate) acting: Acting,
+    pub(crate) flash: Option<Flash>,
+}
+
+/// The name and roles someone acts under.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Acting {
+    /// Empty when nobody said.
+    pub(crate) actor: String,
+    /// Separated by commas.
+    pub(crate) roles: String,
+    /// The proxy in front said so; it cannot be changed here.
+    pub(crate) fixed: bool,
+}
+
+impl Visitor {
+    /// The token that a form of this visitor carries.
+    pub(crate) fn token(&self) -> String {
+        URL_SAFE_NO_PAD.encode(self.key.mac(&self.session).finalize().into_bytes())
+    }
+
+    /// Whether a form's token is this visitor's; takes the same time whatever it says.
+    pub(crate) fn sent(&self, token: &str) -> bool {
+        let Ok(token) = URL_SAFE_NO_PAD.decode(token) else {
+            return false;
+        };
+        !self.is_new && self.key.mac(&self.session).verify_slice(&token).is_ok()
+    }
+
+    /// A call of the API in this visitor's name.
+    pub(crate) fn request<M>(&self, message: M) -> tonic::Request<M> {
+        let mut request = tonic::Request::new(message);
+        request.set_timeout(PATIENCE);
+        self.name(&mut request);
+        request
+    }
+
+    /// The same without a deadline, for streams.
+    pub(crate) fn stream<M>(&self, message: M) -> tonic::Request<M> {
+        let mut request = tonic::Request::new(message);
+        self.name(&mut request);
+        request
+    }
+
+    fn name<M>(&self, request: &mut tonic::Request<M>) {
+        for (name, value) in [(ACTOR, &self.acting.actor), (ROLES, &self.acting.roles)] {
+            if let Ok(value) = value.parse()
+                && !self.acting.actor.is_empty()
+            {
+                request.metadata_mut().insert(name, value);
+            }
+        }
+    }
+
+    /// The cookies that an answer to this visitor sets.
+    pub(crate) fn cookies(&self) -> Vec<HeaderValue> {
+        let session = self
+            .is_new
+            .then(|| cookie::write(SESSION, &self.session, None));
+        let flash = self.flash.is_some().then(Flash::shown);
+        session.into_iter().chain(flash).collect()
+    }
+}
+
+impl Acting {
+    fn of(headers: &HeaderMap) -> Self {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        if let Some(actor) = text(ACTOR) {
+            return Self {
+                actor: actor.to_owned(),
+                roles: text(ROLES).unwrap_or_default().to_owned(),
+                fixed: true,
+            };
+        }
+        let typed = cookie::read(headers, ACTING).unwrap_or_default();
+        let fields = Fields::parse(typed.as_bytes());
+        Self::typed(fields.get("actor"), fields.get("roles")).unwrap_or_default()
+    }
+
+    /// What someone typed, if the API would take it.
+    pub(crate) fn typed(actor: &str, roles: &str) -> Result<Self, &'static str> {
+        let plain = |text: &str, longest| {
+            text.len() <= longest && text.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        if actor.is_empty() || !plain(actor, 128) {
+            return Err(
+                "A name is 1 to 128 plain characters without blanks, like ada@example.org.",
+            );
+        }
+        let words: Vec<_> = roles
+            .split([',', ' '])
+            .filter(|word| !word.is_empty())
+            .collect();
+        if words.len() > 64 || !words.iter().all(|word| plain(word, 64)) {
+            return Err("Roles are at most 64 words of up to 64 plain characters.");
+        }
+        Ok(Self {
+            actor: actor.to_owned(),
+            roles: words.join(","),
+            fixed: false,
+        })
+    }
+
+    /// The cookie that keeps it.
+    pub(crate) fn cookie(&self) -> HeaderValue {
+        let mut value = form_urlencoded::Serializer::new(String::new());
+        value.append_pair("actor", &self.actor);
+        value.append_pair("roles", &self.roles);
+        cookie::write(ACTING, &value.finish(), Some(ACTING_SECONDS))
+    }
+
+    /// The cookie that forgets it.
+    pub(crate) fn forgotten() -> HeaderValue {
+        cookie::write(ACTING, "", Some(0))
+    }
+}
+
+impl FromRequestParts<Site> for Visitor {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Infallible> {
+        let known = cookie::read(&parts.headers, SESSION).filter(|session| is_session(session));
+        let session = known.map_or_else(|| URL_SAFE_NO_PAD.encode(random()), str::to_owned);
+        Ok(Self {
+            is_new: known.is_none(),
+            session,
+            key: site.key.clone(),
+            acting: Acting::of(&parts.headers),
+            flash: Flash::read(&parts.headers),
+        })
+    }
+}
+
+fn is_session(text: &str) -> bool {
+    text.len() == 43 && URL_SAFE_NO_PAD.decode(text).is_ok()
+}
+
+fn random() -> [u8; 32] {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).expect("the system gives random bytes");
+    bytes
+}
+
+/// A new id for a write, so that sending a form twice does it once.
+pub(crate) fn request_id() -> String {
+    URL_SAFE_NO_PAD.encode(&random()[..18])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn visitor(session: &str, key: &Key) -> Visitor {
+        Visitor {
+            session: session.into(),
+            is_new: false,
+            key: key.clone(),
+            acting: Acting::default(),
+            flash: None,
+        }
+    }
+
+    #[test]
+    fn a_token_is_good_for_its_session_and_process_only() {
+        let key = Key::random();
+        let ada = visitor("ada", &key);
+        assert!(ada.sent(&ada.token()));
+        assert!(!visitor("bob", &key).sent(&ada.token()));
+        assert!(!visitor("ada", &Key::random()).sent(&ada.token()));
+        assert!(!ada.sent("") && !ada.sent("%%") && !ada.sent("AAAA"));
+    }
+
+    #[test]
+    fn names_that_the_api_would_refuse_are_not_kept() {
+        assert!(Acting::typed("ada@example.org", "ops, release").is_ok());
+        assert_eq!(
+            Acting::typed("ada", "ops  release,").unwrap().roles,
+            "ops,release"
+        );
+        for actor in ["", "a b", "ä", "a\n", &"a".repeat(129)] {
+            assert!(Acting::typed(actor, "").is_err(), "{actor:?}");
+        }
+        assert!(Acting::typed("ada", &"r,".repeat(65)).is_err());
+    }
+}

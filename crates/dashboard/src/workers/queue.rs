@@ -1,0 +1,102 @@
+//! What waits for a worker or for its turn, of one provider.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+use stateway_proto::v1::{Queue, QueuedTasks};
+
+use crate::providers::id_of;
+use crate::text::said_within;
+use crate::time::{lasting, moment, until};
+
+/// Schedules that are shown.
+const MOST_SCHEDULED: usize = 20;
+
+pub(super) fn render(queue: &Queue, now: Timestamp) -> Markup {
+    let id = id_of(&queue.name);
+    let title = format!("queue-{id}");
+    html! {
+        section aria-labelledby=(title) {
+            h2 id=(title) { "What waits, on " (said_within(id, 60)) }
+            p.muted {
+                (queue.active) " of at most " (queue.max_active)
+                " executions have work under way."
+            }
+            @if queue.tasks.is_empty() { p.nothing { "Every task is with a worker." } }
+            @else { (tasks(&queue.tasks, now)) }
+            @if !queue.executions.is_empty() {
+                h3 { "Executions that have not got their turn" }
+                ul.plain {
+                    @for line in &queue.executions {
+                        li {
+                            b { (line.count) } " of " (tenant(&line.tenant))
+                            @if let Some(time) = moment(line.oldest_time.as_ref()) {
+                                ", the oldest waits " (lasting(time, now))
+                            }
+                        }
+                    }
+                }
+            }
+            @if !queue.scheduled.is_empty() {
+                h3 { "Scheduled" }
+                ul.plain {
+                    @for start in queue.scheduled.iter().take(MOST_SCHEDULED) {
+                        li {
+                            a href={ "/" (start.definition) } {
+                                (said_within(start.definition.trim_start_matches("definitions/"), 60))
+                            }
+                            @if let Some(time) = moment(start.next_time.as_ref()) {
+                                " starts " (until(time, now))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn tasks(lines: &[QueuedTasks], now: Timestamp) -> Markup {
+    html! {
+        div.scroll {
+            table.list {
+                caption.hidden { "Tasks that no worker has taken" }
+                thead {
+                    tr {
+                        th scope="col" { "Role" }
+                        th scope="col" { "Waiting" }
+                        th scope="col" { "Oldest" }
+                        th scope="col" { "Workers that could" }
+                        th scope="col" { "Tenant" }
+                    }
+                }
+                tbody { @for line in lines { (task(line, now)) } }
+            }
+        }
+    }
+}
+
+fn task(line: &QueuedTasks, now: Timestamp) -> Markup {
+    let nobody = line.workers == 0 && line.role != "http";
+    html! {
+        tr.row {
+            td data-label="Role" {
+                @if line.role.is_empty() { "anyone" } @else { b { (said_within(&line.role, 60)) } }
+                @if !line.skill.is_empty() { span.definition { "with the skill " (said_within(&line.skill, 60)) } }
+            }
+            td data-label="Waiting" { (line.count) " " (if line.count == 1 { "task" } else { "tasks" }) }
+            td data-label="Oldest" {
+                @if let Some(time) = moment(line.oldest_time.as_ref()) { (lasting(time, now)) }
+            }
+            td data-label="Workers that could" {
+                @if nobody { span.lacking { "✕ none is connected" } }
+                @else if line.role == "http" { "the engine itself" }
+                @else { (line.workers) " connected" }
+            }
+            td data-label="Tenant" { (tenant(&line.tenant)) }
+        }
+    }
+}
+
+fn tenant(tenant: &str) -> Markup {
+    html! { @if tenant.is_empty() { span.muted { "no tenant" } } @else { (said_within(tenant, 60)) } }
+}

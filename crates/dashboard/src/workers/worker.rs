@@ -1,0 +1,106 @@
+//! The workers that are connected, or that may still come back to their tasks.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+use stateway_proto::v1::{HeldTask, Worker};
+
+use crate::executions::{path_of, shown};
+use crate::providers::id_of;
+use crate::text::said_within;
+use crate::time::{ago, lasting, moment, until};
+
+/// Tasks of a worker that are named.
+const MOST_TASKS: usize = 10;
+
+pub(super) fn list(workers: &[Worker], now: Timestamp) -> Markup {
+    html! {
+        section aria-labelledby="workers-title" {
+            h2 #workers-title { "Workers " span.count { (workers.len()) } }
+            @if workers.is_empty() {
+                p.nothing {
+                    "No worker is connected. A worker in any language takes tasks over one stream; to try: "
+                    code { "stateway worker --role greeter --exec ./greet.sh" }
+                }
+            } @else {
+                ul.cards { @for worker in workers { (card(worker, now)) } }
+            }
+        }
+    }
+}
+
+fn card(worker: &Worker, now: Timestamp) -> Markup {
+    html! {
+        li.card.row {
+            div.card-head {
+                h3 { (said_within(&worker.worker_id, 60)) }
+                (presence(worker))
+            }
+            (load(worker))
+            dl.known {
+                dt { "Roles" } dd { (words(&worker.roles, "none: only tasks that anyone may take")) }
+                @if !worker.skills.is_empty() { dt { "Skills" } dd { (words(&worker.skills, "")) } }
+                dt { "Tenant" }
+                dd { @if worker.tenant.is_empty() { "everyone's tasks" } @else { (said_within(&worker.tenant, 60)) } }
+                dt { "Provider" } dd { (said_within(id_of(&worker.provider), 60)) }
+                @if let Some(time) = moment(worker.connect_time.as_ref()) {
+                    dt { "Connected" } dd { (lasting(time, now)) }
+                }
+                @if let Some(time) = moment(worker.seen_time.as_ref()) {
+                    dt { "Last heard of" } dd { (ago(time, now)) }
+                }
+                @if let Some(time) = moment(worker.lease_time.as_ref()).filter(|_| worker.held > 0) {
+                    dt { "Lease" } dd { "its tasks go to others " (until(time, now)) ", unless it is heard of" }
+                }
+                @if !worker.tasks.is_empty() {
+                    dt { "In hand" } dd { (tasks(worker)) }
+                }
+            }
+        }
+    }
+}
+
+fn presence(worker: &Worker) -> Markup {
+    html! {
+        @if worker.connected { span.light.up { span aria-hidden="true" { "●" } " connected" } }
+        @else { span.light.down { span aria-hidden="true" { "✕" } " lost, may come back" } }
+    }
+}
+
+/// How much of its room is taken, as a bar and in words.
+fn load(worker: &Worker) -> Markup {
+    let most = worker.capacity.max(1);
+    html! {
+        label.load {
+            "Tasks: " (worker.held) " of " (worker.capacity)
+            @if worker.capacity == 0 { " (takes no new ones)" }
+            progress max=(most) value=(worker.held.min(most)) {}
+        }
+    }
+}
+
+fn words(words: &[String], none: &str) -> Markup {
+    html! {
+        @if words.is_empty() { span.muted { (none) } }
+        @else { ul.labels { @for word in words { li { (said_within(word, 60)) } } } }
+    }
+}
+
+fn tasks(worker: &Worker) -> Markup {
+    let held = usize::try_from(worker.held).unwrap_or(usize::MAX);
+    html! {
+        ul.plain { @for task in worker.tasks.iter().take(MOST_TASKS) { (task_line(task)) } }
+        @if held > MOST_TASKS { p.hint { "and " (held - MOST_TASKS) " more" } }
+    }
+}
+
+fn task_line(task: &HeldTask) -> Markup {
+    let (_, id) = shown(&task.execution);
+    html! {
+        li {
+            @if task.compensation { "undoing " }
+            (said_within(&task.step, 60)) " of "
+            a href=(path_of(&task.execution)) { (said_within(&id, 60)) }
+            ", attempt " (task.attempt)
+        }
+    }
+}

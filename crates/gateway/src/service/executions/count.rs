@@ -1,0 +1,83 @@
+//! How many executions show each sub-state, over one provider or all of them.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use stateway_model::SubState;
+use stateway_proto::v1;
+use stateway_provider_api::{Call, Count, Error, Verb};
+use tonic::Status;
+
+use super::super::validate;
+use super::Executions;
+use crate::convert;
+use crate::parent::Parent;
+use crate::status;
+use crate::upstream::Upstream;
+
+impl Executions {
+    pub(super) async fn count(
+        &self,
+        call: Call,
+        request: v1::CountExecutionsRequest,
+    ) -> Result<v1::CountExecutionsResponse, Status> {
+        let mut total = Total::default();
+        match validate::parent(&request.parent)? {
+            Parent::One(id) => {
+                let upstream = self.upstream(&id)?;
+                let counts = ask(&call, upstream).await;
+                total.add(&counts.map_err(|error| status::of_provider(&id, &error))?);
+            }
+            Parent::All => {
+                let all = self.upstreams.values();
+                let answers = join_all(all.clone().map(|upstream| ask(&call, upstream))).await;
+                for (upstream, answer) in all.zip(answers) {
+                    match answer {
+                        Ok(counts) => total.add(&counts),
+                        Err(_) => total.uncounted.push(upstream.id.resource_name()),
+                    }
+                }
+            }
+        }
+        Ok(total.into())
+    }
+}
+
+async fn ask(call: &Call, upstream: &Arc<Upstream>) -> Result<Vec<Count>, Error> {
+    let call = upstream.bounded(call);
+    let work = upstream.provider().count(&call);
+    upstream.guard(Verb::Count, &call, work).await
+}
+
+#[derive(Default)]
+struct Total {
+    counts: [(u64, bool); SubState::ALL.len()],
+    uncounted: Vec<String>,
+}
+
+impl Total {
+    fn add(&mut self, counts: &[Count]) {
+        for (sub_state, total) in SubState::ALL.iter().zip(&mut self.counts) {
+            for one in counts.iter().filter(|one| one.sub_state == *sub_state) {
+                total.0 = total.0.saturating_add(one.count);
+                total.1 |= one.at_least;
+            }
+        }
+    }
+}
+
+impl From<Total> for v1::CountExecutionsResponse {
+    fn from(total: Total) -> Self {
+        let counts = SubState::ALL.iter().zip(total.counts);
+        Self {
+            counts: counts
+                .map(|(sub_state, (count, at_least))| v1::SubStateCount {
+                    sub_state: convert::sub_state(*sub_state).into(),
+                    count,
+                    at_least,
+                })
+                .collect(),
+            uncounted: total.uncounted,
+        }
+    }
+}

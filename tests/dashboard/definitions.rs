@@ -1,0 +1,158 @@
+//! Definitions: the list, one of them, what changed between revisions, and the form to start one.
+
+use stateway_proto::v1;
+
+use super::visit::Visit;
+use crate::support::{BuiltInRig, json_of};
+
+const HELLO: &str = "\
+name: hello
+description: Says <b>hello</b>.
+steps:
+  - name: greet
+    agent: greeter
+    timeout: 5m
+  - name: bow
+    agent: greeter
+    timeout: 5m
+    dependsOn: [greet]
+";
+
+#[tokio::test]
+async fn the_list_has_names_descriptions_and_revisions() {
+    let rig = BuiltInRig::start().await;
+    let mut visit = Visit::new(&rig.gateway);
+    visit.get("/definitions").await.is(200).has(&["None yet"]);
+    let applied = rig.apply(HELLO).await;
+    let page = visit.get("/definitions").await;
+    page.has(&[
+        "href=\"/definitions/hello\"",
+        "Says &lt;b&gt;hello&lt;/b&gt;.",
+        &applied.revision[..12],
+    ]);
+}
+
+#[tokio::test]
+async fn one_definition_has_source_revisions_and_a_form() {
+    let rig = BuiltInRig::start().await;
+    let old = rig.apply(HELLO).await.revision;
+    let new = rig
+        .apply(&HELLO.replace("5m\n    dep", "6m\n    dep"))
+        .await
+        .revision;
+    let mut visit = Visit::new(&rig.gateway);
+    let page = visit.get("/definitions/hello").await.is(200);
+    page.has(&[
+        "agent: greeter",
+        "timeout: 6m",
+        "<svg",
+        ">bow</text>",
+        "marker-end=\"url(#arrow)\"",
+        "after <bdi>greet</bdi>",
+        &old[..12],
+        &new[..12],
+        "what changed",
+        "Start an execution of it",
+    ]);
+    let before = visit
+        .get(&format!("/definitions/hello?revision={old}"))
+        .await;
+    before
+        .is(200)
+        .has(&["This is not the newest one."])
+        .lacks(&["Start an execution of it", "timeout: 6m"]);
+    visit
+        .get("/definitions/nobody")
+        .await
+        .is(404)
+        .has(&["DEFINITION_NOT_FOUND"]);
+    visit.get("/definitions/hello?revision=0").await.is(400);
+}
+
+#[tokio::test]
+async fn two_revisions_are_compared_line_by_line() {
+    let rig = BuiltInRig::start().await;
+    let old = rig.apply(HELLO).await.revision;
+    let new = rig
+        .apply(&HELLO.replace("- name: bow", "- name: wave"))
+        .await
+        .revision;
+    let mut visit = Visit::new(&rig.gateway);
+    let page = visit
+        .get(&format!("/definitions/hello?from={old}&to={new}"))
+        .await
+        .is(200);
+    page.has(&[
+        "<bdi>  - name: bow</bdi>",
+        "<bdi>  - name: wave</bdi>",
+        "class=\"removed\"",
+        "class=\"added\"",
+        "lines are the same",
+    ]);
+    let same = visit
+        .get(&format!("/definitions/hello?from={old}&to={old}"))
+        .await;
+    same.is(200).has(&["They say the same."]);
+}
+
+#[tokio::test]
+async fn a_start_leads_to_its_execution() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(HELLO).await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "").await;
+    let page = visit.get("/definitions/hello").await;
+    let fields = [
+        ("input", "{\"to\": 1}"),
+        ("id", "x1"),
+        ("labels", "team=shop\nrank=3"),
+    ];
+    let answer = visit
+        .send(&page, "/definitions/hello/start", &fields)
+        .await
+        .is(303);
+    assert_eq!(answer.headers["location"], "/executions/b/x1");
+    let mut client = rig.gateway.executions().await;
+    let request = v1::GetExecutionRequest {
+        name: "providers/b/executions/x1".into(),
+        ..v1::GetExecutionRequest::default()
+    };
+    let found = client.get_execution(request).await.unwrap().into_inner();
+    assert_eq!(found.definition, "definitions/hello");
+    assert_eq!(found.labels["rank"], "3");
+    assert_eq!(json_of(found.input.as_ref()), serde_json::json!({"to": 1}));
+    let view = rig.engine.get("x1".into()).await.unwrap();
+    assert_eq!(&*view.initiator, "eve");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_start_is_said_in_place_and_nothing_typed_is_lost() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(HELLO).await;
+    let mut visit = Visit::new(&rig.gateway);
+    let page = visit.get("/definitions/hello").await;
+    let start = "/definitions/hello/start";
+    let long = "x".repeat(5_000);
+    for (fields, message) in [
+        (
+            [("input", "{\"a\": }"), ("id", "kept")],
+            "The input is not JSON: expected value at line 1 column 7",
+        ),
+        ([("labels", "nothing"), ("id", "kept")], "has no value"),
+        ([("input", "1"), ("id", &long)], "role=\"alert\""),
+    ] {
+        let answer = visit.send(&page, start, &fields).await.is(400);
+        answer.has(&[message, "details class=\"start\" id=\"start-form\" open"]);
+        answer.has(&[&format!("value=\"{}\"", fields[1].1)]);
+    }
+    visit
+        .post(start, &[("input", "{}")], "same-origin")
+        .await
+        .is(403);
+    let mut client = rig.gateway.executions().await;
+    let request = v1::ListExecutionsRequest {
+        parent: "providers/b".into(),
+        ..v1::ListExecutionsRequest::default()
+    };
+    let listed = client.list_executions(request).await.unwrap().into_inner();
+    assert_eq!(listed.executions, []);
+}

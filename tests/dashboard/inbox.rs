@@ -1,0 +1,233 @@
+//! The inbox: what waits, with everything needed to decide, and the decision.
+
+use serde_json::json;
+use stateway_machine::ExecutionState;
+use stateway_proto::v1;
+
+use super::visit::Visit;
+use crate::support::{BuiltInRig, by};
+
+const RELEASE: &str = "\
+name: release
+steps:
+  - name: sign-off
+    approval: {role: ops, expiresAfter: 1h, onReject: fail}
+    input: {version: '${input.version}', note: '${input.note}'}
+";
+
+const NAME: &str = "providers/b/executions/r1/approvals/sign-off~1";
+const GRANT: &str =
+    "/inbox/decide?name=providers%2Fb%2Fexecutions%2Fr1%2Fapprovals%2Fsign-off~1&answer=grant";
+
+async fn asking() -> BuiltInRig {
+    let rig = BuiltInRig::start().await;
+    rig.apply(RELEASE).await;
+    ask(&rig, "r1").await;
+    rig
+}
+
+async fn ask(rig: &BuiltInRig, id: &str) {
+    let input = json!({"version": 7, "note": "<b>fast</b>"});
+    rig.begin("release", id, "ada", input).await;
+    let waits = |view: &stateway_engine::View| view.state == ExecutionState::AwaitingApproval;
+    rig.until(id, waits).await;
+}
+
+#[tokio::test]
+async fn a_card_has_all_that_is_needed_to_decide() {
+    let rig = asking().await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let page = visit.get("/inbox").await.is(200);
+    page.has(&[
+        "sign-off",
+        "release",
+        "href=\"/executions/b/r1\"",
+        "one person with the role",
+        "but not <bdi>ada</bdi>, who started it",
+        "the step fails",
+        "<bdi>expires after 1h</bdi>, then it is escalated",
+        "data-until=",
+        "<bdi>team</bdi>=<bdi>shop</bdi>",
+        "&lt;b&gt;fast&lt;/b&gt;",
+        "Grant…",
+        "Deny…",
+    ]);
+    page.lacks(&["<b>fast"]);
+}
+
+#[tokio::test]
+async fn who_may_not_decide_is_told_why_instead_of_given_buttons() {
+    let rig = asking().await;
+    let nobody = Visit::new(&rig.gateway).get("/inbox").await;
+    nobody
+        .has(&["Say who you are to decide"])
+        .lacks(&["Grant…"]);
+    let mut own = Visit::by(&rig.gateway, "ada", "ops").await;
+    let own = own.get("/inbox").await;
+    own.has(&["someone else has to decide"]).lacks(&["Grant…"]);
+    let mut other = Visit::by(&rig.gateway, "eve", "dev").await;
+    let other = other.get("/inbox").await;
+    other
+        .has(&["Only the role", "Change your roles"])
+        .lacks(&["Grant…"]);
+}
+
+#[tokio::test]
+async fn a_yes_moves_the_execution_and_is_on_the_record() {
+    let rig = asking().await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let question = visit.get(GRANT).await.is(200);
+    question.has(&[
+        "Grant step",
+        "recorded under the name",
+        "&quot;version&quot;: 7",
+    ]);
+    let etag = question.hidden("etag");
+    let fields = [
+        ("name", NAME),
+        ("answer", "grant"),
+        ("comment", "looks <i>good</i>"),
+        ("etag", &etag),
+    ];
+    let answer = visit
+        .send(&question, "/inbox/decide", &fields)
+        .await
+        .is(303);
+    assert_eq!(answer.headers["location"], "/inbox");
+    rig.until("r1", |view| view.state == ExecutionState::Completed)
+        .await;
+    let page = visit.get("/inbox").await;
+    page.has(&[
+        "Granted: step sign-off of release.",
+        "Nothing waits for a yes or a no.",
+        "✓ granted",
+        "<b><bdi>eve</bdi></b>",
+        "looks &lt;i&gt;good&lt;/i&gt;",
+    ]);
+    // The same form again is the same decision; the other answer comes too late, and says so.
+    visit
+        .send(&question, "/inbox/decide", &fields[..3])
+        .await
+        .is(303);
+    let late = [("name", NAME), ("answer", "deny")];
+    let other = visit.get("/acting").await;
+    let late = visit.send(&other, "/inbox/decide", &late).await.is(409);
+    late.has(&["ALREADY_DECIDED", "role=\"alert\""]);
+}
+
+#[tokio::test]
+async fn a_no_is_a_no() {
+    let rig = asking().await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let question = visit.get(&GRANT.replace("grant", "deny")).await.is(200);
+    question.has(&["does not do this step"]);
+    let fields = [("name", NAME), ("answer", "deny"), ("comment", "too early")];
+    visit
+        .send(&question, "/inbox/decide", &fields)
+        .await
+        .is(303);
+    rig.until("r1", |view| view.state == ExecutionState::Failed)
+        .await;
+    let page = visit.get("/inbox").await;
+    page.has(&["Denied: step sign-off", "✕ denied", "too early"]);
+}
+
+#[tokio::test]
+async fn a_refusal_is_shown_in_place_with_reason_and_hint() {
+    let rig = asking().await;
+    for (actor, roles, reason) in [
+        ("ada", "ops", "SELF_APPROVAL"),
+        ("eve", "dev", "ROLE_REQUIRED"),
+    ] {
+        let mut visit = Visit::by(&rig.gateway, actor, roles).await;
+        let question = visit.get(GRANT).await.is(200);
+        let fields = [("name", NAME), ("answer", "grant"), ("comment", "my words")];
+        let refused = visit
+            .send(&question, "/inbox/decide", &fields)
+            .await
+            .is(403);
+        refused.has(&[reason, "class=\"note bad\"", "my words", "Grant step"]);
+    }
+    let mut nobody = Visit::new(&rig.gateway);
+    let question = nobody.get(GRANT).await.is(200);
+    let fields = [("name", NAME), ("answer", "grant")];
+    let refused = nobody
+        .send(&question, "/inbox/decide", &fields)
+        .await
+        .is(403);
+    refused.has(&["Nobody is named"]);
+    for wrong in ["/inbox/decide", "/inbox/decide?name=x&answer=grant"] {
+        assert!(nobody.get(wrong).await.status >= 400, "{wrong}");
+    }
+    let view = rig.engine.get("r1".into()).await.unwrap();
+    assert_eq!(view.state, ExecutionState::AwaitingApproval);
+}
+
+#[tokio::test]
+async fn a_form_that_is_not_ours_decides_nothing() {
+    let rig = asking().await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let question = visit.get(GRANT).await;
+    let token = question.hidden("csrf");
+    let decide = [("name", NAME), ("answer", "grant"), ("request_id", "x")];
+    let with = |token: &'static str| [("csrf", token), decide[0], decide[1], decide[2]];
+    visit
+        .post("/inbox/decide", &decide, "same-origin")
+        .await
+        .is(403);
+    visit
+        .post("/inbox/decide", &with("AAAA"), "same-origin")
+        .await
+        .is(403);
+    let stolen = [("csrf", token.as_str()), decide[0], decide[1]];
+    for site in ["cross-site", "same-site", "none"] {
+        visit.post("/inbox/decide", &stolen, site).await.is(403);
+    }
+    // The token of one session is nothing to another.
+    let mut other = Visit::by(&rig.gateway, "eve", "ops").await;
+    other
+        .post("/inbox/decide", &stolen, "same-origin")
+        .await
+        .is(403);
+    let view = rig.engine.get("r1".into()).await.unwrap();
+    assert_eq!(view.state, ExecutionState::AwaitingApproval);
+}
+
+#[tokio::test]
+async fn waiting_for_me_is_what_i_may_decide() {
+    let rig = asking().await;
+    let all = [
+        ("eve", "dev,ops", true),
+        ("eve", "dev", false),
+        ("ada", "ops", false),
+    ];
+    for (actor, roles, shown) in all {
+        let mut visit = Visit::by(&rig.gateway, actor, roles).await;
+        let page = visit.get("/inbox?mine=1").await.is(200);
+        assert_eq!(page.body.contains("sign-off"), shown, "{actor} {roles}");
+    }
+    let nobody = Visit::new(&rig.gateway).get("/inbox?mine=1").await;
+    nobody.has(&["Say who you are and which roles you have"]);
+}
+
+#[tokio::test]
+async fn what_comes_and_what_is_decided_elsewhere_is_told_live() {
+    let rig = asking().await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let mut live = visit.live("/inbox/live").await;
+    live.until("href=\"/executions/b/r1\"").await;
+    ask(&rig, "r2").await;
+    live.until("href=\"/executions/b/r2\"").await;
+    let decide = v1::DecideApprovalRequest {
+        name: NAME.into(),
+        grant: true,
+        comment: "by the command line".into(),
+        ..v1::DecideApprovalRequest::default()
+    };
+    let mut client = rig.approvals().await;
+    client
+        .decide_approval(by("tom", "ops", decide))
+        .await
+        .unwrap();
+    live.until("by the command line").await;
+}

@@ -1,0 +1,78 @@
+//! Workers: who they are, what they hold, and what waits for whom.
+
+use serde_json::json;
+use stateway_proto::v1;
+
+use super::visit::Visit;
+use crate::support::{BuiltInRig, Puppet, TestGateway};
+
+const ONE: &str = "\
+name: one
+steps:
+  - {name: greet, agent: greeter, skill: polite, timeout: 5m}
+";
+
+#[tokio::test]
+async fn a_role_that_nobody_has_is_named_with_what_waits_for_it() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(ONE).await;
+    rig.begin("one", "w1", "ada", json!({})).await;
+    rig.begin("one", "w2", "ada", json!({})).await;
+    let page = Visit::new(&rig.gateway).get("/workers").await.is(200);
+    page.has(&[
+        "<bdi>greeter</bdi>",
+        "with the skill <bdi>polite</bdi>",
+        "2 tasks",
+        "✕ none is connected",
+        "data-for=",
+        "No worker is connected.",
+    ]);
+}
+
+#[tokio::test]
+async fn a_worker_shows_roles_room_lease_and_what_it_holds_live() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(ONE).await;
+    let mut visit = Visit::new(&rig.gateway);
+    let mut live = visit.live("/workers/live").await;
+    live.until("No worker is connected").await;
+    rig.begin("one", "w1", "ada", json!({})).await;
+    let offer = v1::Offer {
+        worker_id: "busy".into(),
+        roles: vec!["greeter".into()],
+        skills: vec!["polite".into()],
+        capacity: 3,
+        tenant: String::new(),
+        ..v1::Offer::default()
+    };
+    let mut worker = rig.work(offer).await.unwrap();
+    worker.task().await;
+    live.until("href=\"/executions/b/w1\"").await;
+    let page = visit.get("/workers").await.is(200);
+    page.has(&[
+        "<bdi>busy</bdi>",
+        "connected",
+        "Tasks: 1 of 3",
+        "everyone's tasks",
+        "its tasks go to others",
+        "<bdi>greet</bdi> of <a href=\"/executions/b/w1\"><bdi>w1</bdi></a>, attempt 1",
+        "Every task is with a worker.",
+    ]);
+}
+
+#[tokio::test]
+async fn without_an_engine_that_hands_out_tasks_the_page_says_so() {
+    let gateway = TestGateway::new()
+        .with_puppet("p", &Puppet::new())
+        .start()
+        .await;
+    let mut visit = Visit::new(&gateway);
+    visit
+        .get("/workers")
+        .await
+        .is(200)
+        .has(&["No provider here hands out tasks"]);
+    let inbox = visit.get("/inbox").await.is(200);
+    inbox.has(&["role=\"alert\""]);
+    visit.get("/definitions").await.is(200);
+}
