@@ -5,6 +5,7 @@ mod approvals;
 mod cancel;
 mod completions;
 mod config;
+mod connection;
 mod definitions;
 mod demo;
 mod escalations;
@@ -23,6 +24,7 @@ mod retry_now;
 mod serve;
 mod signal;
 mod start;
+mod top;
 mod wait;
 mod watch;
 mod worker;
@@ -49,6 +51,8 @@ pub enum Command {
     List(list::List),
     /// Follow an execution, or a collection, as it changes
     Watch(watch::Watch),
+    /// Show everything, live: counts, providers, and the executions that matter first
+    Top(top::Top),
     /// Wait until an execution has finished, or shows a sub-state
     Wait(wait::Wait),
     /// Say why an execution shows what it shows
@@ -125,6 +129,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
         Command::Get(command) => command.run(&context()?).await,
         Command::List(command) => command.run(&context()?).await,
         Command::Watch(command) => command.run(&context()?).await,
+        Command::Top(command) => Box::pin(command.run(&context()?)).await,
         Command::Wait(command) => command.run(&context()?).await,
         Command::Explain(command) => command.run(&context()?).await,
         Command::History(command) => command.run(&context()?).await,

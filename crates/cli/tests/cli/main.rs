@@ -28,6 +28,7 @@ mod serve;
 mod start;
 mod steer;
 mod terminal;
+mod top;
 mod wait;
 mod watch;
 mod worker;
