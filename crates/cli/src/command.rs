@@ -14,6 +14,7 @@ mod explain;
 mod get;
 mod history;
 mod list;
+mod man;
 mod pause;
 mod providers;
 mod purge;
@@ -103,6 +104,8 @@ pub enum Command {
     Config(config::ConfigCommand),
     /// Print completions for a shell
     Completions(completions::Completions),
+    /// Print the manual, or write its pages
+    Man(man::Man),
 }
 
 /// Runs one command.
@@ -118,6 +121,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
         Command::Worker(command) => command.run(globals).await,
         Command::Config(command) => command.run(globals),
         Command::Completions(command) => command.run(),
+        Command::Man(command) => command.run(),
         Command::Definitions(command) => command.run(globals).await,
         Command::Approvals(command) => command.run(&context()?).await,
         Command::Escalations(command) => command.run(&context()?).await,

@@ -18,6 +18,7 @@ mod get;
 mod history;
 mod hostile;
 mod list;
+mod man;
 mod operate;
 mod otlp;
 mod providers;
