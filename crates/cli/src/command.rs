@@ -6,6 +6,7 @@ mod branches;
 mod cancel;
 mod completions;
 mod config;
+mod connection;
 mod count;
 mod definitions;
 mod demo;
@@ -15,6 +16,7 @@ mod explain;
 mod get;
 mod history;
 mod list;
+mod man;
 mod pause;
 mod providers;
 mod purge;
@@ -27,6 +29,7 @@ mod retry_now;
 mod serve;
 mod signal;
 mod start;
+mod top;
 mod verify;
 mod wait;
 mod watch;
@@ -56,6 +59,8 @@ pub enum Command {
     Count(count::Count),
     /// Follow an execution, or a collection, as it changes
     Watch(watch::Watch),
+    /// Show everything, live: counts, providers, and the executions that matter first
+    Top(top::Top),
     /// Wait until an execution has finished, or shows a sub-state
     Wait(wait::Wait),
     /// Say why an execution shows what it shows
@@ -114,6 +119,8 @@ pub enum Command {
     Config(config::ConfigCommand),
     /// Print completions for a shell
     Completions(completions::Completions),
+    /// Print the manual, or write its pages
+    Man(man::Man),
 }
 
 /// Runs one command.
@@ -129,6 +136,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
         Command::Worker(command) => command.run(globals).await,
         Command::Config(command) => command.run(globals),
         Command::Completions(command) => command.run(),
+        Command::Man(command) => command.run(),
         Command::Definitions(command) => command.run(globals).await,
         Command::Approvals(command) => command.run(&context()?).await,
         Command::Escalations(command) => command.run(&context()?).await,
@@ -141,6 +149,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
         Command::List(command) => command.run(&context()?).await,
         Command::Count(command) => command.run(&context()?).await,
         Command::Watch(command) => command.run(&context()?).await,
+        Command::Top(command) => Box::pin(command.run(&context()?)).await,
         Command::Wait(command) => command.run(&context()?).await,
         Command::Explain(command) => command.run(&context()?).await,
         Command::History(command) => command.run(&context()?).await,

@@ -21,5 +21,6 @@ pub mod program;
 pub mod registry;
 pub mod resource;
 pub mod screen;
+pub mod top;
 pub mod view;
 pub mod visible;

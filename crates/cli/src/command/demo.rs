@@ -165,6 +165,7 @@ fn guide(url: &str) -> Vec<String> {
     let id = |definition| demo::first_id(definition);
     let (release, order) = (id("release"), id("order-saga"));
     let commands = [
+        ("top".to_owned(), "everything, live"),
         ("list".to_owned(), "everything, the newest first"),
         (
             format!("watch builtin/{}", id("fan-out")),

@@ -1,7 +1,5 @@
 //! `stateway watch`: an execution, or a collection, as it changes.
 
-mod connection;
-
 use std::time::Duration;
 
 use clap::Args;
@@ -11,7 +9,7 @@ use serde::Serialize;
 use stateway_client as client;
 use stateway_client::{Change, is_finished, v1};
 
-use self::connection::Connection;
+use super::connection::Connection;
 use super::wait::{ended, late};
 use crate::arguments::Output;
 use crate::context::{Context, print, talk, to_json_line};

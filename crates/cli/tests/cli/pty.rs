@@ -1,48 +1,71 @@
 //! A process on a terminal of its own.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::binary::PATIENCE;
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 /// A process on a terminal of its own; it ends with the test.
 pub(crate) struct Seen {
     child: Child,
     screen: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
+    /// The person's side of it.
+    person: File,
+}
+
+fn size(rows: u16, columns: u16) -> Winsize {
+    Winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    }
 }
 
 impl Seen {
     pub(crate) fn begin(command: &mut Command) -> Self {
+        Self::on(command, false)
+    }
+
+    /// With keys that can be pressed.
+    pub(crate) fn begin_with_keys(command: &mut Command) -> Self {
+        Self::on(command, true)
+    }
+
+    fn on(command: &mut Command, keys: bool) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
-        let size = Winsize {
-            ws_row: 40,
-            ws_col: 160,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        tcsetwinsize(&master, size).unwrap();
+        tcsetwinsize(&master, size(40, 160)).unwrap();
         let path = ptsname(&master, Vec::new()).unwrap();
         let terminal = OpenOptions::new()
             .read(true)
             .write(true)
             .open(path.to_str().unwrap());
         let terminal = OwnedFd::from(terminal.unwrap());
+        let input = match keys {
+            true => Stdio::from(terminal.try_clone().unwrap()),
+            false => Stdio::null(),
+        };
         let child = command
             .env("TERM", "xterm-256color")
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(terminal)
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
+        // What the command holds of the terminal would keep it open after the process.
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let person = File::from(master.try_clone().unwrap());
         let screen = Arc::<Mutex<Vec<u8>>>::default();
         let sink = Arc::clone(&screen);
         let reader = std::thread::spawn(move || {
@@ -57,7 +80,33 @@ impl Seen {
             child,
             screen,
             reader: Some(reader),
+            person,
         }
+    }
+
+    /// Presses keys, as the bytes that a terminal sends for them.
+    pub(crate) fn press(&mut self, keys: &str) {
+        self.person.write_all(keys.as_bytes()).unwrap();
+    }
+
+    pub(crate) fn resize(&self, rows: u16, columns: u16) {
+        tcsetwinsize(&self.person, size(rows, columns)).unwrap();
+    }
+
+    /// Whether what is typed is shown and comes line by line, as a shell leaves a terminal.
+    pub(crate) fn is_as_it_was(&self) -> bool {
+        let modes = tcgetattr(&self.person).unwrap().local_modes;
+        modes.contains(LocalModes::ICANON | LocalModes::ECHO)
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let id = Pid::from_child(&self.child);
+        kill_process(id, signal).unwrap();
+    }
+
+    /// Forgets what was on the screen so far.
+    pub(crate) fn clear(&self) {
+        self.screen.lock().unwrap().clear();
     }
 
     pub(crate) fn screen(&self) -> String {
@@ -66,7 +115,15 @@ impl Seen {
 
     /// Waits for the end, until all of it is on the screen; the exit code.
     pub(crate) fn code(&mut self) -> Option<i32> {
-        let status = self.child.wait().unwrap();
+        let begin = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            let late = begin.elapsed() > PATIENCE;
+            assert!(!late, "still running: {:?}", self.screen());
+            std::thread::sleep(Duration::from_millis(20));
+        };
         self.reader.take().unwrap().join().unwrap();
         status.code()
     }

@@ -1,0 +1,233 @@
+//! `stateway top`: everything, live.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::Args;
+use futures::StreamExt;
+use futures::TryStreamExt;
+use jiff::Timestamp;
+use serde::Serialize;
+use stateway_client as client;
+use stateway_client::{Change, Client};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use super::connection::Connection;
+use super::serve::Stop;
+use crate::arguments::Output;
+use crate::context::{Context, talk};
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::top::{Closer, Effect, Key, Model, Terminal, frame, snapshot};
+use crate::{resource, view};
+
+/// How often the picture is drawn; a countdown needs no more.
+const TICK: Duration = Duration::from_millis(200);
+
+/// How often providers are asked for.
+const HEALTH: Duration = Duration::from_secs(3);
+
+/// How long a snapshot may take, unless --timeout says so.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Shows everything, live.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  stateway top
+  stateway top --provider builtin --filter 'sub_state = \"error\" OR sub_state = \"backing-off\"'
+  stateway top --once
+
+Counts by sub-state, how the providers are, and the executions: what needs somebody first, then what
+backs off with a countdown, what waits, what runs, what has ended. Keys: q quit, arrows or j and k
+move, enter shows one with its steps, esc back, f filter, s sort, p pause. Where standard output is
+not a terminal, with --once and with -o json it is shown once.")]
+pub struct Top {
+    /// Only this provider's; all providers' otherwise
+    #[arg(long, value_name = "PROVIDER")]
+    provider: Option<String>,
+    /// Only those that pass this filter (AIP-160)
+    #[arg(long, value_name = "FILTER")]
+    filter: Option<String>,
+    /// Show it once and end
+    #[arg(long)]
+    once: bool,
+}
+
+/// What `-o json` prints.
+#[derive(Debug, Serialize)]
+struct Snapshot<'a> {
+    counts: BTreeMap<&'static str, usize>,
+    providers: &'a [view::Provider],
+    unreachable: &'a [String],
+    executions: Vec<&'a view::Execution>,
+}
+
+impl Top {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let parent = resource::parent(self.provider.as_deref())?;
+        let mut model = Model::default();
+        model.filter = self.filter.unwrap_or_default();
+        match self.once || !context.terminal || context.output == Output::Json {
+            true => once(context, &parent, model).await,
+            false => live(context, &parent, model).await,
+        }
+    }
+}
+
+type Changes = futures::stream::BoxStream<'static, Result<Change, client::Error>>;
+
+fn changes(context: &Context, parent: &str, model: &Model) -> Changes {
+    let request = client::WatchRequest::new(parent).filter(&model.filter);
+    context.client.watch(request).into_stream()
+}
+
+/// The present set, as a text.
+async fn once(context: &Context, parent: &str, mut model: Model) -> Outcome {
+    let mut connection = Connection::default();
+    let reading = async {
+        model.providers = providers(&context.client).await?;
+        let mut changes = changes(context, parent, &model);
+        while let Some(change) = changes.try_next().await? {
+            connection.take(&change, Timestamp::now())?;
+            model.change(&change);
+            if model.complete {
+                break;
+            }
+        }
+        Ok::<_, Failure>(())
+    };
+    let limit = context.timeout.unwrap_or(PATIENCE);
+    let read = tokio::time::timeout(limit, reading).await;
+    read.unwrap_or_else(|_| {
+        Err(Failure::new(
+            Exit::Unreachable,
+            "the gateway has not answered in time",
+        ))
+    })?;
+    for provider in &model.unreachable {
+        talk(&format!(
+            "warning: {provider} does not answer; its executions are missing here"
+        ));
+    }
+    let shown = Snapshot {
+        counts: model.counts().into(),
+        providers: &model.providers,
+        unreachable: &model.unreachable,
+        executions: model.listed(),
+    };
+    context.show(&shown, || snapshot(&model, context.paint, Timestamp::now()))?;
+    Ok(Exit::Ok)
+}
+
+/// The picture, again and again, until a key or a signal ends it.
+async fn live(context: &Context, parent: &str, mut model: Model) -> Outcome {
+    let mut stop = Stop::new()?;
+    let receive = |kind| signal(kind).map_err(Failure::from);
+    let mut hang_up = receive(SignalKind::hangup())?;
+    let mut resized = receive(SignalKind::window_change())?;
+    // A gateway that is not there is said plainly, before the terminal is taken.
+    model.providers = providers(&context.client).await?;
+    let mut health = health(&context.client);
+    let mut connection = Connection::default();
+    let mut changes = changes(context, parent, &model);
+    let mut closer: Option<Closer> = None;
+    let mut still: Option<Model> = None;
+    let mut ticks = tokio::time::interval(TICK);
+    let (mut terminal, mut pressed) = Terminal::take()?;
+    loop {
+        let mut draw = true;
+        tokio::select! {
+            () = stop.next() => return Ok(Exit::Ok),
+            _ = hang_up.recv() => return Ok(Exit::Ok),
+            _ = resized.recv() => {}
+            _ = ticks.tick() => {}
+            Some(key) = pressed.recv() => match press(&mut model, &mut still, key) {
+                Effect::Quit => return Ok(Exit::Ok),
+                Effect::None => {}
+                Effect::Refilter => {
+                    model.forget();
+                    changes = self::changes(context, parent, &model);
+                }
+            },
+            change = changes.next() => {
+                // What changes is drawn with the next tick: there may be thousands.
+                draw = false;
+                let Some(change) = change.transpose()? else {
+                    return Ok(Exit::Ok);
+                };
+                // The picture itself tells of an outage.
+                connection.take(&change, Timestamp::now())?;
+                model.lost = connection.lost;
+                model.change(&change);
+            }
+            Ok(()) = health.changed() => {
+                draw = false;
+                model.providers.clone_from(&health.borrow_and_update());
+            }
+        }
+        if draw {
+            let shown = still.as_ref().unwrap_or(&model);
+            look_closer(&context.client, &mut closer, shown);
+            let one = closer.as_mut().and_then(|closer| {
+                let listed = shown.execution(&closer.name);
+                closer.outline(listed)
+            });
+            let size = Terminal::size();
+            let lines = frame(shown, one.as_ref(), size, context.paint, Timestamp::now());
+            terminal.draw(lines, size)?;
+        }
+    }
+}
+
+/// A key goes to what is seen: while the picture stands still, to that.
+fn press(model: &mut Model, still: &mut Option<Model>, key: Key) -> Effect {
+    let page = Terminal::size().page();
+    let Some(seen) = still else {
+        let effect = model.key(key, page);
+        if model.paused {
+            *still = Some(model.clone());
+        }
+        return effect;
+    };
+    let effect = seen.key(key, page);
+    model.looks_like(seen);
+    if !seen.paused || effect == Effect::Refilter {
+        model.paused = false;
+        *still = None;
+    }
+    effect
+}
+
+/// Begins or ends the closer look at one execution.
+fn look_closer(client: &Client, closer: &mut Option<Closer>, model: &Model) {
+    let wanted = model.opened.as_deref();
+    if closer.as_ref().map(|closer| closer.name.as_str()) != wanted {
+        *closer = wanted.map(|name| Closer::new(client, name));
+    }
+}
+
+async fn providers(client: &Client) -> Result<Vec<view::Provider>, client::Error> {
+    let all: Vec<_> = client.providers_all().try_collect().await?;
+    Ok(all.iter().map(view::Provider::from).collect())
+}
+
+/// How the providers are, as long as somebody wants to know.
+fn health(client: &Client) -> watch::Receiver<Vec<view::Provider>> {
+    let (tell, told) = watch::channel(Vec::new());
+    let client = client.clone();
+    // It ends when the receiver is gone.
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(HEALTH).await;
+            if tell.is_closed() {
+                return;
+            }
+            if let Ok(providers) = providers(&client).await {
+                tell.send_replace(providers);
+            }
+        }
+    });
+    told
+}

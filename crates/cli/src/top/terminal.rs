@@ -1,0 +1,150 @@
+//! The terminal: taken over, drawn on, and given back as it was, however the process ends.
+
+use std::io::{self, IsTerminal, Read, Write};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
+};
+use tokio::sync::mpsc;
+
+use super::{Key, Size, keys};
+
+/// Keys that were pressed and not yet looked at.
+const MOST_KEYS: usize = 64;
+
+/// The other screen, without a cursor.
+const ENTER: &str = "\u{1b}[?1049h\u{1b}[?25l\u{1b}[2J";
+const LEAVE: &str = "\u{1b}[?25h\u{1b}[?1049l";
+
+/// How the terminal was before it was taken; none while nobody has it.
+static TAKEN: Mutex<Option<Before>> = Mutex::new(None);
+
+struct Before {
+    modes: Option<Termios>,
+}
+
+/// A terminal that was taken over. It is given back when this is dropped, and by a panic.
+pub struct Terminal {
+    shown: Vec<String>,
+    size: Size,
+}
+
+impl Terminal {
+    /// Takes it over; keys come to the receiver from here on.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn take() -> io::Result<(Self, mpsc::Receiver<Key>)> {
+        let input = io::stdin();
+        let modes = match input.is_terminal() {
+            true => tcgetattr(&input).ok(),
+            false => None,
+        };
+        *taken() = Some(Before {
+            modes: modes.clone(),
+        });
+        give_back_on_panic();
+        let (press, pressed) = mpsc::channel(MOST_KEYS);
+        if let Some(modes) = modes {
+            tcsetattr(&input, OptionalActions::Now, &single_keys(modes))?;
+            // It ends with the process: a read cannot be interrupted.
+            std::thread::spawn(move || read(&press));
+        }
+        let mut output = io::stdout().lock();
+        output.write_all(ENTER.as_bytes())?;
+        output.flush()?;
+        let size = Size {
+            rows: 0,
+            columns: 0,
+        };
+        let shown = Vec::new();
+        Ok((Self { shown, size }, pressed))
+    }
+
+    /// How large it is now.
+    #[must_use]
+    pub fn size() -> Size {
+        let size = tcgetwinsize(io::stdout()).map(|size| (size.ws_row, size.ws_col));
+        let (rows, columns) = size.unwrap_or_default();
+        Size {
+            rows: if rows == 0 { 24 } else { rows.into() },
+            columns: if columns == 0 { 80 } else { columns.into() },
+        }
+    }
+
+    /// Draws the lines that are not on the screen yet.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn draw(&mut self, lines: Vec<String>, size: Size) -> io::Result<()> {
+        let mut text = String::new();
+        if size != self.size {
+            text.push_str("\u{1b}[2J");
+            self.shown.clear();
+            self.size = size;
+        }
+        for (index, line) in lines.iter().enumerate() {
+            if self.shown.get(index) != Some(line) {
+                text.push_str(&format!("\u{1b}[{};1H{line}\u{1b}[K", index + 1));
+            }
+        }
+        self.shown = lines;
+        let mut output = io::stdout().lock();
+        output.write_all(text.as_bytes())?;
+        output.flush()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn taken() -> std::sync::MutexGuard<'static, Option<Before>> {
+    TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Gives the terminal back, once.
+fn give_back() {
+    let Some(before) = taken().take() else {
+        return;
+    };
+    let mut output = io::stdout().lock();
+    // Where it cannot be written there is nothing to give back.
+    let _ = output.write_all(LEAVE.as_bytes());
+    let _ = output.flush();
+    if let Some(modes) = before.modes {
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &modes);
+    }
+}
+
+/// What a panic says is to be read, so the terminal goes back first.
+fn give_back_on_panic() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        give_back();
+        before(panic);
+    }));
+}
+
+/// Each key at once and unseen; Ctrl-C stays a signal, Ctrl-Z does nothing.
+fn single_keys(mut modes: Termios) -> Termios {
+    modes.local_modes &= !(LocalModes::ICANON | LocalModes::ECHO);
+    modes.special_codes[SpecialCodeIndex::VSUSP] = 0;
+    modes.special_codes[SpecialCodeIndex::VMIN] = 1;
+    modes.special_codes[SpecialCodeIndex::VTIME] = 0;
+    modes
+}
+
+fn read(press: &mpsc::Sender<Key>) {
+    let mut bytes = [0; 256];
+    while let Ok(length @ 1..) = io::stdin().lock().read(&mut bytes) {
+        for key in keys(&bytes[..length]) {
+            if press.blocking_send(key).is_err() {
+                return;
+            }
+        }
+    }
+}
