@@ -67,6 +67,14 @@ impl Api {
         Self::ValidateStateMachineDefinition,
     ];
 
+    /// Whether a call whose answer was lost may be made again. A task's answer may have been taken
+    /// although nobody heard of it, and then the second one is refused; a task that was handed out
+    /// is gone.
+    #[must_use]
+    pub const fn is_repeatable(self) -> bool {
+        !matches!(self, Self::SendTaskSuccess)
+    }
+
     /// AWS's defaults. Three regions have larger ones.
     #[must_use]
     pub fn default_quota(self, region: &str) -> Quota {
@@ -196,6 +204,16 @@ impl Quotas {
             }
             spare
         })
+    }
+
+    /// Whether a turn could be taken now.
+    pub(crate) fn has_turn(&self, api: Api) -> bool {
+        self.with(api, |bucket| bucket.level >= 1.0)
+    }
+
+    /// Takes a turn, whether there is one or not: whoever comes next waits for it.
+    pub(crate) fn spend(&self, api: Api) {
+        self.with(api, |bucket| bucket.level -= 1.0);
     }
 
     fn with<T>(&self, api: Api, look: impl FnOnce(&mut Bucket) -> T) -> T {

@@ -1,6 +1,7 @@
 //! A Step Functions service in memory, behind a real HTTP port: as much of it as the adapter asks
 //! for, with histories written by hand.
 
+pub(crate) mod bench;
 pub(crate) mod scene;
 pub(crate) mod script;
 
@@ -28,6 +29,12 @@ pub(crate) struct World {
     pub(crate) tags: BTreeMap<String, BTreeMap<String, String>>,
     pub(crate) executions: Vec<Execution>,
     pub(crate) faults: VecDeque<Fault>,
+    /// The fault that an invocation met: all its attempts meet it.
+    pub(crate) met: Option<(String, Fault)>,
+    /// Faults of single attempts.
+    pub(crate) stumbles: VecDeque<Fault>,
+    /// Faults of the next attempt of one operation.
+    pub(crate) stumbles_at: BTreeMap<String, Fault>,
     /// How often each operation was called.
     pub(crate) calls: BTreeMap<String, usize>,
 }
@@ -93,7 +100,7 @@ impl Respond for Service {
         let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
         let mut world = self.world();
         *world.calls.entry(operation.clone()).or_default() += 1;
-        let delay = match world.faults.pop_front() {
+        let delay = match world.fault(&operation, request) {
             Some(Fault::Hang) => FOR_EVER,
             Some(Fault::Slow(delay)) => delay,
             Some(Fault::Throttle(pause)) => {
@@ -158,6 +165,32 @@ impl World {
             "SendTaskSuccess" => self.task_success(body),
             other => Err(("UnknownOperationException", other.to_owned())),
         }
+    }
+
+    /// The next attempt of this operation goes wrong.
+    pub(crate) fn stumble_at(&mut self, operation: &str, fault: Fault) {
+        self.stumbles_at.insert(operation.to_owned(), fault);
+    }
+
+    /// What goes wrong with this attempt. A fault stands for as long as the call it hit is made
+    /// again and again.
+    fn fault(&mut self, operation: &str, request: &Request) -> Option<Fault> {
+        if let Some(fault) = self.stumbles_at.remove(operation) {
+            return Some(fault);
+        }
+        let invocation = request.headers.get("amz-sdk-invocation-id");
+        let invocation = invocation.and_then(|id| id.to_str().ok());
+        if let Some((known, fault)) = &self.met
+            && Some(known.as_str()) == invocation
+        {
+            return Some(*fault);
+        }
+        if let Some(fault) = self.stumbles.pop_front() {
+            return Some(fault);
+        }
+        let fault = self.faults.pop_front()?;
+        self.met = invocation.map(|id| (id.to_owned(), fault));
+        Some(fault)
     }
 
     fn find(&mut self, body: &Value) -> Result<&mut Execution, (&'static str, String)> {
