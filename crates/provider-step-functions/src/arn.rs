@@ -78,6 +78,13 @@ pub(crate) fn execution_of(machine_arn: &str, name: &str) -> Option<String> {
     Some(format!("{prefix}:execution:{machine}:{name}"))
 }
 
+/// Whether this is the ARN of an activity.
+#[must_use]
+pub(crate) fn is_activity(arn: &str) -> bool {
+    let name = split(arn).and_then(|(_, resource)| resource.strip_prefix("activity:"));
+    name.is_some_and(|name| !name.is_empty() && !name.contains(':'))
+}
+
 /// `arn:partition:states:region:account` and what stands behind it.
 fn split(arn: &str) -> Option<(&str, &str)> {
     let mut colons = arn.match_indices(':').map(|(at, _)| at);

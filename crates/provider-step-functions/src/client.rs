@@ -164,7 +164,7 @@ impl Client {
                 request.execution_arn(arn).send().await
             })
             .await?;
-        Ok(response::runs_definition(&told))
+        Ok(response::runs_definition(&told, &self.config.activities))
     }
 
     /// A page of a history. `turn_taken` when a turn of the quota was taken before.

@@ -197,6 +197,24 @@ impl Fold {
         self.frames.len() == 1 && self.ending.is_none() && runs && !waits
     }
 
+    /// Whether anything open calls one of these.
+    pub(crate) fn is_at(&self, resources: &[String]) -> bool {
+        let open = self.visits.iter().filter(|visit| visit.open);
+        let mut calls = open.filter_map(|visit| visit.call.as_ref());
+        calls.any(|call| resources.contains(&call.resource))
+    }
+
+    /// The iteration of the nearest Map around a frame.
+    pub(crate) fn index_of(&self, frame: usize) -> Option<u64> {
+        let mut at = frame;
+        loop {
+            if let FrameKind::Iteration(index) = self.frames[at].kind {
+                return Some(index);
+            }
+            at = self.visits[self.frames[at].owner?].frame;
+        }
+    }
+
     /// Says that events before the first one may matter and were not read.
     pub(crate) const fn mark_partial(&mut self) {
         self.partial = true;

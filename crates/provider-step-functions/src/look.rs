@@ -34,11 +34,13 @@ const RESERVE: f64 = 0.25;
 
 /// The service and what is remembered of it.
 pub(crate) struct Looker {
-    pub(crate) client: Client,
+    pub(crate) client: Arc<Client>,
     pub(crate) book: Book,
     pub(crate) clock: Clock,
     pub(crate) can: Capabilities,
     pub(crate) most_pages: usize,
+    /// The activities that people answer: whether a step waits for one is in the definition.
+    pub(crate) people: Vec<String>,
 }
 
 impl Looker {
@@ -91,7 +93,8 @@ impl Looker {
             .book
             .get(&basics.arn)
             .is_some_and(|seen| seen.glimpsed.is_some());
-        if let (Some(fold), false) = (glimpse(&page), glimpsed_before) {
+        let glimpse = glimpse(&page).filter(|fold| !fold.is_at(&self.people));
+        if let (Some(fold), false) = (glimpse, glimpsed_before) {
             let seen = observation(&basics, ask.verb)?;
             let seen = with_history(seen, &fold, &Definition::default(), Timestamp::now());
             self.book.glimpse(basics, input, self.clock.now());

@@ -28,8 +28,16 @@ pub enum Api {
     StopExecution,
     /// Goes on after a failure.
     RedriveExecution,
-    /// Answers a task token.
+    /// Answers a task.
     SendTaskSuccess,
+    /// Lets a task fail.
+    SendTaskFailure,
+    /// Keeps a task alive.
+    SendTaskHeartbeat,
+    /// Takes the next task of an activity.
+    GetActivityTask,
+    /// The items of a distributed Map.
+    DescribeMapRun,
     /// One state machine.
     DescribeStateMachine,
     /// Its versions.
@@ -48,7 +56,7 @@ pub enum Api {
 
 impl Api {
     /// Every one.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 20] = [
         Self::StartExecution,
         Self::DescribeExecution,
         Self::GetExecutionHistory,
@@ -58,6 +66,10 @@ impl Api {
         Self::StopExecution,
         Self::RedriveExecution,
         Self::SendTaskSuccess,
+        Self::SendTaskFailure,
+        Self::SendTaskHeartbeat,
+        Self::GetActivityTask,
+        Self::DescribeMapRun,
         Self::DescribeStateMachine,
         Self::ListStateMachineVersions,
         Self::ListTagsForResource,
@@ -72,7 +84,10 @@ impl Api {
     /// is gone.
     #[must_use]
     pub const fn is_repeatable(self) -> bool {
-        !matches!(self, Self::SendTaskSuccess)
+        !matches!(
+            self,
+            Self::SendTaskSuccess | Self::SendTaskFailure | Self::GetActivityTask
+        )
     }
 
     /// AWS's defaults. Three regions have larger ones.
@@ -91,10 +106,18 @@ impl Api {
             (Self::ListStateMachines, _) => (100, 5),
             (Self::StopExecution, true) => (1_000, 200),
             (Self::StopExecution, false) => (500, 25),
-            (Self::SendTaskSuccess, true) => (3_000, 500),
-            (Self::SendTaskSuccess, false) => (1_500, 300),
+            (
+                Self::SendTaskSuccess
+                | Self::SendTaskFailure
+                | Self::SendTaskHeartbeat
+                | Self::GetActivityTask,
+                big,
+            ) => match big {
+                true => (3_000, 500),
+                false => (1_500, 300),
+            },
             (Self::DescribeStateMachine, _) => (200, 20),
-            (Self::TagResource, _) => (200, 1),
+            (Self::TagResource | Self::DescribeMapRun, _) => (200, 1),
             (
                 Self::ListStateMachineVersions
                 | Self::ListTagsForResource

@@ -81,9 +81,12 @@ pub(crate) fn machine(told: &StateMachineListItem) -> Machine {
     }
 }
 
-pub(crate) fn runs_definition(told: &DescribeStateMachineForExecutionOutput) -> RunsDefinition {
+pub(crate) fn runs_definition(
+    told: &DescribeStateMachineForExecutionOutput,
+    people: &[String],
+) -> RunsDefinition {
     RunsDefinition {
-        definition: Definition::parse(&told.definition),
+        definition: Definition::parse(&told.definition).with_people(people),
         updated: time(&told.update_date),
     }
 }

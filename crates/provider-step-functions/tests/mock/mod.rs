@@ -2,6 +2,7 @@
 //! for, with histories written by hand.
 
 pub(crate) mod bench;
+pub(crate) mod desk;
 pub(crate) mod scene;
 pub(crate) mod script;
 
@@ -35,6 +36,8 @@ pub(crate) struct World {
     pub(crate) stumbles: VecDeque<Fault>,
     /// Faults of the next attempt of one operation.
     pub(crate) stumbles_at: BTreeMap<String, Fault>,
+    /// The last poll of an activity found nothing.
+    pub(crate) polled_empty: bool,
     /// How often each operation was called.
     pub(crate) calls: BTreeMap<String, usize>,
 }
@@ -83,6 +86,7 @@ pub(crate) fn config(server: &MockServer) -> Config {
         endpoint: server.uri(),
         region: "us-east-1".to_owned(),
         role: "arn:aws:iam::000000000000:role/sfn".to_owned(),
+        activities: vec![desk::people()],
         ..Config::default()
     }
 }
@@ -116,7 +120,9 @@ impl Respond for Service {
             Ok(answer) => ResponseTemplate::new(200).set_body_json(answer),
             Err((code, message)) => refusal(400, code, &message),
         };
-        answer.set_delay(delay)
+        // A poll that finds nothing is held for a while.
+        let empty = operation == "GetActivityTask" && world.polled_empty;
+        answer.set_delay(if empty { desk::POLL } else { delay })
     }
 }
 
@@ -162,7 +168,14 @@ impl World {
             "ListExecutions" => self.list_executions(body),
             "StopExecution" => self.stop(body),
             "RedriveExecution" => self.redrive(body),
+            "SendTaskSuccess" if desk::is_activity_token(body) => self.end_task(body, None),
             "SendTaskSuccess" => self.task_success(body),
+            "SendTaskFailure" => {
+                let text = |key: &str| body[key].as_str().unwrap_or_default().to_owned();
+                self.end_task(body, Some((text("error"), text("cause"))))
+            }
+            "SendTaskHeartbeat" => self.task_heartbeat(body),
+            "GetActivityTask" => Ok(self.next_task(body)),
             other => Err(("UnknownOperationException", other.to_owned())),
         }
     }
