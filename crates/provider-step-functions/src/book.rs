@@ -1,13 +1,13 @@
 //! What this provider remembers so that it asks less: how far each history was read, and which
 //! definition which execution runs. All of it can be lost at any time; then it is asked again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::response::{Basics, RunsDefinition};
+use crate::response::{Basics, ItemCounts, RunsDefinition};
 use crate::{Definition, Fold};
 
 /// The most executions remembered.
@@ -58,6 +58,8 @@ pub(crate) struct Glimpsed {
 pub(crate) struct Read {
     pub(crate) fold: Fold,
     pub(crate) definition: Arc<Definition>,
+    /// The items of distributed Maps, by the step's name.
+    pub(crate) items: BTreeMap<String, ItemCounts>,
 }
 
 impl Seen {
@@ -330,6 +332,7 @@ mod tests {
         let read = || Read {
             fold: Fold::default(),
             definition: Arc::default(),
+            items: BTreeMap::new(),
         };
         let mut waits = Vec::new();
         for _ in 0..20 {
@@ -350,6 +353,7 @@ mod tests {
         let read = || Read {
             fold: Fold::default(),
             definition: Arc::default(),
+            items: BTreeMap::new(),
         };
         for number in 0..=MOST_EXECUTIONS {
             book.keep(basics(&number.to_string(), 1), read(), None, Instant::now());

@@ -26,7 +26,7 @@ use tokio::sync::OnceCell;
 
 use crate::error::from_sdk;
 use crate::quota::{Api, Quotas};
-use crate::response::{self, Basics, Machine, Page, RunsDefinition};
+use crate::response::{self, Basics, ItemCounts, Machine, Page, RunsDefinition};
 use crate::{Clock, Config, Event};
 
 pub(crate) use query::{ExecutionsQuery, HistoryQuery, NewMachine, StartQuery};
@@ -233,6 +233,19 @@ impl Client {
             rows: told.state_machines.iter().map(response::machine).collect(),
             next: told.next_token,
         })
+    }
+
+    /// How many items of a Map Run are where. The turn of the quota was taken before.
+    pub(crate) async fn items_in_turn(
+        &self,
+        ask: Ask<'_>,
+        map_run: &str,
+    ) -> Result<Option<ItemCounts>> {
+        let turn = Turn::Taken(Api::DescribeMapRun);
+        let told = self.ask(ask, turn, async |sdk| {
+            sdk.describe_map_run().map_run_arn(map_run).send().await
+        });
+        Ok(told.await?.item_counts.as_ref().map(response::item_counts))
     }
 
     pub(crate) async fn start(

@@ -77,6 +77,8 @@ pub(crate) struct Visit {
     /// The newest call, with its event's id.
     pub(crate) call: Option<TaskCall>,
     pub(crate) attempts: u32,
+    /// The Map Run of a distributed Map.
+    pub(crate) map_run: Option<String>,
     frames: Vec<usize>,
 }
 
@@ -545,6 +547,7 @@ impl Visit {
             failed: false,
             call: None,
             attempts: 0,
+            map_run: None,
             frames: Vec::new(),
         }
     }
@@ -559,6 +562,9 @@ impl Visit {
                 self.call = Some(task_call(event));
             }
             _ => {}
+        }
+        if event.detail.map_run.is_some() {
+            self.map_run.clone_from(&event.detail.map_run);
         }
         self.failed = role == Role::Failed;
     }

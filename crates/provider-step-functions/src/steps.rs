@@ -2,6 +2,7 @@
 //! definition makes of a failure, and what is being waited for.
 
 mod evidence;
+mod items;
 mod leaf;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use crate::{Definition, Fold};
 use leaf::{Leaf, leaves};
 
 pub(crate) use evidence::error;
+pub(crate) use items::{map_runs, with_items};
 
 /// The open steps of an execution.
 ///

@@ -36,6 +36,8 @@ pub(crate) struct World {
     pub(crate) stumbles: VecDeque<Fault>,
     /// Faults of the next attempt of one operation.
     pub(crate) stumbles_at: BTreeMap<String, Fault>,
+    /// What Map Runs count, by their ARNs.
+    pub(crate) map_runs: BTreeMap<String, Value>,
     /// The last poll of an activity found nothing.
     pub(crate) polled_empty: bool,
     /// How often each operation was called.
@@ -175,6 +177,17 @@ impl World {
                 self.end_task(body, Some((text("error"), text("cause"))))
             }
             "SendTaskHeartbeat" => self.task_heartbeat(body),
+            "DescribeMapRun" => {
+                let arn = body["mapRunArn"].as_str().unwrap_or_default();
+                let counts = self.map_runs.get(arn);
+                let counts = counts.ok_or_else(|| ("ResourceNotFound", arn.to_owned()))?;
+                Ok(json!({
+                    "mapRunArn": arn, "executionArn": "x", "status": "RUNNING",
+                    "startDate": 1_700_000_000.0, "maxConcurrency": 0,
+                    "toleratedFailurePercentage": 0.0, "toleratedFailureCount": 0,
+                    "itemCounts": counts, "executionCounts": counts,
+                }))
+            }
             "GetActivityTask" => Ok(self.next_task(body)),
             other => Err(("UnknownOperationException", other.to_owned())),
         }
