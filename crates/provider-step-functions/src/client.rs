@@ -1,5 +1,7 @@
 //! The service's calls, each within its quota and its deadline. Nothing is decided here, but for
 //! when a call is made again ([`again`]).
+//!
+//! The SDK says nothing to the log: at its finest level it writes down keys and headers.
 
 mod again;
 mod query;
@@ -23,6 +25,8 @@ use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use stateway_provider_api::{Call, Error, ErrorKind, Result, Verb};
 use tokio::sync::OnceCell;
+use tracing::instrument::WithSubscriber;
+use tracing::subscriber::NoSubscriber;
 
 use crate::error::from_sdk;
 use crate::quota::{Api, Quotas};
@@ -71,7 +75,8 @@ impl Client {
     }
 
     async fn line(&self) -> &Line {
-        self.line.get_or_init(|| self.connect()).await
+        let line = self.line.get_or_init(|| self.connect());
+        line.with_subscriber(NoSubscriber::default()).await
     }
 
     async fn connect(&self) -> Line {
@@ -124,6 +129,7 @@ impl Client {
             };
             let whose = (line.quotas.clone(), api);
             again::known(whose, ask.call.deadline, send(&line.sdk))
+                .with_subscriber(NoSubscriber::default())
                 .await
                 .map_err(|error| from_sdk(ask.verb, &error))
         };

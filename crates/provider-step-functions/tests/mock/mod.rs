@@ -40,6 +40,8 @@ pub(crate) struct World {
     pub(crate) map_runs: BTreeMap<String, Value>,
     /// The last poll of an activity found nothing.
     pub(crate) polled_empty: bool,
+    /// Who signed each request: the authorization and the session token.
+    pub(crate) signed: Vec<(String, String)>,
     /// How often each operation was called.
     pub(crate) calls: BTreeMap<String, usize>,
 }
@@ -104,7 +106,16 @@ impl Respond for Service {
             .and_then(|target| target.to_str().ok())
             .unwrap_or_default();
         let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
+        let header = |name: &str| {
+            let found = request
+                .headers
+                .get(name)
+                .and_then(|told| told.to_str().ok());
+            found.unwrap_or_default().to_owned()
+        };
         let mut world = self.world();
+        let signature = (header("authorization"), header("x-amz-security-token"));
+        world.signed.push(signature);
         *world.calls.entry(operation.clone()).or_default() += 1;
         let delay = match world.fault(&operation, request) {
             Some(Fault::Hang) => FOR_EVER,
