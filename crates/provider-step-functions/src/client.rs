@@ -112,6 +112,11 @@ impl Client {
         self.line().await.quotas.spare(api, reserve)
     }
 
+    /// How many turns could be taken now if that much is left for others.
+    pub(crate) async fn turns(&self, api: Api, reserve: f64) -> usize {
+        self.line().await.quotas.turns(api, reserve)
+    }
+
     /// One call: its turn, its deadline, its error.
     async fn ask<T, E, F>(&self, ask: Ask<'_>, turn: Turn, send: F) -> Result<T>
     where

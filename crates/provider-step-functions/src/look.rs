@@ -271,9 +271,10 @@ impl Looker {
             .filter(|seen| seen.read.is_none())
             .map(|seen| seen.basics);
         self.learn_definitions(ask, unread.collect()).await;
+        let bar = self.bar(ids.iter().map(ExecutionId::as_str)).await;
         let mut looks = Vec::with_capacity(ids.len());
         for id in ids {
-            looks.push(self.glance_at(ask, id));
+            looks.push(self.glance_at(ask, id, bar));
         }
         futures::stream::iter(looks)
             .buffered(AT_ONCE)
@@ -281,8 +282,19 @@ impl Looker {
             .await
     }
 
-    async fn glance_at(&self, ask: Ask<'_>, id: &ExecutionId) -> Result<Observation> {
-        self.glance(ask, arn(id, ask.verb)?).await
+    async fn glance_at(
+        &self,
+        ask: Ask<'_>,
+        id: &ExecutionId,
+        bar: Duration,
+    ) -> Result<Observation> {
+        self.glance(ask, arn(id, ask.verb)?, bar).await
+    }
+
+    /// How urgent something must be to be looked at with what the quota has to spare.
+    async fn bar(&self, asked: impl Iterator<Item = &str>) -> Duration {
+        let looks = self.client.turns(Api::GetExecutionHistory, RESERVE).await;
+        self.book.bar(asked, (looks, self.clock.now()))
     }
 
     /// Rows of a list, in their order.
@@ -292,10 +304,11 @@ impl Looker {
         for row in &news {
             self.book.note(row.clone(), now);
         }
+        let bar = self.bar(news.iter().map(|row| row.arn.as_str())).await;
         self.learn_definitions(ask, news).await;
         let mut looks = Vec::with_capacity(rows.len());
         for row in rows {
-            looks.push(self.refine_one(ask, row));
+            looks.push(self.refine_one(ask, row, bar));
         }
         futures::stream::iter(looks)
             .buffered(AT_ONCE)
@@ -303,24 +316,24 @@ impl Looker {
             .await
     }
 
-    async fn refine_one(&self, ask: Ask<'_>, row: Basics) -> Result<Observation> {
+    async fn refine_one(&self, ask: Ask<'_>, row: Basics, bar: Duration) -> Result<Observation> {
         match row.status == RUNNING {
-            true => self.glance(ask, &row.arn).await,
+            true => self.glance(ask, &row.arn, bar).await,
             false => self.show(ask, row, None).await,
         }
     }
 
-    /// One of many: looked at if it is due and the quota has something to spare, else shown as it
-    /// was last seen.
-    async fn glance(&self, ask: Ask<'_>, arn: &str) -> Result<Observation> {
+    /// One of many: looked at if it is due, urgent enough, and the quota has something to spare, else
+    /// shown as it was last seen.
+    async fn glance(&self, ask: Ask<'_>, arn: &str, bar: Duration) -> Result<Observation> {
         let Some(seen) = self.book.get(arn) else {
             return self.get(ask, arn, View::Basic).await;
         };
         let definition = self.known_definition(&seen.basics);
         let now = self.clock.now();
-        let reserve = RESERVE + seen.leaves(now);
-        if let (true, Some(definition)) = (seen.is_due(now), definition)
-            && self.client.spare(Api::GetExecutionHistory, reserve).await
+        let wanted = seen.is_due(now) && seen.urgency(now) >= bar;
+        if let (true, Some(definition)) = (wanted, definition)
+            && self.client.spare(Api::GetExecutionHistory, RESERVE).await
         {
             let (shown, ended) = self.read(ask, seen.basics, definition, true).await?;
             return match ended {

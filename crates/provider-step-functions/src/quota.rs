@@ -229,6 +229,19 @@ impl Quotas {
         })
     }
 
+    /// How many turns could be taken now if that part of the bucket is left for others.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is between none and the bucket's size"
+    )]
+    pub(crate) fn turns(&self, api: Api, reserve: f64) -> usize {
+        self.with(api, |bucket| {
+            let left = bucket.level - f64::from(bucket.quota.burst) * reserve;
+            left.max(0.0) as usize
+        })
+    }
+
     /// Whether a turn could be taken now.
     pub(crate) fn has_turn(&self, api: Api) -> bool {
         self.with(api, |bucket| bucket.level >= 1.0)
