@@ -370,17 +370,17 @@ impl Checked {
             ));
         }
         if self.valid {
-            let name = self
-                .name
-                .as_deref()
-                .unwrap_or("a definition without a name");
-            let revision = self.revision.as_deref().unwrap_or_default();
-            lines.push(format!(
-                "{}: {} is valid, revision {}",
-                visible(&self.file),
-                visible(name),
-                revision.get(..12).unwrap_or(revision)
-            ));
+            let file = visible(&self.file);
+            let name = self.name.as_deref();
+            let name = visible(name.unwrap_or("a definition without a name"));
+            lines.push(match self.revision.as_deref() {
+                Some(revision) => {
+                    let short = revision.get(..12).unwrap_or(revision);
+                    format!("{file}: {name} is valid, revision {short}")
+                }
+                // An engine that was asked names no revision before it is applied.
+                None => format!("{file}: is valid"),
+            });
         }
         lines.join("\n")
     }
