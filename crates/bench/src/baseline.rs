@@ -13,11 +13,29 @@ struct Empty;
 
 #[tonic::async_trait]
 impl Recovery for Empty {
+    type VerifyExecutionsStream =
+        futures::stream::Empty<Result<v1::VerifyExecutionsResponse, Status>>;
+    type ExportHistoryStream = futures::stream::Empty<Result<v1::ExportHistoryResponse, Status>>;
+
     async fn verify_execution(
         &self,
         _: Request<v1::VerifyExecutionRequest>,
     ) -> Result<Response<v1::VerifyExecutionResponse>, Status> {
         Ok(Response::new(v1::VerifyExecutionResponse::default()))
+    }
+
+    async fn verify_executions(
+        &self,
+        _: Request<v1::VerifyExecutionsRequest>,
+    ) -> Result<Response<Self::VerifyExecutionsStream>, Status> {
+        Err(Status::unimplemented("not measured"))
+    }
+
+    async fn export_history(
+        &self,
+        _: Request<v1::ExportHistoryRequest>,
+    ) -> Result<Response<Self::ExportHistoryStream>, Status> {
+        Err(Status::unimplemented("not measured"))
     }
 
     async fn recover_execution(

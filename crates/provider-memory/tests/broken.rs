@@ -6,6 +6,8 @@ mod defect;
 mod harness;
 #[path = "broken/provider.rs"]
 mod provider;
+#[path = "broken/shelf.rs"]
+mod shelf;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -40,12 +42,12 @@ impl Harness for BrokenMemory {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Memory.capabilities()
+        Capabilities::ALL
     }
 
     async fn fresh(&self, capabilities: Capabilities) -> Result<Box<dyn Subject>, Skip> {
         let staged = Staged::new(capabilities);
-        let provider = Arc::new(Broken::new(staged.provider(), self.0));
+        let provider = Arc::new(Broken::new(staged.provider(), self.0, capabilities));
         Ok(Box::new(BrokenStaged {
             staged,
             provider,
@@ -82,7 +84,7 @@ impl Subject for BrokenStaged {
             Defect::RestartForgetsEverything => Staged::new(self.capabilities).provider(),
             _ => self.staged.restart().await?,
         };
-        Ok(Arc::new(Broken::new(inner, defect)))
+        Ok(Arc::new(Broken::new(inner, defect, self.capabilities)))
     }
 }
 
@@ -119,9 +121,8 @@ fn is_like(case: &str, pattern: &str) -> bool {
 }
 
 /// Cases that no defect is made for: each row of executions, because two defects show that a word
-/// or a qualifier that is changed is noticed, and the rows are alike; and definitions, which this
-/// provider has none of.
-const CAUGHT_BY_NONE: &[&str] = &["mapping::execution::*", "definitions::*"];
+/// or a qualifier that is changed is noticed, and the rows are alike.
+const CAUGHT_BY_NONE: &[&str] = &["mapping::execution::*"];
 
 /// A case that nothing can fail is no case.
 fn every_case_has_a_defect() -> Result<(), Failed> {

@@ -1,5 +1,5 @@
 //! Amazon Resource Names of executions, state machines and activities, in every partition
-//! (`aws`, `aws-cn`, `aws-us-gov`, the isolated ones, and those still to come).
+//! (`aws`, `aws-cn`, `aws-us-gov`, the isolated ones, `aws-eusc`, and those still to come).
 
 /// An execution's ARN, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +78,13 @@ pub(crate) fn execution_of(machine_arn: &str, name: &str) -> Option<String> {
     Some(format!("{prefix}:execution:{machine}:{name}"))
 }
 
+/// Whether this is the ARN of an activity.
+#[must_use]
+pub(crate) fn is_activity(arn: &str) -> bool {
+    let name = split(arn).and_then(|(_, resource)| resource.strip_prefix("activity:"));
+    name.is_some_and(|name| !name.is_empty() && !name.contains(':'))
+}
+
 /// `arn:partition:states:region:account` and what stands behind it.
 fn split(arn: &str) -> Option<(&str, &str)> {
     let mut colons = arn.match_indices(':').map(|(at, _)| at);
@@ -104,6 +111,8 @@ mod tests {
             "aws-us-gov",
             "aws-iso",
             "aws-iso-b",
+            "aws-iso-e",
+            "aws-iso-f",
             "aws-eusc",
         ] {
             let arn = format!("arn:{partition}:states:x-1:000000000000:execution:order:run-1");
@@ -113,6 +122,8 @@ mod tests {
             let machine = parsed.machine_arn();
             assert_eq!(machine_name(&machine), Some("order"));
             assert_eq!(execution_of(&machine, "run-1").unwrap(), arn);
+            let activity = format!("arn:{partition}:states:x-1:000000000000:activity:people");
+            assert!(is_activity(&activity) && !is_activity(&arn));
         }
     }
 

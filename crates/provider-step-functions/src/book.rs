@@ -1,13 +1,13 @@
 //! What this provider remembers so that it asks less: how far each history was read, and which
 //! definition which execution runs. All of it can be lost at any time; then it is asked again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::response::{Basics, RunsDefinition};
+use crate::response::{Basics, ItemCounts, RunsDefinition};
 use crate::{Definition, Fold};
 
 /// The most executions remembered.
@@ -20,8 +20,11 @@ const MOST_DEFINITIONS: usize = 1_000;
 const QUICKEST: Duration = Duration::from_secs(1);
 /// Up to this pace an execution that moved counts as one that moves.
 const LATELY: Duration = Duration::from_secs(10);
-/// What is due for so long is put off no further where anything can be spared.
-const PUT_OFF: Duration = Duration::from_secs(10);
+/// A second for which something that moves is put off counts like so many for something that does
+/// not. So neither can keep the other from being looked at.
+const MOVES_COUNT: u32 = 4;
+/// For so long after it was asked for, an execution competes for looks with the others.
+const WATCHED: Duration = Duration::from_secs(120);
 /// One that has not moved for long, after this.
 const SLOWEST: Duration = Duration::from_secs(60);
 /// The longest input kept after a glimpse.
@@ -41,6 +44,8 @@ pub(crate) struct Seen {
     moves: bool,
     /// When it was read last, or noted.
     looked: Instant,
+    /// When it was last asked for among many.
+    wanted: Instant,
     due: Instant,
     pace: Duration,
     used: u64,
@@ -58,6 +63,8 @@ pub(crate) struct Glimpsed {
 pub(crate) struct Read {
     pub(crate) fold: Fold,
     pub(crate) definition: Arc<Definition>,
+    /// The items of distributed Maps, by the step's name.
+    pub(crate) items: BTreeMap<String, ItemCounts>,
 }
 
 impl Seen {
@@ -66,17 +73,18 @@ impl Seen {
         self.read.is_none() || self.due <= now
     }
 
-    /// How much of a bucket a look at it leaves to others, beside what is always left. What was
-    /// never read comes first, then what moves, then what was put off for long; so nothing is put
-    /// off for ever, whoever is asked for first.
-    pub(crate) fn leaves(&self, now: Instant) -> f64 {
-        let put_off = self.due + PUT_OFF <= now;
-        match (&self.read, self.moves, put_off) {
-            (None, ..) | (_, true, true) => 0.0,
-            (_, true, false) => 0.025,
-            (_, false, true) => 0.05,
-            (_, false, false) => 0.1,
+    /// How long it has been due, what moves counting for more. What was never read comes first.
+    pub(crate) fn urgency(&self, now: Instant) -> Duration {
+        let overdue = now.saturating_duration_since(self.due);
+        match (&self.read, self.moves) {
+            (None, _) => Duration::MAX,
+            (_, true) => overdue.saturating_mul(MOVES_COUNT),
+            (_, false) => overdue,
         }
+    }
+
+    fn is_watched(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.wanted) < WATCHED
     }
 }
 
@@ -116,6 +124,32 @@ impl Book {
         let seen = book.seen.get_mut(arn)?;
         seen.used = uses;
         Some(seen.clone())
+    }
+
+    /// How urgent an execution must be to be one of so many to look at now, of all that were asked
+    /// for lately. These are asked for now.
+    pub(crate) fn bar<'a>(
+        &self,
+        asked: impl Iterator<Item = &'a str>,
+        (looks, now): (usize, Instant),
+    ) -> Duration {
+        let mut book = self
+            .executions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        for arn in asked {
+            if let Some(seen) = book.seen.get_mut(arn) {
+                seen.wanted = now;
+            }
+        }
+        let due = book.seen.values();
+        let due = due.filter(|seen| seen.is_due(now) && seen.is_watched(now));
+        let mut urgencies: Vec<Duration> = due.map(|seen| seen.urgency(now)).collect();
+        match urgencies.len().checked_sub(looks) {
+            None | Some(0) => Duration::ZERO,
+            Some(at) if at == urgencies.len() => Duration::MAX,
+            Some(at) => *urgencies.select_nth_unstable(at).1,
+        }
     }
 
     /// Remembers an open execution whose history is still to be read.
@@ -242,6 +276,7 @@ impl Book {
 
 impl Executions {
     fn insert(&mut self, basics: Basics, read: Option<Read>, (due, pace): (Instant, Duration)) {
+        let wanted = self.seen.get(&basics.arn).map(|seen| seen.wanted);
         self.remove(&basics.arn);
         self.uses += 1;
         self.events += read.as_ref().map_or(0, |read| read.fold.weight());
@@ -251,6 +286,7 @@ impl Executions {
             read,
             glimpsed: None,
             moves: false,
+            wanted: wanted.unwrap_or(due),
             looked: due,
             due,
             pace,
@@ -330,6 +366,7 @@ mod tests {
         let read = || Read {
             fold: Fold::default(),
             definition: Arc::default(),
+            items: BTreeMap::new(),
         };
         let mut waits = Vec::new();
         for _ in 0..20 {
@@ -345,11 +382,50 @@ mod tests {
     }
 
     #[test]
+    fn the_most_urgent_are_looked_at_whoever_is_asked_for_first() {
+        let book = Book::default();
+        let now = Instant::now();
+        let read = || Read {
+            fold: Fold::default(),
+            definition: Arc::default(),
+            items: BTreeMap::new(),
+        };
+        let names: Vec<String> = (0..10).map(|number| number.to_string()).collect();
+        for (number, name) in (0..).zip(&names) {
+            book.keep(
+                basics(name, 1),
+                read(),
+                None,
+                now + Duration::from_secs(number),
+            );
+        }
+        let asked = || names.iter().map(String::as_str);
+        let later = now + Duration::from_secs(60);
+        let chosen = |looks: usize| {
+            let bar = book.bar(asked(), (looks, later));
+            let is_chosen = |name: &&String| book.get(name).unwrap().urgency(later) >= bar;
+            names.iter().filter(is_chosen).cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(
+            chosen(3),
+            ["0", "1", "2"],
+            "those that wait for the longest time"
+        );
+        assert_eq!(chosen(0), Vec::<String>::new());
+        assert_eq!(chosen(50).len(), 10);
+        // What nobody asks for any more takes no looks from others.
+        let much_later = later + WATCHED * 2;
+        let last = ["9"].into_iter();
+        assert_eq!(book.bar(last, (1, much_later)), Duration::ZERO);
+    }
+
+    #[test]
     fn memory_is_bounded() {
         let book = Book::default();
         let read = || Read {
             fold: Fold::default(),
             definition: Arc::default(),
+            items: BTreeMap::new(),
         };
         for number in 0..=MOST_EXECUTIONS {
             book.keep(basics(&number.to_string(), 1), read(), None, Instant::now());

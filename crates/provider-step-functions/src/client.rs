@@ -1,14 +1,18 @@
-//! The service's calls, each within its quota and its deadline. Nothing is decided here.
+//! The service's calls, each within its quota and its deadline. Nothing is decided here, but for
+//! when a call is made again ([`again`]).
 //!
-//! The SDK's own retries are off: a client of the gateway is told when to come back, and a retry
-//! that nobody sees would spend the quota twice.
+//! The SDK says nothing to the log: at its finest level it writes down keys and headers.
+
+mod again;
+mod query;
+mod tasks;
 
 use std::future::Future;
+use std::sync::Arc;
 
 use aws_config::BehaviorVersion;
 use aws_credential_types::Credentials;
 use aws_sdk_sfn::config::Region;
-use aws_sdk_sfn::config::retry::RetryConfig;
 use aws_sdk_sfn::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sfn::operation::describe_execution::DescribeExecutionOutput;
 use aws_sdk_sfn::operation::describe_state_machine::DescribeStateMachineOutput;
@@ -21,11 +25,15 @@ use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use stateway_provider_api::{Call, Error, ErrorKind, Result, Verb};
 use tokio::sync::OnceCell;
+use tracing::instrument::WithSubscriber;
+use tracing::subscriber::NoSubscriber;
 
 use crate::error::from_sdk;
 use crate::quota::{Api, Quotas};
-use crate::response::{self, Basics, Machine, Page, RunsDefinition};
+use crate::response::{self, Basics, ItemCounts, Machine, Page, RunsDefinition};
 use crate::{Clock, Config, Event};
+
+pub(crate) use query::{ExecutionsQuery, HistoryQuery, NewMachine, StartQuery};
 
 /// What speaks to the service. Connects at the first call, because the SDK's chain is asked then.
 pub(crate) struct Client {
@@ -37,7 +45,16 @@ pub(crate) struct Client {
 
 struct Line {
     sdk: aws_sdk_sfn::Client,
-    quotas: Quotas,
+    quotas: Arc<Quotas>,
+}
+
+/// The turn of the quota that a call needs.
+#[derive(Clone, Copy)]
+enum Turn {
+    /// It is waited for.
+    Of(Api),
+    /// It was taken before.
+    Taken(Api),
 }
 
 /// What is asked, and by whom.
@@ -58,14 +75,15 @@ impl Client {
     }
 
     async fn line(&self) -> &Line {
-        self.line.get_or_init(|| self.connect()).await
+        let line = self.line.get_or_init(|| self.connect());
+        line.with_subscriber(NoSubscriber::default()).await
     }
 
     async fn connect(&self) -> Line {
         let http = aws_smithy_http_client::Builder::new().tls_provider(Rustls(CryptoMode::Ring));
         let mut loader = aws_config::defaults(BehaviorVersion::latest())
             .http_client(http.build_https())
-            .retry_config(RetryConfig::disabled());
+            .retry_config(again::config());
         if !self.config.region.is_empty() {
             loader = loader.region(Region::new(self.config.region.clone()));
         }
@@ -80,9 +98,12 @@ impl Client {
         }
         let shared = loader.load().await;
         let region = shared.region().map(ToString::to_string).unwrap_or_default();
+        let config = aws_sdk_sfn::config::Builder::from(&shared)
+            .retry_classifier(again::Veto)
+            .interceptor(again::Turns);
         Line {
-            sdk: aws_sdk_sfn::Client::new(&shared),
-            quotas: Quotas::new(&region, &self.config.quotas, &self.clock),
+            sdk: aws_sdk_sfn::Client::from_conf(config.build()),
+            quotas: Arc::new(Quotas::new(&region, &self.config.quotas, &self.clock)),
         }
     }
 
@@ -91,18 +112,29 @@ impl Client {
         self.line().await.quotas.spare(api, reserve)
     }
 
+    /// How many turns could be taken now if that much is left for others.
+    pub(crate) async fn turns(&self, api: Api, reserve: f64) -> usize {
+        self.line().await.quotas.turns(api, reserve)
+    }
+
     /// One call: its turn, its deadline, its error.
-    async fn ask<T, E, F>(&self, ask: Ask<'_>, turn: Option<Api>, send: F) -> Result<T>
+    async fn ask<T, E, F>(&self, ask: Ask<'_>, turn: Turn, send: F) -> Result<T>
     where
         E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
         F: AsyncFnOnce(&aws_sdk_sfn::Client) -> std::result::Result<T, SdkError<E, HttpResponse>>,
     {
         let whole = async {
             let line = self.line().await;
-            if let Some(api) = turn {
-                line.quotas.take(api, ask.verb, ask.call).await?;
-            }
-            send(&line.sdk)
+            let api = match turn {
+                Turn::Of(api) => {
+                    line.quotas.take(api, ask.verb, ask.call).await?;
+                    api
+                }
+                Turn::Taken(api) => api,
+            };
+            let whose = (line.quotas.clone(), api);
+            again::known(whose, ask.call.deadline, send(&line.sdk))
+                .with_subscriber(NoSubscriber::default())
                 .await
                 .map_err(|error| from_sdk(ask.verb, &error))
         };
@@ -114,7 +146,7 @@ impl Client {
         ask: Ask<'_>,
         arn: &str,
     ) -> Result<DescribeExecutionOutput> {
-        self.ask(ask, Some(Api::DescribeExecution), async |sdk| {
+        self.ask(ask, Turn::Of(Api::DescribeExecution), async |sdk| {
             sdk.describe_execution().execution_arn(arn).send().await
         })
         .await
@@ -122,8 +154,8 @@ impl Client {
 
     /// The definition that an execution runs.
     pub(crate) async fn definition(&self, ask: Ask<'_>, arn: &str) -> Result<RunsDefinition> {
-        let api = Api::DescribeStateMachineForExecution;
-        self.ask_definition(ask, Some(api), arn).await
+        let turn = Turn::Of(Api::DescribeStateMachineForExecution);
+        self.ask_definition(ask, turn, arn).await
     }
 
     /// The same, when a turn of the quota was taken before.
@@ -132,22 +164,18 @@ impl Client {
         ask: Ask<'_>,
         arn: &str,
     ) -> Result<RunsDefinition> {
-        self.ask_definition(ask, None, arn).await
+        let turn = Turn::Taken(Api::DescribeStateMachineForExecution);
+        self.ask_definition(ask, turn, arn).await
     }
 
-    async fn ask_definition(
-        &self,
-        ask: Ask<'_>,
-        turn: Option<Api>,
-        arn: &str,
-    ) -> Result<RunsDefinition> {
+    async fn ask_definition(&self, ask: Ask<'_>, turn: Turn, arn: &str) -> Result<RunsDefinition> {
         let told = self
             .ask(ask, turn, async |sdk| {
                 let request = sdk.describe_state_machine_for_execution();
                 request.execution_arn(arn).send().await
             })
             .await?;
-        Ok(response::runs_definition(&told))
+        Ok(response::runs_definition(&told, &self.config.activities))
     }
 
     /// A page of a history. `turn_taken` when a turn of the quota was taken before.
@@ -156,7 +184,10 @@ impl Client {
         ask: Ask<'_>,
         page: HistoryQuery<'_>,
     ) -> Result<Page<Event>> {
-        let turn = (!page.turn_taken).then_some(Api::GetExecutionHistory);
+        let turn = match page.turn_taken {
+            true => Turn::Taken(Api::GetExecutionHistory),
+            false => Turn::Of(Api::GetExecutionHistory),
+        };
         let told = self
             .ask(ask, turn, async |sdk| {
                 sdk.get_execution_history()
@@ -181,7 +212,7 @@ impl Client {
         query: ExecutionsQuery<'_>,
     ) -> Result<Page<Basics>> {
         let told = self
-            .ask(ask, Some(Api::ListExecutions), async |sdk| {
+            .ask(ask, Turn::Of(Api::ListExecutions), async |sdk| {
                 sdk.list_executions()
                     .state_machine_arn(query.machine)
                     .set_status_filter(query.status.map(ExecutionStatus::from))
@@ -204,7 +235,7 @@ impl Client {
         token: Option<String>,
     ) -> Result<Page<Machine>> {
         let told = self
-            .ask(ask, Some(Api::ListStateMachines), async |sdk| {
+            .ask(ask, Turn::Of(Api::ListStateMachines), async |sdk| {
                 let request = sdk.list_state_machines().max_results(size);
                 request.set_next_token(token).send().await
             })
@@ -215,13 +246,26 @@ impl Client {
         })
     }
 
+    /// How many items of a Map Run are where. The turn of the quota was taken before.
+    pub(crate) async fn items_in_turn(
+        &self,
+        ask: Ask<'_>,
+        map_run: &str,
+    ) -> Result<Option<ItemCounts>> {
+        let turn = Turn::Taken(Api::DescribeMapRun);
+        let told = self.ask(ask, turn, async |sdk| {
+            sdk.describe_map_run().map_run_arn(map_run).send().await
+        });
+        Ok(told.await?.item_counts.as_ref().map(response::item_counts))
+    }
+
     pub(crate) async fn start(
         &self,
         ask: Ask<'_>,
         start: StartQuery<'_>,
     ) -> Result<response::Started> {
         let told = self
-            .ask(ask, Some(Api::StartExecution), async |sdk| {
+            .ask(ask, Turn::Of(Api::StartExecution), async |sdk| {
                 sdk.start_execution()
                     .state_machine_arn(start.machine)
                     .name(start.name)
@@ -240,7 +284,7 @@ impl Client {
         arn: &str,
         (error, cause): (&str, &str),
     ) -> Result<()> {
-        self.ask(ask, Some(Api::StopExecution), async |sdk| {
+        self.ask(ask, Turn::Of(Api::StopExecution), async |sdk| {
             let request = sdk.stop_execution().execution_arn(arn).error(error);
             request.cause(cause).send().await
         })
@@ -249,7 +293,7 @@ impl Client {
     }
 
     pub(crate) async fn redrive(&self, ask: Ask<'_>, arn: &str, token: &str) -> Result<()> {
-        self.ask(ask, Some(Api::RedriveExecution), async |sdk| {
+        self.ask(ask, Turn::Of(Api::RedriveExecution), async |sdk| {
             let request = sdk.redrive_execution().execution_arn(arn);
             request.client_token(token).send().await
         })
@@ -263,7 +307,7 @@ impl Client {
         ask: Ask<'_>,
         arn: &str,
     ) -> Result<DescribeStateMachineOutput> {
-        self.ask(ask, Some(Api::DescribeStateMachine), async |sdk| {
+        self.ask(ask, Turn::Of(Api::DescribeStateMachine), async |sdk| {
             let request = sdk.describe_state_machine();
             request.state_machine_arn(arn).send().await
         })
@@ -273,7 +317,7 @@ impl Client {
     /// The versions of a state machine by their ARNs, newest first.
     pub(crate) async fn versions(&self, ask: Ask<'_>, arn: &str, size: i32) -> Result<Vec<String>> {
         let told = self
-            .ask(ask, Some(Api::ListStateMachineVersions), async |sdk| {
+            .ask(ask, Turn::Of(Api::ListStateMachineVersions), async |sdk| {
                 let request = sdk.list_state_machine_versions().max_results(size);
                 request.state_machine_arn(arn).send().await
             })
@@ -286,7 +330,7 @@ impl Client {
 
     pub(crate) async fn tags(&self, ask: Ask<'_>, arn: &str) -> Result<Vec<Tag>> {
         let told = self
-            .ask(ask, Some(Api::ListTagsForResource), async |sdk| {
+            .ask(ask, Turn::Of(Api::ListTagsForResource), async |sdk| {
                 let request = sdk.list_tags_for_resource();
                 request.resource_arn(arn).send().await
             })
@@ -295,7 +339,7 @@ impl Client {
     }
 
     pub(crate) async fn tag(&self, ask: Ask<'_>, arn: &str, tags: Vec<Tag>) -> Result<()> {
-        self.ask(ask, Some(Api::TagResource), async |sdk| {
+        self.ask(ask, Turn::Of(Api::TagResource), async |sdk| {
             let request = sdk.tag_resource().resource_arn(arn);
             request.set_tags(Some(tags)).send().await
         })
@@ -310,7 +354,7 @@ impl Client {
         machine: NewMachine<'_>,
     ) -> Result<(String, Option<String>)> {
         let told = self
-            .ask(ask, Some(Api::CreateStateMachine), async |sdk| {
+            .ask(ask, Turn::Of(Api::CreateStateMachine), async |sdk| {
                 sdk.create_state_machine()
                     .name(machine.name)
                     .definition(machine.source)
@@ -336,7 +380,7 @@ impl Client {
         source: &str,
     ) -> Result<Option<String>> {
         let told = self
-            .ask(ask, Some(Api::UpdateStateMachine), async |sdk| {
+            .ask(ask, Turn::Of(Api::UpdateStateMachine), async |sdk| {
                 let request = sdk.update_state_machine().state_machine_arn(arn);
                 request.definition(source).publish(true).send().await
             })
@@ -351,7 +395,7 @@ impl Client {
         express: bool,
     ) -> Result<ValidateStateMachineDefinitionOutput> {
         let api = Api::ValidateStateMachineDefinition;
-        self.ask(ask, Some(api), async |sdk| {
+        self.ask(ask, Turn::Of(api), async |sdk| {
             let request = sdk.validate_state_machine_definition();
             let request = request.definition(source).r#type(match express {
                 true => StateMachineType::Express,
@@ -362,53 +406,6 @@ impl Client {
         })
         .await
     }
-
-    pub(crate) async fn answer_token(&self, ask: Ask<'_>, token: &str, output: &str) -> Result<()> {
-        self.ask(ask, Some(Api::SendTaskSuccess), async |sdk| {
-            let request = sdk.send_task_success().task_token(token);
-            request.output(output).send().await
-        })
-        .await
-        .map(drop)
-    }
-}
-
-/// Which page of a history.
-#[derive(Clone, Copy)]
-pub(crate) struct HistoryQuery<'q> {
-    pub(crate) arn: &'q str,
-    pub(crate) size: u32,
-    pub(crate) newest_first: bool,
-    pub(crate) with_data: bool,
-    pub(crate) token: Option<&'q str>,
-    pub(crate) turn_taken: bool,
-}
-
-/// Which page of executions.
-#[derive(Clone, Copy)]
-pub(crate) struct ExecutionsQuery<'q> {
-    pub(crate) machine: &'q str,
-    pub(crate) status: Option<&'q str>,
-    pub(crate) size: u32,
-    pub(crate) token: Option<&'q str>,
-}
-
-/// A state machine to be made.
-pub(crate) struct NewMachine<'q> {
-    pub(crate) name: &'q str,
-    pub(crate) source: &'q str,
-    pub(crate) role: &'q str,
-    pub(crate) express: bool,
-    pub(crate) tags: Vec<Tag>,
-}
-
-/// What to start.
-#[derive(Clone, Copy)]
-pub(crate) struct StartQuery<'q> {
-    pub(crate) machine: &'q str,
-    pub(crate) name: &'q str,
-    pub(crate) input: &'q str,
-    pub(crate) mark: Option<&'q str>,
 }
 
 /// Ends with the deadline, whatever the future does.

@@ -1,10 +1,12 @@
 //! What an operator may say of a Step Functions provider.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Deserialize;
 use thiserror::Error;
 
+use crate::arn::is_activity;
 use crate::quota::{Api, Quota};
 
 /// The configuration of a Step Functions provider. Everything has a default: credentials and
@@ -23,6 +25,11 @@ pub struct Config {
     /// The role that state machines made by `apply_definition` run under, by its ARN. Needed to
     /// make one; one that is there keeps its own.
     pub role: String,
+    /// The activities that people answer through this gateway, by ARN. Their tasks are taken by
+    /// this gateway, so no worker may poll them.
+    pub activities: Vec<String>,
+    /// How often a task that was taken and not answered yet is kept alive.
+    pub heartbeat_seconds: u64,
     /// How many pages of a history are read at most to answer a status.
     pub history_pages: usize,
     /// The state machines are Express ones: they can be started, and that is all.
@@ -41,6 +48,8 @@ impl Default for Config {
             profile: String::new(),
             state_machines: Vec::new(),
             role: String::new(),
+            activities: Vec::new(),
+            heartbeat_seconds: 20,
             history_pages: 5,
             express: false,
             disable: Vec::new(),
@@ -58,15 +67,31 @@ pub enum ConfigError {
     /// Nothing could be read.
     #[error("`history_pages` must be at least 1")]
     NoPages,
+    /// Not an activity.
+    #[error("`{0}` in `activities` is not the ARN of an activity")]
+    Activity(String),
+    /// A task would not be kept alive.
+    #[error("`heartbeat_seconds` must be from 1 to 3600, not {0}")]
+    Heartbeat(u64),
     /// Not an address.
     #[error("`endpoint` must begin with http:// or https://, not `{0}`")]
     Endpoint(String),
 }
 
 impl Config {
+    pub(crate) const fn heartbeat(&self) -> Duration {
+        Duration::from_secs(self.heartbeat_seconds)
+    }
+
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         if self.history_pages == 0 {
             return Err(ConfigError::NoPages);
+        }
+        if let Some(wrong) = self.activities.iter().find(|arn| !is_activity(arn)) {
+            return Err(ConfigError::Activity(wrong.clone()));
+        }
+        if !(1..=3_600).contains(&self.heartbeat_seconds) {
+            return Err(ConfigError::Heartbeat(self.heartbeat_seconds));
         }
         let schemes = ["http://", "https://"];
         let good = self.endpoint.is_empty()

@@ -37,6 +37,19 @@ pub struct State {
     pub cause: Option<String>,
     /// Where in a task's parameters its token is to be found.
     pub token_path: Option<Vec<String>>,
+    /// What a task calls, where the definition says.
+    pub resource: Option<String>,
+    /// Whether and how its parameters say whose task it is.
+    pub address: Option<Addressing>,
+    /// A signal answers it.
+    pub for_people: bool,
+}
+
+/// What the member `stateway` of a task's parameters tells beside the execution and the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Addressing {
+    /// The iteration of the Map around it.
+    pub index: bool,
 }
 
 /// How long a Wait takes.
@@ -57,6 +70,18 @@ impl Definition {
             definition.read_states(&machine, None, 0);
         }
         definition
+    }
+
+    /// The same, when people answer the tasks of these activities. Only what says whose it is can
+    /// be answered.
+    #[must_use]
+    pub fn with_people(mut self, activities: &[String]) -> Self {
+        for state in self.states.values_mut() {
+            let resource = state.resource.as_ref();
+            let named = resource.is_some_and(|resource| activities.contains(resource));
+            state.for_people = named && state.address.is_some();
+        }
+        self
     }
 
     /// The state of this name.
@@ -123,7 +148,32 @@ fn read_state(state: &Map<String, Value>, container: Option<&str>) -> State {
         token_path: ["Parameters", "Arguments"]
             .iter()
             .find_map(|key| token_path(state.get(*key)?, 0)),
+        resource: literal("Resource"),
+        address: ["Parameters", "Arguments"]
+            .iter()
+            .find_map(|key| addressing(state.get(*key)?.get("stateway")?)),
+        for_people: false,
     }
+}
+
+/// How the member `stateway` passes on whose task it is, in either query language.
+fn addressing(told: &Value) -> Option<Addressing> {
+    let passes = |member: &str, of: &str| {
+        let json_path = told.get(format!("{member}.$")).and_then(Value::as_str);
+        let jsonata = told.get(member).and_then(Value::as_str);
+        json_path.is_some_and(|text| text.strip_prefix("$$.") == Some(of))
+            || jsonata.is_some_and(|text| context_path(text) == Some(of))
+    };
+    let whole = passes("execution", "Execution.Id") && passes("state", "State.Name");
+    whole.then(|| Addressing {
+        index: passes("index", "Map.Item.Index"),
+    })
+}
+
+/// What of the context object an expression is.
+fn context_path(text: &str) -> Option<&str> {
+    let inside = text.strip_prefix("{%")?.strip_suffix("%}")?;
+    inside.trim().strip_prefix("$states.context.")
 }
 
 fn is_expression(text: &str) -> bool {
@@ -153,8 +203,7 @@ fn token_path(parameters: &Value, depth: usize) -> Option<Vec<String>> {
     fields.iter().find_map(|(key, value)| match value {
         Value::String(text) => {
             let json_path = key.ends_with(".$") && text == "$$.Task.Token";
-            let jsonata = is_expression(text)
-                && text.trim_matches(['{', '}', '%', ' ']) == "$states.context.Task.Token";
+            let jsonata = context_path(text) == Some("Task.Token");
             let plain = key.strip_suffix(".$").unwrap_or(key);
             (json_path || jsonata).then(|| vec![plain.to_owned()])
         }
@@ -217,6 +266,30 @@ mod tests {
             found
         );
         assert_eq!(path(r#"{"Parameters":{"MessageBody.$":"$"}}"#), None);
+    }
+
+    #[test]
+    fn a_task_that_says_whose_it_is_can_be_for_people() {
+        let people = ["arn:people".to_owned()];
+        let state = |resource: &str, parameters: &str| {
+            let text = format!(
+                r#"{{"States":{{"T":{{"Type":"Task","Resource":"{resource}",{parameters}}}}}}}"#
+            );
+            let definition = Definition::parse(&text).with_people(&people);
+            let state = definition.state("T").unwrap();
+            (state.address, state.for_people)
+        };
+        let json_path = r#""Parameters":{"stateway":{"execution.$":"$$.Execution.Id",
+            "state.$":"$$.State.Name","index.$":"$$.Map.Item.Index"}}"#;
+        let jsonata = r#""Arguments":{"stateway":{"execution":"{% $states.context.Execution.Id %}",
+            "state":"{%$states.context.State.Name%}"}}"#;
+        let half = r#""Parameters":{"stateway":{"execution.$":"$$.Execution.Id"}}"#;
+        let indexed = Some(Addressing { index: true });
+        let plain = Some(Addressing { index: false });
+        assert_eq!(state("arn:people", json_path), (indexed, true));
+        assert_eq!(state("arn:people", jsonata), (plain, true));
+        assert_eq!(state("arn:workers", jsonata), (plain, false));
+        assert_eq!(state("arn:people", half), (None, false));
     }
 
     #[test]

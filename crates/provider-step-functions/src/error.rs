@@ -254,7 +254,7 @@ fn first_line(message: &str) -> String {
 }
 
 /// The pause that an answer asks for: in seconds, or in milliseconds by AWS's own header.
-fn pause(answer: &HttpResponse) -> Option<Duration> {
+pub(crate) fn pause(answer: &HttpResponse) -> Option<Duration> {
     let number = |name: &str| answer.headers().get(name)?.parse::<u64>().ok();
     let milliseconds = number("x-amz-retry-after").map(Duration::from_millis);
     milliseconds.or_else(|| number("retry-after").map(Duration::from_secs))

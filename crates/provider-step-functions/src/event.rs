@@ -38,6 +38,8 @@ pub struct Detail {
     pub timeout_seconds: Option<i64>,
     /// What a task is called with. Only where execution data was asked for.
     pub parameters: Option<String>,
+    /// The Map Run that a distributed Map began.
+    pub map_run: Option<String>,
     /// How often the execution was redriven.
     pub redrive_count: Option<u32>,
 }

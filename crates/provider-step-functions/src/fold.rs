@@ -77,6 +77,8 @@ pub(crate) struct Visit {
     /// The newest call, with its event's id.
     pub(crate) call: Option<TaskCall>,
     pub(crate) attempts: u32,
+    /// The Map Run of a distributed Map.
+    pub(crate) map_run: Option<String>,
     frames: Vec<usize>,
 }
 
@@ -195,6 +197,24 @@ impl Fold {
         let waits = only.newest == "TaskSubmitted" || only.name.contains('~');
         let runs = only.kind == "Task" && only.attempts > 0 && only.failures.is_empty();
         self.frames.len() == 1 && self.ending.is_none() && runs && !waits
+    }
+
+    /// Whether anything open calls one of these.
+    pub(crate) fn is_at(&self, resources: &[String]) -> bool {
+        let open = self.visits.iter().filter(|visit| visit.open);
+        let mut calls = open.filter_map(|visit| visit.call.as_ref());
+        calls.any(|call| resources.contains(&call.resource))
+    }
+
+    /// The iteration of the nearest Map around a frame.
+    pub(crate) fn index_of(&self, frame: usize) -> Option<u64> {
+        let mut at = frame;
+        loop {
+            if let FrameKind::Iteration(index) = self.frames[at].kind {
+                return Some(index);
+            }
+            at = self.visits[self.frames[at].owner?].frame;
+        }
     }
 
     /// Says that events before the first one may matter and were not read.
@@ -527,6 +547,7 @@ impl Visit {
             failed: false,
             call: None,
             attempts: 0,
+            map_run: None,
             frames: Vec::new(),
         }
     }
@@ -541,6 +562,9 @@ impl Visit {
                 self.call = Some(task_call(event));
             }
             _ => {}
+        }
+        if event.detail.map_run.is_some() {
+            self.map_run.clone_from(&event.detail.map_run);
         }
         self.failed = role == Role::Failed;
     }

@@ -5,7 +5,8 @@
 //! part is pure: [`Event`]s are folded into open visits ([`Fold`]), as many as it takes
 //! ([`Reader`]), and what they show is said by [`steps`] with what the [`Definition`] promises.
 //! Around it is the adapter, with the same file names as every adapter; `look` decides what is
-//! asked of the service for an answer, `quota` keeps it within the service's limits.
+//! asked of the service for an answer, `quota` keeps it within the service's limits, `inbox` holds
+//! tasks that people answer.
 
 mod arn;
 mod book;
@@ -17,6 +18,7 @@ mod definition;
 mod error;
 mod event;
 mod fold;
+mod inbox;
 mod look;
 mod provider;
 mod quota;
@@ -30,7 +32,7 @@ mod telling;
 pub use arn::{ExecutionArn, ExecutionKind};
 pub use clock::Clock;
 pub use config::{Config, ConfigError};
-pub use definition::{Definition, State, WaitTime};
+pub use definition::{Addressing, Definition, State, WaitTime};
 pub use error::NAMES as ERROR_NAMES;
 pub use event::{Detail, ENDS, Event};
 pub use fold::{Ending, Failure, Fold};
@@ -38,4 +40,4 @@ pub use provider::StepFunctionsProvider;
 pub use quota::{Api, Quota};
 pub use reader::Reader;
 pub use retrier::{Answer, Promise, Retrier, answer, takes};
-pub use steps::{TokenWait, steps, token_waits};
+pub use steps::steps;

@@ -12,7 +12,7 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
-    AttemptPhase, Capabilities, Observation, Result, StepObservation, View,
+    AttemptPhase, Capabilities, Observation, Result, StepObservation, Verb, View,
 };
 
 use crate::arn::ExecutionArn;
@@ -21,7 +21,10 @@ use crate::client::{Ask, Client, ExecutionsQuery, HistoryQuery};
 use crate::quota::Api;
 use crate::reader::FIRST_PAGE;
 use crate::request::{LARGEST_PAGE, arn};
-use crate::response::{Basics, Page, RUNNING, basics, observation, with_history, with_payloads};
+use crate::response::{
+    Basics, ItemCounts, Page, RUNNING, basics, observation, with_history, with_payloads,
+};
+use crate::steps::{map_runs, with_items};
 use crate::{Clock, Definition, Event, Fold, Reader};
 
 /// From so many unknown executions of one state machine on, one page of a list is cheaper than
@@ -31,14 +34,18 @@ const SWEEP_FROM: usize = 5;
 const AT_ONCE: usize = 16;
 /// What watches and lists leave of each bucket to those who ask for one execution.
 const RESERVE: f64 = 0.25;
+/// Of how many distributed Maps of one execution the items are counted.
+const MOST_MAP_RUNS: usize = 3;
 
 /// The service and what is remembered of it.
 pub(crate) struct Looker {
-    pub(crate) client: Client,
+    pub(crate) client: Arc<Client>,
     pub(crate) book: Book,
     pub(crate) clock: Clock,
     pub(crate) can: Capabilities,
     pub(crate) most_pages: usize,
+    /// The activities that people answer: whether a step waits for one is in the definition.
+    pub(crate) people: Vec<String>,
 }
 
 impl Looker {
@@ -91,7 +98,8 @@ impl Looker {
             .book
             .get(&basics.arn)
             .is_some_and(|seen| seen.glimpsed.is_some());
-        if let (Some(fold), false) = (glimpse(&page), glimpsed_before) {
+        let glimpse = glimpse(&page).filter(|fold| !fold.is_at(&self.people));
+        if let (Some(fold), false) = (glimpse, glimpsed_before) {
             let seen = observation(&basics, ask.verb)?;
             let seen = with_history(seen, &fold, &Definition::default(), Timestamp::now());
             self.book.glimpse(basics, input, self.clock.now());
@@ -101,7 +109,7 @@ impl Looker {
         let fold = self
             .fold_from(ask, &basics.arn, &definition, Start::After(page))
             .await?;
-        Ok(self.keep(ask, basics, definition, fold)?.0)
+        Ok(self.keep(ask, basics, definition, fold).await?.0)
     }
 
     async fn newest_page(&self, ask: Ask<'_>, arn: &str) -> Result<Page<Event>> {
@@ -125,11 +133,11 @@ impl Looker {
         turn_taken: bool,
     ) -> Result<(Observation, bool)> {
         let fold = self.fold(ask, &basics.arn, &definition, turn_taken).await?;
-        self.keep(ask, basics, definition, fold)
+        self.keep(ask, basics, definition, fold).await
     }
 
     /// Remembers how far a history was read, and shows the outcome.
-    fn keep(
+    async fn keep(
         &self,
         ask: Ask<'_>,
         basics: Basics,
@@ -137,16 +145,57 @@ impl Looker {
         fold: Fold,
     ) -> Result<(Observation, bool)> {
         let now = Timestamp::now();
-        let seen = with_history(observation(&basics, ask.verb)?, &fold, &definition, now);
+        let mut seen = with_history(observation(&basics, ask.verb)?, &fold, &definition, now);
+        let items = self
+            .items(ask, &basics.arn, (&fold, &definition, now))
+            .await;
+        for (step, items) in &items {
+            with_items(&mut seen.steps, step, items);
+        }
         let ended = fold.ending().is_some();
         if ended {
             self.book.forget(&basics.arn);
         } else {
             let next = next_attempt(&seen.steps, now);
-            let read = Read { fold, definition };
+            let read = Read {
+                fold,
+                definition,
+                items,
+            };
             self.book.keep(basics, read, next, self.clock.now());
         }
         Ok((self.shown(seen), ended))
+    }
+
+    /// The items of the distributed Maps that are open: counted anew where the quota has a turn to
+    /// spare, else as they were counted last. To be without them is no failure.
+    async fn items(
+        &self,
+        ask: Ask<'_>,
+        arn: &str,
+        (fold, definition, now): (&Fold, &Definition, Timestamp),
+    ) -> BTreeMap<String, ItemCounts> {
+        let runs = map_runs(fold, definition, now);
+        if runs.is_empty() {
+            return BTreeMap::new();
+        }
+        let known = self.book.get(arn).and_then(|seen| seen.read);
+        let known = known.map(|read| read.items).unwrap_or_default();
+        let mut items = BTreeMap::new();
+        for (step, run) in runs.into_iter().take(MOST_MAP_RUNS) {
+            let before = known.get(&step).copied();
+            let reserve = if ask.verb == Verb::Get { 0.0 } else { RESERVE };
+            let counted = match self.client.spare(Api::DescribeMapRun, reserve).await {
+                true => self.client.items_in_turn(ask, &run).await,
+                false => Ok(before),
+            };
+            let counted = counted.unwrap_or_else(|error| {
+                tracing::debug!(%error, "map run not read, its items are not counted");
+                before
+            });
+            items.extend(counted.map(|counted| (step, counted)));
+        }
+        items
     }
 
     pub(crate) async fn fold(
@@ -222,9 +271,10 @@ impl Looker {
             .filter(|seen| seen.read.is_none())
             .map(|seen| seen.basics);
         self.learn_definitions(ask, unread.collect()).await;
+        let bar = self.bar(ids.iter().map(ExecutionId::as_str)).await;
         let mut looks = Vec::with_capacity(ids.len());
         for id in ids {
-            looks.push(self.glance_at(ask, id));
+            looks.push(self.glance_at(ask, id, bar));
         }
         futures::stream::iter(looks)
             .buffered(AT_ONCE)
@@ -232,8 +282,19 @@ impl Looker {
             .await
     }
 
-    async fn glance_at(&self, ask: Ask<'_>, id: &ExecutionId) -> Result<Observation> {
-        self.glance(ask, arn(id, ask.verb)?).await
+    async fn glance_at(
+        &self,
+        ask: Ask<'_>,
+        id: &ExecutionId,
+        bar: Duration,
+    ) -> Result<Observation> {
+        self.glance(ask, arn(id, ask.verb)?, bar).await
+    }
+
+    /// How urgent something must be to be looked at with what the quota has to spare.
+    async fn bar(&self, asked: impl Iterator<Item = &str>) -> Duration {
+        let looks = self.client.turns(Api::GetExecutionHistory, RESERVE).await;
+        self.book.bar(asked, (looks, self.clock.now()))
     }
 
     /// Rows of a list, in their order.
@@ -243,10 +304,11 @@ impl Looker {
         for row in &news {
             self.book.note(row.clone(), now);
         }
+        let bar = self.bar(news.iter().map(|row| row.arn.as_str())).await;
         self.learn_definitions(ask, news).await;
         let mut looks = Vec::with_capacity(rows.len());
         for row in rows {
-            looks.push(self.refine_one(ask, row));
+            looks.push(self.refine_one(ask, row, bar));
         }
         futures::stream::iter(looks)
             .buffered(AT_ONCE)
@@ -254,24 +316,24 @@ impl Looker {
             .await
     }
 
-    async fn refine_one(&self, ask: Ask<'_>, row: Basics) -> Result<Observation> {
+    async fn refine_one(&self, ask: Ask<'_>, row: Basics, bar: Duration) -> Result<Observation> {
         match row.status == RUNNING {
-            true => self.glance(ask, &row.arn).await,
+            true => self.glance(ask, &row.arn, bar).await,
             false => self.show(ask, row, None).await,
         }
     }
 
-    /// One of many: looked at if it is due and the quota has something to spare, else shown as it
-    /// was last seen.
-    async fn glance(&self, ask: Ask<'_>, arn: &str) -> Result<Observation> {
+    /// One of many: looked at if it is due, urgent enough, and the quota has something to spare, else
+    /// shown as it was last seen.
+    async fn glance(&self, ask: Ask<'_>, arn: &str, bar: Duration) -> Result<Observation> {
         let Some(seen) = self.book.get(arn) else {
             return self.get(ask, arn, View::Basic).await;
         };
         let definition = self.known_definition(&seen.basics);
         let now = self.clock.now();
-        let reserve = RESERVE + seen.leaves(now);
-        if let (true, Some(definition)) = (seen.is_due(now), definition)
-            && self.client.spare(Api::GetExecutionHistory, reserve).await
+        let wanted = seen.is_due(now) && seen.urgency(now) >= bar;
+        if let (true, Some(definition)) = (wanted, definition)
+            && self.client.spare(Api::GetExecutionHistory, RESERVE).await
         {
             let (shown, ended) = self.read(ask, seen.basics, definition, true).await?;
             return match ended {
@@ -281,8 +343,13 @@ impl Looker {
         }
         let shown = observation(&seen.basics, ask.verb)?;
         let shown = match &seen.read {
-            Some(Read { fold, definition }) => {
-                with_history(shown, fold, definition, Timestamp::now())
+            Some(read) => {
+                let now = Timestamp::now();
+                let mut shown = with_history(shown, &read.fold, &read.definition, now);
+                for (step, items) in &read.items {
+                    with_items(&mut shown.steps, step, items);
+                }
+                shown
             }
             None => {
                 let mut shown = shown;

@@ -1,9 +1,10 @@
 //! The adapter: each verb is translate, ask the service, translate.
 
+mod answer;
 mod define;
 mod steer;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -21,6 +22,7 @@ use stateway_provider_api::{
 use crate::book::Book;
 use crate::client::{Ask, Client, ExecutionsQuery, HistoryQuery};
 use crate::error::express;
+use crate::inbox::Inbox;
 use crate::look::Looker;
 use crate::request::{Narrowing, arn, cursor, offered, page_size, read_cursor};
 use crate::response::Machine;
@@ -41,6 +43,7 @@ pub struct StepFunctionsProvider {
     can: Capabilities,
     config: Config,
     look: Looker,
+    inbox: Inbox,
     machines: Mutex<Option<(Instant, Vec<Machine>)>>,
 }
 
@@ -92,14 +95,17 @@ impl StepFunctionsProvider {
     ) -> std::result::Result<Self, ConfigError> {
         config.check()?;
         let (can, clock) = (capability::of(config)?, Clock::default());
+        let client = Arc::new(Client::new(config.clone(), credentials, clock.clone()));
         Ok(Self {
             can,
+            inbox: Inbox::new(client.clone(), config.heartbeat()),
             look: Looker {
-                client: Client::new(config.clone(), credentials, clock.clone()),
+                client,
                 book: Book::default(),
                 clock,
                 can,
                 most_pages: config.history_pages,
+                people: config.activities.clone(),
             },
             config: config.clone(),
             machines: Mutex::new(None),
@@ -289,7 +295,7 @@ impl Provider for StepFunctionsProvider {
         let verb = Verb::Signal;
         offered(verb, &self.can)?;
         let arn = arn(&request.id, verb)?;
-        self.answer_token(Ask { call, verb }, arn, &request).await
+        self.answer(Ask { call, verb }, arn, &request).await
     }
 
     async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {

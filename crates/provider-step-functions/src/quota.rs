@@ -28,8 +28,16 @@ pub enum Api {
     StopExecution,
     /// Goes on after a failure.
     RedriveExecution,
-    /// Answers a task token.
+    /// Answers a task.
     SendTaskSuccess,
+    /// Lets a task fail.
+    SendTaskFailure,
+    /// Keeps a task alive.
+    SendTaskHeartbeat,
+    /// Takes the next task of an activity.
+    GetActivityTask,
+    /// The items of a distributed Map.
+    DescribeMapRun,
     /// One state machine.
     DescribeStateMachine,
     /// Its versions.
@@ -48,7 +56,7 @@ pub enum Api {
 
 impl Api {
     /// Every one.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 20] = [
         Self::StartExecution,
         Self::DescribeExecution,
         Self::GetExecutionHistory,
@@ -58,6 +66,10 @@ impl Api {
         Self::StopExecution,
         Self::RedriveExecution,
         Self::SendTaskSuccess,
+        Self::SendTaskFailure,
+        Self::SendTaskHeartbeat,
+        Self::GetActivityTask,
+        Self::DescribeMapRun,
         Self::DescribeStateMachine,
         Self::ListStateMachineVersions,
         Self::ListTagsForResource,
@@ -66,6 +78,17 @@ impl Api {
         Self::UpdateStateMachine,
         Self::ValidateStateMachineDefinition,
     ];
+
+    /// Whether a call whose answer was lost may be made again. A task's answer may have been taken
+    /// although nobody heard of it, and then the second one is refused; a task that was handed out
+    /// is gone.
+    #[must_use]
+    pub const fn is_repeatable(self) -> bool {
+        !matches!(
+            self,
+            Self::SendTaskSuccess | Self::SendTaskFailure | Self::GetActivityTask
+        )
+    }
 
     /// AWS's defaults. Three regions have larger ones.
     #[must_use]
@@ -83,10 +106,18 @@ impl Api {
             (Self::ListStateMachines, _) => (100, 5),
             (Self::StopExecution, true) => (1_000, 200),
             (Self::StopExecution, false) => (500, 25),
-            (Self::SendTaskSuccess, true) => (3_000, 500),
-            (Self::SendTaskSuccess, false) => (1_500, 300),
+            (
+                Self::SendTaskSuccess
+                | Self::SendTaskFailure
+                | Self::SendTaskHeartbeat
+                | Self::GetActivityTask,
+                big,
+            ) => match big {
+                true => (3_000, 500),
+                false => (1_500, 300),
+            },
             (Self::DescribeStateMachine, _) => (200, 20),
-            (Self::TagResource, _) => (200, 1),
+            (Self::TagResource | Self::DescribeMapRun, _) => (200, 1),
             (
                 Self::ListStateMachineVersions
                 | Self::ListTagsForResource
@@ -196,6 +227,29 @@ impl Quotas {
             }
             spare
         })
+    }
+
+    /// How many turns could be taken now if that part of the bucket is left for others.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is between none and the bucket's size"
+    )]
+    pub(crate) fn turns(&self, api: Api, reserve: f64) -> usize {
+        self.with(api, |bucket| {
+            let left = bucket.level - f64::from(bucket.quota.burst) * reserve;
+            left.max(0.0) as usize
+        })
+    }
+
+    /// Whether a turn could be taken now.
+    pub(crate) fn has_turn(&self, api: Api) -> bool {
+        self.with(api, |bucket| bucket.level >= 1.0)
+    }
+
+    /// Takes a turn, whether there is one or not: whoever comes next waits for it.
+    pub(crate) fn spend(&self, api: Api) {
+        self.with(api, |bucket| bucket.level -= 1.0);
     }
 
     fn with<T>(&self, api: Api, look: impl FnOnce(&mut Bucket) -> T) -> T {

@@ -207,7 +207,7 @@ pub(crate) fn not_awaited(signal: &str, awaited: &[String]) -> Error {
     Error::new(ErrorKind::FailedPrecondition, Verb::Signal, message)
         .with_reason("SIGNAL_NOT_AWAITED")
         .with_hint(
-            "Name one step that waits for a task token: Step Functions keeps no signal for later.",
+            "Name one step that waits for an answer: Step Functions keeps no signal for later.",
         )
 }
 

@@ -4,7 +4,7 @@ use aws_sdk_sfn::operation::describe_execution::DescribeExecutionOutput;
 use aws_sdk_sfn::operation::describe_state_machine_for_execution::DescribeStateMachineForExecutionOutput;
 use aws_sdk_sfn::operation::start_execution::StartExecutionOutput;
 use aws_sdk_sfn::primitives::DateTime;
-use aws_sdk_sfn::types::{ExecutionListItem, HistoryEvent, StateMachineListItem};
+use aws_sdk_sfn::types::{ExecutionListItem, HistoryEvent, MapRunItemCounts, StateMachineListItem};
 use jiff::Timestamp;
 use stateway_model::{ExecutionError, ExecutionId, Payload};
 use stateway_provider_api::{Error, ErrorKind, Result};
@@ -53,6 +53,33 @@ pub(crate) struct RunsDefinition {
     pub(crate) updated: Option<Timestamp>,
 }
 
+/// How many items of a distributed Map are where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ItemCounts {
+    pub(crate) total: u64,
+    pub(crate) pending: u64,
+    pub(crate) running: u64,
+    pub(crate) succeeded: u64,
+    pub(crate) failed: u64,
+    pub(crate) timed_out: u64,
+    pub(crate) aborted: u64,
+    pub(crate) pending_redrive: u64,
+}
+
+pub(crate) fn item_counts(told: &MapRunItemCounts) -> ItemCounts {
+    let number = |count: i64| u64::try_from(count).unwrap_or_default();
+    ItemCounts {
+        total: number(told.total),
+        pending: number(told.pending),
+        running: number(told.running),
+        succeeded: number(told.succeeded),
+        failed: number(told.failed),
+        timed_out: number(told.timed_out),
+        aborted: number(told.aborted),
+        pending_redrive: number(told.pending_redrive.unwrap_or_default()),
+    }
+}
+
 /// A start that was accepted.
 #[derive(Debug, Clone)]
 pub(crate) struct Started {
@@ -81,9 +108,12 @@ pub(crate) fn machine(told: &StateMachineListItem) -> Machine {
     }
 }
 
-pub(crate) fn runs_definition(told: &DescribeStateMachineForExecutionOutput) -> RunsDefinition {
+pub(crate) fn runs_definition(
+    told: &DescribeStateMachineForExecutionOutput,
+    people: &[String],
+) -> RunsDefinition {
     RunsDefinition {
-        definition: Definition::parse(&told.definition),
+        definition: Definition::parse(&told.definition).with_people(people),
         updated: time(&told.update_date),
     }
 }
@@ -215,6 +245,10 @@ fn detail(told: &HistoryEvent) -> Detail {
     names(told, &mut detail);
     failures(told, &mut detail);
     calls(told, &mut detail);
+    let run = told.map_run_started_event_details.as_ref();
+    let run = run.and_then(|told| told.map_run_arn.clone());
+    let again = told.map_run_redriven_event_details.as_ref();
+    detail.map_run = run.or_else(|| again.and_then(|told| told.map_run_arn.clone()));
     let redriven = told.execution_redriven_event_details.as_ref();
     detail.redrive_count = redriven
         .and_then(|told| told.redrive_count)

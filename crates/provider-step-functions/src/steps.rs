@@ -2,6 +2,7 @@
 //! definition makes of a failure, and what is being waited for.
 
 mod evidence;
+mod items;
 mod leaf;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use crate::{Definition, Fold};
 use leaf::{Leaf, leaves};
 
 pub(crate) use evidence::error;
+pub(crate) use items::{map_runs, with_items};
 
 /// The open steps of an execution.
 ///
@@ -46,57 +48,79 @@ fn tell_apart(steps: &mut [StepObservation]) {
     }
 }
 
-/// A step that waits for the answer to its task token.
+/// An open step that waits for an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TokenWait {
+pub(crate) struct Awaited {
     /// The step's name.
-    pub step: String,
+    pub(crate) step: String,
     /// The state's name, without its branches.
-    pub state: String,
-    /// The event that tells what the token was sent with.
-    pub event: u64,
-    /// Where in the parameters the token is.
-    pub path: Vec<String>,
+    pub(crate) state: String,
+    pub(crate) asks: Asks,
 }
 
-/// The open steps of this name that an activity's worker has to answer.
-#[must_use]
-pub(crate) fn waits_for_worker(
-    fold: &Fold,
-    definition: &Definition,
-    (name, now): (&str, Timestamp),
-) -> bool {
-    let found = leaves(fold, definition, now);
-    found.iter().any(|leaf| {
-        let Leaf::Visit {
-            visit, name: step, ..
-        } = leaf
+/// Of whom the answer is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// Of whoever has the token.
+    Token {
+        /// The event that tells what the token was sent with.
+        event: u64,
+        /// Where in the parameters the token is.
+        path: Vec<String>,
+    },
+    /// Of a worker of an activity.
+    Worker {
+        activity: String,
+        /// The iteration of the Map around it.
+        index: Option<u64>,
+        /// A worker has the task.
+        taken: bool,
+    },
+}
+
+impl Awaited {
+    /// Whether the tasks of two steps have the same address.
+    pub(crate) fn is_alike(&self, other: &Self, definition: &Definition) -> bool {
+        let address = definition
+            .state(&self.state)
+            .and_then(|state| state.address);
+        let (Asks::Worker { index, .. }, Asks::Worker { index: others, .. }) =
+            (&self.asks, &other.asks)
         else {
             return false;
         };
-        let activity = matches!(
-            visit.newest.as_str(),
-            "ActivityScheduled" | "ActivityStarted"
-        );
-        activity && (step == name || visit.name == name)
-    })
+        let told_apart = address.is_some_and(|address| address.index) && index != others;
+        self.state == other.state && !told_apart
+    }
 }
 
-/// The steps that a signal can answer: those whose token the history shows.
+/// The steps that wait for an answer: those whose token the history shows, and those at activities.
 #[must_use]
-pub fn token_waits(fold: &Fold, definition: &Definition, now: Timestamp) -> Vec<TokenWait> {
+pub(crate) fn awaited(fold: &Fold, definition: &Definition, now: Timestamp) -> Vec<Awaited> {
     let found = leaves(fold, definition, now);
-    let waits = found.iter().filter_map(|leaf| {
+    let steps = found.iter().filter_map(|leaf| {
         let Leaf::Visit { visit, name, .. } = leaf else {
             return None;
         };
-        let path = evidence::token_path(visit, definition)?;
-        Some(TokenWait {
+        let call = visit.call.as_ref()?;
+        let worker = |taken| Asks::Worker {
+            activity: call.resource.clone(),
+            index: fold.index_of(visit.frame),
+            taken,
+        };
+        let asks = match visit.newest.as_str() {
+            "ActivityScheduled" => worker(false),
+            "ActivityStarted" => worker(true),
+            _ => Asks::Token {
+                event: call.event,
+                path: evidence::token_path(visit, definition)?,
+            },
+        };
+        Some(Awaited {
             step: name.clone(),
             state: visit.name.clone(),
-            event: visit.call.as_ref()?.event,
-            path,
+            asks,
         })
     });
-    waits.collect()
+    steps.collect()
 }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use mock::bench::{Bench, call, counted};
 use mock::scene::{huge_map_history, long_running_sequence, long_sequence};
-use mock::{Service, config, script};
+use mock::script;
 use serde_json::json;
 use stateway_model::{ExecutionId, SubState};
 use stateway_provider_api::filter::Hints;
@@ -16,67 +17,7 @@ use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     Call, ErrorKind, ListRequest, Observation, Provider, StartRequest, View, classify,
 };
-use stateway_provider_step_functions::{Api, Config, StepFunctionsProvider};
-use wiremock::MockServer;
-
-struct Bench {
-    service: Service,
-    provider: StepFunctionsProvider,
-    _server: MockServer,
-}
-
-impl Bench {
-    async fn new(change: impl FnOnce(&mut Config)) -> Self {
-        let service = Service::default();
-        let server = service.open().await;
-        let mut config = config(&server);
-        change(&mut config);
-        let provider = StepFunctionsProvider::with_credentials(&config, "test", "test");
-        Self {
-            service,
-            provider: provider.expect("a good configuration"),
-            _server: server,
-        }
-    }
-
-    /// Puts an execution there that runs.
-    fn put(
-        &self,
-        machine: &str,
-        name: &str,
-        (events, definition): (Vec<serde_json::Value>, serde_json::Value),
-    ) -> ExecutionId {
-        let mut world = self.service.world();
-        world.machines.insert(machine.to_owned(), definition);
-        let execution = script::execution(machine, name, events);
-        let arn = execution.arn();
-        world.executions.push(execution);
-        ExecutionId::new(arn).expect("an ARN is a name")
-    }
-
-    async fn get(&self, id: &ExecutionId) -> Observation {
-        let got = self.provider.get(&call(), id, View::Basic).await;
-        got.expect("an answer")
-    }
-
-    /// The calls since the last time.
-    fn calls(&self) -> Vec<(String, usize)> {
-        std::mem::take(&mut self.service.world().calls)
-            .into_iter()
-            .collect()
-    }
-}
-
-fn call() -> Call {
-    Call::within(Duration::from_secs(20))
-}
-
-fn counted(calls: &[(&str, usize)]) -> Vec<(String, usize)> {
-    calls
-        .iter()
-        .map(|(api, times)| ((*api).to_owned(), *times))
-        .collect()
-}
+use stateway_provider_step_functions::Api;
 
 fn shown(seen: &Observation) -> SubState {
     let table = compiled_in("step-functions").expect("a table");

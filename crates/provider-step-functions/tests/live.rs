@@ -16,7 +16,9 @@ mod live {
     pub(crate) mod defining;
     pub(crate) mod emulator;
     pub(crate) mod endings;
+    pub(crate) mod items;
     pub(crate) mod moments;
+    pub(crate) mod people;
     pub(crate) mod rig;
     pub(crate) mod watching;
 }
@@ -27,7 +29,7 @@ use std::sync::Arc;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use live::emulator::Emulator;
 use live::rig::Rig;
-use live::{defining, endings, moments, watching};
+use live::{defining, endings, items, moments, people, watching};
 
 /// The interpreter that has the emulator's packages.
 const PYTHON: &str = "STATEWAY_SFN_EMULATOR_PYTHON";
@@ -78,6 +80,10 @@ fn main() -> ExitCode {
         endings::a_missed_heartbeat_backs_off_like_a_timeout,
         endings::an_express_machine_says_what_it_cannot,
         endings::what_is_still_open_cannot_be_redriven,
+        items::a_distributed_map_counts_its_items,
+        people::an_activity_for_people_is_answered_by_a_signal,
+        people::a_task_whose_gateway_is_gone_is_handed_out_again,
+        people::a_token_is_denied_by_a_signal,
         defining::a_state_machine_is_made_changed_read_and_started,
         defining::the_command_line_applies_lists_and_checks,
         watching::the_command_line_counts_down_to_the_next_attempt,

@@ -10,6 +10,7 @@ use stateway_client::{Call, v1};
 use stateway_definition::{Definition, Parsed, Revision};
 use stateway_model::{DefinitionName, ProviderId};
 
+use super::start::label;
 use crate::arguments::{Globals, Output};
 use crate::context::{Context, print, talk, to_json};
 use crate::exit::Exit;
@@ -30,6 +31,7 @@ pub enum Definitions {
 Examples:
   stateway definitions apply order.yaml
   stateway definitions apply --dry-run *.yaml
+  stateway definitions apply order.asl.json --provider payments --name order --label team=payments
   generate | stateway definitions apply -")]
     Apply(Apply),
     /// List the definitions
@@ -75,6 +77,9 @@ pub struct Apply {
     /// What the provider's engine is to call it
     #[arg(long, value_name = "NAME", requires = "provider", value_parser = input::given)]
     name: Option<String>,
+    /// A label to put on the engine's own definition; may be given several times
+    #[arg(long = "label", value_name = "NAME=VALUE", requires = "provider", value_parser = label)]
+    labels: Vec<(String, String)>,
 }
 
 /// Lists definitions.
@@ -187,7 +192,7 @@ impl Apply {
                 validate_only: self.dry_run,
                 parent: parent(self.provider.as_ref()),
                 definition_id: self.name.clone().unwrap_or_default(),
-                ..v1::ApplyDefinitionRequest::default()
+                labels: self.labels.iter().cloned().collect(),
             });
             let answer = context.client.apply_definition(context.call(call)).await?;
             let shown = view::Definition::from(&answer);
@@ -365,17 +370,17 @@ impl Checked {
             ));
         }
         if self.valid {
-            let name = self
-                .name
-                .as_deref()
-                .unwrap_or("a definition without a name");
-            let revision = self.revision.as_deref().unwrap_or_default();
-            lines.push(format!(
-                "{}: {} is valid, revision {}",
-                visible(&self.file),
-                visible(name),
-                revision.get(..12).unwrap_or(revision)
-            ));
+            let file = visible(&self.file);
+            let name = self.name.as_deref();
+            let name = visible(name.unwrap_or("a definition without a name"));
+            lines.push(match self.revision.as_deref() {
+                Some(revision) => {
+                    let short = revision.get(..12).unwrap_or(revision);
+                    format!("{file}: {name} is valid, revision {short}")
+                }
+                // An engine that was asked names no revision before it is applied.
+                None => format!("{file}: is valid"),
+            });
         }
         lines.join("\n")
     }

@@ -108,14 +108,40 @@ impl From<&stateway_definition::Diagnostic> for Diagnostic {
 /// As compilers write it, so that editors find the place.
 impl std::fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{}:{}:{}: {}[{}]: {}",
-            self.file, self.line, self.column, self.severity, self.rule, self.message
-        )?;
+        write!(f, "{}", self.file)?;
+        // An engine may say what is wrong and not where.
+        if self.line > 0 {
+            write!(f, ":{}:{}", self.line, self.column)?;
+        }
+        write!(f, ": {}[{}]: {}", self.severity, self.rule, self.message)?;
         match self.hint.is_empty() {
             true => Ok(()),
             false => write!(f, "\n  hint: {}", self.hint),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_without_a_place_names_only_the_file() {
+        let mut found = Diagnostic::from(&v1::Diagnostic {
+            message: "no states".to_owned(),
+            ..v1::Diagnostic::default()
+        });
+        found.file = "a.json".into();
+        found.rule = "SCHEMA".into();
+        let severity = found.severity;
+        assert_eq!(
+            found.to_string(),
+            format!("a.json: {severity}[SCHEMA]: no states")
+        );
+        (found.line, found.column) = (3, 7);
+        assert_eq!(
+            found.to_string(),
+            format!("a.json:3:7: {severity}[SCHEMA]: no states")
+        );
     }
 }

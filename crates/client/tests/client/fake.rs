@@ -162,6 +162,13 @@ impl Executions for Fake {
         Err(Status::unimplemented("not scripted"))
     }
 
+    async fn count_executions(
+        &self,
+        _: Request<v1::CountExecutionsRequest>,
+    ) -> Result<Response<v1::CountExecutionsResponse>, Status> {
+        Err(Status::unimplemented("not scripted"))
+    }
+
     async fn project_execution(
         &self,
         _: Request<v1::ProjectExecutionRequest>,

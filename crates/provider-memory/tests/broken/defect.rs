@@ -68,6 +68,13 @@ pub(crate) enum Defect {
     PurgeIsASuccessEveryTime,
     ListStillShowsWhatWasPurged,
     CountLeavesOutTheFinished,
+    DefinitionsAreNotListed,
+    DefinitionsTakeAnyCursor,
+    AnUnknownDefinitionIsInvalid,
+    ApplyKeepsNothing,
+    ApplyMakesARevisionEveryTime,
+    ApplyTakesNonsense,
+    ValidateFindsFaultWithEverything,
 }
 
 impl Defect {
@@ -245,6 +252,24 @@ impl Defect {
             Self::HealthIsAlwaysGood => {
                 &["health::an_engine_that_cannot_be_reached_is_not_healthy"]
             }
+            Self::DefinitionsAreNotListed => {
+                &["definitions::what_can_be_started_is_listed_and_can_be_read"]
+            }
+            Self::DefinitionsTakeAnyCursor => &["definitions::a_foreign_cursor_is_refused"],
+            Self::AnUnknownDefinitionIsInvalid => {
+                &["definitions::an_unknown_definition_is_not_found"]
+            }
+            Self::ApplyKeepsNothing => &[
+                "definitions::what_was_applied_can_be_read_and_started",
+                "definitions::applying_the_same_again_changes_nothing",
+            ],
+            Self::ApplyMakesARevisionEveryTime => {
+                &["definitions::applying_the_same_again_changes_nothing"]
+            }
+            Self::ApplyTakesNonsense => &["definitions::what_is_no_definition_is_refused"],
+            Self::ValidateFindsFaultWithEverything => {
+                &["definitions::a_definition_that_the_engine_runs_has_no_errors"]
+            }
         }
     }
 
@@ -314,5 +339,12 @@ impl Defect {
         Self::PurgeIsASuccessEveryTime,
         Self::ListStillShowsWhatWasPurged,
         Self::CountLeavesOutTheFinished,
+        Self::DefinitionsAreNotListed,
+        Self::DefinitionsTakeAnyCursor,
+        Self::AnUnknownDefinitionIsInvalid,
+        Self::ApplyKeepsNothing,
+        Self::ApplyMakesARevisionEveryTime,
+        Self::ApplyTakesNonsense,
+        Self::ValidateFindsFaultWithEverything,
     ];
 }

@@ -20,10 +20,12 @@ use stateway_provider_api::{
 };
 
 use super::defect::Defect;
+use super::shelf::{SCRIPT, Shelf};
 
 pub(crate) struct Broken {
     inner: Arc<dyn Provider>,
     pub(crate) defect: Defect,
+    shelf: Shelf,
     started: Mutex<HashMap<RequestId, ExecutionId>>,
     /// What was cancelled or paused before.
     asked: Mutex<Vec<ExecutionId>>,
@@ -35,10 +37,11 @@ pub(crate) struct Broken {
 }
 
 impl Broken {
-    pub(crate) fn new(inner: Arc<dyn Provider>, defect: Defect) -> Self {
+    pub(crate) fn new(inner: Arc<dyn Provider>, defect: Defect, can: Capabilities) -> Self {
         Self {
             inner,
             defect,
+            shelf: Shelf::new(defect, can),
             started: Mutex::default(),
             asked: Mutex::default(),
             purged: Mutex::default(),
@@ -144,7 +147,7 @@ impl Provider for Broken {
         let used = self.used.load(Ordering::Relaxed);
         Capabilities {
             labels: !(used && self.is(Defect::CapabilitiesChangeWithUse)),
-            ..self.inner.capabilities()
+            ..self.shelf.capabilities(self.inner.capabilities())
         }
     }
 
@@ -161,6 +164,9 @@ impl Provider for Broken {
     }
 
     async fn start(&self, call: &Call, mut request: StartRequest) -> Result<Observation> {
+        if self.shelf.has(&request.definition) {
+            SCRIPT.clone_into(&mut request.definition);
+        }
         if self.is(Defect::StartForgetsItsRequestId) {
             request.request_id = Self::another_request_id();
         }
@@ -513,36 +519,28 @@ impl Provider for Broken {
         }
     }
 
-    async fn definitions(
-        &self,
-        call: &Call,
-        request: DefinitionsRequest,
-    ) -> Result<DefinitionsPage> {
-        self.mistake(self.inner.definitions(call, request).await)
+    async fn definitions(&self, _: &Call, request: DefinitionsRequest) -> Result<DefinitionsPage> {
+        self.mistake(self.shelf.list(&request))
     }
 
     async fn definition(
         &self,
-        call: &Call,
+        _: &Call,
         name: &str,
         revision: Option<&str>,
     ) -> Result<NativeDefinition> {
-        self.mistake(self.inner.definition(call, name, revision).await)
+        self.mistake(self.shelf.read(name, revision))
     }
 
     async fn apply_definition(
         &self,
-        call: &Call,
+        _: &Call,
         request: ApplyDefinitionRequest,
     ) -> Result<NativeDefinition> {
-        self.mistake(self.inner.apply_definition(call, request).await)
+        self.mistake(self.shelf.apply(&request))
     }
 
-    async fn validate_definition(
-        &self,
-        call: &Call,
-        source: &str,
-    ) -> Result<Vec<DefinitionProblem>> {
-        self.mistake(self.inner.validate_definition(call, source).await)
+    async fn validate_definition(&self, _: &Call, source: &str) -> Result<Vec<DefinitionProblem>> {
+        self.mistake(self.shelf.check(source))
     }
 }

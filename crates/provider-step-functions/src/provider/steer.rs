@@ -1,22 +1,17 @@
-//! The writes: start, stop, redrive, and the answer to a task token.
+//! The writes: start, stop and redrive.
 
-use serde_json::Value;
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
     CancelMode, CancelRequest, Error, ErrorKind, NativeState, Observation, ObservedDefinition,
-    Result, RetryFromRequest, SignalRequest, StartRequest, Verb, View,
+    Result, RetryFromRequest, StartRequest, Verb, View,
 };
 
 use super::StepFunctionsProvider;
 use crate::arn::{ExecutionArn, ExecutionKind, execution_of, machine_name};
-use crate::client::{Ask, HistoryQuery, StartQuery};
+use crate::client::{Ask, StartQuery};
 use crate::error::{finished, no_definition};
-use crate::request::{LARGEST_PAGE, check_start, execution_name, json_text, mark, not_awaited};
+use crate::request::{check_start, execution_name, json_text, mark};
 use crate::response::{RUNNING, Started, basics, observation};
-use crate::steps::{TokenWait, token_waits, waits_for_worker};
-
-/// How many pages are read to find what a token was sent with.
-const MOST_TOKEN_PAGES: usize = 25;
 
 pub(super) const fn cancel_verb(mode: CancelMode) -> Verb {
     match mode {
@@ -198,92 +193,6 @@ impl StepFunctionsProvider {
         let message = format!("a redrive goes on where it failed: {}", failed.join(", "));
         Err(Error::new(ErrorKind::Unsupported, ask.verb, message).with_hint("Leave the step out."))
     }
-
-    pub(super) async fn answer_token(
-        &self,
-        ask: Ask<'_>,
-        arn: &str,
-        request: &SignalRequest,
-    ) -> Result<Observation> {
-        let output = json_text(request.payload.as_ref(), ask.verb)?;
-        let told = basics(&self.look.client.describe(ask, arn).await?);
-        if told.status != RUNNING {
-            return Err(finished(ask.verb, &told.status));
-        }
-        let definition = self.look.definition(ask, &told).await?;
-        let fold = self.look.fold(ask, arn, &definition, false).await?;
-        if let Some(ending) = fold.ending() {
-            return Err(finished(ask.verb, ending.status()));
-        }
-        let mut waits = token_waits(&fold, &definition, jiff::Timestamp::now());
-        waits.retain(|wait| wait.step == request.signal || wait.state == request.signal);
-        let asked = (request.signal.as_str(), jiff::Timestamp::now());
-        if waits.is_empty() && waits_for_worker(&fold, &definition, asked) {
-            return Err(for_a_worker(ask.verb, &request.signal));
-        }
-        let [wait] = waits.as_slice() else {
-            let steps: Vec<_> = waits.into_iter().map(|wait| wait.step).collect();
-            return Err(not_awaited(&request.signal, &steps));
-        };
-        let token = self.token(ask, arn, wait).await?;
-        self.look.book.forget(arn);
-        self.look.client.answer_token(ask, &token, &output).await?;
-        self.look.get(ask, arn, View::Basic).await
-    }
-
-    /// The token that a step waits for: its history tells what it was sent with.
-    async fn token(&self, ask: Ask<'_>, arn: &str, wait: &TokenWait) -> Result<String> {
-        let mut token = None;
-        for _ in 0..MOST_TOKEN_PAGES {
-            let query = HistoryQuery {
-                arn,
-                size: LARGEST_PAGE,
-                newest_first: true,
-                with_data: true,
-                token: token.as_deref(),
-                turn_taken: false,
-            };
-            let page = self.look.client.history(ask, query).await?;
-            if let Some(event) = page.rows.iter().find(|event| event.id == wait.event) {
-                let parameters = event.detail.parameters.as_deref().unwrap_or_default();
-                return find_token(parameters, &wait.path).ok_or_else(|| untold(ask.verb));
-            }
-            token = page.next;
-            if token.is_none() {
-                break;
-            }
-        }
-        Err(untold(ask.verb))
-    }
-}
-
-/// `GetActivityTask` gives the next task of whichever execution, and does not say of which: whoever
-/// takes a task to answer one execution may have taken another's.
-fn for_a_worker(verb: Verb, step: &str) -> Error {
-    let message = format!("`{step}` waits for a worker of its activity");
-    Error::new(ErrorKind::Unsupported, verb, message)
-        .with_reason("ACTIVITY_NOT_ADDRESSABLE")
-        .with_hint(
-            "A worker that polls the activity has to answer it; use a task token for signals.",
-        )
-}
-
-fn untold(verb: Verb) -> Error {
-    let message = "the history does not tell the task's token";
-    Error::new(ErrorKind::FailedPrecondition, verb, message)
-        .with_hint("Whoever was sent the token has to answer it.")
-}
-
-/// The text at the path. A message body may itself be a JSON text.
-fn find_token(parameters: &str, path: &[String]) -> Option<String> {
-    let mut at: Value = serde_json::from_str(parameters).ok()?;
-    for key in path {
-        if let Value::String(text) = &at {
-            at = serde_json::from_str(text).ok()?;
-        }
-        at = at.get_mut(key)?.take();
-    }
-    at.as_str().map(str::to_owned)
 }
 
 fn is_express(arn: &str) -> bool {

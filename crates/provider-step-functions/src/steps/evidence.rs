@@ -21,7 +21,7 @@ pub(super) fn observation(leaf: &Leaf<'_>, definition: &Definition) -> StepObser
             name,
             follow_up,
         } => {
-            let native = native(visit, follow_up.as_ref());
+            let native = native(visit, definition, follow_up.as_ref());
             let mut step = StepObservation::new(name, native);
             step.last_error = visit
                 .failures
@@ -56,10 +56,12 @@ pub(super) fn observation(leaf: &Leaf<'_>, definition: &Definition) -> StepObser
     }
 }
 
-fn native(visit: &Visit, follow_up: Option<&FollowUp>) -> NativeState {
+fn native(visit: &Visit, definition: &Definition, follow_up: Option<&FollowUp>) -> NativeState {
     let mut native = NativeState::new(&visit.newest);
     if let Some((_, gate)) = visit.name.rsplit_once('~') {
         native = native.with("gate", gate);
+    } else if is_for_people(visit, definition) {
+        native = native.with("gate", "signal");
     }
     if visit.call.as_ref().is_some_and(is_token_call) {
         native = native.with("token", "yes");
@@ -203,12 +205,25 @@ fn waits(visit: &Visit, definition: &Definition) -> Vec<Wait> {
         "TaskSubmitted" if call.resource_type == "states" => {
             wait(WaitKind::Child, "", call.at, deadline)
         }
+        "ActivityScheduled" | "ActivityStarted" if is_for_people(visit, definition) => {
+            wait(WaitKind::Signal, &visit.name, call.at, deadline)
+        }
         "ActivityScheduled" | "ActivityStarted" if is_gate(&visit.name) => {
             wait(WaitKind::Callback, &visit.name, call.at, deadline)
         }
         "ActivityScheduled" => wait(WaitKind::Capacity, activity(), call.at, deadline),
         _ => Vec::new(),
     }
+}
+
+/// A task of an activity that a signal answers.
+fn is_for_people(visit: &Visit, definition: &Definition) -> bool {
+    let state = definition.state(&visit.name);
+    let open = matches!(
+        visit.newest.as_str(),
+        "ActivityScheduled" | "ActivityStarted"
+    );
+    open && state.is_some_and(|state| state.for_people)
 }
 
 /// A gate of a compiled definition: an activity that a controller answers.

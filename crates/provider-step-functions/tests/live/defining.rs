@@ -93,6 +93,8 @@ pub(crate) async fn the_command_line_applies_lists_and_checks(rig: &Rig) -> Outc
         own[1],
         "--name",
         &rig.unique,
+        "--label",
+        "team=payments",
     ];
     for said in ["applied", "unchanged"] {
         let told = gateway.ask(&apply)?;
@@ -101,7 +103,9 @@ pub(crate) async fn the_command_line_applies_lists_and_checks(rig: &Rig) -> Outc
     let told = gateway.ask(&["definitions", "list", own[0], own[1], "--all"])?;
     ensure(told.contains(&rig.unique), "it is listed", &told)?;
     let told = gateway.ask(&["definitions", "get", &rig.unique, own[0], own[1]])?;
-    ensure(told.contains("StartAt"), "its text", &told)?;
+    for part in ["StartAt", "team=payments", "revisions"] {
+        ensure(told.contains(part), part, &told)?;
+    }
     let told = gateway.ask(&["definitions", "validate", &good, own[0], own[1]])?;
     ensure(told.contains("is valid"), "it is valid", &told)?;
     let told = gateway.ask(&["definitions", "validate", &bad, own[0], own[1]])?;

@@ -1,6 +1,8 @@
 //! A Step Functions service in memory, behind a real HTTP port: as much of it as the adapter asks
 //! for, with histories written by hand.
 
+pub(crate) mod bench;
+pub(crate) mod desk;
 pub(crate) mod scene;
 pub(crate) mod script;
 
@@ -28,6 +30,18 @@ pub(crate) struct World {
     pub(crate) tags: BTreeMap<String, BTreeMap<String, String>>,
     pub(crate) executions: Vec<Execution>,
     pub(crate) faults: VecDeque<Fault>,
+    /// The fault that an invocation met: all its attempts meet it.
+    pub(crate) met: Option<(String, Fault)>,
+    /// Faults of single attempts.
+    pub(crate) stumbles: VecDeque<Fault>,
+    /// Faults of the next attempt of one operation.
+    pub(crate) stumbles_at: BTreeMap<String, Fault>,
+    /// What Map Runs count, by their ARNs.
+    pub(crate) map_runs: BTreeMap<String, Value>,
+    /// The last poll of an activity found nothing.
+    pub(crate) polled_empty: bool,
+    /// Who signed each request: the authorization and the session token.
+    pub(crate) signed: Vec<(String, String)>,
     /// How often each operation was called.
     pub(crate) calls: BTreeMap<String, usize>,
 }
@@ -76,6 +90,7 @@ pub(crate) fn config(server: &MockServer) -> Config {
         endpoint: server.uri(),
         region: "us-east-1".to_owned(),
         role: "arn:aws:iam::000000000000:role/sfn".to_owned(),
+        activities: vec![desk::people()],
         ..Config::default()
     }
 }
@@ -91,9 +106,18 @@ impl Respond for Service {
             .and_then(|target| target.to_str().ok())
             .unwrap_or_default();
         let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
+        let header = |name: &str| {
+            let found = request
+                .headers
+                .get(name)
+                .and_then(|told| told.to_str().ok());
+            found.unwrap_or_default().to_owned()
+        };
         let mut world = self.world();
+        let signature = (header("authorization"), header("x-amz-security-token"));
+        world.signed.push(signature);
         *world.calls.entry(operation.clone()).or_default() += 1;
-        let delay = match world.faults.pop_front() {
+        let delay = match world.fault(&operation, request) {
             Some(Fault::Hang) => FOR_EVER,
             Some(Fault::Slow(delay)) => delay,
             Some(Fault::Throttle(pause)) => {
@@ -109,7 +133,9 @@ impl Respond for Service {
             Ok(answer) => ResponseTemplate::new(200).set_body_json(answer),
             Err((code, message)) => refusal(400, code, &message),
         };
-        answer.set_delay(delay)
+        // A poll that finds nothing is held for a while.
+        let empty = operation == "GetActivityTask" && world.polled_empty;
+        answer.set_delay(if empty { desk::POLL } else { delay })
     }
 }
 
@@ -155,9 +181,53 @@ impl World {
             "ListExecutions" => self.list_executions(body),
             "StopExecution" => self.stop(body),
             "RedriveExecution" => self.redrive(body),
+            "SendTaskSuccess" if desk::is_activity_token(body) => self.end_task(body, None),
             "SendTaskSuccess" => self.task_success(body),
+            "SendTaskFailure" => {
+                let text = |key: &str| body[key].as_str().unwrap_or_default().to_owned();
+                self.end_task(body, Some((text("error"), text("cause"))))
+            }
+            "SendTaskHeartbeat" => self.task_heartbeat(body),
+            "DescribeMapRun" => {
+                let arn = body["mapRunArn"].as_str().unwrap_or_default();
+                let counts = self.map_runs.get(arn);
+                let counts = counts.ok_or_else(|| ("ResourceNotFound", arn.to_owned()))?;
+                Ok(json!({
+                    "mapRunArn": arn, "executionArn": "x", "status": "RUNNING",
+                    "startDate": 1_700_000_000.0, "maxConcurrency": 0,
+                    "toleratedFailurePercentage": 0.0, "toleratedFailureCount": 0,
+                    "itemCounts": counts, "executionCounts": counts,
+                }))
+            }
+            "GetActivityTask" => Ok(self.next_task(body)),
             other => Err(("UnknownOperationException", other.to_owned())),
         }
+    }
+
+    /// The next attempt of this operation goes wrong.
+    pub(crate) fn stumble_at(&mut self, operation: &str, fault: Fault) {
+        self.stumbles_at.insert(operation.to_owned(), fault);
+    }
+
+    /// What goes wrong with this attempt. A fault stands for as long as the call it hit is made
+    /// again and again.
+    fn fault(&mut self, operation: &str, request: &Request) -> Option<Fault> {
+        if let Some(fault) = self.stumbles_at.remove(operation) {
+            return Some(fault);
+        }
+        let invocation = request.headers.get("amz-sdk-invocation-id");
+        let invocation = invocation.and_then(|id| id.to_str().ok());
+        if let Some((known, fault)) = &self.met
+            && Some(known.as_str()) == invocation
+        {
+            return Some(*fault);
+        }
+        if let Some(fault) = self.stumbles.pop_front() {
+            return Some(fault);
+        }
+        let fault = self.faults.pop_front()?;
+        self.met = invocation.map(|id| (id.to_owned(), fault));
+        Some(fault)
     }
 
     fn find(&mut self, body: &Value) -> Result<&mut Execution, (&'static str, String)> {

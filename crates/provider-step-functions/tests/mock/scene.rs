@@ -9,7 +9,7 @@ use stateway_provider_api::table::Scope;
 use super::script::{
     NOTHING, activity, begun, entered, execution, exited, iteration, push, wait_for_token,
 };
-use super::{Execution, World};
+use super::{Execution, World, desk};
 
 /// A history and the definition it follows.
 struct Staged {
@@ -329,7 +329,11 @@ fn in_map(then: &[(&str, super::script::Details)]) -> Staged {
 fn task(native: &NativeState) -> Staged {
     let word = native.state.as_str();
     let gate = native.qualifiers.get("gate");
-    let name = gate.map_or("S".to_owned(), |gate| format!("S~{gate}"));
+    let for_people = gate.is_some_and(|gate| gate == "signal");
+    let name = match gate {
+        Some(gate) if !for_people => format!("S~{gate}"),
+        _ => "S".to_owned(),
+    };
     let token = native.qualifiers.contains_key("token");
     let resource = if token {
         "sendMessage.waitForTaskToken"
@@ -351,7 +355,11 @@ fn task(native: &NativeState) -> Staged {
     if then[0].0 != word {
         then.push((word, NOTHING));
     }
-    one(&name, "Task", &then)
+    let mut staged = one(&name, "Task", &then);
+    if for_people {
+        staged.definition["States"]["S"] = desk::people_state(false);
+    }
+    staged
 }
 
 /// A top-level state that fails like this, and what the definition or the history makes of it.

@@ -1,0 +1,274 @@
+//! Tasks of activities that people answer through this gateway.
+//!
+//! `GetActivityTask` hands out the next task of whichever execution. A task that was taken for one
+//! signal and belongs to another execution is kept here for that one's own signal, alive by
+//! heartbeats, and until then nobody else has it. So an activity is only asked for tasks when the
+//! operator says that it is answered here, when someone waits for a task that is not here yet, and
+//! no longer than that.
+
+mod desk;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use stateway_provider_api::{Call, Error, ErrorKind, Result, Verb};
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, JoinHandle};
+
+use crate::client::{Ask, Client};
+use desk::{Desk, Held, MOST_HELD};
+
+pub(crate) use desk::Address;
+
+/// The service holds a poll for a minute. Who hangs up before that may lose a task.
+const LONGEST_POLL: Duration = Duration::from_secs(75);
+/// How long a heartbeat may take.
+const LONGEST_BEAT: Duration = Duration::from_secs(10);
+/// What is left of a call's time to send the answer once its task has come.
+const TO_ANSWER: Duration = Duration::from_millis(500);
+
+/// What was taken, and who takes. Ends its tasks when it is dropped.
+pub(crate) struct Inbox {
+    shared: Arc<Shared>,
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
+struct Shared {
+    client: Arc<Client>,
+    beat: Duration,
+    desks: Mutex<BTreeMap<String, Desk>>,
+    /// Why polling an activity ended, for those who wait.
+    broken: Mutex<BTreeMap<String, Error>>,
+    beats: Mutex<bool>,
+    news: Notify,
+}
+
+/// Someone who waits for a task.
+struct Waiter<'i> {
+    shared: &'i Shared,
+    activity: &'i str,
+    ticket: u64,
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let (ticket, activity) = (self.ticket, self.activity);
+        self.shared.with(activity, |desk| desk.give_up(ticket));
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
+        tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Inbox {
+    pub(crate) fn new(client: Arc<Client>, beat: Duration) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                client,
+                beat,
+                desks: Mutex::default(),
+                broken: Mutex::default(),
+                beats: Mutex::default(),
+                news: Notify::new(),
+            }),
+            tasks: Mutex::default(),
+        }
+    }
+
+    /// The token of a task that is here.
+    pub(crate) fn held(&self, activity: &str, wanted: &Address) -> Option<String> {
+        self.shared.with(activity, |desk| desk.find(wanted))
+    }
+
+    /// A task was answered or is over.
+    pub(crate) fn forget(&self, activity: &str, token: &str) {
+        self.shared.with(activity, |desk| desk.drop_token(token));
+    }
+
+    /// Takes tasks until the one that is wanted is here; its token.
+    pub(crate) async fn fetch(
+        &self,
+        ask: Ask<'_>,
+        activity: &str,
+        wanted: &Address,
+    ) -> Result<String> {
+        // What went wrong for those who waited before is no news.
+        locked(&self.shared.broken).remove(activity);
+        let ticket = self.shared.with(activity, |desk| desk.want(wanted.clone()));
+        let shared = &*self.shared;
+        let _waiter = Waiter {
+            shared,
+            activity,
+            ticket,
+        };
+        let patience = ask.call.remaining().saturating_sub(TO_ANSWER);
+        let waited = tokio::time::timeout(patience, self.await_task(activity, wanted)).await;
+        waited.unwrap_or_else(|_| Err(not_come(ask.verb)))
+    }
+
+    async fn await_task(&self, activity: &str, wanted: &Address) -> Result<String> {
+        loop {
+            let news = self.shared.news.notified();
+            if let Some(token) = self.held(activity, wanted) {
+                return Ok(token);
+            }
+            if let Some(error) = locked(&self.shared.broken).remove(activity) {
+                return Err(error);
+            }
+            self.see_to_it(activity);
+            news.await;
+        }
+    }
+
+    /// Sees to it that the activity is polled and what is held is kept alive.
+    fn see_to_it(&self, activity: &str) {
+        let polled = self.shared.with(activity, |desk| {
+            std::mem::replace(&mut desk.is_polled, true)
+        });
+        if !polled {
+            let (shared, activity) = (self.shared.clone(), activity.to_owned());
+            self.own(&tokio::spawn(async move { shared.poll(&activity).await }));
+        }
+        if !std::mem::replace(&mut *locked(&self.shared.beats), true) {
+            let shared = self.shared.clone();
+            self.own(&tokio::spawn(async move { shared.keep_alive().await }));
+        }
+    }
+
+    fn own(&self, task: &JoinHandle<()>) {
+        let mut tasks = locked(&self.tasks);
+        tasks.retain(|task| !task.is_finished());
+        tasks.push(task.abort_handle());
+    }
+}
+
+impl Shared {
+    fn with<T>(&self, activity: &str, look: impl FnOnce(&mut Desk) -> T) -> T {
+        let mut desks = locked(&self.desks);
+        if !desks.contains_key(activity) {
+            desks.insert(activity.to_owned(), Desk::default());
+        }
+        let desk = desks.get_mut(activity).expect("it was just put there");
+        look(desk)
+    }
+
+    /// Takes one task after the other, for as long as someone waits for one that has not come.
+    async fn poll(&self, activity: &str) {
+        loop {
+            let goes_on = self.with(activity, |desk| {
+                desk.is_polled = desk.is_short();
+                desk.is_polled
+            });
+            if !goes_on {
+                return;
+            }
+            let taken = self.take_one(activity).await;
+            if let Err(error) = taken {
+                self.with(activity, |desk| desk.is_polled = false);
+                locked(&self.broken).insert(activity.to_owned(), error);
+                self.news.notify_waiters();
+                return;
+            }
+            self.news.notify_waiters();
+        }
+    }
+
+    async fn take_one(&self, activity: &str) -> Result<()> {
+        let held: usize = locked(&self.desks).values().map(Desk::len).sum();
+        if held >= MOST_HELD {
+            return Err(full());
+        }
+        let call = Call::within(LONGEST_POLL);
+        let ask = Ask {
+            call: &call,
+            verb: Verb::Signal,
+        };
+        let Some((token, input)) = self.client.next_task(ask, activity).await? else {
+            return Ok(());
+        };
+        let Some(address) = Address::read(&input) else {
+            // There is no way to give it back. Not kept alive, it ends by its own timeout.
+            tracing::warn!(
+                activity,
+                "a task names no execution, so nobody can answer it"
+            );
+            return Err(nameless(activity));
+        };
+        self.with(activity, |desk| desk.keep(Held { address, token }));
+        Ok(())
+    }
+
+    /// Sends heartbeats for as long as anything is held or waited for, and forgets what is over.
+    async fn keep_alive(&self) {
+        loop {
+            tokio::time::sleep(self.beat).await;
+            for (activity, token) in self.all_held() {
+                let call = Call::within(LONGEST_BEAT);
+                let ask = Ask {
+                    call: &call,
+                    verb: Verb::Signal,
+                };
+                let beat = self.client.heartbeat(ask, &token).await;
+                if beat.is_err_and(|error| is_over(&error)) {
+                    self.with(&activity, |desk| desk.drop_token(&token));
+                }
+            }
+            let mut beats = locked(&self.beats);
+            let desks = locked(&self.desks);
+            if desks
+                .values()
+                .all(|desk| desk.len() == 0 && !desk.is_polled)
+            {
+                *beats = false;
+                return;
+            }
+        }
+    }
+
+    fn all_held(&self) -> Vec<(String, String)> {
+        let desks = locked(&self.desks);
+        let of_one = |(activity, desk): (&String, &Desk)| {
+            let named = |token| (activity.clone(), token);
+            desk.tokens().map(named).collect::<Vec<_>>()
+        };
+        desks.iter().flat_map(of_one).collect()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether the service says that a token answers nothing any more.
+pub(crate) fn is_over(error: &Error) -> bool {
+    let words = ["TaskTimedOut", "TaskDoesNotExist", "InvalidToken"];
+    words.contains(&error.native_code.as_str())
+}
+
+fn not_come(verb: Verb) -> Error {
+    let message = "the activity did not hand out the task in time";
+    Error::new(ErrorKind::Timeout, verb, message)
+        .with_hint("Signal again: once it is handed out, it is kept for this execution.")
+}
+
+fn full() -> Error {
+    let message = format!("{MOST_HELD} tasks are held for executions that nobody signals");
+    Error::new(ErrorKind::Throttled, Verb::Signal, message)
+        .with_reason("INBOX_FULL")
+        .with_retry_after(Duration::from_secs(60))
+        .with_hint("Signal or cancel the executions that wait, or give each kind of step an activity of its own.")
+}
+
+fn nameless(activity: &str) -> Error {
+    let message = format!("a task of `{activity}` does not say whose it is");
+    Error::new(ErrorKind::FailedPrecondition, Verb::Signal, message)
+        .with_reason("ACTIVITY_NOT_ADDRESSABLE")
+        .with_hint(
+            "Every state that uses this activity must pass `stateway` on: see the provider's page.",
+        )
+}
