@@ -18,8 +18,9 @@ use crate::reader::Readers;
 use crate::recording::Recording;
 use crate::recovery::scan::{Scan, memory};
 use crate::request::{
-    ActorName, Applied, ApplyDefinition, BranchRecord, Decide, DefinitionRecord, EventRecord, ListQuery, Page,
-    Publish, Published, Purged, RequestKey, Resolve, RetryFrom, Start, Steer, Survey,
+    ActorName, Applied, ApplyDefinition, BranchRecord, Decide, DefinitionRecord, EventRecord,
+    ListQuery, Page, Publish, Published, Purged, RequestKey, Resolve, RetryFrom, Start, Steer,
+    Survey,
 };
 use crate::store::{Backend, SqliteFile};
 use crate::worker::{Answer, Offer, WorkerSession};

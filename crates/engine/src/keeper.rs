@@ -99,6 +99,8 @@ struct Keeper {
     sinks: HashMap<Arc<str>, i64>,
     /// Executions that could not be taken up.
     damaged: BTreeMap<i64, crate::request::Damaged>,
+    /// How often executions were put right without being asked.
+    healed: HashMap<i64, u8>,
     /// The place of the last event on disk.
     committed: watch::Sender<i64>,
     /// Why the store could not be written last time, until it can be again.
@@ -189,6 +191,7 @@ pub(crate) fn spawn(
         triggers: trigger::Triggers::default(),
         sinks: HashMap::new(),
         damaged: BTreeMap::new(),
+        healed: HashMap::new(),
         committed,
         broken: None,
         leases_checked: Instant::now(),

@@ -117,8 +117,7 @@ impl Reader {
         after: u64,
         limit: usize,
     ) -> Result<Vec<EventRecord>> {
-        self.lineage(id, None, after, limit)
-            .map(|(_, found)| found)
+        self.lineage(id, None, after, limit).map(|(_, found)| found)
     }
 
     /// The events along a branch, the current one when none is named.
@@ -210,7 +209,8 @@ impl Reader {
                 Ok(events <= MOST_RECORDED_EVENTS)
             })?;
             if events > MOST_RECORDED_EVENTS {
-                let message = format!("execution `{id}` has more than {MOST_RECORDED_EVENTS} events");
+                let message =
+                    format!("execution `{id}` has more than {MOST_RECORDED_EVENTS} events");
                 let refused =
                     EngineError::new(ErrorKind::FailedPrecondition, "HISTORY_TOO_LONG", message);
                 return Err(refused.hint("ListEvents reads it a page at a time."));

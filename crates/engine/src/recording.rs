@@ -141,7 +141,10 @@ impl Recording {
                     break;
                 }
                 if event.sequence != expected {
-                    let what = format!("event {expected} is missing, the next is {}", event.sequence);
+                    let what = format!(
+                        "event {expected} is missing, the next is {}",
+                        event.sequence
+                    );
                     return wrong(row.line_of(nth), what);
                 }
                 events.push(event);
@@ -159,7 +162,9 @@ impl Recording {
     /// The branches do not hang together.
     pub fn head(&self) -> Result<String> {
         let lineage = self.lineage(self.branch)?;
-        Ok(lineage.last().map_or_else(String::new, |(row, _)| hex(&row.hash)))
+        Ok(lineage
+            .last()
+            .map_or_else(String::new, |(row, _)| hex(&row.hash)))
     }
 
     /// A hash of everything the log says: every row of every branch, and how they grew.
@@ -176,7 +181,12 @@ impl Recording {
             digest.update(format!("\n{branch} {parent} {cutoff}"));
         }
         for row in &self.rows {
-            digest.update(format!("\n{} {} {}\n", row.branch, row.first, hex(&row.hash)));
+            digest.update(format!(
+                "\n{} {} {}\n",
+                row.branch,
+                row.first,
+                hex(&row.hash)
+            ));
             digest.update(&row.lines);
         }
         hex(&digest.finalize())
@@ -188,8 +198,10 @@ impl Recording {
         let known = earlier.rows.iter().map(|row| (row.branch, row.first));
         let known: BTreeSet<_> = known.collect();
         let mut same = self.clone();
-        same.rows.retain(|row| known.contains(&(row.branch, row.first)));
-        same.branches.retain(|grown| earlier.branches.contains(grown));
+        same.rows
+            .retain(|row| known.contains(&(row.branch, row.first)));
+        same.branches
+            .retain(|grown| earlier.branches.contains(grown));
         same
     }
 
@@ -202,9 +214,13 @@ impl Recording {
         for grown in &self.branches {
             self.log(Some(grown.branch))?;
         }
-        let known = |row: &&Row| row.branch != 0 && !self.branches.iter().any(|b| b.branch == row.branch);
+        let known =
+            |row: &&Row| row.branch != 0 && !self.branches.iter().any(|b| b.branch == row.branch);
         match self.rows.iter().find(known) {
-            Some(row) => wrong(row.line, format!("nothing says where branch {} grew from", row.branch)),
+            Some(row) => wrong(
+                row.line,
+                format!("nothing says where branch {} grew from", row.branch),
+            ),
             None => self.head().map(drop),
         }
     }
@@ -216,11 +232,20 @@ impl Recording {
     pub fn plan(&self, events: &[Event]) -> Result<Arc<Plan>> {
         let Some(Fact::ExecutionCreated { revision, .. }) = events.first().map(|first| &first.fact)
         else {
-            return wrong(0, "the log does not begin with the creation of its execution");
+            return wrong(
+                0,
+                "the log does not begin with the creation of its execution",
+            );
         };
-        let found = self.definitions.iter().find(|known| *known.revision == **revision);
+        let found = self
+            .definitions
+            .iter()
+            .find(|known| *known.revision == **revision);
         let Some(found) = found else {
-            return wrong(0, format!("the definition of revision {revision} is not there"));
+            return wrong(
+                0,
+                format!("the definition of revision {revision} is not there"),
+            );
         };
         let plan = plan_of(&found.source, &found.name)?;
         if plan.revision() != &**revision {
@@ -241,7 +266,10 @@ impl Recording {
     pub fn state_at(&self, branch: Option<u32>, at: u64) -> Result<State> {
         let events = self.log(branch)?;
         let wanted = if at == 0 { events.len() as u64 } else { at };
-        let Some(part) = usize::try_from(wanted).ok().and_then(|end| events.get(..end)) else {
+        let Some(part) = usize::try_from(wanted)
+            .ok()
+            .and_then(|end| events.get(..end))
+        else {
             let what = format!("there is no event {at}: the last one is {}", events.len());
             return wrong(0, what);
         };
@@ -301,14 +329,19 @@ impl Row {
         let lines = self.lines.split(|byte| *byte == b'\n');
         let lines = lines.filter(|line| !line.is_empty());
         let read = |(nth, line)| {
-            stateway_machine::decode(line).or_else(|error| wrong(self.line_of(nth), error.to_string()))
+            stateway_machine::decode(line)
+                .or_else(|error| wrong(self.line_of(nth), error.to_string()))
         };
         lines.enumerate().map(read).collect()
     }
 
     /// Where the nth event of a row stands in its file.
     const fn line_of(&self, nth: usize) -> usize {
-        if self.line == 0 { 0 } else { self.line + 1 + nth }
+        if self.line == 0 {
+            0
+        } else {
+            self.line + 1 + nth
+        }
     }
 }
 

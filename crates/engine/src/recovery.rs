@@ -18,7 +18,7 @@ use stateway_model::words;
 
 use crate::catalogue::Catalogue;
 use crate::error::Result;
-use crate::store::{Backend as _, SqliteFile};
+use crate::store::{Backend as _, Reading, SqliteFile};
 use crate::{Faults, View};
 use inspect::{Eye, inspect};
 
@@ -47,7 +47,7 @@ words! {
         L1 = "L1",
         /// A parent waits for a child that is not there or is over.
         P1 = "P1",
-        /// The record of the request that started it is not there or is about another execution.
+        /// The record of the request that started it is not there.
         R1 = "R1",
         /// The row says otherwise than the log, in a way that no other code names.
         S1 = "S1",
@@ -178,36 +178,64 @@ pub struct Recover {
     pub repair_only: bool,
 }
 
-/// Verifies the executions of a store that no engine has open, a backup for example. Nothing of it
+/// A store that is only looked at: one that no engine has open, a backup for example. Nothing of it
 /// is changed.
-///
-/// # Errors
-/// The file cannot be read.
-pub fn verify_file(path: &Path, after: i64, limit: usize) -> Result<Inspected> {
-    let file = SqliteFile {
-        path: path.to_owned(),
-        faults: Faults::default(),
-    };
-    let (store, catalogue) = (file.reader()?, Catalogue::default());
-    let eye = Eye {
-        catalogue: &catalogue,
-        now: Timestamp::now(),
-        memory: SignedDuration::ZERO,
-    };
-    let mut page = Inspected::default();
-    for number in store.numbers(after, limit)? {
-        let Some(found) = inspect(&*store, number, eye)? else {
-            continue;
+#[derive(Debug)]
+pub struct StoreFile {
+    store: Box<dyn Reading + Send>,
+    catalogue: Catalogue,
+}
+
+impl StoreFile {
+    /// Opens it for reading.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no store.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = SqliteFile {
+            path: path.to_owned(),
+            faults: Faults::default(),
         };
-        page.executions += 1;
-        page.events += found.verdict.events;
-        page.next = Some(number);
-        if !found.verdict.findings.is_empty() {
-            page.wrong.push(found.verdict);
+        Ok(Self {
+            store: file.reader()?,
+            catalogue: Catalogue::default(),
+        })
+    }
+
+    /// How many executions there are.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no store.
+    pub fn count(&self) -> Result<u64> {
+        Ok(self.store.count()?)
+    }
+
+    /// Verifies executions in the order of their creation: at most `limit`, after a number.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn verify(&self, after: i64, limit: usize) -> Result<Inspected> {
+        let eye = Eye {
+            catalogue: &self.catalogue,
+            now: Timestamp::now(),
+            // Requests are forgotten by the clock of an engine that runs.
+            memory: SignedDuration::ZERO,
+        };
+        let numbers = self.store.numbers(after, limit)?;
+        let mut page = Inspected {
+            next: numbers.last().copied().filter(|_| numbers.len() == limit),
+            ..Inspected::default()
+        };
+        for number in numbers {
+            let Some(found) = inspect(&*self.store, number, eye)? else {
+                continue;
+            };
+            page.executions += 1;
+            page.events += found.verdict.events;
+            if !found.verdict.findings.is_empty() {
+                page.wrong.push(found.verdict);
+            }
         }
+        Ok(page)
     }
-    if page.executions < limit as u64 {
-        page.next = None;
-    }
-    Ok(page)
 }

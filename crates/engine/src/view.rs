@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::store::Kept;
 use jiff::Timestamp;
+use serde_json::Value;
 use stateway_machine::{
     Data, ExecutionState, PauseCause, State, Times, last_error, step_views, sub_state, usage, waits,
 };
-use serde_json::Value;
 use stateway_model::{
     DefinitionName, Execution, ExecutionError, ExecutionName, MappingBasis, Payload, Reason, Retry,
     Step, SubState, Usage, Wait,

@@ -33,7 +33,11 @@ fn under_its_own_definition_every_run_comes_out_as_recorded() {
         compared += 1;
         let shadow = rederive(&story.plan, &story.events, &story.plan).unwrap();
         let told: Vec<_> = shadow.divergences.iter().map(ToString::to_string).collect();
-        assert!(told.is_empty(), "seed {seed}: {told:#?}\n{:#?}", story.events);
+        assert!(
+            told.is_empty(),
+            "seed {seed}: {told:#?}\n{:#?}",
+            story.events
+        );
     }
     assert!(compared > 1_000, "only {compared} worlds were compared");
 }
@@ -47,12 +51,17 @@ fn under_another_definition_a_shadow_ends_and_uses_only_what_is_recorded() {
         assert_eq!(shadow, again, "seed {seed}");
         let open = !shadow.state.state().is_terminal();
         let told = !shadow.unrecorded.is_empty();
-        assert!(!open || told, "seed {seed}: it is open and nothing says why");
+        assert!(
+            !open || told,
+            "seed {seed}: it is open and nothing says why"
+        );
         let outputs = |events: &[stateway_machine::Event]| -> BTreeSet<String> {
             let outputs = events.iter().filter_map(|event| match &event.fact {
-                Fact::StepCompleted { step, attempt, output } => {
-                    Some(format!("{step} {attempt} {output}"))
-                }
+                Fact::StepCompleted {
+                    step,
+                    attempt,
+                    output,
+                } => Some(format!("{step} {attempt} {output}")),
                 Fact::SignalReceived { payload, .. } => Some(payload.to_string()),
                 _ => None,
             });
@@ -61,7 +70,9 @@ fn under_another_definition_a_shadow_ends_and_uses_only_what_is_recorded() {
         let (recorded, derived) = (outputs(&story.events), outputs(&shadow.events));
         for output in derived.difference(&recorded) {
             // What a wait answers follows from the signal, the vote or the clock.
-            let follows = recorded.iter().any(|known| output.ends_with(known.as_str()))
+            let follows = recorded
+                .iter()
+                .any(|known| output.ends_with(known.as_str()))
                 || output.ends_with("null")
                 || output.contains("\"decision\"");
             assert!(follows, "seed {seed}: {output} was made up");

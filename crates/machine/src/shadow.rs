@@ -171,7 +171,10 @@ impl fmt::Display for Divergence {
         if step.is_empty() {
             return write!(f, "{kind}: {recorded}; in the shadow: {derived}");
         }
-        write!(f, "{kind} of `{step}`: {recorded}; in the shadow: {derived}")
+        write!(
+            f,
+            "{kind} of `{step}`: {recorded}; in the shadow: {derived}"
+        )
     }
 }
 

@@ -170,7 +170,9 @@ impl RetryFromRequest {
     pub fn ensure_plain(&self) -> Result<()> {
         let asked = match self {
             Self { input: Some(_), .. } => "Retry without an input.",
-            Self { from_start: true, .. } => "Start a new execution instead.",
+            Self {
+                from_start: true, ..
+            } => "Start a new execution instead.",
             Self { feedback, .. } if !feedback.is_empty() => "Retry without feedback.",
             Self { .. } => return Ok(()),
         };

@@ -55,7 +55,9 @@ impl Branches {
                 page_token: token,
             });
             let page = context.client.branches_page(context.call(call)).await?;
-            listed.branches.extend(page.branches.iter().map(view::Branch::from));
+            listed
+                .branches
+                .extend(page.branches.iter().map(view::Branch::from));
             listed.next_page_token = page.next_page_token;
             if !self.all || listed.next_page_token.is_empty() {
                 return Ok(listed);

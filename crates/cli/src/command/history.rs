@@ -11,9 +11,9 @@ use stateway_client::{Call, v1};
 use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::{input, resource};
 use crate::screen::{Table, moment};
 use crate::view::Event;
+use crate::{input, resource};
 
 /// Shows a history.
 #[derive(Debug, Args)]

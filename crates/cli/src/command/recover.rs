@@ -97,10 +97,18 @@ fn text(recovered: &view::Recovered) -> String {
             number(&recovered.previous_branch)
         );
     }
-    let steps: Vec<_> = recovered.repeated_steps.iter().map(ToString::to_string).collect();
+    let steps: Vec<_> = recovered
+        .repeated_steps
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let _ = match steps.is_empty() {
         true => writeln!(text, "no work is done again"),
-        false => writeln!(text, "done again, side effects included: {}", steps.join(", ")),
+        false => writeln!(
+            text,
+            "done again, side effects included: {}",
+            steps.join(", ")
+        ),
     };
     if let Some(execution) = &recovered.execution {
         let _ = write!(

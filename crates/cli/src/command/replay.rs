@@ -91,9 +91,8 @@ impl Replay {
             return Ok(String::new());
         };
         let text = std::fs::read_to_string(path);
-        let text = text.map_err(|error| {
-            Failure::usage(format!("cannot read {}: {error}", path.display()))
-        })?;
+        let text = text
+            .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
         match text.trim().is_empty() {
             true => Err(Failure::usage(format!("{} is empty", path.display()))),
             false => Ok(text),

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -9,6 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use stateway_client as client;
 use stateway_client::{Call, v1};
+use stateway_engine::recovery::StoreFile;
 
 use crate::context::{Context, talk};
 use crate::exit::Exit;
@@ -17,6 +19,8 @@ use crate::{resource, view};
 
 /// How often progress is told where there is no terminal.
 const PACE: Duration = Duration::from_secs(5);
+/// Executions of a file that are looked at between two words about it.
+const FILE_PAGE: usize = 1_000;
 /// The most executions with findings that are kept to be shown.
 const MOST_SHOWN: usize = 10_000;
 
@@ -27,12 +31,13 @@ Examples:
   stateway verify builtin/r-17
   stateway verify --all
   stateway verify --all --provider builtin -o json
+  stateway verify --store backups/stateway-monday.db
 
 Nothing is changed. Ends with exit code 8 when something was found; docs/recovery.md lists what can
 be, and `stateway recover` puts it right.")]
 pub struct Verify {
     /// provider/id, or the full name
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    #[arg(required_unless_present_any = ["all", "store"], conflicts_with_all = ["all", "store"])]
     name: Option<String>,
     /// Every execution
     #[arg(long)]
@@ -40,6 +45,9 @@ pub struct Verify {
     /// Only those of this provider
     #[arg(long, value_name = "PROVIDER", requires = "all")]
     provider: Option<String>,
+    /// Every execution of this file, a backup for example; no gateway is asked
+    #[arg(long, value_name = "FILE", conflicts_with = "all")]
+    store: Option<PathBuf>,
 }
 
 /// What `--all -o json` prints.
@@ -55,9 +63,10 @@ struct Checked {
 
 impl Verify {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        match &self.name {
-            Some(name) => one(context, name).await,
-            None => all(context, self.provider.as_deref()).await,
+        match (&self.name, &self.store) {
+            (Some(name), _) => one(context, name).await,
+            (None, Some(path)) => in_file(context, path),
+            (None, None) => all(context, self.provider.as_deref()).await,
         }
     }
 }
@@ -92,6 +101,41 @@ async fn all(context: &Context, provider: Option<&str>) -> Outcome {
         let message = "the gateway ended the check before its end";
         return Err(Failure::new(Exit::Unreachable, message).hint("Run it again."));
     }
+    context.show(&checked, || checked.text())?;
+    Ok(exit(checked.wrong == 0))
+}
+
+/// Looks at a file without a gateway.
+fn in_file(context: &Context, path: &Path) -> Outcome {
+    if !path.is_file() {
+        let message = format!("there is no file `{}`", path.display());
+        return Err(Failure::new(Exit::Usage, message).hint("Name the file of a store or backup."));
+    }
+    let unreadable = |error: stateway_engine::EngineError| {
+        let message = format!("{}: {error}", path.display());
+        Failure::new(Exit::Refused, message).hint(&error.hint)
+    };
+    let file = StoreFile::open(path).map_err(unreadable)?;
+    let (began, mut after) = (std::time::Instant::now(), Some(0));
+    let mut told = v1::VerifyExecutionsResponse {
+        total: file.count().map_err(unreadable)?,
+        ..v1::VerifyExecutionsResponse::default()
+    };
+    let (mut progress, mut checked) = (Progress::new(), Checked::default());
+    while let Some(from) = after {
+        let page = file.verify(from, FILE_PAGE).map_err(unreadable)?;
+        told.checked += page.executions;
+        told.event_count += page.events;
+        told.wrong += page.wrong.len() as u64;
+        told.elapsed = prost_types::Duration::try_from(began.elapsed()).ok();
+        progress.tell(&told);
+        checked.take(&told);
+        let room = MOST_SHOWN.saturating_sub(checked.verdicts.len());
+        let verdicts = page.wrong.iter().take(room).map(view::Verdict::from);
+        checked.verdicts.extend(verdicts);
+        after = page.next;
+    }
+    progress.end();
     context.show(&checked, || checked.text())?;
     Ok(exit(checked.wrong == 0))
 }
@@ -152,7 +196,11 @@ fn details(verdict: &view::Verdict) -> String {
 
 /// What would be done, in words.
 pub(super) fn to_do(remedy: &view::Remedy) -> String {
-    let steps: Vec<_> = remedy.repeated_steps.iter().map(ToString::to_string).collect();
+    let steps: Vec<_> = remedy
+        .repeated_steps
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     match remedy.kind.as_str() {
         "nothing" => "nothing".to_owned(),
         "repair" => "put it right from the log; no work is done again".to_owned(),
@@ -239,7 +287,9 @@ mod tests {
 
     #[test]
     fn large_numbers_are_grouped() {
-        let told: Vec<_> = [0, 999, 1_000, 8_130, 100_000, 1_234_567].map(grouped).into();
+        let told: Vec<_> = [0, 999, 1_000, 8_130, 100_000, 1_234_567]
+            .map(grouped)
+            .into();
         assert_eq!(told, ["0", "999", "1,000", "8,130", "100,000", "1,234,567"]);
     }
 
@@ -254,6 +304,10 @@ mod tests {
         let clean = "100,000 executions checked in 12.3 s (8,130/s): nothing found";
         assert_eq!(checked.text(), clean);
         checked.wrong = 2;
-        assert!(checked.text().ends_with(": 2 of them are not as their logs say"));
+        assert!(
+            checked
+                .text()
+                .ends_with(": 2 of them are not as their logs say")
+        );
     }
 }

@@ -33,7 +33,10 @@ pub fn report(replayed: &Replayed, paint: Paint) -> String {
         let undo = if open.undo { ", undo" } else { "" };
         let what = match open.step.is_empty() {
             true => open.why.to_string(),
-            false => format!("{}{undo}, attempt {}: {}", open.step, open.attempt, open.why),
+            false => format!(
+                "{}{undo}, attempt {}: {}",
+                open.step, open.attempt, open.why
+            ),
         };
         let _ = write!(text, "\nno result recorded: {what}");
     }
@@ -45,7 +48,10 @@ pub fn report(replayed: &Replayed, paint: Paint) -> String {
 }
 
 fn heading(replayed: &Replayed, paint: Paint) -> String {
-    let name = replayed.execution.as_ref().map(|shown| shown.name.to_string());
+    let name = replayed
+        .execution
+        .as_ref()
+        .map(|shown| shown.name.to_string());
     let short = |revision: &Text| revision.to_string().chars().take(12).collect::<String>();
     format!(
         "{} {}, branch {}, {} events: {}\n{} revision {}, {} events: {}",
@@ -101,7 +107,11 @@ fn source(replayed: &Replayed) -> String {
     let (before, after) = (&replayed.source_hash_before, &replayed.source_hash_after);
     match before == after {
         true => format!("source unchanged: {}", short(before)),
-        false => format!("source changed: {} before, {} after", short(before), short(after)),
+        false => format!(
+            "source changed: {} before, {} after",
+            short(before),
+            short(after)
+        ),
     }
 }
 
@@ -117,7 +127,11 @@ fn summary(replayed: &Replayed) -> String {
             "{} events replayed: {}, {}",
             replayed.event_count,
             count(differences, "difference", "differences"),
-            count(open, "step without a recorded result", "steps without a recorded result")
+            count(
+                open,
+                "step without a recorded result",
+                "steps without a recorded result"
+            )
         ),
     }
 }

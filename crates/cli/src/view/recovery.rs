@@ -28,6 +28,16 @@ impl From<&v1::Finding> for Finding {
     }
 }
 
+impl From<&stateway_engine::recovery::Finding> for Finding {
+    fn from(found: &stateway_engine::recovery::Finding) -> Self {
+        Self {
+            code: found.code.as_str().into(),
+            summary: (&found.summary).into(),
+            evidence: texts(&found.evidence),
+        }
+    }
+}
+
 /// What would be done about the findings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Remedy {
@@ -62,6 +72,30 @@ impl From<&v1::Remedy> for Remedy {
     }
 }
 
+impl From<&stateway_engine::recovery::Remedy> for Remedy {
+    fn from(found: &stateway_engine::recovery::Remedy) -> Self {
+        use stateway_engine::recovery::Remedy as Of;
+        let kind = |kind: &str| Self {
+            kind: kind.to_owned(),
+            ..Self::default()
+        };
+        match found {
+            Of::Nothing => kind("nothing"),
+            Of::Repair => kind("repair"),
+            Of::Branch { cutoff, again } => Self {
+                cutoff_sequence: *cutoff,
+                repeated_steps: again.iter().map(|step| (&**step).into()).collect(),
+                ..kind("branch")
+            },
+            Of::Refused { why, hint } => Self {
+                why: why.into(),
+                hint: hint.into(),
+                ..kind("refused")
+            },
+        }
+    }
+}
+
 /// What a look at one execution found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
@@ -91,6 +125,20 @@ impl From<&v1::Verdict> for Verdict {
             sequence: wire.sequence,
             event_count: wire.event_count,
             head_hash: (&wire.head_hash).into(),
+        }
+    }
+}
+
+impl From<&stateway_engine::recovery::Verdict> for Verdict {
+    fn from(found: &stateway_engine::recovery::Verdict) -> Self {
+        Self {
+            name: (&*found.id).into(),
+            findings: found.findings.iter().map(Finding::from).collect(),
+            remedy: (&found.remedy).into(),
+            branch: (&found.branch.to_string()).into(),
+            sequence: found.sequence,
+            event_count: found.events,
+            head_hash: (&found.head).into(),
         }
     }
 }

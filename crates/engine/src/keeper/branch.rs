@@ -216,7 +216,10 @@ fn redo(state: &State, step: Arc<str>, from: &RetryFrom) -> Result<Redo> {
         }
         Some(StepKind::Task { .. }) => {}
         _ if !from.feedback.is_empty() => {
-            return refused("STEP_TAKES_NO_FEEDBACK", "is not done by a worker, who could be told");
+            return refused(
+                "STEP_TAKES_NO_FEEDBACK",
+                "is not done by a worker, who could be told",
+            );
         }
         _ => {}
     }

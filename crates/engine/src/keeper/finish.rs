@@ -253,6 +253,7 @@ fn recycled(mut turn: Turn) -> Turn {
     turn.created.clear();
     turn.appends.clear();
     turn.statuses.clear();
+    turn.revisions.clear();
     turn.snapshots.clear();
     turn.branches.clear();
     turn.requests.clear();

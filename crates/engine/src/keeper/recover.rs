@@ -18,6 +18,8 @@ const ENGINE: &str = "engine";
 /// The newest rows of the log whose executions are looked at when the engine opens: more than a
 /// turn writes, and only the last one can have been torn.
 const RECENT: usize = 4_096;
+/// How often an execution is put right without being asked, as long as the process lives.
+const MOST_HEALED: u8 = 3;
 /// How many of them are looked at before it is said how far that is.
 const TELL_EVERY: usize = 1_000;
 
@@ -172,6 +174,8 @@ impl Keeper {
         self.keep(live);
         self.count(number, under_way);
         self.touch(number);
+        let revision = basis.revision.map(|revision| (number, revision));
+        self.turn.revisions.extend(revision);
         self.turn.branches.extend(basis.branches);
         self.turn.requests.extend(basis.request);
         if mended.branched {
@@ -229,20 +233,30 @@ impl Keeper {
 
     /// Puts right what a look over all executions found, as far as that does no work again.
     pub(super) fn drifted(&mut self, number: i64) {
+        let times = self.healed.get(&number).copied().unwrap_or(0);
+        if times >= MOST_HEALED {
+            let error = EngineError::corrupt("it was put right and is wrong again");
+            self.set_aside_by_number(number, &error);
+            return;
+        }
         let (by, cause): (Arc<str>, Arc<str>) = (ENGINE.into(), "verification".into());
         let ask = Recover {
             repair_only: true,
             ..Recover::default()
         };
         match self.recover(number, &ask, &by, &cause) {
-            Ok(_) => {}
-            Err(error) if matches!(error.kind, ErrorKind::Busy | ErrorKind::NotFound) => {}
-            Err(error) => {
-                let kept = self.store.kept(number).ok().flatten();
-                if let Some(kept) = kept {
-                    self.set_aside(number, Arc::clone(&kept.origin.id), &error);
-                }
+            Ok(mended) if mended.repaired.is_empty() => {}
+            Ok(_) => {
+                self.healed.insert(number, times + 1);
             }
+            Err(error) if matches!(error.kind, ErrorKind::Busy | ErrorKind::NotFound) => {}
+            Err(error) => self.set_aside_by_number(number, &error),
+        }
+    }
+
+    fn set_aside_by_number(&mut self, number: i64, error: &EngineError) {
+        if let Some(kept) = self.store.kept(number).ok().flatten() {
+            self.set_aside(number, Arc::clone(&kept.origin.id), error);
         }
     }
 

@@ -175,7 +175,10 @@ impl Recording {
                     events += counted;
                     if counted == 0 || events > MOST_RECORDED_EVENTS {
                         let most = MOST_RECORDED_EVENTS;
-                        return wrong(reader.line, format!("{counted} events; 1 to {most} are read"));
+                        return wrong(
+                            reader.line,
+                            format!("{counted} events; 1 to {most} are read"),
+                        );
                     }
                     let row = reader.row(branch, first, counted, &hash)?;
                     found.rows.push(row);
@@ -190,7 +193,10 @@ impl Recording {
                     return Ok(found);
                 }
                 Line::Definition { .. } | Line::Branch { .. } => {
-                    return wrong(reader.line, "definitions come first, then branches, then rows");
+                    return wrong(
+                        reader.line,
+                        "definitions come first, then branches, then rows",
+                    );
                 }
             }
         }
@@ -222,9 +228,8 @@ impl<'b> Reader<'b> {
     }
 
     fn parse(&self, line: &[u8]) -> Result<Line> {
-        serde_json::from_slice(line).or_else(|error| {
-            wrong(self.line, format!("not a line of a history: {error}"))
-        })
+        serde_json::from_slice(line)
+            .or_else(|error| wrong(self.line, format!("not a line of a history: {error}")))
     }
 
     fn row(&mut self, branch: u32, first: u64, events: usize, hash: &str) -> Result<Row> {
@@ -255,7 +260,10 @@ impl<'b> Reader<'b> {
             return wrong(self.line + 1, "there is something after the end");
         }
         if !whole {
-            return wrong(self.line, "the file has not as many rows and events as its end says");
+            return wrong(
+                self.line,
+                "the file has not as many rows and events as its end says",
+            );
         }
         // A file that is as it was written may well tell of a log that was damaged in its store;
         // whoever reads the branch is told then.
@@ -280,7 +288,8 @@ fn header(line: &[u8]) -> Result<Recording> {
         })?;
     if label.version != FILE_VERSION {
         let found = label.version;
-        let what = format!("the file is of version {found}; this build reads version {FILE_VERSION}");
+        let what =
+            format!("the file is of version {found}; this build reads version {FILE_VERSION}");
         return wrong(1, what);
     }
     let header: Header = serde_json::from_slice(line)

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use stateway_machine::{
-    Data, Event, Fact, Failure, PauseCause, TurnCause, encode_into,
-};
+use stateway_machine::{Data, Event, Fact, Failure, PauseCause, TurnCause, encode_into};
 
 use super::{Recording, Result};
 use crate::store::{BEGINNING, Hash, link};

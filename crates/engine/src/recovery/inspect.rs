@@ -51,6 +51,8 @@ pub(crate) struct Basis {
     pub(crate) branches: Vec<Branch>,
     /// Whether a snapshot misleads.
     pub(crate) misled: bool,
+    /// The revision it was started with, where the row names another.
+    pub(crate) revision: Option<Arc<str>>,
     /// The record of the request that started it, where that is lost.
     pub(crate) request: Option<Answered>,
 }
@@ -132,6 +134,7 @@ impl Look<'_> {
             newest: self.newest(current),
             branches,
             misled,
+            revision: self.revision(&first),
             request,
         };
         let basis = Some(basis).filter(|_| !matches!(verdict.remedy, Remedy::Refused { .. }));
@@ -165,6 +168,15 @@ impl Look<'_> {
                 Ok(None)
             }
         }
+    }
+
+    /// The revision the log begins with, where the row names another.
+    fn revision(&self, first: &Event) -> Option<Arc<str>> {
+        match &first.fact {
+            Fact::ExecutionCreated { revision, .. } => Some(Arc::clone(revision)),
+            _ => None,
+        }
+        .filter(|revision| *revision != self.kept.revision)
     }
 
     /// The plan of a revision, if that is stored: what is in memory is gone with the process.
@@ -334,17 +346,16 @@ impl Look<'_> {
     /// Holds the record of the request that started it to the log; what is to be written.
     fn request(&mut self, first: &Event) -> Result<Option<Answered>> {
         let origin = Arc::clone(&self.kept.origin);
-        // A child is started by its parent and not by a request.
-        if origin.parent.is_some() || first.at.duration_until(self.eye.now) > self.eye.memory {
+        // Children and what the clock started are the engine's own: no request led to them.
+        let own = origin.parent.is_some() || origin.id.contains('~');
+        if own || first.at.duration_until(self.eye.now) > self.eye.memory {
             return Ok(None);
         }
         let id = Arc::clone(&first.causation);
-        let summary = match self.store.answered(&id)? {
-            Some(found) if found.number == origin.number => return Ok(None),
-            Some(_) => "the request that started it is recorded as one about another execution",
-            None => "the request that started it is not recorded",
-        };
-        let found = Finding::new(Code::R1, summary)
+        if self.store.answered(&id)?.is_some() {
+            return Ok(None);
+        }
+        let found = Finding::new(Code::R1, "the request that started it is not recorded")
             .seen(format!("log: event 1 was caused by request `{id}`"))
             .seen("requests: repeating it would start another execution".to_owned());
         self.findings.push(found);

@@ -99,9 +99,10 @@ impl Scan {
     }
 }
 
-/// How long requests are remembered.
+/// How long requests are surely remembered: a look and the forgetting may read the clock apart.
 pub(crate) fn memory(config: &Config) -> SignedDuration {
-    SignedDuration::try_from(config.request_memory).unwrap_or(SignedDuration::MAX)
+    const APART: SignedDuration = SignedDuration::from_mins(1);
+    SignedDuration::try_from(config.request_memory).unwrap_or(SignedDuration::MAX) - APART
 }
 
 struct Round {

@@ -14,6 +14,8 @@ pub(crate) struct Turn {
     pub(crate) created: Vec<Created>,
     pub(crate) appends: Vec<Append>,
     pub(crate) statuses: Vec<(i64, Status)>,
+    /// Executions whose row named another revision than their log.
+    pub(crate) revisions: Vec<(i64, Arc<str>)>,
     pub(crate) snapshots: Vec<Snapshot>,
     pub(crate) branches: Vec<Branch>,
     pub(crate) requests: Vec<Answered>,
@@ -82,6 +84,7 @@ impl Turn {
         self.created.is_empty()
             && self.appends.is_empty()
             && self.statuses.is_empty()
+            && self.revisions.is_empty()
             && self.snapshots.is_empty()
             && self.branches.is_empty()
             && self.requests.is_empty()

@@ -25,7 +25,9 @@ fn from(step: &str) -> RetryFrom {
 }
 
 async fn again(lab: &Lab, id: &Arc<str>, from: RetryFrom) -> View {
-    let asked = lab.engine.retry_from(id.clone(), from, "eve".into(), lab.key(3));
+    let asked = lab
+        .engine
+        .retry_from(id.clone(), from, "eve".into(), lab.key(3));
     asked.await.unwrap()
 }
 
@@ -79,7 +81,10 @@ async fn a_step_is_done_again_with_other_input_and_a_word_of_advice() {
     let lab = lab.restart();
     let mut worker = lab.worker("w1", &["x"], 1);
     let b = worker.task().await;
-    assert_eq!((&*b.input, b.feedback.as_deref()), (&json!({"n": 2}), Some("twice, please")));
+    assert_eq!(
+        (&*b.input, b.feedback.as_deref()),
+        (&json!({"n": 2}), Some("twice, please"))
+    );
     worker.done(&b, json!(2));
     let c = worker.task().await;
     assert_eq!((&*c.input, &c.feedback), (&Value::Null, &None));
@@ -116,7 +121,16 @@ async fn every_branch_is_listed_with_who_opened_it_and_why_and_stays_readable() 
     let branches = lab.engine.branches(id.clone(), None, 10).await.unwrap();
     let shown: Vec<_> = branches
         .iter()
-        .map(|b| (b.branch, b.parent, b.cutoff, b.current, &*b.by, b.cause.as_str()))
+        .map(|b| {
+            (
+                b.branch,
+                b.parent,
+                b.cutoff,
+                b.current,
+                &*b.by,
+                b.cause.as_str(),
+            )
+        })
         .collect();
     assert_eq!(
         shown,
@@ -127,7 +141,10 @@ async fn every_branch_is_listed_with_who_opened_it_and_why_and_stays_readable() 
             (2, Some(0), 3, true, "eve", "retry from a"),
         ]
     );
-    let gap = branches[1].created.unwrap().duration_since(branches[0].created.unwrap());
+    let gap = branches[1]
+        .created
+        .unwrap()
+        .duration_since(branches[0].created.unwrap());
     assert_eq!(gap.as_hours(), 24);
     let page = lab.engine.branches(id.clone(), Some(0), 1).await.unwrap();
     assert_eq!(page, branches[1..2]);
@@ -141,7 +158,11 @@ async fn every_branch_is_listed_with_who_opened_it_and_why_and_stays_readable() 
     let now = names(&lab.engine, &id, None).await;
     assert_eq!(now[..3], old[..3]);
     assert_eq!(now[3..5], ["BranchOpened", "StepStarted a"]);
-    let none = lab.engine.lineage(id.clone(), Some(7), 0, 10).await.unwrap_err();
+    let none = lab
+        .engine
+        .lineage(id.clone(), Some(7), 0, 10)
+        .await
+        .unwrap_err();
     assert_eq!(none.reason, "BRANCH_NOT_FOUND");
 }
 
@@ -175,7 +196,10 @@ async fn an_answer_for_the_branch_that_was_left_is_stale() {
     assert_eq!(lab.ended(&started.id).await.sub_state, SubState::Succeeded);
     let log = lab.engine.recording(started.id).await.unwrap();
     let told = String::from_utf8(log.write()).unwrap();
-    assert!(told.contains("in time") && !told.contains("too late"), "{told}");
+    assert!(
+        told.contains("in time") && !told.contains("too late"),
+        "{told}"
+    );
 }
 
 /// Its own time limit and those of what is open have as much left as they had.
@@ -205,8 +229,10 @@ steps:
     let b = next(&mut y).await;
     y.done(&b, json!(2));
     let nap = |view: &View| view.waits.iter().any(|wait| wait.kind.as_str() == "timer");
-    lab.until(&started.id, |view| view.sub_state == SubState::Waiting && nap(view))
-        .await;
+    lab.until(&started.id, |view| {
+        view.sub_state == SubState::Waiting && nap(view)
+    })
+    .await;
     clock.advance(29 * 60_000);
     assert_eq!(lab.get(&started.id).await.sub_state, SubState::Waiting);
     clock.advance(60_000);
@@ -221,7 +247,8 @@ async fn what_a_step_cannot_take_is_refused_and_nothing_is_opened() {
     let started = lab.start("gate", json!(null)).await;
     let ask = |from: RetryFrom| {
         let key = lab.key(3);
-        lab.engine.retry_from(started.id.clone(), from, "eve".into(), key)
+        lab.engine
+            .retry_from(started.id.clone(), from, "eve".into(), key)
     };
     let input = RetryFrom {
         input: Some(Arc::new(json!(1))),

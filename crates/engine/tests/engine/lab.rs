@@ -82,12 +82,6 @@ impl Lab {
         }
     }
 
-    /// Likewise, with a look at the file that nobody has open.
-    pub(crate) fn restart_after_looking(self, look: impl FnOnce(&std::path::Path)) -> Self {
-        let path = self.config.path.clone();
-        self.restart_after(move || look(&path))
-    }
-
     /// The process is killed: another engine goes on with the file as it is at this moment.
     pub(crate) fn crash(self) -> Self {
         self.crash_with(|_| {})

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
-use stateway_engine::recovery::{Code, Finding, Recover, Recovered, verify_file};
+use stateway_engine::recovery::{Code, Finding, Recover, Recovered, StoreFile};
 use stateway_engine::{
     Config, Decide, EngineError, Fate, Faults, Outcome, View, WorkerMessage, Write,
 };
@@ -131,7 +131,7 @@ fn codes(findings: &[Finding]) -> Vec<Code> {
 }
 
 /// Nothing is wrong any more, in memory neither.
-async fn all_is_well(lab: &Lab) {
+pub(crate) async fn all_is_well(lab: &Lab) {
     let found = lab.engine.verify_batch(0, 1_000).await.unwrap();
     assert!(found.wrong.is_empty(), "{:#?}", found.wrong);
 }
@@ -157,8 +157,10 @@ async fn audit(lab: &Lab, id: &Arc<str>) -> Vec<(String, u32, u32, u64, String)>
 
 /// The process dies with half a turn on disk, and the file shows this code; then it starts again.
 fn die(lab: Lab, code: Code) -> Lab {
-    lab.restart_after_looking(|lab| {
-        let found = verify_file(lab, 0, 1_000).unwrap();
+    lab.crash_with(|folder| {
+        let found = StoreFile::open(&folder.join("store.db"))
+            .and_then(|file| file.verify(0, 1_000))
+            .unwrap();
         let seen: Vec<Code> = found
             .wrong
             .iter()

@@ -142,9 +142,10 @@ fn leg(event: &Event) -> Option<(&Arc<str>, LegKind, String)> {
             (LegKind::Attempt, format!("correction, attempt {attempt}"))
         }
         Fact::StepWaiting { wait, .. } => (LegKind::Attempt, waits(wait)),
-        Fact::RetryScheduled { at, .. } => {
-            (LegKind::Pause, format!("again after {}", span(event.at, *at)))
-        }
+        Fact::RetryScheduled { at, .. } => (
+            LegKind::Pause,
+            format!("again after {}", span(event.at, *at)),
+        ),
         Fact::AttemptFailed { failure, .. } => match failure.cause {
             FailureCause::TimedOut => other("timed out")?,
             FailureCause::WentSilent => other("worker went silent")?,

@@ -167,27 +167,29 @@ impl Driver<'_> {
                 found.push(due(at, sign.sequence, What::Heartbeat(task)));
             }
         }
-        found.extend(awaited(&self.state).into_iter().filter_map(|awaited| {
-            match awaited {
-                Awaited::Approval {
-                    step,
-                    attempt,
-                    role,
-                } => self.decision(Task::of(step, attempt), &role),
-                Awaited::Person { step } => {
-                    let reply = self.recorded.resolutions.get(&step)?.front()?;
-                    let since = self.escalated.get(&step).copied().unwrap_or(self.clock);
-                    let at = later(since, reply.after);
-                    Some(due(at, reply.sequence, What::Resolution(step)))
-                }
-                Awaited::Resume => {
-                    let reply = self.recorded.resumes.front()?;
-                    let at = later(self.paused.unwrap_or(self.clock), reply.after);
-                    Some(due(at, reply.sequence, What::Resume))
-                }
-                Awaited::Trigger | Awaited::Signal { .. } => None,
-            }
-        }));
+        found.extend(
+            awaited(&self.state)
+                .into_iter()
+                .filter_map(|awaited| match awaited {
+                    Awaited::Approval {
+                        step,
+                        attempt,
+                        role,
+                    } => self.decision(Task::of(step, attempt), &role),
+                    Awaited::Person { step } => {
+                        let reply = self.recorded.resolutions.get(&step)?.front()?;
+                        let since = self.escalated.get(&step).copied().unwrap_or(self.clock);
+                        let at = later(since, reply.after);
+                        Some(due(at, reply.sequence, What::Resolution(step)))
+                    }
+                    Awaited::Resume => {
+                        let reply = self.recorded.resumes.front()?;
+                        let at = later(self.paused.unwrap_or(self.clock), reply.after);
+                        Some(due(at, reply.sequence, What::Resume))
+                    }
+                    Awaited::Trigger | Awaited::Signal { .. } => None,
+                }),
+        );
         found
     }
 
@@ -229,7 +231,8 @@ impl Driver<'_> {
             Obligation::Timer { timer, due } => Some((timer, due)),
             _ => None,
         });
-        let live = timers.filter(|(timer, due)| !self.spent.contains(timer) && self.known(timer, *due));
+        let live =
+            timers.filter(|(timer, due)| !self.spent.contains(timer) && self.known(timer, *due));
         live.map(|(timer, at)| self.timer(timer, at)).collect()
     }
 
@@ -464,7 +467,11 @@ impl Driver<'_> {
 
     fn take(&mut self, next: &Due) -> Option<(Verb, Arc<str>)> {
         match &next.what {
-            What::Act => self.recorded.acts.pop_front().map(|act| (act.verb, act.cause)),
+            What::Act => self
+                .recorded
+                .acts
+                .pop_front()
+                .map(|act| (act.verb, act.cause)),
             What::Heartbeat(task) => {
                 let sign = self.recorded.heartbeats.get_mut(task)?.pop_front()?;
                 let verb = Verb::heartbeat(Arc::clone(&task.step), task.attempt);

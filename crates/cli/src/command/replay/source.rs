@@ -30,7 +30,9 @@ pub(super) type Step = (v1::Event, v1::Execution);
 impl Source {
     pub(super) fn gateway(name: &str) -> Result<Self, Failure> {
         let full = resource::execution(name)?;
-        let name = full.parse().map_err(|error| Failure::usage(format!("{error}")))?;
+        let name = full
+            .parse()
+            .map_err(|error| Failure::usage(format!("{error}")))?;
         Ok(Self::Gateway(name))
     }
 
@@ -126,9 +128,10 @@ fn of_revision(
         .find(|known| known.revision.starts_with(wanted));
     match found {
         Some(found) => plan_of(&found.source, &found.name).map_err(refused),
-        None => Err(
-            Failure::new(Exit::NotFound, format!("the file has no revision `{wanted}`"))
-                .hint("Give the definition itself with --definition."),
-        ),
+        None => Err(Failure::new(
+            Exit::NotFound,
+            format!("the file has no revision `{wanted}`"),
+        )
+        .hint("Give the definition itself with --definition.")),
     }
 }

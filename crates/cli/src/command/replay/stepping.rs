@@ -48,7 +48,11 @@ fn listing(context: &Context, steps: &[Step]) -> String {
     for (event, execution) in steps {
         let event = view::Event::from(event);
         let execution = view::Execution::from(execution);
-        let open: Vec<_> = execution.current_steps.iter().map(ToString::to_string).collect();
+        let open: Vec<_> = execution
+            .current_steps
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         table.row(vec![
             event.sequence.to_string(),
             event.time.map(moment).unwrap_or_default(),

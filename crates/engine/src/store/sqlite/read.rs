@@ -93,7 +93,7 @@ impl Reading for Sqlite {
         after: u64,
         each: &mut dyn FnMut(LogRow<'_>) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-let mut query = self.connection.prepare_cached(WALK)?;
+        let mut query = self.connection.prepare_cached(WALK)?;
         let after = i64::try_from(after).unwrap_or(i64::MAX);
         let mut rows = query.query(params![number, branch, after])?;
         while let Some(row) = rows.next()? {
@@ -628,6 +628,9 @@ mod tests {
         let of_events = "SEARCH e USING INDEX events_of (execution=? AND branch=? AND sequence>?";
         assert!(told.contains(of_events), "{told}");
         assert!(told.contains("SEARCH b USING PRIMARY KEY"), "{told}");
-        assert!(!told.contains("SCAN e") && !told.contains("SCAN b"), "{told}");
+        assert!(
+            !told.contains("SCAN e") && !told.contains("SCAN b"),
+            "{told}"
+        );
     }
 }

@@ -51,6 +51,7 @@ impl Pen<'_> {
         self.branches(&turn.branches)?;
         let last_position = self.appends(&turn.appends, last_position)?;
         self.statuses(&turn.statuses)?;
+        self.revisions(&turn.revisions)?;
         self.snapshots(&turn.snapshots)?;
         self.requests(&turn.requests)?;
         self.schedules(&turn.schedules)?;
@@ -266,6 +267,18 @@ impl Pen<'_> {
                 status.inbox,
                 status.ended.map(Timestamp::as_millisecond),
             ])?;
+        }
+        Ok(())
+    }
+
+    fn revisions(&self, rows: &[(i64, Arc<str>)]) -> Written {
+        for (number, revision) in rows {
+            if self.may(Write::Status)? {
+                self.to.execute(
+                    "UPDATE executions SET revision = ?2 WHERE number = ?1",
+                    params![number, &**revision],
+                )?;
+            }
         }
         Ok(())
     }

@@ -172,6 +172,53 @@ async fn e2_a_lost_definition_is_refused_until_it_is_there_again() {
 }
 
 #[tokio::test]
+async fn e2_definitions_from_an_older_backup_are_noticed() {
+    let ((lab, _), deeds) = (lab(|_| {}), Deeds::default());
+    lab.apply("name: two\nsteps: [{name: z, agent: x, timeout: 1h}]")
+        .await;
+    let backup = lab.folder.path().join("backup.db");
+    lab.engine.backup(backup.clone()).await.unwrap();
+    lab.apply(TWO).await;
+    let id = lab.start("two", json!(1)).await.id;
+    let path = lab.config.path.clone();
+    let lab = lab.restart_after(|| {
+        let file = Connection::open(&path).unwrap();
+        let backup = backup.to_string_lossy();
+        file.execute("ATTACH ?1 AS old", [backup.as_ref()]).unwrap();
+        let restore =
+            "DELETE FROM definitions; INSERT INTO definitions SELECT * FROM old.definitions";
+        file.execute_batch(restore).unwrap();
+    });
+    let verdict = lab.engine.verify(id.clone()).await.unwrap();
+    assert_eq!(verdict.findings[0].code, Code::E2);
+    assert_eq!(
+        recover(&lab, &id).await.unwrap_err().reason,
+        "NOT_RECOVERABLE"
+    );
+    lab.apply(TWO).await;
+    recover(&lab, &id).await.unwrap();
+    deeds.worker(&lab, "w");
+    assert_eq!(lab.ended(&id).await.sub_state, SubState::Succeeded);
+    assert_eq!((deeds.of("a"), deeds.of("b"), deeds.of("z")), (1, 1, 0));
+}
+
+#[tokio::test]
+async fn e2_a_row_with_an_unknown_revision_falls_back_to_the_first_of_the_log() {
+    let ((lab, _), deeds) = (lab(|_| {}), Deeds::default());
+    lab.apply(TWO).await;
+    let id = lab.start("two", json!(1)).await.id;
+    let path = lab.config.path.clone();
+    let lab = lab.restart_after(|| edit(&path, "UPDATE executions SET revision = 'gone'"));
+    let audit = audit(&lab, &id).await;
+    assert!(audit[0].0.starts_with("E2: "), "{audit:?}");
+    deeds.worker(&lab, "w");
+    assert_eq!(lab.ended(&id).await.sub_state, SubState::Succeeded);
+    assert_eq!((deeds.of("a"), deeds.of("b")), (1, 1));
+    let lab = lab.restart();
+    all_is_well(&lab).await;
+}
+
+#[tokio::test]
 async fn p1_a_parent_that_was_not_told_of_its_child() {
     let ((lab, trap), deeds) = (lab(|_| {}), Deeds::default());
     lab.apply("name: child\nsteps: [{name: a, agent: x, timeout: 1h}]")

@@ -148,3 +148,33 @@ async fn f1_a_worker_that_works_for_an_execution_that_is_over() {
     worker.done(&task, json!(null));
     assert_eq!(lab.ended(&next).await.sub_state, SubState::Succeeded);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_look_while_everything_moves_finds_nothing() {
+    let change = |config: &mut Config| {
+        config.verify_every = Duration::from_millis(1);
+        config.snapshot_events = 8;
+        config.max_active = 5;
+    };
+    let ((lab, _), deeds) = (lab(change), Deeds::default());
+    lab.apply(ONE).await;
+    lab.apply(
+        "name: much\nsteps:\n  - {name: nap, sleep: 5ms}\n  - {name: run, workflow: one, dependsOn: [nap]}\n  \
+         - {name: b, agent: x, dependsOn: [run], timeout: 1h}",
+    )
+    .await;
+    for worker in ["w1", "w2"] {
+        deeds.worker(&lab, worker);
+    }
+    let mut ids = Vec::new();
+    for number in 0..60 {
+        ids.push(lab.start("much", json!(number)).await.id);
+        all_is_well(&lab).await;
+    }
+    for id in &ids {
+        all_is_well(&lab).await;
+        assert_eq!(lab.ended(id).await.sub_state, SubState::Succeeded);
+        assert!(audit(&lab, id).await.is_empty());
+    }
+    all_is_well(&lab).await;
+}

@@ -41,7 +41,10 @@ impl Recovery {
         found.truncate(page_size);
         let last = found.last().filter(|_| more).map(|last| last.branch);
         Ok(v1::ListBranchesResponse {
-            branches: found.into_iter().map(|found| branch(&name, found)).collect(),
+            branches: found
+                .into_iter()
+                .map(|found| branch(&name, found))
+                .collect(),
             next_page_token: last
                 .map(|last| self.sealer.seal(&purpose, last))
                 .unwrap_or_default(),

@@ -40,7 +40,9 @@ pub(super) async fn recording(
     chosen: Chosen<'_>,
     id: &str,
 ) -> Result<Recording, Status> {
-    chosen.answer(call, chosen.engine.recording(id.into())).await
+    chosen
+        .answer(call, chosen.engine.recording(id.into()))
+        .await
 }
 
 pub(super) fn unreadable(chosen: Chosen<'_>, why: &str) -> Status {

@@ -32,15 +32,19 @@ impl Recovery {
         };
         if !request.etag.is_empty() {
             // What the etag was checked against is what the engine then has to find.
-            let verdict = chosen.answer(&call, chosen.engine.verify(id.clone())).await?;
+            let verdict = chosen
+                .answer(&call, chosen.engine.verify(id.clone()))
+                .await?;
             self.check_etag(&call, &name, &request.etag).await?;
             ask.expected = Some((verdict.branch, verdict.sequence));
         }
-        let mended = chosen
-            .engine
-            .recover(id, ask, Arc::clone(&call.actor), key);
+        let mended = chosen.engine.recover(id, ask, Arc::clone(&call.actor), key);
         let mended = chosen.answer(&call, mended).await?;
-        let codes: Vec<_> = mended.repaired.iter().map(|found| found.code.as_str()).collect();
+        let codes: Vec<_> = mended
+            .repaired
+            .iter()
+            .map(|found| found.code.as_str())
+            .collect();
         tracing::info!(provider = %chosen.id, execution = %name.id, actor = %call.actor,
             branched = mended.branched, found = codes.join(","), "an execution was recovered");
         let shown = self.executions.read(&call, &name, View::Full).await?;
@@ -58,7 +62,12 @@ impl Recovery {
         })
     }
 
-    async fn check_etag(&self, call: &Call, name: &ExecutionName, etag: &str) -> Result<(), Status> {
+    async fn check_etag(
+        &self,
+        call: &Call,
+        name: &ExecutionName,
+        etag: &str,
+    ) -> Result<(), Status> {
         let current = self.executions.read(call, name, View::Basic).await?;
         if current.etag() == etag {
             return Ok(());

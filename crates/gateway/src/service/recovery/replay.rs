@@ -46,7 +46,11 @@ impl Recovery {
             move || replay(&before, &name, &ask)
         });
         let answer = answer.await.map_err(|_| {
-            Refusal::new(Code::Internal, "REPLAY_FAILED", "the replay ended unexpectedly")
+            Refusal::new(
+                Code::Internal,
+                "REPLAY_FAILED",
+                "the replay ended unexpectedly",
+            )
         })?;
         let mut answer = answer.map_err(|error| refused(chosen, &before, &error))?;
         // What has happened meanwhile is no part of what was replayed.
@@ -108,7 +112,11 @@ async fn revision_named(
         (None, _) => {
             let message = format!("definition `{name}` has no revision `{wanted}`");
             let short = |text: &str| text.get(..12).unwrap_or(text).to_owned();
-            let listed: Vec<_> = known.iter().take(5).map(|known| short(&known.revision)).collect();
+            let listed: Vec<_> = known
+                .iter()
+                .take(5)
+                .map(|known| short(&known.revision))
+                .collect();
             let refused = Refusal::new(Code::NotFound, "REVISION_NOT_FOUND", message);
             Err(refused
                 .hint(format!("The newest are {}.", listed.join(", ")))

@@ -52,7 +52,8 @@ impl Recovery {
         };
         for chosen in self.directory.under(&parent, RECOVERY)? {
             scan.told.total += chosen.answer(&call, chosen.engine.count()).await?;
-            scan.engines.push((chosen.id.clone(), chosen.engine.clone()));
+            scan.engines
+                .push((chosen.id.clone(), chosen.engine.clone()));
         }
         // The last one is taken first.
         scan.engines.reverse();
