@@ -10,6 +10,7 @@ use stateway_proto::v1;
 use stateway_proto::v1::admin_client::AdminClient;
 use stateway_proto::v1::approvals_client::ApprovalsClient;
 use stateway_proto::v1::definitions_client::DefinitionsClient;
+use stateway_proto::v1::recovery_client::RecoveryClient;
 use stateway_proto::v1::work_request::Message as Said;
 use stateway_proto::v1::work_response::Message as Told;
 use stateway_proto::v1::workers_client::WorkersClient;
@@ -32,11 +33,17 @@ pub(crate) struct BuiltInRig {
 
 impl BuiltInRig {
     pub(crate) async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    /// With another configuration of the engine.
+    pub(crate) async fn with(change: impl FnOnce(&mut Config)) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let backups = directory.path().join("backups");
         std::fs::create_dir(&backups).expect("a directory");
         let mut config = Config::new(directory.path().join("store.db"));
         config.reconnect = Duration::from_millis(50);
+        change(&mut config);
         let engine = Engine::open(&config).expect("the engine opens");
         let built_in = BuiltIn {
             engine: engine.clone(),
@@ -64,6 +71,10 @@ impl BuiltInRig {
 
     pub(crate) async fn admin(&self) -> AdminClient<Channel> {
         AdminClient::new(self.gateway.channel().await)
+    }
+
+    pub(crate) async fn recovery(&self) -> RecoveryClient<Channel> {
+        RecoveryClient::new(self.gateway.channel().await)
     }
 
     /// Applies a definition.
