@@ -9,6 +9,8 @@ mod branch;
 mod child;
 #[path = "engine/fault.rs"]
 mod fault;
+#[path = "engine/histories.rs"]
+mod histories;
 #[path = "engine/http.rs"]
 mod http;
 #[path = "engine/lab.rs"]

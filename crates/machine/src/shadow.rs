@@ -9,6 +9,7 @@ mod account;
 mod compare;
 mod drive;
 mod recorded;
+mod straight;
 
 mod limit {
     /// The most events a shadow may have; a run that has more does not end.
@@ -119,6 +120,7 @@ pub fn rederive(
     plan: &Arc<Plan>,
 ) -> Result<Shadow, ReplayError> {
     let last = replay(Arc::clone(recorded_with), events)?;
+    let events = &straight::straight(events)[..];
     let found = recorded::of(recorded_with, events);
     // What the recorded run went over to is what its later attempts were checked by.
     let (old, new) = (last.plan(), plan);

@@ -19,8 +19,8 @@ pub(super) struct Account {
     pub(super) state: ExecutionState,
     pub(super) reason: Option<Reason>,
     pub(super) output: Option<Data>,
-    /// Where the last event is.
-    pub(super) sequence: u64,
+    /// When each event happened, and where it is.
+    pub(super) times: Vec<(Timestamp, u64)>,
 }
 
 /// What a log says of a step.
@@ -36,6 +36,7 @@ pub(super) struct StepAccount {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Leg {
     pub(super) sequence: u64,
+    pub(super) at: Timestamp,
     pub(super) kind: LegKind,
     pub(super) words: String,
 }
@@ -51,8 +52,17 @@ pub(super) enum LegKind {
 impl StepAccount {
     /// Everything that happened to it, on one line.
     pub(super) fn words(&self) -> String {
-        let words: Vec<_> = self.legs.iter().map(|leg| leg.words.as_str()).collect();
-        words.join(", ")
+        self.words_from(0)
+    }
+
+    /// What happened to it from a place on.
+    pub(super) fn words_from(&self, place: usize) -> String {
+        let legs = self.legs.get(place..).unwrap_or_default();
+        let words: Vec<_> = legs.iter().map(|leg| leg.words.as_str()).collect();
+        match (words.is_empty(), place) {
+            (true, 1..) => "nothing more".to_owned(),
+            _ => words.join(", "),
+        }
     }
 }
 
@@ -72,6 +82,7 @@ pub(super) fn of(plan: &Arc<Plan>, events: &[Event]) -> Account {
         let account = steps.entry(Arc::clone(step)).or_default();
         account.legs.push(Leg {
             sequence: event.sequence,
+            at: event.at,
             kind,
             words,
         });
@@ -89,7 +100,20 @@ pub(super) fn of(plan: &Arc<Plan>, events: &[Event]) -> Account {
         state: state.state(),
         reason: state.reason(),
         output: state.output().cloned(),
-        sequence: state.sequence(),
+        times: events.iter().map(|event| (event.at, event.sequence)).collect(),
+    }
+}
+
+impl Account {
+    /// Where the last event is.
+    pub(super) fn last(&self) -> u64 {
+        self.times.last().map_or(0, |(_, sequence)| *sequence)
+    }
+
+    /// Where the last event by this time is.
+    pub(super) fn by(&self, at: Timestamp) -> u64 {
+        let count = self.times.partition_point(|(then, _)| *then <= at);
+        self.times[..count].last().map_or(0, |(_, sequence)| *sequence)
     }
 }
 

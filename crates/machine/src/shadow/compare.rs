@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::account::{Account, LegKind, StepAccount};
+use super::account::{Account, Leg, LegKind, StepAccount};
 use super::drive::Driven;
 use super::{Divergence, DivergenceKind, StepRow};
 use crate::plan::Plan;
@@ -40,10 +40,13 @@ pub(super) fn rows(sides: &Sides<'_>) -> Vec<StepRow> {
 
 /// Every difference, in the order of the recorded run; the outcome last.
 pub(super) fn divergences(sides: &Sides<'_>) -> Vec<Divergence> {
-    let mut found = definitions(sides);
+    let paths = sides.was.steps.keys().filter_map(|step| step_path(sides, step));
+    let mut paths: Vec<_> = paths.collect();
+    // Of what shows at the same event, what the shadow does first comes first.
+    paths.sort_by_key(|(derived_at, _)| *derived_at);
+    let mut found: Vec<_> = paths.into_iter().map(|(_, divergence)| divergence).collect();
     for (step, was) in &sides.was.steps {
         if let Some(is) = sides.is.steps.get(step) {
-            found.extend(step_path(step, was, is));
             found.extend(step_input(step, was, is));
         } else if sides.new.find(step).is_some() {
             found.push(Divergence {
@@ -55,6 +58,7 @@ pub(super) fn divergences(sides: &Sides<'_>) -> Vec<Divergence> {
             });
         }
     }
+    found.extend(definitions(sides));
     found.extend(extra_steps(sides));
     found.extend(order(sides));
     found.extend(refused(sides));
@@ -83,7 +87,7 @@ fn definitions(sides: &Sides<'_>) -> Vec<Divergence> {
             let is = sides.is.steps.get(&step.name);
             found.push(Divergence {
                 kind: DivergenceKind::StepAdded,
-                sequence: sides.was.sequence,
+                sequence: is.map_or_else(|| sides.was.last(), |is| begun(sides, is)),
                 step: Arc::clone(&step.name),
                 recorded: "was not in the definition".to_owned(),
                 derived: is.map_or_else(|| "never begins".to_owned(), StepAccount::words),
@@ -99,14 +103,21 @@ fn first(account: Option<&StepAccount>) -> u64 {
         .map_or(0, |leg| leg.sequence)
 }
 
+/// Where the recorded run was when the shadow began a step.
+fn begun(sides: &Sides<'_>, is: &StepAccount) -> u64 {
+    let first = is.legs.first();
+    first.map_or_else(|| sides.was.last(), |leg| sides.was.by(leg.at))
+}
+
 /// Steps of both definitions that only the shadow begins.
 fn extra_steps(sides: &Sides<'_>) -> Vec<Divergence> {
     let new = sides.is.steps.iter();
-    let new = new
-        .filter(|(step, _)| !sides.was.steps.contains_key(*step) && sides.old.find(step).is_some());
+    let new = new.filter(|(step, _)| {
+        !sides.was.steps.contains_key(*step) && sides.old.find(step).is_some()
+    });
     new.map(|(step, is)| Divergence {
         kind: DivergenceKind::Path,
-        sequence: sides.was.sequence,
+        sequence: begun(sides, is),
         step: Arc::clone(step),
         recorded: "never began".to_owned(),
         derived: is.words(),
@@ -115,31 +126,40 @@ fn extra_steps(sides: &Sides<'_>) -> Vec<Divergence> {
 }
 
 /// The first thing that happens otherwise to a step.
-fn step_path(step: &Arc<str>, was: &StepAccount, is: &StepAccount) -> Option<Divergence> {
-    let place = was
-        .legs
-        .iter()
-        .zip(&is.legs)
-        .position(|(was, is)| was.words != is.words)
-        .or_else(|| (was.legs.len() != is.legs.len()).then(|| was.legs.len().min(is.legs.len())))?;
+fn step_path(sides: &Sides<'_>, step: &Arc<str>) -> Option<(u64, Divergence)> {
+    let (was, is) = (sides.was.steps.get(step)?, sides.is.steps.get(step)?);
+    let mut pairs = was.legs.iter().zip(&is.legs);
+    let differs = pairs.position(|(was, is)| was.words != is.words);
+    let shorter = was.legs.len().min(is.legs.len());
+    let uneven = (was.legs.len() != is.legs.len()).then_some(shorter);
+    let place = differs.or(uneven)?;
     let (then, now) = (was.legs.get(place), is.legs.get(place));
-    let kind = match (then, now) {
-        (Some(then), Some(now)) if then.kind == LegKind::Pause && now.kind == LegKind::Pause => {
-            DivergenceKind::BackOff
+    let pauses = |leg: Option<&Leg>| leg.is_some_and(|leg| leg.kind == LegKind::Pause);
+    let (kind, recorded, derived) = match (then, now) {
+        (Some(then), Some(now)) if pauses(Some(then)) && pauses(Some(now)) => {
+            (DivergenceKind::BackOff, then.words.clone(), now.words.clone())
         }
-        _ if was.attempts != is.attempts => DivergenceKind::Retries,
-        _ => DivergenceKind::Path,
+        _ => {
+            let retries = was.attempts != is.attempts;
+            let kind = if retries { DivergenceKind::Retries } else { DivergenceKind::Path };
+            (kind, was.words_from(place), is.words_from(place))
+        }
     };
-    let sequence = then
-        .or_else(|| was.legs.last())
-        .map_or(0, |leg| leg.sequence);
-    Some(Divergence {
+    // What only the shadow does shows where the recorded run was at that time.
+    let sequence = match (then, now) {
+        (Some(then), _) => then.sequence,
+        (None, Some(now)) => sides.was.by(now.at),
+        (None, None) => 0,
+    };
+    let derived_at = now.or_else(|| is.legs.last()).map_or(0, |leg| leg.sequence);
+    let divergence = Divergence {
         kind,
         sequence,
         step: Arc::clone(step),
-        recorded: was.words(),
-        derived: is.words(),
-    })
+        recorded,
+        derived,
+    };
+    Some((derived_at, divergence))
 }
 
 /// The first attempt that is given something else.
@@ -193,7 +213,7 @@ fn outcome(sides: &Sides<'_>) -> Option<Divergence> {
     let same = was.state == is.state && was.reason == is.reason && was.output == is.output;
     (!same).then(|| Divergence {
         kind: DivergenceKind::Outcome,
-        sequence: was.sequence,
+        sequence: was.last(),
         step: "".into(),
         recorded: ending(was, &[]),
         derived: ending(is, &sides.driven.unrecorded),
@@ -203,7 +223,9 @@ fn outcome(sides: &Sides<'_>) -> Option<Divergence> {
 /// Where an execution came to, in words.
 pub(super) fn ending(account: &Account, open: &[super::Unrecorded]) -> String {
     let mut words = account.state.to_string();
-    if let Some(reason) = account.reason {
+    if let Some(reason) = account.reason
+        && !reason.as_str().eq_ignore_ascii_case(&words)
+    {
         words = format!("{words} ({reason})");
     }
     if !account.state.is_terminal()
@@ -214,7 +236,7 @@ pub(super) fn ending(account: &Account, open: &[super::Unrecorded]) -> String {
         } else {
             format!("`{}`", first.step)
         };
-        return format!("open ({words}): {step} has no recorded way on");
+        return format!("open, {words}: {step} has no recorded way on");
     }
     match (&account.output, account.state) {
         (Some(output), ExecutionState::Completed) => {

@@ -5,12 +5,13 @@
 //! kept with the time since it was asked for; what they did by themselves (a signal, a pause)
 //! keeps its own time.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use stateway_model::{Reason, Usage};
 
+use super::straight::{begins, opens_early};
 use crate::event::{Data, PauseCause, Redo, Resolution, Task, TurnCause, WaitFor};
 use crate::plan::{Plan, StepIx};
 use crate::timer::{StepTimer, Timer};
@@ -97,8 +98,11 @@ pub(super) fn of(plan: &Arc<Plan>, events: &[Event]) -> Recorded {
         paused: None,
         usage: BTreeMap::new(),
         last: None,
+        begun: BTreeSet::new(),
+        early: 0,
     };
     for event in events {
+        reader.begun.extend(begins(&event.fact));
         reader.read(event);
         reader.state.apply(event);
         reader.last = Some(event);
@@ -119,6 +123,9 @@ struct Reader<'e> {
     paused: Option<Timestamp>,
     usage: BTreeMap<Task, Usage>,
     last: Option<&'e Event>,
+    begun: BTreeSet<&'e str>,
+    /// How many branches were put at the beginning.
+    early: usize,
 }
 
 impl Reader<'_> {
@@ -316,6 +323,16 @@ impl Reader<'_> {
             redo,
         };
         self.act(event, verb);
+        // What a step is given counts from its first attempt on, which the shadow may begin before
+        // the time of this event.
+        if opens_early(&event.fact, &self.begun)
+            && let (Some(mut act), Some(created)) =
+                (self.found.acts.pop_back(), self.found.acts.front())
+        {
+            (act.at, act.sequence) = (created.at, created.sequence);
+            self.early += 1;
+            self.found.acts.insert(self.early, act);
+        }
     }
 
     fn open(&mut self, event: &Event, task: Task) {
