@@ -156,7 +156,9 @@ pub(crate) async fn markup_of_others_does_not_run(browser: &Browser) {
     let name = started.into_inner().name;
     let path = name.replace("providers/m/executions/", "/executions/m/");
     let at = |path: &str| format!("http://{}{path}", gateway.address);
-    browser.go(&at("/executions?filter=%3Cscript%3Ewindow.ran=1%3C/script%3E"));
+    browser.go(&at(
+        "/executions?filter=%3Cscript%3Ewindow.ran=1%3C/script%3E",
+    ));
     browser.sees_in("#filter-problem", "a field is expected");
     assert_eq!(browser.script("return window.ran", &[]), json!(null));
     for path in [
