@@ -8,6 +8,8 @@
 
 mod browser;
 mod demo;
+mod execution;
+mod executions;
 mod harness;
 mod inbox;
 // The stories' own; not everything of it is needed here.
@@ -41,6 +43,14 @@ fn main() -> ExitCode {
     let trials = trials![programs;
         harness::a_browser_tells_what_went_wrong_on_a_page,
         inbox::an_approval_granted_in_the_browser_moves_the_execution_within_a_second,
+        executions::rows_change_in_place_and_new_ones_wait_until_asked_for,
+        executions::the_list_is_walked_by_keys,
+        executions::a_provider_that_goes_down_is_named_without_a_reload,
+        executions::it_can_be_read_in_any_light_and_on_a_phone,
+        execution::every_action_asks_first_and_then_happens,
+        execution::the_page_follows_without_a_reload,
+        execution::a_countdown_counts_and_an_attempt_can_be_made_now,
+        execution::markup_of_others_does_not_run,
         demo::the_demo_shows_all_six_sub_states_within_a_minute,
     ];
     // Pictures are no test: they are made when they are asked for, and then nothing else is done.

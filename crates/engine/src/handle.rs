@@ -263,8 +263,8 @@ impl Engine {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn count(&self, most: u32) -> Result<Vec<(SubState, u64)>> {
-        self.read(move |reader| reader.count(most)).await
+    pub async fn showing(&self, most: u32) -> Result<Vec<(SubState, u64)>> {
+        self.read(move |reader| reader.showing(most)).await
     }
 
     /// Reads the events of an execution's present branch and of what it grew from, from a

@@ -112,10 +112,10 @@ impl Reader {
         })
     }
 
-    pub(crate) fn count(&mut self, most: u32) -> Result<Vec<(SubState, u64)>> {
+    pub(crate) fn showing(&mut self, most: u32) -> Result<Vec<(SubState, u64)>> {
         self.at_once(|store| {
             let counts = SubState::ALL.iter().map(|sub_state| {
-                let count = store.count(*sub_state, most)?;
+                let count = store.showing(*sub_state, most)?;
                 Ok((*sub_state, count))
             });
             counts.collect()

@@ -76,7 +76,7 @@ pub(crate) trait Reading: Debug {
     fn list(&self, query: &ListQuery) -> Result<Vec<Kept>>;
 
     /// How many executions show a sub-state, counted up to `most`.
-    fn count(&self, sub_state: SubState, most: u32) -> Result<u64>;
+    fn showing(&self, sub_state: SubState, most: u32) -> Result<u64>;
 
     /// The newest snapshot of a branch.
     fn snapshot(&self, number: i64, branch: u32) -> Result<Option<Snapshot>>;

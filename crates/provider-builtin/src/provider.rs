@@ -193,7 +193,7 @@ impl Provider for BuiltinProvider {
 
     async fn count(&self, call: &Call) -> Result<Vec<Count>> {
         offered(Verb::Count, &self.can)?;
-        let asked = self.engine.count(MOST_COUNTED);
+        let asked = self.engine.showing(MOST_COUNTED);
         let counts = self.line.carry(call, Verb::Count, asked).await?;
         let counts = counts.into_iter().map(|(sub_state, count)| Count {
             sub_state,

@@ -141,7 +141,7 @@ async fn events(
         parent: path.name(),
         page_size: EVENTS,
         page_token: String::new(),
-        ..ListEventsRequest::default()
+        branch: String::new(),
     };
     let mut api = site.api.executions();
     let page = api

@@ -10,5 +10,6 @@ mod headers;
 mod hostile;
 mod list;
 mod live;
+mod many;
 mod one;
 mod support;

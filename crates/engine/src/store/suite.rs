@@ -238,10 +238,10 @@ fn lists_are_newest_first_and_narrowed_by_what_is_asked() {
             ..all.clone()
         };
         assert_eq!(numbers(&done), [4, 2]);
-        assert_eq!(store.count(SubState::Succeeded, 100).unwrap(), 2);
-        assert_eq!(store.count(SubState::Waiting, 100).unwrap(), 3);
-        assert_eq!(store.count(SubState::Waiting, 2).unwrap(), 2);
-        assert_eq!(store.count(SubState::Failed, 100).unwrap(), 0);
+        assert_eq!(store.showing(SubState::Succeeded, 100).unwrap(), 2);
+        assert_eq!(store.showing(SubState::Waiting, 100).unwrap(), 3);
+        assert_eq!(store.showing(SubState::Waiting, 2).unwrap(), 2);
+        assert_eq!(store.showing(SubState::Failed, 100).unwrap(), 0);
         let open = ListQuery {
             states: vec![ExecutionState::AwaitingSignal],
             definition: Some("gate".into()),

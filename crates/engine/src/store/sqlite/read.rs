@@ -85,7 +85,7 @@ impl Reading for Sqlite {
         Ok(found)
     }
 
-    fn count(&self, sub_state: SubState, most: u32) -> Result<u64, StoreError> {
+    fn showing(&self, sub_state: SubState, most: u32) -> Result<u64, StoreError> {
         let mut query = self.connection.prepare_cached(
             "SELECT count(*) FROM (SELECT 1 FROM executions WHERE sub_state = ?1 LIMIT ?2)",
         )?;
