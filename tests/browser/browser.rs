@@ -15,6 +15,9 @@ use crate::wire::exchange;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(20);
+/// Keys, as WebDriver writes them.
+pub(crate) const TAB: &str = "\u{e004}";
+pub(crate) const ENTER: &str = "\u{e007}";
 /// The key under which WebDriver hands out elements.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
