@@ -36,6 +36,17 @@ async fn healthz_and_metrics_answer_over_plain_http() {
 }
 
 #[tokio::test]
+async fn what_is_not_there_is_not_found_and_no_answer_of_grpc() {
+    let gateway = TestGateway::new()
+        .with_puppet("p", &Puppet::new())
+        .start()
+        .await;
+    let answer = http(&gateway, "GET /favicon.ico HTTP/1.1\r\n", b"").await;
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+    assert!(!answer.contains("grpc-status"), "{answer}");
+}
+
+#[tokio::test]
 async fn a_browser_can_call_by_grpc_web() {
     let gateway = TestGateway::new()
         .with_puppet("p", &Puppet::new())

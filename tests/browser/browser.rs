@@ -199,14 +199,6 @@ impl Browser {
             .unwrap_or_default()
     }
 
-    /// An attribute of the first element of this selector, if both are there.
-    pub(crate) fn attribute(&self, selector: &str, name: &str) -> Option<String> {
-        let script = "const found = document.querySelector(arguments[0]); \
-                      return found && found.getAttribute(arguments[1])";
-        let value = self.script(script, &[json!(selector), json!(name)]);
-        value.as_str().map(str::to_owned)
-    }
-
     /// Clicks, as a person would: what is covered or hidden cannot be clicked. What a live page
     /// replaces under the mouse is looked for again.
     #[track_caller]

@@ -1,129 +1,163 @@
-//! The executions in a browser: the live list, one of them, and every action on it.
+//! The list of executions in a browser.
 
 use serde_json::json;
-use stateway_machine::ExecutionState;
 use stateway_proto::v1;
+use stateway_provider_api::ErrorKind;
 
 use crate::browser::Browser;
-use crate::stage::{act_as, clean, mark, not_reloaded, page};
-use crate::support::{BuiltInRig, TestWorker};
+use crate::stage::page;
+use crate::support::{BuiltInRig, Puppet, TestGateway};
 
-const SLOW: &str = "\
-name: slow
-steps:
-  - name: charge
-    agent: billing
-    timeout: 5m
-    retryPolicy: {maxRetries: 5, backoff: constant, initialDelay: 10m, maxDelay: 10m}
-  - {name: paid, signal: paid, dependsOn: [charge]}
-";
+const GATE: &str = "name: gate\nsteps:\n  - {name: wait, kind: signal, signal: go}\n";
+const ENTER: &str = "\u{e007}";
+const ESCAPE: &str = "\u{e00c}";
 
-fn billing() -> v1::Offer {
-    v1::Offer {
-        roles: vec!["billing".into()],
-        capacity: 1,
-        ..v1::Offer::default()
-    }
-}
-
-async fn slow(id: &str) -> (BuiltInRig, TestWorker) {
+async fn rig() -> BuiltInRig {
     let rig = BuiltInRig::start().await;
-    rig.apply(SLOW).await;
-    let worker = rig.work(billing()).await.unwrap();
-    rig.begin("slow", id, "ada", json!({"amount": 9})).await;
-    (rig, worker)
+    rig.apply(GATE).await;
+    rig
 }
 
-/// Presses a button of the page and confirms.
-fn act(browser: &Browser, action: &str) {
-    browser.click(&format!("a[href$='/do/{action}']"));
-    browser.sees_in("dialog .will", " ");
-    browser.click("dialog form .buttons button");
+async fn signal(rig: &BuiltInRig, id: &str) {
+    let request = v1::SignalExecutionRequest {
+        name: format!("providers/b/executions/{id}"),
+        signal: "go".into(),
+        ..Default::default()
+    };
+    let mut client = rig.gateway.executions().await;
+    client.signal_execution(request).await.expect("it is taken");
 }
 
-pub(crate) async fn the_list_moves_without_a_reload(browser: &Browser) {
-    let (rig, mut worker) = slow("s1").await;
-    let task = worker.task().await;
+/// What only a page that was not loaded again still knows.
+fn mark(browser: &Browser) {
+    browser.script("window.mark = 7", &[]);
+}
+
+fn is_marked(browser: &Browser) -> bool {
+    browser.script("return window.mark", &[]) == json!(7)
+}
+
+pub(crate) async fn rows_change_in_place_and_new_ones_wait_until_asked_for(browser: &Browser) {
+    let rig = rig().await;
+    for id in ["one", "two"] {
+        rig.begin("gate", id, "ada", json!({})).await;
+    }
     browser.go(&page(&rig, "/executions"));
-    browser.sees_in("tr.row", "running");
+    browser.sees_in("#live", "live");
     mark(browser);
-    worker.fail(&task, "transient");
-    browser.sees_in("tr.row", "backing-off");
-    browser.sees_in("tr.row", "next in");
-    rig.begin("slow", "s2", "ada", json!({})).await;
-    browser.sees("1 new");
-    not_reloaded(browser);
-    browser.click("a.fresh");
-    browser.sees("s2");
-    clean(browser);
+    let row = "tr[id='row-providers/b/executions/one']";
+    browser.sees_in(row, "waiting");
+    signal(&rig, "one").await;
+    browser.sees_in(row, "succeeded");
+    browser.sees_in("#counts a.succeeded", "1");
+    rig.begin("gate", "three", "ada", json!({})).await;
+    browser.sees_in("#fresh", "1 new – show");
+    assert_eq!(browser.count("tr.row"), 2, "nothing may jump in");
+    assert!(is_marked(browser), "it was loaded again");
+    browser.press("n");
+    browser.until("the new row", || {
+        (browser.count("tr.row") == 3).then_some(())
+    });
+    assert_eq!(browser.complaints(), [""; 0]);
 }
 
-pub(crate) async fn a_filter_that_is_wrong_is_said_in_place(browser: &Browser) {
-    let (rig, _worker) = slow("s1").await;
+pub(crate) async fn the_list_is_walked_by_keys(browser: &Browser) {
+    let rig = rig().await;
+    for id in ["one", "two"] {
+        rig.begin("gate", id, "ada", json!({})).await;
+    }
     browser.go(&page(&rig, "/executions"));
-    browser.fill("#filter", "colour = red");
-    browser.click(".filter button");
-    browser.sees_in("#filter-problem", "colour");
-    browser.fill("#filter", "sub_state = \"failed\"");
-    browser.click(".filter button");
-    browser.sees("Nothing like that");
-    clean(browser);
+    browser.sees("two");
+    browser.press("?");
+    browser.sees_in("#keys", "next row");
+    browser.press(ESCAPE);
+    browser.press("jjk");
+    browser.sees_in("tr.chosen", "two");
+    browser.press("/");
+    browser.press("sub_state = \"waiting\"");
+    browser.press(ENTER);
+    browser.until("the filter is asked for", || {
+        browser.url().contains("filter=sub_state").then_some(())
+    });
+    browser.sees("two");
+    browser.press("j");
+    browser.press(ENTER);
+    browser.until("the row is opened", || {
+        browser.url().ends_with("/executions/b/two").then_some(())
+    });
+    assert_eq!(browser.complaints(), [""; 0]);
 }
 
-pub(crate) async fn every_action_is_carried_out_from_the_page(browser: &Browser) {
-    let (rig, mut worker) = slow("s1").await;
-    let task = worker.task().await;
-    worker.fail(&task, "transient");
-    act_as(browser, &rig, "eve", "");
-    browser.go(&page(&rig, "/executions/b/s1"));
-    browser.sees("it did not work");
-
-    act(browser, "retry-now");
-    let again = worker.task().await;
-    assert_eq!(again.attempt, 2);
-    worker.complete(&again, &json!({}));
-    rig.until("s1", |view| view.state == ExecutionState::AwaitingSignal)
-        .await;
-
-    act(browser, "pause");
-    rig.until("s1", |view| view.state == ExecutionState::Paused)
-        .await;
-    act(browser, "resume");
-    rig.until("s1", |view| view.state == ExecutionState::AwaitingSignal)
-        .await;
-
-    browser.click("a[href$='/do/signal']");
-    browser.sees_in("dialog", "signal");
-    browser.fill("dialog [name=signal]", "paid");
-    browser.click("dialog form .buttons button");
-    rig.until("s1", |view| view.state == ExecutionState::Completed)
-        .await;
-    browser.sees("succeeded");
-    clean(browser);
+pub(crate) async fn a_provider_that_goes_down_is_named_without_a_reload(browser: &Browser) {
+    let puppet = Puppet::new();
+    puppet.show("one", "RUNNING");
+    let gateway = TestGateway::new().with_puppet("far", &puppet).start().await;
+    browser.go(&format!("http://{}/executions", gateway.address));
+    browser.sees_in("#live", "live");
+    mark(browser);
+    assert!(!browser.visible().contains("No answer from"));
+    puppet.fail(ErrorKind::Unavailable, None);
+    browser.sees_in("#unreachable", "No answer from far");
+    puppet.recover();
+    browser.until("the banner is gone", || {
+        (!browser.visible().contains("No answer from")).then_some(())
+    });
+    assert!(is_marked(browser), "it was loaded again");
+    assert_eq!(browser.complaints(), [""; 0]);
 }
 
-pub(crate) async fn cancel_asks_first_and_then_ends_it(browser: &Browser) {
-    let (rig, mut worker) = slow("s1").await;
-    worker.task().await;
-    act_as(browser, &rig, "eve", "");
-    browser.go(&page(&rig, "/executions/b/s1"));
-    browser.click("a[href$='/do/cancel']");
-    browser.sees_in("dialog", "Cancel");
-    browser.click("dialog a[data-close]");
-    let view = rig.engine.get("s1".into()).await.unwrap();
-    assert_eq!(view.state, ExecutionState::Running);
-    act(browser, "cancel");
-    rig.until("s1", |view| view.state == ExecutionState::Cancelled)
-        .await;
-    browser.sees("cancelled");
-
-    // Nothing failed, so without a step there is nothing to begin with: that is said in place.
-    act(browser, "retry-from");
-    browser.sees_in(".note.bad", "no step of the execution has failed");
-    browser.click("a[href*='/do/retry-from?step=charge']");
-    browser.sees_in("dialog .will", " ");
-    browser.click("dialog form .buttons button");
-    let again = worker.task().await;
-    assert_eq!(again.step, "charge");
-    clean(browser);
+/// The six badges, and the contrast of each in both lights; a phone does not scroll sideways.
+pub(crate) async fn it_can_be_read_in_any_light_and_on_a_phone(browser: &Browser) {
+    let rig = rig().await;
+    let long = "a-very-long-name-".repeat(7);
+    rig.begin("gate", &long, "ada", json!({})).await;
+    for scheme in ["light", "dark"] {
+        browser.prefers(scheme);
+        browser.go(&page(&rig, "/executions"));
+        let worst = browser.script(CONTRAST, &[]);
+        let worst = worst.as_f64().expect("a number");
+        assert!(worst >= 4.5, "{scheme}: {worst}");
+    }
+    browser.phone();
+    for path in ["/executions", &format!("/executions/b/{long}")] {
+        browser.go(&page(&rig, path));
+        browser.sees("a-very-long");
+        let over = "return document.documentElement.scrollWidth - innerWidth";
+        let over = browser.script(over, &[]);
+        assert!(
+            over.as_i64().is_some_and(|over| over <= 0),
+            "{path}: {over}"
+        );
+    }
+    assert_eq!(browser.complaints(), [""; 0]);
 }
+
+/// The least contrast of text that a page of ours can show, by WCAG.
+const CONTRAST: &str = "
+const light = (colour) => {
+  const parts = colour.match(/[0-9.]+/g).slice(0, 3).map((part) => {
+    const share = part / 255;
+    return share <= 0.03928 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+};
+const contrast = (a, b) => {
+  const [high, low] = [light(a), light(b)].sort((x, y) => y - x);
+  return (high + 0.05) / (low + 0.05);
+};
+let worst = 99;
+const box = document.createElement('div');
+document.body.append(box);
+for (const word of ['running', 'waiting', 'backing-off', 'error', 'succeeded', 'failed', 'unknown']) {
+  box.className = 'badge ' + word;
+  const style = getComputedStyle(box);
+  worst = Math.min(worst, contrast(style.color, style.backgroundColor));
+}
+box.remove();
+const page = getComputedStyle(document.body);
+for (const found of document.querySelectorAll('h1, .muted, .definition, td.time, td.provider, th, .presets a, .counts a')) {
+  const back = found.closest('.scroll, .counts a') ? getComputedStyle(found.closest('.scroll, .counts a')).backgroundColor : page.backgroundColor;
+  worst = Math.min(worst, contrast(getComputedStyle(found).color, back));
+}
+return worst;
+";

@@ -9,6 +9,7 @@
 mod access;
 mod browser;
 mod demo;
+mod execution;
 mod executions;
 mod harness;
 mod hostile;
@@ -45,10 +46,6 @@ fn main() -> ExitCode {
     let programs = Programs::here();
     let trials = trials![programs;
         harness::a_browser_tells_what_went_wrong_on_a_page,
-        executions::the_list_moves_without_a_reload,
-        executions::a_filter_that_is_wrong_is_said_in_place,
-        executions::every_action_is_carried_out_from_the_page,
-        executions::cancel_asks_first_and_then_ends_it,
         inbox::an_approval_granted_in_the_browser_moves_the_execution_within_a_second,
         inbox::an_approval_denied_in_the_browser_is_on_the_record,
         inbox::a_new_approval_appears_and_a_decided_one_leaves_without_a_reload,
@@ -64,6 +61,14 @@ fn main() -> ExitCode {
         access::a_phone_shows_every_page_without_scrolling_sideways,
         access::every_page_can_be_read_out,
         access::text_has_contrast_in_both_lights,
+        executions::rows_change_in_place_and_new_ones_wait_until_asked_for,
+        executions::the_list_is_walked_by_keys,
+        executions::a_provider_that_goes_down_is_named_without_a_reload,
+        executions::it_can_be_read_in_any_light_and_on_a_phone,
+        execution::every_action_asks_first_and_then_happens,
+        execution::the_page_follows_without_a_reload,
+        execution::a_countdown_counts_and_an_attempt_can_be_made_now,
+        execution::markup_of_others_does_not_run,
         demo::the_demo_shows_all_six_sub_states_within_a_minute,
     ];
     // Pictures are no test: they are made when they are asked for, and then nothing else is done.

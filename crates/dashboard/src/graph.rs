@@ -69,7 +69,11 @@ impl Graph {
             .filter(|place| nodes[*place].undoable)
             .collect();
         undoable.sort_by_key(|place| (layers[*place], *place));
-        undoable.windows(2).map(|pair| (pair[1], pair[0])).collect()
+        undoable
+            .windows(2)
+            .rev()
+            .map(|pair| (pair[1], pair[0]))
+            .collect()
     }
 
     /// The picture, with what it shows for who cannot see it.

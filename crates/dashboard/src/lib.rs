@@ -52,7 +52,6 @@ pub(crate) struct Site {
 }
 
 /// The pages over an API. `stop` ends their live streams.
-#[must_use]
 pub fn router(routes: Routes, stop: CancellationToken) -> Router {
     let site = Site {
         api: Api::over(routes),

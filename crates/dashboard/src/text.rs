@@ -18,7 +18,7 @@ pub(crate) fn said_within(text: &str, longest: usize) -> Markup {
     match cut(&clean, longest) {
         None => html! { bdi { (clean) } },
         Some(short) => {
-            let whole = cut(&clean, LONGEST.max(longest) * 4).unwrap_or(&clean);
+            let whole = cut(&clean, LONGEST.max(longest)).unwrap_or(&clean);
             html! { bdi title=(whole) { (short) "…" } }
         }
     }

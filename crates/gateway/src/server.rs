@@ -5,7 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::StatusCode;
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures::TryStreamExt;
 use stateway_proto::v1;
@@ -180,6 +183,7 @@ impl Gateway {
         let pages = pages.map(|make| make(routes.clone(), stop.clone()));
         let router = routes
             .into_axum_router()
+            .fallback(nowhere)
             .merge(plain_pages(self.metrics.clone()))
             .merge(pages.unwrap_or_default());
 
@@ -333,6 +337,16 @@ async fn within_drain(
             Ok(())
         }
     }
+}
+
+/// What has no route: to a gRPC client a method that is not implemented, to others nothing there.
+async fn nowhere(headers: HeaderMap) -> Response {
+    let kind = headers.get(CONTENT_TYPE);
+    if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {
+        let answer = tonic::Status::unimplemented("there is no such method").into_http::<Body>();
+        return answer.into_response();
+    }
+    (StatusCode::NOT_FOUND, "there is nothing here\n").into_response()
 }
 
 /// Pages for probes and scrapers.

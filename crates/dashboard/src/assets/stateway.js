@@ -35,6 +35,8 @@
   tick();
   setInterval(tick, 1000);
 
+  // What can be scrolled within a part stays where it was.
+  const SCROLLS = ".graph, .scroll, pre";
   // Live parts: an id and the element that takes its place.
   const put = (id, html) => {
     const old = byId(id);
@@ -54,8 +56,9 @@
     const path = focused && (focused.id ? `#${CSS.escape(focused.id)}` : focused.getAttribute("href") && `a[href="${CSS.escape(focused.getAttribute("href"))}"]`);
     const chosen = old.classList.contains("chosen");
     if (chosen) next.classList.add("chosen");
-    if (old.dataset.keep !== undefined && (focused || old.querySelector("dialog[open]"))) return;
+    const places = [...old.querySelectorAll(SCROLLS)].map((box) => [box.scrollLeft, box.scrollTop]);
     old.replaceWith(next);
+    [...next.querySelectorAll(SCROLLS)].forEach((box, at) => places[at] && box.scrollTo(...places[at]));
     if (path) next.querySelector(path)?.focus();
     next.classList.add("changed");
   };

@@ -41,7 +41,7 @@ pub(super) fn graph(path: &ExecutionPath, facts: &Facts) -> Markup {
             h2 #graph-title { "Steps" }
             (graph.draw("The steps and what they need"))
             @if defined.is_none() {
-                p.muted { "These are the steps seen so far: the engine does not tell what follows what." }
+                p.muted { "The steps seen so far, joined by when they ran: the engine does not tell what follows what." }
             }
         }
     }

@@ -52,18 +52,18 @@ pub(super) async fn show(
 /// What is kept up to date, in the order of the page.
 pub(super) fn parts(path: &ExecutionPath, facts: &Facts, now: Timestamp) -> Vec<Part> {
     vec![
-        part("head", overview::head(path, facts, now)),
-        part("actions", action::buttons(path, facts)),
-        part("overview", overview::now(facts, now)),
-        part("graph", steps::graph(path, facts)),
-        part("timeline", over_time(facts, now)),
-        part("steps", steps::table(path, facts, now)),
-        part("payloads", payload::both(path, &facts.execution)),
-        part("branches", history::branches(facts, now)),
+        part("head", &overview::head(path, facts, now)),
+        part("actions", &action::buttons(path, facts)),
+        part("overview", &overview::now(facts, now)),
+        part("graph", &steps::graph(path, facts)),
+        part("timeline", &over_time(facts, now)),
+        part("steps", &steps::table(path, facts, now)),
+        part("payloads", &payload::both(path, &facts.execution)),
+        part("branches", &history::branches(facts, now)),
     ]
 }
 
-fn part(id: &str, html: Markup) -> Part {
+fn part(id: &str, html: &Markup) -> Part {
     Part::new(id, html! { div #(id) { (html) } })
 }
 

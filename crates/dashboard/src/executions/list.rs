@@ -20,7 +20,7 @@ use crate::time::moment;
 use crate::visitor::Visitor;
 
 /// Rows on a page: one look, and a first view that stays small.
-pub(super) const ROWS: i32 = 40;
+pub(super) const ROWS: i32 = 30;
 
 /// What is asked for: by the address of the page and of its live updates.
 pub(super) struct Asked {

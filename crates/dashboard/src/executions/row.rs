@@ -32,16 +32,16 @@ fn render(execution: &Execution, now: Timestamp) -> Markup {
     let created = moment(execution.create_time.as_ref());
     html! {
         tr.row.(word(sub_state)) id=(id(&execution.name)) {
-            td.state data-label="State" {
+            td.state {
                 (badge(sub_state))
                 @if !execution.reason.is_empty() { span.reason { (reason(&execution.reason)) } }
             }
-            td.what data-label="Execution" {
+            td.what {
                 a.go href=(path_of(&execution.name)) { (said_within(&name, 60)) }
                 span.definition { (said_within(definition, 60)) }
             }
             td.provider data-label="Provider" { (provider) }
-            td.now data-label="Now" { (happening(execution, now)) }
+            td.now { (happening(execution, now)) }
             td.time data-label="Changed" {
                 @if let Some(time) = moment(changed).or(created) { (ago(time, now)) }
             }

@@ -53,8 +53,9 @@ impl Layout {
         let mut bends = Vec::new();
         for (from, to) in edges.iter().copied() {
             let mut on_way = Vec::new();
-            for layer in layer_of[from] + 1..layer_of[to] {
-                layers[layer].push(slots.len());
+            let passed = layers.iter_mut().enumerate().take(layer_of[to]);
+            for (layer, members) in passed.skip(layer_of[from] + 1) {
+                members.push(slots.len());
                 on_way.push(slots.len());
                 slots.push(Slot { layer, row: 0 });
             }

@@ -1,0 +1,86 @@
+//! The headers of every answer, and the switch.
+
+use stateway_provider_api::Capabilities;
+
+use crate::support::{GATE, Rig};
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                      img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+#[tokio::test]
+async fn every_answer_has_a_strict_policy() {
+    let rig = Rig::start().await;
+    rig.apply(GATE).await;
+    rig.begin("gate", "one", "{\"a\":1}").await;
+    let mut browser = rig.browser();
+    let list = browser.get("/executions").await;
+    let style = between(&list.body, "rel=\"stylesheet\" href=\"", "\"");
+    for (path, status) in [
+        ("/", 303),
+        ("/executions", 200),
+        ("/executions?filter=nonsense", 200),
+        ("/executions/b/one", 200),
+        ("/executions/b/none", 404),
+        ("/executions/nobody/one", 404),
+        ("/executions/b/one/input", 200),
+        ("/executions/b/one/output", 404),
+        ("/executions/b/one/do/cancel", 200),
+        ("/executions/b/one/do/explode", 404),
+        ("/acting", 200),
+        (style.as_str(), 200),
+        ("/assets/0000/none.js", 404),
+    ] {
+        let answer = browser.get(path).await;
+        assert_eq!(answer.status, status, "{path}: {}", answer.body);
+        assert_eq!(answer.header("content-security-policy"), POLICY, "{path}");
+        assert_eq!(answer.header("x-content-type-options"), "nosniff", "{path}");
+        assert_eq!(answer.header("referrer-policy"), "no-referrer", "{path}");
+        assert_eq!(
+            answer.header("cross-origin-opener-policy"),
+            "same-origin",
+            "{path}"
+        );
+        let kept = answer.header("cache-control");
+        match path.starts_with("/assets") && status == 200 {
+            true => assert_eq!(kept, "public, max-age=31536000, immutable", "{path}"),
+            false => assert_eq!(kept, "no-store", "{path}"),
+        }
+        let inline = [
+            "<script>",
+            "style=\"",
+            " onclick=",
+            " onload=",
+            "javascript:",
+        ];
+        for word in inline {
+            assert!(!answer.body.contains(word), "{path} has {word}");
+        }
+    }
+    let refused = browser.post_with("/acting", &[], "").await;
+    assert_eq!(refused.status, 403);
+    assert_eq!(refused.header("content-security-policy"), POLICY);
+    let mut live = browser.listen("/executions/live").await;
+    live.until(|heard| heard.contains("\r\n\r\n")).await;
+    assert!(live.heard.contains(POLICY), "{}", live.heard);
+}
+
+#[tokio::test]
+async fn the_rest_of_the_port_is_as_it_was() {
+    let rig = Rig::start().await;
+    let healthz = rig.browser().get("/healthz").await;
+    assert_eq!((healthz.status, healthz.body.as_str()), (200, "ok\n"));
+    assert_eq!(healthz.header("content-security-policy"), "");
+}
+
+#[tokio::test]
+async fn who_does_not_want_it_does_not_get_it() {
+    let rig = Rig::with(Capabilities::ALL, |settings| settings.dashboard = false).await;
+    let answer = rig.browser().get("/executions").await;
+    assert!(!answer.body.contains("<html"), "{}", answer.body);
+    assert_eq!(rig.browser().get("/healthz").await.status, 200);
+}
+
+pub(crate) fn between(text: &str, start: &str, end: &str) -> String {
+    let (_, rest) = text.split_once(start).expect("the start");
+    rest.split(end).next().unwrap().to_owned()
+}

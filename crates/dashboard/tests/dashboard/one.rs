@@ -1,0 +1,139 @@
+//! One execution: what the page tells.
+
+use std::time::Duration;
+
+use stateway_provider_api::Capabilities;
+
+use crate::headers::between;
+use crate::support::{GATE, Rig, SAGA};
+
+#[tokio::test]
+async fn a_back_off_is_told_drawn_and_counted_down() {
+    let rig = Rig::start().await;
+    rig.begin("m/flaky", "one", "").await;
+    rig.clock.advance(Duration::from_secs(2));
+    let page = rig.browser().get("/executions/m/one").await;
+    let now = between(&page.body, "id=\"overview\"", "</section>");
+    assert!(now.contains("hown as backing-off because"), "{now}");
+    assert!(now.contains("Attempt 1 of 5 failed"), "{now}");
+    assert!(
+        now.contains("Next attempt <b><time") && now.contains("data-until="),
+        "{now}"
+    );
+    assert!(
+        now.contains("card gateway timed out") && now.contains(">timeout<"),
+        "{now}"
+    );
+    let graph = between(&page.body, "id=\"graph\"", "</section>");
+    assert!(graph.contains("class=\"node backing-off\""), "{graph}");
+    assert!(graph.contains("charge: backing-off"), "{graph}");
+    let timeline = between(&page.body, "id=\"timeline\"", "</section>");
+    assert!(timeline.contains("<rect class=\"failed\""), "{timeline}");
+    assert!(timeline.contains("back-off of"), "{timeline}");
+    assert!(timeline.contains("<line class=\"due\""), "{timeline}");
+    assert!(page.body.contains("AttemptFailed"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn a_definition_is_drawn_whole_with_its_way_back() {
+    let rig = Rig::start().await;
+    rig.apply(SAGA).await;
+    rig.begin("saga", "one", r#"{"order": 17}"#).await;
+    let page = rig.browser().get("/executions/b/one").await;
+    let graph = between(&page.body, "id=\"graph\"", "</section>");
+    assert_eq!(graph.matches("<path class=\"edge").count(), 2, "{graph}");
+    assert!(graph.contains("ship: not begun"), "{graph}");
+    assert!(graph.contains("↶"), "{graph}");
+    let input = between(&page.body, "id=\"input-title\"", "</section>");
+    assert!(input.contains("&quot;order&quot;: 17"), "{input}");
+    assert!(page.body.contains("href=\"/definitions/saga\""));
+}
+
+#[tokio::test]
+async fn only_what_the_provider_can_do_and_the_state_allows_has_a_button() {
+    let buttons = async |rig: &Rig, path: &str| {
+        let page = rig.browser().get(path).await;
+        let actions = between(&page.body, "id=\"actions\"", "</div>");
+        let links = actions.split("/do/").skip(1);
+        let words = links.map(|rest| rest.split('"').next().unwrap().to_owned());
+        words.collect::<Vec<_>>()
+    };
+    let rig = Rig::start().await;
+    rig.apply(GATE).await;
+    rig.begin("gate", "open", "").await;
+    assert_eq!(
+        buttons(&rig, "/executions/b/open").await,
+        ["signal", "pause", "cancel", "kill"]
+    );
+    rig.begin("m/hello", "done", "").await;
+    rig.clock.advance(Duration::from_secs(60));
+    assert_eq!(
+        buttons(&rig, "/executions/m/done").await,
+        ["retry-from", "purge"]
+    );
+    rig.begin("m/stuck", "stuck", "").await;
+    rig.clock.advance(Duration::from_secs(60));
+    assert_eq!(
+        buttons(&rig, "/executions/m/stuck").await,
+        ["resume", "retry-from", "signal", "pause", "cancel", "kill"]
+    );
+    let can = Capabilities {
+        signal: false,
+        kill: false,
+        ..Capabilities::ALL
+    };
+    let less = Rig::with(can, |_| ()).await;
+    less.apply(GATE).await;
+    less.begin("gate", "open", "").await;
+    assert_eq!(
+        buttons(&less, "/executions/b/open").await,
+        ["pause", "cancel"]
+    );
+}
+
+#[tokio::test]
+async fn a_large_payload_is_cut_and_whole_as_text() {
+    let rig = Rig::start().await;
+    rig.apply(GATE).await;
+    let large = format!(r#"{{"text":"{}"}}"#, "é".repeat(20_000));
+    rig.begin("gate", "one", &large).await;
+    let mut browser = rig.browser();
+    let page = browser.get("/executions/b/one").await;
+    assert!(page.body.len() < 60_000, "{} bytes", page.body.len());
+    assert!(page.body.contains(&format!("All {} bytes", large.len())));
+    let whole = browser.get("/executions/b/one/input").await;
+    assert_eq!(whole.body, large);
+    assert_eq!(whole.header("content-type"), "text/plain; charset=utf-8");
+}
+
+#[tokio::test]
+async fn a_long_history_comes_in_pages() {
+    let rig = Rig::start().await;
+    let step = |number| format!(r#"{{"name":"s{number}"}}"#);
+    let steps: Vec<_> = (0..60).map(step).collect();
+    let input = format!(r#"{{"steps":[{}]}}"#, steps.join(","));
+    rig.begin("m/script", "one", &input).await;
+    rig.clock.advance(Duration::from_secs(1));
+    let mut browser = rig.browser();
+    let first = browser.get("/executions/m/one").await;
+    let rows = |html: &str| html.matches("<td class=\"number\">").count();
+    assert_eq!(rows(&first.body), 100);
+    let (_, history) = first.body.split_once("id=\"history\"").unwrap();
+    let next = between(history, "<a class=\"button\" href=\"", "\"");
+    let second = browser.get(next.split('#').next().unwrap()).await;
+    assert!(rows(&second.body) > 50, "{}", rows(&second.body));
+    assert!(second.body.contains("From the beginning"));
+}
+
+#[tokio::test]
+async fn what_is_not_there_or_does_not_answer_says_so() {
+    let rig = Rig::start().await;
+    let mut browser = rig.browser();
+    let none = browser.get("/executions/m/none").await;
+    assert_eq!(none.status, 404);
+    assert!(none.body.contains("EXECUTION_NOT_FOUND"), "{}", none.body);
+    rig.begin("m/long", "one", "").await;
+    rig.take_down(1_000);
+    let down = browser.get("/executions/m/one").await;
+    assert_eq!(down.status, 503, "{}", down.body);
+}
