@@ -14,6 +14,7 @@ mod source;
 mod unusable;
 
 pub use effective::{Config, ProviderConfig};
+pub(crate) use kind::{BUILT_IN_STORE, StoreFailure, Unmade};
 pub use kind::{Kind, KindError};
 pub use overlay::table;
 pub use problem::{ConfigError, Problem};

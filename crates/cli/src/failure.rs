@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::exit::Exit;
+use crate::spoken::spoken;
 use crate::visible::visible;
 
 /// The result of a command: how the process ends, or why it does not end well.
@@ -79,7 +80,7 @@ impl From<stateway_client::Error> for Failure {
             details: new
                 .map(|found| format!("  {}: {}", found.field, found.description))
                 .collect(),
-            hint: error.hint().to_owned(),
+            hint: spoken(error.hint()),
         }
     }
 }

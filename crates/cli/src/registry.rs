@@ -1,11 +1,13 @@
 //! Makes the configured providers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use stateway_gateway::Engines;
+use stateway_model::ProviderId;
 use stateway_provider_api::{Registration, Registry};
 
-use crate::config::{Config, table};
+use crate::config::{BUILT_IN_STORE, Config, Kind, StoreFailure, Unmade, table};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -21,7 +23,11 @@ pub fn build(config: &Config) -> Result<(Registry, Engines), Failure> {
         let table = table(provider.kind, provider.table.as_deref());
         let table = Arc::new(table.map_err(|problem| wrong(problem.to_string()))?);
         let options = provider.options.clone();
-        let made = provider.kind.make(id, &table, options).map_err(wrong)?;
+        let made = provider.kind.make(id, &table, options);
+        let made = made.map_err(|error| match error {
+            Unmade::Setting(message) => wrong(message),
+            Unmade::Store(error) => store(id, error),
+        })?;
         if let Some(built_in) = made.built_in {
             engines.insert(id.clone(), built_in);
         }
@@ -35,4 +41,38 @@ pub fn build(config: &Config) -> Result<(Registry, Engines), Failure> {
         registered.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
     }
     Ok((registry, engines))
+}
+
+/// A store that cannot be had: its own word and its own hint.
+fn store(id: &ProviderId, error: StoreFailure) -> Failure {
+    let mut failure = Failure::new(Exit::Refused, format!("provider {id}: {}", error.message));
+    failure.reason = error.reason.to_owned();
+    failure.hint(error.hint)
+}
+
+/// Whether every provider can be made, without touching the stores of those that have one: they
+/// are made with an empty one.
+///
+/// # Errors
+/// As [`build`], and two providers with one store.
+pub fn check(config: &Config) -> Result<(), Failure> {
+    let folder = tempfile::tempdir()
+        .map_err(|error| Failure::new(Exit::Refused, format!("no temporary folder: {error}")))?;
+    let mut config = config.clone();
+    let mut stores = BTreeMap::new();
+    for provider in &mut config.providers {
+        if provider.kind != Kind::Builtin {
+            continue;
+        }
+        let id = &provider.id;
+        let empty = folder.path().join(id.as_str()).display().to_string();
+        let store = provider.options.insert("path".to_owned(), empty.into());
+        let store = store.and_then(|path| path.as_str().map(str::to_owned));
+        if let Some(other) = stores.insert(store.clone(), id.clone()) {
+            let store = store.unwrap_or_else(|| BUILT_IN_STORE.to_owned());
+            let message = format!("providers {other} and {id} have the same store, {store}");
+            return Err(Failure::usage(message).hint("Give one of them another `path`."));
+        }
+    }
+    build(&config).map(drop)
 }

@@ -8,6 +8,7 @@ use stateway_client::{Call, v1};
 use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::paging::{Paging, more};
 use crate::screen::{Paint, Table, ago, moment, until};
 use crate::{input, resource, view};
 
@@ -48,15 +49,8 @@ pub struct List {
     /// Only those that pass this filter
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
-    /// At most this many on a page
-    #[arg(long, value_name = "COUNT", default_value_t = 50)]
-    page_size: i32,
-    /// The page after the one that gave this token
-    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
-    page_token: Option<String>,
-    /// Every page, not just one
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    paging: Paging,
 }
 
 /// Names an approval.
@@ -122,23 +116,21 @@ impl Decide {
 impl List {
     async fn run(self, context: &Context) -> Result<(), Failure> {
         let mut listed = Listed::default();
-        let mut token = self.page_token.unwrap_or_default();
-        loop {
+        let parent = resource::parent(self.provider.as_deref())?;
+        let filter = self.filter.unwrap_or_default();
+        let page = async |page_size, page_token| {
             let call = Call::from_message(v1::ListApprovalsRequest {
-                parent: resource::parent(self.provider.as_deref())?,
-                page_size: self.page_size,
-                page_token: token,
-                filter: self.filter.clone().unwrap_or_default(),
+                parent: parent.clone(),
+                page_size,
+                page_token,
+                filter: filter.clone(),
             });
             let page = context.client.approvals_page(context.call(call)).await?;
             let shown = page.approvals.iter().map(view::Approval::from);
             listed.approvals.extend(shown);
-            listed.next_page_token = page.next_page_token;
-            if !self.all || listed.next_page_token.is_empty() {
-                break;
-            }
-            token = listed.next_page_token.clone();
-        }
+            Ok(page.next_page_token)
+        };
+        listed.next_page_token = self.paging.read(page).await?;
         context.show(&listed, || table(&listed, context.paint))
     }
 }
@@ -147,10 +139,7 @@ fn table(listed: &Listed, paint: Paint) -> String {
     if listed.approvals.is_empty() {
         talk("nothing waits for a decision on this page");
     }
-    if !listed.next_page_token.is_empty() {
-        let token = &listed.next_page_token;
-        talk(&format!("there is more: --page-token {token}, or --all"));
-    }
+    more(&listed.next_page_token);
     let now = jiff::Timestamp::now();
     let headings = [
         "NAME",

@@ -57,7 +57,7 @@ impl ConfigCommand {
 }
 
 fn good(config: &Config, output: Output) -> Outcome {
-    registry::build(config)?;
+    registry::check(config)?;
     let internal = |error: String| Failure::new(Exit::Internal, error);
     let text = config
         .to_toml()

@@ -16,6 +16,7 @@ use crate::context::{Context, print, talk, to_json};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::input;
+use crate::paging::{Paging, more};
 use crate::screen::{Table, ago, moment};
 use crate::view;
 use crate::visible::visible;
@@ -85,15 +86,8 @@ pub struct Apply {
 /// Lists definitions.
 #[derive(Debug, Args)]
 pub struct List {
-    /// At most this many on a page
-    #[arg(long, value_name = "COUNT", default_value_t = 50)]
-    page_size: i32,
-    /// The page after the one that gave this token
-    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
-    page_token: Option<String>,
-    /// Every page, not just one
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    paging: Paging,
     /// Those of this provider's own
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<ProviderId>,
@@ -224,27 +218,21 @@ impl Apply {
 impl List {
     async fn run(self, context: &Context) -> Outcome {
         let mut listed = Listed::default();
-        let mut token = self.page_token.unwrap_or_default();
-        loop {
+        let parent = parent(self.provider.as_ref());
+        let page = async |page_size, page_token| {
             let call = Call::from_message(v1::ListDefinitionsRequest {
-                page_size: self.page_size,
-                page_token: token,
-                parent: parent(self.provider.as_ref()),
+                page_size,
+                page_token,
+                parent: parent.clone(),
             });
             let page = context.client.definitions_page(context.call(call)).await?;
             let shown = page.definitions.iter().map(view::Definition::from);
             listed.definitions.extend(shown);
-            listed.next_page_token = page.next_page_token;
-            if !self.all || listed.next_page_token.is_empty() {
-                break;
-            }
-            token = listed.next_page_token.clone();
-        }
+            Ok(page.next_page_token)
+        };
+        listed.next_page_token = self.paging.read(page).await?;
         context.show(&listed, || {
-            if !listed.next_page_token.is_empty() {
-                let token = &listed.next_page_token;
-                talk(&format!("there is more: --page-token {token}, or --all"));
-            }
+            more(&listed.next_page_token);
             let now = jiff::Timestamp::now();
             let headings = ["NAME", "REVISION", "AGE", "DESCRIPTION"];
             let mut table = Table::new(&headings, context.paint);
@@ -352,7 +340,10 @@ impl Graph {
                 let mut failure = Failure::usage(format!("{file} is not a valid definition"))
                     .hint("`stateway definitions validate` says more.");
                 let lines = invalid.diagnostics.iter().map(view::Diagnostic::from);
-                failure.details = lines.map(|found| found.to_string()).collect();
+                let lines: Vec<_> = lines.map(|found| found.to_string()).collect();
+                // A hint is a line of its own.
+                let lines = lines.iter().flat_map(|found| found.lines());
+                failure.details = lines.map(str::to_owned).collect();
                 Err(failure)
             }
         }

@@ -9,14 +9,23 @@ use v1::resolution::Action;
 use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::screen::{Table, ago};
+use crate::paging::{Paging, more};
+use crate::screen::{Paint, Table, ago, moment, trouble};
 use crate::{input, resource, view};
+
+/// How many are read at once when one is looked for.
+const MOST_ON_A_PAGE: i32 = 1_000;
 
 /// Steps that are stuck until a person decides.
 #[derive(Debug, Subcommand)]
 pub enum Escalations {
     /// List the steps that a person has to decide about
     List(List),
+    /// Show an escalation and what is needed to decide
+    #[command(after_help = "\
+Examples:
+  stateway escalations get builtin/order-17/pay")]
+    Get(Get),
     /// Try the step again as it is
     #[command(after_help = "\
 Examples:
@@ -40,12 +49,15 @@ pub struct List {
     /// Only this provider's; all providers' otherwise
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
-    /// At most this many on a page
-    #[arg(long, value_name = "COUNT", default_value_t = 50)]
-    page_size: i32,
-    /// The page after the one that gave this token
-    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
-    page_token: Option<String>,
+    #[command(flatten)]
+    paging: Paging,
+}
+
+/// Names an escalation.
+#[derive(Debug, Args)]
+pub struct Get {
+    /// provider/execution/step, or the full name
+    name: String,
 }
 
 /// Decides about an escalation.
@@ -75,7 +87,7 @@ pub struct Reassign {
 }
 
 /// What `list -o json` prints.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Listed {
     escalations: Vec<view::Escalation>,
     next_page_token: String,
@@ -85,6 +97,7 @@ impl Escalations {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         match self {
             Self::List(list) => list.run(context).await?,
+            Self::Get(get) => get.run(context).await?,
             Self::Resume(decide) => decide.run(context, Action::Resume, String::new()).await?,
             Self::Cancel(decide) => decide.run(context, Action::Cancel, String::new()).await?,
             Self::Reassign(Reassign { decide, to }) => {
@@ -97,28 +110,20 @@ impl Escalations {
 
 impl List {
     async fn run(self, context: &Context) -> Result<(), Failure> {
-        let call = Call::from_message(v1::ListEscalationsRequest {
-            parent: resource::parent(self.provider.as_deref())?,
-            page_size: self.page_size,
-            page_token: self.page_token.unwrap_or_default(),
-        });
-        let page = context.client.escalations_page(context.call(call)).await?;
-        let listed = Listed {
-            escalations: page
-                .escalations
-                .iter()
-                .map(view::Escalation::from)
-                .collect(),
-            next_page_token: page.next_page_token,
+        let mut listed = Listed::default();
+        let parent = resource::parent(self.provider.as_deref())?;
+        let page = async |page_size, page_token| {
+            let page = page(context, &parent, page_size, page_token).await?;
+            let shown = page.escalations.iter().map(view::Escalation::from);
+            listed.escalations.extend(shown);
+            Ok(page.next_page_token)
         };
+        listed.next_page_token = self.paging.read(page).await?;
         context.show(&listed, || {
             if listed.escalations.is_empty() {
                 talk("nothing is escalated on this page");
             }
-            if !listed.next_page_token.is_empty() {
-                let token = &listed.next_page_token;
-                talk(&format!("there is more: --page-token {token}"));
-            }
+            more(&listed.next_page_token);
             let now = jiff::Timestamp::now();
             let headings = ["NAME", "DEFINITION", "ATTEMPTS", "AGE", "CAUSE"];
             let mut table = Table::new(&headings, context.paint);
@@ -135,6 +140,66 @@ impl List {
             table.text()
         })
     }
+}
+
+async fn page(
+    context: &Context,
+    parent: &str,
+    page_size: i32,
+    page_token: String,
+) -> Result<v1::ListEscalationsResponse, Failure> {
+    let call = Call::from_message(v1::ListEscalationsRequest {
+        parent: parent.to_owned(),
+        page_size,
+        page_token,
+    });
+    Ok(context.client.escalations_page(context.call(call)).await?)
+}
+
+impl Get {
+    /// The API has only the list of what is open; the one that is wanted is in it or is not open.
+    async fn run(self, context: &Context) -> Result<(), Failure> {
+        let name = resource::escalation(&self.name)?;
+        let parent = name.split("/executions/").next().unwrap_or_default();
+        let mut token = String::new();
+        loop {
+            let page = page(context, parent, MOST_ON_A_PAGE, token).await?;
+            if let Some(found) = page.escalations.iter().find(|it| it.name == name) {
+                let shown = view::Escalation::from(found);
+                return context.show(&shown, || details(&shown, context.paint));
+            }
+            token = page.next_page_token;
+            if token.is_empty() {
+                let message = format!("{name} is not escalated");
+                return Err(Failure::new(Exit::NotFound, message)
+                    .hint("`stateway escalations list` shows what is."));
+            }
+        }
+    }
+}
+
+/// What is needed to decide.
+fn details(escalation: &view::Escalation, paint: Paint) -> String {
+    let mut table = Table::new(&[], paint);
+    let mut line = |what: &str, value: String| {
+        if !value.is_empty() {
+            table.row(vec![what.to_owned(), value]);
+        }
+    };
+    line("name", escalation.name.to_string());
+    line("cause", escalation.cause.to_string());
+    let error = escalation.last_error.as_ref();
+    line("last error", error.map(trouble).unwrap_or_default());
+    let category = error.and_then(|error| error.category.clone());
+    line("category", category.unwrap_or_default().to_string());
+    line("attempts", escalation.attempts.to_string());
+    let since = escalation.create_time.map(moment);
+    line("since", since.unwrap_or_default());
+    line("execution", escalation.execution.to_string());
+    line("definition", escalation.definition.to_string());
+    line("started by", escalation.initiator.to_string());
+    line("etag", escalation.etag.to_string());
+    table.text()
 }
 
 impl Decide {

@@ -5,9 +5,11 @@ use std::fmt::Write;
 use clap::Args;
 use stateway_client as client;
 
+use crate::arguments::Output;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Outcome;
+use crate::held::held;
 use crate::resource;
 use crate::screen::{Paint, short_name};
 use crate::view::{Explanation, Row, Text};
@@ -29,12 +31,22 @@ impl Explain {
         let call = client::Explain::new(resource::execution(&self.name)?);
         let answer = context.client.explain(context.call(call)).await?;
         let explanation = Explanation::from(&answer);
-        context.show(&explanation, || text(&explanation, context.paint))?;
+        let held = match (context.output, &explanation.execution) {
+            (Output::Table, Some(execution)) => held(context, execution).await,
+            _ => None,
+        };
+        context.show(&explanation, || {
+            text(
+                &explanation,
+                held.as_deref().unwrap_or_default(),
+                context.paint,
+            )
+        })?;
         Ok(Exit::Ok)
     }
 }
 
-fn text(explanation: &Explanation, paint: Paint) -> String {
+fn text(explanation: &Explanation, held: &str, paint: Paint) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     if let Some(execution) = &explanation.execution {
@@ -42,6 +54,9 @@ fn text(explanation: &Explanation, paint: Paint) -> String {
         let _ = writeln!(text, "{name}  {}", paint.sub_state(execution.sub_state));
     }
     let _ = writeln!(text, "{}", explanation.summary);
+    if !held.is_empty() {
+        let _ = writeln!(text, "{held}");
+    }
     reasons(
         &mut text,
         paint,

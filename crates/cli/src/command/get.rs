@@ -4,10 +4,12 @@ use clap::{Args, ValueEnum};
 use stateway_client as client;
 use stateway_client::v1;
 
+use crate::arguments::Output;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::screen::{Paint, Table, moment};
+use crate::held::held;
+use crate::screen::{Paint, Table, details_held, moment};
 use crate::{resource, view};
 
 /// Shows an execution.
@@ -47,7 +49,16 @@ impl Get {
             return project(context, name, vocabulary).await;
         }
         let call = client::Get::new(name);
-        context.show_execution(&context.client.get(context.call(call)).await?)?;
+        let found = context.client.get(context.call(call)).await?;
+        let view = view::Execution::from(&found);
+        let held = match context.output {
+            Output::Table => held(context, &view).await,
+            Output::Json => None,
+        };
+        context.show(&view, || {
+            let held = held.unwrap_or_default();
+            details_held(&view, &held, context.paint, jiff::Timestamp::now())
+        })?;
         Ok(Exit::Ok)
     }
 }

@@ -11,6 +11,7 @@ use stateway_client::{Call, v1};
 use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::paging::{Paging, more};
 use crate::screen::{Table, moment};
 use crate::view::Event;
 use crate::{input, resource};
@@ -36,15 +37,8 @@ pub struct History {
     /// Every branch, each event with its own and its place there
     #[arg(long, conflicts_with = "branch")]
     all_branches: bool,
-    /// At most this many on a page
-    #[arg(long, value_name = "COUNT", default_value_t = 100)]
-    page_size: i32,
-    /// The page after the one that gave this token
-    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
-    page_token: Option<String>,
-    /// Every page, not just one
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    paging: Paging,
 }
 
 /// What else can be done with a history.
@@ -91,7 +85,7 @@ impl History {
         Ok(Exit::Ok)
     }
 
-    async fn read(&self, context: &Context) -> Result<Listed, Failure> {
+    async fn read(self, context: &Context) -> Result<Listed, Failure> {
         let mut listed = Listed::default();
         let name = resource::execution(self.name.as_deref().unwrap_or_default())?;
         let branch = match (self.all_branches, &self.branch) {
@@ -99,20 +93,17 @@ impl History {
             (false, Some(branch)) => branch,
             (false, None) => "",
         };
-        let mut token = self.page_token.clone().unwrap_or_default();
-        loop {
+        let page = async |size, token| {
             let call = client::Events::new(&name)
-                .page_size(self.page_size)
+                .page_size(size)
                 .page_token(token)
                 .branch(branch);
             let page = context.client.events_page(context.call(call)).await?;
             listed.events.extend(page.events.iter().map(Event::from));
-            listed.next_page_token = page.next_page_token;
-            if !self.all || listed.next_page_token.is_empty() {
-                return Ok(listed);
-            }
-            token = listed.next_page_token.clone();
-        }
+            Ok(page.next_page_token)
+        };
+        listed.next_page_token = self.paging.read(page).await?;
+        Ok(listed)
     }
 }
 
@@ -139,12 +130,7 @@ impl Export {
 }
 
 fn table(listed: &Listed, context: &Context) -> String {
-    if !listed.next_page_token.is_empty() {
-        talk(&format!(
-            "there is more: --page-token {}, or --all",
-            listed.next_page_token
-        ));
-    }
+    more(&listed.next_page_token);
     let mut table = Table::new(
         &["#", "BRANCH", "TIME", "EVENT", "STEP", "ATTEMPT", "WHAT"],
         context.paint,

@@ -7,6 +7,7 @@ use stateway_client as client;
 use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::paging::{Paging, more};
 use crate::screen::{Clock, Table, ago, short_definition, short_name};
 use crate::{resource, screen, view};
 
@@ -28,15 +29,8 @@ pub struct List {
     /// Only those that pass this filter (AIP-160)
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
-    /// At most this many on a page
-    #[arg(long, value_name = "COUNT", default_value_t = 50)]
-    page_size: i32,
-    /// The page after the one that gave this token
-    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
-    page_token: Option<String>,
-    /// Every page, not just one
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    paging: Paging,
 }
 
 /// What `-o json` prints.
@@ -59,28 +53,23 @@ impl List {
         Ok(Exit::Ok)
     }
 
-    async fn read(&self, context: &Context) -> Result<Listed, Failure> {
+    async fn read(self, context: &Context) -> Result<Listed, Failure> {
         let mut listed = Listed::default();
         let parent = resource::parent(self.provider.as_deref())?;
-        let mut token = self.page_token.clone().unwrap_or_default();
-        loop {
-            let call = client::List::new(&parent)
-                .filter(self.filter.as_deref().unwrap_or_default())
-                .page_size(self.page_size)
-                .page_token(token);
+        let filter = self.filter.as_deref().unwrap_or_default();
+        let page = async |size, token| {
+            let call = client::List::new(&parent).filter(filter);
+            let call = call.page_size(size).page_token(token);
             let page = context.client.list_page(context.call(call)).await?;
-            listed
-                .executions
-                .extend(page.executions.iter().map(view::Execution::from));
+            let shown = page.executions.iter().map(view::Execution::from);
+            listed.executions.extend(shown);
             listed.unreachable.extend(page.unreachable);
-            listed.next_page_token = page.next_page_token;
-            if !self.all || listed.next_page_token.is_empty() {
-                listed.unreachable.sort();
-                listed.unreachable.dedup();
-                return Ok(listed);
-            }
-            token = listed.next_page_token.clone();
-        }
+            Ok(page.next_page_token)
+        };
+        listed.next_page_token = self.paging.read(page).await?;
+        listed.unreachable.sort();
+        listed.unreachable.dedup();
+        Ok(listed)
     }
 }
 
@@ -88,12 +77,7 @@ fn table(listed: &Listed, context: &Context) -> String {
     if listed.executions.is_empty() {
         talk("no executions on this page");
     }
-    if !listed.next_page_token.is_empty() {
-        talk(&format!(
-            "there is more: --page-token {}, or --all",
-            listed.next_page_token
-        ));
-    }
+    more(&listed.next_page_token);
     let now = jiff::Timestamp::now();
     let headings = ["NAME", "STATE", "REASON", "DEFINITION", "NOW", "AGE"];
     let mut table = Table::new(&headings, context.paint);

@@ -1,7 +1,9 @@
 //! `stateway start`: a new execution.
 
 use clap::Args;
+use futures::TryStreamExt;
 use stateway_client as client;
+use stateway_client::v1;
 
 use super::{wait, watch};
 use crate::arguments::Output;
@@ -9,6 +11,7 @@ use crate::context::{Context, print, talk};
 use crate::duration::Span;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::resource::Startable;
 use crate::{input, resource, screen, view};
 
 /// Starts an execution.
@@ -23,7 +26,8 @@ Examples:
 With --wait, --timeout says how long to wait. On a terminal the steps are shown live meanwhile; the
 end is shown in any case, with the output, and is the exit code: 1 when it failed.")]
 pub struct Start {
-    /// provider/definition, a full name, or a short one beside --provider
+    /// provider/definition, a full name, or a short one: beside --provider, or where it is clear
+    /// who runs it
     definition: String,
     /// Who is to run it
     #[arg(long, value_name = "PROVIDER")]
@@ -50,7 +54,7 @@ pub struct Start {
 
 impl Start {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let call = self.call()?;
+        let call = self.call(context).await?;
         // With --wait the timeout is for the wait; the start has the client's own limit.
         if !self.wait {
             context.show_execution(&context.client.start(context.call(call)).await?)?;
@@ -66,14 +70,23 @@ impl Start {
         }
     }
 
-    fn call(&self) -> Result<client::Start, Failure> {
-        let what = resource::definition(&self.definition, self.provider.as_deref())?;
+    /// Whether nothing is said of who is to run it.
+    fn is_bare(&self) -> bool {
+        self.provider.is_none() && !self.definition.contains('/') && !self.definition.is_empty()
+    }
+
+    async fn call(&self, context: &Context) -> Result<client::Start, Failure> {
+        let input = self.input.as_deref().map(input::json).transpose()?;
+        let what = match self.is_bare() {
+            true => only(context, &self.definition).await?,
+            false => resource::definition(&self.definition, self.provider.as_deref())?,
+        };
         let mut call = client::Start::new(what.definition).on(what.parent);
         for (name, value) in &self.labels {
             call = call.label(name, value);
         }
-        if let Some(argument) = &self.input {
-            call = call.json(input::json(argument)?);
+        if let Some(input) = input {
+            call = call.json(input);
         }
         if let Some(id) = &self.id {
             call = call.id(id);
@@ -85,6 +98,32 @@ impl Start {
             call = call.delay(delay.into());
         }
         Ok(call)
+    }
+}
+
+/// What a bare name means: a definition of the only provider there is, or a portable one, which
+/// the gateway gives to the only provider that runs those.
+async fn only(context: &Context, name: &str) -> Result<Startable, Failure> {
+    let providers: Vec<_> = context.client.providers_all().try_collect().await?;
+    if let [provider] = &providers[..] {
+        return resource::definition(name, Some(&provider.name));
+    }
+    let portable = resource::definition(&format!("definitions/{name}"), None)?;
+    let get = client::GetDefinition::from_message(v1::GetDefinitionRequest {
+        name: portable.definition.clone(),
+    });
+    match context.client.definition(context.call(get)).await {
+        Ok(_) => Ok(portable),
+        Err(error) if !error.is_from_gateway() => Err(error.into()),
+        Err(_) => {
+            let ids = providers
+                .iter()
+                .map(|it| it.name.trim_start_matches("providers/"));
+            let ids: Vec<_> = ids.collect();
+            let message = format!("`{name}` does not say which provider is to run it");
+            let hint = format!("Add --provider; there are: {}.", ids.join(", "));
+            Err(Failure::usage(message).hint(hint))
+        }
     }
 }
 

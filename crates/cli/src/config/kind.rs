@@ -38,6 +38,48 @@ pub(crate) struct Made {
     pub(crate) built_in: Option<BuiltIn>,
 }
 
+/// Why a provider cannot be made.
+pub(crate) enum Unmade {
+    /// By something that was configured.
+    Setting(String),
+    /// By its store.
+    Store(StoreFailure),
+}
+
+/// What is wrong with a store.
+pub(crate) struct StoreFailure {
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+    pub(crate) hint: String,
+}
+
+/// Where the built-in engine keeps everything unless it is told otherwise.
+pub(crate) const BUILT_IN_STORE: &str = builtin::Config::PATH;
+
+impl From<String> for Unmade {
+    fn from(message: String) -> Self {
+        Self::Setting(message)
+    }
+}
+
+impl From<builtin::ConfigError> for Unmade {
+    fn from(error: builtin::ConfigError) -> Self {
+        let builtin::ConfigError::Store { path, error } = error else {
+            return Self::Setting(error.to_string());
+        };
+        // Most messages name the file already.
+        let message = match error.message.contains(&path) {
+            true => error.message,
+            false => format!("{path}: {}", error.message),
+        };
+        Self::Store(StoreFailure {
+            reason: error.reason,
+            message,
+            hint: error.hint,
+        })
+    }
+}
+
 /// Why a kind cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KindError {
@@ -106,14 +148,14 @@ impl Kind {
         id: &ProviderId,
         table: &Arc<Table>,
         options: toml::Table,
-    ) -> Result<Made, String> {
+    ) -> Result<Made, Unmade> {
         let provider: Arc<dyn Provider> = match self {
             Self::Builtin => {
                 let config = builtin::Config::deserialize(options);
                 let config = config.map_err(|error| error.to_string())?;
                 let provider = builtin::BuiltinProvider::open(&config)
                     .and_then(|provider| provider.reaching_out(id.as_str(), &config));
-                let provider = provider.map_err(|error| error.to_string())?;
+                let provider = provider?;
                 let built_in = BuiltIn {
                     engine: provider.engine().clone(),
                     backups: config.backups,

@@ -11,6 +11,12 @@ use crate::visible::visible;
 /// One execution as lines of `what  value`, then its steps.
 #[must_use]
 pub fn details(execution: &Execution, paint: Paint, now: Timestamp) -> String {
+    details_held(execution, "", paint, now)
+}
+
+/// The same, with a sentence about what holds it; empty where nothing is known of that.
+#[must_use]
+pub fn details_held(execution: &Execution, held: &str, paint: Paint, now: Timestamp) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     let mut line = |what: &str, value: &str| {
@@ -26,7 +32,14 @@ pub fn details(execution: &Execution, paint: Paint, now: Timestamp) -> String {
         &execution.waits,
         Clock::Live(now),
     );
-    line("now", &next);
+    // Whoever knows what it waits behind need not hear that it waits.
+    match !next.is_empty() && held.starts_with(&next) {
+        true => line("now", held),
+        false => {
+            line("now", &next);
+            line("held", held);
+        }
+    }
     line(
         "last error",
         &execution

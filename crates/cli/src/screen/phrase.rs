@@ -94,6 +94,9 @@ fn waiting(wait: &Wait, clock: Clock) -> String {
         true => wait.kind.to_string(),
         false => format!("{} `{}`", wait.kind, wait.name),
     };
+    if (wait.kind.raw(), wait.name.raw()) == ("capacity", "slot") {
+        return "waits for a free place".to_owned();
+    }
     match (wait.kind.raw(), wait.deadline) {
         ("timer", Some(time)) => format!("waits for a timer that ends {}", clock.say(time)),
         (_, Some(time)) => format!("waits for {what}, expires {}", clock.say(time)),

@@ -96,6 +96,16 @@ fn a_stuck_step_is_found_and_decided_about() {
         .exits(0)
         .json();
     assert_eq!(json["escalations"][0]["step"], "transfer");
+    let one = json["escalations"][0]["name"].as_str().unwrap();
+    let get = gateway.run(&["escalations", "get", one, "-o", "json"]);
+    assert_eq!(get.exits(0).json(), json["escalations"][0]);
+    let told = gateway.run(&["escalations", "get", one]).exits(0).out;
+    assert!(
+        told.contains("cause") && told.contains("attempts"),
+        "{told}"
+    );
+    let other = format!("{one}-not");
+    gateway.run(&["escalations", "get", &other]).exits(3);
     let resumed = gateway.run(&[
         "escalations",
         "resume",

@@ -270,3 +270,41 @@ fn a_file_that_is_not_there_is_a_mistake_and_none_at_all_is_not() {
         defaults.out
     );
 }
+
+#[test]
+fn a_check_leaves_stores_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("stateway.toml"), "").unwrap();
+    let check = || finish(command(folder.path()).args(["config", "check"]), "");
+    check().exits(0);
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    let serve = ["serve", "--listen", "127.0.0.1:0"];
+    let gateway = crate::binary::Running::begin(command(folder.path()).args(serve));
+    gateway.line("stateway is listening");
+    check().exits(0);
+
+    // A second gateway does not get it, and says why in the store's own word, the path once.
+    let second = finish(command(folder.path()).args(serve), "").exits(4);
+    assert!(second.err.contains("(STORE_IN_USE)"), "{}", second.err);
+    assert_eq!(
+        second.err.matches("stateway.db").count(),
+        1,
+        "{}",
+        second.err
+    );
+    assert!(second.err.contains("hint: "), "{}", second.err);
+}
+
+#[test]
+fn two_providers_cannot_have_one_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let two = "[providers.a]\nkind = \"builtin\"\n[providers.b]\nkind = \"builtin\"\n";
+    std::fs::write(folder.path().join("stateway.toml"), two).unwrap();
+    let answer = finish(command(folder.path()).args(["config", "check"]), "").exits(2);
+    assert!(
+        answer.err.contains("the same store, stateway.db"),
+        "{}",
+        answer.err
+    );
+}

@@ -103,3 +103,17 @@ fn a_terminal_is_safe_from_what_a_file_says() {
     let answer = finish(check.args(["definitions", "validate", "x.yaml"]), "").exits(2);
     assert!(!answer.out.contains('\u{1b}'), "{:?}", answer.out);
 }
+
+#[test]
+fn a_drawing_of_what_is_wrong_says_what_on_lines_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("bad.yaml"), "name: x\nsteps: []\n").unwrap();
+    let mut graph = crate::binary::command(folder.path());
+    let answer = finish(graph.args(["definitions", "graph", "bad.yaml"]), "").exits(2);
+    assert!(
+        answer.err.contains("\n  hint: Add at least one step"),
+        "{}",
+        answer.err
+    );
+    assert!(!answer.err.contains("\\n"), "{}", answer.err);
+}

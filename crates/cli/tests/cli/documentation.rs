@@ -31,6 +31,25 @@ fn every_command_is_in_the_documentation() {
 }
 
 #[test]
+fn what_every_command_prints_as_json_is_in_the_documentation() {
+    let page = page();
+    let section = page.split("\n## JSON\n").nth(1).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let words = section.split(|symbol: char| !symbol.is_ascii_alphabetic() && symbol != '-');
+    let words: std::collections::BTreeSet<_> = words.collect();
+    for command in Arguments::command().get_subcommands() {
+        let nested: Vec<_> = command.get_subcommands().collect();
+        for name in nested
+            .iter()
+            .map(|it| it.get_name())
+            .chain([command.get_name()])
+        {
+            assert!(words.contains(name), "{} {name}", command.get_name());
+        }
+    }
+}
+
+#[test]
 fn every_exit_code_is_in_the_documentation_and_in_the_help() {
     let (page, help) = (page(), run(&["--help"]).exits(0).out);
     assert!(help.contains(exit::HELP), "{help}");

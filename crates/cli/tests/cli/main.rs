@@ -15,6 +15,7 @@ mod demo;
 mod documentation;
 mod explain;
 mod get;
+mod held;
 mod history;
 mod hostile;
 mod list;

@@ -104,7 +104,7 @@ fn labels_and_a_delay_arrive() {
 #[test]
 fn wrong_arguments_never_reach_a_gateway() {
     for arguments in [
-        &["start", "hello"][..],
+        &["start", "hello", "--input", "{"][..],
         &["start", "memory/hello", "--input", "{"],
         &["start", "memory/hello", "--input", "@no-such-file"],
         &["start", "memory/hello", "--label", "x"],
@@ -149,5 +149,36 @@ fn an_id_that_is_taken_is_refused() {
         again.err.contains("EXECUTION_ALREADY_EXISTS"),
         "{}",
         again.err
+    );
+}
+
+#[test]
+fn a_bare_name_is_enough_where_it_is_clear_who_runs_it() {
+    let memory = Gateway::new();
+    let started = memory
+        .run(&["start", "hello", "-o", "json"])
+        .exits(0)
+        .json();
+    assert_eq!(started["definition"], "providers/memory/definitions/hello");
+
+    let both = "[providers.builtin]\nkind = \"builtin\"\n[providers.memory]\nkind = \"memory\"\n";
+    let both = Gateway::just(both, &[]);
+    let ours = "name: ours\nsteps: [{name: a, agent: b}]\n";
+    crate::built_in::apply(&both, ours);
+    let started = both.run(&["start", "ours", "-o", "json"]).exits(0).json();
+    assert_eq!(started["definition"], "definitions/ours");
+    let unclear = both.run(&["start", "hello"]).exits(2);
+    assert!(unclear.err.contains("builtin, memory"), "{}", unclear.err);
+    run(&["start", "hello", "--server", "http://127.0.0.1:1"]).exits(6);
+}
+
+#[test]
+fn a_hint_names_commands_and_not_calls() {
+    let gateway = Gateway::new();
+    let refused = gateway.run(&["start", "definitions/hello"]).exits(5);
+    assert!(
+        refused.err.contains("hint: `stateway providers get` lists"),
+        "{}",
+        refused.err
     );
 }

@@ -47,6 +47,7 @@ impl Classified<'_> {
             &observation.native,
             observation.retry.as_ref(),
             &observation.waits,
+            self.execution.sub_state,
             now,
         );
         let deciding = match self.execution.decision {
@@ -62,7 +63,13 @@ impl Classified<'_> {
                 sub_state: verdict.sub_state,
                 summary: summary(verdict, &step.native, None),
                 row: verdict.row.cloned(),
-                evidence: evidence(&step.native, step.retry.as_ref(), &step.waits, now),
+                evidence: evidence(
+                    &step.native,
+                    step.retry.as_ref(),
+                    &step.waits,
+                    verdict.sub_state,
+                    now,
+                ),
             });
         Explanation {
             sub_state: self.execution.sub_state,
@@ -125,6 +132,7 @@ fn evidence(
     native: &NativeState,
     retry: Option<&RetryEvidence>,
     waits: &[Wait],
+    shown: SubState,
     now: Timestamp,
 ) -> Vec<String> {
     let mut lines = vec![format!("native state `{}`", native.state)];
@@ -136,22 +144,25 @@ fn evidence(
     );
     lines.push(retry.map_or_else(
         || "no retry metadata".to_owned(),
-        |retry| attempt_line(retry, now),
+        |retry| attempt_line(retry, shown, now),
     ));
     lines.extend(waits.iter().map(wait_line));
     lines
 }
 
-fn attempt_line(retry: &RetryEvidence, now: Timestamp) -> String {
+fn attempt_line(retry: &RetryEvidence, shown: SubState, now: Timestamp) -> String {
     let limit = match retry.max_attempts {
         None => String::new(),
         Some(0) => " of unlimited".to_owned(),
         Some(most) => format!(" of {most}"),
     };
-    let phase = match retry.phase {
-        AttemptPhase::UnderWay => "under way",
-        AttemptPhase::BetweenAttempts => "failed, another one is scheduled",
-        AttemptPhase::Exhausted => "failed, no other one follows",
+    // What has finished has no attempt under way, whatever the engine leaves behind.
+    let phase = match (retry.phase, shown) {
+        (AttemptPhase::Exhausted, _) => "failed, no other one follows",
+        (AttemptPhase::UnderWay, SubState::Succeeded) => "succeeded",
+        (_, SubState::Succeeded | SubState::Failed) => "is over",
+        (AttemptPhase::UnderWay, _) => "under way",
+        (AttemptPhase::BetweenAttempts, _) => "failed, another one is scheduled",
     };
     let next = retry.next_attempt_time.map_or_else(String::new, |next| {
         let seconds = next.duration_since(now).as_secs_f64();

@@ -1,0 +1,52 @@
+//! The flags of everything that is listed a page at a time.
+
+use clap::Args;
+
+use crate::context::talk;
+use crate::failure::Failure;
+
+/// Which part of a list is wanted.
+#[derive(Debug, Clone, Args)]
+pub struct Paging {
+    /// At most this many on a page; the gateway decides otherwise
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    page_size: i32,
+    /// The page after the one that gave this token
+    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
+    page_token: Option<String>,
+    /// Every page, not just one
+    #[arg(long)]
+    all: bool,
+}
+
+impl Paging {
+    /// Reads the pages that are wanted. `page` is given the size and the token of one and answers
+    /// with the token of the next; so does this.
+    ///
+    /// # Errors
+    /// What `page` answers.
+    pub async fn read(
+        self,
+        mut page: impl AsyncFnMut(i32, String) -> Result<String, Failure>,
+    ) -> Result<String, Failure> {
+        let mut token = self.page_token.unwrap_or_default();
+        loop {
+            token = page(self.page_size, token).await?;
+            if !self.all || token.is_empty() {
+                return Ok(token);
+            }
+        }
+    }
+}
+
+/// Says how to get the next page, if there is one.
+pub fn more(token: &str) {
+    if !token.is_empty() {
+        talk(&format!("there is more: --page-token {token}, or --all"));
+    }
+}
