@@ -1,11 +1,12 @@
 //! `cargo xtask`: the developer's commands.
 //!
 //! `test` runs everything, `docs` renders what is generated from data, `soak` holds the pure
-//! core to its invariants at length, `crash` kills the gateway under load, `bench` measures.
+//! core to its invariants at length, `histories` records golden histories, `crash` kills the gateway under load, `bench` measures.
 
 mod bench;
 mod crash;
 mod docs;
+mod histories;
 mod peers;
 mod run;
 mod soak;
@@ -29,6 +30,8 @@ enum Task {
     Test(test::Options),
     /// Render the generated parts of docs/, or check them
     Docs(docs::Options),
+    /// Make the golden histories in tests/histories/ anew
+    Histories,
     /// Hold the pure core to its invariants, at length
     Soak(soak::Options),
     /// Kill the gateway again and again under load, and check what it promised
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Test(options) => test::run(&options),
         Task::Docs(options) => docs::run(&options),
+        Task::Histories => histories::run(),
         Task::Soak(options) => soak::run(&options),
         Task::Crash(options) => crash::run(&options),
         Task::Bench(options) => bench::run(&options),
