@@ -56,7 +56,8 @@ async fn ended_unnoticed(rig: &BuiltInRig, losing: &AtomicBool, id: &str) {
     let task = worker.task().await;
     losing.store(true, Ordering::Relaxed);
     worker.complete(&task, &json!("done once"));
-    rig.until(id, |view| view.state == ExecutionState::Completed).await;
+    rig.until(id, |view| view.state == ExecutionState::Completed)
+        .await;
     losing.store(false, Ordering::Relaxed);
 }
 
@@ -67,12 +68,22 @@ async fn a_row_that_has_not_noticed_the_end_is_found_put_right_and_noted() {
 
     let found = verdict(&rig, "e1").await;
     assert_eq!(found.name, name("e1"));
-    let codes: Vec<_> = found.findings.iter().map(|finding| &*finding.code).collect();
+    let codes: Vec<_> = found
+        .findings
+        .iter()
+        .map(|finding| &*finding.code)
+        .collect();
     assert_eq!(codes, ["A3"]);
     assert!(!found.findings[0].summary.is_empty() && !found.findings[0].evidence.is_empty());
     let remedy = found.remedy.unwrap();
-    assert_eq!((remedy.kind(), remedy.repeated_steps.len()), (Kind::Repair, 0));
-    assert_eq!((&*found.branch, found.sequence, found.event_count), ("0", 7, 7));
+    assert_eq!(
+        (remedy.kind(), remedy.repeated_steps.len()),
+        (Kind::Repair, 0)
+    );
+    assert_eq!(
+        (&*found.branch, found.sequence, found.event_count),
+        ("0", 7, 7)
+    );
 
     let mut client = rig.recovery().await;
     let recover = v1::RecoverExecutionRequest {
@@ -103,14 +114,19 @@ async fn a_row_that_has_not_noticed_the_end_is_found_put_right_and_noted() {
         .filter(|event| event.native_type == "ExecutionRecovered")
         .collect();
     assert_eq!(recovered.len(), 1);
-    assert!(recovered[0].summary.contains("A3"), "{}", recovered[0].summary);
+    assert!(
+        recovered[0].summary.contains("A3"),
+        "{}",
+        recovered[0].summary
+    );
 }
 
 #[tokio::test]
 async fn every_execution_is_verified_with_progress() {
     let (rig, losing) = rig().await;
     for number in 0..30 {
-        rig.begin("one", &format!("idle-{number}"), "ada", json!({})).await;
+        rig.begin("one", &format!("idle-{number}"), "ada", json!({}))
+            .await;
     }
     let all = |parent: &str| v1::VerifyExecutionsRequest {
         parent: parent.into(),
@@ -119,7 +135,10 @@ async fn every_execution_is_verified_with_progress() {
     let told = client.verify_executions(all("providers/-")).await.unwrap();
     let told = all_of(told.into_inner()).await;
     let last = told.last().unwrap();
-    assert_eq!((last.checked, last.total, last.wrong, last.done), (30, 30, 0, true));
+    assert_eq!(
+        (last.checked, last.total, last.wrong, last.done),
+        (30, 30, 0, true)
+    );
     assert!(last.event_count >= 30 * 3 && last.elapsed.is_some());
     assert!(told.iter().all(|message| message.verdicts.is_empty()));
 
@@ -128,13 +147,17 @@ async fn every_execution_is_verified_with_progress() {
     losing.store(true, Ordering::Relaxed);
     worker.complete(&task, &json!(1));
     let id = task.execution.rsplit('/').next().unwrap().to_owned();
-    rig.until(&id, |view| view.state == ExecutionState::Completed).await;
+    rig.until(&id, |view| view.state == ExecutionState::Completed)
+        .await;
     losing.store(false, Ordering::Relaxed);
     drop(worker);
     let told = client.verify_executions(all("providers/b")).await.unwrap();
     let told = all_of(told.into_inner()).await;
     let wrong: Vec<_> = told.iter().flat_map(|message| &message.verdicts).collect();
-    let ours: Vec<_> = wrong.iter().filter(|verdict| verdict.name == name(&id)).collect();
+    let ours: Vec<_> = wrong
+        .iter()
+        .filter(|verdict| verdict.name == name(&id))
+        .collect();
     assert_eq!(ours.len(), 1, "{wrong:#?}");
     assert_eq!(told.last().unwrap().wrong, wrong.len() as u64);
 }
@@ -161,7 +184,10 @@ async fn a_recovery_that_was_decided_on_old_facts_is_refused() {
     };
     let refused = client.recover_execution(recover("0123456789abcdef")).await;
     let refused = refused.unwrap_err();
-    assert_eq!((refused.code(), &*reason_of(&refused)), (Code::Aborted, "ETAG_MISMATCH"));
+    assert_eq!(
+        (refused.code(), &*reason_of(&refused)),
+        (Code::Aborted, "ETAG_MISMATCH")
+    );
     assert_eq!(verdict(&rig, "e1").await.findings.len(), 1);
     let get = v1::GetExecutionRequest {
         name: name("e1"),
@@ -183,7 +209,11 @@ async fn recovering_what_is_well_changes_nothing() {
         ..v1::RecoverExecutionRequest::default()
     };
     let mut client = rig.recovery().await;
-    let answer = client.recover_execution(recover).await.unwrap().into_inner();
+    let answer = client
+        .recover_execution(recover)
+        .await
+        .unwrap()
+        .into_inner();
     assert!(answer.repaired.is_empty() && answer.branch.is_empty());
     assert_eq!(rig.engine.recording("e1".into()).await.unwrap(), before);
     let none = v1::VerifyExecutionRequest { name: name("nope") };

@@ -52,7 +52,8 @@ async fn ordered(rig: &BuiltInRig) {
     worker.fail(&charge, "transient");
     let charge = worker.task().await;
     worker.complete(&charge, &json!({"paid": true}));
-    rig.until("o1", |view| view.state == ExecutionState::Completed).await;
+    rig.until("o1", |view| view.state == ExecutionState::Completed)
+        .await;
 }
 
 fn replay(id: &str) -> v1::ReplayExecutionRequest {
@@ -73,7 +74,10 @@ fn files(rig: &BuiltInRig) -> Vec<Vec<u8>> {
 async fn a_replay_shows_the_execution_at_any_event_and_touches_nothing() {
     let rig = BuiltInRig::start().await;
     ordered(&rig).await;
-    let before = (files(&rig), rig.engine.recording("o1".into()).await.unwrap());
+    let before = (
+        files(&rig),
+        rig.engine.recording("o1".into()).await.unwrap(),
+    );
     let mut client = rig.recovery().await;
     let mut shown = Vec::new();
     for at in 1..=14 {
@@ -106,14 +110,27 @@ async fn a_replay_shows_the_execution_at_any_event_and_touches_nothing() {
         (Running, ""),
         (Succeeded, ""),
     ];
-    let shown: Vec<_> = shown.iter().map(|(state, steps)| (*state, &**steps)).collect();
+    let shown: Vec<_> = shown
+        .iter()
+        .map(|(state, steps)| (*state, &**steps))
+        .collect();
     assert_eq!(shown, expected);
-    let whole = client.replay_execution(replay("o1")).await.unwrap().into_inner();
+    let whole = client
+        .replay_execution(replay("o1"))
+        .await
+        .unwrap()
+        .into_inner();
     assert_eq!(whole.event_count, 14);
     let execution = whole.execution.unwrap();
-    assert_eq!(json_of(execution.output.as_ref()), json!({"charge": {"paid": true}}));
+    assert_eq!(
+        json_of(execution.output.as_ref()),
+        json!({"charge": {"paid": true}})
+    );
     assert_eq!(json_of(execution.input.as_ref()), json!({"n": 1}));
-    let after = (files(&rig), rig.engine.recording("o1".into()).await.unwrap());
+    let after = (
+        files(&rig),
+        rig.engine.recording("o1".into()).await.unwrap(),
+    );
     assert!(before == after, "the store was written");
     assert_eq!(whole.head_hash, after.1.head().unwrap());
 }
@@ -122,7 +139,10 @@ async fn a_replay_shows_the_execution_at_any_event_and_touches_nothing() {
 async fn under_another_definition_the_shadow_says_where_it_parts() {
     let rig = BuiltInRig::start().await;
     ordered(&rig).await;
-    let before = (files(&rig), rig.engine.recording("o1".into()).await.unwrap());
+    let before = (
+        files(&rig),
+        rig.engine.recording("o1".into()).await.unwrap(),
+    );
     let mut client = rig.recovery().await;
     let request = v1::ReplayExecutionRequest {
         source: ORDER.replace("maxRetries: 1", "maxRetries: 0"),
@@ -142,22 +162,38 @@ async fn under_another_definition_the_shadow_says_where_it_parts() {
             ("outcome", "", 14),
         ]
     );
-    assert!(answer.divergences[0].words.contains("in the shadow: nothing more"));
+    assert!(
+        answer.divergences[0]
+            .words
+            .contains("in the shadow: nothing more")
+    );
     let open: Vec<_> = answer
         .unrecorded_steps
         .iter()
         .map(|open| (&*open.step, open.attempt, open.undo))
         .collect();
     assert_eq!(open, [("reserve", 1, true)]);
-    assert_eq!(answer.recorded_outcome, "completed with {\"charge\":{\"paid\":true}}");
-    assert!(answer.derived_outcome.contains("`reserve` has no recorded way on"));
+    assert_eq!(
+        answer.recorded_outcome,
+        "completed with {\"charge\":{\"paid\":true}}"
+    );
+    assert!(
+        answer
+            .derived_outcome
+            .contains("`reserve` has no recorded way on")
+    );
     assert_eq!(answer.steps.len(), 2);
     assert_eq!(answer.source_hash_before, answer.source_hash_after);
-    let after = (files(&rig), rig.engine.recording("o1".into()).await.unwrap());
+    let after = (
+        files(&rig),
+        rig.engine.recording("o1".into()).await.unwrap(),
+    );
     assert!(before == after, "the store was written");
 
     // A revision that was applied, by its first digits or as the newest.
-    let applied = rig.apply(&ORDER.replace("timeout: 5m", "timeout: 6m")).await;
+    let applied = rig
+        .apply(&ORDER.replace("timeout: 5m", "timeout: 6m"))
+        .await;
     for revision in [&applied.revision[..12], "latest", &applied.revision] {
         let request = v1::ReplayExecutionRequest {
             revision: revision.to_owned(),
@@ -181,11 +217,31 @@ async fn what_cannot_be_replayed_is_refused_with_the_reason() {
     };
     let mut client = rig.recovery().await;
     for (request, code, reason) in [
-        (with(&|r| r.at_sequence = 15), Code::OutOfRange, "NOT_IN_HISTORY"),
-        (with(&|r| r.branch = "3".into()), Code::OutOfRange, "NOT_IN_HISTORY"),
-        (with(&|r| r.branch = "x".into()), Code::InvalidArgument, "INVALID_ARGUMENT"),
-        (with(&|r| r.revision = "feedbeef".into()), Code::NotFound, "REVISION_NOT_FOUND"),
-        (with(&|r| r.source = "steps: 3".into()), Code::InvalidArgument, "INVALID_ARGUMENT"),
+        (
+            with(&|r| r.at_sequence = 15),
+            Code::OutOfRange,
+            "NOT_IN_HISTORY",
+        ),
+        (
+            with(&|r| r.branch = "3".into()),
+            Code::OutOfRange,
+            "NOT_IN_HISTORY",
+        ),
+        (
+            with(&|r| r.branch = "x".into()),
+            Code::InvalidArgument,
+            "INVALID_ARGUMENT",
+        ),
+        (
+            with(&|r| r.revision = "feedbeef".into()),
+            Code::NotFound,
+            "REVISION_NOT_FOUND",
+        ),
+        (
+            with(&|r| r.source = "steps: 3".into()),
+            Code::InvalidArgument,
+            "INVALID_ARGUMENT",
+        ),
         (
             with(&|r| (r.source, r.revision) = (ORDER.into(), "latest".into())),
             Code::InvalidArgument,
@@ -196,11 +252,19 @@ async fn what_cannot_be_replayed_is_refused_with_the_reason() {
             Code::InvalidArgument,
             "INVALID_ARGUMENT",
         ),
-        (with(&|r| r.name = name("nope")), Code::NotFound, "EXECUTION_NOT_FOUND"),
+        (
+            with(&|r| r.name = name("nope")),
+            Code::NotFound,
+            "EXECUTION_NOT_FOUND",
+        ),
     ] {
         let shown = format!("{request:?}");
         let status = client.replay_execution(request).await.unwrap_err();
-        assert_eq!((status.code(), &*reason_of(&status)), (code, reason), "{shown}");
+        assert_eq!(
+            (status.code(), &*reason_of(&status)),
+            (code, reason),
+            "{shown}"
+        );
     }
 }
 
@@ -234,9 +298,13 @@ async fn work_done_again_is_a_branch_with_its_own_history_and_the_old_one_is_fen
             break refused;
         }
     };
-    assert_eq!((&*refused.reason, &refused.task_token), ("STALE_TASK", &old.task_token));
+    assert_eq!(
+        (&*refused.reason, &refused.task_token),
+        ("STALE_TASK", &old.task_token)
+    );
     worker.complete(&new, &json!("in time"));
-    rig.until("c1", |view| view.state == ExecutionState::Completed).await;
+    rig.until("c1", |view| view.state == ExecutionState::Completed)
+        .await;
 
     let mut client = rig.recovery().await;
     let list = v1::ListBranchesRequest {
@@ -244,7 +312,11 @@ async fn work_done_again_is_a_branch_with_its_own_history_and_the_old_one_is_fen
         page_size: 1,
         ..v1::ListBranchesRequest::default()
     };
-    let first = client.list_branches(list.clone()).await.unwrap().into_inner();
+    let first = client
+        .list_branches(list.clone())
+        .await
+        .unwrap()
+        .into_inner();
     let rest = v1::ListBranchesRequest {
         page_token: first.next_page_token,
         ..list
@@ -258,7 +330,11 @@ async fn work_done_again_is_a_branch_with_its_own_history_and_the_old_one_is_fen
     assert_eq!(new.name, format!("{}/branches/1", name("c1")));
     assert_eq!(new.parent, branches[0].name);
     assert_eq!((new.cutoff_sequence, new.current), (6, true));
-    assert!(new.cause.contains("from b, with other input, told: gently"), "{}", new.cause);
+    assert!(
+        new.cause.contains("from b, with other input, told: gently"),
+        "{}",
+        new.cause
+    );
     assert!(new.create_time.is_some() && !new.created_by.is_empty());
 
     let events = |branch: &str| v1::ListEventsRequest {
@@ -272,10 +348,17 @@ async fn work_done_again_is_a_branch_with_its_own_history_and_the_old_one_is_fen
         let mut all = Vec::new();
         let mut request = events(branch);
         loop {
-            let page = executions.list_events(request.clone()).await.unwrap().into_inner();
+            let page = executions
+                .list_events(request.clone())
+                .await
+                .unwrap()
+                .into_inner();
             assert!(page.events.len() <= 3);
             all.extend(page.events.iter().map(|event| {
-                format!("{}.{} {} {}", event.branch, event.sequence, event.native_type, event.step)
+                format!(
+                    "{}.{} {} {}",
+                    event.branch, event.sequence, event.native_type, event.step
+                )
             }));
             request.page_token = page.next_page_token;
             if request.page_token.is_empty() {
@@ -284,7 +367,9 @@ async fn work_done_again_is_a_branch_with_its_own_history_and_the_old_one_is_fen
         }
         told.push(all);
     }
-    let [old, current, all] = &told[..] else { panic!() };
+    let [old, current, all] = &told[..] else {
+        panic!()
+    };
     assert_eq!(old[5], "0.6 StepCompleted a");
     assert_eq!(old[6], "0.7 StepStarted b");
     assert_eq!(current[..6], old[..6]);
@@ -293,7 +378,10 @@ async fn work_done_again_is_a_branch_with_its_own_history_and_the_old_one_is_fen
     // Everything that ever happened is what both tell, the part they share once.
     assert_eq!(*all, [&old[..], &current[6..]].concat());
     let status = executions.list_events(events("9")).await.unwrap_err();
-    assert_eq!((status.code(), &*reason_of(&status)), (Code::NotFound, "BRANCH_NOT_FOUND"));
+    assert_eq!(
+        (status.code(), &*reason_of(&status)),
+        (Code::NotFound, "BRANCH_NOT_FOUND")
+    );
 }
 
 #[tokio::test]
@@ -316,11 +404,27 @@ async fn a_history_leaves_as_a_file_that_replays_elsewhere() {
     let file = export(false).await;
     let read = Recording::read(&file).unwrap();
     assert_eq!(read.write(), file);
-    assert_eq!(read.fingerprint(), rig.engine.recording("o1".into()).await.unwrap().fingerprint());
-    assert_eq!(read.state_at(None, 0).unwrap().state(), ExecutionState::Completed);
+    assert_eq!(
+        read.fingerprint(),
+        rig.engine
+            .recording("o1".into())
+            .await
+            .unwrap()
+            .fingerprint()
+    );
+    assert_eq!(
+        read.state_at(None, 0).unwrap().state(),
+        ExecutionState::Completed
+    );
     let redacted = export(true).await;
     let text = String::from_utf8(redacted.clone()).unwrap();
-    assert!(!text.contains("\"paid\":true") && !text.contains("\"ada\""), "{text}");
+    assert!(
+        !text.contains("\"paid\":true") && !text.contains("\"ada\""),
+        "{text}"
+    );
     let redacted = Recording::read(&redacted).unwrap();
-    assert_eq!(redacted.state_at(None, 0).unwrap().state(), ExecutionState::Completed);
+    assert_eq!(
+        redacted.state_at(None, 0).unwrap().state(),
+        ExecutionState::Completed
+    );
 }

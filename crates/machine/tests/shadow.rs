@@ -83,7 +83,10 @@ fn fewer_retries_turn_it_back_where_no_answer_to_the_undo_is_recorded() {
 #[test]
 fn another_back_off_is_told_and_changes_nothing_else() {
     let found = shadow(&shipped(), &ORDER.replace("30s", "5m"));
-    assert_eq!(told(&found), ["back_off @8 charge: again after 30s | again after 5m"]);
+    assert_eq!(
+        told(&found),
+        ["back_off @8 charge: again after 30s | again after 5m"]
+    );
     assert_eq!(found.derived_outcome, found.recorded_outcome);
 }
 
@@ -135,7 +138,9 @@ steps:
     let found = shadow(&shipped(), source);
     let told = told(&found);
     assert!(
-        told.contains(&"order @4 reserve: reserve, charge, ship | ship, reserve, charge".to_owned()),
+        told.contains(
+            &"order @4 reserve: reserve, charge, ship | ship, reserve, charge".to_owned()
+        ),
         "{told:#?}"
     );
     assert_eq!(open(&found), [""; 0]);
@@ -182,7 +187,8 @@ fn a_shorter_timeout_than_an_answer_took_is_a_timeout() {
 
 #[test]
 fn a_decision_of_another_role_is_no_decision() {
-    let source = "name: gate\nsteps: [{name: ok, approval: {role: boss}}, {name: go, dependsOn: [ok]}]";
+    let source =
+        "name: gate\nsteps: [{name: ok, approval: {role: boss}}, {name: go, dependsOn: [ok]}]";
     let mut run = Run::started(source);
     run.vote("ok", 1, true, "eve").unwrap();
     run.done("go");
@@ -202,7 +208,11 @@ fn what_came_to_a_run_that_has_ended_is_refused_and_told() {
     run.cancel(CancelMode::Kill);
     let found = shadow(&run, "name: two\nsteps: [{name: a}]");
     let told = told(&found);
-    assert!(told.iter().any(|line| line.starts_with("refused @7 : kill was taken | is refused")), "{told:#?}");
+    assert!(
+        told.iter()
+            .any(|line| line.starts_with("refused @7 : kill was taken | is refused")),
+        "{told:#?}"
+    );
     assert_eq!(found.derived_outcome, "completed with {\"a\":{}}");
 }
 

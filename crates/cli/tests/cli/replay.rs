@@ -16,7 +16,8 @@ steps:
 compensation: [{step: reserve, agent: x}]
 ";
 /// Fails the first attempt to charge.
-const FLAKY: &str = "test $STATEWAY_STEP$STATEWAY_ATTEMPT != charge1 || exit 75; echo '{\"ok\":true}'";
+const FLAKY: &str =
+    "test $STATEWAY_STEP$STATEWAY_ATTEMPT != charge1 || exit 75; echo '{\"ok\":true}'";
 
 /// A gateway with an order that was charged at the second attempt.
 fn ordered() -> Gateway {
@@ -43,31 +44,55 @@ fn an_execution_is_shown_at_any_of_its_events() {
         .json();
     assert_eq!(shown["execution"]["sub_state"], "backing-off");
     assert_eq!(shown["source_hash_before"], shown["source_hash_after"]);
-    let shown = gateway.run(&["replay", "builtin/o1", "--at", "10"]).exits(0);
-    assert!(shown.out.starts_with("after event 10 of branch 0, at "), "{}", shown.out);
+    let shown = gateway
+        .run(&["replay", "builtin/o1", "--at", "10"])
+        .exits(0);
+    assert!(
+        shown.out.starts_with("after event 10 of branch 0, at "),
+        "{}",
+        shown.out
+    );
     assert!(shown.out.contains("next attempt in"), "{}", shown.out);
     let listed = gateway.run(&["replay", "builtin/o1", "--step"]).exits(0);
     let lines: Vec<_> = listed.out.lines().collect();
     assert_eq!(lines.len(), 15, "{}", listed.out);
-    assert!(lines[10].contains("RetryScheduled") && lines[10].contains("backing-off"), "{}", lines[10]);
+    assert!(
+        lines[10].contains("RetryScheduled") && lines[10].contains("backing-off"),
+        "{}",
+        lines[10]
+    );
     let lines = gateway
         .run(&["replay", "builtin/o1", "--step", "-o", "json"])
         .exits(0)
         .out;
     let last: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
     assert_eq!(last["execution"]["sub_state"], "succeeded");
-    let none = gateway.run(&["replay", "builtin/o1", "--at", "99"]).exits(4);
+    let none = gateway
+        .run(&["replay", "builtin/o1", "--at", "99"])
+        .exits(4);
     assert!(none.err.contains("the last one is 14"), "{}", none.err);
     gateway.run(&["replay", "builtin/o1", "--at", "0"]).exits(2);
-    gateway.run(&["replay", "builtin/nope", "--at", "1"]).exits(3);
+    gateway
+        .run(&["replay", "builtin/nope", "--at", "1"])
+        .exits(3);
 }
 
 #[test]
 fn another_definition_is_compared_in_columns_with_a_summary_and_an_exit_code() {
     let gateway = ordered();
-    let same = gateway.run(&["replay", "builtin/o1", "--revision", "latest"]).exits(0);
-    assert!(same.out.ends_with("14 events replayed: no difference\n"), "{}", same.out);
-    write(&gateway, "v2.yaml", &ORDER.replace("maxRetries: 1", "maxRetries: 0"));
+    let same = gateway
+        .run(&["replay", "builtin/o1", "--revision", "latest"])
+        .exits(0);
+    assert!(
+        same.out.ends_with("14 events replayed: no difference\n"),
+        "{}",
+        same.out
+    );
+    write(
+        &gateway,
+        "v2.yaml",
+        &ORDER.replace("maxRetries: 1", "maxRetries: 0"),
+    );
     let found = gateway
         .run(&["replay", "builtin/o1", "--definition", "v2.yaml"])
         .exits(8);
@@ -84,11 +109,20 @@ fn another_definition_is_compared_in_columns_with_a_summary_and_an_exit_code() {
     ];
     let mut rest = found.out.as_str();
     for text in expected {
-        let at = rest.find(text).unwrap_or_else(|| panic!("no `{text}` in\n{}", found.out));
+        let at = rest
+            .find(text)
+            .unwrap_or_else(|| panic!("no `{text}` in\n{}", found.out));
         rest = &rest[at..];
     }
     let json = gateway
-        .run(&["replay", "builtin/o1", "--definition", "v2.yaml", "-o", "json"])
+        .run(&[
+            "replay",
+            "builtin/o1",
+            "--definition",
+            "v2.yaml",
+            "-o",
+            "json",
+        ])
         .exits(8)
         .json();
     assert_eq!(json["divergences"][0]["kind"], "retries");
@@ -108,15 +142,31 @@ fn another_definition_is_compared_in_columns_with_a_summary_and_an_exit_code() {
 #[test]
 fn a_history_is_exported_and_replayed_without_a_gateway() {
     let gateway = ordered();
-    let written = gateway.run(&["history", "export", "builtin/o1", "o1.jsonl"]).exits(0);
-    assert!(written.out.is_empty() && written.err.contains("o1.jsonl ("), "{written:?}");
-    let again = gateway.run(&["history", "export", "builtin/o1", "o1.jsonl"]).exits(2);
+    let written = gateway
+        .run(&["history", "export", "builtin/o1", "o1.jsonl"])
+        .exits(0);
+    assert!(
+        written.out.is_empty() && written.err.contains("o1.jsonl ("),
+        "{written:?}"
+    );
+    let again = gateway
+        .run(&["history", "export", "builtin/o1", "o1.jsonl"])
+        .exits(2);
     assert!(again.err.contains("exists"), "{}", again.err);
     let file = std::fs::read_to_string(gateway.path("o1.jsonl")).unwrap();
-    let printed = gateway.run(&["history", "export", "builtin/o1"]).exits(0).out;
+    let printed = gateway
+        .run(&["history", "export", "builtin/o1"])
+        .exits(0)
+        .out;
     assert_eq!(printed, file);
-    let redacted = gateway.run(&["history", "export", "builtin/o1", "--redact"]).exits(0).out;
-    assert!(!redacted.contains("\"ok\":true") && !redacted.contains("\"ada\""), "{redacted}");
+    let redacted = gateway
+        .run(&["history", "export", "builtin/o1", "--redact"])
+        .exits(0)
+        .out;
+    assert!(
+        !redacted.contains("\"ok\":true") && !redacted.contains("\"ada\""),
+        "{redacted}"
+    );
     gateway.run(&["history", "export", "builtin/nope"]).exits(3);
 
     // Elsewhere, where no gateway is.
@@ -124,19 +174,55 @@ fn a_history_is_exported_and_replayed_without_a_gateway() {
     let at = |name: &str| folder.path().join(name).display().to_string();
     std::fs::write(at("o1.jsonl"), &file).unwrap();
     std::fs::write(at("v2.yaml"), ORDER.replace("20ms", "40ms")).unwrap();
-    std::fs::write(at("broken.jsonl"), file.replace("\"ok\":true", "\"ok\":null")).unwrap();
+    std::fs::write(
+        at("broken.jsonl"),
+        file.replace("\"ok\":true", "\"ok\":null"),
+    )
+    .unwrap();
     std::fs::write(at("redacted.jsonl"), &redacted).unwrap();
     drop(gateway);
-    let shown = run(&["replay", "--file", &at("o1.jsonl"), "--at", "10", "-o", "json"]).exits(0);
+    let shown = run(&[
+        "replay",
+        "--file",
+        &at("o1.jsonl"),
+        "--at",
+        "10",
+        "-o",
+        "json",
+    ])
+    .exits(0);
     assert_eq!(shown.json()["execution"]["sub_state"], "backing-off");
-    let found = run(&["replay", "--file", &at("o1.jsonl"), "--definition", &at("v2.yaml")]).exits(8);
-    assert!(found.out.contains("first difference: event 10, back_off of charge"), "{}", found.out);
+    let found = run(&[
+        "replay",
+        "--file",
+        &at("o1.jsonl"),
+        "--definition",
+        &at("v2.yaml"),
+    ])
+    .exits(8);
+    assert!(
+        found
+            .out
+            .contains("first difference: event 10, back_off of charge"),
+        "{}",
+        found.out
+    );
     let stepped = run(&["replay", "--file", &at("redacted.jsonl"), "--step"]).exits(0);
     assert_eq!(stepped.out.lines().count(), 15);
     let broken = run(&["replay", "--file", &at("broken.jsonl"), "--at", "1"]).exits(2);
     assert!(broken.err.contains("broken.jsonl: line "), "{}", broken.err);
-    assert!(broken.err.contains("not what was written"), "{}", broken.err);
-    let refused = run(&["replay", "--file", &at("redacted.jsonl"), "--definition", &at("v2.yaml")]);
+    assert!(
+        broken.err.contains("not what was written"),
+        "{}",
+        broken.err
+    );
+    let refused = run(&[
+        "replay",
+        "--file",
+        &at("redacted.jsonl"),
+        "--definition",
+        &at("v2.yaml"),
+    ]);
     assert!(refused.exits(4).err.contains("taken out"));
     run(&["replay", "--file", &at("nothing.jsonl")]).exits(2);
     run(&["replay"]).exits(2);
@@ -145,19 +231,45 @@ fn a_history_is_exported_and_replayed_without_a_gateway() {
 #[test]
 fn branches_are_listed_and_each_has_its_history() {
     let gateway = ordered();
-    let again = gateway.run(&["retry-from", "builtin/o1", "--step", "charge", "--feedback", "gently"]);
+    let again = gateway.run(&[
+        "retry-from",
+        "builtin/o1",
+        "--step",
+        "charge",
+        "--feedback",
+        "gently",
+    ]);
     again.exits(0);
-    let worker = worker(&gateway, "x", "echo \"{\\\"said\\\": \\\"$STATEWAY_FEEDBACK\\\"}\"");
-    let done = gateway.run(&["wait", "builtin/o1", "-o", "json"]).exits(0).json();
+    let worker = worker(
+        &gateway,
+        "x",
+        "echo \"{\\\"said\\\": \\\"$STATEWAY_FEEDBACK\\\"}\"",
+    );
+    let done = gateway
+        .run(&["wait", "builtin/o1", "-o", "json"])
+        .exits(0)
+        .json();
     assert_eq!(done["output"]["charge"]["said"], "gently");
     drop(worker);
     let table = gateway.run(&["branches", "builtin/o1"]).exits(0).out;
     let lines: Vec<_> = table.lines().collect();
-    assert!(lines[0].starts_with("BRANCH       FROM  AFTER EVENT  OPENED"), "{table}");
-    assert!(lines[1].starts_with("0 ") && lines[1].ends_with("started"), "{table}");
+    assert!(
+        lines[0].starts_with("BRANCH       FROM  AFTER EVENT  OPENED"),
+        "{table}"
+    );
+    assert!(
+        lines[1].starts_with("0 ") && lines[1].ends_with("started"),
+        "{table}"
+    );
     assert!(lines[2].starts_with("1 (current)  0     6"), "{table}");
-    assert!(lines[2].ends_with("retry from charge, told: gently"), "{table}");
-    let json = gateway.run(&["branches", "builtin/o1", "-o", "json"]).exits(0).json();
+    assert!(
+        lines[2].ends_with("retry from charge, told: gently"),
+        "{table}"
+    );
+    let json = gateway
+        .run(&["branches", "builtin/o1", "-o", "json"])
+        .exits(0)
+        .json();
     assert_eq!(json["branches"][1]["cutoff_sequence"], 6);
 
     let events = |flags: &[&str]| {
@@ -169,15 +281,30 @@ fn branches_are_listed_and_each_has_its_history() {
     let (old, new) = (events(&["--branch", "0"]), events(&["--branch", "current"]));
     assert_eq!((old.len(), &old[..6]), (14, &new[..6]));
     assert_eq!(new[6]["native_type"], "BranchOpened");
-    assert_eq!((&new[6]["branch"], &new[6]["sequence"]), (&"1".into(), &7.into()));
+    assert_eq!(
+        (&new[6]["branch"], &new[6]["sequence"]),
+        (&"1".into(), &7.into())
+    );
     assert_eq!(events(&["--all-branches"]).len(), old.len() + new.len() - 6);
     assert_eq!(events(&[]).len(), old.len() + new.len() - 6);
-    gateway.run(&["history", "builtin/o1", "--branch", "7"]).exits(3);
-    gateway.run(&["replay", "builtin/o1", "--branch", "0", "--at", "14"]).exits(0);
-    let reset = gateway.run(&["retry-from", "builtin/o1", "--from-start", "-o", "json"]).exits(0);
+    gateway
+        .run(&["history", "builtin/o1", "--branch", "7"])
+        .exits(3);
+    gateway
+        .run(&["replay", "builtin/o1", "--branch", "0", "--at", "14"])
+        .exits(0);
+    let reset = gateway
+        .run(&["retry-from", "builtin/o1", "--from-start", "-o", "json"])
+        .exits(0);
     assert_eq!(reset.json()["current_steps"][0], "reserve");
     gateway
-        .run(&["retry-from", "builtin/o1", "--from-start", "--step", "charge"])
+        .run(&[
+            "retry-from",
+            "builtin/o1",
+            "--from-start",
+            "--step",
+            "charge",
+        ])
         .exits(2);
 }
 
@@ -194,6 +321,10 @@ fn what_has_no_branches_says_so() {
         &["recover", "memory/a"],
     ] {
         let answer = finish(&mut gateway.command(arguments), "").exits(5);
-        assert!(answer.err.contains("CAPABILITY_NOT_SUPPORTED"), "{}", answer.err);
+        assert!(
+            answer.err.contains("CAPABILITY_NOT_SUPPORTED"),
+            "{}",
+            answer.err
+        );
     }
 }

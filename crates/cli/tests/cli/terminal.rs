@@ -1,7 +1,7 @@
 //! What a terminal gets: colours, and a `watch` that ticks.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -19,10 +19,20 @@ struct Seen {
     child: Child,
     screen: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
+    keys: File,
 }
 
 impl Seen {
     fn begin(command: &mut Command) -> Self {
+        Self::on(command, false)
+    }
+
+    /// On a terminal that also has a keyboard.
+    fn typing(command: &mut Command) -> Self {
+        Self::on(command, true)
+    }
+
+    fn on(command: &mut Command, keyboard: bool) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -39,9 +49,14 @@ impl Seen {
             .write(true)
             .open(path.to_str().unwrap());
         let terminal = OwnedFd::from(terminal.unwrap());
+        let input = match keyboard {
+            true => Stdio::from(terminal.try_clone().unwrap()),
+            false => Stdio::null(),
+        };
+        let keys = File::from(master.try_clone().unwrap());
         let child = command
             .env("TERM", "xterm-256color")
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(terminal)
             .stderr(Stdio::null())
             .spawn()
@@ -60,7 +75,13 @@ impl Seen {
             child,
             screen,
             reader: Some(reader),
+            keys,
         }
+    }
+
+    /// Presses keys.
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
     fn screen(&self) -> String {
@@ -174,4 +195,25 @@ fn sub_states_are_coloured_unless_no_color_is_set() {
     let plain = Seen::begin(gateway.command(&["get", "memory/a"]).env("NO_COLOR", "1"));
     plain.shows("succeeded");
     assert!(!plain.screen().contains("\u{1b}["), "{:?}", plain.screen());
+}
+
+#[test]
+fn a_history_is_stepped_through_with_keys() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/histories");
+    let file = format!("{folder}/retries.jsonl");
+    let gateway = Gateway::new();
+    let mut replay = Seen::typing(&mut gateway.command(&["replay", "--file", &file, "--step"]));
+    replay.shows("event 1 of 15");
+    replay.shows("q quit");
+    replay.press("\u{1b}[C");
+    replay.shows("event 2 of 15");
+    replay.press("nn");
+    replay.shows("event 4 of 15");
+    replay.press("G");
+    replay.shows("event 15 of 15");
+    replay.shows("succeeded");
+    replay.press("\u{1b}[D");
+    replay.shows("event 14 of 15");
+    replay.press("q");
+    assert_eq!(replay.code(), Some(0));
 }

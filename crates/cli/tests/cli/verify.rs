@@ -18,9 +18,16 @@ fn a_clean_store_reports_nothing_and_how_fast() {
     let one = gateway.run(&["verify", "builtin/a"]).exits(0);
     assert_eq!(one.out, "builtin/a: 4 events checked, nothing found\n");
     let all = gateway.run(&["verify", "--all"]).exits(0);
-    assert!(all.out.starts_with("3 executions checked in 0."), "{}", all.out);
+    assert!(
+        all.out.starts_with("3 executions checked in 0."),
+        "{}",
+        all.out
+    );
     assert!(all.out.ends_with("/s): nothing found\n"), "{}", all.out);
-    let json = gateway.run(&["verify", "--all", "-o", "json"]).exits(0).json();
+    let json = gateway
+        .run(&["verify", "--all", "-o", "json"])
+        .exits(0)
+        .json();
     assert_eq!((&json["checked"], &json["wrong"]), (&json!(3), &json!(0)));
     assert!(json["executions_per_second"].as_f64().unwrap() > 0.0);
     let well = gateway.run(&["recover", "builtin/a"]).exits(0);
@@ -69,18 +76,38 @@ fn what_is_found_is_told_with_its_code_and_an_exit_code_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
     without_its_definition(folder.path());
     let path = folder.path().join("store.db");
-    let config = format!("[providers.builtin]\nkind = \"builtin\"\npath = {:?}\n", path.display());
+    let config = format!(
+        "[providers.builtin]\nkind = \"builtin\"\npath = {:?}\n",
+        path.display()
+    );
     let gateway = Gateway::just(&config, &[]);
     let found = gateway.run(&["verify", "builtin/lost"]).exits(8);
-    assert!(found.out.starts_with("builtin/lost\n  E2  "), "{}", found.out);
-    assert!(found.out.contains("\n  to do: it cannot be recovered: "), "{}", found.out);
+    assert!(
+        found.out.starts_with("builtin/lost\n  E2  "),
+        "{}",
+        found.out
+    );
+    assert!(
+        found.out.contains("\n  to do: it cannot be recovered: "),
+        "{}",
+        found.out
+    );
     let all = gateway.run(&["verify", "--all"]).exits(8);
     assert!(all.out.contains("  E2  "), "{}", all.out);
-    assert!(all.out.ends_with(": 1 of them is not as its log says\n"), "{}", all.out);
-    let json = gateway.run(&["verify", "--all", "-o", "json"]).exits(8).json();
+    assert!(
+        all.out.ends_with(": 1 of them is not as its log says\n"),
+        "{}",
+        all.out
+    );
+    let json = gateway
+        .run(&["verify", "--all", "-o", "json"])
+        .exits(8)
+        .json();
     assert_eq!(json["verdicts"][0]["findings"][0]["code"], "E2");
     assert_eq!(json["verdicts"][0]["remedy"]["kind"], "refused");
-    let dry = gateway.run(&["recover", "builtin/lost", "--dry-run"]).exits(0);
+    let dry = gateway
+        .run(&["recover", "builtin/lost", "--dry-run"])
+        .exits(0);
     assert!(dry.out.starts_with("found: E2  "), "{}", dry.out);
     let refused = gateway.run(&["recover", "builtin/lost"]).exits(4);
     assert!(refused.err.contains("hint: "), "{}", refused.err);

@@ -16,7 +16,10 @@ use stateway_model::{ErrorCategory, SubState};
 use crate::lab::{Hand, Lab};
 
 fn folder() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/histories"))
+    PathBuf::from(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/histories"
+    ))
 }
 
 fn files() -> Vec<PathBuf> {
@@ -58,8 +61,14 @@ fn every_history_replays_as_it_was_recorded() {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         let bytes = std::fs::read(&path).unwrap();
         let recording = Recording::read(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
-        recording.check().unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(recording.write(), bytes, "{name} is written otherwise than it was read");
+        recording
+            .check()
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(
+            recording.write(),
+            bytes,
+            "{name} is written otherwise than it was read"
+        );
         let golden = std::fs::read_to_string(path.with_extension("txt")).unwrap();
         assert_eq!(account(&recording), golden, "{name}");
 
@@ -85,7 +94,13 @@ fn a_redacted_history_still_replays_and_says_nothing() {
         let states = |of: &Recording| {
             let shown = (1..=of.log(None).unwrap().len() as u64).map(|at| {
                 let state = of.state_at(None, at).unwrap();
-                (state.state(), state.step_states().map(|(_, state)| state).collect::<Vec<_>>())
+                (
+                    state.state(),
+                    state
+                        .step_states()
+                        .map(|(_, state)| state)
+                        .collect::<Vec<_>>(),
+                )
             });
             shown.collect::<Vec<_>>()
         };
@@ -94,7 +109,9 @@ fn a_redacted_history_still_replays_and_says_nothing() {
             assert!(!text.contains(secret), "{}: {secret}", path.display());
         }
         let events = read.log(None).unwrap();
-        let refused = read.rederive(None, &read.plan(&events).unwrap()).unwrap_err();
+        let refused = read
+            .rederive(None, &read.plan(&events).unwrap())
+            .unwrap_err();
         assert!(refused.to_string().contains("taken out"), "{refused}");
     }
 }
@@ -109,18 +126,35 @@ fn a_file_that_was_changed_is_refused_with_the_line() {
     let with = |line: usize, change: &dyn Fn(&str) -> String| {
         let mut lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
         lines[line - 1] = change(&lines[line - 1]);
-        lines.iter().map(|line| format!("{line}\n")).collect::<String>()
+        lines
+            .iter()
+            .map(|line| format!("{line}\n"))
+            .collect::<String>()
     };
-    let event = 1 + lines.iter().position(|line| line.contains("StepCompleted")).unwrap();
-    let row = 1 + lines[..event].iter().rposition(|line| line.starts_with("{\"row\"")).unwrap();
+    let event = 1 + lines
+        .iter()
+        .position(|line| line.contains("StepCompleted"))
+        .unwrap();
+    let row = 1 + lines[..event]
+        .iter()
+        .rposition(|line| line.starts_with("{\"row\""))
+        .unwrap();
 
     let changed = told(with(event, &|line| line.replace("\"n\":1", "\"n\":2")));
     assert_eq!(changed.line, row, "{changed}");
     assert!(changed.what.contains("not what was written"), "{changed}");
-    let version = told(with(1, &|line| line.replace("\"version\":1", "\"version\":2")));
-    assert_eq!((version.line, &*version.what), (1, "the file is of version 2; this build reads version 1"));
+    let version = told(with(1, &|line| {
+        line.replace("\"version\":1", "\"version\":2")
+    }));
+    assert_eq!(
+        (version.line, &*version.what),
+        (1, "the file is of version 2; this build reads version 1")
+    );
     let foreign = told("{\"name\": \"something else\"}\n".to_owned());
-    assert_eq!((foreign.line, &*foreign.what), (1, "this is not the history of an execution"));
+    assert_eq!(
+        (foreign.line, &*foreign.what),
+        (1, "this is not the history of an execution")
+    );
     let garbled = told(with(event, &|line| line[..20].to_owned()));
     assert_eq!(garbled.line, event, "{garbled}");
     let cut = told(text[..text.len() - 10].to_owned());
@@ -141,7 +175,9 @@ fn broken_files_never_panic() {
         let good = std::fs::read(path).unwrap();
         let mut seed = 0x9e37_79b9_u64 ^ good.len() as u64;
         let mut chance = move |below: usize| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             usize::try_from(seed >> 33).unwrap() % below.max(1)
         };
         for _ in 0..300 {
@@ -177,7 +213,11 @@ fn a_forged_history_is_replayed_or_refused() {
     use sha2::{Digest as _, Sha256};
     let good = std::fs::read_to_string(folder().join("retries.jsonl")).unwrap();
     let end = good.trim_end().rfind('\n').unwrap() + 1;
-    let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+    let hex = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+    };
     for (from, to) in [
         ("\"branch\":0", "\"branch\":4294967295"),
         ("\"first\":1,", "\"first\":18446744073709551615,"),
@@ -267,7 +307,9 @@ impl Stage {
     }
 
     async fn start(&self, definition: &str) -> Arc<str> {
-        let mut start = self.lab.start_of(definition, json!({"card": "sesame", "total": 50}));
+        let mut start = self
+            .lab
+            .start_of(definition, json!({"card": "sesame", "total": 50}));
         start.id = Some(format!("{definition}-1").into());
         start.labels = [("team".to_owned(), "sesame street".to_owned())].into();
         self.lab.engine.start(start).await.unwrap().id
@@ -284,7 +326,10 @@ impl Stage {
         self.clock.advance(1_500);
         let failure = stateway_machine::Failure::reported(category, message);
         let outcome = stateway_engine::Outcome::Failed(failure);
-        self.worker.session.answers().settle(task.token.clone(), outcome, None);
+        self.worker
+            .session
+            .answers()
+            .settle(task.token.clone(), outcome, None);
     }
 
     async fn write(&self, name: &str, id: &Arc<str>) {
@@ -302,7 +347,9 @@ async fn regenerate() {
     let mut stage = Stage::new(&[SAGA]).await;
     let id = stage.start("saga").await;
     stage.done(json!({"held": ["sesame"]})).await;
-    stage.fail(ErrorCategory::Validation, "gateway timed out").await;
+    stage
+        .fail(ErrorCategory::Validation, "gateway timed out")
+        .await;
     stage.done(json!(null)).await;
     stage.lab.ended(&id).await;
     stage.write("saga-with-compensation", &id).await;
@@ -310,8 +357,13 @@ async fn regenerate() {
     let mut stage = Stage::new(&[RETRIES]).await;
     let id = stage.start("retries").await;
     for _ in 0..2 {
-        stage.fail(ErrorCategory::Transient, "gateway timed out").await;
-        let resting = stage.lab.until(&id, |view| view.sub_state == SubState::BackingOff).await;
+        stage
+            .fail(ErrorCategory::Transient, "gateway timed out")
+            .await;
+        let resting = stage
+            .lab
+            .until(&id, |view| view.sub_state == SubState::BackingOff)
+            .await;
         let due = resting.steps[0].retry.next_attempt_time.unwrap();
         let wait = due.duration_since(stage.lab.engine.now()).as_millis();
         stage.clock.advance(i64::try_from(wait).unwrap() + 7);
@@ -330,14 +382,20 @@ async fn regenerate() {
     stage.lab.steer(&id, signal).await.unwrap();
     // Nobody decides in time; someone resumes it, and someone else says yes.
     stage.clock.advance(3_600_000);
-    stage.lab.until(&id, |view| view.sub_state == SubState::Error).await;
+    stage
+        .lab
+        .until(&id, |view| view.sub_state == SubState::Error)
+        .await;
     stage.clock.advance(5_000);
     let resolve = Resolve {
         step: "sign-off".into(),
         resolution: Resolution::Resume,
         comment: "sesame overslept".into(),
     };
-    let resolved = stage.lab.engine.resolve(id.clone(), resolve, "bob".into(), stage.lab.key(5));
+    let resolved = stage
+        .lab
+        .engine
+        .resolve(id.clone(), resolve, "bob".into(), stage.lab.key(5));
     resolved.await.unwrap();
     stage.clock.advance(90_000);
     let decide = Decide {
@@ -347,7 +405,10 @@ async fn regenerate() {
         roles: vec!["ops".into()],
         comment: "sesame".into(),
     };
-    let decided = stage.lab.engine.decide(id.clone(), decide, "eve".into(), stage.lab.key(6));
+    let decided = stage
+        .lab
+        .engine
+        .decide(id.clone(), decide, "eve".into(), stage.lab.key(6));
     decided.await.unwrap();
     stage.done(json!({"sent": true})).await;
     stage.lab.ended(&id).await;
@@ -370,7 +431,9 @@ async fn regenerate() {
     let mut stage = Stage::new(&[CHAIN]).await;
     let id = stage.start("chain").await;
     stage.done(json!({"n": 1})).await;
-    stage.fail(ErrorCategory::AgentError, "gateway timed out").await;
+    stage
+        .fail(ErrorCategory::AgentError, "gateway timed out")
+        .await;
     stage.lab.ended(&id).await;
     stage.clock.advance(24 * 3_600_000);
     let from = RetryFrom {
@@ -379,7 +442,10 @@ async fn regenerate() {
         feedback: "with sesame".into(),
         ..RetryFrom::default()
     };
-    let again = stage.lab.engine.retry_from(id.clone(), from, "eve".into(), stage.lab.key(3));
+    let again = stage
+        .lab
+        .engine
+        .retry_from(id.clone(), from, "eve".into(), stage.lab.key(3));
     again.await.unwrap();
     stage.done(json!({"n": 2})).await;
     stage.lab.ended(&id).await;
@@ -389,7 +455,9 @@ async fn regenerate() {
     let id = stage.start("chain").await;
     stage.done(json!({"n": 1})).await;
     stage.worker.task().await;
-    let pause = Steer::Pause { cause: "a look by sesame".into() };
+    let pause = Steer::Pause {
+        cause: "a look by sesame".into(),
+    };
     stage.lab.steer(&id, pause).await.unwrap();
     stage.clock.advance(10_000);
     stage.lab.steer(&id, Steer::Resume).await.unwrap();

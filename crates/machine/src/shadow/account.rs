@@ -100,7 +100,10 @@ pub(super) fn of(plan: &Arc<Plan>, events: &[Event]) -> Account {
         state: state.state(),
         reason: state.reason(),
         output: state.output().cloned(),
-        times: events.iter().map(|event| (event.at, event.sequence)).collect(),
+        times: events
+            .iter()
+            .map(|event| (event.at, event.sequence))
+            .collect(),
     }
 }
 
@@ -113,7 +116,9 @@ impl Account {
     /// Where the last event by this time is.
     pub(super) fn by(&self, at: Timestamp) -> u64 {
         let count = self.times.partition_point(|(then, _)| *then <= at);
-        self.times[..count].last().map_or(0, |(_, sequence)| *sequence)
+        self.times[..count]
+            .last()
+            .map_or(0, |(_, sequence)| *sequence)
     }
 }
 

@@ -40,11 +40,18 @@ pub(super) fn rows(sides: &Sides<'_>) -> Vec<StepRow> {
 
 /// Every difference, in the order of the recorded run; the outcome last.
 pub(super) fn divergences(sides: &Sides<'_>) -> Vec<Divergence> {
-    let paths = sides.was.steps.keys().filter_map(|step| step_path(sides, step));
+    let paths = sides
+        .was
+        .steps
+        .keys()
+        .filter_map(|step| step_path(sides, step));
     let mut paths: Vec<_> = paths.collect();
     // Of what shows at the same event, what the shadow does first comes first.
     paths.sort_by_key(|(derived_at, _)| *derived_at);
-    let mut found: Vec<_> = paths.into_iter().map(|(_, divergence)| divergence).collect();
+    let mut found: Vec<_> = paths
+        .into_iter()
+        .map(|(_, divergence)| divergence)
+        .collect();
     for (step, was) in &sides.was.steps {
         if let Some(is) = sides.is.steps.get(step) {
             found.extend(step_input(step, was, is));
@@ -112,9 +119,8 @@ fn begun(sides: &Sides<'_>, is: &StepAccount) -> u64 {
 /// Steps of both definitions that only the shadow begins.
 fn extra_steps(sides: &Sides<'_>) -> Vec<Divergence> {
     let new = sides.is.steps.iter();
-    let new = new.filter(|(step, _)| {
-        !sides.was.steps.contains_key(*step) && sides.old.find(step).is_some()
-    });
+    let new = new
+        .filter(|(step, _)| !sides.was.steps.contains_key(*step) && sides.old.find(step).is_some());
     new.map(|(step, is)| Divergence {
         kind: DivergenceKind::Path,
         sequence: begun(sides, is),
@@ -136,12 +142,18 @@ fn step_path(sides: &Sides<'_>, step: &Arc<str>) -> Option<(u64, Divergence)> {
     let (then, now) = (was.legs.get(place), is.legs.get(place));
     let pauses = |leg: Option<&Leg>| leg.is_some_and(|leg| leg.kind == LegKind::Pause);
     let (kind, recorded, derived) = match (then, now) {
-        (Some(then), Some(now)) if pauses(Some(then)) && pauses(Some(now)) => {
-            (DivergenceKind::BackOff, then.words.clone(), now.words.clone())
-        }
+        (Some(then), Some(now)) if pauses(Some(then)) && pauses(Some(now)) => (
+            DivergenceKind::BackOff,
+            then.words.clone(),
+            now.words.clone(),
+        ),
         _ => {
             let retries = was.attempts != is.attempts;
-            let kind = if retries { DivergenceKind::Retries } else { DivergenceKind::Path };
+            let kind = if retries {
+                DivergenceKind::Retries
+            } else {
+                DivergenceKind::Path
+            };
             (kind, was.words_from(place), is.words_from(place))
         }
     };
