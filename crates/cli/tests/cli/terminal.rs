@@ -130,3 +130,25 @@ fn start_and_wait_shows_the_steps_and_then_what_they_came_to() {
         bad.screen()
     );
 }
+
+#[test]
+fn a_history_is_stepped_through_with_keys() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/histories");
+    let file = format!("{folder}/retries.jsonl");
+    let gateway = Gateway::new();
+    let mut replay =
+        Seen::begin_with_keys(&mut gateway.command(&["replay", "--file", &file, "--step"]));
+    replay.shows("event 1 of 15");
+    replay.shows("q quit");
+    replay.press("\u{1b}[C");
+    replay.shows("event 2 of 15");
+    replay.press("nn");
+    replay.shows("event 4 of 15");
+    replay.press("G");
+    replay.shows("event 15 of 15");
+    replay.shows("succeeded");
+    replay.press("\u{1b}[D");
+    replay.shows("event 14 of 15");
+    replay.press("q");
+    assert_eq!(replay.code(), Some(0));
+}
