@@ -74,14 +74,16 @@ impl Source {
                 let plan = match (request.source.as_str(), request.revision.as_str()) {
                     ("", "") => None,
                     ("", revision) => Some(of_revision(recording, revision)?),
-                    (source, _) => Some(plan_of(source, "the definition").map_err(refused)?),
+                    (source, _) => {
+                        Some(plan_of(source, "the definition").map_err(|error| refused(&error))?)
+                    }
                 };
                 let ask = Ask {
                     branch: branch(&request.branch)?,
                     at: request.at_sequence,
                     plan,
                 };
-                replay(recording, name, &ask).map_err(refused)
+                replay(recording, name, &ask).map_err(|error| refused(&error))
             }
         }
     }
@@ -89,21 +91,23 @@ impl Source {
     pub(super) async fn steps(&self, context: &Context, along: &str) -> Result<Vec<Step>, Failure> {
         let along = branch(along)?;
         match self {
-            Self::File { name, recording } => steps(recording, name, along).map_err(refused),
+            Self::File { name, recording } => {
+                steps(recording, name, along).map_err(|error| refused(&error))
+            }
             Self::Gateway(name) => {
                 let call = Call::from_message(v1::ExportHistoryRequest {
                     name: name.to_string(),
                     redact: false,
                 });
                 let file = context.client.export_history(context.call(call)).await?;
-                let recording = Recording::read(&file).map_err(refused)?;
-                steps(&recording, name, along).map_err(refused)
+                let recording = Recording::read(&file).map_err(|error| refused(&error))?;
+                steps(&recording, name, along).map_err(|error| refused(&error))
             }
         }
     }
 }
 
-fn refused(error: RecordingError) -> Failure {
+fn refused(error: &RecordingError) -> Failure {
     Failure::new(Exit::Refused, error.to_string())
 }
 
@@ -127,7 +131,7 @@ fn of_revision(
         .iter()
         .find(|known| known.revision.starts_with(wanted));
     match found {
-        Some(found) => plan_of(&found.source, &found.name).map_err(refused),
+        Some(found) => plan_of(&found.source, &found.name).map_err(|error| refused(&error)),
         None => Err(Failure::new(
             Exit::NotFound,
             format!("the file has no revision `{wanted}`"),
