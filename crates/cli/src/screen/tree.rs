@@ -66,13 +66,7 @@ fn grow(
 /// State, progress, attempt, waits, error: what there is.
 fn told(branch: &Branch, done: bool, paint: Paint, now: Timestamp) -> String {
     let Some(step) = &branch.step else {
-        let after: Vec<_> = branch.after.iter().map(ToString::to_string).collect();
-        let said = match (done, after.is_empty()) {
-            (true, _) => "not begun".to_owned(),
-            (false, true) => "not yet begun".to_owned(),
-            (false, false) => format!("not yet begun; after {}", after.join(", ")),
-        };
-        return paint.dim(&said);
+        return paint.dim(&not_begun(branch, done));
     };
     let state = format!("{:<11}", step.sub_state);
     let mut line = state.replacen(step.sub_state, &paint.sub_state(step.sub_state), 1);
@@ -91,6 +85,16 @@ fn told(branch: &Branch, done: bool, paint: Paint, now: Timestamp) -> String {
     add(&mut line, &last_error(step));
     add(&mut line, &paint.dim(&took(step)));
     line.trim_end().to_owned()
+}
+
+/// What is said of a step that has not begun, in an execution that is done or not.
+pub(super) fn not_begun(branch: &Branch, done: bool) -> String {
+    let after: Vec<_> = branch.after.iter().map(ToString::to_string).collect();
+    match (done, after.is_empty()) {
+        (true, _) => "not begun".to_owned(),
+        (false, true) => "not yet begun".to_owned(),
+        (false, false) => format!("not yet begun; after {}", after.join(", ")),
+    }
 }
 
 /// How long a step took that has ended.
