@@ -82,7 +82,12 @@ fn told(branch: &Branch, done: bool, paint: Paint, now: Timestamp) -> String {
         &mut line,
         &phrase(step.sub_state, &step.retry, &step.waits, clock),
     );
-    add(&mut line, &last_error(step));
+    // What went wrong on the way to a good end is past; that it took more than one attempt is not.
+    match (step.sub_state, step.retry.attempt) {
+        ("succeeded", 0 | 1) => {}
+        ("succeeded", attempt) => add(&mut line, &format!("at attempt {attempt}")),
+        _ => add(&mut line, &last_error(step)),
+    }
     add(&mut line, &paint.dim(&took(step)));
     line.trim_end().to_owned()
 }
@@ -144,6 +149,14 @@ mod tests {
         let mut first = step("fetch", v1::SubState::Succeeded);
         let at = |seconds| Some(prost_types::Timestamp { seconds, nanos: 0 });
         (first.start_time, first.end_time) = (at(10), at(13));
+        first.last_error = Some(v1::ExecutionError {
+            message: "not up yet".into(),
+            ..v1::ExecutionError::default()
+        });
+        first.retry = Some(v1::Retry {
+            attempt: 2,
+            ..v1::Retry::default()
+        });
         let mut second = step("load", v1::SubState::Running);
         second.progress = Some(v1::Progress {
             fraction: 0.5,
@@ -165,7 +178,7 @@ mod tests {
         assert_eq!(
             tree(&whole, Paint::new(false), Timestamp::UNIX_EPOCH),
             [
-                "├─ fetch   succeeded    3.0 s",
+                "├─ fetch   succeeded    at attempt 2  3.0 s",
                 "├─ load    running      50 %: page 2  attempt 2",
                 "│  └─ inner  waiting",
                 "└─ report  not yet begun; after fetch, load",
