@@ -4,10 +4,9 @@ use clap::Args;
 use serde::Serialize;
 use stateway_client as client;
 
-use crate::context::Context;
+use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::paging::{Paging, more};
 use crate::resource;
 use crate::screen::{Table, moment};
 use crate::view::Event;
@@ -21,8 +20,15 @@ Examples:
 pub struct History {
     /// provider/id, or the full name
     name: String,
-    #[command(flatten)]
-    paging: Paging,
+    /// At most this many on a page
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    page_size: i32,
+    /// The page after the one that gave this token
+    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
+    page_token: Option<String>,
+    /// Every page, not just one
+    #[arg(long)]
+    all: bool,
 }
 
 /// What `-o json` prints.
@@ -39,22 +45,32 @@ impl History {
         Ok(Exit::Ok)
     }
 
-    async fn read(self, context: &Context) -> Result<Listed, Failure> {
+    async fn read(&self, context: &Context) -> Result<Listed, Failure> {
         let mut listed = Listed::default();
         let name = resource::execution(&self.name)?;
-        let page = async |size, token| {
-            let call = client::Events::new(&name).page_size(size).page_token(token);
+        let mut token = self.page_token.clone().unwrap_or_default();
+        loop {
+            let call = client::Events::new(&name)
+                .page_size(self.page_size)
+                .page_token(token);
             let page = context.client.events_page(context.call(call)).await?;
             listed.events.extend(page.events.iter().map(Event::from));
-            Ok(page.next_page_token)
-        };
-        listed.next_page_token = self.paging.read(page).await?;
-        Ok(listed)
+            listed.next_page_token = page.next_page_token;
+            if !self.all || listed.next_page_token.is_empty() {
+                return Ok(listed);
+            }
+            token = listed.next_page_token.clone();
+        }
     }
 }
 
 fn table(listed: &Listed, context: &Context) -> String {
-    more(&listed.next_page_token);
+    if !listed.next_page_token.is_empty() {
+        talk(&format!(
+            "there is more: --page-token {}, or --all",
+            listed.next_page_token
+        ));
+    }
     let mut table = Table::new(
         &["#", "TIME", "EVENT", "STEP", "ATTEMPT", "WHAT"],
         context.paint,
