@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use stateway_definition::StepKind;
 use stateway_model::{ExecutionId, ExecutionName};
 
-pub use beside::Beside;
+pub use beside::{Beside, look_once};
 
 use crate::view::{Execution, Step, Text};
 
@@ -75,6 +75,13 @@ impl Outline {
     #[must_use]
     pub fn of(execution: Execution, known: &Known) -> Self {
         Self::within(execution, known, DEEPEST)
+    }
+
+    /// The steps that have not begun.
+    #[must_use]
+    pub fn to_come(&self) -> Vec<&Branch> {
+        let branches = self.branches.iter();
+        branches.filter(|branch| branch.step.is_none()).collect()
     }
 
     fn within(execution: Execution, known: &Known, deep: usize) -> Self {

@@ -7,6 +7,7 @@
 mod closer;
 mod frame;
 mod key;
+mod line;
 mod model;
 mod order;
 mod terminal;

@@ -5,11 +5,12 @@ use stateway_client as client;
 use stateway_client::v1;
 
 use crate::arguments::Output;
-use crate::context::Context;
+use crate::context::{Context, print};
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::held::held;
-use crate::screen::{Paint, Table, details_held, moment};
+use crate::outline::{Outline, look_once};
+use crate::screen::{Paint, Table, details_of, moment};
 use crate::{resource, view};
 
 /// Shows an execution.
@@ -51,14 +52,15 @@ impl Get {
         let call = client::Get::new(name);
         let found = context.client.get(context.call(call)).await?;
         let view = view::Execution::from(&found);
-        let held = match context.output {
-            Output::Table => held(context, &view).await,
-            Output::Json => None,
-        };
-        context.show(&view, || {
-            let held = held.unwrap_or_default();
-            details_held(&view, &held, context.paint, jiff::Timestamp::now())
-        })?;
+        if context.output == Output::Json {
+            context.show(&view, String::new)?;
+            return Ok(Exit::Ok);
+        }
+        let held = held(context, &view).await.unwrap_or_default();
+        let known = look_once(&context.client, &view).await;
+        let outline = Outline::of(view, &known);
+        let now = jiff::Timestamp::now();
+        print(&details_of(&outline, &held, context.paint, now))?;
         Ok(Exit::Ok)
     }
 }

@@ -8,13 +8,14 @@ use stateway_client::{
 
 use super::LABEL;
 
-/// How many approvals, and how many escalations, are left for whoever watches.
+/// How many approvals, and how many escalations, are left for whoever watches: the oldest, so that
+/// what they have seen stays.
 const LEFT: usize = 3;
 
 /// How often they look.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Decides what has waited longest, wherever more waits than is left for others; never ends.
+/// Decides what came last, wherever more waits than is left for others; never ends.
 ///
 /// # Errors
 /// The gateway does not answer any more.
@@ -39,7 +40,8 @@ async fn look(grace: &Client) -> Result<(), Error> {
     });
     let mut waiting = grace.approvals_page(inbox).await?.approvals;
     waiting.retain(|approval| approval.labels.contains_key(LABEL));
-    for approval in waiting.into_iter().skip(LEFT) {
+    // The list has the newest first.
+    for approval in waiting.into_iter().rev().skip(LEFT) {
         let yes = DecideApproval::from_message(v1::DecideApprovalRequest {
             name: approval.name,
             grant: true,
@@ -54,7 +56,7 @@ async fn look(grace: &Client) -> Result<(), Error> {
     });
     let mut stuck = grace.escalations_page(stuck).await?.escalations;
     stuck.retain(|escalation| escalation.labels.contains_key(LABEL));
-    for escalation in stuck.into_iter().skip(LEFT) {
+    for escalation in stuck.into_iter().rev().skip(LEFT) {
         let go = ResolveEscalation::from_message(v1::ResolveEscalationRequest {
             name: escalation.name,
             action: v1::resolution::Action::Resume.into(),

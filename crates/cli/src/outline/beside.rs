@@ -90,6 +90,13 @@ async fn ask(client: Client, mut asked: watch::Receiver<Asked>, tell: watch::Sen
     }
 }
 
+/// What is known of one execution after a single look; its children are left alone.
+pub async fn look_once(client: &Client, execution: &Execution) -> Known {
+    let mut known = Known::default();
+    look(client, execution, &mut known, 0, &mut 0).await;
+    known
+}
+
 /// Brings what is known of one execution up to date, then of its children.
 async fn look(
     client: &Client,

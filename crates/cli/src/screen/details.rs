@@ -4,19 +4,24 @@ use std::fmt::Write;
 
 use jiff::Timestamp;
 
+use super::tree::not_begun;
 use super::{Clock, Paint, Table, ago, moment, phrase, trouble};
+use crate::outline::{Known, Outline};
 use crate::view::{Execution, Progress, Step, Usage};
 use crate::visible::visible;
 
 /// One execution as lines of `what  value`, then its steps.
 #[must_use]
 pub fn details(execution: &Execution, paint: Paint, now: Timestamp) -> String {
-    details_held(execution, "", paint, now)
+    let outline = Outline::of(execution.clone(), &Known::default());
+    details_of(&outline, "", paint, now)
 }
 
-/// The same, with a sentence about what holds it; empty where nothing is known of that.
+/// The same, with the steps to come, and with a sentence about what holds it; empty where nothing
+/// is known of that.
 #[must_use]
-pub fn details_held(execution: &Execution, held: &str, paint: Paint, now: Timestamp) -> String {
+pub fn details_of(outline: &Outline, held: &str, paint: Paint, now: Timestamp) -> String {
+    let execution = &outline.execution;
     let mut text = String::new();
     // Writing to a String cannot fail.
     let mut line = |what: &str, value: &str| {
@@ -70,8 +75,8 @@ pub fn details_held(execution: &Execution, held: &str, paint: Paint, now: Timest
     }
     line("usage", &execution.usage.map(cost).unwrap_or_default());
     line("etag", &execution.etag.to_string());
-    if !execution.steps.is_empty() {
-        let _ = write!(text, "\n{}", steps_table(&execution.steps, paint, now));
+    if !outline.branches.is_empty() {
+        let _ = write!(text, "\n{}", steps_table(outline, paint, now));
     }
     text
 }
@@ -92,9 +97,9 @@ pub fn result(execution: &Execution, paint: Paint) -> String {
 }
 
 /// The steps, a line each.
-fn steps_table(steps: &[Step], paint: Paint, now: Timestamp) -> String {
+fn steps_table(outline: &Outline, paint: Paint, now: Timestamp) -> String {
     let mut table = Table::new(&["STEP", "STATE", "REASON", "NOW", "LAST ERROR"], paint);
-    for step in steps {
+    for step in &outline.execution.steps {
         table.row(vec![
             step.name.to_string(),
             step.sub_state.into(),
@@ -102,6 +107,13 @@ fn steps_table(steps: &[Step], paint: Paint, now: Timestamp) -> String {
             doing(step, now),
             last_error(step),
         ]);
+    }
+    let done = outline.execution.end_time.is_some();
+    for branch in outline.to_come() {
+        let name = branch.name.to_string();
+        let nothing = String::new;
+        let said = not_begun(branch, done);
+        table.row(vec![name, nothing(), nothing(), said, nothing()]);
     }
     table.text()
 }

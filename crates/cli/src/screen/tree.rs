@@ -66,13 +66,7 @@ fn grow(
 /// State, progress, attempt, waits, error: what there is.
 fn told(branch: &Branch, done: bool, paint: Paint, now: Timestamp) -> String {
     let Some(step) = &branch.step else {
-        let after: Vec<_> = branch.after.iter().map(ToString::to_string).collect();
-        let said = match (done, after.is_empty()) {
-            (true, _) => "not begun".to_owned(),
-            (false, true) => "not yet begun".to_owned(),
-            (false, false) => format!("not yet begun; after {}", after.join(", ")),
-        };
-        return paint.dim(&said);
+        return paint.dim(&not_begun(branch, done));
     };
     let state = format!("{:<11}", step.sub_state);
     let mut line = state.replacen(step.sub_state, &paint.sub_state(step.sub_state), 1);
@@ -88,9 +82,24 @@ fn told(branch: &Branch, done: bool, paint: Paint, now: Timestamp) -> String {
         &mut line,
         &phrase(step.sub_state, &step.retry, &step.waits, clock),
     );
-    add(&mut line, &last_error(step));
+    // What went wrong on the way to a good end is past; that it took more than one attempt is not.
+    match (step.sub_state, step.retry.attempt) {
+        ("succeeded", 0 | 1) => {}
+        ("succeeded", attempt) => add(&mut line, &format!("at attempt {attempt}")),
+        _ => add(&mut line, &last_error(step)),
+    }
     add(&mut line, &paint.dim(&took(step)));
     line.trim_end().to_owned()
+}
+
+/// What is said of a step that has not begun, in an execution that is done or not.
+pub(super) fn not_begun(branch: &Branch, done: bool) -> String {
+    let after: Vec<_> = branch.after.iter().map(ToString::to_string).collect();
+    match (done, after.is_empty()) {
+        (true, _) => "not begun".to_owned(),
+        (false, true) => "not yet begun".to_owned(),
+        (false, false) => format!("not yet begun; after {}", after.join(", ")),
+    }
 }
 
 /// How long a step took that has ended.
@@ -140,6 +149,14 @@ mod tests {
         let mut first = step("fetch", v1::SubState::Succeeded);
         let at = |seconds| Some(prost_types::Timestamp { seconds, nanos: 0 });
         (first.start_time, first.end_time) = (at(10), at(13));
+        first.last_error = Some(v1::ExecutionError {
+            message: "not up yet".into(),
+            ..v1::ExecutionError::default()
+        });
+        first.retry = Some(v1::Retry {
+            attempt: 2,
+            ..v1::Retry::default()
+        });
         let mut second = step("load", v1::SubState::Running);
         second.progress = Some(v1::Progress {
             fraction: 0.5,
@@ -161,7 +178,7 @@ mod tests {
         assert_eq!(
             tree(&whole, Paint::new(false), Timestamp::UNIX_EPOCH),
             [
-                "├─ fetch   succeeded    3.0 s",
+                "├─ fetch   succeeded    at attempt 2  3.0 s",
                 "├─ load    running      50 %: page 2  attempt 2",
                 "│  └─ inner  waiting",
                 "└─ report  not yet begun; after fetch, load",

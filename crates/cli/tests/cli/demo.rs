@@ -89,15 +89,24 @@ fn all_six_sub_states_are_there_within_a_minute_and_stay_and_ctrl_c_leaves_nothi
     let pause = next.duration_since(jiff::Timestamp::now());
     assert!(pause.as_secs() > 60, "{waits:#?}");
 
-    // What the guide says can be done as it says it.
-    let guide = demo.process.line("approvals grant");
-    let grant: Vec<_> = guide.split("  ").collect::<Vec<_>>()[1]
-        .split_whitespace()
-        .skip(1)
-        .collect();
-    assert_eq!(grant[..2], ["--server", &demo.url]);
-    demo.run(&grant).exits(0);
+    // Workers say how far they are.
+    let steps = all.iter().flat_map(|it| it["steps"].as_array().unwrap());
+    let mut details = steps.filter_map(|step| step["progress"]["detail"].as_str());
+    assert!(details.next().is_some(), "{all:#?}");
+
+    // What the guide says can be done as it says it; a watch would not end.
     demo.process.line(&format!("{}/", demo.url));
+    let said = demo.process.said();
+    let guide = said
+        .iter()
+        .filter_map(|line| line.strip_prefix("  stateway "));
+    let commands: Vec<_> = guide.filter_map(|line| line.split("  ").next()).collect();
+    assert!(commands.iter().any(|it| it.contains("approvals grant")));
+    for command in commands.iter().filter(|it| !it.contains(" watch ")) {
+        let words: Vec<_> = command.split_whitespace().collect();
+        assert_eq!(words[..2], ["--server", &demo.url]);
+        demo.run(&words).exits(0);
+    }
 
     assert!(!is_empty(demo.folder.path()), "the store is somewhere else");
     demo.process.signal("-INT");

@@ -135,3 +135,22 @@ fn a_server_that_is_no_address_is_a_mistake() {
         answer.err
     );
 }
+
+#[test]
+fn steps_to_come_are_shown_to_people() {
+    let gateway = crate::built_in::gateway();
+    let two = "name: two\nsteps: [{name: a, agent: x}, {name: b, dependsOn: [a], agent: x}]\n";
+    crate::built_in::apply(&gateway, two);
+    crate::built_in::start(&gateway, "two", "t", "ann");
+    let text = gateway.run(&["get", "builtin/t"]).exits(0).out;
+    let line = text.lines().find(|line| line.starts_with("b "));
+    assert!(line.unwrap().ends_with("not yet begun; after a"), "{text}");
+    let json = gateway
+        .run(&["get", "builtin/t", "-o", "json"])
+        .exits(0)
+        .json();
+    assert_eq!(json["steps"].as_array().unwrap().len(), 1);
+    gateway.run(&["cancel", "builtin/t"]).exits(0);
+    let text = gateway.run(&["get", "builtin/t"]).exits(0).out;
+    assert!(!text.contains("not yet begun"), "{text}");
+}

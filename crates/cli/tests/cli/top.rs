@@ -147,3 +147,23 @@ fn without_a_gateway_the_terminal_is_not_taken() {
     let answer = run(&["top", "--server", &url, "--timeout", "1s"]);
     assert_eq!(answer.exits(6).out, "");
 }
+
+#[test]
+fn a_panic_gives_the_terminal_back_before_it_speaks() {
+    let mut this = std::process::Command::new(std::env::current_exe().unwrap());
+    let child = ["--exact", "top::panics", "--ignored", "--nocapture"];
+    let mut panics = Seen::begin_with_keys(this.args(child));
+    assert_ne!(panics.code(), Some(0));
+    let screen = panics.screen();
+    let (taken, after) = screen.split_once("\u{1b}[?1049h").unwrap();
+    assert!(!taken.contains(BACK), "{screen:?}");
+    assert_eq!(after.matches(BACK).count(), 1, "{screen:?}");
+    assert!(panics.is_as_it_was());
+}
+
+#[test]
+#[ignore = "the process of the test before this one"]
+fn panics() {
+    let _taken = stateway_cli::top::Terminal::take().unwrap();
+    panic!("on purpose");
+}
