@@ -2,6 +2,7 @@
 
 mod admin;
 mod approvals;
+mod branches;
 mod cancel;
 mod completions;
 mod config;
@@ -18,12 +19,15 @@ mod pause;
 mod providers;
 mod purge;
 mod queue;
+mod recover;
+mod replay;
 mod resume;
 mod retry_from;
 mod retry_now;
 mod serve;
 mod signal;
 mod start;
+mod verify;
 mod wait;
 mod watch;
 mod worker;
@@ -58,6 +62,14 @@ pub enum Command {
     Explain(explain::Explain),
     /// Show what happened in an execution, in its engine's own words
     History(history::History),
+    /// Show an execution at any of its events, or what another definition would have made of it
+    Replay(replay::Replay),
+    /// Show the branches of an execution's log
+    Branches(branches::Branches),
+    /// Compare what is kept of executions with their logs
+    Verify(verify::Verify),
+    /// Put right what contradicts an execution's log
+    Recover(recover::Recover),
     /// Send a signal to an execution
     Signal(signal::Signal),
     /// End an execution
@@ -132,6 +144,10 @@ pub async fn run(arguments: Arguments) -> Outcome {
         Command::Wait(command) => command.run(&context()?).await,
         Command::Explain(command) => command.run(&context()?).await,
         Command::History(command) => command.run(&context()?).await,
+        Command::Replay(command) => command.run(&context()?).await,
+        Command::Branches(command) => command.run(&context()?).await,
+        Command::Verify(command) => command.run(&context()?).await,
+        Command::Recover(command) => command.run(&context()?).await,
         Command::Signal(command) => command.run(&context()?).await,
         Command::Cancel(command) => command.run(&context()?).await,
         Command::Pause(command) => command.run(&context()?).await,

@@ -22,6 +22,8 @@ pub enum Exit {
     Unreachable = 6,
     /// The deadline of a wait or a watch came first.
     Deadline = 7,
+    /// What is kept contradicts the log, or a shadow differs from what was recorded.
+    Found = 8,
     /// A defect on our side.
     Internal = 70,
 }
@@ -37,6 +39,7 @@ Exit codes:
   5   the provider cannot do this
   6   the gateway or a provider does not answer, is too slow or too busy
   7   the deadline came first (wait, start --wait, watch)
+  8   something was found (verify), or the shadow differs (replay)
   70  a defect on our side";
 
 impl Exit {
@@ -84,6 +87,7 @@ mod tests {
             Exit::Unsupported,
             Exit::Unreachable,
             Exit::Deadline,
+            Exit::Found,
             Exit::Internal,
         ] {
             let line = format!("\n  {:<3} ", exit as u8);

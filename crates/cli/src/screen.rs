@@ -6,6 +6,7 @@ mod name;
 mod paint;
 mod phrase;
 mod relative;
+mod report;
 mod table;
 mod tree;
 
@@ -15,5 +16,6 @@ pub use name::{short_definition, short_name};
 pub use paint::Paint;
 pub use phrase::{Clock, now, phrase, trouble};
 pub use relative::{ago, moment, until};
+pub use report::report;
 pub use table::Table;
 pub use tree::{head, tree};

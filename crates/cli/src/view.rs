@@ -12,6 +12,7 @@ mod explanation;
 mod payload;
 mod projection;
 mod provider;
+mod recovery;
 mod text;
 mod time;
 mod worker;
@@ -24,6 +25,9 @@ pub use explanation::{Explanation, StepExplanation};
 pub use payload::payload;
 pub use projection::{LastError, Move, Projection, StepProjection};
 pub use provider::{Health, Provider, Row};
+pub use recovery::{
+    Branch, Divergence, Finding, Recovered, Remedy, Replayed, StepRow, Unrecorded, Verdict,
+};
 pub use text::Text;
 pub use time::{duration, timestamp};
 pub use worker::{Queue, QueuedExecutions, QueuedTasks, ScheduledStart, Worker};

@@ -78,6 +78,19 @@ pub type Backup = Call<v1::BackupRequest>;
 /// Tells of an event.
 pub type PublishEvent = Call<v1::PublishEventRequest>;
 
+/// Compares what is kept of an execution with its log.
+pub type Verify = Call<v1::VerifyExecutionRequest>;
+/// The same for every execution.
+pub type VerifyAll = Call<v1::VerifyExecutionsRequest>;
+/// Mends an execution.
+pub type Recover = Call<v1::RecoverExecutionRequest>;
+/// Replays an execution.
+pub type Replay = Call<v1::ReplayExecutionRequest>;
+/// Lists the branches of an execution's log.
+pub type ListBranches = Call<v1::ListBranchesRequest>;
+/// Reads a history as a file.
+pub type ExportHistory = Call<v1::ExportHistoryRequest>;
+
 impl<M> Call<M> {
     /// A call with this message.
     pub const fn from_message(message: M) -> Self {
@@ -138,6 +151,7 @@ writes! {
     DecideApprovalRequest { etag }
     ResolveEscalationRequest { etag }
     PurgeExecutionRequest { etag }
+    RecoverExecutionRequest { etag }
 }
 
 impl<M: Write> Call<M> {
@@ -188,6 +202,11 @@ about_one! {
     DecideApproval { name, etag }
     ResolveEscalation { name, etag }
     Purge { name, etag }
+    Verify { name }
+    Recover { name, etag }
+    Replay { name }
+    ListBranches { parent }
+    ExportHistory { name }
     GetProvider { name }
     WatchRequest { parent }
     List { parent }

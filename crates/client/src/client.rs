@@ -8,6 +8,7 @@ use stateway_proto::v1::approvals_client::ApprovalsClient;
 use stateway_proto::v1::definitions_client::DefinitionsClient;
 use stateway_proto::v1::executions_client::ExecutionsClient;
 use stateway_proto::v1::providers_client::ProvidersClient;
+use stateway_proto::v1::recovery_client::RecoveryClient;
 use stateway_proto::v1::triggers_client::TriggersClient;
 use stateway_proto::v1::workers_client::WorkersClient;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -120,6 +121,10 @@ impl Client {
 
     pub(crate) fn triggers(&self) -> TriggersClient<Channel> {
         TriggersClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn recovery(&self) -> RecoveryClient<Channel> {
+        RecoveryClient::new(self.channel.clone()).max_decoding_message_size(self.max_message)
     }
 
     /// A request that says who makes it.

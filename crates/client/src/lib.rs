@@ -33,21 +33,23 @@ mod executions;
 mod identity;
 mod list;
 mod providers;
+mod recovery;
 mod sub_state;
 mod wait;
 mod watch;
 mod worker;
 
 pub use call::{
-    ApplyDefinition, Backup, Call, Cancel, Count, DecideApproval, Events, Explain, Get,
-    GetApproval, GetDefinition, GetProvider, GetQueue, List, ListApprovals, ListDefinitions,
-    ListEscalations, ListProviders, ListWorkers, Pause, Project, PublishEvent, Purge,
-    PurgeExecutions, ResolveEscalation, Resume, RetryFrom, RetryNow, Signal, Start,
-    ValidateDefinition, Wait, WatchRequest, Write,
+    ApplyDefinition, Backup, Call, Cancel, Count, DecideApproval, Events, Explain, ExportHistory,
+    Get, GetApproval, GetDefinition, GetProvider, GetQueue, List, ListApprovals, ListBranches,
+    ListDefinitions, ListEscalations, ListProviders, ListWorkers, Pause, Project, PublishEvent,
+    Purge, PurgeExecutions, Recover, Replay, ResolveEscalation, Resume, RetryFrom, RetryNow,
+    Signal, Start, ValidateDefinition, Verify, VerifyAll, Wait, WatchRequest, Write,
 };
 pub use client::{Client, DEFAULT_TIMEOUT};
 pub use error::{Error, Violation};
 pub use list::Items;
+pub use recovery::VerifyProgress;
 pub use stateway_proto::v1;
 pub use sub_state::{SUB_STATES, is_finished, sub_state_of, word_of};
 pub use tonic::Code;

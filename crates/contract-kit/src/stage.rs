@@ -173,6 +173,8 @@ impl Stage {
             id: id.clone(),
             step: String::new(),
             input: None,
+            feedback: String::new(),
+            from_start: false,
             request_id: self.request_id(),
         }
     }

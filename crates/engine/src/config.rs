@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::Clock;
+use crate::{Clock, Faults};
 
 /// What an engine is opened with.
 #[derive(Debug, Clone)]
@@ -26,6 +26,11 @@ pub struct Config {
     pub request_memory: Duration,
     /// A snapshot is written after this many events, so that no replay is longer.
     pub snapshot_events: u32,
+    /// How long to rest between two looks over all executions for what contradicts their logs;
+    /// zero: no such looks.
+    pub verify_every: Duration,
+    /// What goes wrong, for tests.
+    pub faults: Faults,
 }
 
 impl Config {
@@ -42,6 +47,8 @@ impl Config {
             max_payload_bytes: 1024 * 1024,
             request_memory: Duration::from_secs(24 * 60 * 60),
             snapshot_events: 500,
+            verify_every: Duration::from_secs(60 * 60),
+            faults: Faults::default(),
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The handle that everyone else holds.
 
+mod verify;
+
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use stateway_machine::Verb;
 use stateway_model::SubState;
 use tokio::sync::{oneshot, watch};
@@ -14,9 +16,12 @@ use crate::error::Result;
 use crate::keeper::{self, Ask, Inbox, Message};
 use crate::news::Board;
 use crate::reader::Readers;
+use crate::recording::Recording;
+use crate::recovery::scan::{Scan, memory};
 use crate::request::{
-    ActorName, Applied, ApplyDefinition, Decide, DefinitionRecord, EventRecord, ListQuery, Page,
-    Publish, Published, Purged, RequestKey, Resolve, RetryFrom, Start, Steer, Survey,
+    ActorName, Applied, ApplyDefinition, BranchRecord, Decide, DefinitionRecord, EventRecord,
+    ListQuery, Page, Publish, Published, Purged, RequestKey, Resolve, RetryFrom, Start, Steer,
+    Survey,
 };
 use crate::store::{Backend, SqliteFile};
 use crate::worker::{Answer, Offer, WorkerSession};
@@ -42,6 +47,8 @@ struct Inner {
     clock: Clock,
     lease: Duration,
     max_payload_bytes: usize,
+    request_memory: SignedDuration,
+    scan: Option<Scan>,
     keeper: Option<JoinHandle<()>>,
 }
 
@@ -58,6 +65,7 @@ pub(crate) struct Lines {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.scan.take();
         self.inbox.tell(Message::Stop);
         if let Some(keeper) = self.keeper.take() {
             // A keeper that panicked has said so; there is nobody left to tell.
@@ -81,12 +89,14 @@ impl Engine {
     pub fn open(config: &Config) -> Result<Self> {
         let file: Arc<dyn Backend> = Arc::new(SqliteFile {
             path: config.path.clone(),
+            faults: config.faults.clone(),
         });
         let store = file.open()?;
-        let readers = Arc::new(Readers::open(file)?);
+        let readers = Arc::new(Readers::open(Arc::clone(&file))?);
         let catalogue = Arc::new(Catalogue::default());
         let board = Arc::new(Board::new());
         let (committed, keeper, inbox) = keeper::spawn(config, store, &catalogue, &board)?;
+        let scan = Scan::start(config, &file, &catalogue, &inbox)?;
         Ok(Self {
             inner: Arc::new(Inner {
                 inbox,
@@ -97,6 +107,8 @@ impl Engine {
                 clock: config.clock.clone(),
                 lease: config.lease,
                 max_payload_bytes: config.max_payload_bytes,
+                request_memory: memory(config),
+                scan,
                 keeper: Some(keeper),
             }),
         })
@@ -146,6 +158,9 @@ impl Engine {
         actor: ActorName,
         request: RequestKey,
     ) -> Result<View> {
+        if let Some(input) = &from.input {
+            self.bounded(input)?;
+        }
         self.ask(|answer| Ask::RetryFrom {
             id,
             from,
@@ -248,8 +263,8 @@ impl Engine {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn count(&self, most: u32) -> Result<Vec<(SubState, u64)>> {
-        self.read(move |reader| reader.count(most)).await
+    pub async fn showing(&self, most: u32) -> Result<Vec<(SubState, u64)>> {
+        self.read(move |reader| reader.showing(most)).await
     }
 
     /// Reads the events of an execution's present branch and of what it grew from, from a
@@ -280,6 +295,45 @@ impl Engine {
     ) -> Result<Vec<EventRecord>> {
         self.read(move |reader| reader.chronicle(&id, after, limit))
             .await
+    }
+
+    /// Reads the events that lead to where a branch is, from a sequence on; along the current branch
+    /// when none is named. Tells which branch it is.
+    ///
+    /// # Errors
+    /// There is no execution of this id, or no such branch of it.
+    pub async fn lineage(
+        &self,
+        id: Arc<str>,
+        branch: Option<u32>,
+        after: u64,
+        limit: usize,
+    ) -> Result<(u32, Vec<EventRecord>)> {
+        self.read(move |reader| reader.lineage(&id, branch, after, limit))
+            .await
+    }
+
+    /// Lists the branches of an execution's log in the order they were opened, after one.
+    ///
+    /// # Errors
+    /// There is no execution of this id.
+    pub async fn branches(
+        &self,
+        id: Arc<str>,
+        after: Option<u32>,
+        limit: usize,
+    ) -> Result<Vec<BranchRecord>> {
+        self.read(move |reader| reader.branches(&id, after, limit))
+            .await
+    }
+
+    /// Takes an execution's whole log out of the store, with the definitions it was written by.
+    /// The store is only read.
+    ///
+    /// # Errors
+    /// There is no execution of this id, or its log is too long.
+    pub async fn recording(&self, id: Arc<str>) -> Result<Recording> {
+        self.read(move |reader| reader.recording(&id)).await
     }
 
     /// Reads the events of all executions from a place on, in the order they were written.

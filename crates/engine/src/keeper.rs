@@ -6,8 +6,8 @@
 //!
 //! The parts: `ask` answers requests, `carry` takes one command through the core, `hand_out` gives
 //! tasks to workers by `dispatch`'s book, `slots` says whose turn it is, `alarm` fires timers,
-//! `child` starts and ends children, `branch` goes back in a log, `wake` takes up what was left,
-//! `finish` writes the turn and lets it be seen.
+//! `child` starts and ends children, `branch` goes back in a log, `recover` puts right what
+//! contradicts one, `recall` compares memory with it, `wake` takes up what was left, `finish` writes the turn and lets it be seen.
 
 mod alarm;
 mod ask;
@@ -20,6 +20,8 @@ mod finish;
 mod hand_out;
 mod inbox;
 mod live;
+mod recall;
+mod recover;
 mod sink;
 mod slots;
 mod survey;
@@ -27,8 +29,10 @@ mod trigger;
 mod wake;
 
 pub(crate) use ask::bounded;
+pub(crate) use child::child_id;
 pub use inbox::SinkStart;
 pub(crate) use inbox::{Ask, Inbox, Message};
+pub(crate) use recover::Mended;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -95,6 +99,8 @@ struct Keeper {
     sinks: HashMap<Arc<str>, i64>,
     /// Executions that could not be taken up.
     damaged: BTreeMap<i64, crate::request::Damaged>,
+    /// How often executions were put right without being asked.
+    healed: HashMap<i64, u8>,
     /// The place of the last event on disk.
     committed: watch::Sender<i64>,
     /// Why the store could not be written last time, until it can be again.
@@ -143,6 +149,7 @@ enum Effect {
     Published(oneshot::Sender<Result<crate::Published>>, crate::Published),
     SinkOpened(oneshot::Sender<Result<i64>>, i64),
     Applied(oneshot::Sender<Result<crate::Applied>>, Box<crate::Applied>),
+    Mended(oneshot::Sender<Result<Mended>>, Box<Mended>),
 }
 
 /// Starts the keeper's thread, once everything that was left is taken up.
@@ -184,6 +191,7 @@ pub(crate) fn spawn(
         triggers: trigger::Triggers::default(),
         sinks: HashMap::new(),
         damaged: BTreeMap::new(),
+        healed: HashMap::new(),
         committed,
         broken: None,
         leases_checked: Instant::now(),
@@ -286,6 +294,21 @@ impl Keeper {
                     self.replies.push((*number, answer));
                 }
             }
+            Message::Recover {
+                id,
+                ask,
+                actor,
+                request,
+                answer,
+            } => self.asked_to_recover(&id, &ask, (&actor, &request), answer),
+            Message::Recall { numbers, answer } => {
+                let found = numbers.into_iter().map(|(number, row_is_right)| {
+                    let findings = self.memory_findings(number, row_is_right);
+                    (number, findings)
+                });
+                let _ = answer.send(Ok(found.filter(|(_, found)| !found.is_empty()).collect()));
+            }
+            Message::Drifted { number } => self.drifted(number),
             Message::Publish { event, answer } => self.publish(&event, answer),
             Message::Survey { answer } => {
                 let _ = answer.send(Ok(self.survey()));

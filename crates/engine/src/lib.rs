@@ -18,22 +18,27 @@ mod catalogue;
 mod clock;
 mod config;
 mod error;
+mod fault;
 mod handle;
 mod http;
 mod id;
 mod keeper;
 mod news;
 mod reader;
+pub mod recording;
+pub mod recovery;
 mod request;
 mod retry_after;
 mod sink;
 mod store;
+mod summary;
 mod view;
 mod worker;
 
 pub use clock::Clock;
 pub use config::Config;
 pub use error::{EngineError, ErrorKind};
+pub use fault::{Fate, Faults, Write};
 pub use handle::{Engine, Ticket};
 pub use http::{
     AllowError, AllowList, HTTP_WORKER, HttpCaller, HttpError, HttpSettings, MOST_ENTRIES,
@@ -42,11 +47,12 @@ pub use http::{
 pub use keeper::SinkStart;
 pub use news::{Changes, News};
 pub use request::{
-    ActorName, Applied, ApplyDefinition, Damaged, Decide, DefinitionRecord, EventRecord, HeldTask,
-    ListQuery, Page, Publish, Published, Purged, QueueLine, RequestKey, Resolve, RetryFrom,
-    Scheduled, Start, Steer, Survey, TaskLine, WorkerStatus,
+    ActorName, Applied, ApplyDefinition, BranchRecord, Damaged, Decide, DefinitionRecord,
+    EventRecord, HeldTask, ListQuery, Page, Publish, Published, Purged, QueueLine, RequestKey,
+    Resolve, RetryFrom, Scheduled, Start, Steer, Survey, TaskLine, WorkerStatus,
 };
 pub use sink::{EVENT_NAMES, Secret, WebhookError, WebhookSettings, WebhookStatus, Webhooks};
 pub use store::{SCHEMA_VERSION, StoreError};
+pub use summary::summary;
 pub use view::{Parent, PauseKind, View};
 pub use worker::{Answers, Offer, Outcome, TaskToken, WorkerMessage, WorkerSession, WorkerTask};

@@ -4,14 +4,17 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
+use stateway_machine::Fact;
 use stateway_model::SubState;
 use tokio::sync::Semaphore;
 
 use crate::View;
 use crate::catalogue::Catalogue;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::request::{DefinitionRecord, EventRecord, ListQuery, Page, Purged};
-use crate::store::{Backend, Kept, Reading, StoreError, load};
+use crate::recording::{Grown, MOST_RECORDED_EVENTS, Recording, Row, Source, count};
+use crate::request::{BranchRecord, DefinitionRecord, EventRecord, ListQuery, Page, Purged};
+use crate::store::{Backend, Branch, Kept, Reading, StoreError, load};
+use crate::summary::again;
 
 /// How many reads are under way at once.
 const AT_ONCE: usize = 4;
@@ -71,7 +74,7 @@ impl Readers {
 
 impl Reader {
     /// Everything a read looks at, it looks at as of one moment.
-    fn at_once<T>(&self, work: impl FnOnce(&dyn Reading) -> Result<T>) -> Result<T> {
+    pub(crate) fn at_once<T>(&self, work: impl FnOnce(&dyn Reading) -> Result<T>) -> Result<T> {
         let (mut work, mut outcome) = (Some(work), None);
         self.store.at_once(&mut |store| {
             outcome = work.take().map(|work| work(store));
@@ -94,7 +97,14 @@ impl Reader {
             let rows = store.list(query)?;
             let full = rows.len() == query.limit;
             let next = rows.last().filter(|_| full).map(|last| last.origin.number);
-            let views = rows.into_iter().map(|kept| view(store, kept, catalogue));
+            let views = rows.into_iter().map(|kept| {
+                // One that is damaged must not hide the others.
+                match load(store, kept.clone(), catalogue) {
+                    Err(StoreError::Corrupt { what }) => Ok(View::unreadable(&kept, &what)),
+                    Err(error) => Err(error.into()),
+                    Ok(loaded) => Ok(View::of(&loaded.kept.origin, &loaded.state)),
+                }
+            });
             Ok(Page {
                 items: views.collect::<Result<_>>()?,
                 next,
@@ -102,10 +112,10 @@ impl Reader {
         })
     }
 
-    pub(crate) fn count(&mut self, most: u32) -> Result<Vec<(SubState, u64)>> {
+    pub(crate) fn showing(&mut self, most: u32) -> Result<Vec<(SubState, u64)>> {
         self.at_once(|store| {
             let counts = SubState::ALL.iter().map(|sub_state| {
-                let count = store.count(*sub_state, most)?;
+                let count = store.showing(*sub_state, most)?;
                 Ok((*sub_state, count))
             });
             counts.collect()
@@ -118,16 +128,37 @@ impl Reader {
         after: u64,
         limit: usize,
     ) -> Result<Vec<EventRecord>> {
+        self.lineage(id, None, after, limit).map(|(_, found)| found)
+    }
+
+    /// The events along a branch, the current one when none is named.
+    pub(crate) fn lineage(
+        &mut self,
+        id: &str,
+        branch: Option<u32>,
+        after: u64,
+        limit: usize,
+    ) -> Result<(u32, Vec<EventRecord>)> {
         self.at_once(|store| {
-            let number = store.number_of(id)?;
-            let number = number.ok_or_else(|| EngineError::no_execution(id))?;
-            let kept = store.kept(number)?;
-            let kept = kept.ok_or_else(|| EngineError::no_execution(id))?;
+            let kept = kept_of(store, id)?;
+            let number = kept.origin.number;
+            let branch = branch.unwrap_or(kept.status.branch);
+            if branch != 0 {
+                let known = store.branches(number)?;
+                if !known.iter().any(|known| known.branch == branch) {
+                    return Err(EngineError::new(
+                        ErrorKind::NotFound,
+                        "BRANCH_NOT_FOUND",
+                        format_args!("execution `{id}` has no branch {branch}"),
+                    )
+                    .hint("ListBranches shows which there are."));
+                }
+            }
             let mut found = Vec::new();
             // A row begins at or before the event that is wanted, so rows are taken from a little
             // earlier and what is not wanted is left out.
-            let from = store.row_start(number, kept.status.branch, after)?;
-            store.walk(number, kept.status.branch, from, &mut |row| {
+            let from = store.row_start(number, branch, after)?;
+            store.walk(number, branch, from, &mut |row| {
                 for event in row.events(number)? {
                     if event.sequence > after && found.len() < limit {
                         found.push(EventRecord {
@@ -140,7 +171,82 @@ impl Reader {
                 }
                 Ok(found.len() < limit)
             })?;
-            Ok(found)
+            Ok((branch, found))
+        })
+    }
+
+    /// The branches of an execution, in the order they were opened. Who opened one and why is said
+    /// by its first events.
+    pub(crate) fn branches(
+        &mut self,
+        id: &str,
+        after: Option<u32>,
+        limit: usize,
+    ) -> Result<Vec<BranchRecord>> {
+        self.at_once(|store| {
+            let kept = kept_of(store, id)?;
+            let number = kept.origin.number;
+            let first = Branch {
+                number,
+                branch: 0,
+                parent: 0,
+                cutoff: 0,
+            };
+            let grown = store.branches(number)?;
+            let all = std::iter::once(first).chain(grown);
+            let wanted = all.filter(|branch| after.is_none_or(|after| branch.branch > after));
+            wanted
+                .take(limit)
+                .map(|branch| opened(store, &kept, branch))
+                .collect()
+        })
+    }
+
+    /// An execution's whole log.
+    pub(crate) fn recording(&mut self, id: &str) -> Result<Recording> {
+        self.at_once(|store| {
+            let kept = kept_of(store, id)?;
+            let number = kept.origin.number;
+            let (mut rows, mut events) = (Vec::new(), 0);
+            store.chronicle(number, (0, 0), &mut |row| {
+                events += count(row.lines);
+                rows.push(Row {
+                    branch: row.branch,
+                    first: row.first,
+                    hash: row.hash(),
+                    lines: row.lines.to_vec(),
+                    line: 0,
+                });
+                Ok(events <= MOST_RECORDED_EVENTS)
+            })?;
+            if events > MOST_RECORDED_EVENTS {
+                let message =
+                    format!("execution `{id}` has more than {MOST_RECORDED_EVENTS} events");
+                let refused =
+                    EngineError::new(ErrorKind::FailedPrecondition, "HISTORY_TOO_LONG", message);
+                return Err(refused.hint("ListEvents reads it a page at a time."));
+            }
+            let source = store.source(&kept.revision)?;
+            let source = source.map(|(name, source)| Source {
+                name,
+                revision: kept.revision.to_string(),
+                source,
+            });
+            let branches = store.branches(number)?.into_iter().map(|branch| Grown {
+                branch: branch.branch,
+                parent: branch.parent,
+                cutoff: branch.cutoff,
+            });
+            Ok(Recording {
+                execution: Arc::clone(&kept.origin.id),
+                definition: Arc::clone(&kept.origin.definition),
+                labels: (*kept.origin.labels).clone(),
+                branch: kept.status.branch,
+                redacted: false,
+                definitions: source.into_iter().collect(),
+                branches: branches.collect(),
+                rows,
+            })
         })
     }
 
@@ -226,6 +332,50 @@ impl Reader {
         let size = std::fs::metadata(to).map_err(|error| refused(error.to_string()))?;
         Ok(size.len())
     }
+}
+
+fn kept_of(store: &dyn Reading, id: &str) -> Result<Kept> {
+    let number = store.number_of(id)?;
+    let number = number.ok_or_else(|| EngineError::no_execution(id))?;
+    let kept = store.kept(number)?;
+    kept.ok_or_else(|| EngineError::no_execution(id))
+}
+
+/// A branch with what its first row says of it.
+fn opened(store: &dyn Reading, kept: &Kept, branch: Branch) -> Result<BranchRecord> {
+    let mut first = Vec::new();
+    store.chronicle(branch.number, (branch.branch, 0), &mut |row| {
+        if row.branch == branch.branch {
+            first = row.events(branch.number)?;
+        }
+        Ok(false)
+    })?;
+    let root = branch.branch == 0;
+    let mut record = BranchRecord {
+        branch: branch.branch,
+        parent: (!root).then_some(branch.parent),
+        cutoff: branch.cutoff,
+        current: kept.status.branch == branch.branch,
+        cause: String::new(),
+        by: "".into(),
+        created: first.first().map(|event| event.at),
+    };
+    for event in &first {
+        match &event.fact {
+            Fact::ExecutionCreated { initiator, .. } => {
+                (record.by, record.cause) = (Arc::clone(initiator), "started".to_owned());
+            }
+            Fact::BranchOpened { by, redo, .. } => {
+                let what = redo.as_deref().map(again).unwrap_or_default();
+                (record.by, record.cause) = (Arc::clone(by), format!("retry {what}"));
+            }
+            Fact::ExecutionRecovered { reason, .. } => {
+                record.cause = format!("recovered: {reason}");
+            }
+            _ => {}
+        }
+    }
+    Ok(record)
 }
 
 fn view(store: &dyn Reading, kept: Kept, catalogue: &Catalogue) -> Result<View> {

@@ -62,12 +62,16 @@ pub enum Steer {
 }
 
 /// Do the work again from a step on, as a new branch.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct RetryFrom {
     /// From which step; from where it failed when empty.
     pub step: Arc<str>,
+    /// Everything again, from the first step on; then no step is named.
+    pub from_start: bool,
     /// Other input for that step.
     pub input: Option<Data>,
+    /// What whoever does that step is told; empty when nothing is said.
+    pub feedback: Arc<str>,
 }
 
 /// Decide about an approval.
@@ -211,6 +215,25 @@ pub struct EventRecord {
     pub branch: u32,
     /// What happened.
     pub event: Event,
+}
+
+/// One branch of an execution's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BranchRecord {
+    /// Its number; the first one is 0.
+    pub branch: u32,
+    /// The one it grew from; none for the first.
+    pub parent: Option<u32>,
+    /// The last event it shares with its parent.
+    pub cutoff: u64,
+    /// Whether the execution goes on along it.
+    pub current: bool,
+    /// Why it was opened, in words.
+    pub cause: String,
+    /// Who opened it.
+    pub by: Arc<str>,
+    /// When.
+    pub created: Option<Timestamp>,
 }
 
 /// What a purge removed.

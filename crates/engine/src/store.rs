@@ -14,13 +14,13 @@ mod status;
 mod suite;
 mod turn;
 
-pub(crate) use chain::{Hash, link};
+pub(crate) use chain::{BEGINNING, Hash, link};
 pub use error::StoreError;
 pub(crate) use load::{LogRow, load, plan};
 pub use sqlite::SCHEMA_VERSION;
 pub(crate) use sqlite::SqliteFile;
-pub(crate) use status::{Kept, Status};
-pub(crate) use turn::{Answered, Append, Branch, Created, Snapshot, Turn};
+pub(crate) use status::{Kept, Status, UnderWay};
+pub(crate) use turn::{ANY_BODY, Answered, Append, Branch, Created, Snapshot, Turn};
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -76,7 +76,7 @@ pub(crate) trait Reading: Debug {
     fn list(&self, query: &ListQuery) -> Result<Vec<Kept>>;
 
     /// How many executions show a sub-state, counted up to `most`.
-    fn count(&self, sub_state: SubState, most: u32) -> Result<u64>;
+    fn showing(&self, sub_state: SubState, most: u32) -> Result<u64>;
 
     /// The newest snapshot of a branch.
     fn snapshot(&self, number: i64, branch: u32) -> Result<Option<Snapshot>>;
@@ -106,6 +106,21 @@ pub(crate) trait Reading: Debug {
 
     /// The branches of an execution.
     fn branches(&self, number: i64) -> Result<Vec<Branch>>;
+
+    /// The highest branch that has events.
+    fn newest_branch(&self, number: i64) -> Result<u32>;
+
+    /// The link of the newest row of a branch.
+    fn head(&self, number: i64, branch: u32) -> Result<Option<Hash>>;
+
+    /// The executions that the newest rows of the log belong to.
+    fn recent(&self, rows: usize) -> Result<Vec<i64>>;
+
+    /// The numbers of executions after one, in order.
+    fn numbers(&self, after: i64, limit: usize) -> Result<Vec<i64>>;
+
+    /// How many executions there are.
+    fn count(&self) -> Result<u64>;
 
     /// The events of all executions from a place on, in the order they were written: at most
     /// `limit` appends, and no more than fit into memory with ease.

@@ -3,11 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::store::Kept;
 use jiff::Timestamp;
+use serde_json::Value;
 use stateway_machine::{
     Data, ExecutionState, PauseCause, State, Times, last_error, step_views, sub_state, usage, waits,
 };
-use stateway_model::{ExecutionError, Reason, Step, SubState, Usage, Wait};
+use stateway_model::{
+    DefinitionName, Execution, ExecutionError, ExecutionName, MappingBasis, Payload, Reason, Retry,
+    Step, SubState, Usage, Wait,
+};
 
 /// An execution as it is shown.
 #[derive(Debug, Clone)]
@@ -124,6 +129,40 @@ impl View {
         Self::of(&origin, state)
     }
 
+    /// An execution whose log cannot be read, as its row has it.
+    pub(crate) fn unreadable(kept: &Kept, why: &str) -> Self {
+        let (origin, status) = (&kept.origin, &kept.status);
+        Self {
+            number: origin.number,
+            id: Arc::clone(&origin.id),
+            definition: Arc::clone(&origin.definition),
+            revision: Arc::clone(&kept.revision),
+            labels: Arc::clone(&origin.labels),
+            parent: origin.parent.clone(),
+            state: status.state,
+            sub_state: SubState::Error,
+            reason: Some(Reason::Stuck),
+            pause: None,
+            cause: Some(Reason::Stuck),
+            waits: Vec::new(),
+            steps: Vec::new(),
+            last_error: Some(ExecutionError::message(format!(
+                "what is stored of it cannot be read: {why}"
+            ))),
+            times: Times {
+                ended: status.ended,
+                ..Times::default()
+            },
+            not_before: None,
+            input: Data::default(),
+            output: None,
+            sequence: 0,
+            branch: status.branch,
+            initiator: "".into(),
+            usage: Usage::default(),
+        }
+    }
+
     pub(crate) fn of(origin: &Origin, state: &State) -> Self {
         let (shown, reason) = sub_state(state);
         Self {
@@ -151,6 +190,44 @@ impl View {
             branch: state.branch(),
             initiator: Arc::clone(state.initiator()),
             usage: usage(state),
+        }
+    }
+}
+
+impl View {
+    /// The same as every client sees it, under this name. Nothing is asked of a table: the core's
+    /// own word is the canonical one.
+    #[must_use]
+    pub fn execution(self, name: ExecutionName) -> Execution {
+        let payload = |data: &Data| match &**data {
+            Value::Null => None,
+            value => Some(Payload::json(value.to_string())),
+        };
+        let shown = |step: &&Step| step.sub_state == self.sub_state;
+        let teller = self.steps.iter().find(shown);
+        let retry = teller.map_or(Retry::UNKNOWN, |step| step.retry.clone());
+        let definition = DefinitionName::portable(&self.definition);
+        Execution {
+            name,
+            definition: definition.map_or_else(|_| String::new(), |name| name.to_string()),
+            revision: self.revision.to_string(),
+            sub_state: self.sub_state,
+            native_state: self.state.to_string(),
+            reason: self.reason,
+            mapping_basis: MappingBasis::Native,
+            retry,
+            waits: self.waits,
+            steps: self.steps,
+            steps_are_detail: false,
+            last_error: self.last_error,
+            create_time: self.times.created,
+            start_time: self.times.started,
+            update_time: self.times.updated,
+            end_time: self.times.ended,
+            input: payload(&self.input),
+            output: self.output.as_ref().and_then(payload),
+            labels: (*self.labels).clone(),
+            usage: Some(self.usage).filter(|usage| *usage != Usage::default()),
         }
     }
 }

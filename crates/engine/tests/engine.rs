@@ -3,16 +3,22 @@
 // What a test stages must succeed.
 #![allow(clippy::unwrap_used)]
 
+#[path = "engine/branch.rs"]
+mod branch;
 #[path = "engine/child.rs"]
 mod child;
 #[path = "engine/fault.rs"]
 mod fault;
+#[path = "engine/histories.rs"]
+mod histories;
 #[path = "engine/http.rs"]
 mod http;
 #[path = "engine/lab.rs"]
 mod lab;
 #[path = "engine/migration.rs"]
 mod migration;
+#[path = "engine/recovery.rs"]
+mod recovery;
 #[path = "engine/run.rs"]
 mod run;
 #[path = "engine/sink.rs"]

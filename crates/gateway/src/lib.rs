@@ -13,6 +13,7 @@ mod describe;
 mod engines;
 mod list;
 mod parent;
+pub mod replay;
 mod server;
 mod service;
 mod settings;

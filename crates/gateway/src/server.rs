@@ -30,8 +30,8 @@ use crate::service::approvals::Approvals;
 use crate::service::definitions::Definitions;
 use crate::service::executions::Executions;
 use crate::service::providers::Providers;
+use crate::service::recovery::Recovery;
 use crate::service::triggers::Triggers;
-use crate::service::unbacked::Unbacked;
 use crate::service::workers::Workers;
 use crate::settings::Settings;
 use crate::token::Sealer;
@@ -267,11 +267,17 @@ impl Gateway {
             shell: shell.clone(),
             directory: directory.clone(),
         };
-        let executions = Executions {
-            directory,
+        let executions = Arc::new(Executions {
+            directory: directory.clone(),
             shell: shell.clone(),
             upstreams: self.upstreams.clone(),
             hub: hub.clone(),
+            sealer: sealer.clone(),
+        });
+        let recovery = Recovery {
+            shell: shell.clone(),
+            directory,
+            executions: executions.clone(),
             sealer: sealer.clone(),
         };
         let providers = Providers {
@@ -281,7 +287,7 @@ impl Gateway {
         };
         let mut routes = Routes::default()
             .add_service(
-                v1::executions_server::ExecutionsServer::new(executions)
+                v1::executions_server::ExecutionsServer::from_arc(executions)
                     .max_decoding_message_size(most)
                     .max_encoding_message_size(most),
             )
@@ -303,7 +309,11 @@ impl Gateway {
             )
             .add_service(v1::admin_server::AdminServer::new(admin))
             .add_service(v1::triggers_server::TriggersServer::new(triggers))
-            .add_service(v1::recovery_server::RecoveryServer::new(Unbacked));
+            .add_service(
+                v1::recovery_server::RecoveryServer::new(recovery)
+                    .max_decoding_message_size(most)
+                    .max_encoding_message_size(most),
+            );
         if self.settings.reflection {
             let broken =
                 |error: tonic_reflection::server::Error| StartError::Reflection(error.to_string());

@@ -7,9 +7,9 @@ pub(crate) mod definitions;
 pub(crate) mod executions;
 mod log;
 pub(crate) mod providers;
+pub(crate) mod recovery;
 mod shell;
 pub(crate) mod triggers;
-pub(crate) mod unbacked;
 mod validate;
 pub(crate) mod workers;
 

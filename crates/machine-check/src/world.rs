@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde_json::json;
 use stateway_definition::Definition;
 use stateway_machine::{
-    Awaited, CancelMode, Command, Data, Event, Failure, Obligation, Plan, Rejection, Resolution,
-    State, Task, Timer, Verb, awaited, decide, evolve, later, obligations,
+    Awaited, CancelMode, Command, Data, Event, Failure, Obligation, Plan, Redo, Rejection,
+    Resolution, State, Task, Timer, Verb, awaited, decide, evolve, later, obligations,
 };
 use stateway_model::{ErrorCategory, Progress, Usage};
 
@@ -305,7 +305,7 @@ impl World {
     /// What an operator does.
     fn steering(&mut self) -> Verb {
         let step: Arc<str> = format!("s{}", self.chance.below(3)).into();
-        match self.chance.below(12) {
+        match self.chance.below(13) {
             0..=2 => Verb::Pause {
                 by: "bob".into(),
                 comment: "look".into(),
@@ -318,6 +318,14 @@ impl World {
             9 => Verb::OpenBranch {
                 branch: self.state.branch() + 1,
                 cutoff: 1,
+                by: "bob".into(),
+                redo: self.redo(step),
+            },
+            10 => Verb::Recover {
+                reason: "a look".into(),
+                from: self.state.branch(),
+                cutoff: self.state.sequence(),
+                again: Vec::new(),
                 by: "bob".into(),
             },
             _ => {
@@ -333,6 +341,16 @@ impl World {
                 }
             }
         }
+    }
+
+    /// A step again, as it was or with something new.
+    fn redo(&mut self, step: Arc<str>) -> Option<Box<Redo>> {
+        let redo = Redo {
+            step,
+            input: self.chance.percent(50).then(|| self.output()),
+            feedback: if self.chance.percent(50) { "look" } else { "" }.into(),
+        };
+        self.chance.percent(50).then(|| Box::new(redo))
     }
 
     /// The definition with a longer timeout somewhere, or one more step.

@@ -25,6 +25,20 @@ const BEFORE_UNDO: &[ExecutionState] = &[
     Paused,
     Escalated,
 ];
+const EVERY: &[ExecutionState] = &[
+    Created,
+    Queued,
+    Running,
+    AwaitingSignal,
+    AwaitingApproval,
+    Paused,
+    Escalated,
+    Compensating,
+    Completed,
+    RolledBack,
+    Failed,
+    Cancelled,
+];
 const OPEN: &[ExecutionState] = &[
     Created,
     Queued,
@@ -55,6 +69,7 @@ pub const fn admitting_states(verb: VerbName) -> &'static [ExecutionState] {
         VerbName::Resume => &[Paused],
         VerbName::ResolveEscalation => &[Escalated],
         VerbName::Kill | VerbName::OpenBranch => OPEN,
+        VerbName::Recover => EVERY,
     }
 }
 
@@ -71,10 +86,10 @@ pub fn admit(state: &State, verb: VerbName) -> Result<(), Rejection> {
     }
     let at = state.state();
     match at {
+        _ if admitting_states(verb).contains(&at) => Ok(()),
         Completed | RolledBack | Failed | Cancelled => {
             Err(Rejection::AlreadyFinished { state: at })
         }
-        _ if admitting_states(verb).contains(&at) => Ok(()),
         _ => Err(Rejection::WrongState { state: at }),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stateway_definition::Definition;
 use stateway_model::{Progress, Usage, words};
 
-use crate::event::{Data, Resolution, Task};
+use crate::event::{Data, Redo, Resolution, Task};
 use crate::{Failure, Timer};
 
 /// One command. Its id becomes the causation of the events it leads to.
@@ -114,6 +114,15 @@ pub enum Verb {
         branch: u32,
         cutoff: u64,
         by: Arc<str>,
+        redo: Option<Box<Redo>>,
+    },
+    /// Note that what is kept of the execution was mended, and go on from what the log says.
+    Recover {
+        reason: Arc<str>,
+        from: u32,
+        cutoff: u64,
+        again: Vec<Arc<str>>,
+        by: Arc<str>,
     },
 }
 
@@ -172,6 +181,8 @@ words! {
         OfferDefinition = "offer_definition",
         /// See [`Verb::OpenBranch`].
         OpenBranch = "open_branch",
+        /// See [`Verb::Recover`].
+        Recover = "recover",
     }
 }
 
@@ -233,6 +244,7 @@ impl Verb {
             Self::Cancel { .. } => VerbName::Cancel,
             Self::OfferDefinition { .. } => VerbName::OfferDefinition,
             Self::OpenBranch { .. } => VerbName::OpenBranch,
+            Self::Recover { .. } => VerbName::Recover,
         }
     }
 }

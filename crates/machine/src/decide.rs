@@ -23,6 +23,7 @@ use jiff::Timestamp;
 
 use crate::admission::admit;
 use crate::backoff::whole;
+use crate::event::Fact;
 use crate::ledger::{Draft, Ledger as _};
 use crate::plan::StepIx;
 use crate::{Command, Event, Rejection, State, Verb};
@@ -105,8 +106,29 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
         } => person::resolve(draft, step, resolution, by, comment),
         Verb::Cancel { mode, by, comment } => lifecycle::cancel(draft, mode, by, comment),
         Verb::OfferDefinition { definition } => revision::offer(draft, &definition),
-        Verb::OpenBranch { branch, cutoff, by } => {
-            lifecycle::open_branch(draft, branch, cutoff, by)
+        Verb::OpenBranch {
+            branch,
+            cutoff,
+            by,
+            redo,
+        } => lifecycle::open_branch(draft, branch, cutoff, by, redo),
+        Verb::Recover {
+            reason,
+            from,
+            cutoff,
+            again,
+            by,
+        } => {
+            let branch = draft.head().branch;
+            draft.push(Fact::ExecutionRecovered {
+                reason,
+                from,
+                branch,
+                cutoff,
+                again,
+                by,
+            });
+            Ok(())
         }
     }
 }

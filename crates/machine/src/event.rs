@@ -7,7 +7,7 @@
 
 mod detail;
 
-pub use detail::{PauseCause, Resolution, SkipCause, Task, TurnCause, WaitFor};
+pub use detail::{PauseCause, Redo, Resolution, SkipCause, Task, TurnCause, WaitFor};
 
 use std::sync::Arc;
 
@@ -213,6 +213,23 @@ pub enum Fact {
         parent: u32,
         cutoff: u64,
         by: Arc<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        redo: Option<Box<Redo>>,
+    },
+    /// What was stored beside the log contradicted it, or the log was not whole, and was mended.
+    ExecutionRecovered {
+        /// What was found, in words.
+        reason: Arc<str>,
+        /// The branch that was current before.
+        from: u32,
+        /// The branch that is current now.
+        branch: u32,
+        /// The last event that counts.
+        cutoff: u64,
+        /// Steps whose work is done again.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        again: Vec<Arc<str>>,
+        by: Arc<str>,
     },
 }
 
@@ -257,7 +274,8 @@ impl Fact {
             | Self::ExecutionRolledBack { .. }
             | Self::ExecutionCancelled { .. }
             | Self::RevisionAdopted { .. }
-            | Self::BranchOpened { .. } => None,
+            | Self::BranchOpened { .. }
+            | Self::ExecutionRecovered { .. } => None,
         }
     }
 
@@ -299,6 +317,7 @@ impl Fact {
             Self::ExecutionCancelled { .. } => "ExecutionCancelled",
             Self::RevisionAdopted { .. } => "RevisionAdopted",
             Self::BranchOpened { .. } => "BranchOpened",
+            Self::ExecutionRecovered { .. } => "ExecutionRecovered",
         }
     }
 }

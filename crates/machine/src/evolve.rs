@@ -36,7 +36,7 @@ impl State {
 /// One arm per fact; what a fact does stands in the module of its kind.
 pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
     l.head_mut().sequence = event.sequence;
-    l.head_mut().times.updated = Some(event.at);
+    let before = l.head_mut().times.updated.replace(event.at);
     match &event.fact {
         Fact::ExecutionCreated {
             execution,
@@ -54,7 +54,15 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
             parent: _,
             cutoff: _,
             by: _,
-        } => lifecycle::branched(l, *branch),
+            redo,
+        } => {
+            lifecycle::branched(l, *branch, before, event);
+            if let Some(redo) = redo {
+                with(l, &redo.step, |l, ix| lifecycle::redone(l, ix, redo));
+            }
+        }
+        // It tells of what is kept beside the log, and changes nothing of what the log says.
+        Fact::ExecutionRecovered { .. } => {}
         Fact::RevisionAdopted {
             revision: _,
             definition,

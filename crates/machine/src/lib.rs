@@ -35,7 +35,8 @@
 //! considered in which state; `decide` answers it; `ledger` lets `decide` see its own events
 //! without copying the steps it does not touch; `evolve` applies events; `moves` is the table both
 //! are held to. `view` and `trajectory` tell an execution in the words of every client,
-//! `vocabulary` in the words of the five seeds. `codec` is the form of the log,
+//! `vocabulary` in the words of the five seeds; `shadow` says what another definition would have
+//! made of a recorded run. `codec` is the form of the log,
 //! `snapshot` that of a state.
 
 mod admission;
@@ -55,6 +56,7 @@ mod rejection;
 mod replay;
 mod request;
 mod scope;
+mod shadow;
 mod snapshot;
 mod state;
 mod timer;
@@ -69,7 +71,9 @@ pub use backoff::{later, pause, seed};
 pub use codec::{DecodeError, EVENT_VERSION, MAX_EVENT_BYTES, decode, encode, encode_into};
 pub use command::{CancelMode, Command, Verb, VerbName};
 pub use decide::{MAX_SIGNALS, decide};
-pub use event::{Data, Event, Fact, PauseCause, Resolution, SkipCause, Task, TurnCause, WaitFor};
+pub use event::{
+    Data, Event, Fact, PauseCause, Redo, Resolution, SkipCause, Task, TurnCause, WaitFor,
+};
 pub use evolve::evolve;
 pub use failure::{Class, Failure, FailureCause, classify};
 pub use moves::{EXECUTION_MOVES, STEP_MOVES, execution_may_move, step_may_move};
@@ -80,6 +84,7 @@ pub use plan::{Plan, PlanError};
 pub use rejection::Rejection;
 pub use replay::{ReplayError, replay};
 pub use request::{HttpRequest, RequestError, task_request};
+pub use shadow::{Divergence, DivergenceKind, Shadow, StepRow, Unrecorded, rederive};
 pub use snapshot::{SNAPSHOT_VERSION, SnapshotError, restore, snapshot, snapshot_revision};
 pub use state::{State, Times};
 pub use timer::{StepTimer, Timer};

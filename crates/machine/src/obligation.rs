@@ -69,7 +69,7 @@ pub struct TaskOrder {
     pub role: Arc<str>,
     /// The worker that has it.
     pub worker: Option<Arc<str>>,
-    /// What a validator said about the attempt before.
+    /// What a validator said about the attempt before, or a person about the work before.
     pub feedback: Option<Arc<str>>,
     /// When it times out.
     pub due: Option<Timestamp>,
@@ -112,6 +112,7 @@ pub fn obligations_of(state: &State, events: &[Event]) -> Vec<Obligation> {
             Fact::ExecutionResumed { .. }
             | Fact::EscalationResolved { .. }
             | Fact::BranchOpened { .. }
+            | Fact::ExecutionRecovered { .. }
             | Fact::RevisionAdopted { .. } => return obligations(state),
             fact => steps.extend(fact.step().and_then(|step| state.plan().find(step))),
         }
@@ -202,7 +203,7 @@ fn order(state: &State, ix: StepIx, undo: bool) -> TaskOrder {
         key: key(state, ix, undo),
         role,
         worker: run.worker.clone(),
-        feedback: run.feedback.clone().filter(|_| !undo),
+        feedback: (run.feedback.clone().or_else(|| run.advice.clone())).filter(|_| !undo),
         due: run.due,
     }
 }

@@ -28,9 +28,12 @@ pub(crate) fn resolve(ledger: &impl Ledger, reference: &Reference) -> Option<Val
     }
 }
 
-/// What a step is given: its own input, or the execution's.
+/// What a step is given: what a person gave it, its own input, or the execution's.
 pub(crate) fn input_of(ledger: &impl Ledger, ix: StepIx) -> Result<Data, Reference> {
     let head = ledger.head();
+    if let Some(given) = &ledger.run(ix).given {
+        return Ok(Arc::clone(given));
+    }
     match &head.plan.define(ix).input {
         Some(template) => template
             .render(&|reference| resolve(ledger, reference))

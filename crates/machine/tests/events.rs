@@ -113,6 +113,16 @@ fn details() -> Vec<Event> {
     let waits = [WaitFor::Timer, WaitFor::Child("c".into()), WaitFor::Person];
     facts.extend(waits.into_iter().map(wait));
     facts.extend(FailureCause::ALL.iter().copied().map(failed));
+    facts.extend(
+        [Vec::new(), vec![step()]].map(|again| Fact::ExecutionRecovered {
+            reason: "A1: the row waits for a person".into(),
+            from: 0,
+            branch: 1,
+            cutoff: 9,
+            again,
+            by: "bob".into(),
+        }),
+    );
     let event = |fact| Event {
         sequence: 1,
         at: jiff::Timestamp::UNIX_EPOCH,
@@ -151,7 +161,7 @@ fn version_1_is_read_and_holds_every_fact() {
         .collect();
     assert_eq!(lines(&events), golden);
     let names: BTreeSet<&str> = events.iter().map(|event| event.fact.name()).collect();
-    assert_eq!(names.len(), 34, "{names:?}");
+    assert_eq!(names.len(), 35, "{names:?}");
 }
 
 #[test]

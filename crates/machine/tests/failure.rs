@@ -119,6 +119,7 @@ fn the_key_of_an_attempt_names_execution_branch_step_and_attempt() {
         branch: 1,
         cutoff: 3,
         by: "bob".into(),
+        redo: None,
     });
     assert_eq!(keys(&run), ["e1/1/a/2"]);
 }

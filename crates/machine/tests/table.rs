@@ -132,6 +132,14 @@ fn sample(verb: VerbName, run: &Run) -> Verb {
             branch: 1,
             cutoff: 1,
             by,
+            redo: None,
+        },
+        VerbName::Recover => Verb::Recover {
+            reason: comment,
+            from: 0,
+            cutoff: 1,
+            again: Vec::new(),
+            by,
         },
     }
 }

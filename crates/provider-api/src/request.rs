@@ -5,7 +5,7 @@ use std::time::Duration;
 use stateway_model::{Event, ExecutionId, Labels, Payload, SubState};
 
 use crate::filter::Hints;
-use crate::{Observation, RequestId};
+use crate::{Error, Observation, RequestId, Result, Verb};
 
 /// How much of an execution is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -165,8 +165,30 @@ pub struct RetryFromRequest {
     /// Other input for that step. A provider that takes none answers
     /// [`Unsupported`](crate::ErrorKind::Unsupported); it never ignores it.
     pub input: Option<Payload>,
+    /// What whoever does that step is told; empty when nothing is said. Likewise never ignored.
+    pub feedback: String,
+    /// Everything again, from the first step on. Likewise never ignored.
+    pub from_start: bool,
     /// The idempotency key.
     pub request_id: RequestId,
+}
+
+impl RetryFromRequest {
+    /// For a provider that can only do a step again as it was.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) when something is to be different.
+    pub fn ensure_plain(&self) -> Result<()> {
+        let asked = match self {
+            Self { input: Some(_), .. } => "Retry without an input.",
+            Self {
+                from_start: true, ..
+            } => "Start a new execution instead.",
+            Self { feedback, .. } if !feedback.is_empty() => "Retry without feedback.",
+            Self { .. } => return Ok(()),
+        };
+        Err(Error::unsupported(Verb::RetryFrom).with_hint(asked))
+    }
 }
 
 /// Remove the record of a finished execution.

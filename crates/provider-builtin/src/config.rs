@@ -32,6 +32,10 @@ pub struct Config {
     /// How long the id of a request is remembered.
     #[serde(deserialize_with = "duration")]
     pub request_memory: Duration,
+    /// How long to rest between two looks over all executions for what contradicts their logs;
+    /// `0s`: no such looks.
+    #[serde(deserialize_with = "duration")]
+    pub verify_every: Duration,
     /// The folder that backups go to; without it there are none.
     pub backups: Option<PathBuf>,
     /// HTTP steps.
@@ -53,6 +57,7 @@ impl Default for Config {
             lease: engine.lease,
             reconnect: engine.reconnect,
             request_memory: engine.request_memory,
+            verify_every: engine.verify_every,
             backups: None,
             http: Http::default(),
             webhooks: Vec::new(),
@@ -114,6 +119,7 @@ impl Config {
         config.lease = self.lease;
         config.reconnect = self.reconnect;
         config.request_memory = self.request_memory;
+        config.verify_every = self.verify_every;
         Ok(config)
     }
 }
@@ -133,11 +139,14 @@ mod tests {
     #[test]
     fn everything_has_a_default_and_durations_are_words() {
         assert_eq!(toml::from_str::<Config>("").unwrap(), Config::default());
-        let config: Config =
-            toml::from_str("path = \"a.db\"\nlease = \"1m30s\"\nrequest_memory = \"2d\"").unwrap();
+        let config: Config = toml::from_str(
+            "path = \"a.db\"\nlease = \"1m30s\"\nrequest_memory = \"2d\"\nverify_every = \"0s\"",
+        )
+        .unwrap();
         assert_eq!(config.path, PathBuf::from("a.db"));
         assert_eq!(config.lease, Duration::from_secs(90));
         assert_eq!(config.request_memory, Duration::from_secs(2 * 24 * 3_600));
+        assert!(config.engine().unwrap().verify_every.is_zero());
     }
 
     #[test]

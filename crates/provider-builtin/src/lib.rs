@@ -13,7 +13,6 @@ mod provider;
 mod reach;
 mod request;
 mod response;
-mod summary;
 mod watch;
 
 pub use config::{Config, ConfigError};

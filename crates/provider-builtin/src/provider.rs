@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use stateway_engine::{Engine, ListQuery, RequestKey, RetryFrom, Steer};
+use stateway_engine::{Engine, ListQuery, RequestKey, RetryFrom, Steer, summary};
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
     Call, CancelRequest, Capabilities, Count, Health, HistoryPage, HistoryRequest, ListPage,
@@ -16,7 +16,6 @@ use crate::line::{Disturb, Line};
 use crate::reach::Reach;
 use crate::request::{self, Told, data, key, list_cursor, offered, page_size};
 use crate::response::observation;
-use crate::summary::event;
 use crate::{Config, ConfigError, capability, watch};
 
 /// Counting stops here, for each sub-state.
@@ -194,7 +193,7 @@ impl Provider for BuiltinProvider {
 
     async fn count(&self, call: &Call) -> Result<Vec<Count>> {
         offered(Verb::Count, &self.can)?;
-        let asked = self.engine.count(MOST_COUNTED);
+        let asked = self.engine.showing(MOST_COUNTED);
         let counts = self.line.carry(call, Verb::Count, asked).await?;
         let counts = counts.into_iter().map(|(sub_state, count)| Count {
             sub_state,
@@ -220,7 +219,7 @@ impl Provider for BuiltinProvider {
         for record in &records {
             told.events += 1;
             (told.branch, told.sequence) = (record.branch, record.event.sequence);
-            page.events.push(event(told.events, &record.event));
+            page.events.push(summary(told.events, &record.event));
         }
         page.next = more.then(|| told.cursor());
         Ok(page)
@@ -296,13 +295,16 @@ impl Provider for BuiltinProvider {
 
     async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
         offered(Verb::RetryFrom, &self.can)?;
-        let texts = [request.id.as_str(), &request.step];
+        let whole = if request.from_start { "from start" } else { "" };
+        let texts = [request.id.as_str(), &request.step, &request.feedback, whole];
         let input = request.input.as_ref();
         let key = key(Verb::RetryFrom, &texts, input, &request.request_id);
         let read = |input| data(Verb::RetryFrom, "input", Some(input));
         let from = RetryFrom {
             step: request.step.as_str().into(),
+            from_start: request.from_start,
             input: input.map(read).transpose()?,
+            feedback: request.feedback.as_str().into(),
         };
         let id = request.id.as_str().into();
         let asked = self

@@ -282,6 +282,7 @@ impl Provider for MemoryProvider {
         if request.input.is_some() {
             return Err(no_step_input());
         }
+        request.ensure_plain()?;
         let ask = Ask::RetryFrom { step: request.step };
         let about = (&request.id, request.request_id, ask);
         self.ask(call, Verb::RetryFrom, about).await

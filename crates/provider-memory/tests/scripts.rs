@@ -249,6 +249,8 @@ fn doomed_fails_for_good_undoes_its_work_and_can_be_sent_back() {
         id: id.clone(),
         step: "reserve".into(),
         input: None,
+        feedback: String::new(),
+        from_start: false,
         request_id: stage.request_id(),
     };
     now(stage.provider.retry_from(&call(), request)).unwrap();
@@ -278,6 +280,8 @@ fn other_input_for_a_step_is_refused_with_a_hint_and_does_nothing() {
         id: id.clone(),
         step: "reserve".into(),
         input: Some(stateway_model::Payload::json("{}")),
+        feedback: String::new(),
+        from_start: false,
         request_id: stage.request_id(),
     };
     let error = now(stage.provider.retry_from(&call(), request)).unwrap_err();

@@ -161,6 +161,7 @@ impl RestateProvider {
             return Err(Error::unsupported(verb)
                 .with_hint("Restate restarts with the input it was started with; send none."));
         }
+        request.ensure_plain()?;
         if let Some(id) = self.restarted_before(request)? {
             let (_, row) = self.find(call, verb, &id).await?;
             return self.reader.observation(call, verb, row).await;

@@ -646,6 +646,8 @@ async fn verb(scenario: &str, asked: &str, file: &str) {
                 id,
                 step,
                 input,
+                feedback: String::new(),
+                from_start: false,
                 request_id,
             };
             provider.retry_from(&call, request).await.map(Some)

@@ -421,6 +421,8 @@ async fn a_step_is_done_again_with_what_was_done_before_it() {
             id: execution(&id),
             step: step.to_owned(),
             input: None,
+            feedback: String::new(),
+            from_start: false,
             request_id: format!("r-{step}").parse().unwrap(),
         };
         let again = provider.retry_from(&call(), request).await.unwrap();
@@ -436,6 +438,8 @@ fn again(id: &str, request: &str) -> RetryFromRequest {
         id: execution(id),
         step: String::new(),
         input: None,
+        feedback: String::new(),
+        from_start: false,
         request_id: request.parse().unwrap(),
     }
 }

@@ -1,25 +1,41 @@
 //! `stateway history`: what happened, in the engine's own words.
 
-use clap::Args;
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
 use serde::Serialize;
 use stateway_client as client;
+use stateway_client::{Call, v1};
 
 use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::resource;
 use crate::screen::{Table, moment};
 use crate::view::Event;
+use crate::{input, resource};
 
 /// Shows a history.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "\
 Examples:
   stateway history memory/order-17
-  stateway history memory/order-17 --all -o json")]
+  stateway history memory/order-17 --all -o json
+  stateway history builtin/r-17 --branch 0
+  stateway history export builtin/r-17 r-17.jsonl")]
 pub struct History {
+    #[command(subcommand)]
+    what: Option<What>,
     /// provider/id, or the full name
-    name: String,
+    #[arg(required = true)]
+    name: Option<String>,
+    /// Only what led to where a branch is: its number, or `current`
+    #[arg(long, value_name = "BRANCH", value_parser = input::given)]
+    branch: Option<String>,
+    /// Every branch, each event with its own and its place there
+    #[arg(long, conflicts_with = "branch")]
+    all_branches: bool,
     /// At most this many on a page
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     page_size: i32,
@@ -31,6 +47,33 @@ pub struct History {
     all: bool,
 }
 
+/// What else can be done with a history.
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Write the whole log to a file, for a bug report or to replay it elsewhere
+    #[command(after_help = "\
+Examples:
+  stateway history export builtin/r-17 r-17.jsonl
+  stateway history export builtin/r-17 --redact > r-17.jsonl
+
+The file holds every event of every branch with its payloads, and the definitions. With --redact
+every payload, message and name of a person is replaced by its kind and length; the definitions stay
+as they are. `stateway replay --file` reads it.")]
+    Export(Export),
+}
+
+/// Writes a history to a file.
+#[derive(Debug, Args)]
+struct Export {
+    /// provider/id, or the full name
+    name: String,
+    /// The file, which must not exist yet; standard output otherwise
+    file: Option<PathBuf>,
+    /// Without payloads, messages and names of people
+    #[arg(long)]
+    redact: bool,
+}
+
 /// What `-o json` prints.
 #[derive(Debug, Default, Serialize)]
 struct Listed {
@@ -40,6 +83,9 @@ struct Listed {
 
 impl History {
     pub(super) async fn run(self, context: &Context) -> Outcome {
+        if let Some(What::Export(export)) = self.what {
+            return export.run(context).await;
+        }
         let listed = self.read(context).await?;
         context.show(&listed, || table(&listed, context))?;
         Ok(Exit::Ok)
@@ -47,12 +93,18 @@ impl History {
 
     async fn read(&self, context: &Context) -> Result<Listed, Failure> {
         let mut listed = Listed::default();
-        let name = resource::execution(&self.name)?;
+        let name = resource::execution(self.name.as_deref().unwrap_or_default())?;
+        let branch = match (self.all_branches, &self.branch) {
+            (true, _) => "-",
+            (false, Some(branch)) => branch,
+            (false, None) => "",
+        };
         let mut token = self.page_token.clone().unwrap_or_default();
         loop {
             let call = client::Events::new(&name)
                 .page_size(self.page_size)
-                .page_token(token);
+                .page_token(token)
+                .branch(branch);
             let page = context.client.events_page(context.call(call)).await?;
             listed.events.extend(page.events.iter().map(Event::from));
             listed.next_page_token = page.next_page_token;
@@ -64,6 +116,28 @@ impl History {
     }
 }
 
+impl Export {
+    async fn run(self, context: &Context) -> Outcome {
+        let call = Call::from_message(v1::ExportHistoryRequest {
+            name: resource::execution(&self.name)?,
+            redact: self.redact,
+        });
+        let file = context.client.export_history(context.call(call)).await?;
+        let Some(path) = &self.file else {
+            std::io::stdout().lock().write_all(&file)?;
+            return Ok(Exit::Ok);
+        };
+        let cannot = |error: std::io::Error| {
+            Failure::usage(format!("cannot write {}: {error}", path.display()))
+        };
+        // A report that was written before is never lost by another.
+        let mut to = std::fs::File::create_new(path).map_err(cannot)?;
+        to.write_all(&file).map_err(cannot)?;
+        talk(&format!("{} ({} bytes)", path.display(), file.len()));
+        Ok(Exit::Ok)
+    }
+}
+
 fn table(listed: &Listed, context: &Context) -> String {
     if !listed.next_page_token.is_empty() {
         talk(&format!(
@@ -72,12 +146,13 @@ fn table(listed: &Listed, context: &Context) -> String {
         ));
     }
     let mut table = Table::new(
-        &["#", "TIME", "EVENT", "STEP", "ATTEMPT", "WHAT"],
+        &["#", "BRANCH", "TIME", "EVENT", "STEP", "ATTEMPT", "WHAT"],
         context.paint,
     );
     for event in &listed.events {
         table.row(vec![
             event.sequence.to_string(),
+            event.branch.to_string(),
             event.time.map(moment).unwrap_or_default(),
             event.native_type.to_string(),
             event.step.to_string(),

@@ -14,6 +14,9 @@ use crate::{input, resource};
 Examples:
   stateway retry-from memory/order-17
   stateway retry-from memory/order-17 --step charge
+  stateway retry-from builtin/r-17 --step draft --feedback 'shorter, please'
+  stateway retry-from builtin/r-17 --step charge --input '{\"amount\": 20}'
+  stateway retry-from builtin/r-17 --from-start
 
 Side effects of the steps that are done again happen again.")]
 pub struct RetryFrom {
@@ -25,6 +28,12 @@ pub struct RetryFrom {
     /// Other input for that step, where the provider takes one: JSON, @file, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     input: Option<String>,
+    /// What whoever does that step is told, where the provider can pass it on
+    #[arg(long, value_name = "TEXT", value_parser = input::given)]
+    feedback: Option<String>,
+    /// Everything again, from the first step on
+    #[arg(long, conflicts_with_all = ["step", "input", "feedback"])]
+    from_start: bool,
     /// Happens once, however often it is asked under this id
     #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
@@ -39,6 +48,8 @@ impl RetryFrom {
             .request_id(self.request_id.unwrap_or_default())
             .etag(self.etag.unwrap_or_default());
         call = call.step(self.step.unwrap_or_default());
+        call = call.feedback(self.feedback.unwrap_or_default());
+        call = call.from_start(self.from_start);
         if let Some(argument) = &self.input {
             call = call.json(input::json(argument)?);
         }

@@ -21,6 +21,8 @@ pub struct Event {
     pub attempt: u32,
     /// One line for a person.
     pub summary: Text,
+    /// The branch of the log it was written on; empty where branches were not asked for.
+    pub branch: Text,
 }
 
 impl From<&v1::Event> for Event {
@@ -32,6 +34,7 @@ impl From<&v1::Event> for Event {
             step: (&wire.step).into(),
             attempt: wire.attempt,
             summary: (&wire.summary).into(),
+            branch: (&wire.branch).into(),
         }
     }
 }

@@ -27,6 +27,7 @@ mod scripts;
 mod serve;
 mod start;
 mod steer;
+mod store_file;
 mod terminal;
 mod wait;
 mod watch;

@@ -198,6 +198,26 @@ impl RetryFrom {
     pub fn json(self, input: impl Into<Bytes>) -> Self {
         self.with(|message| message.input = Some(json(input)))
     }
+
+    /// With this word to whoever does the step.
+    #[must_use]
+    pub fn feedback(self, feedback: impl Into<String>) -> Self {
+        self.with(|message| message.feedback = feedback.into())
+    }
+
+    /// Everything again, from the first step on.
+    #[must_use]
+    pub fn from_start(self, whole: bool) -> Self {
+        self.with(|message| message.from_start = whole)
+    }
+}
+
+impl Events {
+    /// Along this branch: its number, `current`, or `-` for every one.
+    #[must_use]
+    pub fn branch(self, branch: impl Into<String>) -> Self {
+        self.with(|message| message.branch = branch.into())
+    }
 }
 
 fn json(data: impl Into<Bytes>) -> v1::Payload {

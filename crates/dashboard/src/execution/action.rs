@@ -232,6 +232,8 @@ async fn perform(
                 name,
                 step: form.fields.raw("step").to_owned(),
                 input: json(&field("input"), "input")?,
+                feedback: field("feedback"),
+                from_start: form.fields.has("from_start"),
                 request_id,
                 etag: field("etag"),
             };

@@ -141,6 +141,7 @@ async fn events(
         parent: path.name(),
         page_size: EVENTS,
         page_token: String::new(),
+        branch: String::new(),
     };
     let mut api = site.api.executions();
     let page = api

@@ -40,6 +40,7 @@ pub(super) async fn page(
         parent: path.name(),
         page_size: EVENTS,
         page_token: token,
+        branch: String::new(),
     };
     let mut api = site.api.executions();
     let answer = api.list_events(visitor.request(request)).await;

@@ -173,6 +173,14 @@ impl Asked<'_> {
                     label { "Other input for that step, JSON; stay empty to keep it"
                         textarea name="input" spellcheck="false" {}
                     }
+                    label { "What whoever does it is told; may stay empty"
+                        input name="feedback" maxlength="1000" autocomplete="off";
+                    }
+                } @else {
+                    label.check {
+                        input type="checkbox" name="from_start" value="1";
+                        "Everything again, from the first step on"
+                    }
                 }
             },
             Action::Cancel | Action::Kill | Action::Pause => html! {

@@ -198,6 +198,7 @@ impl Desk {
             parent: escalation.execution.clone(),
             page_size: 1_000,
             page_token: String::new(),
+            branch: String::new(),
         };
         let mut api = self.site.api.executions();
         let found = api.list_events(self.visitor.request(request)).await;

@@ -12,7 +12,7 @@ use crate::id::new_id;
 use crate::request::{
     Applied, ApplyDefinition, DefinitionRecord, Purged, RequestKey, Start, Steer,
 };
-use crate::store::{Answered, plan};
+use crate::store::{ANY_BODY, Answered, plan};
 use crate::view::{Origin, Parent};
 use crate::worker::Answer;
 use jiff::Timestamp;
@@ -96,7 +96,7 @@ impl Keeper {
     }
 
     /// The execution that this very request was about, if it came before.
-    fn seen(&self, request: &RequestKey) -> Result<Option<i64>> {
+    pub(super) fn seen(&self, request: &RequestKey) -> Result<Option<i64>> {
         let before = match self.asked.get(&request.id) {
             Some(before) => Some(*before),
             None => {
@@ -105,13 +105,13 @@ impl Keeper {
             }
         };
         match before {
-            Some((body, number)) if body == request.body => Ok(Some(number)),
+            Some((body, number)) if body == request.body || body == ANY_BODY => Ok(Some(number)),
             Some(_) => Err(EngineError::request_reused()),
             None => Ok(None),
         }
     }
 
-    fn remember(&mut self, request: &RequestKey, number: i64) {
+    pub(super) fn remember(&mut self, request: &RequestKey, number: i64) {
         self.asked
             .insert(Arc::clone(&request.id), (request.body, number));
         self.turn.requests.push(Answered {
@@ -166,8 +166,25 @@ impl Keeper {
         Ok(number)
     }
 
-    pub(super) fn is_taken(&self, id: &str) -> Result<bool> {
-        Ok(self.numbers.contains_key(id) || self.store.number_of(id)?.is_some())
+    /// Whether there is an execution of this id. A row without an event is none: nothing of it was
+    /// ever acknowledged or can be known, so it makes room.
+    pub(super) fn is_taken(&mut self, id: &str) -> Result<bool> {
+        if self.numbers.contains_key(id) {
+            return Ok(true);
+        }
+        let Some(number) = self.store.number_of(id)? else {
+            return Ok(false);
+        };
+        if self.store.newest_branch(number)? > 0 || self.store.head(number, 0)?.is_some() {
+            return Ok(true);
+        }
+        tracing::warn!(
+            execution = id,
+            "a row without a log makes room for a new execution"
+        );
+        self.store.remove(&[number])?;
+        self.damaged.remove(&number);
+        Ok(false)
     }
 
     /// Makes an execution known and, unless it is put off, lets it take its place in the queue.
@@ -260,7 +277,10 @@ impl Keeper {
                     "See `stateway escalations list`, then resume, reassign or cancel the step.",
                 ));
             }
-            Steer::Resume => Verb::Resume { by },
+            Steer::Resume => {
+                self.mend_before(number)?;
+                Verb::Resume { by }
+            }
             Steer::RetryNow { step } if step.is_empty() => return self.retry_all(number, cause),
             Steer::RetryNow { step } => Verb::RetryNow { step },
         };
@@ -377,7 +397,9 @@ impl Keeper {
         let open = self
             .state_of(number)
             .is_some_and(|state| !state.is_terminal());
-        if open || !ended {
+        // Nothing ever happened to one without an event.
+        let empty = self.state_of(number).is_none() && self.store.head(number, 0)?.is_none();
+        if !empty && (open || !ended) {
             return Err(EngineError::new(
                 ErrorKind::FailedPrecondition,
                 "NOT_FINISHED",

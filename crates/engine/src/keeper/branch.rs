@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use stateway_machine::{Event, Fact, Obligation, State, Verb, obligations};
+use stateway_definition::StepKind;
+use stateway_machine::{Event, Fact, Obligation, Redo, State, Verb, obligations};
 
 use super::{Keeper, Live};
 use crate::error::{EngineError, ErrorKind, Result};
@@ -19,13 +20,6 @@ impl Keeper {
         actor: &Arc<str>,
         cause: &Arc<str>,
     ) -> Result<()> {
-        if from.input.is_some() {
-            return Err(EngineError::new(
-                ErrorKind::Invalid,
-                "STEP_INPUT_NOT_SUPPORTED",
-                "a step cannot be given other input when the work is done again",
-            ));
-        }
         let Some(live) = self.hot.get(&number) else {
             return Err(EngineError::no_execution(&number.to_string()));
         };
@@ -39,8 +33,15 @@ impl Keeper {
             .hint("Try again in a moment."));
         }
         let (present, origin) = (live.state.branch(), Arc::clone(&live.origin));
-        let step = self.step_to_redo(live, &from.step)?;
-        let (state, hash, cutoff) = self.state_before(number, present, &step)?;
+        let step = self.step_to_redo(live, from)?;
+        let before = self.state_before(number, present, step.as_deref())?;
+        let Before {
+            state,
+            hash,
+            cutoff,
+            first,
+        } = before;
+        let redo = redo(&state, step.unwrap_or(first), from)?;
         let branches = self.store.branches(number)?;
         let branch = branches.iter().map(|known| known.branch).max().unwrap_or(0) + 1;
 
@@ -62,6 +63,7 @@ impl Keeper {
             branch,
             cutoff,
             by: Arc::clone(actor),
+            redo: Some(Box::new(redo)),
         };
         // It counts as begun before the branch is opened, which may end it at once.
         if was_over {
@@ -80,7 +82,7 @@ impl Keeper {
     }
 
     /// Attempts that were with workers on the old branch are put up anew on this one.
-    fn take_back(&mut self, number: i64, cause: &Arc<str>) {
+    pub(super) fn take_back(&mut self, number: i64, cause: &Arc<str>) {
         let Some(live) = self.hot.get(&number) else {
             return;
         };
@@ -99,11 +101,22 @@ impl Keeper {
         }
     }
 
-    /// The step to begin with: the one named, or the one that failed.
-    fn step_to_redo(&self, live: &Live, wanted: &Arc<str>) -> Result<Arc<str>> {
-        if wanted.is_empty() {
+    /// The step to begin with: the one named, or the one that failed; none for the first of all.
+    fn step_to_redo(&self, live: &Live, from: &RetryFrom) -> Result<Option<Arc<str>>> {
+        if from.from_start {
+            let alone = from.step.is_empty() && from.input.is_none() && from.feedback.is_empty();
+            return alone.then_some(None).ok_or_else(|| {
+                EngineError::new(
+                    ErrorKind::Invalid,
+                    "STEP_AND_START",
+                    "everything is done again, so no step, input or feedback can be given",
+                )
+                .hint("Name a step to give it other input or feedback.")
+            });
+        }
+        if from.step.is_empty() {
             let failed = stateway_machine::last_error(&live.state).map(|error| error.step);
-            return failed.map(Into::into).ok_or_else(|| {
+            let failed = failed.ok_or_else(|| {
                 EngineError::new(
                     ErrorKind::FailedPrecondition,
                     "NOTHING_FAILED",
@@ -111,30 +124,26 @@ impl Keeper {
                 )
                 .hint("Name the step to begin with.")
             });
+            return failed.map(|step| Some(step.into()));
         }
-        match live.state.step_state(wanted) {
-            Some(_) => Ok(Arc::clone(wanted)),
+        match live.state.step_state(&from.step) {
+            Some(_) => Ok(Some(Arc::clone(&from.step))),
             None => Err(EngineError::new(
                 ErrorKind::NotFound,
                 "STEP_NOT_FOUND",
-                format_args!("there is no step `{wanted}`"),
+                format_args!("there is no step `{}`", from.step),
             )),
         }
     }
 
-    /// The state just before a step was first begun, and how far the log goes until there. What has
-    /// been undone meanwhile, or was being undone, has to be done again too, so the log is left
-    /// before the first of that.
-    fn state_before(
-        &self,
-        number: i64,
-        branch: u32,
-        step: &str,
-    ) -> Result<(State, crate::store::Hash, u64)> {
+    /// The state just before a step was first begun, and how far the log goes until there; without
+    /// a step, before any was. What has been undone meanwhile, or was being undone, has to be done
+    /// again too, so the log is left before the first of that.
+    fn state_before(&self, number: i64, branch: u32, step: Option<&str>) -> Result<Before> {
         let store = &self.store;
         let kept = store.kept(number)?;
         let kept = kept.ok_or_else(|| EngineError::no_execution(&number.to_string()))?;
-        let mut again: BTreeSet<Arc<str>> = BTreeSet::from([step.into()]);
+        let mut again: BTreeSet<Arc<str>> = step.into_iter().map(Arc::from).collect();
         store.walk(number, branch, 0, &mut |row| {
             for event in row.events(number)? {
                 if let Fact::StepCompensationStarted { step, .. } = event.fact {
@@ -145,38 +154,88 @@ impl Keeper {
         })?;
         let mut before: Vec<Event> = Vec::new();
         let mut hash = [0; 16];
-        let mut found = false;
+        let mut found = None;
         store.walk(number, branch, 0, &mut |row| {
             for event in row.events(number)? {
-                if begins(&event.fact, &again) {
-                    found = true;
+                if let Some(begun) = begins(&event.fact)
+                    && (step.is_none() || again.contains(begun))
+                {
+                    found = Some(Arc::clone(begun));
                     break;
                 }
                 before.push(event);
             }
             // The row is hashed as a whole, whichever part of it counts.
             hash = row.hash();
-            Ok(!found)
+            Ok(found.is_none())
         })?;
-        if !found {
-            return Err(EngineError::new(
-                ErrorKind::FailedPrecondition,
-                "STEP_NOT_BEGUN",
-                format_args!("the step `{step}` has not begun"),
-            )
-            .hint("Name a step that has begun."));
-        }
+        let Some(first) = found else {
+            let what = step.map_or_else(
+                || "no step has begun".to_owned(),
+                |step| format!("the step `{step}` has not begun"),
+            );
+            let refused = EngineError::new(ErrorKind::FailedPrecondition, "STEP_NOT_BEGUN", what);
+            return Err(refused.hint("Name a step that has begun."));
+        };
         let plan = plan(&**store, &kept.revision, &self.catalogue)?;
         let state = stateway_machine::replay(plan, &before).map_err(EngineError::corrupt)?;
         let cutoff = state.sequence();
-        Ok((state, hash, cutoff))
+        Ok(Before {
+            state,
+            hash,
+            cutoff,
+            first,
+        })
     }
 }
 
-fn begins(fact: &Fact, wanted: &BTreeSet<Arc<str>>) -> bool {
-    matches!(
-        fact,
-        Fact::StepStarted { step, .. } | Fact::StepWaiting { step, .. } | Fact::StepSkipped { step, .. }
-            if wanted.contains(step)
-    )
+/// A log up to where it is left.
+struct Before {
+    state: State,
+    hash: crate::store::Hash,
+    cutoff: u64,
+    /// The step that was begun next.
+    first: Arc<str>,
+}
+
+/// What is done again, and with what.
+fn redo(state: &State, step: Arc<str>, from: &RetryFrom) -> Result<Redo> {
+    let refused = |reason, what| {
+        let message = format!("the step `{step}` {what}");
+        Err(EngineError::new(ErrorKind::Invalid, reason, message))
+    };
+    let definition = state.plan().definition();
+    let kind = definition
+        .steps
+        .iter()
+        .find(|known| known.name == *step)
+        .map(|known| &known.kind);
+    match kind {
+        Some(StepKind::Sleep { .. } | StepKind::Signal { .. }) if from.input.is_some() => {
+            return refused("STEP_TAKES_NO_INPUT", "only waits and takes no input");
+        }
+        Some(StepKind::Task { .. }) => {}
+        _ if !from.feedback.is_empty() => {
+            return refused(
+                "STEP_TAKES_NO_FEEDBACK",
+                "is not done by a worker, who could be told",
+            );
+        }
+        _ => {}
+    }
+    Ok(Redo {
+        step,
+        input: from.input.clone(),
+        feedback: Arc::clone(&from.feedback),
+    })
+}
+
+/// The step that a fact begins, or leaves out.
+const fn begins(fact: &Fact) -> Option<&Arc<str>> {
+    match fact {
+        Fact::StepStarted { step, .. }
+        | Fact::StepWaiting { step, .. }
+        | Fact::StepSkipped { step, .. } => Some(step),
+        _ => None,
+    }
 }

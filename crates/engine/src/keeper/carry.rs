@@ -52,7 +52,8 @@ impl Keeper {
                 | Fact::ExecutionFailed { .. }
                 | Fact::ExecutionCancelled { .. }
                 | Fact::RevisionAdopted { .. }
-                | Fact::BranchOpened { .. } => everything = true,
+                | Fact::BranchOpened { .. }
+                | Fact::ExecutionRecovered { .. } => everything = true,
                 _ => {}
             }
         }

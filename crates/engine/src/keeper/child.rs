@@ -184,7 +184,7 @@ impl Keeper {
 const LONGEST_ID: usize = 240;
 
 /// A child's id follows from what it does, so that it is started once.
-fn child_id(order: &ChildOrder) -> Arc<str> {
+pub(crate) fn child_id(order: &ChildOrder) -> Arc<str> {
     let key = &order.key;
     let branch = match key.branch {
         0 => String::new(),

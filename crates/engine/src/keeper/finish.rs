@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use stateway_machine::{ExecutionState, snapshot};
+use stateway_machine::snapshot;
 
 use super::{Broken, Effect, Keeper, Work};
 use crate::store::{Append, Created, Snapshot, Status, StoreError, Turn};
@@ -76,19 +76,8 @@ impl Keeper {
         };
         live.touched = false;
         let under_way = live.under_way();
-        let state = live.state.state();
-        let due = match state {
-            ExecutionState::Created => live.origin.not_before,
-            _ => under_way.due,
-        };
-        // A child tells its parent in the same turn it ends in, so only timers matter meanwhile.
-        let busy = under_way.tasks || under_way.queued;
-        let wake_at = if busy {
-            Some(Timestamp::UNIX_EPOCH)
-        } else {
-            due
-        };
-        let status = Status::of(&live.state, wake_at);
+        let (state, due) = (live.state.state(), under_way.due);
+        let status = Status::of(&live.state, &under_way);
         match &live.status {
             None => self.turn.created.push(Created {
                 origin: Arc::clone(&live.origin),
@@ -115,8 +104,9 @@ impl Keeper {
             self.changed.push(number);
         }
         let long = live.since_snapshot >= self.config.snapshot_events;
-        if long && !state.is_terminal() {
+        if live.renew_snapshot || long && !state.is_terminal() {
             live.since_snapshot = 0;
+            live.renew_snapshot = false;
             self.turn.snapshots.push(Snapshot {
                 number,
                 branch: live.branch,
@@ -263,6 +253,7 @@ fn recycled(mut turn: Turn) -> Turn {
     turn.created.clear();
     turn.appends.clear();
     turn.statuses.clear();
+    turn.revisions.clear();
     turn.snapshots.clear();
     turn.branches.clear();
     turn.requests.clear();
@@ -294,6 +285,9 @@ impl Effect {
             Self::Applied(answer, applied) => {
                 let _ = answer.send(Ok(*applied));
             }
+            Self::Mended(answer, mended) => {
+                let _ = answer.send(Ok(*mended));
+            }
             Self::SinkOpened(answer, position) => {
                 let _ = answer.send(Ok(position));
             }
@@ -310,6 +304,9 @@ impl Effect {
                 let _ = answer.send(Err(EngineError::from_store(error)));
             }
             Self::Applied(answer, _) => {
+                let _ = answer.send(Err(EngineError::from_store(error)));
+            }
+            Self::Mended(answer, _) => {
                 let _ = answer.send(Err(EngineError::from_store(error)));
             }
             Self::SinkOpened(answer, _) => {

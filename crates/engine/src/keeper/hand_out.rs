@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use super::dispatch::{Need, Place, WorkerIx};
 use super::{Effect, Keeper, Work};
 use crate::worker::{Offer, Outcome, TaskToken, WorkerMessage, WorkerTask};
+use crate::{Fate, Write};
 
 /// How often leases are looked at.
 const LEASE_CHECK: Duration = Duration::from_millis(250);
@@ -35,6 +36,9 @@ impl Keeper {
         };
         if live.state.state().is_held() {
             // It is owed again when the execution goes on.
+            return;
+        }
+        if self.config.faults.fate(Write::TaskPlaced) != Fate::Done {
             return;
         }
         let need = need(&live.state, &task, &order.role);
@@ -112,6 +116,9 @@ impl Keeper {
 
     /// Takes a task out of the book, and back from the worker that has it.
     pub(super) fn withdraw(&mut self, number: i64, step: &Arc<str>) {
+        if self.config.faults.fate(Write::TaskWithdrawn) != Fate::Done {
+            return;
+        }
         let Some((entry, Some(holder))) = self.dispatch.remove(number, step) else {
             return;
         };

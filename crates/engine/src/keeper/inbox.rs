@@ -9,13 +9,18 @@ use stateway_machine::Verb;
 use stateway_model::{Progress, Usage};
 use tokio::sync::{mpsc, oneshot};
 
+use super::Mended;
 use crate::error::Result;
+use crate::recovery::{Finding, Recover};
 use crate::request::{
     ActorName, Applied, ApplyDefinition, Publish, Published, Purged, RequestKey, RetryFrom, Start,
     Steer, Survey,
 };
 use crate::worker::{Answer, Offer, Outcome, TaskToken, WorkerMessage};
 use crate::{EngineError, ErrorKind};
+
+/// What was found wrong in memory, by execution.
+pub(crate) type Recalled = Vec<(i64, Vec<Finding>)>;
 
 /// What reaches the keeper.
 #[derive(Debug)]
@@ -64,6 +69,24 @@ pub(crate) enum Message {
     Look {
         id: Arc<str>,
         answer: oneshot::Sender<Answer>,
+    },
+    /// Puts right what contradicts an execution's log.
+    Recover {
+        id: Arc<str>,
+        ask: Recover,
+        actor: ActorName,
+        request: RequestKey,
+        answer: oneshot::Sender<Result<Mended>>,
+    },
+    /// Compares what is in memory of executions with what their logs say.
+    Recall {
+        /// Whose, and whether nothing else was found wrong.
+        numbers: Vec<(i64, bool)>,
+        answer: oneshot::Sender<Result<Recalled>>,
+    },
+    /// What is kept of an execution contradicts its log.
+    Drifted {
+        number: i64,
     },
     Publish {
         event: Box<Publish>,
@@ -210,6 +233,12 @@ impl Message {
             Self::Look { answer, .. } => {
                 let _ = answer.send(Err(error));
             }
+            Self::Recover { answer, .. } => {
+                let _ = answer.send(Err(error));
+            }
+            Self::Recall { answer, .. } => {
+                let _ = answer.send(Err(error));
+            }
             Self::Publish { answer, .. } => {
                 let _ = answer.send(Err(error));
             }
@@ -228,6 +257,7 @@ impl Message {
             | Self::Heartbeat { .. }
             | Self::Gone { .. }
             | Self::SinkAt { .. }
+            | Self::Drifted { .. }
             | Self::CloseSink { .. }
             | Self::Stop => {}
         }

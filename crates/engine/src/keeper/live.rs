@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use stateway_machine::{Event, Obligation, State, encode_into, obligations};
+use stateway_machine::{Event, State, encode_into};
 
 use super::Keeper;
 use crate::EngineError;
 use crate::error::Result;
-use crate::store::{Hash, Kept, Status, load};
+use crate::store::{Hash, Kept, Status, UnderWay, load};
 use crate::view::Origin;
 
 /// An execution in memory.
@@ -28,18 +28,10 @@ pub(super) struct Live {
     pub(super) branch: u32,
     pub(super) alarm: Option<Timestamp>,
     pub(super) touched: bool,
+    /// Whether its snapshot misleads, so that another has to take its place.
+    pub(super) renew_snapshot: bool,
     /// Whether it counts as having work under way.
     pub(super) counted: bool,
-}
-
-/// What an execution has under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct UnderWay {
-    /// Attempts that are with workers or ready for them.
-    pub(super) tasks: bool,
-    pub(super) queued: bool,
-    /// The first of its timers.
-    pub(super) due: Option<Timestamp>,
 }
 
 impl Live {
@@ -55,6 +47,7 @@ impl Live {
             branch: 0,
             alarm: None,
             touched: false,
+            renew_snapshot: false,
             counted: false,
         }
     }
@@ -75,18 +68,7 @@ impl Live {
 
     /// What it has under way now.
     pub(super) fn under_way(&self) -> UnderWay {
-        let mut found = UnderWay::default();
-        for obligation in obligations(&self.state) {
-            match obligation {
-                Obligation::Slot => found.queued = true,
-                Obligation::Task(_) => found.tasks = true,
-                Obligation::Child(_) => {}
-                Obligation::Timer { due, .. } => {
-                    found.due = Some(found.due.map_or(due, |first| first.min(due)));
-                }
-            }
-        }
-        found
+        UnderWay::of(&self.state, self.origin.not_before)
     }
 
     /// Time never runs backwards within a log, whatever the clock does.
@@ -119,6 +101,15 @@ impl Keeper {
     pub(super) fn bring_kept(&mut self, kept: Kept) -> Result<()> {
         let loaded = load(&*self.store, kept, &self.catalogue)?;
         let origin = Arc::clone(&loaded.kept.origin);
+        let under_way = UnderWay::of(&loaded.state, origin.not_before);
+        let so = Status::of(&loaded.state, &under_way) == loaded.kept.status
+            && self.store.newest_branch(origin.number)? == loaded.kept.status.branch;
+        if !so {
+            self.drifted(origin.number);
+            if self.hot.contains_key(&origin.number) {
+                return Ok(());
+            }
+        }
         let mut live = Live::new(Arc::clone(&origin), loaded.state, loaded.hash);
         live.status = Some(loaded.kept.status);
         live.since_snapshot = loaded.since_snapshot;

@@ -23,6 +23,8 @@ impl Keeper {
             self.slots.set_begun(definition, count);
         }
         self.read_triggers()?;
+        self.check_recent()?;
+        self.write_down()?;
         let mut after: (Option<Timestamp>, i64) = (None, 0);
         let mut count = 0_usize;
         loop {

@@ -44,6 +44,7 @@ pub const EVENT_NAMES: &[&str] = &[
     "cancelled",
     "revision-adopted",
     "branch-opened",
+    "recovered",
 ];
 
 /// A CloudEvent in its JSON form.

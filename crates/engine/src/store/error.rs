@@ -111,7 +111,7 @@ impl StoreError {
             }
             Self::Full => "Free some space; nothing that was answered is lost.",
             Self::Corrupt { .. } => {
-                "Nothing was changed. Restore a backup, or leave what is damaged aside."
+                "Nothing was changed. See `stateway verify`, then recover it or restore a backup."
             }
             Self::Failed(_) => "See the log; nothing that was answered is lost.",
         }

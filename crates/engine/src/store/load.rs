@@ -23,16 +23,23 @@ pub(crate) struct Loaded {
 pub(crate) struct LogRow<'r> {
     pub(crate) position: i64,
     pub(crate) branch: u32,
+    /// The sequence of its first event.
+    pub(crate) first: u64,
     /// Where the lineage leaves this branch; later events of the row do not belong to it.
     pub(super) up_to: u64,
     pub(super) hash: Hash,
-    pub(super) lines: &'r [u8],
+    pub(crate) lines: &'r [u8],
 }
 
 impl LogRow<'_> {
     /// The link of the chain after this row.
     pub(crate) const fn hash(&self) -> Hash {
         self.hash
+    }
+
+    /// What the link after this row should be, after a row with this one.
+    pub(crate) fn link_after(&self, before: &Hash) -> Hash {
+        chain::link(before, self.lines)
     }
 
     /// The events of the row that belong to the lineage.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
 use super::{Backend, Reading, Store, StoreError};
+use crate::Faults;
 use lock::FileLock;
 
 /// How long a reader waits for the writer where they meet.
@@ -32,6 +33,7 @@ const LAST_POSITION: &str = "SELECT max(ifnull((SELECT max(position) FROM events
 #[derive(Debug, Clone)]
 pub(crate) struct SqliteFile {
     pub(crate) path: PathBuf,
+    pub(crate) faults: Faults,
 }
 
 /// A connection to the file.
@@ -40,6 +42,9 @@ pub(crate) struct Sqlite {
     connection: Connection,
     /// The place of the last event, for the one that writes.
     last_position: i64,
+    faults: Faults,
+    /// As far as this process is concerned, it has died.
+    dead: bool,
     /// Held for as long as the file is open for writing.
     _lock: Option<FileLock>,
 }
@@ -62,7 +67,9 @@ impl Drop for Sqlite {
 
 impl Backend for SqliteFile {
     fn open(&self) -> Result<Box<dyn Store>, StoreError> {
-        Ok(Box::new(open_writer(&self.path)?))
+        let mut writer = open_writer(&self.path)?;
+        writer.faults = self.faults.clone();
+        Ok(Box::new(writer))
     }
 
     fn reader(&self) -> Result<Box<dyn Reading + Send>, StoreError> {
@@ -105,6 +112,8 @@ fn open_writer(path: &Path) -> Result<Sqlite, StoreError> {
     Ok(Sqlite {
         connection,
         last_position,
+        faults: Faults::default(),
+        dead: false,
         _lock: Some(lock),
     })
 }
@@ -117,6 +126,8 @@ fn open_reader(path: &Path) -> Result<Sqlite, StoreError> {
     Ok(Sqlite {
         connection,
         last_position: 0,
+        faults: Faults::default(),
+        dead: false,
         _lock: None,
     })
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use stateway_machine::{Awaited, ExecutionState, State, awaited, sub_state};
+use stateway_machine::{
+    Awaited, ExecutionState, Obligation, State, awaited, obligations, sub_state,
+};
 use stateway_model::{Reason, SubState};
 
 use crate::view::Origin;
@@ -20,19 +22,65 @@ pub(crate) struct Status {
     pub(crate) ended: Option<Timestamp>,
 }
 
+/// What an execution has under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct UnderWay {
+    /// Attempts that are with workers or ready for them.
+    pub(crate) tasks: bool,
+    pub(crate) queued: bool,
+    /// The first of its timers; for one that is put off, when it is released.
+    pub(crate) due: Option<Timestamp>,
+}
+
+impl UnderWay {
+    pub(crate) fn of(state: &State, not_before: Option<Timestamp>) -> Self {
+        let mut found = Self::default();
+        for obligation in obligations(state) {
+            match obligation {
+                Obligation::Slot => found.queued = true,
+                Obligation::Task(_) => found.tasks = true,
+                Obligation::Child(_) => {}
+                Obligation::Timer { due, .. } => {
+                    found.due = Some(found.due.map_or(due, |first| first.min(due)));
+                }
+            }
+        }
+        if state.state() == ExecutionState::Created {
+            found.due = not_before;
+        }
+        found
+    }
+
+    /// When the keeper has to look at the execution. A child tells its parent in the same turn it
+    /// ends in, so only tasks, the queue and timers matter.
+    const fn wake_at(&self) -> Option<Timestamp> {
+        if self.tasks || self.queued {
+            Some(Timestamp::UNIX_EPOCH)
+        } else {
+            self.due
+        }
+    }
+}
+
 impl Status {
     /// What a row should say of this state.
-    pub(crate) fn of(state: &State, wake_at: Option<Timestamp>) -> Self {
+    pub(crate) fn of(state: &State, under_way: &UnderWay) -> Self {
         let (shown, reason) = sub_state(state);
         Self {
             branch: state.branch(),
             state: state.state(),
             sub_state: shown,
             reason,
-            wake_at,
+            wake_at: under_way.wake_at(),
             inbox: people(state),
             ended: state.times().ended,
         }
+    }
+
+    /// Whether it says the same, be it of another branch.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        (self.state, self.sub_state, self.reason) == (other.state, other.sub_state, other.reason)
+            && (self.wake_at, self.inbox, self.ended) == (other.wake_at, other.inbox, other.ended)
     }
 }
 

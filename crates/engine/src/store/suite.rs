@@ -28,7 +28,10 @@ fn places() -> Vec<Place> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
     vec![Place {
-        backend: Box::new(SqliteFile { path }),
+        backend: Box::new(SqliteFile {
+            path,
+            faults: crate::Faults::default(),
+        }),
         _folder: folder,
     }]
 }
@@ -137,7 +140,10 @@ impl Story {
     }
 
     fn status(&self, wake_at: Option<Timestamp>) -> Status {
-        Status::of(&self.state, wake_at)
+        Status {
+            wake_at,
+            ..Status::of(&self.state, &crate::store::UnderWay::default())
+        }
     }
 }
 
@@ -232,10 +238,10 @@ fn lists_are_newest_first_and_narrowed_by_what_is_asked() {
             ..all.clone()
         };
         assert_eq!(numbers(&done), [4, 2]);
-        assert_eq!(store.count(SubState::Succeeded, 100).unwrap(), 2);
-        assert_eq!(store.count(SubState::Waiting, 100).unwrap(), 3);
-        assert_eq!(store.count(SubState::Waiting, 2).unwrap(), 2);
-        assert_eq!(store.count(SubState::Failed, 100).unwrap(), 0);
+        assert_eq!(store.showing(SubState::Succeeded, 100).unwrap(), 2);
+        assert_eq!(store.showing(SubState::Waiting, 100).unwrap(), 3);
+        assert_eq!(store.showing(SubState::Waiting, 2).unwrap(), 2);
+        assert_eq!(store.showing(SubState::Failed, 100).unwrap(), 0);
         let open = ListQuery {
             states: vec![ExecutionState::AwaitingSignal],
             definition: Some("gate".into()),
@@ -306,6 +312,7 @@ fn a_branch_goes_on_from_its_cutoff_even_inside_a_row() {
             branch: 1,
             cutoff,
             by: "ada".into(),
+            redo: None,
         }]);
         let lineage = Branch {
             number: 1,

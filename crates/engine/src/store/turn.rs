@@ -14,6 +14,8 @@ pub(crate) struct Turn {
     pub(crate) created: Vec<Created>,
     pub(crate) appends: Vec<Append>,
     pub(crate) statuses: Vec<(i64, Status)>,
+    /// Executions whose row named another revision than their log.
+    pub(crate) revisions: Vec<(i64, Arc<str>)>,
     pub(crate) snapshots: Vec<Snapshot>,
     pub(crate) branches: Vec<Branch>,
     pub(crate) requests: Vec<Answered>,
@@ -65,6 +67,9 @@ pub(crate) struct Branch {
     pub(crate) cutoff: u64,
 }
 
+/// The body of a request of which only the id is known.
+pub(crate) const ANY_BODY: [u8; 16] = [u8::MAX; 16];
+
 /// A request that was answered.
 #[derive(Debug, Clone)]
 pub(crate) struct Answered {
@@ -79,6 +84,7 @@ impl Turn {
         self.created.is_empty()
             && self.appends.is_empty()
             && self.statuses.is_empty()
+            && self.revisions.is_empty()
             && self.snapshots.is_empty()
             && self.branches.is_empty()
             && self.requests.is_empty()

@@ -90,7 +90,7 @@ async fn work_done_again_has_a_child_of_its_own() {
     let old = child_of(&lab, &parent.id).await;
     let from = RetryFrom {
         step: "o".into(),
-        input: None,
+        ..stateway_engine::RetryFrom::default()
     };
     let again = lab
         .engine

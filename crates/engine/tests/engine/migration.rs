@@ -101,7 +101,7 @@ async fn golden_of_this_version() {
     lab.ended(&"again".into()).await;
     let from = stateway_engine::RetryFrom {
         step: "".into(),
-        input: None,
+        ..stateway_engine::RetryFrom::default()
     };
     let key = lab.key(3);
     lab.engine

@@ -201,7 +201,7 @@ async fn work_is_done_again_from_a_step_as_a_new_branch() {
     assert_eq!(lab.ended(&started.id).await.sub_state, SubState::Failed);
     let from = stateway_engine::RetryFrom {
         step: "".into(),
-        input: None,
+        ..stateway_engine::RetryFrom::default()
     };
     let view = lab
         .engine
@@ -244,7 +244,7 @@ async fn what_was_undone_is_done_again_too() {
     lab.ended(&started.id).await;
     let from = stateway_engine::RetryFrom {
         step: "b".into(),
-        input: None,
+        ..stateway_engine::RetryFrom::default()
     };
     lab.engine
         .retry_from(started.id.clone(), from, "ada".into(), lab.key(3))

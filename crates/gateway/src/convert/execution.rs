@@ -116,6 +116,7 @@ pub(crate) fn event(from: Event) -> v1::Event {
         step: from.step,
         attempt: from.attempt,
         summary: from.summary,
+        branch: String::new(),
         phase: phase(from.phase).into(),
     }
 }

@@ -2,6 +2,7 @@
 
 mod count;
 mod handlers;
+mod lineage;
 mod project;
 mod read;
 mod write;
@@ -36,7 +37,7 @@ impl Executions {
     }
 
     /// One execution as its provider shows it now.
-    async fn read(
+    pub(crate) async fn read(
         &self,
         call: &Call,
         name: &ExecutionName,

@@ -65,6 +65,12 @@ const METHODS: &[&str] = &[
     "Backup",
     "PublishEvent",
     "PurgeExecution",
+    "VerifyExecution",
+    "VerifyExecutions",
+    "RecoverExecution",
+    "ReplayExecution",
+    "ListBranches",
+    "ExportHistory",
     "ListProviders",
     "GetProvider",
 ];

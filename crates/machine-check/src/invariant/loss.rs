@@ -34,10 +34,20 @@ fn explains(fact: &Fact, gone: &Obligation, after: &[Obligation]) -> bool {
         Fact::ExecutionPaused { .. } | Fact::ExecutionEscalated { .. } => {
             timer_of(gone) == Some(StepTimer::Retry)
         }
-        // The same attempts under new keys.
+        // The same attempts under new keys, and their timers put off.
         Fact::BranchOpened { .. } => {
             let task = task_of(gone);
-            task.is_some() && after.iter().any(|owed| task_of(owed) == task)
+            let again = |owed: &Obligation| match (owed, gone) {
+                (
+                    Obligation::Timer { timer, due },
+                    Obligation::Timer {
+                        timer: before,
+                        due: earlier,
+                    },
+                ) => timer == before && due >= earlier,
+                _ => task.is_some() && task_of(owed) == task,
+            };
+            after.iter().any(again)
         }
         // The same attempt with another worker, or none.
         Fact::TaskAssigned { task, .. } | Fact::TaskReleased { task } => {
@@ -73,7 +83,8 @@ fn explains(fact: &Fact, gone: &Obligation, after: &[Obligation]) -> bool {
         | Fact::ApprovalGranted { .. }
         | Fact::ExecutionResumed { .. }
         | Fact::EscalationResolved { .. }
-        | Fact::RevisionAdopted { .. } => false,
+        | Fact::RevisionAdopted { .. }
+        | Fact::ExecutionRecovered { .. } => false,
     }
 }
 

@@ -6,7 +6,7 @@ use stateway_model::Reason;
 
 use crate::backoff::later;
 use crate::command::CancelMode;
-use crate::event::{Data, Fact, PauseCause, TurnCause};
+use crate::event::{Data, Fact, PauseCause, Redo, TurnCause};
 use crate::ledger::{Draft, Ledger as _};
 use crate::{ExecutionState, Rejection};
 
@@ -91,16 +91,21 @@ pub(super) fn open_branch(
     branch: u32,
     cutoff: u64,
     by: Arc<str>,
+    redo: Option<Box<Redo>>,
 ) -> Result<(), Rejection> {
     let present = draft.head().branch;
     if branch <= present {
         return Err(Rejection::StaleBranch { branch, present });
+    }
+    if let Some(redo) = &redo {
+        super::find(draft, &redo.step)?;
     }
     draft.push(Fact::BranchOpened {
         branch,
         parent: present,
         cutoff,
         by,
+        redo,
     });
     Ok(())
 }

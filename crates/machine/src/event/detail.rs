@@ -5,6 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use stateway_model::Reason;
 
+use super::Data;
+use crate::state::present;
+
 /// One attempt that was handed out: to do a step, or to undo it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -114,6 +117,36 @@ pub enum TurnCause {
         #[serde(default, skip_serializing_if = "str::is_empty")]
         comment: Arc<str>,
     },
+}
+
+/// What a person wants done again, and what is to be different this time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Redo {
+    /// The step that the work begins again with.
+    pub step: Arc<str>,
+    /// What the step is given instead of what its definition says; kept for every further attempt.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "present"
+    )]
+    pub input: Option<Data>,
+    /// What whoever does the step is told; empty when nothing is said.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub feedback: Arc<str>,
+}
+
+impl Redo {
+    /// The step again, as it was.
+    #[must_use]
+    pub fn from(step: impl Into<Arc<str>>) -> Self {
+        Self {
+            step: step.into(),
+            input: None,
+            feedback: "".into(),
+        }
+    }
 }
 
 /// What a person decided about an escalated step.

@@ -6,8 +6,9 @@ use jiff::Timestamp;
 use stateway_model::Reason;
 
 use crate::ExecutionState;
-use crate::event::{Data, Event};
+use crate::event::{Data, Event, Redo};
 use crate::ledger::Ledger;
+use crate::plan::StepIx;
 
 pub(super) fn created<L: Ledger>(
     l: &mut L,
@@ -35,6 +36,34 @@ pub(super) fn started<L: Ledger>(l: &mut L, deadline: Option<Timestamp>, event: 
     (head.deadline, head.times.started) = (deadline, Some(event.at));
 }
 
-pub(super) fn branched<L: Ledger>(l: &mut L, branch: u32) {
-    l.head_mut().branch = branch;
+/// The time between the last event that is shared with the parent and this one counts for nobody:
+/// whatever is under way has as long left as it had.
+pub(super) fn branched<L: Ledger>(
+    l: &mut L,
+    branch: u32,
+    before: Option<Timestamp>,
+    event: &Event,
+) {
+    let lost = before.map(|before| event.at.duration_since(before));
+    let put_off = |due: &mut Option<Timestamp>| {
+        if let (Some(at), Some(lost)) = (*due, lost) {
+            *due = Some(at.checked_add(lost).unwrap_or(at));
+        }
+    };
+    let head = l.head_mut();
+    head.branch = branch;
+    put_off(&mut head.deadline);
+    for ix in head.open.clone() {
+        let run = l.run_mut(ix);
+        put_off(&mut run.due);
+        put_off(&mut run.heartbeat_due);
+        put_off(&mut run.resume_at);
+    }
+}
+
+/// The step is done again, with what a person gave it.
+pub(super) fn redone<L: Ledger>(l: &mut L, ix: StepIx, redo: &Redo) {
+    let run = l.run_mut(ix);
+    run.given.clone_from(&redo.input);
+    run.advice = Some(Arc::clone(&redo.feedback)).filter(|said| !said.is_empty());
 }

@@ -57,6 +57,12 @@ pub(crate) struct StepRun {
     pub(crate) wait: Option<WaitFor>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) feedback: Option<Arc<str>>,
+    /// What a person gave it instead of what its definition says.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub(crate) given: Option<Data>,
+    /// What a person said when it was to be done again; a validator's words come first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) advice: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub(crate) output: Option<Data>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,6 +105,8 @@ impl StepRun {
             progress: None,
             wait: None,
             feedback: None,
+            given: None,
+            advice: None,
             output: None,
             failure: None,
             decision: None,

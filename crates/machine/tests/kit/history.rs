@@ -48,6 +48,7 @@ pub(crate) fn long_history() -> Run {
         branch: 1,
         cutoff: 9,
         by: "bob".into(),
+        redo: None,
     });
     run.done("risky");
     run.fire("g2", StepTimer::Expiry);

@@ -159,6 +159,7 @@ impl StepFunctionsProvider {
             return Err(cannot("a redrive goes on with the input there was")
                 .with_hint("Start a new execution with the other input."));
         }
+        request.ensure_plain()?;
         self.look.book.forget(arn);
         let token = request.request_id.as_str();
         self.look.client.redrive(ask, arn, token).await?;

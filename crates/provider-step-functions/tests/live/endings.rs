@@ -150,6 +150,8 @@ pub(crate) async fn what_is_still_open_cannot_be_redriven(rig: &Rig) -> Outcome 
         id: id.clone(),
         step: String::new(),
         input: None,
+        feedback: String::new(),
+        from_start: false,
         request_id: "redrive-1".parse()?,
     };
     let refused = rig.provider.retry_from(&Rig::call(), request).await;

@@ -119,6 +119,8 @@ pub(crate) async fn retries_that_are_used_up_end_it_and_a_redrive_goes_on(rig: &
         id: id.clone(),
         step: "T".to_owned(),
         input: None,
+        feedback: String::new(),
+        from_start: false,
         request_id: "redrive-1".parse()?,
     };
     rig.provider

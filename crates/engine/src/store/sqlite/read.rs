@@ -21,11 +21,25 @@ const LAST_NUMBER: &str = "SELECT max(ifnull((SELECT max(number) FROM executions
 /// The most branches a lineage may have; more is damage.
 const LONGEST_LINEAGE: usize = 10_000;
 
-/// A piece of a lineage: a branch and the sequences of it that count.
+/// A log along its lineage, in one query: from the branch back over its parents, of each the rows up
+/// to where the next one grew from it. A branch is always younger than its parent, so this ends.
+const WALK: &str = "\
+    WITH RECURSIVE lineage (branch, up_to) AS ( \
+        SELECT ?2, 9223372036854775807 \
+        UNION ALL \
+        SELECT b.parent, min(l.up_to, b.cutoff) FROM lineage l \
+        JOIN branches b ON b.execution = ?1 AND b.branch = l.branch \
+        WHERE b.cutoff > ?3 AND b.parent < b.branch \
+    ) \
+    SELECT e.position, e.branch, l.up_to, e.hash, e.lines, e.sequence FROM lineage l \
+    JOIN events e ON e.execution = ?1 AND e.branch = l.branch \
+        AND e.sequence > ?3 AND e.sequence <= l.up_to \
+    ORDER BY e.sequence";
+
+/// A piece of a lineage: a branch and after which sequence it counts.
 struct Segment {
     branch: u32,
     after: u64,
-    up_to: u64,
 }
 
 impl Reading for Sqlite {
@@ -71,7 +85,7 @@ impl Reading for Sqlite {
         Ok(found)
     }
 
-    fn count(&self, sub_state: SubState, most: u32) -> Result<u64, StoreError> {
+    fn showing(&self, sub_state: SubState, most: u32) -> Result<u64, StoreError> {
         let mut query = self.connection.prepare_cached(
             "SELECT count(*) FROM (SELECT 1 FROM executions WHERE sub_state = ?1 LIMIT ?2)",
         )?;
@@ -88,30 +102,20 @@ impl Reading for Sqlite {
         after: u64,
         each: &mut dyn FnMut(LogRow<'_>) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        let mut query = self.connection.prepare_cached(
-            "SELECT position, sequence, hash, lines FROM events \
-             WHERE execution = ?1 AND branch = ?2 AND sequence > ?3 AND sequence <= ?4 \
-             ORDER BY sequence",
-        )?;
-        for segment in self.lineage(number, branch, after)? {
-            let bounds = params![
-                number,
-                segment.branch,
-                i64::try_from(segment.after).unwrap_or(i64::MAX),
-                i64::try_from(segment.up_to).unwrap_or(i64::MAX)
-            ];
-            let mut rows = query.query(bounds)?;
-            while let Some(row) = rows.next()? {
-                let found = LogRow {
-                    position: row.get(0)?,
-                    branch: segment.branch,
-                    up_to: segment.up_to,
-                    hash: hash_of(row, 2)?,
-                    lines: row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?,
-                };
-                if !each(found)? {
-                    return Ok(());
-                }
+        let mut query = self.connection.prepare_cached(WALK)?;
+        let after = i64::try_from(after).unwrap_or(i64::MAX);
+        let mut rows = query.query(params![number, branch, after])?;
+        while let Some(row) = rows.next()? {
+            let found = LogRow {
+                position: row.get(0)?,
+                branch: row.get(1)?,
+                first: row.get::<_, i64>(5)?.unsigned_abs(),
+                up_to: row.get::<_, i64>(2)?.unsigned_abs(),
+                hash: hash_of(row, 3)?,
+                lines: row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?,
+            };
+            if !each(found)? {
+                break;
             }
         }
         Ok(())
@@ -131,7 +135,7 @@ impl Reading for Sqlite {
         let bounds = params![number, branch, sequence];
         let start: i64 = query.query_row(bounds, |row| row.get(0))?;
         let mut query = self.connection.prepare_cached(
-            "SELECT position, branch, hash, lines FROM events \
+            "SELECT position, branch, hash, lines, sequence FROM events \
              WHERE execution = ?1 AND (branch, sequence) >= (?2, ?3) ORDER BY branch, sequence",
         )?;
         let mut rows = query.query(params![number, branch, start])?;
@@ -139,6 +143,7 @@ impl Reading for Sqlite {
             let found = LogRow {
                 position: row.get(0)?,
                 branch: row.get(1)?,
+                first: row.get::<_, i64>(4)?.unsigned_abs(),
                 up_to: u64::MAX,
                 hash: hash_of(row, 2)?,
                 lines: row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?,
@@ -183,6 +188,50 @@ impl Reading for Sqlite {
             })
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn newest_branch(&self, number: i64) -> Result<u32, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT branch FROM events WHERE execution = ?1 ORDER BY branch DESC LIMIT 1",
+        )?;
+        let found = query.query_row([number], |row| row.get(0)).optional()?;
+        Ok(found.unwrap_or(0))
+    }
+
+    fn head(&self, number: i64, branch: u32) -> Result<Option<Hash>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT hash FROM events WHERE execution = ?1 AND branch = ?2 \
+             ORDER BY sequence DESC LIMIT 1",
+        )?;
+        let found = query.query_row(params![number, branch], |row| hash_of(row, 0));
+        Ok(found.optional()?)
+    }
+
+    fn recent(&self, rows: usize) -> Result<Vec<i64>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT DISTINCT execution FROM \
+             (SELECT execution FROM events ORDER BY position DESC LIMIT ?1)",
+        )?;
+        let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+        let found = query.query_map([rows], |row| row.get(0))?;
+        Ok(found.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn numbers(&self, after: i64, limit: usize) -> Result<Vec<i64>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT number FROM executions WHERE number > ?1 ORDER BY number LIMIT ?2",
+        )?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let found = query.query_map(params![after, limit], |row| row.get(0))?;
+        Ok(found.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn count(&self) -> Result<u64, StoreError> {
+        let mut query = self
+            .connection
+            .prepare_cached("SELECT count(*) FROM executions")?;
+        let count: i64 = query.query_row([], |row| row.get(0))?;
+        Ok(count.unsigned_abs())
     }
 
     /// The rows of all logs from a place on.
@@ -453,7 +502,7 @@ impl Sqlite {
             "SELECT parent, cutoff FROM branches WHERE execution = ?1 AND branch = ?2",
         )?;
         let mut segments = Vec::new();
-        let (mut branch, mut up_to) = (branch, u64::MAX);
+        let mut branch = branch;
         for _ in 0..LONGEST_LINEAGE {
             let grown = query
                 .query_row(params![number, branch], |row| {
@@ -464,13 +513,9 @@ impl Sqlite {
             segments.push(Segment {
                 branch,
                 after: from.max(after),
-                up_to,
             });
             match grown {
-                Some((parent, cutoff)) if cutoff > after => {
-                    branch = parent;
-                    up_to = up_to.min(cutoff);
-                }
+                Some((parent, cutoff)) if cutoff > after => branch = parent,
                 _ => {
                     segments.reverse();
                     return Ok(segments);
@@ -513,4 +558,88 @@ fn definition(row: &Row<'_>) -> rusqlite::Result<DefinitionRecord> {
 
 fn hash_of(row: &Row<'_>, at: usize) -> rusqlite::Result<Hash> {
     row.get(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Append, Backend as _, Store, Turn};
+
+    fn row(branch: u32, first: u64) -> Append {
+        let hash = [0; 16];
+        Append {
+            number: 1,
+            branch,
+            first,
+            lines: format!("{branch}/{first}\n").into_bytes(),
+            hash,
+        }
+    }
+
+    fn grown(branch: u32, parent: u32, cutoff: u64) -> Branch {
+        Branch {
+            number: 1,
+            branch,
+            parent,
+            cutoff,
+        }
+    }
+
+    fn store(folder: &Path) -> Box<dyn Store> {
+        let file = super::super::SqliteFile {
+            path: folder.join("store.db"),
+            faults: crate::fault::Faults::default(),
+        };
+        let mut store = file.open().unwrap();
+        let turn = Turn {
+            appends: vec![
+                row(0, 1),
+                row(0, 4),
+                row(0, 6),
+                row(1, 5),
+                row(1, 9),
+                row(2, 3),
+                row(3, 8),
+            ],
+            branches: vec![grown(1, 0, 4), grown(2, 1, 2), grown(3, 1, 7)],
+            ..Turn::default()
+        };
+        store.commit(&turn).unwrap();
+        store
+    }
+
+    #[test]
+    fn a_log_along_its_lineage_is_one_query_over_the_index() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        let walked = |branch, after| {
+            let mut found = Vec::new();
+            let mut each = |row: LogRow<'_>| {
+                found.push(String::from_utf8(row.lines.to_vec()).unwrap());
+                Ok(true)
+            };
+            store.walk(1, branch, after, &mut each).unwrap();
+            found.concat()
+        };
+        assert_eq!(walked(0, 0), "0/1\n0/4\n0/6\n");
+        assert_eq!(walked(1, 0), "0/1\n0/4\n1/5\n1/9\n");
+        // It grew from before where its parent grew from: nothing of the parent counts.
+        assert_eq!(walked(2, 0), "0/1\n2/3\n");
+        assert_eq!(walked(3, 0), "0/1\n0/4\n1/5\n3/8\n");
+        assert_eq!(walked(3, 4), "1/5\n3/8\n");
+        assert_eq!(walked(3, 7), "3/8\n");
+
+        let file = rusqlite::Connection::open(folder.path().join("store.db")).unwrap();
+        let mut plan = file.prepare(&format!("EXPLAIN QUERY PLAN {WALK}")).unwrap();
+        let steps = plan.query_map(params![1, 3, 0], |row| row.get::<_, String>(3));
+        let steps: Vec<_> = steps.unwrap().map(Result::unwrap).collect();
+        let told = steps.join("\n");
+        let of_events = "SEARCH e USING INDEX events_of (execution=? AND branch=? AND sequence>?";
+        assert!(told.contains(of_events), "{told}");
+        assert!(told.contains("SEARCH b USING PRIMARY KEY"), "{told}");
+        assert!(
+            !told.contains("SCAN e") && !told.contains("SCAN b"),
+            "{told}"
+        );
+    }
 }

@@ -1,37 +1,90 @@
 //! Writing: a turn is one transaction, on disk when it returns.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use rusqlite::{Transaction, params};
 
 use super::Sqlite;
 use crate::request::DefinitionRecord;
 use crate::store::{Answered, Append, Branch, Created, Snapshot, Status, Store, StoreError, Turn};
+use crate::{Fate, Faults, Write};
+
+/// Why a turn was not written to its end.
+enum Broken {
+    Store(rusqlite::Error),
+    /// The process dies here; whether what was written so far stays.
+    Died {
+        torn: bool,
+    },
+}
+
+impl From<rusqlite::Error> for Broken {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+type Written<T = ()> = Result<T, Broken>;
+
+/// A turn on its way to the file.
+struct Pen<'p> {
+    to: &'p Transaction<'p>,
+    faults: &'p Faults,
+}
+
+impl Pen<'_> {
+    /// Whether the next write is done.
+    fn may(&self, write: Write) -> Written<bool> {
+        match self.faults.fate(write) {
+            Fate::Done => Ok(true),
+            Fate::Lost => Ok(false),
+            Fate::Torn => Err(Broken::Died { torn: true }),
+            Fate::Crash => Err(Broken::Died { torn: false }),
+        }
+    }
+
+    /// Writes all of a turn; the place of its last event.
+    fn write(&self, turn: &Turn, last_position: i64) -> Written<i64> {
+        self.definitions(&turn.definitions)?;
+        self.created(&turn.created)?;
+        self.branches(&turn.branches)?;
+        let last_position = self.appends(&turn.appends, last_position)?;
+        self.statuses(&turn.statuses)?;
+        self.revisions(&turn.revisions)?;
+        self.snapshots(&turn.snapshots)?;
+        self.requests(&turn.requests)?;
+        self.schedules(&turn.schedules)?;
+        self.sinks(&turn.sinks)?;
+        Ok(last_position)
+    }
+}
 
 impl Store for Sqlite {
     fn commit(&mut self, turn: &Turn) -> Result<(), StoreError> {
+        self.alive()?;
         let transaction = self.connection.unchecked_transaction()?;
-        definitions(&transaction, &turn.definitions)?;
-        created(&transaction, &turn.created)?;
-        branches(&transaction, &turn.branches)?;
-        let last_position = appends(&transaction, &turn.appends, self.last_position)?;
-        statuses(&transaction, &turn.statuses)?;
-        snapshots(&transaction, &turn.snapshots)?;
-        requests(&transaction, &turn.requests)?;
-        for (name, at) in &turn.schedules {
-            transaction.execute(
-                "INSERT OR REPLACE INTO schedules (definition, last_at) VALUES (?1, ?2)",
-                params![&**name, at.as_millisecond()],
-            )?;
+        let pen = Pen {
+            to: &transaction,
+            faults: &self.faults,
+        };
+        match pen.write(turn, self.last_position) {
+            Ok(last_position) => {
+                transaction.commit()?;
+                self.last_position = last_position;
+                Ok(())
+            }
+            Err(Broken::Store(error)) => Err(error.into()),
+            Err(Broken::Died { torn }) => {
+                if torn {
+                    transaction.commit()?;
+                } else {
+                    transaction.rollback()?;
+                }
+                self.dead = true;
+                self.alive()
+            }
         }
-        for (name, position) in &turn.sinks {
-            transaction.execute(
-                "INSERT OR REPLACE INTO sinks (name, position) VALUES (?1, ?2)",
-                params![&**name, position],
-            )?;
-        }
-        transaction.commit()?;
-        self.last_position = last_position;
-        Ok(())
     }
 
     fn last_position(&self) -> i64 {
@@ -39,6 +92,7 @@ impl Store for Sqlite {
     }
 
     fn probe(&mut self) -> Result<(), StoreError> {
+        self.alive()?;
         let transaction = self.connection.unchecked_transaction()?;
         // A write that changes nothing still needs the file, its log and some room.
         transaction.execute("DELETE FROM requests WHERE place < 0", [])?;
@@ -91,155 +145,225 @@ impl Store for Sqlite {
     }
 }
 
-fn definitions(to: &Transaction<'_>, rows: &[DefinitionRecord]) -> rusqlite::Result<()> {
-    for row in rows {
-        to.execute(
-            "UPDATE definitions SET current = 0 WHERE name = ?1",
-            [&*row.name],
+impl Sqlite {
+    /// A process that has died writes nothing.
+    fn alive(&self) -> Result<(), StoreError> {
+        if self.dead {
+            return Err(StoreError::Failed("the process has died".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+impl Pen<'_> {
+    fn definitions(&self, rows: &[DefinitionRecord]) -> Written {
+        for row in rows {
+            if !self.may(Write::Definition)? {
+                continue;
+            }
+            self.to.execute(
+                "UPDATE definitions SET current = 0 WHERE name = ?1",
+                [&*row.name],
+            )?;
+            self.to.execute(
+                "INSERT INTO definitions (name, revision, source, created_at, current) \
+                 VALUES (?1, ?2, ?3, ?4, 1) \
+                 ON CONFLICT (name, revision) DO UPDATE SET current = 1",
+                params![
+                    &*row.name,
+                    &*row.revision,
+                    row.source,
+                    row.created.as_millisecond()
+                ],
+            )?;
+        }
+        Ok(())
+    }
+
+    fn created(&self, rows: &[Created]) -> Written {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut insert = self.to.prepare_cached(
+            "INSERT INTO executions (number, id, definition, revision, labels, parent, parent_step, \
+             parent_attempt, parent_branch, depth, not_before, created_at, branch, state, sub_state, reason, wake_at, \
+             inbox, ended_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, \
+             ?19)",
         )?;
-        to.execute(
-            "INSERT INTO definitions (name, revision, source, created_at, current) \
-             VALUES (?1, ?2, ?3, ?4, 1) \
-             ON CONFLICT (name, revision) DO UPDATE SET current = 1",
-            params![
-                &*row.name,
+        for row in rows {
+            if !self.may(Write::Execution)? {
+                continue;
+            }
+            let (origin, status) = (&row.origin, &row.status);
+            let parent = origin.parent.as_ref();
+            insert.execute(params![
+                origin.number,
+                &*origin.id,
+                &*origin.definition,
                 &*row.revision,
-                row.source,
-                row.created.as_millisecond()
-            ],
-        )?;
+                serde_json::to_string(&*origin.labels).unwrap_or_default(),
+                parent.map(|parent| parent.number),
+                parent.map(|parent| &*parent.step),
+                parent.map(|parent| parent.attempt),
+                parent.map(|parent| parent.branch),
+                origin.depth,
+                origin.not_before.map(Timestamp::as_millisecond),
+                row.at.as_millisecond(),
+                status.branch,
+                status.state.as_str(),
+                status.sub_state.as_str(),
+                status.reason.map(stateway_model::Reason::as_str),
+                status.wake_at.map(Timestamp::as_millisecond),
+                status.inbox,
+                status.ended.map(Timestamp::as_millisecond),
+            ])?;
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-fn created(to: &Transaction<'_>, rows: &[Created]) -> rusqlite::Result<()> {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let mut insert = to.prepare_cached(
-        "INSERT INTO executions (number, id, definition, revision, labels, parent, parent_step, \
-         parent_attempt, parent_branch, depth, not_before, created_at, branch, state, sub_state, reason, wake_at, \
-         inbox, ended_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, \
-         ?19)",
-    )?;
-    for row in rows {
-        let (origin, status) = (&row.origin, &row.status);
-        let parent = origin.parent.as_ref();
-        insert.execute(params![
-            origin.number,
-            &*origin.id,
-            &*origin.definition,
-            &*row.revision,
-            serde_json::to_string(&*origin.labels).unwrap_or_default(),
-            parent.map(|parent| parent.number),
-            parent.map(|parent| &*parent.step),
-            parent.map(|parent| parent.attempt),
-            parent.map(|parent| parent.branch),
-            origin.depth,
-            origin.not_before.map(Timestamp::as_millisecond),
-            row.at.as_millisecond(),
-            status.branch,
-            status.state.as_str(),
-            status.sub_state.as_str(),
-            status.reason.map(stateway_model::Reason::as_str),
-            status.wake_at.map(Timestamp::as_millisecond),
-            status.inbox,
-            status.ended.map(Timestamp::as_millisecond),
-        ])?;
-    }
-    Ok(())
-}
-
-/// Writes events after a place; the place of the last of them.
-fn appends(to: &Transaction<'_>, rows: &[Append], mut last: i64) -> rusqlite::Result<i64> {
-    let mut insert = to.prepare_cached(
-        "INSERT INTO events (position, execution, branch, sequence, hash, lines) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    )?;
-    for row in rows {
-        last += 1;
-        insert.execute(params![
-            last,
-            row.number,
-            row.branch,
-            i64::try_from(row.first).unwrap_or(i64::MAX),
-            &row.hash[..],
-            &row.lines[..],
-        ])?;
-    }
-    Ok(last)
-}
-
-fn statuses(to: &Transaction<'_>, rows: &[(i64, Status)]) -> rusqlite::Result<()> {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let mut update = to.prepare_cached(
-        "UPDATE executions SET branch = ?2, state = ?3, sub_state = ?4, reason = ?5, \
-         wake_at = ?6, inbox = ?7, ended_at = ?8 WHERE number = ?1",
-    )?;
-    for (number, status) in rows {
-        update.execute(params![
-            number,
-            status.branch,
-            status.state.as_str(),
-            status.sub_state.as_str(),
-            status.reason.map(stateway_model::Reason::as_str),
-            status.wake_at.map(Timestamp::as_millisecond),
-            status.inbox,
-            status.ended.map(Timestamp::as_millisecond),
-        ])?;
-    }
-    Ok(())
-}
-
-fn snapshots(to: &Transaction<'_>, rows: &[Snapshot]) -> rusqlite::Result<()> {
-    for row in rows {
-        let mut put = to.prepare_cached(
-            "INSERT OR REPLACE INTO snapshots (execution, branch, sequence, revision, hash, data) \
+    /// Writes events after a place; the place of the last of them.
+    fn appends(&self, rows: &[Append], mut last: i64) -> Written<i64> {
+        let mut insert = self.to.prepare_cached(
+            "INSERT INTO events (position, execution, branch, sequence, hash, lines) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?;
-        put.execute(params![
-            row.number,
-            row.branch,
-            i64::try_from(row.sequence).unwrap_or(i64::MAX),
-            &*row.revision,
-            &row.hash[..],
-            &row.data[..],
-        ])?;
-    }
-    Ok(())
-}
-
-fn branches(to: &Transaction<'_>, rows: &[Branch]) -> rusqlite::Result<()> {
-    for row in rows {
-        to.execute(
-            "INSERT INTO branches (execution, branch, parent, cutoff) VALUES (?1, ?2, ?3, ?4)",
-            params![
+        for row in rows {
+            if !self.may(Write::Events)? {
+                continue;
+            }
+            last += 1;
+            insert.execute(params![
+                last,
                 row.number,
                 row.branch,
-                row.parent,
-                i64::try_from(row.cutoff).unwrap_or(i64::MAX)
-            ],
-        )?;
+                i64::try_from(row.first).unwrap_or(i64::MAX),
+                &row.hash[..],
+                &row.lines[..],
+            ])?;
+        }
+        Ok(last)
     }
-    Ok(())
-}
 
-fn requests(to: &Transaction<'_>, rows: &[Answered]) -> rusqlite::Result<()> {
-    if rows.is_empty() {
-        return Ok(());
+    fn statuses(&self, rows: &[(i64, Status)]) -> Written {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut update = self.to.prepare_cached(
+            "UPDATE executions SET branch = ?2, state = ?3, sub_state = ?4, reason = ?5, \
+             wake_at = ?6, inbox = ?7, ended_at = ?8 WHERE number = ?1",
+        )?;
+        for (number, status) in rows {
+            if !self.may(Write::Status)? {
+                continue;
+            }
+            update.execute(params![
+                number,
+                status.branch,
+                status.state.as_str(),
+                status.sub_state.as_str(),
+                status.reason.map(stateway_model::Reason::as_str),
+                status.wake_at.map(Timestamp::as_millisecond),
+                status.inbox,
+                status.ended.map(Timestamp::as_millisecond),
+            ])?;
+        }
+        Ok(())
     }
-    let mut insert = to
-        .prepare_cached("INSERT INTO requests (id, body, execution, at) VALUES (?1, ?2, ?3, ?4)")?;
-    for row in rows {
-        insert.execute(params![
-            &*row.id,
-            &row.body[..],
-            row.number,
-            row.at.as_millisecond()
-        ])?;
+
+    fn revisions(&self, rows: &[(i64, Arc<str>)]) -> Written {
+        for (number, revision) in rows {
+            if self.may(Write::Status)? {
+                self.to.execute(
+                    "UPDATE executions SET revision = ?2 WHERE number = ?1",
+                    params![number, &**revision],
+                )?;
+            }
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn snapshots(&self, rows: &[Snapshot]) -> Written {
+        for row in rows {
+            if !self.may(Write::Snapshot)? {
+                continue;
+            }
+            let mut put = self.to.prepare_cached(
+                "INSERT OR REPLACE INTO snapshots (execution, branch, sequence, revision, hash, data) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?;
+            put.execute(params![
+                row.number,
+                row.branch,
+                i64::try_from(row.sequence).unwrap_or(i64::MAX),
+                &*row.revision,
+                &row.hash[..],
+                &row.data[..],
+            ])?;
+        }
+        Ok(())
+    }
+
+    fn branches(&self, rows: &[Branch]) -> Written {
+        for row in rows {
+            if !self.may(Write::Branch)? {
+                continue;
+            }
+            self.to.execute(
+                "INSERT INTO branches (execution, branch, parent, cutoff) VALUES (?1, ?2, ?3, ?4)",
+                params![
+                    row.number,
+                    row.branch,
+                    row.parent,
+                    i64::try_from(row.cutoff).unwrap_or(i64::MAX)
+                ],
+            )?;
+        }
+        Ok(())
+    }
+
+    fn requests(&self, rows: &[Answered]) -> Written {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut insert = self.to.prepare_cached(
+            "INSERT INTO requests (id, body, execution, at) VALUES (?1, ?2, ?3, ?4)",
+        )?;
+        for row in rows {
+            if !self.may(Write::Request)? {
+                continue;
+            }
+            insert.execute(params![
+                &*row.id,
+                &row.body[..],
+                row.number,
+                row.at.as_millisecond()
+            ])?;
+        }
+        Ok(())
+    }
+
+    fn schedules(&self, rows: &[(Arc<str>, Timestamp)]) -> Written {
+        for (name, at) in rows {
+            if self.may(Write::Schedule)? {
+                self.to.execute(
+                    "INSERT OR REPLACE INTO schedules (definition, last_at) VALUES (?1, ?2)",
+                    params![&**name, at.as_millisecond()],
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    fn sinks(&self, rows: &[(Arc<str>, i64)]) -> Written {
+        for (name, position) in rows {
+            if self.may(Write::Sink)? {
+                self.to.execute(
+                    "INSERT OR REPLACE INTO sinks (name, position) VALUES (?1, ?2)",
+                    params![&**name, position],
+                )?;
+            }
+        }
+        Ok(())
+    }
 }

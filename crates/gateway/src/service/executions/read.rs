@@ -146,6 +146,9 @@ impl Executions {
         let name = validate::execution_name("parent", &request.parent)?;
         let upstream = self.upstream(&name.provider)?;
         let page_size = validate::page_size(request.page_size, EVENTS_PER_PAGE)?;
+        if !request.branch.is_empty() {
+            return self.branch_history(call, &name, request, page_size).await;
+        }
         let purpose = format!("events|{name}");
         let cursor = match request.page_token.as_str() {
             "" => None,

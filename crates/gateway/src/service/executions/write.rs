@@ -166,6 +166,8 @@ impl Executions {
             id: name.id,
             step: validate::text("step", request.step)?,
             input: request.input.map(convert::payload_from),
+            feedback: validate::text("feedback", request.feedback)?,
+            from_start: request.from_start,
             request_id: validate::request_id(&request.request_id)?,
         };
         let upstream = self.upstream(&name.provider)?;

@@ -1,10 +1,11 @@
 //! An event of the engine's log in one line, for people.
 
-use stateway_machine::{Fact, PauseCause, Resolution, SkipCause, Task, TurnCause, WaitFor};
+use stateway_machine::{Fact, PauseCause, Redo, Resolution, SkipCause, Task, TurnCause, WaitFor};
 use stateway_model::{AttemptPhase, Event};
 
 /// An event of the log as an event of a history.
-pub(crate) fn event(sequence: u64, event: &stateway_machine::Event) -> Event {
+#[must_use]
+pub fn summary(sequence: u64, event: &stateway_machine::Event) -> Event {
     Event {
         sequence,
         time: Some(event.at),
@@ -15,7 +16,7 @@ pub(crate) fn event(sequence: u64, event: &stateway_machine::Event) -> Event {
             .map(|step| step.to_string())
             .unwrap_or_default(),
         attempt: attempt(&event.fact),
-        summary: summary(&event.fact),
+        summary: words(&event.fact),
         phase: phase(&event.fact),
     }
 }
@@ -55,7 +56,7 @@ const fn attempt(fact: &Fact) -> u32 {
     }
 }
 
-fn summary(fact: &Fact) -> String {
+fn words(fact: &Fact) -> String {
     match fact {
         Fact::ExecutionCreated { initiator, .. } => format!("asked for by {initiator}"),
         Fact::ExecutionQueued { .. } => "waits for its turn".to_owned(),
@@ -142,11 +143,35 @@ fn summary(fact: &Fact) -> String {
         },
         Fact::RevisionAdopted { revision, .. } => format!("goes on by revision {revision}"),
         Fact::BranchOpened {
-            branch, cutoff, by, ..
+            branch,
+            cutoff,
+            by,
+            redo,
+            ..
         } => {
-            format!("done again from event {cutoff} on, says {by}: branch {branch}")
+            let what = redo.as_deref().map(|redo| format!(" ({})", again(redo)));
+            let what = what.unwrap_or_default();
+            format!("done again after event {cutoff}, says {by}: branch {branch}{what}")
         }
+        Fact::ExecutionRecovered {
+            reason, by, again, ..
+        } => match again.join(", ") {
+            again if again.is_empty() => format!("recovered by {by}: {reason}"),
+            again => format!("recovered by {by}: {reason}; done again: {again}"),
+        },
     }
+}
+
+/// What is done again, and what is new about it.
+pub(crate) fn again(redo: &Redo) -> String {
+    let mut words = format!("from {}", redo.step);
+    if redo.input.is_some() {
+        words.push_str(", with other input");
+    }
+    if !redo.feedback.is_empty() {
+        words = format!("{words}, told: {}", redo.feedback);
+    }
+    words
 }
 
 fn waiting(wait: &WaitFor) -> String {

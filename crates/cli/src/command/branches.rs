@@ -1,0 +1,105 @@
+//! `stateway branches`: where the log of an execution was left and taken up anew.
+
+use clap::Args;
+use serde::Serialize;
+use stateway_client::{Call, v1};
+
+use crate::context::{Context, talk};
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::screen::{Paint, Table, moment};
+use crate::{resource, view};
+
+/// Lists branches.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  stateway branches builtin/r-17
+  stateway history builtin/r-17 --branch 0")]
+pub struct Branches {
+    /// provider/id, or the full name
+    name: String,
+    /// At most this many on a page
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    page_size: i32,
+    /// The page after the one that gave this token
+    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
+    page_token: Option<String>,
+    /// Every page, not just one
+    #[arg(long)]
+    all: bool,
+}
+
+/// What `-o json` prints.
+#[derive(Debug, Default, Serialize)]
+struct Listed {
+    branches: Vec<view::Branch>,
+    next_page_token: String,
+}
+
+impl Branches {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let listed = self.read(context).await?;
+        context.show(&listed, || table(&listed, context.paint))?;
+        Ok(Exit::Ok)
+    }
+
+    async fn read(self, context: &Context) -> Result<Listed, Failure> {
+        let mut listed = Listed::default();
+        let parent = resource::execution(&self.name)?;
+        let mut token = self.page_token.unwrap_or_default();
+        loop {
+            let call = Call::from_message(v1::ListBranchesRequest {
+                parent: parent.clone(),
+                page_size: self.page_size,
+                page_token: token,
+            });
+            let page = context.client.branches_page(context.call(call)).await?;
+            listed
+                .branches
+                .extend(page.branches.iter().map(view::Branch::from));
+            listed.next_page_token = page.next_page_token;
+            if !self.all || listed.next_page_token.is_empty() {
+                return Ok(listed);
+            }
+            token = listed.next_page_token.clone();
+        }
+    }
+}
+
+fn table(listed: &Listed, paint: Paint) -> String {
+    if !listed.next_page_token.is_empty() {
+        let token = &listed.next_page_token;
+        talk(&format!("there is more: --page-token {token}, or --all"));
+    }
+    let headings = ["BRANCH", "FROM", "AFTER EVENT", "OPENED", "BY", "WHY"];
+    let mut table = Table::new(&headings, paint);
+    for branch in &listed.branches {
+        let number = last(branch.name.raw());
+        let number = if branch.current {
+            format!("{number} (current)")
+        } else {
+            number
+        };
+        let grown = !branch.parent.is_empty();
+        table.row(vec![
+            number,
+            last(branch.parent.raw()),
+            if grown {
+                branch.cutoff_sequence.to_string()
+            } else {
+                String::new()
+            },
+            branch.create_time.map(moment).unwrap_or_default(),
+            branch.created_by.to_string(),
+            branch.cause.to_string(),
+        ]);
+    }
+    table.text()
+}
+
+/// The number at the end of a branch's name.
+fn last(name: &str) -> String {
+    let number = name.rsplit('/').next().unwrap_or_default();
+    crate::visible::visible(number).into_owned()
+}

@@ -1,0 +1,116 @@
+//! `stateway replay`: an execution at any of its events, or under another definition.
+
+mod source;
+mod stepping;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use stateway_client::v1;
+
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::{input, screen, view};
+use source::Source;
+
+/// Replays an execution.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  stateway replay builtin/r-17 --at 12
+  stateway replay builtin/r-17 --step
+  stateway replay builtin/r-17 --revision latest
+  stateway replay builtin/r-17 --definition order-v2.yaml -o json
+  stateway replay --file r-17.jsonl --at 12
+
+Nothing of the execution is touched. Under another definition the recorded answers of workers and
+people are used and no others: what has none is named and stays open. Ends with exit code 8 when the
+shadow differs from what was recorded. A file of `stateway history export` is replayed without a
+gateway.")]
+pub struct Replay {
+    /// provider/id, or the full name
+    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    name: Option<String>,
+    /// A file of `stateway history export` instead
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The execution as it was after this event
+    #[arg(long, value_name = "EVENT", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(group = "how")]
+    at: Option<u64>,
+    /// Event by event: with the arrow keys on a terminal, as a list elsewhere
+    #[arg(long, group = "how")]
+    step: bool,
+    /// Under this revision of its definition: a hash, its first digits, or `latest`
+    #[arg(long, value_name = "REVISION", group = "how", value_parser = input::given)]
+    revision: Option<String>,
+    /// Under the definition in this file
+    #[arg(long, value_name = "FILE", group = "how")]
+    definition: Option<PathBuf>,
+    /// Along this branch; the current one otherwise
+    #[arg(long, value_name = "BRANCH", value_parser = input::given)]
+    branch: Option<String>,
+}
+
+impl Replay {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let source = match &self.file {
+            Some(path) => Source::file(path)?,
+            None => Source::gateway(self.name.as_deref().unwrap_or_default())?,
+        };
+        let branch = self.branch.clone().unwrap_or_default();
+        if self.step {
+            let steps = source.steps(context, &branch).await?;
+            return stepping::run(context, &steps);
+        }
+        let request = v1::ReplayExecutionRequest {
+            at_sequence: self.at.unwrap_or_default(),
+            revision: self.revision.clone().unwrap_or_default(),
+            source: self.definition()?,
+            branch,
+            ..v1::ReplayExecutionRequest::default()
+        };
+        let derives = !request.revision.is_empty() || !request.source.is_empty();
+        let answer = source.replay(context, request).await?;
+        let replayed = view::Replayed::from(&answer);
+        context.show(&replayed, || match derives {
+            true => screen::report(&replayed, context.paint),
+            false => at_event(&replayed, context),
+        })?;
+        let differs = !replayed.divergences.is_empty() || !replayed.unrecorded_steps.is_empty();
+        Ok(if derives && differs {
+            Exit::Found
+        } else {
+            Exit::Ok
+        })
+    }
+
+    fn definition(&self) -> Result<String, Failure> {
+        let Some(path) = &self.definition else {
+            return Ok(String::new());
+        };
+        let text = std::fs::read_to_string(path);
+        let text = text
+            .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
+        match text.trim().is_empty() {
+            true => Err(Failure::usage(format!("{} is empty", path.display()))),
+            false => Ok(text),
+        }
+    }
+}
+
+/// An execution as it was, at the time of its last event.
+fn at_event(replayed: &view::Replayed, context: &Context) -> String {
+    let Some(execution) = &replayed.execution else {
+        return String::new();
+    };
+    let then = execution.update_time.unwrap_or_else(jiff::Timestamp::now);
+    format!(
+        "after event {} of branch {}, at {}\n{}",
+        replayed.event_count,
+        replayed.branch,
+        screen::moment(then),
+        screen::details(execution, context.paint, then)
+    )
+}

@@ -1,0 +1,137 @@
+//! Where a replay takes its history from: a gateway, or a file.
+
+use std::path::Path;
+
+use stateway_client::{Call, v1};
+use stateway_engine::recording::{MOST_FILE_BYTES, Recording, RecordingError, plan_of};
+use stateway_gateway::replay::{Ask, replay, steps};
+use stateway_model::{ExecutionId, ExecutionName, ProviderId};
+
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::resource;
+
+/// What stands for a provider where there is none.
+const NO_PROVIDER: &str = "file";
+
+/// Where a history comes from.
+pub(super) enum Source {
+    Gateway(ExecutionName),
+    File {
+        name: ExecutionName,
+        recording: Box<Recording>,
+    },
+}
+
+/// An event and the execution after it.
+pub(super) type Step = (v1::Event, v1::Execution);
+
+impl Source {
+    pub(super) fn gateway(name: &str) -> Result<Self, Failure> {
+        let full = resource::execution(name)?;
+        let name = full
+            .parse()
+            .map_err(|error| Failure::usage(format!("{error}")))?;
+        Ok(Self::Gateway(name))
+    }
+
+    /// Reads and checks a file.
+    pub(super) fn file(path: &Path) -> Result<Self, Failure> {
+        let shown = path.display();
+        let unread = |error| Failure::usage(format!("cannot read {shown}: {error}"));
+        let size = std::fs::metadata(path).map_err(unread)?.len();
+        if size > MOST_FILE_BYTES as u64 {
+            let message = format!("{shown} has {size} bytes, more than {MOST_FILE_BYTES}");
+            return Err(Failure::usage(message));
+        }
+        let bytes = std::fs::read(path).map_err(unread)?;
+        let recording = Recording::read(&bytes).map_err(|error| {
+            Failure::usage(format!("{shown}: {error}"))
+                .hint("Files of `stateway history export` are read, unchanged.")
+        })?;
+        let provider: ProviderId = NO_PROVIDER.parse().expect("a plain word is an id");
+        let id = ExecutionId::new(&*recording.execution)
+            .map_err(|error| Failure::usage(format!("{shown}: line 1: {error}")))?;
+        Ok(Self::File {
+            name: ExecutionName::new(provider, id),
+            recording: Box::new(recording),
+        })
+    }
+
+    pub(super) async fn replay(
+        &self,
+        context: &Context,
+        mut request: v1::ReplayExecutionRequest,
+    ) -> Result<v1::ReplayExecutionResponse, Failure> {
+        match self {
+            Self::Gateway(name) => {
+                request.name = name.to_string();
+                let call = context.call(Call::from_message(request));
+                Ok(context.client.replay(call).await?)
+            }
+            Self::File { name, recording } => {
+                let plan = match (request.source.as_str(), request.revision.as_str()) {
+                    ("", "") => None,
+                    ("", revision) => Some(of_revision(recording, revision)?),
+                    (source, _) => Some(plan_of(source, "the definition").map_err(refused)?),
+                };
+                let ask = Ask {
+                    branch: branch(&request.branch)?,
+                    at: request.at_sequence,
+                    plan,
+                };
+                replay(recording, name, &ask).map_err(refused)
+            }
+        }
+    }
+
+    pub(super) async fn steps(&self, context: &Context, along: &str) -> Result<Vec<Step>, Failure> {
+        let along = branch(along)?;
+        match self {
+            Self::File { name, recording } => steps(recording, name, along).map_err(refused),
+            Self::Gateway(name) => {
+                let call = Call::from_message(v1::ExportHistoryRequest {
+                    name: name.to_string(),
+                    redact: false,
+                });
+                let file = context.client.export_history(context.call(call)).await?;
+                let recording = Recording::read(&file).map_err(refused)?;
+                steps(&recording, name, along).map_err(refused)
+            }
+        }
+    }
+}
+
+fn refused(error: RecordingError) -> Failure {
+    Failure::new(Exit::Refused, error.to_string())
+}
+
+fn branch(text: &str) -> Result<Option<u32>, Failure> {
+    match text {
+        "" | "current" => Ok(None),
+        number => number.parse().map(Some).map_err(|_| {
+            Failure::usage(format!("`{number}` is not the number of a branch"))
+                .hint("`stateway branches` shows which there are.")
+        }),
+    }
+}
+
+/// A file has only the definitions it was written by.
+fn of_revision(
+    recording: &Recording,
+    wanted: &str,
+) -> Result<std::sync::Arc<stateway_machine::Plan>, Failure> {
+    let found = recording
+        .definitions
+        .iter()
+        .find(|known| known.revision.starts_with(wanted));
+    match found {
+        Some(found) => plan_of(&found.source, &found.name).map_err(refused),
+        None => Err(Failure::new(
+            Exit::NotFound,
+            format!("the file has no revision `{wanted}`"),
+        )
+        .hint("Give the definition itself with --definition.")),
+    }
+}

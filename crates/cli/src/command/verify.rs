@@ -1,0 +1,313 @@
+//! `stateway verify`: whether what is kept is what the log says.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use stateway_client as client;
+use stateway_client::{Call, v1};
+use stateway_engine::recovery::StoreFile;
+
+use crate::context::{Context, talk};
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::{resource, view};
+
+/// How often progress is told where there is no terminal.
+const PACE: Duration = Duration::from_secs(5);
+/// Executions of a file that are looked at between two words about it.
+const FILE_PAGE: usize = 1_000;
+/// The most executions with findings that are kept to be shown.
+const MOST_SHOWN: usize = 10_000;
+
+/// Compares what is kept of executions with their logs.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  stateway verify builtin/r-17
+  stateway verify --all
+  stateway verify --all --provider builtin -o json
+  stateway verify --store backups/stateway-monday.db
+
+Nothing is changed. Ends with exit code 8 when something was found; docs/recovery.md lists what can
+be, and `stateway recover` puts it right.")]
+pub struct Verify {
+    /// provider/id, or the full name
+    #[arg(required_unless_present_any = ["all", "store"], conflicts_with_all = ["all", "store"])]
+    name: Option<String>,
+    /// Every execution
+    #[arg(long)]
+    all: bool,
+    /// Only those of this provider
+    #[arg(long, value_name = "PROVIDER", requires = "all")]
+    provider: Option<String>,
+    /// Every execution of this file, a backup for example; no gateway is asked
+    #[arg(long, value_name = "FILE", conflicts_with = "all")]
+    store: Option<PathBuf>,
+}
+
+/// What `--all -o json` prints.
+#[derive(Debug, Default, Serialize)]
+struct Checked {
+    checked: u64,
+    event_count: u64,
+    wrong: u64,
+    seconds: f64,
+    executions_per_second: f64,
+    verdicts: Vec<view::Verdict>,
+}
+
+impl Verify {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        match (&self.name, &self.store) {
+            (Some(name), _) => one(context, name).await,
+            (None, Some(path)) => in_file(context, path),
+            (None, None) => all(context, self.provider.as_deref()).await,
+        }
+    }
+}
+
+async fn one(context: &Context, name: &str) -> Outcome {
+    let call = client::Verify::new(resource::execution(name)?);
+    let answer = context.client.verify(context.call(call)).await?;
+    let verdict = view::Verdict::from(&answer.verdict.unwrap_or_default());
+    context.show(&verdict, || details(&verdict))?;
+    Ok(exit(verdict.findings.is_empty()))
+}
+
+const fn exit(clean: bool) -> Exit {
+    if clean { Exit::Ok } else { Exit::Found }
+}
+
+async fn all(context: &Context, provider: Option<&str>) -> Outcome {
+    let call = Call::from_message(v1::VerifyExecutionsRequest {
+        parent: resource::parent(provider)?,
+    });
+    let mut scan = context.client.verify_all(context.call(call)).await?;
+    let mut progress = Progress::new();
+    let mut checked = Checked::default();
+    let mut done = false;
+    while let Some(told) = scan.next().await? {
+        progress.tell(&told);
+        checked.take(&told);
+        done = told.done;
+    }
+    progress.end();
+    if !done {
+        let message = "the gateway ended the check before its end";
+        return Err(Failure::new(Exit::Unreachable, message).hint("Run it again."));
+    }
+    context.show(&checked, || checked.text())?;
+    Ok(exit(checked.wrong == 0))
+}
+
+/// Looks at a file without a gateway.
+fn in_file(context: &Context, path: &Path) -> Outcome {
+    if !path.is_file() {
+        let message = format!("there is no file `{}`", path.display());
+        return Err(Failure::new(Exit::Usage, message).hint("Name the file of a store or backup."));
+    }
+    let unreadable = |error: stateway_engine::EngineError| {
+        let message = format!("{}: {error}", path.display());
+        Failure::new(Exit::Refused, message).hint(&error.hint)
+    };
+    let file = StoreFile::open(path).map_err(unreadable)?;
+    let (began, mut after) = (std::time::Instant::now(), Some(0));
+    let mut told = v1::VerifyExecutionsResponse {
+        total: file.count().map_err(unreadable)?,
+        ..v1::VerifyExecutionsResponse::default()
+    };
+    let (mut progress, mut checked) = (Progress::new(), Checked::default());
+    while let Some(from) = after {
+        let page = file.verify(from, FILE_PAGE).map_err(unreadable)?;
+        told.checked += page.executions;
+        told.event_count += page.events;
+        told.wrong += page.wrong.len() as u64;
+        told.elapsed = prost_types::Duration::try_from(began.elapsed()).ok();
+        progress.tell(&told);
+        checked.take(&told);
+        let room = MOST_SHOWN.saturating_sub(checked.verdicts.len());
+        let verdicts = page.wrong.iter().take(room).map(view::Verdict::from);
+        checked.verdicts.extend(verdicts);
+        after = page.next;
+    }
+    progress.end();
+    context.show(&checked, || checked.text())?;
+    Ok(exit(checked.wrong == 0))
+}
+
+impl Checked {
+    fn take(&mut self, told: &v1::VerifyExecutionsResponse) {
+        self.checked = told.checked;
+        self.event_count = told.event_count;
+        self.wrong = told.wrong;
+        self.seconds = seconds(told);
+        self.executions_per_second = rate(told);
+        let room = MOST_SHOWN.saturating_sub(self.verdicts.len());
+        let verdicts = told.verdicts.iter().take(room).map(view::Verdict::from);
+        self.verdicts.extend(verdicts);
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for verdict in &self.verdicts {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{}\n", details(verdict));
+        }
+        let found = match self.wrong {
+            0 => "nothing found".to_owned(),
+            1 => "1 of them is not as its log says".to_owned(),
+            wrong => format!("{} of them are not as their logs say", grouped(wrong)),
+        };
+        let _ = write!(
+            text,
+            "{} executions checked in {:.1} s ({}/s): {found}",
+            grouped(self.checked),
+            self.seconds,
+            grouped(self.executions_per_second.round() as u64),
+        );
+        text
+    }
+}
+
+/// One execution and what is wrong with it.
+fn details(verdict: &view::Verdict) -> String {
+    let name = crate::screen::short_name(&verdict.name);
+    if verdict.findings.is_empty() {
+        return format!(
+            "{name}: {} events checked, nothing found",
+            grouped(verdict.event_count)
+        );
+    }
+    let mut text = name;
+    for finding in &verdict.findings {
+        let _ = write!(text, "\n  {}  {}", finding.code, finding.summary);
+        for seen in &finding.evidence {
+            let _ = write!(text, "\n      {seen}");
+        }
+    }
+    let _ = write!(text, "\n  to do: {}", to_do(&verdict.remedy));
+    text
+}
+
+/// What would be done, in words.
+pub(super) fn to_do(remedy: &view::Remedy) -> String {
+    let steps: Vec<_> = remedy
+        .repeated_steps
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    match remedy.kind.as_str() {
+        "nothing" => "nothing".to_owned(),
+        "repair" => "put it right from the log; no work is done again".to_owned(),
+        "branch" => {
+            let cutoff = remedy.cutoff_sequence;
+            let again = match steps.is_empty() {
+                true => "no work is done again".to_owned(),
+                false => format!("done again, side effects included: {}", steps.join(", ")),
+            };
+            format!("go on as a new branch after event {cutoff}; {again}")
+        }
+        _ => format!("it cannot be recovered: {}. {}", remedy.why, remedy.hint),
+    }
+}
+
+/// How far it is: a bar on a terminal, a line now and then elsewhere.
+struct Progress {
+    bar: Option<ProgressBar>,
+    told: std::time::Instant,
+}
+
+impl Progress {
+    fn new() -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg} {eta}");
+            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        });
+        Self {
+            bar,
+            told: std::time::Instant::now(),
+        }
+    }
+
+    fn tell(&mut self, told: &v1::VerifyExecutionsResponse) {
+        let per_second = grouped(rate(told).round() as u64);
+        if let Some(bar) = &self.bar {
+            bar.set_length(told.total.max(told.checked));
+            bar.set_position(told.checked);
+            let wrong = match told.wrong {
+                0 => String::new(),
+                wrong => format!(", {} found", grouped(wrong)),
+            };
+            bar.set_message(format!("({per_second}/s{wrong})"));
+        } else if self.told.elapsed() >= PACE {
+            self.told = std::time::Instant::now();
+            let (checked, total) = (grouped(told.checked), grouped(told.total));
+            talk(&format!("{checked} of {total} checked ({per_second}/s)"));
+        }
+    }
+
+    fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn seconds(told: &v1::VerifyExecutionsResponse) -> f64 {
+    let elapsed = told.elapsed.unwrap_or_default();
+    elapsed.seconds as f64 + f64::from(elapsed.nanos) / 1e9
+}
+
+fn rate(told: &v1::VerifyExecutionsResponse) -> f64 {
+    told.checked as f64 / seconds(told).max(0.001)
+}
+
+/// 100,000 is read at a glance, 100000 is not.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_numbers_are_grouped() {
+        let told: Vec<_> = [0, 999, 1_000, 8_130, 100_000, 1_234_567]
+            .map(grouped)
+            .into();
+        assert_eq!(told, ["0", "999", "1,000", "8,130", "100,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn the_summary_says_how_many_how_fast_and_what_was_found() {
+        let mut checked = Checked {
+            checked: 100_000,
+            seconds: 12.3,
+            executions_per_second: 8_130.08,
+            ..Checked::default()
+        };
+        let clean = "100,000 executions checked in 12.3 s (8,130/s): nothing found";
+        assert_eq!(checked.text(), clean);
+        checked.wrong = 2;
+        assert!(
+            checked
+                .text()
+                .ends_with(": 2 of them are not as their logs say")
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! What the keeper has in memory of an execution, held to what its log says.
+
+use stateway_machine::{ExecutionState, Obligation, TaskOrder, obligations};
+
+use super::{Keeper, Live};
+use crate::recovery::{Code, Finding};
+
+impl Keeper {
+    /// What is wrong in memory. A row that is known to be wrong says nothing about memory.
+    pub(super) fn memory_findings(&self, number: i64, row_is_right: bool) -> Vec<Finding> {
+        let live = self.hot.get(&number);
+        let owed = live.map(tasks_owed).unwrap_or_default();
+        let held = live.is_some_and(|live| live.state.state().is_held());
+        let mut found = self.lost(number, &owed, held);
+        found.extend(self.strays(number, &owed));
+        match live {
+            Some(live) => {
+                found.extend(timer(live));
+                found.extend(self.ahead(live));
+            }
+            None if row_is_right => found.extend(self.nobody_looks(number)),
+            None => {}
+        }
+        found
+    }
+
+    /// Attempts that are open and that no worker will ever be given.
+    fn lost(&self, number: i64, owed: &[TaskOrder], held: bool) -> Vec<Finding> {
+        let lost = owed.iter().filter(|order| {
+            // What is held and with nobody is put up when the execution goes on.
+            let later = held && order.worker.is_none();
+            !later
+                && !self
+                    .dispatch
+                    .knows(number, &order.key.task, order.key.branch)
+        });
+        lost.map(|order| {
+            Finding::new(Code::F1, "an attempt is open and nobody can get it")
+                .seen(format!("log: {} is open", order.key))
+                .seen("memory: it is neither with a worker nor in the queue")
+        })
+        .collect()
+    }
+
+    /// Attempts that workers have or wait for, and that are not open.
+    fn strays(&self, number: i64, owed: &[TaskOrder]) -> Vec<Finding> {
+        let book = self.dispatch.tasks_of(number).into_iter();
+        let strays = book.filter(|(_, task, branch)| {
+            let is = |order: &TaskOrder| order.key.task == *task && order.key.branch == *branch;
+            !owed.iter().any(is)
+        });
+        strays
+            .map(|(step, task, branch)| {
+                let attempt = task.attempt;
+                Finding::new(Code::F1, "a worker has an attempt that is not open")
+                    .seen(format!(
+                        "memory: step `{step}`, attempt {attempt}, branch {branch}"
+                    ))
+                    .seen("log: no such attempt is open")
+            })
+            .collect()
+    }
+
+    /// Memory that has seen more than the log: what was said to be written is lost.
+    fn ahead(&self, live: &Live) -> Option<Finding> {
+        if !live.lines.is_empty() || live.status.is_none() {
+            return None;
+        }
+        let head = self.store.head(live.origin.number, live.branch).ok()?;
+        (head != Some(live.hash)).then(|| {
+            Finding::new(
+                Code::L1,
+                "memory has seen more than the log: events are lost",
+            )
+            .seen(format!(
+                "memory: branch {}, event {}",
+                live.branch,
+                live.state.sequence()
+            ))
+        })
+    }
+
+    /// An execution with work under way that is not in memory is looked at by nobody.
+    fn nobody_looks(&self, number: i64) -> Option<Finding> {
+        let kept = self.store.kept(number).ok()??;
+        let due = kept.status.wake_at?;
+        let waits_its_turn = kept.status.state == ExecutionState::Queued;
+        if due > jiff::Timestamp::UNIX_EPOCH || waits_its_turn {
+            return None;
+        }
+        let found = Finding::new(Code::F1, "it has work under way and nobody looks at it")
+            .seen("row: work under way")
+            .seen("memory: it is not there");
+        Some(match self.damaged.get(&number) {
+            Some(damaged) => found.seen(format!("it was set aside: {}", damaged.why)),
+            None => found,
+        })
+    }
+}
+
+fn tasks_owed(live: &Live) -> Vec<TaskOrder> {
+    let owed = obligations(&live.state).into_iter();
+    owed.filter_map(|owed| match owed {
+        Obligation::Task(order) => Some(order),
+        _ => None,
+    })
+    .collect()
+}
+
+fn timer(live: &Live) -> Option<Finding> {
+    let over = live.state.state().is_terminal();
+    let due = live.under_way().due.filter(|_| !over);
+    // One that this turn touched gets its timer when the turn ends.
+    let found = Finding::new(Code::T1, "a timer is not set as the log says");
+    (!live.touched && live.alarm != due).then(|| {
+        found
+            .seen(format!("memory: {}", moment(live.alarm)))
+            .seen(format!("log: {}", moment(due)))
+    })
+}
+
+fn moment(at: Option<jiff::Timestamp>) -> String {
+    at.map_or_else(|| "no timer".to_owned(), |at| format!("timer at {at}"))
+}

@@ -1,0 +1,325 @@
+//! Putting right what contradicts a log, and going on where a log is broken.
+
+use std::sync::Arc;
+
+use stateway_machine::{ExecutionState, State, Verb};
+use tokio::sync::oneshot;
+
+use super::{Effect, Keeper, Live};
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::recovery::inspect::{Basis, Eye, Inspection, inspect};
+use crate::recovery::scan::memory;
+use crate::recovery::{Code, Finding, Recover, Remedy};
+use crate::request::RequestKey;
+use crate::store::{Branch, Status};
+
+/// Who recovers what nobody asked for.
+const ENGINE: &str = "engine";
+/// The newest rows of the log whose executions are looked at when the engine opens: more than a
+/// turn writes, and only the last one can have been torn.
+const RECENT: usize = 4_096;
+/// How often an execution is put right without being asked, as long as the process lives.
+const MOST_HEALED: u8 = 3;
+/// How many of them are looked at before it is said how far that is.
+const TELL_EVERY: usize = 1_000;
+
+/// What a recovery did, without the execution as it is then.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Mended {
+    pub(crate) repaired: Vec<Finding>,
+    pub(crate) from: u32,
+    pub(crate) branched: bool,
+    pub(crate) cutoff: u64,
+    pub(crate) again: Vec<Arc<str>>,
+}
+
+impl Keeper {
+    /// Looks at an execution, and puts right what is wrong.
+    pub(super) fn recover(
+        &mut self,
+        number: i64,
+        ask: &Recover,
+        by: &Arc<str>,
+        cause: &Arc<str>,
+    ) -> Result<Mended> {
+        let unwritten = |live: &Live| !live.lines.is_empty() || live.status.is_none();
+        if self.hot.get(&number).is_some_and(unwritten) {
+            return Err(EngineError::new(
+                ErrorKind::Busy,
+                "ENGINE_BUSY",
+                "the execution is changing at this moment",
+            )
+            .hint("Try again in a moment."));
+        }
+        let Inspection { mut verdict, basis } = self.inspect(number)?;
+        let seen = (verdict.branch, verdict.sequence);
+        if let Some(expected) = ask.expected.filter(|expected| *expected != seen) {
+            return Err(EngineError::new(
+                ErrorKind::FailedPrecondition,
+                "EXECUTION_CHANGED",
+                format_args!(
+                    "event {} of branch {} is the last, not event {} of branch {}",
+                    seen.1, seen.0, expected.1, expected.0
+                ),
+            )
+            .hint("Verify it again, then recover what that finds."));
+        }
+        let recalled = self.memory_findings(number, verdict.findings.is_empty());
+        if let Some(basis) = &basis
+            && recalled.iter().any(|found| found.code == Code::L1)
+            && !matches!(verdict.remedy, Remedy::Branch { .. })
+        {
+            verdict.remedy = Remedy::after_loss(&basis.state);
+        }
+        verdict.findings.extend(recalled);
+        if verdict.findings.is_empty() {
+            return Ok(Mended::default());
+        }
+        let Some(basis) = basis else {
+            return Err(refused(&verdict.remedy, &verdict.findings));
+        };
+        let mended = Mended {
+            from: basis.kept.status.branch,
+            repaired: verdict.findings,
+            branched: matches!(verdict.remedy, Remedy::Branch { .. }),
+            cutoff: basis.state.sequence(),
+            again: match verdict.remedy {
+                Remedy::Branch { again, .. } => again,
+                _ => Vec::new(),
+            },
+        };
+        if mended.branched && ask.repair_only {
+            return Err(EngineError::new(
+                ErrorKind::FailedPrecondition,
+                "LOG_NOT_WHOLE",
+                format_args!(
+                    "its log is not whole ({}), and going on would do work again",
+                    codes(&mended.repaired)
+                ),
+            )
+            .hint("See `stateway verify`, then decide with `stateway recover`."));
+        }
+        self.mend(basis, &mended, by, cause)?;
+        Ok(mended)
+    }
+
+    /// Recovers an execution because someone asks for it, once.
+    pub(super) fn asked_to_recover(
+        &mut self,
+        id: &str,
+        ask: &Recover,
+        (actor, request): (&Arc<str>, &RequestKey),
+        answer: oneshot::Sender<Result<Mended>>,
+    ) {
+        let done = self.seen(request).and_then(|seen| match seen {
+            Some(_) => Ok(Mended::default()),
+            None => {
+                let number = self.number_of(id)?;
+                let mended = self.recover(number, ask, actor, &request.id)?;
+                self.remember(request, number);
+                Ok(mended)
+            }
+        });
+        match done {
+            Ok(mended) => self.effects.push(Effect::Mended(answer, Box::new(mended))),
+            // Nobody waiting for the answer is no failure.
+            Err(error) => drop(answer.send(Err(error))),
+        }
+    }
+
+    /// Puts right what is wrong with an execution that is to go on.
+    pub(super) fn mend_before(&mut self, number: i64) -> Result<()> {
+        let (by, cause): (Arc<str>, Arc<str>) = (ENGINE.into(), "resume".into());
+        let ask = Recover {
+            repair_only: true,
+            ..Recover::default()
+        };
+        match self.recover(number, &ask, &by, &cause) {
+            // What changed in this very turn is what its log says.
+            Err(error) if error.kind != ErrorKind::Busy => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks at what is on disk of an execution.
+    pub(super) fn inspect(&self, number: i64) -> Result<Inspection> {
+        let eye = Eye {
+            catalogue: &self.catalogue,
+            now: self.now,
+            memory: memory(&self.config),
+        };
+        let found = inspect(&*self.store, number, eye)?;
+        found.ok_or_else(|| EngineError::no_execution(&number.to_string()))
+    }
+
+    /// Takes the state that the log leads to for what is so, and says so in the log.
+    fn mend(
+        &mut self,
+        basis: Basis,
+        mended: &Mended,
+        by: &Arc<str>,
+        cause: &Arc<str>,
+    ) -> Result<()> {
+        let Basis { kept, state, .. } = basis;
+        let number = kept.origin.number;
+        let parent = state.branch();
+        self.settle_slots(&kept.origin.definition, &kept.status, &state);
+        self.let_go(number);
+        let mut live = Live::new(Arc::clone(&kept.origin), state, basis.hash);
+        live.status = Some(kept.status);
+        live.branch = live.state.branch();
+        live.renew_snapshot = basis.misled;
+        let times = live.state.times();
+        let under_way = times.started.is_some() && times.ended.is_none();
+        self.keep(live);
+        self.count(number, under_way);
+        self.touch(number);
+        let revision = basis.revision.map(|revision| (number, revision));
+        self.turn.revisions.extend(revision);
+        self.turn.branches.extend(basis.branches);
+        self.turn.requests.extend(basis.request);
+        if mended.branched {
+            let (branch, cutoff) = (basis.newest + 1, mended.cutoff);
+            let verb = Verb::OpenBranch {
+                branch,
+                cutoff,
+                by: Arc::clone(by),
+                redo: None,
+            };
+            self.carry(number, cause, verb)?;
+            self.turn.branches.push(Branch {
+                number,
+                branch,
+                parent,
+                cutoff,
+            });
+            self.take_back(number, cause);
+        }
+        let verb = Verb::Recover {
+            reason: reason(&mended.repaired).into(),
+            from: mended.from,
+            cutoff: mended.cutoff,
+            again: mended.again.clone(),
+            by: Arc::clone(by),
+        };
+        self.carry(number, cause, verb)?;
+        self.damaged.remove(&number);
+        let id = self
+            .hot
+            .get(&number)
+            .map(|live| Arc::clone(&live.origin.id));
+        tracing::warn!(
+            execution = id.as_deref().unwrap_or_default(),
+            found = codes(&mended.repaired),
+            branched = mended.branched,
+            "an execution was recovered"
+        );
+        metrics::counter!("stateway_engine_recovered_executions_total").increment(1);
+        Ok(())
+    }
+
+    /// Counts the execution as begun or not by what its log says; it was counted by its row.
+    fn settle_slots(&mut self, definition: &Arc<str>, row: &Status, state: &State) {
+        let counted = row.ended.is_none()
+            && !matches!(row.state, ExecutionState::Created | ExecutionState::Queued);
+        let begun = state.times().started.is_some();
+        match (counted, begun) {
+            // One that is over by its log is taken off again when that is carried out.
+            (false, true) => self.slots.begin(definition),
+            (true, false) => self.slots.end(definition),
+            _ => {}
+        }
+    }
+
+    /// Puts right what a look over all executions found, as far as that does no work again.
+    pub(super) fn drifted(&mut self, number: i64) {
+        let times = self.healed.get(&number).copied().unwrap_or(0);
+        if times >= MOST_HEALED {
+            let error = EngineError::corrupt("it was put right and is wrong again");
+            self.set_aside_by_number(number, &error);
+            return;
+        }
+        let (by, cause): (Arc<str>, Arc<str>) = (ENGINE.into(), "verification".into());
+        let ask = Recover {
+            repair_only: true,
+            ..Recover::default()
+        };
+        match self.recover(number, &ask, &by, &cause) {
+            Ok(mended) if mended.repaired.is_empty() => {}
+            Ok(_) => {
+                self.healed.insert(number, times + 1);
+            }
+            Err(error) if matches!(error.kind, ErrorKind::Busy | ErrorKind::NotFound) => {}
+            Err(error) => self.set_aside_by_number(number, &error),
+        }
+    }
+
+    fn set_aside_by_number(&mut self, number: i64, error: &EngineError) {
+        if let Some(kept) = self.store.kept(number).ok().flatten() {
+            self.set_aside(number, Arc::clone(&kept.origin.id), error);
+        }
+    }
+
+    /// Looks at what the last process wrote last, before anything goes on.
+    pub(super) fn check_recent(&mut self) -> Result<()> {
+        let recent = self.store.recent(RECENT)?;
+        let total = recent.len();
+        for (done, number) in recent.into_iter().enumerate() {
+            if done > 0 && done % TELL_EVERY == 0 {
+                tracing::info!(done, total, "verifying what was written last");
+            }
+            let Ok(inspection) = self.inspect(number) else {
+                // It is set aside when it is taken up.
+                continue;
+            };
+            if !inspection.verdict.findings.is_empty() {
+                self.drifted(number);
+                self.work_off();
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refused(remedy: &Remedy, findings: &[Finding]) -> EngineError {
+    let (why, hint) = match remedy {
+        Remedy::Refused { why, hint } => (why.as_str(), hint.as_str()),
+        _ => ("it cannot be recovered", ""),
+    };
+    EngineError::new(
+        ErrorKind::FailedPrecondition,
+        "NOT_RECOVERABLE",
+        format_args!("{why} ({})", codes(findings)),
+    )
+    .hint(hint)
+}
+
+/// Each code once, in the order they were found.
+fn codes(findings: &[Finding]) -> String {
+    let mut codes: Vec<&str> = Vec::new();
+    for finding in findings {
+        if !codes.contains(&finding.code.as_str()) {
+            codes.push(finding.code.as_str());
+        }
+    }
+    codes.join(", ")
+}
+
+/// The longest reason that is written down.
+const LONGEST_REASON: usize = 1_000;
+
+fn reason(findings: &[Finding]) -> String {
+    let mut reason = String::new();
+    for finding in findings {
+        let one = format!("{}: {}", finding.code, finding.summary);
+        if reason.len() + one.len() > LONGEST_REASON {
+            reason += "; and more";
+            break;
+        }
+        if !reason.is_empty() {
+            reason += "; ";
+        }
+        reason += &one;
+    }
+    reason
+}

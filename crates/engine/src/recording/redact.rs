@@ -1,0 +1,148 @@
+//! A recording without what must not leave the house: payloads, messages and names of people. What
+//! happened when, to which step and how often, stays.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use stateway_machine::{Data, Event, Fact, Failure, PauseCause, TurnCause, encode_into};
+
+use super::{Recording, Result};
+use crate::store::{BEGINNING, Hash, link};
+
+impl Recording {
+    /// The same with every value replaced by its kind and length, and every name by a number. The
+    /// chain of hashes is made anew, so that the file still shows whether it was changed; it is
+    /// not the chain of the store any more, and the recording says so.
+    ///
+    /// # Errors
+    /// The log is not what was written.
+    pub fn redact(&self) -> Result<Self> {
+        self.check()?;
+        let mut people = People::default();
+        let mut redacted = self.clone();
+        redacted.redacted = true;
+        for value in redacted.labels.values_mut() {
+            *value = length(value).to_string();
+        }
+        for row in &mut redacted.rows {
+            let events = row.decode()?;
+            row.lines.clear();
+            for mut event in events {
+                redact(&mut event, &mut people);
+                encode_into(&event, &mut row.lines);
+                row.lines.push(b'\n');
+            }
+        }
+        redacted.relink()?;
+        Ok(redacted)
+    }
+
+    /// Makes the chain anew. Rows are in the order they were written, so that the row before one is
+    /// always linked already.
+    fn relink(&mut self) -> Result<()> {
+        for at in 0..self.rows.len() {
+            let (branch, first) = (self.rows[at].branch, self.rows[at].first);
+            let lineage = self.lineage(branch)?;
+            let before = lineage.iter().rfind(|(row, _)| row.first < first);
+            let before: Hash = before.map_or(BEGINNING, |(row, _)| row.hash);
+            self.rows[at].hash = link(&before, &self.rows[at].lines);
+        }
+        Ok(())
+    }
+}
+
+/// Names and what stands for them.
+#[derive(Default)]
+struct People {
+    known: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+impl People {
+    fn hide(&mut self, name: &mut Arc<str>) {
+        if name.is_empty() {
+            return;
+        }
+        let next = self.known.len() + 1;
+        let known = self.known.entry(Arc::clone(name));
+        *name = Arc::clone(known.or_insert_with(|| format!("person-{next}").into()));
+    }
+}
+
+fn redact(event: &mut Event, people: &mut People) {
+    match &mut event.fact {
+        Fact::ExecutionCreated {
+            initiator, input, ..
+        } => {
+            people.hide(initiator);
+            hide(input);
+        }
+        Fact::StepCompleted { output, .. } | Fact::ExecutionCompleted { output } => hide(output),
+        Fact::SignalReceived { payload, .. } => hide(payload),
+        Fact::AttemptFailed { failure, .. } | Fact::StepCompensationFailed { failure, .. } => {
+            unsay_failure(failure);
+        }
+        Fact::ProgressReported { detail, .. } => unsay(detail),
+        Fact::CorrectionRequested { feedback, .. } => unsay(feedback),
+        Fact::ApprovalGranted { by, comment, .. }
+        | Fact::ApprovalRejected { by, comment, .. }
+        | Fact::EscalationResolved { by, comment, .. }
+        | Fact::ExecutionCancelled { by, comment, .. }
+        | Fact::ExecutionPaused {
+            cause: PauseCause::ByHand { by, comment },
+        }
+        | Fact::CompensationStarted {
+            cause: TurnCause::Cancelled { by, comment },
+        } => {
+            people.hide(by);
+            unsay(comment);
+        }
+        Fact::ExecutionQueued { by }
+        | Fact::ExecutionResumed { by }
+        | Fact::ExecutionRecovered { by, .. } => people.hide(by),
+        Fact::BranchOpened { by, redo, .. } => {
+            people.hide(by);
+            if let Some(redo) = redo {
+                redo.input.as_mut().map(hide).unwrap_or_default();
+                unsay(&mut redo.feedback);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn hide(data: &mut Data) {
+    *data = Data::new(without(data));
+}
+
+/// A value's shape: its keys and lengths, and nothing it says.
+fn without(value: &Value) -> Value {
+    match value {
+        Value::Null => Value::Null,
+        Value::Bool(_) => Value::from("<boolean>"),
+        Value::Number(_) => Value::from("<number>"),
+        Value::String(text) => Value::from(&*length(text)),
+        Value::Array(items) => items.iter().map(without).collect(),
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            let fields: Map<_, _> = fields
+                .map(|(key, value)| (key.clone(), without(value)))
+                .collect();
+            Value::Object(fields)
+        }
+    }
+}
+
+fn unsay_failure(failure: &mut Failure) {
+    unsay(&mut failure.message);
+}
+
+fn unsay(text: &mut Arc<str>) {
+    if !text.is_empty() {
+        *text = length(text);
+    }
+}
+
+fn length(text: &str) -> Arc<str> {
+    format!("<{} characters>", text.chars().count()).into()
+}

@@ -1,0 +1,241 @@
+//! Whether what is kept of an execution is what its log says, and what to do where it is not.
+//!
+//! The log is the truth. Beside it stand a row per execution, the table of branches, snapshots,
+//! the record of answered requests, the definitions, and what the keeper has in memory: each can
+//! be worked out from the log and compared. What merely contradicts the log is put right from it.
+//! Where the log itself is not whole, the work goes on as a new branch from the last event that
+//! can be trusted. Nothing is ever removed, and each repair is an event of its own.
+
+pub(crate) mod inspect;
+mod remedy;
+pub(crate) mod scan;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use stateway_model::words;
+
+use crate::catalogue::Catalogue;
+use crate::error::Result;
+use crate::store::{Backend as _, Reading, SqliteFile};
+use crate::{Faults, View};
+use inspect::{Eye, inspect};
+
+words! {
+    /// What is wrong. A1 to F1 are the names of the catalogue that this follows.
+    pub enum Code as "finding code" {
+        /// The row waits for someone, and the log does not.
+        A1 = "A1",
+        /// The log waits for someone, and the row does not.
+        A2 = "A2",
+        /// The log has come to its end, and the row has not.
+        A3 = "A3",
+        /// Something failed by the log, and the row does not say so.
+        A4 = "A4",
+        /// The log went on as another branch, and the row or the table of branches did not.
+        D2 = "D2",
+        /// A revision that is needed is not there.
+        E2 = "E2",
+        /// Someone works, or nobody does, and the log says otherwise.
+        F1 = "F1",
+        /// Events are not what was written: the chain of hashes is broken.
+        H1 = "H1",
+        /// Events are missing or cannot be read.
+        H2 = "H2",
+        /// The row has seen more than the log has: its last events are lost.
+        L1 = "L1",
+        /// A parent waits for a child that is not there or is over.
+        P1 = "P1",
+        /// The record of the request that started it is not there.
+        R1 = "R1",
+        /// The row says otherwise than the log, in a way that no other code names.
+        S1 = "S1",
+        /// The snapshot is not what the log leads to.
+        S2 = "S2",
+        /// A timer would ring at another time than the log says.
+        T1 = "T1",
+    }
+}
+
+/// One place where what is kept contradicts the log, or the log is not whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What kind.
+    pub code: Code,
+    /// In words.
+    pub summary: String,
+    /// What was seen, a line each.
+    pub evidence: Vec<String>,
+}
+
+impl Finding {
+    pub(crate) fn new(code: Code, summary: impl Into<String>) -> Self {
+        Self {
+            code,
+            summary: summary.into(),
+            evidence: Vec::new(),
+        }
+    }
+
+    pub(crate) fn seen(mut self, what: impl Into<String>) -> Self {
+        self.evidence.push(what.into());
+        self
+    }
+}
+
+/// What would be done about the findings.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Remedy {
+    /// Nothing is wrong.
+    #[default]
+    Nothing,
+    /// What is kept beside the log is put right; no work is done again.
+    Repair,
+    /// The work goes on as a new branch.
+    Branch {
+        /// From this event on: the last that can be trusted.
+        cutoff: u64,
+        /// The steps whose work is done again.
+        again: Vec<Arc<str>>,
+    },
+    /// It cannot be done.
+    Refused {
+        /// Why not.
+        why: String,
+        /// What would help.
+        hint: String,
+    },
+}
+
+impl Remedy {
+    /// Events are lost that someone has seen.
+    pub(crate) fn after_loss(state: &stateway_machine::State) -> Self {
+        Self::Branch {
+            cutoff: state.sequence(),
+            again: remedy::again_after_loss(state, false),
+        }
+    }
+}
+
+/// What a look at an execution found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Its number, in the order of creation.
+    pub number: i64,
+    /// Its id.
+    pub id: Arc<str>,
+    /// The branch that is current by the log.
+    pub branch: u32,
+    /// The last event of that branch that can be trusted.
+    pub sequence: u64,
+    /// How many events were read, those of all branches.
+    pub events: u64,
+    /// The last link of the chain of hashes, in hexadecimal.
+    pub head: String,
+    /// What is wrong; empty when all is well.
+    pub findings: Vec<Finding>,
+    /// What would be done about it.
+    pub remedy: Remedy,
+}
+
+/// A page of executions that were looked at.
+#[derive(Debug, Clone, Default)]
+pub struct Inspected {
+    /// How many executions.
+    pub executions: u64,
+    /// How many events they have.
+    pub events: u64,
+    /// Those with findings.
+    pub wrong: Vec<Verdict>,
+    /// Where to go on; `None` at the end.
+    pub next: Option<i64>,
+}
+
+/// What a recovery did.
+#[derive(Debug, Clone)]
+pub struct Recovered {
+    /// The execution as it is now.
+    pub view: View,
+    /// What was found and put right; empty when nothing was wrong.
+    pub repaired: Vec<Finding>,
+    /// The branch that was current before, by the row.
+    pub from: u32,
+    /// Whether the work goes on as a new branch.
+    pub branched: bool,
+    /// The last event that counts of what was there before.
+    pub cutoff: u64,
+    /// The steps whose work is done again.
+    pub again: Vec<Arc<str>>,
+}
+
+/// Asks for a recovery.
+#[derive(Debug, Clone, Default)]
+pub struct Recover {
+    /// The branch and last event the caller has seen; a recovery of anything else is refused.
+    pub expected: Option<(u32, u64)>,
+    /// Only what can be done without doing work again.
+    pub repair_only: bool,
+}
+
+/// A store that is only looked at: one that no engine has open, a backup for example. Nothing of it
+/// is changed.
+#[derive(Debug)]
+pub struct StoreFile {
+    store: Box<dyn Reading + Send>,
+    catalogue: Catalogue,
+}
+
+impl StoreFile {
+    /// Opens it for reading.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no store.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = SqliteFile {
+            path: path.to_owned(),
+            faults: Faults::default(),
+        };
+        Ok(Self {
+            store: file.reader()?,
+            catalogue: Catalogue::default(),
+        })
+    }
+
+    /// How many executions there are.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no store.
+    pub fn count(&self) -> Result<u64> {
+        Ok(self.store.count()?)
+    }
+
+    /// Verifies executions in the order of their creation: at most `limit`, after a number.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn verify(&self, after: i64, limit: usize) -> Result<Inspected> {
+        let eye = Eye {
+            catalogue: &self.catalogue,
+            now: Timestamp::now(),
+            // Requests are forgotten by the clock of an engine that runs.
+            memory: SignedDuration::ZERO,
+        };
+        let numbers = self.store.numbers(after, limit)?;
+        let mut page = Inspected {
+            next: numbers.last().copied().filter(|_| numbers.len() == limit),
+            ..Inspected::default()
+        };
+        for number in numbers {
+            let Some(found) = inspect(&*self.store, number, eye)? else {
+                continue;
+            };
+            page.executions += 1;
+            page.events += found.verdict.events;
+            if !found.verdict.findings.is_empty() {
+                page.wrong.push(found.verdict);
+            }
+        }
+        Ok(page)
+    }
+}

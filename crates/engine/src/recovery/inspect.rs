@@ -1,0 +1,502 @@
+//! A look at one execution: its log from the beginning, and everything kept beside it.
+
+mod log;
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use stateway_machine::{
+    ChildOrder, Event, ExecutionState, Fact, Obligation, State, obligations, snapshot,
+};
+use stateway_model::SubState;
+
+use super::remedy::{again_after_break, again_after_loss};
+use super::{Code, Finding, Remedy, Verdict};
+use crate::catalogue::Catalogue;
+use crate::keeper::child_id;
+use crate::store::{
+    ANY_BODY, Answered, Branch, Hash, Kept, Reading, Status, StoreError, UnderWay, plan,
+};
+use log::{Log, Trusted};
+
+type Result<T> = std::result::Result<T, StoreError>;
+
+/// What a look needs beside the store.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Eye<'e> {
+    pub(crate) catalogue: &'e Catalogue,
+    pub(crate) now: Timestamp,
+    /// How long the id of a request is remembered.
+    pub(crate) memory: SignedDuration,
+}
+
+/// What a look found, and what a recovery can begin with.
+#[derive(Debug)]
+pub(crate) struct Inspection {
+    pub(crate) verdict: Verdict,
+    /// None where nothing can be done.
+    pub(crate) basis: Option<Basis>,
+}
+
+/// What a recovery begins with.
+#[derive(Debug)]
+pub(crate) struct Basis {
+    pub(crate) kept: Kept,
+    /// After the last event that can be trusted.
+    pub(crate) state: State,
+    pub(crate) hash: Hash,
+    /// The highest number a branch has.
+    pub(crate) newest: u32,
+    /// What the table of branches lacks.
+    pub(crate) branches: Vec<Branch>,
+    /// Whether a snapshot misleads.
+    pub(crate) misled: bool,
+    /// The revision it was started with, where the row names another.
+    pub(crate) revision: Option<Arc<str>>,
+    /// The record of the request that started it, where that is lost.
+    pub(crate) request: Option<Answered>,
+}
+
+/// Looks at an execution; none when there is none of this number.
+pub(crate) fn inspect(
+    store: &dyn Reading,
+    number: i64,
+    eye: Eye<'_>,
+) -> Result<Option<Inspection>> {
+    let Some(kept) = store.kept(number)? else {
+        return Ok(None);
+    };
+    let table = store.branches(number)?;
+    let log = Log::read(store, number, &table)?;
+    let mut look = Look {
+        store,
+        eye,
+        table,
+        findings: log.findings(),
+        log,
+        kept,
+    };
+    look.take().map(Some)
+}
+
+struct Look<'l> {
+    store: &'l dyn Reading,
+    eye: Eye<'l>,
+    kept: Kept,
+    table: Vec<Branch>,
+    log: Log,
+    findings: Vec<Finding>,
+}
+
+impl Look<'_> {
+    fn take(&mut self) -> Result<Inspection> {
+        let current = self.log.current();
+        let trusted = self.log.trusted(current);
+        let Some(first) = trusted.events.first().cloned() else {
+            let (why, hint) = if self.log.events() == 0 {
+                (
+                    "there is a row of it and no event, so nothing is known of it",
+                    "Restore a backup, or remove it with `stateway purge`.",
+                )
+            } else {
+                (
+                    "no event of it can be trusted, so there is nothing to go on from",
+                    "Restore a backup.",
+                )
+            };
+            return Ok(self.refused(&trusted, Code::H2, why, hint));
+        };
+        let Some(state) = self.begin(&first)? else {
+            let (why, hint) = (
+                "the revision of the definition it was started with is gone",
+                "Apply that revision again (`stateway definitions apply`), then recover.",
+            );
+            return Ok(self.refused(&trusted, Code::E2, why, hint));
+        };
+        let (state, misled) = self.replay(state, &trusted)?;
+        let branches = self.branches();
+        let request = self.request(&first)?;
+        let remedy = if trusted.whole {
+            self.status(&state, &trusted.events, &first)?
+        } else {
+            self.broken(&state, &trusted)
+        };
+        self.children(&state)?;
+        let remedy = match remedy {
+            Remedy::Nothing if !self.findings.is_empty() => self.plain(),
+            remedy => remedy,
+        };
+        let verdict = self.verdict(&trusted, remedy);
+        let basis = Basis {
+            kept: self.kept.clone(),
+            state,
+            hash: trusted.hash,
+            newest: self.newest(current),
+            branches,
+            misled,
+            revision: self.revision(&first),
+            request,
+        };
+        let basis = Some(basis).filter(|_| !matches!(verdict.remedy, Remedy::Refused { .. }));
+        Ok(Inspection { verdict, basis })
+    }
+
+    /// The state before the first event, by the revision the log begins with.
+    fn begin(&mut self, first: &Event) -> Result<Option<State>> {
+        let Fact::ExecutionCreated { revision, .. } = &first.fact else {
+            return Err(StoreError::corrupt(format_args!(
+                "the log of execution {} does not begin with its creation",
+                self.kept.origin.number
+            )));
+        };
+        if *self.kept.revision != **revision {
+            let found = Finding::new(Code::E2, "the row names another revision than the log")
+                .seen(format!("row: revision {}", self.kept.revision))
+                .seen(format!("log: event 1 has revision {revision}"));
+            self.findings.push(found);
+        }
+        match self.known(revision)? {
+            Some(plan) => Ok(Some(State::new(plan))),
+            None => {
+                let found = Finding::new(Code::E2, "the definition it runs by is not stored")
+                    .seen(format!("log: event 1 has revision {revision}"))
+                    .seen(format!(
+                        "definitions: `{}` has no such revision",
+                        self.kept.origin.definition
+                    ));
+                self.findings.push(found);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The revision the log begins with, where the row names another.
+    fn revision(&self, first: &Event) -> Option<Arc<str>> {
+        match &first.fact {
+            Fact::ExecutionCreated { revision, .. } => Some(Arc::clone(revision)),
+            _ => None,
+        }
+        .filter(|revision| *revision != self.kept.revision)
+    }
+
+    /// The plan of a revision, if that is stored: what is in memory is gone with the process.
+    fn known(&self, revision: &str) -> Result<Option<Arc<stateway_machine::Plan>>> {
+        match self.store.source(revision)? {
+            Some(_) => plan(self.store, revision, self.eye.catalogue).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Replays what can be trusted, and holds the snapshot to it; whether that misleads.
+    fn replay(&mut self, mut state: State, trusted: &Trusted) -> Result<(State, bool)> {
+        let number = self.kept.origin.number;
+        let kept = self.store.snapshot(number, self.kept.status.branch)?;
+        let mut held = None;
+        for event in &trusted.events {
+            state.apply(event);
+            let here = kept.as_ref().filter(|kept| kept.sequence == event.sequence);
+            if let Some(kept) = here
+                && self.kept.status.branch == self.log.current()
+            {
+                let link = self.log.link_at(self.log.current(), event.sequence);
+                held = Some(kept.data == snapshot(&state) && link == Some(kept.hash));
+            }
+        }
+        let Some(kept) = kept else {
+            return Ok((state, false));
+        };
+        if self.known(&kept.revision)?.is_none() {
+            let found = Finding::new(Code::E2, "the revision of the snapshot is not stored")
+                .seen(format!(
+                    "snapshot: event {}, revision {}",
+                    kept.sequence, kept.revision
+                ))
+                .seen("definitions: no such revision; the log goes on from the first one");
+            self.findings.push(found);
+            return Ok((state, true));
+        }
+        let misled = match held {
+            Some(same) => !same,
+            // It is of an event that the log does not have.
+            None => self.kept.status.branch == self.log.current() && trusted.whole,
+        };
+        if misled {
+            let found = Finding::new(Code::S2, "the snapshot is not what the log leads to")
+                .seen(format!("snapshot: after event {}", kept.sequence))
+                .seen(format!("log: {} events", trusted.events.len()));
+            self.findings.push(found);
+        }
+        Ok((state, misled))
+    }
+
+    /// Holds the table of branches and the row to the branches that the log opened.
+    fn branches(&mut self) -> Vec<Branch> {
+        let number = self.kept.origin.number;
+        let lacking = self.log.lacking(&self.table, number);
+        for branch in &lacking {
+            let found = Finding::new(
+                Code::D2,
+                "a branch of the log is not in the table of branches",
+            )
+            .seen(format!(
+                "log: branch {} leaves branch {} after event {}",
+                branch.branch, branch.parent, branch.cutoff
+            ))
+            .seen("branches: no such row".to_owned());
+            self.findings.push(found);
+        }
+        let (row, log) = (self.kept.status.branch, self.log.current());
+        if row != log {
+            let found = Finding::new(
+                Code::D2,
+                "the log goes on as another branch than the row says",
+            )
+            .seen(format!("row: branch {row}"))
+            .seen(format!("log: {}", self.log.opening(log)));
+            self.findings.push(found);
+        }
+        lacking
+    }
+
+    /// Holds the row to what the log leads to.
+    fn status(&mut self, state: &State, events: &[Event], first: &Event) -> Result<Remedy> {
+        let not_before = self.kept.origin.not_before;
+        let log = Status::of(state, &UnderWay::of(state, not_before));
+        let row = self.kept.status.clone();
+        if row.is_like(&log) {
+            return Ok(Remedy::Nothing);
+        }
+        let moved = (row.state, row.sub_state, row.ended) != (log.state, log.sub_state, log.ended);
+        let behind = !moved || row.branch != log.branch || self.was_so(&row, events, first)?;
+        let (code, summary) = if behind {
+            differs(&row, &log)
+        } else {
+            (
+                Code::L1,
+                "the row has seen more than the log: the last events are lost",
+            )
+        };
+        let found = Finding::new(code, summary)
+            .seen(format!("row: {}", words(&row)))
+            .seen(format!("log: {}", words(&log)))
+            .seen(format!(
+                "log: {} events, the last is {}",
+                events.len(),
+                events.last().map_or("none", |event| event.fact.name())
+            ));
+        self.findings.push(found);
+        if behind {
+            return Ok(Remedy::Nothing);
+        }
+        if state.state().is_terminal() {
+            return Ok(Remedy::Nothing);
+        }
+        Ok(Remedy::Branch {
+            cutoff: state.sequence(),
+            again: again_after_loss(state, row.ended.is_some()),
+        })
+    }
+
+    /// Whether the row says what was so at an earlier event.
+    fn was_so(&self, row: &Status, events: &[Event], first: &Event) -> Result<bool> {
+        let Fact::ExecutionCreated { revision, .. } = &first.fact else {
+            return Ok(false);
+        };
+        let Some(plan) = self.known(revision)? else {
+            return Ok(false);
+        };
+        let not_before = self.kept.origin.not_before;
+        let mut state = State::new(plan);
+        for event in events {
+            state.apply(event);
+            if Status::of(&state, &UnderWay::of(&state, not_before)) == *row {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What follows from a log that is not whole.
+    fn broken(&self, state: &State, trusted: &Trusted) -> Remedy {
+        if state.state().is_terminal() {
+            return Remedy::Refused {
+                why: "it is over by all events that can be trusted; there is nothing to do again"
+                    .to_owned(),
+                hint: "Keep a copy of the store for whoever looks into it.".to_owned(),
+            };
+        }
+        Remedy::Branch {
+            cutoff: state.sequence(),
+            again: again_after_break(state, &self.log.after(&trusted.lineage, state.sequence())),
+        }
+    }
+
+    /// What follows from findings that touch nothing but what is kept beside the log.
+    fn plain(&self) -> Remedy {
+        let old = |finding: &Finding| matches!(finding.code, Code::H1 | Code::H2);
+        if self.findings.iter().all(old) {
+            return Remedy::Refused {
+                why: "only an old branch is damaged; nothing that goes on depends on it".to_owned(),
+                hint: "Keep a copy of the store for whoever looks into it.".to_owned(),
+            };
+        }
+        Remedy::Repair
+    }
+
+    /// Holds the record of the request that started it to the log; what is to be written.
+    fn request(&mut self, first: &Event) -> Result<Option<Answered>> {
+        let origin = Arc::clone(&self.kept.origin);
+        // Children and what the clock started are the engine's own: no request led to them.
+        let own = origin.parent.is_some() || origin.id.contains('~');
+        if own || first.at.duration_until(self.eye.now) > self.eye.memory {
+            return Ok(None);
+        }
+        let id = Arc::clone(&first.causation);
+        if self.store.answered(&id)?.is_some() {
+            return Ok(None);
+        }
+        let found = Finding::new(Code::R1, "the request that started it is not recorded")
+            .seen(format!("log: event 1 was caused by request `{id}`"))
+            .seen("requests: repeating it would start another execution".to_owned());
+        self.findings.push(found);
+        // What was asked is not in the log, so whatever comes with this id is taken for it.
+        Ok(Some(Answered {
+            id,
+            body: ANY_BODY,
+            number: origin.number,
+            at: self.eye.now,
+        }))
+    }
+
+    /// Holds the children it waits for to their rows.
+    fn children(&mut self, state: &State) -> Result<()> {
+        for owed in obligations(state) {
+            let Obligation::Child(order) = owed else {
+                continue;
+            };
+            if let Some(found) = self.child(&order)? {
+                self.findings.push(found);
+            }
+        }
+        Ok(())
+    }
+
+    fn child(&self, order: &ChildOrder) -> Result<Option<Finding>> {
+        let id = child_id(order);
+        let step = &order.key.task.step;
+        let waits = format!("log: step `{step}` waits for the execution `{id}`");
+        let Some(number) = self.store.number_of(&id)? else {
+            let found = Finding::new(Code::P1, "it waits for a child that is not there");
+            return Ok(Some(found.seen(waits)));
+        };
+        let ended = self.store.kept(number)?.and_then(|kept| {
+            let ended = kept.status.ended.is_some();
+            ended.then_some(kept.status.state)
+        });
+        Ok(ended.map(|state| {
+            Finding::new(Code::P1, "it was not told that its child is over")
+                .seen(waits)
+                .seen(format!("row of `{id}`: {state}"))
+        }))
+    }
+
+    fn newest(&self, current: u32) -> u32 {
+        let rows = self.table.iter().map(|row| row.branch).max();
+        rows.unwrap_or(0).max(current)
+    }
+
+    fn refused(&mut self, trusted: &Trusted, code: Code, why: &str, hint: &str) -> Inspection {
+        if !self.findings.iter().any(|found| found.code == code) {
+            let seen = format!(
+                "row: {}; log: {} events",
+                words(&self.kept.status),
+                self.log.events()
+            );
+            self.findings.push(Finding::new(code, why).seen(seen));
+        }
+        let remedy = Remedy::Refused {
+            why: why.to_owned(),
+            hint: hint.to_owned(),
+        };
+        Inspection {
+            verdict: self.verdict(trusted, remedy),
+            basis: None,
+        }
+    }
+
+    fn verdict(&mut self, trusted: &Trusted, remedy: Remedy) -> Verdict {
+        let origin = &self.kept.origin;
+        Verdict {
+            number: origin.number,
+            id: Arc::clone(&origin.id),
+            branch: self.log.current(),
+            sequence: trusted.events.last().map_or(0, |event| event.sequence),
+            events: self.log.events(),
+            head: trusted.hash.iter().map(|b| format!("{b:02x}")).collect(),
+            findings: std::mem::take(&mut self.findings),
+            remedy,
+        }
+    }
+}
+
+/// Which code a row has that is behind its log.
+fn differs(row: &Status, log: &Status) -> (Code, &'static str) {
+    let waits = |status: &Status| {
+        status.inbox > 0
+            || matches!(
+                status.state,
+                ExecutionState::AwaitingApproval | ExecutionState::AwaitingSignal
+            )
+    };
+    let open = row.ended.is_none();
+    let failed = matches!(log.sub_state, SubState::Error | SubState::Failed)
+        || log.state == ExecutionState::Compensating;
+    if open && log.state == ExecutionState::Completed {
+        return (Code::A3, "the log has come to its end, and the row has not");
+    }
+    if failed && row.state != log.state {
+        return (
+            Code::A4,
+            "something failed by the log, and the row does not say so",
+        );
+    }
+    match (waits(row), waits(log)) {
+        (true, false) => (Code::A1, "the row waits for someone, and the log does not"),
+        (false, true) => (Code::A2, "the log waits for someone, and the row does not"),
+        _ if row.wake_at != log.wake_at
+            && (Status {
+                wake_at: log.wake_at,
+                ..row.clone()
+            }) == *log =>
+        {
+            (
+                Code::T1,
+                "the next timer would ring at another time than the log says",
+            )
+        }
+        _ => (Code::S1, "the row says otherwise than the log"),
+    }
+}
+
+/// A row in words.
+fn words(status: &Status) -> String {
+    let mut words = format!(
+        "branch {}, {} ({})",
+        status.branch, status.state, status.sub_state
+    );
+    if let Some(reason) = status.reason {
+        words += &format!(", {reason}");
+    }
+    if status.inbox > 0 {
+        words += &format!(", waits for {} decisions of people", status.inbox);
+    }
+    match status.wake_at {
+        Some(at) if at == Timestamp::UNIX_EPOCH => words += ", work under way or queued",
+        Some(at) => words += &format!(", next timer {at}"),
+        None => {}
+    }
+    if let Some(ended) = status.ended {
+        words += &format!(", ended {ended}");
+    }
+    words
+}

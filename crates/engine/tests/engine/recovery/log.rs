@@ -1,0 +1,333 @@
+//! What is wrong with a log itself, its definition, its snapshot, its children and requests.
+
+use rusqlite::Connection;
+use stateway_engine::recovery::Remedy;
+use stateway_model::SubState;
+
+use super::*;
+
+const TWO: &str = "
+name: two
+steps:
+  - {name: a, agent: x, timeout: 1h}
+  - {name: b, agent: x, dependsOn: [a], timeout: 1h}
+";
+
+fn edit(path: &std::path::Path, sql: &str) {
+    let file = Connection::open(path).unwrap();
+    assert!(file.execute(sql, []).unwrap() > 0, "{sql}");
+}
+
+/// What an execution's log is, byte by byte.
+fn rows(path: &std::path::Path) -> Vec<(i64, Vec<u8>, Vec<u8>)> {
+    let file = Connection::open(path).unwrap();
+    let mut query = file
+        .prepare("SELECT position, hash, lines FROM events ORDER BY position")
+        .unwrap();
+    let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+    rows.unwrap().map(Result::unwrap).collect()
+}
+
+#[tokio::test]
+async fn l1_the_end_is_lost_and_the_work_is_done_again_as_a_branch() {
+    let ((lab, trap), deeds) = (lab(|_| {}), Deeds::default());
+    lab.apply(TWO).await;
+    let mut worker = lab.worker("w", &["x"], 1);
+    let id = lab.start("two", json!(1)).await.id;
+    let task = worker.task().await;
+    worker.done(&task, json!("a"));
+    let task = worker.task().await;
+    trap.set(Write::Events, Fate::Lost);
+    worker.done(&task, json!("b"));
+    while !matches!(worker.message().await, WorkerMessage::Accepted { .. }) {}
+    assert!(trap.sprung());
+    drop(worker);
+
+    let lab = die(lab, Code::L1);
+    // Work would be done again, so nobody decides that but an operator.
+    assert!(audit(&lab, &id).await.is_empty());
+    let damaged = lab.engine.survey().await.unwrap().damaged;
+    assert!(damaged.iter().any(|one| one.id == id), "{damaged:?}");
+    let verdict = lab.engine.verify(id.clone()).await.unwrap();
+    assert_eq!(codes(&verdict.findings), [Code::L1]);
+    let again: Vec<Arc<str>> = vec!["b".into()];
+    let cutoff = verdict.sequence;
+    assert_eq!(
+        verdict.remedy,
+        Remedy::Branch {
+            cutoff,
+            again: again.clone()
+        }
+    );
+
+    let before = rows(&lab.config.path);
+    let recovered = recover(&lab, &id).await.unwrap();
+    assert_eq!((recovered.branched, recovered.again), (true, again));
+    deeds.worker(&lab, "w");
+    let ended = lab.ended(&id).await;
+    assert_eq!((ended.sub_state, ended.branch), (SubState::Succeeded, 1));
+    assert_eq!((deeds.of("a"), deeds.of("b")), (0, 1), "only what was lost");
+    assert_eq!(audit(&lab, &id).await[0].3, cutoff);
+    all_is_well(&lab).await;
+    assert_eq!(
+        rows(&lab.config.path)[..before.len()],
+        before,
+        "nothing is removed"
+    );
+}
+
+#[tokio::test]
+async fn h1_a_changed_event_is_found_and_left_behind() {
+    let ((lab, _), deeds) = (lab(|_| {}), Deeds::default());
+    lab.apply(TWO).await;
+    let mut worker = lab.worker("w", &["x"], 1);
+    let id = lab.start("two", json!(1)).await.id;
+    let task = worker.task().await;
+    worker.done(&task, json!("seventeen"));
+    worker.task().await;
+    drop(worker);
+    let path = lab.config.path.clone();
+    let lab = lab.restart_after(|| {
+        edit(
+            &path,
+            "UPDATE events SET lines = CAST(replace(CAST(lines AS TEXT), 'seventeen', 'eighteen!') AS BLOB) \
+             WHERE CAST(lines AS TEXT) LIKE '%seventeen%'",
+        );
+    });
+    let verdict = lab.engine.verify(id.clone()).await.unwrap();
+    let broken = &verdict.findings[0];
+    assert_eq!(broken.code, Code::H1);
+    assert!(broken.evidence[0].contains("position "), "{broken:?}");
+    let refused = lab.engine.get(id.clone()).await.unwrap_err();
+    assert_eq!(refused.reason, "STORE_DAMAGED");
+
+    let recovered = recover(&lab, &id).await.unwrap();
+    assert!(recovered.branched);
+    assert_eq!(recovered.again, ["a".into(), "b".into()] as [Arc<str>; 2]);
+    deeds.worker(&lab, "w");
+    assert_eq!(lab.ended(&id).await.sub_state, SubState::Succeeded);
+    assert_eq!((deeds.of("a"), deeds.of("b")), (1, 1));
+    all_is_well(&lab).await;
+}
+
+#[tokio::test]
+async fn h2_lost_events_in_the_middle_are_found() {
+    let (lab, trap) = lab(|_| {});
+    lab.apply(TWO).await;
+    let mut worker = lab.worker("w", &["x"], 1);
+    let id = lab.start("two", json!(1)).await.id;
+    let task = worker.task().await;
+    trap.set(Write::Events, Fate::Lost);
+    worker.done(&task, json!("a"));
+    let task = worker.task().await;
+    assert!(trap.sprung());
+    // The end of the log is lost, and memory knows better.
+    let verdict = lab.engine.verify(id.clone()).await.unwrap();
+    assert_eq!(codes(&verdict.findings), [Code::L1], "{verdict:#?}");
+    worker.done(&task, json!("b"));
+    while !matches!(worker.message().await, WorkerMessage::Accepted { .. }) {}
+    let verdict = lab.engine.verify(id.clone()).await.unwrap();
+    assert!(codes(&verdict.findings).contains(&Code::H2), "{verdict:#?}");
+    assert!(
+        matches!(verdict.remedy, Remedy::Branch { .. }),
+        "{verdict:#?}"
+    );
+    drop(worker);
+
+    let (deeds, recovered) = (Deeds::default(), recover(&lab, &id).await.unwrap());
+    assert_eq!(recovered.again, ["a".into(), "b".into()] as [Arc<str>; 2]);
+    deeds.worker(&lab, "w2");
+    assert_eq!(lab.ended(&id).await.sub_state, SubState::Succeeded);
+    assert_eq!((deeds.of("a"), deeds.of("b")), (1, 1));
+    all_is_well(&lab).await;
+}
+
+#[tokio::test]
+async fn e2_a_lost_definition_is_refused_until_it_is_there_again() {
+    let ((lab, trap), deeds) = (lab(|_| {}), Deeds::default());
+    trap.set(Write::Definition, Fate::Lost);
+    lab.apply(TWO).await;
+    assert!(trap.sprung());
+    let id = lab.start("two", json!(1)).await.id;
+    let lab = die(lab, Code::E2);
+    let verdict = lab.engine.verify(id.clone()).await.unwrap();
+    assert!(
+        matches!(verdict.remedy, Remedy::Refused { .. }),
+        "{verdict:?}"
+    );
+    let refused = recover(&lab, &id).await.unwrap_err();
+    assert_eq!(refused.reason, "NOT_RECOVERABLE");
+    assert!(
+        refused.hint.contains("Apply that revision again"),
+        "{refused:?}"
+    );
+
+    lab.apply(TWO).await;
+    let recovered = recover(&lab, &id).await.unwrap();
+    assert!(!recovered.branched);
+    deeds.worker(&lab, "w");
+    assert_eq!(lab.ended(&id).await.sub_state, SubState::Succeeded);
+    assert_eq!((deeds.of("a"), deeds.of("b")), (1, 1));
+    all_is_well(&lab).await;
+}
+
+#[tokio::test]
+async fn e2_definitions_from_an_older_backup_are_noticed() {
+    let ((lab, _), deeds) = (lab(|_| {}), Deeds::default());
+    lab.apply("name: two\nsteps: [{name: z, agent: x, timeout: 1h}]")
+        .await;
+    let backup = lab.folder.path().join("backup.db");
+    lab.engine.backup(backup.clone()).await.unwrap();
+    lab.apply(TWO).await;
+    let id = lab.start("two", json!(1)).await.id;
+    let path = lab.config.path.clone();
+    let lab = lab.restart_after(|| {
+        let file = Connection::open(&path).unwrap();
+        let backup = backup.to_string_lossy();
+        file.execute("ATTACH ?1 AS old", [backup.as_ref()]).unwrap();
+        let restore =
+            "DELETE FROM definitions; INSERT INTO definitions SELECT * FROM old.definitions";
+        file.execute_batch(restore).unwrap();
+    });
+    let verdict = lab.engine.verify(id.clone()).await.unwrap();
+    assert_eq!(verdict.findings[0].code, Code::E2);
+    assert_eq!(
+        recover(&lab, &id).await.unwrap_err().reason,
+        "NOT_RECOVERABLE"
+    );
+    lab.apply(TWO).await;
+    recover(&lab, &id).await.unwrap();
+    deeds.worker(&lab, "w");
+    assert_eq!(lab.ended(&id).await.sub_state, SubState::Succeeded);
+    assert_eq!((deeds.of("a"), deeds.of("b"), deeds.of("z")), (1, 1, 0));
+}
+
+#[tokio::test]
+async fn e2_a_row_with_an_unknown_revision_falls_back_to_the_first_of_the_log() {
+    let ((lab, _), deeds) = (lab(|_| {}), Deeds::default());
+    lab.apply(TWO).await;
+    let id = lab.start("two", json!(1)).await.id;
+    let path = lab.config.path.clone();
+    let lab = lab.restart_after(|| edit(&path, "UPDATE executions SET revision = 'gone'"));
+    let audit = audit(&lab, &id).await;
+    assert!(audit[0].0.starts_with("E2: "), "{audit:?}");
+    deeds.worker(&lab, "w");
+    assert_eq!(lab.ended(&id).await.sub_state, SubState::Succeeded);
+    assert_eq!((deeds.of("a"), deeds.of("b")), (1, 1));
+    let lab = lab.restart();
+    all_is_well(&lab).await;
+}
+
+#[tokio::test]
+async fn p1_a_parent_that_was_not_told_of_its_child() {
+    let ((lab, trap), deeds) = (lab(|_| {}), Deeds::default());
+    lab.apply("name: child\nsteps: [{name: a, agent: x, timeout: 1h}]")
+        .await;
+    lab.apply("name: parent\nsteps: [{name: run, workflow: child}]")
+        .await;
+    let mut worker = lab.worker("w", &["x"], 1);
+    let id = lab.start("parent", json!(1)).await.id;
+    let task = worker.task().await;
+    // The child's end is on disk, the parent's news of it is not.
+    trap.set_after(1, Write::Events, Fate::Lost);
+    trap.set_after(1, Write::Status, Fate::Lost);
+    worker.done(&task, json!("done"));
+    while !matches!(worker.message().await, WorkerMessage::Accepted { .. }) {}
+    assert!(trap.sprung());
+    drop(worker);
+    let lab = die(lab, Code::P1);
+    deeds.worker(&lab, "w");
+    assert_eq!(lab.ended(&id).await.sub_state, SubState::Succeeded);
+    assert_eq!(deeds.of("a"), 0);
+    all_is_well(&lab).await;
+}
+
+#[tokio::test]
+async fn s2_a_snapshot_that_misleads_is_replaced() {
+    let change = |config: &mut Config| config.snapshot_events = 4;
+    let ((lab, _), deeds) = (lab(change), Deeds::default());
+    lab.apply(GATED).await;
+    let worker = deeds.worker(&lab, "w");
+    let id = lab.start("gated", json!(1)).await.id;
+    lab.until(&id, |view| view.sub_state == SubState::Waiting)
+        .await;
+    worker.abort();
+    let path = lab.config.path.clone();
+    let lab = lab.restart_after(|| {
+        let sql =
+            "UPDATE snapshots SET data = CAST(replace(CAST(data AS TEXT), 'ada', 'eve') AS BLOB)";
+        edit(&path, sql);
+    });
+    // It was put right when the engine opened.
+    assert!(audit(&lab, &id).await[0].0.starts_with("S2: "));
+    assert_eq!(&*lab.get(&id).await.initiator, "ada");
+    all_is_well(&lab).await;
+}
+
+#[tokio::test]
+async fn r1_a_lost_request_cannot_start_a_second_execution() {
+    let (lab, trap) = lab(|_| {});
+    lab.apply(TWO).await;
+    trap.set(Write::Request, Fate::Torn);
+    let mut start = lab.start_of("two", json!(1));
+    start.request.body = [1; 16];
+    assert!(lab.engine.start(start.clone()).await.is_err());
+    let lab = lab.restart();
+    let first = lab.engine.start(start).await.unwrap();
+    assert!(audit(&lab, &first.id).await[0].0.starts_with("R1: "));
+    assert_eq!(lab.engine.count().await.unwrap(), 1);
+    all_is_well(&lab).await;
+}
+
+#[tokio::test]
+async fn t1_a_timer_that_would_not_ring_is_set() {
+    let ((lab, _), _) = (lab(|_| {}), ());
+    lab.apply("name: nap\nsteps: [{name: a, sleep: 1h}]").await;
+    let id = lab.start("nap", json!(1)).await.id;
+    lab.until(&id, |view| view.sub_state == SubState::Waiting)
+        .await;
+    let path = lab.config.path.clone();
+    let lab = lab.restart_after(|| edit(&path, "UPDATE executions SET wake_at = NULL"));
+    assert!(audit(&lab, &id).await[0].0.contains("1: "));
+    all_is_well(&lab).await;
+}
+
+#[tokio::test]
+async fn a_row_without_a_log_hides_nothing_and_can_be_removed() {
+    let (lab, trap) = lab(|_| {});
+    lab.apply(TWO).await;
+    let whole = lab.start("two", json!(1)).await.id;
+    for id in ["first", "second"] {
+        trap.set(Write::Events, Fate::Lost);
+        let mut start = lab.start_of("two", json!(1));
+        start.id = Some(id.into());
+        lab.engine.start(start).await.unwrap();
+    }
+    let lab = die(lab, Code::H2);
+    let query = stateway_engine::ListQuery {
+        limit: 9,
+        ..Default::default()
+    };
+    let shown = lab.engine.list(query).await.unwrap().items;
+    let shown: Vec<_> = shown
+        .iter()
+        .map(|view| (&*view.id, view.sub_state))
+        .collect();
+    let error = SubState::Error;
+    assert_eq!(
+        shown,
+        [
+            ("second", error),
+            ("first", error),
+            (&*whole, SubState::Running)
+        ]
+    );
+    let refused = recover(&lab, &"first".into()).await.unwrap_err();
+    assert_eq!(refused.reason, "NOT_RECOVERABLE");
+    lab.engine.remove("first".into()).await.unwrap();
+    // Whoever wants the id may have it.
+    let mut start = lab.start_of("two", json!(1));
+    start.id = Some("second".into());
+    lab.engine.start(start).await.unwrap();
+    all_is_well(&lab).await;
+}

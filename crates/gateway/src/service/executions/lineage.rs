@@ -1,0 +1,73 @@
+//! The history of one branch, or of every branch by its own numbers.
+
+use std::sync::Arc;
+
+use stateway_engine::EventRecord;
+use stateway_model::ExecutionName;
+use stateway_proto::v1;
+use stateway_provider_api::Call;
+use tonic::Status;
+
+use super::super::recovery::BRANCHES;
+use super::super::validate;
+use super::{Executions, page_token_refused};
+use crate::convert;
+
+/// Every branch.
+const ALL: &str = "-";
+
+impl Executions {
+    pub(super) async fn branch_history(
+        &self,
+        call: Call,
+        name: &ExecutionName,
+        request: v1::ListEventsRequest,
+        page_size: usize,
+    ) -> Result<v1::ListEventsResponse, Status> {
+        let chosen = self.directory.of(&name.provider, BRANCHES)?;
+        let purpose = format!("events|{name}|{}", request.branch);
+        let after: Option<(u32, u64)> = match request.page_token.as_str() {
+            "" => None,
+            token => Some(
+                self.sealer
+                    .open(&purpose, token)
+                    .map_err(page_token_refused)?,
+            ),
+        };
+        let id: Arc<str> = name.id.as_str().into();
+        // One more than wanted says whether there is more.
+        let limit = page_size + 1;
+        let (lineage, mut found) = if request.branch == ALL {
+            let after = after.unwrap_or_default();
+            let asked = chosen.engine.chronicle(id, after, limit);
+            (None, chosen.answer(&call, asked).await?)
+        } else {
+            let (branch, sequence) = match after {
+                // What was current on the first page is read to its end.
+                Some((branch, sequence)) => (Some(branch), sequence),
+                None => (validate::branch(&request.branch)?, 0),
+            };
+            let asked = chosen.engine.lineage(id, branch, sequence, limit);
+            let (branch, found) = chosen.answer(&call, asked).await?;
+            (Some(branch), found)
+        };
+        let more = found.len() > page_size;
+        found.truncate(page_size);
+        let next = found.last().filter(|_| more).map(|last| {
+            let branch = lineage.unwrap_or(last.branch);
+            self.sealer.seal(&purpose, (branch, last.event.sequence))
+        });
+        Ok(v1::ListEventsResponse {
+            events: found.iter().map(event).collect(),
+            next_page_token: next.unwrap_or_default(),
+        })
+    }
+}
+
+fn event(record: &EventRecord) -> v1::Event {
+    let told = stateway_engine::summary(record.event.sequence, &record.event);
+    v1::Event {
+        branch: record.branch.to_string(),
+        ..convert::event(told)
+    }
+}

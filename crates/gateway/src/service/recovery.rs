@@ -1,0 +1,113 @@
+//! `stateway.v1.Recovery`: whether what is kept is what happened, mending it, and looking back.
+
+mod branches;
+mod export;
+mod recover;
+mod replay;
+mod verify;
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use stateway_model::ExecutionName;
+use stateway_proto::v1;
+use stateway_proto::v1::recovery_server::Recovery as Service;
+use tonic::{Request, Response, Status};
+
+use super::Shell;
+use super::executions::Executions;
+use crate::engines::Directory;
+use crate::token::Sealer;
+
+const RECOVERY: &str = "recovery";
+const REPLAY: &str = "replay";
+pub(crate) const BRANCHES: &str = "branches";
+
+/// The service over every built-in engine.
+pub(crate) struct Recovery {
+    pub(crate) shell: Arc<Shell>,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) executions: Arc<Executions>,
+    pub(crate) sealer: Arc<Sealer>,
+}
+
+#[tonic::async_trait]
+impl Service for Recovery {
+    async fn verify_execution(
+        &self,
+        request: Request<v1::VerifyExecutionRequest>,
+    ) -> Result<Response<v1::VerifyExecutionResponse>, Status> {
+        self.shell
+            .run("VerifyExecution", request, |call, message| {
+                self.verify(call, message)
+            })
+            .await
+    }
+
+    type VerifyExecutionsStream = BoxStream<'static, Result<v1::VerifyExecutionsResponse, Status>>;
+
+    async fn verify_executions(
+        &self,
+        request: Request<v1::VerifyExecutionsRequest>,
+    ) -> Result<Response<Self::VerifyExecutionsStream>, Status> {
+        let opened = self
+            .shell
+            .run("VerifyExecutions", request, |call, message| {
+                self.verify_all(call, message)
+            });
+        Ok(opened.await?.map(|scan| scan.into_stream().boxed()))
+    }
+
+    async fn recover_execution(
+        &self,
+        request: Request<v1::RecoverExecutionRequest>,
+    ) -> Result<Response<v1::RecoverExecutionResponse>, Status> {
+        self.shell
+            .run("RecoverExecution", request, |call, message| {
+                self.recover(call, message)
+            })
+            .await
+    }
+
+    async fn replay_execution(
+        &self,
+        request: Request<v1::ReplayExecutionRequest>,
+    ) -> Result<Response<v1::ReplayExecutionResponse>, Status> {
+        self.shell
+            .run("ReplayExecution", request, |call, message| {
+                self.replay(call, message)
+            })
+            .await
+    }
+
+    async fn list_branches(
+        &self,
+        request: Request<v1::ListBranchesRequest>,
+    ) -> Result<Response<v1::ListBranchesResponse>, Status> {
+        self.shell
+            .run("ListBranches", request, |call, message| {
+                self.branches(call, message)
+            })
+            .await
+    }
+
+    type ExportHistoryStream = BoxStream<'static, Result<v1::ExportHistoryResponse, Status>>;
+
+    async fn export_history(
+        &self,
+        request: Request<v1::ExportHistoryRequest>,
+    ) -> Result<Response<Self::ExportHistoryStream>, Status> {
+        let opened = self.shell.run("ExportHistory", request, |call, message| {
+            self.export(call, message)
+        });
+        Ok(opened
+            .await?
+            .map(|file| export::pieces(file).map(Ok).boxed()))
+    }
+}
+
+/// The full name of a branch.
+fn branch_name(execution: &ExecutionName, branch: u32) -> String {
+    format!("{execution}/branches/{branch}")
+}

@@ -1,0 +1,284 @@
+//! Where two accounts differ, in words.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::account::{Account, Leg, LegKind, StepAccount};
+use super::drive::Driven;
+use super::{Divergence, DivergenceKind, StepRow};
+use crate::plan::Plan;
+use crate::{ExecutionState, Fact};
+
+/// The longest value that is shown whole.
+const LONGEST_SHOWN: usize = 120;
+
+/// Both sides of a comparison.
+pub(super) struct Sides<'a> {
+    pub(super) was: &'a Account,
+    pub(super) is: &'a Account,
+    pub(super) old: &'a Plan,
+    pub(super) new: &'a Plan,
+    pub(super) driven: &'a Driven,
+}
+
+/// Every step that either side has, in the order of the recorded run.
+pub(super) fn rows(sides: &Sides<'_>) -> Vec<StepRow> {
+    let mut seen = BTreeSet::new();
+    let all = sides.was.order.iter().chain(&sides.is.order);
+    let all = all.filter(|step| seen.insert(Arc::clone(step)));
+    let words = |account: &Account, step: &Arc<str>| {
+        let found = account.steps.get(step);
+        found.map(StepAccount::words).unwrap_or_default()
+    };
+    all.map(|step| StepRow {
+        step: Arc::clone(step),
+        recorded: words(sides.was, step),
+        derived: words(sides.is, step),
+    })
+    .collect()
+}
+
+/// Every difference, in the order of the recorded run; the outcome last.
+pub(super) fn divergences(sides: &Sides<'_>) -> Vec<Divergence> {
+    let paths = sides
+        .was
+        .steps
+        .keys()
+        .filter_map(|step| step_path(sides, step));
+    let mut paths: Vec<_> = paths.collect();
+    // Of what shows at the same event, what the shadow does first comes first.
+    paths.sort_by_key(|(derived_at, _)| *derived_at);
+    let mut found: Vec<_> = paths
+        .into_iter()
+        .map(|(_, divergence)| divergence)
+        .collect();
+    for (step, was) in &sides.was.steps {
+        if let Some(is) = sides.is.steps.get(step) {
+            found.extend(step_input(step, was, is));
+        } else if sides.new.find(step).is_some() {
+            found.push(Divergence {
+                kind: DivergenceKind::Path,
+                sequence: was.legs.first().map_or(0, |leg| leg.sequence),
+                step: Arc::clone(step),
+                recorded: was.words(),
+                derived: "never begins".to_owned(),
+            });
+        }
+    }
+    found.extend(definitions(sides));
+    found.extend(extra_steps(sides));
+    found.extend(order(sides));
+    found.extend(refused(sides));
+    found.sort_by_key(|divergence| divergence.sequence);
+    found.extend(outcome(sides));
+    found
+}
+
+/// Steps that only one of the definitions has.
+fn definitions(sides: &Sides<'_>) -> Vec<Divergence> {
+    let mut found = Vec::new();
+    for (_, step) in sides.old.steps() {
+        if sides.new.find(&step.name).is_none() {
+            let was = sides.was.steps.get(&step.name);
+            found.push(Divergence {
+                kind: DivergenceKind::StepRemoved,
+                sequence: first(was),
+                step: Arc::clone(&step.name),
+                recorded: was.map_or_else(|| "never began".to_owned(), StepAccount::words),
+                derived: "is not in the definition".to_owned(),
+            });
+        }
+    }
+    for (_, step) in sides.new.steps() {
+        if sides.old.find(&step.name).is_none() {
+            let is = sides.is.steps.get(&step.name);
+            found.push(Divergence {
+                kind: DivergenceKind::StepAdded,
+                sequence: is.map_or_else(|| sides.was.last(), |is| begun(sides, is)),
+                step: Arc::clone(&step.name),
+                recorded: "was not in the definition".to_owned(),
+                derived: is.map_or_else(|| "never begins".to_owned(), StepAccount::words),
+            });
+        }
+    }
+    found
+}
+
+fn first(account: Option<&StepAccount>) -> u64 {
+    account
+        .and_then(|account| account.legs.first())
+        .map_or(0, |leg| leg.sequence)
+}
+
+/// Where the recorded run was when the shadow began a step.
+fn begun(sides: &Sides<'_>, is: &StepAccount) -> u64 {
+    let first = is.legs.first();
+    first.map_or_else(|| sides.was.last(), |leg| sides.was.by(leg.at))
+}
+
+/// Steps of both definitions that only the shadow begins.
+fn extra_steps(sides: &Sides<'_>) -> Vec<Divergence> {
+    let new = sides.is.steps.iter();
+    let new = new
+        .filter(|(step, _)| !sides.was.steps.contains_key(*step) && sides.old.find(step).is_some());
+    new.map(|(step, is)| Divergence {
+        kind: DivergenceKind::Path,
+        sequence: begun(sides, is),
+        step: Arc::clone(step),
+        recorded: "never began".to_owned(),
+        derived: is.words(),
+    })
+    .collect()
+}
+
+/// The first thing that happens otherwise to a step.
+fn step_path(sides: &Sides<'_>, step: &Arc<str>) -> Option<(u64, Divergence)> {
+    let (was, is) = (sides.was.steps.get(step)?, sides.is.steps.get(step)?);
+    let mut pairs = was.legs.iter().zip(&is.legs);
+    let differs = pairs.position(|(was, is)| was.words != is.words);
+    let shorter = was.legs.len().min(is.legs.len());
+    let uneven = (was.legs.len() != is.legs.len()).then_some(shorter);
+    let place = differs.or(uneven)?;
+    let (then, now) = (was.legs.get(place), is.legs.get(place));
+    let pauses = |leg: Option<&Leg>| leg.is_some_and(|leg| leg.kind == LegKind::Pause);
+    let (kind, recorded, derived) = match (then, now) {
+        (Some(then), Some(now)) if pauses(Some(then)) && pauses(Some(now)) => (
+            DivergenceKind::BackOff,
+            then.words.clone(),
+            now.words.clone(),
+        ),
+        _ => {
+            let retries = was.attempts != is.attempts;
+            let kind = if retries {
+                DivergenceKind::Retries
+            } else {
+                DivergenceKind::Path
+            };
+            (kind, was.words_from(place), is.words_from(place))
+        }
+    };
+    // What only the shadow does shows where the recorded run was at that time.
+    let sequence = match (then, now) {
+        (Some(then), _) => then.sequence,
+        (None, Some(now)) => sides.was.by(now.at),
+        (None, None) => 0,
+    };
+    let derived_at = now.or_else(|| is.legs.last()).map_or(0, |leg| leg.sequence);
+    let divergence = Divergence {
+        kind,
+        sequence,
+        step: Arc::clone(step),
+        recorded,
+        derived,
+    };
+    Some((derived_at, divergence))
+}
+
+/// The first attempt that is given something else.
+fn step_input(step: &Arc<str>, was: &StepAccount, is: &StepAccount) -> Option<Divergence> {
+    let mut pairs = was.inputs.iter().zip(&is.inputs);
+    let ((sequence, attempt, then), (_, _, now)) = pairs.find(|(was, is)| was.2 != is.2)?;
+    Some(Divergence {
+        kind: DivergenceKind::Input,
+        sequence: *sequence,
+        step: Arc::clone(step),
+        recorded: format!("attempt {attempt} was given {}", shown(&then.to_string())),
+        derived: format!("is given {}", shown(&now.to_string())),
+    })
+}
+
+/// Steps that both begin, in another order.
+fn order(sides: &Sides<'_>) -> Option<Divergence> {
+    let common = |of: &Account, other: &Account| -> Vec<Arc<str>> {
+        let both = of.order.iter();
+        both.filter(|step| other.steps.contains_key(*step))
+            .cloned()
+            .collect()
+    };
+    let (then, now) = (common(sides.was, sides.is), common(sides.is, sides.was));
+    let place = then.iter().zip(&now).position(|(then, now)| then != now)?;
+    Some(Divergence {
+        kind: DivergenceKind::Order,
+        sequence: first(sides.was.steps.get(&then[place])),
+        step: Arc::clone(&then[place]),
+        recorded: then.join(", "),
+        derived: now.join(", "),
+    })
+}
+
+/// What was done to the recorded run and cannot be done to the shadow.
+fn refused(sides: &Sides<'_>) -> Vec<Divergence> {
+    let refused = sides.driven.refused.iter();
+    refused
+        .map(|refused| Divergence {
+            kind: DivergenceKind::Refused,
+            sequence: refused.sequence,
+            step: "".into(),
+            recorded: format!("{} was taken", refused.verb),
+            derived: format!("is refused: {}", refused.why),
+        })
+        .collect()
+}
+
+fn outcome(sides: &Sides<'_>) -> Option<Divergence> {
+    let (was, is) = (sides.was, sides.is);
+    let same = was.state == is.state && was.reason == is.reason && was.output == is.output;
+    (!same).then(|| Divergence {
+        kind: DivergenceKind::Outcome,
+        sequence: was.last(),
+        step: "".into(),
+        recorded: ending(was, &[]),
+        derived: ending(is, &sides.driven.unrecorded),
+    })
+}
+
+/// Where an execution came to, in words.
+pub(super) fn ending(account: &Account, open: &[super::Unrecorded]) -> String {
+    let mut words = account.state.to_string();
+    if let Some(reason) = account.reason
+        && !reason.as_str().eq_ignore_ascii_case(&words)
+    {
+        words = format!("{words} ({reason})");
+    }
+    if !account.state.is_terminal()
+        && let Some(first) = open.first()
+    {
+        let step = if first.step.is_empty() {
+            "it".to_owned()
+        } else {
+            format!("`{}`", first.step)
+        };
+        return format!("open, {words}: {step} has no recorded way on");
+    }
+    match (&account.output, account.state) {
+        (Some(output), ExecutionState::Completed) => {
+            format!("{words} with {}", shown(&output.to_string()))
+        }
+        _ => words,
+    }
+}
+
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_SHOWN) {
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
+        None => text.to_owned(),
+    }
+}
+
+/// What the recorded run did that no shadow follows.
+pub(super) fn notes(events: &[crate::Event]) -> Vec<String> {
+    let told = events.iter().filter_map(|event| {
+        let n = event.sequence;
+        match &event.fact {
+            Fact::RevisionAdopted { revision, .. } => Some(format!(
+                "event {n}: the recorded run went over to revision {revision}; the shadow has one \
+                 definition throughout"
+            )),
+            Fact::ExecutionRecovered { .. } => Some(format!(
+                "event {n}: the recorded run was mended, which a shadow has no need of"
+            )),
+            _ => None,
+        }
+    });
+    told.collect()
+}
