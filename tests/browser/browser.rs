@@ -15,6 +15,9 @@ use crate::wire::exchange;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(20);
+/// Keys, as WebDriver writes them.
+pub(crate) const TAB: &str = "\u{e004}";
+pub(crate) const ENTER: &str = "\u{e007}";
 /// The key under which WebDriver hands out elements.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
@@ -194,14 +197,6 @@ impl Browser {
         self.script(script, &[json!(selector)])
             .as_u64()
             .unwrap_or_default()
-    }
-
-    /// An attribute of the first element of this selector, if both are there.
-    pub(crate) fn attribute(&self, selector: &str, name: &str) -> Option<String> {
-        let script = "const found = document.querySelector(arguments[0]); \
-                      return found && found.getAttribute(arguments[1])";
-        let value = self.script(script, &[json!(selector), json!(name)]);
-        value.as_str().map(str::to_owned)
     }
 
     /// Clicks, as a person would: what is covered or hidden cannot be clicked. What a live page

@@ -108,7 +108,7 @@ pub(crate) async fn the_demo_shows_all_six_sub_states_within_a_minute(browser: &
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
-/// A picture: its name, the page, the light, and a piece of script that goes there.
+/// A picture: its name, the page, and the light.
 struct Picture {
     name: &'static str,
     path: String,
@@ -124,21 +124,27 @@ pub(crate) async fn screenshots(browser: &Browser) {
     browser.fill("input[name=actor]", "ada");
     browser.fill("input[name=roles]", "release-manager, ops");
     browser.click("#question button.primary");
-    // Long enough for every sub-state, decisions and escalations.
-    std::thread::sleep(Duration::from_secs(45));
-    let saga = "order-saga";
-    let execution = first_of(browser, &demo.url, saga);
+    // Long enough for every sub-state, for decisions and for escalations.
+    std::thread::sleep(Duration::from_secs(50));
+    browser.go(&format!("{}/inbox", demo.url));
+    browser.click("#requests .card:last-child a.primary");
+    browser.fill(
+        "dialog textarea[name=comment]",
+        "Checked the notes, go ahead.",
+    );
+    browser.click("dialog button.primary");
+    browser.sees("Granted:");
+    let execution = an_execution(browser, &demo.url);
     let pictures = [
         picture("executions", "/executions", "light"),
         picture("executions-dark", "/executions", "dark"),
         picture("execution", &execution, "light"),
         picture("inbox", "/inbox", "light"),
-        picture("definition", &format!("/definitions/{saga}"), "light"),
-        picture("providers", "/providers/builtin", "light"),
-        picture("workers", "/workers", "light"),
+        picture("definition", "/definitions/order-saga", "light"),
     ];
     let size = json!({"width": 1200, "height": 800, "deviceScaleFactor": 1, "mobile": false});
     browser.chrome("Emulation.setDeviceMetricsOverride", &size);
+    browser.chrome("Emulation.setScrollbarsHidden", &json!({"hidden": true}));
     for picture in pictures {
         browser.prefers(picture.light);
         browser.go(&format!("{}{}", demo.url, picture.path));
@@ -157,14 +163,13 @@ fn picture(name: &'static str, path: &str, light: &'static str) -> Picture {
     }
 }
 
-/// The page of an execution of a definition, one with most to see.
-fn first_of(browser: &Browser, url: &str, definition: &str) -> String {
+/// The page of an execution that has most to see: one that backs off.
+fn an_execution(browser: &Browser, url: &str) -> String {
     browser.go(&format!(
-        "{url}/executions?filter=definition%20%3D%20%22definitions%2F{definition}%22"
+        "{url}/executions?filter=sub_state%20%3D%20%22backing-off%22"
     ));
-    let hint = "return [...document.querySelectorAll('tr.row.backing-off a.go, tr.row a.go')]\
-                .map(a => a.getAttribute('href'))[0]";
     browser.until("an execution", || {
-        browser.script(hint, &[]).as_str().map(str::to_owned)
+        let href = "return document.querySelector('tr.row a.go')?.getAttribute('href')";
+        browser.script(href, &[]).as_str().map(str::to_owned)
     })
 }

@@ -7,7 +7,7 @@ use stateway_proto::v1;
 use stateway_provider_memory::Clock;
 
 use crate::browser::Browser;
-use crate::inbox::{act_as, page};
+use crate::stage::{act_as, clean, page};
 use crate::support::{BuiltInRig, TestGateway};
 
 const GATE: &str = "\
@@ -179,5 +179,5 @@ pub(crate) async fn markup_of_others_does_not_run(browser: &Browser) {
         );
         assert!(!browser.has_dialog());
     }
-    assert_eq!(browser.complaints(), [""; 0]);
+    clean(browser);
 }

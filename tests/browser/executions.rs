@@ -5,7 +5,7 @@ use stateway_proto::v1;
 use stateway_provider_api::ErrorKind;
 
 use crate::browser::Browser;
-use crate::inbox::page;
+use crate::stage::page;
 use crate::support::{BuiltInRig, Puppet, TestGateway};
 
 const GATE: &str = "name: gate\nsteps:\n  - {name: wait, kind: signal, signal: go}\n";

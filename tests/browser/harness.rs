@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::browser::Browser;
+use crate::browser::{Browser, ENTER};
 
 /// A page whose policy refuses its script, whose other script fails, and that asks something.
 const BAD: &str = "data:text/html,<meta http-equiv=Content-Security-Policy \
@@ -13,7 +13,7 @@ const BAD: &str = "data:text/html,<meta http-equiv=Content-Security-Policy \
 pub(crate) async fn a_browser_tells_what_went_wrong_on_a_page(browser: &Browser) {
     browser.go(BAD);
     browser.click("button");
-    browser.press("\u{e007}");
+    browser.press(ENTER);
     assert_eq!(browser.script("return window.ran", &[]), json!(null));
     let complaints = browser.until("three complaints", || {
         let told = browser.complaints().join("\n");

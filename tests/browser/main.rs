@@ -6,12 +6,16 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod access;
 mod browser;
 mod demo;
 mod execution;
 mod executions;
 mod harness;
+mod hostile;
 mod inbox;
+mod pages;
+mod stage;
 // The stories' own; not everything of it is needed here.
 #[allow(dead_code, unused_imports)]
 #[path = "../support/mod.rs"]
@@ -43,6 +47,20 @@ fn main() -> ExitCode {
     let trials = trials![programs;
         harness::a_browser_tells_what_went_wrong_on_a_page,
         inbox::an_approval_granted_in_the_browser_moves_the_execution_within_a_second,
+        inbox::an_approval_denied_in_the_browser_is_on_the_record,
+        inbox::a_new_approval_appears_and_a_decided_one_leaves_without_a_reload,
+        inbox::a_question_that_somebody_else_answered_is_refused_in_place,
+        inbox::the_keyboard_alone_grants_an_approval,
+        inbox::waiting_for_me_shows_what_i_may_decide,
+        inbox::a_stuck_step_is_resumed_reassigned_and_cancelled_in_the_browser,
+        pages::a_definition_is_looked_at_compared_and_started,
+        pages::a_provider_that_goes_down_is_named_and_comes_back_without_a_reload,
+        pages::a_provider_tells_what_it_can_and_how_its_words_are_read,
+        pages::a_worker_and_what_waits_for_it_are_seen_live,
+        hostile::hostile_content_is_shown_on_every_page_and_does_not_run,
+        access::a_phone_shows_every_page_without_scrolling_sideways,
+        access::every_page_can_be_read_out,
+        access::text_has_contrast_in_both_lights,
         executions::rows_change_in_place_and_new_ones_wait_until_asked_for,
         executions::the_list_is_walked_by_keys,
         executions::a_provider_that_goes_down_is_named_without_a_reload,

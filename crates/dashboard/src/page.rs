@@ -40,7 +40,10 @@ pub(crate) fn dialog(
     title: &str,
     content: &Markup,
 ) -> Response {
-    let content = html! { div.question #question { (content) } };
+    let content = html! {
+        h1.hidden { (title) }
+        div.question #question { (content) }
+    };
     let page = Page {
         section,
         title,

@@ -1,7 +1,8 @@
 //! `cargo xtask`: the developer's commands.
 //!
 //! `test` runs everything, `docs` renders what is generated from data, `soak` holds the pure
-//! core to its invariants at length, `crash` kills the gateway under load, `bench` measures.
+//! core to its invariants at length, `crash` kills the gateway under load, `bench` measures,
+//! `screenshots` takes the pictures of the dashboard.
 
 mod bench;
 mod browser;
@@ -9,6 +10,7 @@ mod crash;
 mod docs;
 mod peers;
 mod run;
+mod screenshots;
 mod soak;
 mod tally;
 mod test;
@@ -34,6 +36,8 @@ enum Task {
     Soak(soak::Options),
     /// Kill the gateway again and again under load, and check what it promised
     Crash(crash::Options),
+    /// Take the pictures of the dashboard in docs/images anew
+    Screenshots,
     /// Measure, as a ratio against a baseline in the same run
     Bench(bench::Options),
 }
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
         Task::Docs(options) => docs::run(&options),
         Task::Soak(options) => soak::run(&options),
         Task::Crash(options) => crash::run(&options),
+        Task::Screenshots => screenshots::run(),
         Task::Bench(options) => bench::run(&options),
     };
     match outcome {

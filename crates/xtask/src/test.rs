@@ -57,11 +57,11 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         tests.env("STATEWAY_BROWSER_TESTS", "off");
     }
     if !options.hermetic {
+        // The build above has made the binary too: tests of the command line and the demo need it.
+        tests.env("STATEWAY_BINARY", target().join("debug/stateway"));
         match peers::step_functions() {
             Ok(python) => {
-                // The build above has made the binary too: the tests of the command line need it.
                 tests.env("STATEWAY_SFN_EMULATOR_PYTHON", python);
-                tests.env("STATEWAY_BINARY", target().join("debug/stateway"));
             }
             Err(error) => broken.push(error),
         }

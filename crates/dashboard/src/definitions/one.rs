@@ -86,7 +86,7 @@ pub(super) fn whole(
 /// The steps and what they need, as a picture and as a list.
 fn picture(found: &Definition) -> Markup {
     html! {
-        section.card aria-labelledby="steps-title" {
+        section.card.defined aria-labelledby="steps-title" {
             h2 #steps-title { "Steps" }
             (of_definition(found, &[]).draw("Steps of the definition"))
             details #steps-list {

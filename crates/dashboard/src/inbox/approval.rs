@@ -68,6 +68,10 @@ pub(super) fn context(request: &Request, now: Timestamp) -> Markup {
     let approval = &request.approval;
     html! {
         dl.known {
+            @if let Some(input) = &approval.input {
+                dt { "Input of the step" }
+                dd { (given::payload(input)) }
+            }
             dt { "Who may decide" }
             dd {
                 "one person with the role " b { (said_within(&approval.role, 60)) }
@@ -79,10 +83,6 @@ pub(super) fn context(request: &Request, now: Timestamp) -> Markup {
             @if !approval.labels.is_empty() {
                 dt { "Labels" }
                 dd { (given::labels(&approval.labels)) }
-            }
-            @if let Some(input) = &approval.input {
-                dt { "Input of the step" }
-                dd { (given::payload(input)) }
             }
             @if !approval.past.is_empty() {
                 dt { "Asked before" }

@@ -1,0 +1,52 @@
+//! What the tests of all pages share: addresses, a name to act under, and a clean end.
+
+use serde_json::json;
+use stateway_engine::View;
+use stateway_machine::ExecutionState;
+
+use crate::browser::Browser;
+use crate::support::BuiltInRig;
+
+/// The address of a page.
+pub(crate) fn page(rig: &BuiltInRig, path: &str) -> String {
+    format!("http://{}{path}", rig.gateway.address)
+}
+
+/// Names the person at the browser.
+pub(crate) fn act_as(browser: &Browser, rig: &BuiltInRig, actor: &str, roles: &str) {
+    browser.go(&page(rig, "/acting?back=/inbox"));
+    browser.fill("input[name=actor]", actor);
+    browser.fill("input[name=roles]", roles);
+    browser.click("#question button.primary");
+    browser.sees(&format!("You act as {actor}."));
+}
+
+/// Leaves a mark that a reload would take away.
+pub(crate) fn mark(browser: &Browser) {
+    browser.script("window.marked = true", &[]);
+}
+
+/// Asserts that the page was not loaded again since the mark.
+#[track_caller]
+pub(crate) fn not_reloaded(browser: &Browser) {
+    let marked = browser.script("return window.marked === true", &[]);
+    assert_eq!(marked, json!(true), "the page was loaded again");
+}
+
+/// Asserts that no script failed, nothing was refused by the policy and nothing asks.
+#[track_caller]
+pub(crate) fn clean(browser: &Browser) {
+    assert!(!browser.has_dialog(), "a dialog is open");
+    let mut complaints = browser.complaints();
+    // A form that is refused answers with such a status, and the page says why.
+    complaints.retain(|line| !line.contains("responded with a status of 4"));
+    assert_eq!(complaints, [""; 0], "at {}", browser.url());
+}
+
+pub(crate) fn asks(view: &View) -> bool {
+    view.state == ExecutionState::AwaitingApproval
+}
+
+pub(crate) fn escalated(view: &View) -> bool {
+    view.state == ExecutionState::Escalated
+}
