@@ -50,6 +50,12 @@ pub(super) fn all(of: &Capabilities) -> Vec<Capability> {
             "The gateway filters by itself, page by page.",
         ),
         one(
+            "Count",
+            of.count,
+            "Its executions are counted by sub-state.",
+            "Its executions are not counted: numbers leave them out.",
+        ),
+        one(
             "Steps",
             of.steps,
             "Steps are seen one by one.",
