@@ -90,19 +90,49 @@ async fn every_method_without_a_backing_is_unimplemented_with_the_reason() {
             .await
             .err(),
         recovery
-            .verify_execution(v1::VerifyExecutionRequest::default())
+            .verify_execution(v1::VerifyExecutionRequest { name: execution() })
             .await
             .err(),
         recovery
-            .recover_execution(v1::RecoverExecutionRequest::default())
+            .verify_executions(v1::VerifyExecutionsRequest {
+                parent: "providers/-".into(),
+            })
             .await
             .err(),
         recovery
-            .replay_execution(v1::ReplayExecutionRequest::default())
+            .recover_execution(v1::RecoverExecutionRequest {
+                name: execution(),
+                ..v1::RecoverExecutionRequest::default()
+            })
             .await
             .err(),
         recovery
-            .list_branches(v1::ListBranchesRequest::default())
+            .replay_execution(v1::ReplayExecutionRequest {
+                name: execution(),
+                ..v1::ReplayExecutionRequest::default()
+            })
+            .await
+            .err(),
+        recovery
+            .list_branches(v1::ListBranchesRequest {
+                parent: execution(),
+                ..v1::ListBranchesRequest::default()
+            })
+            .await
+            .err(),
+        recovery
+            .export_history(v1::ExportHistoryRequest {
+                name: execution(),
+                redact: false,
+            })
+            .await
+            .err(),
+        executions
+            .list_events(v1::ListEventsRequest {
+                parent: execution(),
+                branch: "current".into(),
+                ..v1::ListEventsRequest::default()
+            })
             .await
             .err(),
     ];
@@ -111,6 +141,10 @@ async fn every_method_without_a_backing_is_unimplemented_with_the_reason() {
         assert_eq!(status.code(), Code::Unimplemented);
         assert_eq!(reason_of(&status), "CAPABILITY_NOT_SUPPORTED");
     }
+}
+
+fn execution() -> String {
+    "providers/p/executions/a".into()
 }
 
 fn approval() -> String {

@@ -10,6 +10,7 @@ use stateway_proto::v1;
 use stateway_proto::v1::admin_client::AdminClient;
 use stateway_proto::v1::approvals_client::ApprovalsClient;
 use stateway_proto::v1::definitions_client::DefinitionsClient;
+use stateway_proto::v1::recovery_client::RecoveryClient;
 use stateway_proto::v1::work_request::Message as Said;
 use stateway_proto::v1::work_response::Message as Told;
 use stateway_proto::v1::workers_client::WorkersClient;
@@ -32,16 +33,29 @@ pub(crate) struct BuiltInRig {
 
 impl BuiltInRig {
     pub(crate) async fn start() -> Self {
-        Self::start_beside(|gateway| gateway).await
+        Self::made(|_| {}, |gateway| gateway).await
     }
 
     /// The same, with further providers.
     pub(crate) async fn start_beside(more: impl FnOnce(TestGateway) -> TestGateway) -> Self {
+        Self::made(|_| {}, more).await
+    }
+
+    /// With another configuration of the engine.
+    pub(crate) async fn with(change: impl FnOnce(&mut Config)) -> Self {
+        Self::made(change, |gateway| gateway).await
+    }
+
+    async fn made(
+        change: impl FnOnce(&mut Config),
+        more: impl FnOnce(TestGateway) -> TestGateway,
+    ) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let backups = directory.path().join("backups");
         std::fs::create_dir(&backups).expect("a directory");
         let mut config = Config::new(directory.path().join("store.db"));
         config.reconnect = Duration::from_millis(50);
+        change(&mut config);
         let engine = Engine::open(&config).expect("the engine opens");
         let built_in = BuiltIn {
             engine: engine.clone(),
@@ -70,6 +84,10 @@ impl BuiltInRig {
 
     pub(crate) async fn admin(&self) -> AdminClient<Channel> {
         AdminClient::new(self.gateway.channel().await)
+    }
+
+    pub(crate) async fn recovery(&self) -> RecoveryClient<Channel> {
+        RecoveryClient::new(self.gateway.channel().await)
     }
 
     /// Applies a definition.

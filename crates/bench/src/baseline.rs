@@ -1,7 +1,7 @@
 //! A gRPC service that does nothing: what tonic alone costs.
 
 use stateway_proto::v1;
-use stateway_proto::v1::recovery_server::{Recovery, RecoveryServer};
+use stateway_proto::v1::triggers_server::{Triggers, TriggersServer};
 use tokio::net::TcpListener;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
@@ -12,33 +12,12 @@ use crate::Outcome;
 struct Empty;
 
 #[tonic::async_trait]
-impl Recovery for Empty {
-    async fn verify_execution(
+impl Triggers for Empty {
+    async fn publish_event(
         &self,
-        _: Request<v1::VerifyExecutionRequest>,
-    ) -> Result<Response<v1::VerifyExecutionResponse>, Status> {
-        Ok(Response::new(v1::VerifyExecutionResponse::default()))
-    }
-
-    async fn recover_execution(
-        &self,
-        _: Request<v1::RecoverExecutionRequest>,
-    ) -> Result<Response<v1::RecoverExecutionResponse>, Status> {
-        Err(Status::unimplemented("not measured"))
-    }
-
-    async fn replay_execution(
-        &self,
-        _: Request<v1::ReplayExecutionRequest>,
-    ) -> Result<Response<v1::ReplayExecutionResponse>, Status> {
-        Err(Status::unimplemented("not measured"))
-    }
-
-    async fn list_branches(
-        &self,
-        _: Request<v1::ListBranchesRequest>,
-    ) -> Result<Response<v1::ListBranchesResponse>, Status> {
-        Err(Status::unimplemented("not measured"))
+        _: Request<v1::PublishEventRequest>,
+    ) -> Result<Response<v1::PublishEventResponse>, Status> {
+        Ok(Response::new(v1::PublishEventResponse::default()))
     }
 }
 
@@ -48,7 +27,7 @@ pub(crate) async fn serve() -> Outcome<()> {
     eprintln!("listening on http://{}", listener.local_addr()?);
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     Server::builder()
-        .add_service(RecoveryServer::new(Empty))
+        .add_service(TriggersServer::new(Empty))
         .serve_with_incoming(incoming)
         .await?;
     Ok(())

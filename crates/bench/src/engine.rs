@@ -5,6 +5,7 @@ mod chain;
 mod disk;
 mod figures;
 mod load;
+pub(crate) mod verify;
 
 use std::path::Path;
 

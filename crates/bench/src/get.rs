@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures::future::try_join_all;
 use stateway_proto::v1;
 use stateway_proto::v1::executions_client::ExecutionsClient;
-use stateway_proto::v1::recovery_client::RecoveryClient;
+use stateway_proto::v1::triggers_client::TriggersClient;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::Outcome;
@@ -77,12 +77,12 @@ async fn get_rate(server: &Server, name: &str) -> Outcome<f64> {
 async fn empty_rate(server: &Server) -> Outcome<f64> {
     let channels = channels(server).await?;
     rate(|worker, until| {
-        let mut client = RecoveryClient::new(channels[worker % CONNECTIONS].clone());
+        let mut client = TriggersClient::new(channels[worker % CONNECTIONS].clone());
         async move {
             let mut done = 0;
             while Instant::now() < until {
                 client
-                    .verify_execution(v1::VerifyExecutionRequest::default())
+                    .publish_event(v1::PublishEventRequest::default())
                     .await?;
                 done += 1;
             }

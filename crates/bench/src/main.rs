@@ -32,6 +32,7 @@ fn main() -> Outcome<()> {
         // The gateway, its keeper, the worker and the load share the machine: one thread for each
         // of the last two is what they need.
         Some("engine") => thread?.block_on(engine::run(number("--executions")?)),
+        Some("verify") => threads?.block_on(engine::verify::run(number("--executions")?)),
         Some("crash") => {
             let rounds = number("--rounds")?.unwrap_or(500);
             let seed = number("--seed")?.unwrap_or(1);
@@ -44,7 +45,7 @@ fn main() -> Outcome<()> {
         }
         Some("empty-service") => threads?.block_on(baseline::serve()),
         _ => Err(
-            "usage: stateway-bench gateway|restate|engine|crash; `cargo xtask bench` builds it all"
+            "usage: stateway-bench gateway|restate|engine|verify|crash; `cargo xtask bench` builds it all"
                 .into(),
         ),
     }

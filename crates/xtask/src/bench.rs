@@ -25,6 +25,12 @@ enum What {
         #[arg(long)]
         executions: Option<u64>,
     },
+    /// How many executions a second are verified, of 100,000 with five steps each
+    Verify {
+        /// Of this many
+        #[arg(long)]
+        executions: Option<u64>,
+    },
     /// GetExecution against the bare query on a real Restate server, and a watch on 1,000
     /// invocations
     Restate,
@@ -35,15 +41,19 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         What::Machine => soak::example("bench", &[]),
         What::Gateway => from_outside(&["gateway"], &[]),
         What::Restate => from_outside(&["restate"], &peers::restate()?),
-        What::Engine { executions } => {
-            let count = executions.map(|count| count.to_string());
-            let mut arguments = vec!["engine"];
-            if let Some(count) = &count {
-                arguments.extend(["--executions", count]);
-            }
-            from_outside(&arguments, &[])
-        }
+        What::Engine { executions } => counted("engine", executions),
+        What::Verify { executions } => counted("verify", executions),
     }
+}
+
+/// Measures with a number of executions, where one is given.
+fn counted(what: &str, executions: Option<u64>) -> Result<(), String> {
+    let count = executions.map(|count| count.to_string());
+    let mut arguments = vec![what];
+    if let Some(count) = &count {
+        arguments.extend(["--executions", count]);
+    }
+    from_outside(&arguments, &[])
 }
 
 /// Measures the gateway's own binary, with peers named by variables.

@@ -1,13 +1,14 @@
 //! `cargo xtask`: the developer's commands.
 //!
 //! `test` runs everything, `docs` renders what is generated from data, `soak` holds the pure
-//! core to its invariants at length, `crash` kills the gateway under load, `bench` measures,
-//! `screenshots` takes the pictures of the dashboard.
+//! core to its invariants at length, `histories` records golden histories, `crash` kills the
+//! gateway under load, `bench` measures, `screenshots` takes the pictures of the dashboard.
 
 mod bench;
 mod browser;
 mod crash;
 mod docs;
+mod histories;
 mod peers;
 mod run;
 mod screenshots;
@@ -32,6 +33,8 @@ enum Task {
     Test(test::Options),
     /// Render the generated parts of docs/, or check them
     Docs(docs::Options),
+    /// Make the golden histories in tests/histories/ anew
+    Histories,
     /// Hold the pure core to its invariants, at length
     Soak(soak::Options),
     /// Kill the gateway again and again under load, and check what it promised
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Test(options) => test::run(&options),
         Task::Docs(options) => docs::run(&options),
+        Task::Histories => histories::run(),
         Task::Soak(options) => soak::run(&options),
         Task::Crash(options) => crash::run(&options),
         Task::Screenshots => screenshots::run(),

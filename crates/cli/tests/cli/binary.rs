@@ -191,6 +191,11 @@ impl Gateway {
         }
     }
 
+    /// A file in the directory where its commands run.
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
+        self.directory.path().join(name)
+    }
+
     /// The binary, told to talk to this gateway.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = command(self.directory.path());

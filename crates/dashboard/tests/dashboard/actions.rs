@@ -43,6 +43,10 @@ async fn a_signal_is_sent_with_its_payload() {
         "{}",
         wrong.body
     );
+    assert!(
+        wrong.body.contains("{oops</textarea>"),
+        "what was typed stays"
+    );
     let payload = r#"{"ok": true}"#;
     let sent = browser
         .answer(

@@ -99,7 +99,7 @@ impl Subject for Staged {
             definition: "kit-work".to_owned(),
             input: Payload::json(r#"{"n":1}"#),
             other_input: Payload::json(r#"{"n":2}"#),
-            step_input: None,
+            step_input: Some(Payload::json(r#"{"n": 2}"#)),
         }
     }
 
