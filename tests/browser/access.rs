@@ -74,22 +74,34 @@ async fn full() -> (BuiltInRig, TestWorker) {
     (rig, worker)
 }
 
+/// What sticks out to the right; nothing when nothing does.
+const WIDE: &str = r#"
+// Not innerWidth: a phone zooms out to what is too wide.
+const room = document.documentElement.clientWidth, wide = document.documentElement.scrollWidth;
+if (wide <= room + 1) return null;
+const out = [...document.body.querySelectorAll('*')]
+  .filter((e) => e.getBoundingClientRect().right > room + 1)
+  .filter((e) => {
+    // What scrolls by itself may be wider inside.
+    for (let at = e.parentElement; at; at = at.parentElement) if (getComputedStyle(at).overflowX !== 'visible') return false;
+    return true;
+  })
+  .map((e) => e.outerHTML.slice(0, 160));
+return [wide, room, out.slice(0, 5)];
+"#;
+
 pub(crate) async fn a_phone_shows_every_page_without_scrolling_sideways(browser: &Browser) {
     let (rig, _worker) = full().await;
     act_as(browser, &rig, "eve", "ops");
     browser.phone();
     for path in PAGES {
         browser.go(&page(&rig, path));
-        let wide = "const wide = document.documentElement.scrollWidth; \
-                    if (wide <= innerWidth + 1) return null; \
-                    const out = [...document.body.querySelectorAll('*')] \
-                        .filter(e => e.getBoundingClientRect().right > innerWidth + 1 \
-                            && !e.closest('.scroll, .graph, pre, .sections')) \
-                        .map(e => e.tagName + '.' + e.className); \
-                    return [wide, innerWidth, out.slice(0, 5)]";
-        let found = browser.script(wide, &[]);
+        let found = browser.script(WIDE, &[]);
         assert!(found.is_null(), "{path}: {found}");
     }
+    // What is too wide would be seen.
+    browser.script("document.querySelector('main').style.width = '900px'", &[]);
+    assert!(!browser.script(WIDE, &[]).is_null());
     clean(browser);
 }
 
@@ -138,6 +150,12 @@ pub(crate) async fn every_page_can_be_read_out(browser: &Browser) {
         let lacking = browser.script(LACKING, &[]);
         assert_eq!(lacking, json!([]), "{path}");
     }
+    // What is lacking would be told.
+    let spoil = "document.querySelector('main').append(document.createElement('input'), \
+                 document.createElement('h1'))";
+    browser.script(spoil, &[]);
+    let lacking = browser.script(LACKING, &[]);
+    assert_eq!(lacking.as_array().map(Vec::len), Some(2), "{lacking}");
     clean(browser);
 }
 
@@ -202,5 +220,9 @@ pub(crate) async fn text_has_contrast_in_both_lights(browser: &Browser) {
         ));
     }
     assert_ne!(grounds[0], grounds[1], "there is one light only");
+    // What is pale would be told.
+    browser.script("document.querySelector('h1').style.color = '#333'", &[]);
+    let pale = browser.script(PALE, &[]);
+    assert_eq!(pale.as_array().map(Vec::len), Some(1), "{pale}");
     clean(browser);
 }

@@ -122,7 +122,8 @@ pub(crate) async fn it_can_be_read_in_any_light_and_on_a_phone(browser: &Browser
     for path in ["/executions", &format!("/executions/b/{long}")] {
         browser.go(&page(&rig, path));
         browser.sees("a-very-long");
-        let over = "return document.documentElement.scrollWidth - innerWidth";
+        let over =
+            "const page = document.documentElement; return page.scrollWidth - page.clientWidth";
         let over = browser.script(over, &[]);
         assert!(
             over.as_i64().is_some_and(|over| over <= 0),

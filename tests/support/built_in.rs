@@ -33,20 +33,20 @@ pub(crate) struct BuiltInRig {
 
 impl BuiltInRig {
     pub(crate) async fn start() -> Self {
-        Self::new(|_| {}, |gateway| gateway).await
+        Self::made(|_| {}, |gateway| gateway).await
     }
 
     /// The same, with further providers.
     pub(crate) async fn start_beside(more: impl FnOnce(TestGateway) -> TestGateway) -> Self {
-        Self::new(|_| {}, more).await
+        Self::made(|_| {}, more).await
     }
 
     /// With another configuration of the engine.
     pub(crate) async fn with(change: impl FnOnce(&mut Config)) -> Self {
-        Self::new(change, |gateway| gateway).await
+        Self::made(change, |gateway| gateway).await
     }
 
-    async fn new(
+    async fn made(
         change: impl FnOnce(&mut Config),
         more: impl FnOnce(TestGateway) -> TestGateway,
     ) -> Self {

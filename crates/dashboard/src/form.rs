@@ -30,7 +30,9 @@ pub(crate) fn hidden(visitor: &Visitor) -> Markup {
 /// Asks for the name to act under, of whoever has not said it yet.
 pub(crate) fn name_field(visitor: &Visitor) -> Markup {
     html! {
-        @if visitor.acting.actor.is_empty() {
+        @if visitor.acting.fixed && visitor.acting.actor.is_empty() {
+            p.muted { "The proxy in front of this gateway does not say who you are." }
+        } @else if visitor.acting.actor.is_empty() {
             label { "Your name, for the record"
                 input name="actor" required maxlength="128" pattern="[!-~]+"
                     autocomplete="username" placeholder="ada@example.org";
@@ -84,7 +86,8 @@ impl FromRequest<Site> for Submitted {
             .into_response());
         }
         let typed = fields.get("actor");
-        let named = visitor.acting.actor.is_empty() && !typed.is_empty();
+        let unnamed = visitor.acting.actor.is_empty() && !visitor.acting.fixed;
+        let named = unnamed && !typed.is_empty();
         if named {
             visitor.acting = Acting::typed(typed, fields.get("roles")).map_err(|rule| {
                 Problem::invalid("That name cannot be used.", rule).into_response()

@@ -32,10 +32,13 @@ mod time;
 mod visitor;
 mod workers;
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::middleware::from_fn;
 use axum::response::Redirect;
 use axum::routing::get;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
@@ -49,7 +52,12 @@ pub(crate) struct Site {
     pub(crate) key: Key,
     /// Ends the live streams at shutdown.
     pub(crate) stop: CancellationToken,
+    /// Room for live streams.
+    pub(crate) streams: Arc<Semaphore>,
 }
+
+/// The most live streams at once: tabs that are looked at.
+const MOST_STREAMS: usize = 500;
 
 /// The pages over an API. `stop` ends their live streams.
 pub fn router(routes: Routes, stop: CancellationToken) -> Router {
@@ -57,6 +65,7 @@ pub fn router(routes: Routes, stop: CancellationToken) -> Router {
         api: Api::over(routes),
         key: Key::random(),
         stop,
+        streams: Arc::new(Semaphore::new(MOST_STREAMS)),
     };
     Router::new()
         .route("/", get(async || Redirect::to("/executions")))

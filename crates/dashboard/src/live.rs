@@ -15,6 +15,7 @@ use futures::stream::{self, Stream, StreamExt};
 use maud::Markup;
 
 use crate::Site;
+use crate::problem::Problem;
 
 /// How often something is sent when nothing changes, so that the connection is known to be alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -37,11 +38,22 @@ impl Part {
 
 /// Sends parts as they come, those that have changed.
 pub(crate) fn send(site: &Site, parts: impl Stream<Item = Vec<Part>> + Send + 'static) -> Response {
+    let Ok(room) = site.streams.clone().try_acquire_owned() else {
+        return Problem::busy(
+            "There are too many live pages already.",
+            "This one does not update by itself; reload it to see what is new.",
+        )
+        .into_response();
+    };
     let stop = site.stop.clone();
     let mut sent = Sent::default();
     let events = parts
         .flat_map(move |parts| stream::iter(sent.changed(parts)))
-        .map(|part| Ok::<_, Infallible>(event(&part)))
+        .map(move |part| {
+            // Held for as long as the stream is.
+            let _ = &room;
+            Ok::<_, Infallible>(event(&part))
+        })
         .take_until(async move { stop.cancelled().await });
     let alive = KeepAlive::new().interval(KEEP_ALIVE);
     Sse::new(events).keep_alive(alive).into_response()

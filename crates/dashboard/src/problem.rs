@@ -37,6 +37,10 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, message, hint)
     }
 
+    pub(crate) fn busy(message: &str, hint: &str) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, message, hint)
+    }
+
     fn new(status: StatusCode, message: &str, hint: &str) -> Self {
         Self {
             status,

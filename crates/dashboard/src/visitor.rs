@@ -95,8 +95,8 @@ impl Visitor {
 
     fn name<M>(&self, request: &mut tonic::Request<M>) {
         for (name, value) in [(ACTOR, &self.acting.actor), (ROLES, &self.acting.roles)] {
-            if let Ok(value) = value.parse()
-                && !self.acting.actor.is_empty()
+            if !value.is_empty()
+                && let Ok(value) = value.parse()
             {
                 request.metadata_mut().insert(name, value);
             }
@@ -115,11 +115,17 @@ impl Visitor {
 
 impl Acting {
     fn of(headers: &HeaderMap) -> Self {
-        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-        if let Some(actor) = text(ACTOR) {
+        // What the proxy said that cannot be read, or said twice, is nobody: never what was typed.
+        let said = |name| {
+            let mut values = headers.get_all(name).iter();
+            let value = values.next().filter(|_| values.next().is_none());
+            let text = value.and_then(|value| value.to_str().ok());
+            text.unwrap_or_default().to_owned()
+        };
+        if headers.contains_key(ACTOR) || headers.contains_key(ROLES) {
             return Self {
-                actor: actor.to_owned(),
-                roles: text(ROLES).unwrap_or_default().to_owned(),
+                actor: said(ACTOR),
+                roles: said(ROLES),
                 fixed: true,
             };
         }
@@ -219,6 +225,28 @@ mod tests {
         assert!(!visitor("bob", &key).sent(&ada.token()));
         assert!(!visitor("ada", &Key::random()).sent(&ada.token()));
         assert!(!ada.sent("") && !ada.sent("%%") && !ada.sent("AAAA"));
+    }
+
+    #[test]
+    fn what_the_proxy_says_counts_even_when_it_cannot_be_read() {
+        let acting = |lines: &[(&'static str, &'static [u8])]| {
+            let mut headers = HeaderMap::new();
+            let typed =
+                HeaderValue::from_static("stateway_acting=actor%3Dx; stateway_acting=actor=eve");
+            headers.append("cookie", typed);
+            for (name, value) in lines {
+                headers.append(*name, HeaderValue::from_bytes(value).unwrap());
+            }
+            let acting = Acting::of(&headers);
+            (acting.actor, acting.fixed)
+        };
+        assert_eq!(acting(&[(ACTOR, b"ada")]), ("ada".into(), true));
+        assert_eq!(acting(&[(ACTOR, b"\xff")]), (String::new(), true));
+        assert_eq!(
+            acting(&[(ACTOR, b"ada"), (ACTOR, b"bob")]),
+            (String::new(), true)
+        );
+        assert_eq!(acting(&[(ROLES, b"ops")]), (String::new(), true));
     }
 
     #[test]

@@ -125,6 +125,7 @@
     }
   });
   document.addEventListener("submit", (event) => {
+    if (event.target.method === "dialog") return;
     for (const button of event.target.querySelectorAll("button")) setTimeout(() => (button.disabled = true));
   });
   addEventListener("pageshow", () => {

@@ -1,7 +1,7 @@
 //! What can be done about an execution: who allows it, and how it is carried out.
 
 use axum::extract::{Path, State};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use stateway_proto::v1;
 use stateway_proto::v1::cancel_execution_request::Mode;
@@ -9,6 +9,7 @@ use stateway_proto::v1::{Capabilities, Execution, Payload, SubState};
 use tonic::Status;
 
 use super::facts::Facts;
+use super::question::question;
 use crate::Site;
 use crate::executions::{ExecutionPath, path_of};
 use crate::flash::Flash;
@@ -67,6 +68,17 @@ impl Action {
             Self::Cancel => "Cancel",
             Self::Kill => "Kill",
             Self::Purge => "Remove the record",
+        }
+    }
+
+    /// On the button that does it, where one word could be read as "never mind".
+    pub(super) const fn deed(self) -> &'static str {
+        match self {
+            Self::Cancel => "Cancel the execution",
+            Self::Kill => "Kill the execution",
+            Self::Pause => "Pause the execution",
+            Self::Resume => "Resume the execution",
+            other => other.title(),
         }
     }
 
@@ -145,7 +157,15 @@ pub(super) async fn carry_out(
     submitted: Submitted,
 ) -> Result<Response, Problem> {
     let action = Action::parse(&action).ok_or_else(unknown)?;
-    let (to, flash) = match perform(&site, &path, action, &submitted).await? {
+    let done = match perform(&site, &path, action, &submitted).await {
+        Ok(done) => done,
+        Err(problem) => {
+            let (visitor, fields) = (&submitted.visitor, &submitted.fields);
+            let again = question(&site, visitor, &path, action, fields, Some(&problem)).await?;
+            return Ok((problem.status, again).into_response());
+        }
+    };
+    let (to, flash) = match done {
         Ok(answer) => (answer.to(&path), answer.told(action, &path)),
         Err(status) => (path.path(), Problem::from(status).flash()),
     };
@@ -298,7 +318,7 @@ fn json(text: &str, what: &str) -> Result<Option<Payload>, Problem> {
         })),
         Err(error) => Err(Problem::invalid(
             &format!("The {what} is not JSON: {error}."),
-            "Go back and correct it. A text needs double quotes around it.",
+            "A text needs double quotes around it.",
         )),
     }
 }

@@ -26,25 +26,39 @@ pub(super) async fn ask(
     fields: Fields,
 ) -> Result<Response, Problem> {
     let action = Action::parse(&action).ok_or_else(unknown)?;
-    let execution = execution(&site, &visitor, &path).await?;
-    let known = definition(&site, &visitor, &execution).await;
+    question(&site, &visitor, &path, action, &fields, None).await
+}
+
+/// The question with what was typed, and what is wrong with it where something is.
+pub(super) async fn question(
+    site: &Site,
+    visitor: &Visitor,
+    path: &ExecutionPath,
+    action: Action,
+    fields: &Fields,
+    problem: Option<&Problem>,
+) -> Result<Response, Problem> {
+    let execution = execution(site, visitor, path).await?;
+    let known = definition(site, visitor, &execution).await;
     let undoable = known.iter().flat_map(|definition| &definition.steps);
     let undoable: Vec<_> = undoable
         .filter(|step| step.compensated)
         .map(|step| step.name.as_str())
         .collect();
-    let title = provider(&site, &visitor, &path.provider).await;
+    let title = provider(site, visitor, &path.provider).await;
     let asked = Asked {
         action,
-        path: &path,
+        path,
         step: fields.raw("step"),
+        typed: fields,
+        problem,
         engine: title.map_or_else(|| path.provider.clone(), |provider| provider.title),
         undoable,
         execution: &execution,
     };
-    let content = asked.render(&visitor);
+    let content = asked.render(visitor);
     Ok(dialog(
-        &visitor,
+        visitor,
         Section::Executions,
         action.title(),
         &content,
@@ -55,6 +69,9 @@ struct Asked<'a> {
     action: Action,
     path: &'a ExecutionPath,
     step: &'a str,
+    /// What was typed before.
+    typed: &'a Fields,
+    problem: Option<&'a Problem>,
     /// The engine's name for people.
     engine: String,
     /// The steps that can be undone once they are done.
@@ -68,9 +85,10 @@ impl Asked<'_> {
         let address = format!("{}/do/{}", self.path.path(), self.action.word());
         let danger = self.action.is_dangerous();
         html! {
-            h2 #dialog-title { (self.action.title()) @if !self.step.is_empty() { ": " (said_within(self.step, 60)) } }
+            h2 #dialog-title { (self.action.deed()) @if !self.step.is_empty() { ": " (said_within(self.step, 60)) } }
             p { (said_within(&id, 80)) " " (badge(self.execution.sub_state())) }
             div.will { @for line in self.consequences() { p { (line) } } }
+            @if let Some(problem) = self.problem { (problem.render()) }
             form method="post" action=(address) {
                 (hidden(visitor))
                 input type="hidden" name="etag" value=(self.execution.etag);
@@ -78,7 +96,7 @@ impl Asked<'_> {
                 (self.inputs())
                 (name_field(visitor))
                 div.buttons {
-                    button.primary.(if danger { "danger" } else { "" }) { (self.action.title()) }
+                    button.primary.(if danger { "danger" } else { "" }) { (self.action.deed()) }
                     a.button href=(self.path.path()) data-close { "Back" }
                 }
             }
@@ -157,24 +175,29 @@ impl Asked<'_> {
             .map(|wait| wait.name.as_str())
             .filter(|name| !name.is_empty())
             .collect();
+        let typed = |name: &str| self.typed.get(name).to_owned();
+        let signal = match self.typed.get("signal") {
+            "" => awaited.first().copied().unwrap_or_default(),
+            typed => typed,
+        };
         match self.action {
             Action::Signal => html! {
                 label { "Signal"
                     input name="signal" required maxlength="256" list="awaited" autocomplete="off"
-                        value=(awaited.first().copied().unwrap_or_default());
+                        value=(signal);
                 }
                 datalist #awaited { @for name in &awaited { option value=(name) {} } }
                 label { "Payload, JSON; may stay empty"
-                    textarea name="payload" spellcheck="false" placeholder=r#"{"approved": true}"# {}
+                    textarea name="payload" spellcheck="false" placeholder=r#"{"approved": true}"# { (typed("payload")) }
                 }
             },
             Action::RetryFrom => html! {
                 @if !self.step.is_empty() {
                     label { "Other input for that step, JSON; stay empty to keep it"
-                        textarea name="input" spellcheck="false" {}
+                        textarea name="input" spellcheck="false" { (typed("input")) }
                     }
                     label { "What whoever does it is told; may stay empty"
-                        input name="feedback" maxlength="1000" autocomplete="off";
+                        input name="feedback" maxlength="1000" autocomplete="off" value=(typed("feedback"));
                     }
                 } @else {
                     label.check {

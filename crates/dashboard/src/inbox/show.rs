@@ -36,7 +36,7 @@ fn content(papers: &Result<Papers, Problem>, desk: &Desk, now: Timestamp) -> Mar
         div.title { h1 { "Inbox" } p.muted { "What waits for a person." } }
         (views(desk.mine))
         @match papers {
-            Ok(papers) => @for part in parts(papers, desk, now) { (part.html) },
+            Ok(papers) => div.desk { @for part in parts(papers, desk, now) { (part.html) } },
             Err(problem) => (problem.render()),
         }
     }

@@ -44,6 +44,12 @@ pub(super) fn all(of: &Capabilities) -> Vec<Capability> {
             "The engine cannot list: executions are found by name only.",
         ),
         one(
+            "Count",
+            of.count,
+            "Its executions are counted by sub-state.",
+            "Its executions are not in the counts above the list.",
+        ),
+        one(
             "Filter in the engine",
             of.list_hints,
             "The engine helps with filters, so that long lists stay quick.",

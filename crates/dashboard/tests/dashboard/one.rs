@@ -137,3 +137,23 @@ async fn what_is_not_there_or_does_not_answer_says_so() {
     let down = browser.get("/executions/m/one").await;
     assert_eq!(down.status, 503, "{}", down.body);
 }
+
+#[tokio::test]
+async fn what_was_done_again_shows_its_branches() {
+    let rig = Rig::start().await;
+    rig.apply(GATE).await;
+    let name = rig.begin("gate", "one", "").await;
+    let mut browser = rig.browser();
+    let before = browser.get("/executions/b/one").await;
+    assert!(!before.body.contains("Branches"), "there is only one");
+    let kill = "/executions/b/one/do/kill";
+    browser.answer(kill, &[("actor", "ada")]).await;
+    rig.until(&name, |seen| seen.reason == "KILLED").await;
+    let again = "/executions/b/one/do/retry-from?step=wait";
+    let sent = browser.answer(again, &[]).await;
+    assert_eq!(sent.status, 303, "{}", sent.body);
+    let after = browser.get("/executions/b/one").await;
+    let branches = between(&after.body, "id=\"branches\"", "</section>");
+    assert_eq!(branches.matches("<li>").count(), 2, "{branches}");
+    assert!(branches.contains(">current<"), "{branches}");
+}
