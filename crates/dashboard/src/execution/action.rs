@@ -71,6 +71,17 @@ impl Action {
         }
     }
 
+    /// On the button that does it, where one word could be read as "never mind".
+    pub(super) const fn deed(self) -> &'static str {
+        match self {
+            Self::Cancel => "Cancel the execution",
+            Self::Kill => "Kill the execution",
+            Self::Pause => "Pause the execution",
+            Self::Resume => "Resume the execution",
+            other => other.title(),
+        }
+    }
+
     /// It ends or removes something.
     pub(super) const fn is_dangerous(self) -> bool {
         matches!(self, Self::Cancel | Self::Kill | Self::Purge)

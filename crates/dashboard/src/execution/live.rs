@@ -22,6 +22,8 @@ use crate::visitor::Visitor;
 /// How often the page is looked at without a change: the timeline grows, and an execution that has
 /// ended may be taken up again.
 const PACE: Duration = Duration::from_secs(5);
+/// A burst of changes is looked at once, when it is over or this has passed.
+const BREATH: Duration = Duration::from_millis(100);
 /// Changes that came together are shown together.
 const TOGETHER: usize = 64;
 
@@ -41,7 +43,10 @@ pub(super) async fn follow(
     let seen = Arc::new((site.clone(), visitor, path));
     let parts = moments.then(move |_| {
         let seen = seen.clone();
-        async move { look(&seen.0, &seen.1, &seen.2, with_history).await }
+        async move {
+            tokio::time::sleep(BREATH).await;
+            look(&seen.0, &seen.1, &seen.2, with_history).await
+        }
     });
     Ok(send(&site, parts))
 }

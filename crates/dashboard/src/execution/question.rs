@@ -85,7 +85,7 @@ impl Asked<'_> {
         let address = format!("{}/do/{}", self.path.path(), self.action.word());
         let danger = self.action.is_dangerous();
         html! {
-            h2 #dialog-title { (self.action.title()) @if !self.step.is_empty() { ": " (said_within(self.step, 60)) } }
+            h2 #dialog-title { (self.action.deed()) @if !self.step.is_empty() { ": " (said_within(self.step, 60)) } }
             p { (said_within(&id, 80)) " " (badge(self.execution.sub_state())) }
             div.will { @for line in self.consequences() { p { (line) } } }
             @if let Some(problem) = self.problem { (problem.render()) }
@@ -96,7 +96,7 @@ impl Asked<'_> {
                 (self.inputs())
                 (name_field(visitor))
                 div.buttons {
-                    button.primary.(if danger { "danger" } else { "" }) { (self.action.title()) }
+                    button.primary.(if danger { "danger" } else { "" }) { (self.action.deed()) }
                     a.button href=(self.path.path()) data-close { "Back" }
                 }
             }
