@@ -75,7 +75,7 @@ impl Client {
     }
 
     async fn line(&self) -> &Line {
-        let line = self.line.get_or_init(|| self.connect());
+        let line = self.line.get_or_init(|| Box::pin(self.connect()));
         line.with_subscriber(NoSubscriber::default()).await
     }
 

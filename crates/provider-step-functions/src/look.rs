@@ -146,9 +146,8 @@ impl Looker {
     ) -> Result<(Observation, bool)> {
         let now = Timestamp::now();
         let mut seen = with_history(observation(&basics, ask.verb)?, &fold, &definition, now);
-        let items = self
-            .items(ask, &basics.arn, (&fold, &definition, now))
-            .await;
+        let items = self.items(ask, &basics.arn, (&fold, &definition, now));
+        let items = Box::pin(items).await;
         for (step, items) in &items {
             with_items(&mut seen.steps, step, items);
         }
