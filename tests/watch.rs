@@ -168,11 +168,18 @@ async fn many_watched_executions_are_polled_in_batches() {
         readers.push(reader);
     }
     let filled = async {
+        let mut turn = 0;
         while !puppet.batches().contains(&100) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            // What moves is looked at again soon: so all of them are due at the same time, however
+            // slowly the watches began.
+            turn += 1;
+            for number in 0..120 {
+                puppet.show(&format!("e{number}"), &format!("RUNNING{turn}"));
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), filled)
+    tokio::time::timeout(Duration::from_secs(30), filled)
         .await
         .expect("a full batch");
     assert!(puppet.batches().iter().all(|size| *size <= 100));

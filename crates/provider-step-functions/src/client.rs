@@ -4,6 +4,7 @@
 //! The SDK says nothing to the log: at its finest level it writes down keys and headers.
 
 mod again;
+mod machines;
 mod query;
 mod tasks;
 
@@ -15,11 +16,7 @@ use aws_credential_types::Credentials;
 use aws_sdk_sfn::config::Region;
 use aws_sdk_sfn::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sfn::operation::describe_execution::DescribeExecutionOutput;
-use aws_sdk_sfn::operation::describe_state_machine::DescribeStateMachineOutput;
-use aws_sdk_sfn::operation::validate_state_machine_definition::ValidateStateMachineDefinitionOutput;
-use aws_sdk_sfn::types::{
-    ExecutionStatus, StateMachineType, Tag, ValidateStateMachineDefinitionSeverity,
-};
+use aws_sdk_sfn::types::ExecutionStatus;
 use aws_smithy_http_client::tls::Provider::Rustls;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
@@ -75,7 +72,7 @@ impl Client {
     }
 
     async fn line(&self) -> &Line {
-        let line = self.line.get_or_init(|| self.connect());
+        let line = self.line.get_or_init(|| Box::pin(self.connect()));
         line.with_subscriber(NoSubscriber::default()).await
     }
 
@@ -299,112 +296,6 @@ impl Client {
         })
         .await
         .map(drop)
-    }
-
-    /// A state machine, or one version of it.
-    pub(crate) async fn machine(
-        &self,
-        ask: Ask<'_>,
-        arn: &str,
-    ) -> Result<DescribeStateMachineOutput> {
-        self.ask(ask, Turn::Of(Api::DescribeStateMachine), async |sdk| {
-            let request = sdk.describe_state_machine();
-            request.state_machine_arn(arn).send().await
-        })
-        .await
-    }
-
-    /// The versions of a state machine by their ARNs, newest first.
-    pub(crate) async fn versions(&self, ask: Ask<'_>, arn: &str, size: i32) -> Result<Vec<String>> {
-        let told = self
-            .ask(ask, Turn::Of(Api::ListStateMachineVersions), async |sdk| {
-                let request = sdk.list_state_machine_versions().max_results(size);
-                request.state_machine_arn(arn).send().await
-            })
-            .await?;
-        let versions = told.state_machine_versions.into_iter();
-        Ok(versions
-            .map(|version| version.state_machine_version_arn)
-            .collect())
-    }
-
-    pub(crate) async fn tags(&self, ask: Ask<'_>, arn: &str) -> Result<Vec<Tag>> {
-        let told = self
-            .ask(ask, Turn::Of(Api::ListTagsForResource), async |sdk| {
-                let request = sdk.list_tags_for_resource();
-                request.resource_arn(arn).send().await
-            })
-            .await?;
-        Ok(told.tags.unwrap_or_default())
-    }
-
-    pub(crate) async fn tag(&self, ask: Ask<'_>, arn: &str, tags: Vec<Tag>) -> Result<()> {
-        self.ask(ask, Turn::Of(Api::TagResource), async |sdk| {
-            let request = sdk.tag_resource().resource_arn(arn);
-            request.set_tags(Some(tags)).send().await
-        })
-        .await
-        .map(drop)
-    }
-
-    /// Makes a state machine and its first version; the ARNs of both.
-    pub(crate) async fn create(
-        &self,
-        ask: Ask<'_>,
-        machine: NewMachine<'_>,
-    ) -> Result<(String, Option<String>)> {
-        let told = self
-            .ask(ask, Turn::Of(Api::CreateStateMachine), async |sdk| {
-                sdk.create_state_machine()
-                    .name(machine.name)
-                    .definition(machine.source)
-                    .role_arn(machine.role)
-                    .r#type(match machine.express {
-                        true => StateMachineType::Express,
-                        false => StateMachineType::Standard,
-                    })
-                    .set_tags(Some(machine.tags))
-                    .publish(true)
-                    .send()
-                    .await
-            })
-            .await?;
-        Ok((told.state_machine_arn, told.state_machine_version_arn))
-    }
-
-    /// Changes a state machine and publishes that as a version; the version's ARN.
-    pub(crate) async fn update(
-        &self,
-        ask: Ask<'_>,
-        arn: &str,
-        source: &str,
-    ) -> Result<Option<String>> {
-        let told = self
-            .ask(ask, Turn::Of(Api::UpdateStateMachine), async |sdk| {
-                let request = sdk.update_state_machine().state_machine_arn(arn);
-                request.definition(source).publish(true).send().await
-            })
-            .await?;
-        Ok(told.state_machine_version_arn)
-    }
-
-    pub(crate) async fn validate(
-        &self,
-        ask: Ask<'_>,
-        source: &str,
-        express: bool,
-    ) -> Result<ValidateStateMachineDefinitionOutput> {
-        let api = Api::ValidateStateMachineDefinition;
-        self.ask(ask, Turn::Of(api), async |sdk| {
-            let request = sdk.validate_state_machine_definition();
-            let request = request.definition(source).r#type(match express {
-                true => StateMachineType::Express,
-                false => StateMachineType::Standard,
-            });
-            let severity = ValidateStateMachineDefinitionSeverity::Warning;
-            request.severity(severity).send().await
-        })
-        .await
     }
 }
 

@@ -52,7 +52,7 @@ async fn longest_until_noticed(moving: usize) -> Duration {
             fail_again(&bench, at);
         }
         // One after the other begins to move, here and there: the last ones too.
-        if second >= SETTLED && second < SECONDS - 150 {
+        if (SETTLED..SECONDS - 150).contains(&second) {
             let at = WATCHED - 1 - (second * 7) % (WATCHED - moving);
             waiting.insert(at, clock.now());
             fail_again(&bench, at);

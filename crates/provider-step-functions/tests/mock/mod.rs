@@ -40,6 +40,8 @@ pub(crate) struct World {
     pub(crate) map_runs: BTreeMap<String, Value>,
     /// The last poll of an activity found nothing.
     pub(crate) polled_empty: bool,
+    /// What lists of executions were narrowed to: the machine and the status.
+    pub(crate) narrowed: Vec<(String, Option<String>)>,
     /// Who signed each request: the authorization and the session token.
     pub(crate) signed: Vec<(String, String)>,
     /// How often each operation was called.
@@ -377,9 +379,11 @@ impl World {
         Ok(answer)
     }
 
-    fn list_executions(&self, body: &Value) -> Answer {
+    fn list_executions(&mut self, body: &Value) -> Answer {
         let machine = body["stateMachineArn"].as_str().unwrap_or_default();
         let machine = machine.rsplit(':').next().unwrap_or_default();
+        let asked = body["statusFilter"].as_str().map(str::to_owned);
+        self.narrowed.push((machine.to_owned(), asked));
         let before = match body["nextToken"].as_str() {
             None => self.executions.len(),
             Some(token) => token

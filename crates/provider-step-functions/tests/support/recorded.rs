@@ -36,6 +36,7 @@ pub(crate) fn event(event: &Value) -> Event {
             resource_type: text("resourceType"),
             timeout_seconds: find("timeoutInSeconds").and_then(Value::as_i64),
             parameters: text("parameters"),
+            map_run: text("mapRunArn"),
             redrive_count: find("redriveCount")
                 .and_then(Value::as_u64)
                 .and_then(|count| u32::try_from(count).ok()),
