@@ -15,6 +15,8 @@ mod histories;
 mod http;
 #[path = "engine/lab.rs"]
 mod lab;
+#[path = "engine/many.rs"]
+mod many;
 #[path = "engine/migration.rs"]
 mod migration;
 #[path = "engine/recovery.rs"]

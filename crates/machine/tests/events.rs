@@ -10,7 +10,7 @@ use kit::history::long_history;
 use kit::{Run, plan};
 use serde_json::{Value, json};
 use stateway_machine::{
-    CancelMode, DecodeError, Event, Fact, Failure, FailureCause, PauseCause, ReplayError,
+    CancelMode, DecodeError, Event, Fact, Failure, FailureCause, PauseCause, Redo, ReplayError,
     Resolution, SkipCause, Task, TurnCause, WaitFor, decode, encode, replay,
 };
 use stateway_model::ErrorCategory::Validation;
@@ -124,6 +124,25 @@ fn details() -> Vec<Event> {
             by: "bob".into(),
         }),
     );
+    let redos = [
+        Redo::from("a"),
+        Redo {
+            input: Some(Arc::new(Value::Null)),
+            ..Redo::from("a")
+        },
+        Redo {
+            input: Some(Arc::new(json!({"n": 2}))),
+            feedback: "shorter".into(),
+            ..Redo::from("a")
+        },
+    ];
+    facts.extend(redos.map(|redo| Fact::BranchOpened {
+        branch: 1,
+        parent: 0,
+        cutoff: 9,
+        by: "bob".into(),
+        redo: Some(Box::new(redo)),
+    }));
     let event = |fact| Event {
         sequence: 1,
         at: jiff::Timestamp::UNIX_EPOCH,

@@ -8,8 +8,8 @@ mod verify;
 
 use std::sync::Arc;
 
-use futures::StreamExt;
 use futures::stream::BoxStream;
+use futures::{StreamExt, stream};
 use stateway_model::ExecutionName;
 use stateway_proto::v1;
 use stateway_proto::v1::recovery_server::Recovery as Service;
@@ -103,7 +103,7 @@ impl Service for Recovery {
         });
         Ok(opened
             .await?
-            .map(|file| export::pieces(file).map(Ok).boxed()))
+            .map(|file| stream::iter(export::pieces(&file)).map(Ok).boxed()))
     }
 }
 

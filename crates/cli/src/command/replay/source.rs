@@ -71,17 +71,19 @@ impl Source {
                 Ok(context.client.replay(call).await?)
             }
             Self::File { name, recording } => {
-                let plan = match (request.source.as_str(), request.revision.as_str()) {
+                let source = match (request.source.as_str(), request.revision.as_str()) {
                     ("", "") => None,
                     ("", revision) => Some(of_revision(recording, revision)?),
-                    (source, _) => Some(plan_of(source, "the definition").map_err(refused)?),
+                    (source, _) => Some((source, "the definition")),
                 };
+                let plan = source.map(|(source, name)| plan_of(source, name));
+                let plan = plan.transpose().map_err(|error| refused(&error))?;
                 let ask = Ask {
                     branch: branch(&request.branch)?,
                     at: request.at_sequence,
                     plan,
                 };
-                replay(recording, name, &ask).map_err(refused)
+                replay(recording, name, &ask).map_err(|error| refused(&error))
             }
         }
     }
@@ -89,21 +91,23 @@ impl Source {
     pub(super) async fn steps(&self, context: &Context, along: &str) -> Result<Vec<Step>, Failure> {
         let along = branch(along)?;
         match self {
-            Self::File { name, recording } => steps(recording, name, along).map_err(refused),
+            Self::File { name, recording } => {
+                steps(recording, name, along).map_err(|error| refused(&error))
+            }
             Self::Gateway(name) => {
                 let call = Call::from_message(v1::ExportHistoryRequest {
                     name: name.to_string(),
                     redact: false,
                 });
                 let file = context.client.export_history(context.call(call)).await?;
-                let recording = Recording::read(&file).map_err(refused)?;
-                steps(&recording, name, along).map_err(refused)
+                let recording = Recording::read(&file).map_err(|error| refused(&error))?;
+                steps(&recording, name, along).map_err(|error| refused(&error))
             }
         }
     }
 }
 
-fn refused(error: RecordingError) -> Failure {
+fn refused(error: &RecordingError) -> Failure {
     Failure::new(Exit::Refused, error.to_string())
 }
 
@@ -117,17 +121,11 @@ fn branch(text: &str) -> Result<Option<u32>, Failure> {
     }
 }
 
-/// A file has only the definitions it was written by.
-fn of_revision(
-    recording: &Recording,
-    wanted: &str,
-) -> Result<std::sync::Arc<stateway_machine::Plan>, Failure> {
-    let found = recording
-        .definitions
-        .iter()
-        .find(|known| known.revision.starts_with(wanted));
-    match found {
-        Some(found) => plan_of(&found.source, &found.name).map_err(refused),
+/// The source and name of a revision: a file has only the definitions it was written by.
+fn of_revision<'r>(recording: &'r Recording, wanted: &str) -> Result<(&'r str, &'r str), Failure> {
+    let mut known = recording.definitions.iter();
+    match known.find(|known| known.revision.starts_with(wanted)) {
+        Some(found) => Ok((&found.source, &found.name)),
         None => Err(Failure::new(
             Exit::NotFound,
             format!("the file has no revision `{wanted}`"),

@@ -1,7 +1,5 @@
 //! A history as a file.
 
-use futures::Stream;
-use futures::stream;
 use stateway_engine::recording::Recording;
 use stateway_proto::v1;
 use stateway_provider_api::Call;
@@ -54,12 +52,9 @@ pub(super) fn unreadable(chosen: Chosen<'_>, why: &str) -> Status {
 }
 
 /// The file in pieces that fit into messages.
-pub(super) fn pieces(file: Vec<u8>) -> impl Stream<Item = v1::ExportHistoryResponse> {
-    let pieces: Vec<_> = file
-        .chunks(PIECE)
-        .map(|piece| v1::ExportHistoryResponse {
-            data: piece.to_vec(),
-        })
-        .collect();
-    stream::iter(pieces)
+pub(super) fn pieces(file: &[u8]) -> Vec<v1::ExportHistoryResponse> {
+    let pieces = file.chunks(PIECE).map(|piece| v1::ExportHistoryResponse {
+        data: piece.to_vec(),
+    });
+    pieces.collect()
 }
