@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use stateway_machine::{Fact, PauseCause, rederive};
 use stateway_machine_check::world::run;
 
-const WORLDS: u64 = 3_000;
+const WORLDS: u64 = 1_500;
 
 /// Whether a run was offered another definition, which no shadow follows.
 fn was_offered(events: &[stateway_machine::Event]) -> bool {
@@ -39,7 +39,7 @@ fn under_its_own_definition_every_run_comes_out_as_recorded() {
             story.events
         );
     }
-    assert!(compared > 1_000, "only {compared} worlds were compared");
+    assert!(compared > 500, "only {compared} worlds were compared");
 }
 
 #[test]

@@ -65,11 +65,13 @@ impl People {
         }
         let next = self.known.len() + 1;
         let known = self.known.entry(Arc::clone(name));
-        *name = Arc::clone(known.or_insert_with(|| format!("person-{next}").into()));
+        *name = Arc::clone(known.or_insert_with(|| format!("someone-{next}").into()));
     }
 }
 
 fn redact(event: &mut Event, people: &mut People) {
+    // Ids of requests and workers are chosen by those who send them.
+    people.hide(&mut event.causation);
     match &mut event.fact {
         Fact::ExecutionCreated {
             initiator, input, ..
@@ -78,7 +80,12 @@ fn redact(event: &mut Event, people: &mut People) {
             hide(input);
         }
         Fact::StepCompleted { output, .. } | Fact::ExecutionCompleted { output } => hide(output),
-        Fact::SignalReceived { payload, .. } => hide(payload),
+        Fact::SignalReceived { id, payload, .. } => {
+            people.hide(id);
+            hide(payload);
+        }
+        Fact::SignalDelivered { id, .. } => people.hide(id),
+        Fact::TaskAssigned { worker, .. } => people.hide(worker),
         Fact::AttemptFailed { failure, .. } | Fact::StepCompensationFailed { failure, .. } => {
             unsay_failure(failure);
         }

@@ -5,6 +5,8 @@
 //! kept with the time since it was asked for; what they did by themselves (a signal, a pause)
 //! keeps its own time.
 
+mod timers;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -15,9 +17,7 @@ use super::straight::{begins, opens_early};
 use crate::event::{Data, PauseCause, Redo, Resolution, Task, TurnCause, WaitFor};
 use crate::plan::{Plan, StepIx};
 use crate::timer::{StepTimer, Timer};
-use crate::{
-    CancelMode, Event, ExecutionState, Fact, Failure, FailureCause, State, StepState, Verb,
-};
+use crate::{CancelMode, Event, ExecutionState, Fact, Failure, FailureCause, State, Verb};
 
 /// What came from outside.
 #[derive(Debug, Default)]
@@ -464,87 +464,6 @@ impl Reader<'_> {
             let lasted = event.at.duration_since(*since);
             self.found.silent.entry(task).or_insert(lasted);
         }
-    }
-
-    /// Whatever is open has had no answer until here.
-    fn given_up(&mut self, event: &Event) {
-        for ix in self.state.head.open.clone() {
-            let (step, run) = (self.state.plan().name(ix), self.state.run(ix));
-            let undo = run.state == StepState::Compensating;
-            let attempt = if undo { run.undo_attempt } else { run.attempt };
-            self.overdue(event, ix);
-            let task = Task {
-                step,
-                attempt,
-                undo,
-            };
-            self.unanswered(event, task);
-        }
-        if let Some(due) = self.state.deadline() {
-            self.missed(event, Timer::Execution, due);
-        }
-    }
-
-    /// Timers of a step whose time had come without their being fired.
-    fn overdue(&mut self, event: &Event, ix: StepIx) {
-        let step = self.state.plan().name(ix);
-        let run = self.state.run(ix);
-        let undo = run.state == StepState::Compensating;
-        let attempt = if undo { run.undo_attempt } else { run.attempt };
-        let limit = match (&run.wait, undo) {
-            (Some(WaitFor::Approval(_)), _) => StepTimer::Expiry,
-            (_, true) => StepTimer::UndoTimeout,
-            _ => StepTimer::Timeout,
-        };
-        let again = match (run.state, undo) {
-            (_, true) => StepTimer::UndoRetry,
-            (StepState::BackingOff, _) => StepTimer::Retry,
-            _ => StepTimer::Sleep,
-        };
-        let timers = [
-            (limit, run.due),
-            (StepTimer::Heartbeat, run.heartbeat_due),
-            (again, run.resume_at),
-        ];
-        for (kind, due) in timers {
-            let timer = Timer::Step {
-                step: Arc::clone(&step),
-                attempt,
-                kind,
-            };
-            if let Some(due) = due {
-                self.missed(event, timer, due);
-            }
-        }
-    }
-
-    fn missed(&mut self, event: &Event, timer: Timer, due: Timestamp) {
-        if due <= event.at {
-            let late = (event.at.duration_since(due), u64::MAX);
-            self.found.late.entry(timer).or_insert(late);
-        }
-    }
-
-    /// A timer had come by the time of this event.
-    fn fired(
-        &mut self,
-        event: &Event,
-        step: &Arc<str>,
-        kind: StepTimer,
-        due: impl Fn(&crate::state::StepRun) -> Option<Timestamp>,
-    ) {
-        let Some(ix) = self.find(step) else { return };
-        let run = self.state.run(ix);
-        let Some(due) = due(run) else { return };
-        let undo = matches!(kind, StepTimer::UndoTimeout | StepTimer::UndoRetry);
-        let timer = Timer::Step {
-            step: Arc::clone(step),
-            attempt: if undo { run.undo_attempt } else { run.attempt },
-            kind,
-        };
-        let late = (event.at.duration_since(due), event.sequence);
-        self.found.late.insert(timer, late);
-        self.overdue(event, ix);
     }
 
     fn find(&self, step: &str) -> Option<StepIx> {

@@ -71,13 +71,13 @@ impl Source {
                 Ok(context.client.replay(call).await?)
             }
             Self::File { name, recording } => {
-                let plan = match (request.source.as_str(), request.revision.as_str()) {
+                let source = match (request.source.as_str(), request.revision.as_str()) {
                     ("", "") => None,
                     ("", revision) => Some(of_revision(recording, revision)?),
-                    (source, _) => {
-                        Some(plan_of(source, "the definition").map_err(|error| refused(&error))?)
-                    }
+                    (source, _) => Some((source, "the definition")),
                 };
+                let plan = source.map(|(source, name)| plan_of(source, name));
+                let plan = plan.transpose().map_err(|error| refused(&error))?;
                 let ask = Ask {
                     branch: branch(&request.branch)?,
                     at: request.at_sequence,
@@ -121,17 +121,11 @@ fn branch(text: &str) -> Result<Option<u32>, Failure> {
     }
 }
 
-/// A file has only the definitions it was written by.
-fn of_revision(
-    recording: &Recording,
-    wanted: &str,
-) -> Result<std::sync::Arc<stateway_machine::Plan>, Failure> {
-    let found = recording
-        .definitions
-        .iter()
-        .find(|known| known.revision.starts_with(wanted));
-    match found {
-        Some(found) => plan_of(&found.source, &found.name).map_err(|error| refused(&error)),
+/// The source and name of a revision: a file has only the definitions it was written by.
+fn of_revision<'r>(recording: &'r Recording, wanted: &str) -> Result<(&'r str, &'r str), Failure> {
+    let mut known = recording.definitions.iter();
+    match known.find(|known| known.revision.starts_with(wanted)) {
+        Some(found) => Ok((&found.source, &found.name)),
         None => Err(Failure::new(
             Exit::NotFound,
             format!("the file has no revision `{wanted}`"),
