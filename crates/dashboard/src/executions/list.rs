@@ -151,6 +151,7 @@ fn filter_box(asked: &Asked, problem: Option<&Problem>, now: Timestamp) -> Marku
                     (preset.title)
                 }
             }
+            a href="/inbox?mine=1" { "Waiting for me" }
         }
     }
 }

@@ -57,6 +57,9 @@ async fn a_signal_is_sent_with_its_payload() {
     let (to, note) = told(&mut browser, &sent).await;
     assert_eq!(to, "/executions/b/one");
     assert!(note.contains("The signal was sent."), "{note}");
+    let page = browser.get(&to).await;
+    let timeline = between(&page.body, "id=\"timeline\"", "</section>");
+    assert!(timeline.contains("attempt 1: done"), "{timeline}");
     let seen = rig.get(&name).await;
     assert_eq!(seen.sub_state(), SubState::Succeeded);
     let output = String::from_utf8(seen.output.unwrap().data.to_vec()).unwrap();

@@ -17,6 +17,11 @@ async fn all_providers_are_in_one_list_with_counts() {
     let waiting = between(&page.body, "<a class=\"waiting", "</a>");
     assert!(waiting.contains("<b>1</b>"), "{waiting}");
     assert!(page.body.contains("waits for"), "{}", page.body);
+    assert!(
+        page.body.contains("href=\"/inbox?mine=1\""),
+        "{}",
+        page.body
+    );
 }
 
 #[tokio::test]
