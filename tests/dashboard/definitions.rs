@@ -1,9 +1,10 @@
 //! Definitions: the list, one of them, what changed between revisions, and the form to start one.
 
 use stateway_proto::v1;
+use stateway_provider_api::NativeDefinition;
 
 use super::visit::Visit;
-use crate::support::{BuiltInRig, json_of};
+use crate::support::{BuiltInRig, Puppet, json_of};
 
 const HELLO: &str = "\
 name: hello
@@ -155,4 +156,43 @@ async fn what_is_wrong_with_a_start_is_said_in_place_and_nothing_typed_is_lost()
     };
     let listed = client.list_executions(request).await.unwrap().into_inner();
     assert_eq!(listed.executions, []);
+}
+
+#[tokio::test]
+async fn an_engines_own_definitions_are_listed_compared_and_started() {
+    let puppet = Puppet::new();
+    let revision = |revision: &str, source: &str| NativeDefinition {
+        name: "Ship it".into(),
+        revision: revision.into(),
+        source: source.into(),
+        revisions: vec!["2".into(), "1".into()],
+        ..NativeDefinition::default()
+    };
+    puppet.define(vec![
+        revision("2", "{\n\"StartAt\": \"B\"\n}"),
+        revision("1", "{\n\"StartAt\": \"A\"\n}"),
+    ]);
+    let rig = BuiltInRig::start_beside(|gateway| gateway.with_puppet("p", &puppet)).await;
+    let mut visit = Visit::new(&rig.gateway);
+    let path = "/providers/p/definitions/Ship%20it";
+    let list = visit.get("/definitions").await.is(200);
+    list.has(&[
+        "Of <bdi>p</bdi>",
+        &format!("href=\"{path}\""),
+        "<bdi>Ship it</bdi>",
+    ]);
+    let page = visit.get(path).await.is(200);
+    page.has(&[
+        "StartAt",
+        "href=\"/providers/p\"",
+        "Start an execution of it",
+    ]);
+    let changes = visit.get(&format!("{path}?from=1&to=2")).await.is(200);
+    changes.has(&["class=\"removed\"", "class=\"added\""]);
+    let fields = [("input", "{}"), ("id", "n1"), ("provider", "providers/p")];
+    let started = visit
+        .send(&page, &format!("{path}/start"), &fields)
+        .await
+        .is(303);
+    assert_eq!(started.headers["location"], "/executions/p/n1");
 }

@@ -8,10 +8,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
-    Call, CancelRequest, Capabilities, Error, ErrorKind, Health, HistoryPage, HistoryRequest,
-    ListPage, ListRequest, NativeState, Observation, ObservationStream, PauseRequest, Provider,
-    PurgeRequest, Result, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
-    StartRequest, Verb, View, WatchScope, one_by_one,
+    Call, CancelRequest, Capabilities, DefinitionsPage, DefinitionsRequest, Error, ErrorKind,
+    Health, HistoryPage, HistoryRequest, ListPage, ListRequest, NativeDefinition, NativeState,
+    Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, Result, ResumeRequest,
+    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View, WatchScope,
+    one_by_one,
 };
 
 #[derive(Clone)]
@@ -30,6 +31,8 @@ struct State {
     budgets: Vec<Duration>,
     list_takes: Duration,
     panics_once: bool,
+    /// Definitions of its own: revisions of one name, newest first.
+    defined: Vec<NativeDefinition>,
 }
 
 impl Puppet {
@@ -70,6 +73,11 @@ impl Puppet {
         self.lock()
             .shown
             .remove(&ExecutionId::new(id).expect("an id"));
+    }
+
+    /// It has these definitions of its own: revisions of one name, newest first.
+    pub(crate) fn define(&self, revisions: Vec<NativeDefinition>) {
+        self.lock().defined = revisions;
     }
 
     /// Whether every call hangs from now on.
@@ -223,6 +231,27 @@ impl Provider for Puppet {
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
         self.answer(call, Verb::History, &request.id).await?;
         Ok(HistoryPage::default())
+    }
+
+    async fn definitions(&self, _: &Call, _: DefinitionsRequest) -> Result<DefinitionsPage> {
+        let newest = self.lock().defined.first().cloned();
+        let newest = newest.ok_or(Error::unsupported(Verb::Definitions))?;
+        Ok(DefinitionsPage {
+            definitions: vec![newest],
+            next: None,
+        })
+    }
+
+    async fn definition(
+        &self,
+        _: &Call,
+        name: &str,
+        revision: Option<&str>,
+    ) -> Result<NativeDefinition> {
+        let defined = self.lock().defined.clone();
+        let mut found = defined.into_iter().filter(|one| one.name == name);
+        let found = found.find(|one| revision.is_none_or(|revision| one.revision == revision));
+        found.ok_or(Error::unsupported(Verb::Definitions))
     }
 
     async fn watch(&self, _: &Call, _: WatchScope) -> Result<ObservationStream> {
