@@ -231,3 +231,25 @@ async fn what_comes_and_what_is_decided_elsewhere_is_told_live() {
         .unwrap();
     live.until("by the command line").await;
 }
+
+#[tokio::test]
+async fn what_was_asked_before_is_on_the_card() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(&RELEASE.replace("1h", "1s")).await;
+    ask(&rig, "r1").await;
+    rig.until("r1", |view| view.state == ExecutionState::Escalated)
+        .await;
+    let again = v1::ResolveEscalationRequest {
+        name: "providers/b/executions/r1/escalations/sign-off".into(),
+        action: v1::resolution::Action::Resume.into(),
+        ..v1::ResolveEscalationRequest::default()
+    };
+    let mut client = rig.approvals().await;
+    client
+        .resolve_escalation(by("tom", "", again))
+        .await
+        .unwrap();
+    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let page = visit.get("/inbox").await.is(200);
+    page.has(&["Asked before", "request 1: ", "expired"]);
+}

@@ -174,6 +174,9 @@ fn row(path: &ExecutionPath, facts: &Facts, step: &Step, now: Timestamp) -> Mark
     let retry = step.retry.clone().unwrap_or_default();
     let next = moment(retry.next_attempt_time.as_ref());
     let time = moment(step.end_time.as_ref()).or(moment(step.start_time.as_ref()));
+    // How far the last attempt was says nothing while there is none.
+    let progress = step.progress.as_ref();
+    let under_way = progress.filter(|_| step.sub_state() == SubState::Running);
     html! {
         tr id=(format!("step-{}", anchor(&step.name))) {
             th scope="row" { (said_within(&step.name, 60)) }
@@ -187,7 +190,7 @@ fn row(path: &ExecutionPath, facts: &Facts, step: &Step, now: Timestamp) -> Mark
                 }
                 @if let Some(next) = next { span.part { "next " (until(next, now)) } }
                 @for wait in step.waits.iter().take(3) { span.part { (waiting(wait, now)) } }
-                @if let Some(progress) = &step.progress {
+                @if let Some(progress) = under_way {
                     span.part {
                         progress max="1" value=(progress.fraction) {}
                         " " (said_within(&progress.detail, 80))

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use axum::response::Response;
-use futures::stream::{self, Stream, StreamExt};
+use futures::future::join_all;
+use futures::stream::{self, BoxStream, Stream, StreamExt};
 use jiff::Timestamp;
 use stateway_proto::v1::{Execution, WatchExecutionsRequest};
 
@@ -27,6 +28,8 @@ use crate::visitor::Visitor;
 /// How often the page is looked up again, at best and at worst.
 const FASTEST: Duration = Duration::from_secs(1);
 const SLOWEST: Duration = Duration::from_secs(15);
+/// How long a row's watch may take to open.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Looking takes at most one part in so many of the time.
 const SHARE: u32 = 10;
 /// Changes that came together are sent together.
@@ -83,22 +86,28 @@ impl Follower {
     /// The changes of the rows that can still change.
     async fn watch(&mut self, rows: &[Execution]) -> impl Stream<Item = Execution> + Send + use<> {
         let open = rows.iter().filter(|row| !finished(row.sub_state()));
+        let opened = join_all(open.map(|row| self.watch_one(&row.name))).await;
         let mut streams = Vec::new();
-        for row in open {
-            let request = WatchExecutionsRequest {
-                parent: row.name.clone(),
-                ..WatchExecutionsRequest::default()
-            };
-            let mut api = self.site.api.executions();
-            // A row that cannot be watched is looked up with the page.
-            if let Ok(watch) = api.watch_executions(self.visitor.stream(request)).await {
-                self.watched.insert(row.name.clone());
-                streams.push(watch.into_inner().filter_map(|change| {
-                    std::future::ready(change.ok().and_then(|change| change.execution))
-                }));
-            }
+        for (name, changes) in opened.into_iter().flatten() {
+            self.watched.insert(name);
+            streams.push(changes);
         }
         stream::select_all(streams)
+    }
+
+    /// None for a row that cannot be watched in time; it is looked up with the page.
+    async fn watch_one(&self, name: &str) -> Option<(String, BoxStream<'static, Execution>)> {
+        let request = WatchExecutionsRequest {
+            parent: name.to_owned(),
+            ..WatchExecutionsRequest::default()
+        };
+        let mut api = self.site.api.executions();
+        let opening = api.watch_executions(self.visitor.stream(request));
+        let watch = tokio::time::timeout(PATIENCE, opening).await.ok()?.ok()?;
+        let changes = watch.into_inner().filter_map(|change| {
+            std::future::ready(change.ok().and_then(|change| change.execution))
+        });
+        Some((name.to_owned(), changes.boxed()))
     }
 
     async fn look(&self) -> Vec<Part> {
