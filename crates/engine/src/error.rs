@@ -40,6 +40,8 @@ pub enum ErrorKind {
     FailedPrecondition,
     /// Not by this person.
     Forbidden,
+    /// It has changed since it was looked at.
+    Conflict,
     /// Too much at once; trying later helps.
     Busy,
     /// The store cannot be written or read at present; trying later may help.

@@ -308,7 +308,8 @@ impl Keeper {
                 });
                 let _ = answer.send(Ok(found.filter(|(_, found)| !found.is_empty()).collect()));
             }
-            Message::Drifted { number } => self.drifted(number),
+            Message::Recheck { numbers } => self.recheck(numbers),
+            Message::Drifted { number } => self.healing(number),
             Message::Publish { event, answer } => self.publish(&event, answer),
             Message::Survey { answer } => {
                 let _ = answer.send(Ok(self.survey()));

@@ -73,7 +73,11 @@ impl Readers {
 
 impl Reader {
     /// Everything a read looks at, it looks at as of one moment.
-    pub(crate) fn at_once<T>(&self, work: impl FnOnce(&dyn Reading) -> Result<T>) -> Result<T> {
+    pub(crate) fn store(&self) -> &dyn Reading {
+        &*self.store
+    }
+
+    fn at_once<T>(&self, work: impl FnOnce(&dyn Reading) -> Result<T>) -> Result<T> {
         let (mut work, mut outcome) = (Some(work), None);
         self.store.at_once(&mut |store| {
             outcome = work.take().map(|work| work(store));

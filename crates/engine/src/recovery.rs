@@ -20,7 +20,7 @@ use crate::catalogue::Catalogue;
 use crate::error::Result;
 use crate::store::{Backend as _, Reading, SqliteFile};
 use crate::{Faults, View};
-use inspect::{Eye, inspect};
+use inspect::{Eye, look_on};
 
 words! {
     /// What is wrong. A1 to F1 are the names of the catalogue that this follows.
@@ -67,6 +67,8 @@ pub struct Finding {
     pub summary: String,
     /// What was seen, a line each.
     pub evidence: Vec<String>,
+    /// Where in the store's log damaged events are.
+    pub position: Option<i64>,
 }
 
 impl Finding {
@@ -75,6 +77,7 @@ impl Finding {
             code,
             summary: summary.into(),
             evidence: Vec::new(),
+            position: None,
         }
     }
 
@@ -106,16 +109,6 @@ pub enum Remedy {
         /// What would help.
         hint: String,
     },
-}
-
-impl Remedy {
-    /// Events are lost that someone has seen.
-    pub(crate) fn after_loss(state: &stateway_machine::State) -> Self {
-        Self::Branch {
-            cutoff: state.sequence(),
-            again: remedy::again_after_loss(state, false),
-        }
-    }
 }
 
 /// What a look at an execution found.
@@ -150,6 +143,20 @@ pub struct Inspected {
     pub wrong: Vec<Verdict>,
     /// Where to go on; `None` at the end.
     pub next: Option<i64>,
+}
+
+impl Inspected {
+    pub(crate) fn of(verdicts: Vec<Verdict>, next: Option<i64>) -> Self {
+        Self {
+            executions: verdicts.len() as u64,
+            events: verdicts.iter().map(|verdict| verdict.events).sum(),
+            wrong: verdicts
+                .into_iter()
+                .filter(|verdict| !verdict.findings.is_empty())
+                .collect(),
+            next,
+        }
+    }
 }
 
 /// What a recovery did.
@@ -221,21 +228,8 @@ impl StoreFile {
             // Requests are forgotten by the clock of an engine that runs.
             memory: SignedDuration::ZERO,
         };
-        let numbers = self.store.numbers(after, limit)?;
-        let mut page = Inspected {
-            next: numbers.last().copied().filter(|_| numbers.len() == limit),
-            ..Inspected::default()
-        };
-        for number in numbers {
-            let Some(found) = inspect(&*self.store, number, eye)? else {
-                continue;
-            };
-            page.executions += 1;
-            page.events += found.verdict.events;
-            if !found.verdict.findings.is_empty() {
-                page.wrong.push(found.verdict);
-            }
-        }
-        Ok(page)
+        let (found, next) = look_on(&*self.store, (after, limit), eye)?;
+        let verdicts = found.into_iter().map(|one| one.verdict);
+        Ok(Inspected::of(verdicts.collect(), next))
     }
 }

@@ -274,6 +274,8 @@ pub struct Damaged {
     pub id: Arc<str>,
     /// What was found.
     pub why: String,
+    /// What kind of finding that is, where it is one.
+    pub code: Option<crate::recovery::Code>,
 }
 
 /// A worker at one moment.

@@ -68,6 +68,9 @@ pub(crate) trait Reading: Debug {
     /// The number of an execution.
     fn number_of(&self, id: &str) -> Result<Option<i64>>;
 
+    /// The id of an execution.
+    fn id_of(&self, number: i64) -> Result<Option<Arc<str>>>;
+
     /// An execution's row.
     fn kept(&self, number: i64) -> Result<Option<Kept>>;
 
@@ -103,11 +106,8 @@ pub(crate) trait Reading: Debug {
     /// The branches of an execution.
     fn branches(&self, number: i64) -> Result<Vec<Branch>>;
 
-    /// The highest branch that has events.
-    fn newest_branch(&self, number: i64) -> Result<u32>;
-
-    /// The link of the newest row of a branch.
-    fn head(&self, number: i64, branch: u32) -> Result<Option<Hash>>;
+    /// The highest branch that has events, and the link of its newest row.
+    fn head(&self, number: i64) -> Result<Option<(u32, Hash)>>;
 
     /// The executions that the newest rows of the log belong to.
     fn recent(&self, rows: usize) -> Result<Vec<i64>>;
@@ -147,8 +147,8 @@ pub(crate) trait Reading: Debug {
     /// The open children of an execution.
     fn open_children(&self, parent: i64) -> Result<Vec<Kept>>;
 
-    /// How many executions of each definition have begun and not ended.
-    fn begun(&self) -> Result<Vec<(Arc<str>, usize)>>;
+    /// The executions that have begun and not ended, each with its definition.
+    fn begun(&self) -> Result<Vec<(Arc<str>, i64)>>;
 
     /// The highest number an execution has.
     fn last_number(&self) -> Result<i64>;

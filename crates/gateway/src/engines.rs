@@ -168,6 +168,7 @@ const fn code(kind: ErrorKind) -> Code {
         ErrorKind::AlreadyExists => Code::AlreadyExists,
         ErrorKind::FailedPrecondition => Code::FailedPrecondition,
         ErrorKind::Forbidden => Code::PermissionDenied,
+        ErrorKind::Conflict => Code::Aborted,
         ErrorKind::Busy => Code::ResourceExhausted,
         ErrorKind::Unavailable => Code::Unavailable,
         ErrorKind::Corrupt => Code::DataLoss,

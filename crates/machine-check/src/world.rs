@@ -326,6 +326,7 @@ impl World {
                 from: self.state.branch(),
                 cutoff: self.state.sequence(),
                 again: Vec::new(),
+                left: Vec::new(),
                 by: "bob".into(),
             },
             _ => {

@@ -122,6 +122,7 @@ pub enum Verb {
         from: u32,
         cutoff: u64,
         again: Vec<Arc<str>>,
+        left: Vec<i64>,
         by: Arc<str>,
     },
 }

@@ -117,6 +117,7 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
             from,
             cutoff,
             again,
+            left,
             by,
         } => {
             let branch = draft.head().branch;
@@ -126,6 +127,7 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
                 branch,
                 cutoff,
                 again,
+                left,
                 by,
             });
             Ok(())

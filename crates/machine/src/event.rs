@@ -229,6 +229,9 @@ pub enum Fact {
         /// Steps whose work is done again.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         again: Vec<Arc<str>>,
+        /// Where in the store's log events were found damaged, and were left behind.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        left: Vec<i64>,
         by: Arc<str>,
     },
 }

@@ -119,6 +119,7 @@ fn details() -> Vec<Event> {
             from: 0,
             branch: 1,
             cutoff: 9,
+            left: again.iter().map(|_| 17).collect(),
             again,
             by: "bob".into(),
         }),

@@ -139,6 +139,7 @@ fn sample(verb: VerbName, run: &Run) -> Verb {
             from: 0,
             cutoff: 1,
             again: Vec::new(),
+            left: Vec::new(),
             by,
         },
     }

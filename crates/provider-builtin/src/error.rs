@@ -10,7 +10,7 @@ pub(crate) fn refused(verb: Verb, error: EngineError) -> Error {
         EngineKind::Invalid => ErrorKind::InvalidArgument,
         EngineKind::NotFound => ErrorKind::NotFound,
         EngineKind::AlreadyExists => ErrorKind::AlreadyExists,
-        EngineKind::FailedPrecondition => ErrorKind::FailedPrecondition,
+        EngineKind::FailedPrecondition | EngineKind::Conflict => ErrorKind::FailedPrecondition,
         EngineKind::Forbidden => ErrorKind::PermissionDenied,
         EngineKind::Busy => ErrorKind::Throttled,
         EngineKind::Unavailable => ErrorKind::Unavailable,

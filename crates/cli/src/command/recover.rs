@@ -91,7 +91,7 @@ fn text(recovered: &view::Recovered) -> String {
         };
         let _ = writeln!(
             text,
-            "goes on as branch {} after event {} of branch {}",
+            "goes on as branch {} after event {}; branch {} stays as it is",
             number(&recovered.branch),
             recovered.cutoff_sequence,
             number(&recovered.previous_branch)
@@ -103,10 +103,13 @@ fn text(recovered: &view::Recovered) -> String {
         .map(ToString::to_string)
         .collect();
     let _ = match steps.is_empty() {
+        true if !recovered.branch.is_empty() => {
+            writeln!(text, "whatever came after that event may be done again")
+        }
         true => writeln!(text, "no work is done again"),
         false => writeln!(
             text,
-            "done again, side effects included: {}",
+            "may be done again, side effects included: {}",
             steps.join(", ")
         ),
     };

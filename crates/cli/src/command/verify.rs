@@ -207,8 +207,11 @@ pub(super) fn to_do(remedy: &view::Remedy) -> String {
         "branch" => {
             let cutoff = remedy.cutoff_sequence;
             let again = match steps.is_empty() {
-                true => "no work is done again".to_owned(),
-                false => format!("done again, side effects included: {}", steps.join(", ")),
+                true => "whatever came after it may be done again".to_owned(),
+                false => format!(
+                    "may be done again, side effects included: {}",
+                    steps.join(", ")
+                ),
             };
             format!("go on as a new branch after event {cutoff}; {again}")
         }

@@ -9,8 +9,8 @@ use super::Engine;
 use crate::EngineError;
 use crate::error::Result;
 use crate::keeper::Message;
-use crate::recovery::inspect::{Eye, inspect};
-use crate::recovery::{Inspected, Recover, Recovered, Remedy, Verdict};
+use crate::recovery::inspect::{Eye, Inspection, look, look_on};
+use crate::recovery::{Inspected, Recover, Recovered, Verdict};
 use crate::request::{ActorName, RequestKey};
 
 impl Engine {
@@ -22,22 +22,17 @@ impl Engine {
         let (catalogue, now) = (Arc::clone(&self.inner.catalogue), self.now());
         let memory = self.inner.request_memory;
         let found = self.read(move |reader| {
-            reader.at_once(|store| {
-                let Some(number) = store.number_of(&id)? else {
-                    return Err(EngineError::no_execution(&id));
-                };
-                let eye = Eye {
-                    catalogue: &catalogue,
-                    now,
-                    memory,
-                };
-                let found = inspect(store, number, eye)?;
-                found.ok_or_else(|| EngineError::no_execution(&id))
-            })
+            let eye = Eye {
+                catalogue: &catalogue,
+                now,
+                memory,
+            };
+            let none = || EngineError::no_execution(&id);
+            let number = reader.store().number_of(&id)?.ok_or_else(none)?;
+            look(reader.store(), number, eye)?.ok_or_else(none)
         });
-        let mut verdicts = vec![found.await?.verdict];
-        self.recall(&mut verdicts).await?;
-        verdicts.pop().ok_or_else(EngineError::stopped)
+        let found = self.recall(vec![found.await?]).await?;
+        found.into_iter().next().ok_or_else(EngineError::stopped)
     }
 
     /// Verifies executions in the order of their creation: at most `limit`, after a number.
@@ -48,60 +43,39 @@ impl Engine {
         let (catalogue, now) = (Arc::clone(&self.inner.catalogue), self.now());
         let memory = self.inner.request_memory;
         let page = self.read(move |reader| {
-            reader.at_once(|store| {
-                let eye = Eye {
-                    catalogue: &catalogue,
-                    now,
-                    memory,
-                };
-                let mut verdicts = Vec::new();
-                for number in store.numbers(after, limit)? {
-                    // One that is gone by now needs no verdict.
-                    verdicts.extend(inspect(store, number, eye)?.map(|found| found.verdict));
-                }
-                Ok(verdicts)
-            })
+            let eye = Eye {
+                catalogue: &catalogue,
+                now,
+                memory,
+            };
+            Ok(look_on(reader.store(), (after, limit), eye)?)
         });
-        let mut verdicts = page.await?;
-        let full = verdicts.len() == limit;
-        self.recall(&mut verdicts).await?;
-        let next = verdicts.last().filter(|_| full).map(|last| last.number);
-        Ok(Inspected {
-            executions: verdicts.len() as u64,
-            events: verdicts.iter().map(|verdict| verdict.events).sum(),
-            wrong: verdicts
-                .into_iter()
-                .filter(|verdict| !verdict.findings.is_empty())
-                .collect(),
-            next,
-        })
+        let (found, next) = page.await?;
+        Ok(Inspected::of(self.recall(found).await?, next))
     }
 
     /// Adds what is wrong in memory.
-    async fn recall(&self, verdicts: &mut [Verdict]) -> Result<()> {
+    async fn recall(&self, found: Vec<Inspection>) -> Result<Vec<Verdict>> {
         let (send, answer) = oneshot::channel();
-        let numbers = verdicts
+        let numbers = found
             .iter()
-            .map(|verdict| (verdict.number, verdict.findings.is_empty()))
+            .map(|one| (one.verdict.number, one.verdict.findings.is_empty()))
             .collect();
         self.inner.inbox.ask(Message::Recall {
             numbers,
             answer: send,
         })?;
-        let found = answer
+        let recalled = answer
             .await
             .unwrap_or_else(|_| Err(EngineError::stopped()))?;
-        let mut found: HashMap<_, _> = found.into_iter().collect();
-        for verdict in verdicts {
-            let Some(more) = found.remove(&verdict.number) else {
-                continue;
-            };
-            verdict.findings.extend(more);
-            if verdict.remedy == Remedy::Nothing {
-                verdict.remedy = Remedy::Repair;
+        let mut recalled: HashMap<_, _> = recalled.into_iter().collect();
+        let verdict = |mut one: Inspection| {
+            if let Some(more) = recalled.remove(&one.verdict.number) {
+                one.add(more);
             }
-        }
-        Ok(())
+            one.verdict
+        };
+        Ok(found.into_iter().map(verdict).collect())
     }
 
     /// How many executions there are.
@@ -109,8 +83,20 @@ impl Engine {
     /// # Errors
     /// The store cannot be read.
     pub async fn count(&self) -> Result<u64> {
-        self.read(|reader| reader.at_once(|store| Ok(store.count()?)))
-            .await
+        self.read(|reader| Ok(reader.store().count()?)).await
+    }
+
+    /// Whether this very request was carried out before.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn was_asked(&self, request: &RequestKey) -> Result<bool> {
+        let (id, body) = (Arc::clone(&request.id), request.body);
+        self.read(move |reader| {
+            let found = reader.store().answered(&id)?;
+            Ok(found.is_some_and(|found| found.body == body))
+        })
+        .await
     }
 
     /// Puts right what contradicts an execution's log; where the log is not whole, the work goes

@@ -123,7 +123,9 @@ impl Keeper {
     }
 
     pub(super) fn start(&mut self, start: Start) -> Result<i64> {
-        if let Some(number) = self.seen(&start.request)? {
+        if let Some(number) = self.seen(&start.request)?
+            && !self.is_hollow(number)?
+        {
             self.bring(number)?;
             return Ok(number);
         }
@@ -175,16 +177,19 @@ impl Keeper {
         let Some(number) = self.store.number_of(id)? else {
             return Ok(false);
         };
-        if self.store.newest_branch(number)? > 0 || self.store.head(number, 0)?.is_some() {
-            return Ok(true);
+        Ok(!self.is_hollow(number)?)
+    }
+
+    /// Whether all there is of an execution is a row; such a row is removed.
+    fn is_hollow(&mut self, number: i64) -> Result<bool> {
+        let row = self.store.id_of(number)?;
+        if self.hot.contains_key(&number) || row.is_none() || self.store.head(number)?.is_some() {
+            return Ok(false);
         }
-        tracing::warn!(
-            execution = id,
-            "a row without a log makes room for a new execution"
-        );
+        tracing::warn!(number, "a row without a log makes room for a new execution");
         self.store.remove(&[number])?;
         self.damaged.remove(&number);
-        Ok(false)
+        Ok(true)
     }
 
     /// Makes an execution known and, unless it is put off, lets it take its place in the queue.
@@ -395,10 +400,11 @@ impl Keeper {
         // One that is not on disk yet has only just begun.
         let ended = kept.is_some_and(|kept| kept.status.ended.is_some());
         let open = self
-            .state_of(number)
-            .is_some_and(|state| !state.is_terminal());
+            .hot
+            .get(&number)
+            .is_some_and(|live| !live.state.state().is_terminal() || !live.lines.is_empty());
         // Nothing ever happened to one without an event.
-        let empty = self.state_of(number).is_none() && self.store.head(number, 0)?.is_none();
+        let empty = self.state_of(number).is_none() && self.store.head(number)?.is_none();
         if !empty && (open || !ended) {
             return Err(EngineError::new(
                 ErrorKind::FailedPrecondition,
@@ -428,10 +434,12 @@ impl Keeper {
         let needed = self.needed_by_sinks();
         let mut numbers = self.store.ended(ended_before, needed, limit)?;
         let full = numbers.len() == limit;
-        // One that was opened again in this very turn still looks ended on disk.
+        // One that was opened again in this very turn still looks ended on disk, and what is about
+        // to be written of one must not outlive it.
         numbers.retain(|number| {
-            self.state_of(*number)
-                .is_none_or(ExecutionState::is_terminal)
+            self.hot
+                .get(number)
+                .is_none_or(|live| live.state.state().is_terminal() && live.lines.is_empty())
         });
         let held_back = match needed {
             Some(after) => self.store.held_back(ended_before, after, limit)?,

@@ -67,7 +67,7 @@ impl Keeper {
         };
         // It counts as begun before the branch is opened, which may end it at once.
         if was_over {
-            self.slots.begin(&origin.definition);
+            self.slots.begin(&origin.definition, number);
         }
         self.count(number, true);
         self.carry(number, cause, verb)?;

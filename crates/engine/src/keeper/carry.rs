@@ -110,7 +110,7 @@ impl Keeper {
             return;
         };
         if started {
-            self.slots.begin(&live.origin.definition);
+            self.slots.begin(&live.origin.definition, number);
         }
         let over = live.state.state().is_terminal();
         if started && !over {
@@ -138,7 +138,7 @@ impl Keeper {
         }
         self.count(number, false);
         if begun {
-            self.slots.end(&origin.definition);
+            self.slots.end(&origin.definition, number);
         } else {
             self.slots.leave(number);
         }

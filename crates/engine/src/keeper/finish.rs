@@ -198,6 +198,7 @@ impl Keeper {
         self.slots.clear();
         self.dispatch.forget_tasks();
         self.active = 0;
+        self.healed.clear();
         self.next_wake = None;
         self.work.clear();
         self.touched.clear();

@@ -84,6 +84,10 @@ pub(crate) enum Message {
         numbers: Vec<(i64, bool)>,
         answer: oneshot::Sender<Result<Recalled>>,
     },
+    /// Looks at what is in memory of executions, and puts right what is wrong.
+    Recheck {
+        numbers: Vec<i64>,
+    },
     /// What is kept of an execution contradicts its log.
     Drifted {
         number: i64,
@@ -258,6 +262,7 @@ impl Message {
             | Self::Gone { .. }
             | Self::SinkAt { .. }
             | Self::Drifted { .. }
+            | Self::Recheck { .. }
             | Self::CloseSink { .. }
             | Self::Stop => {}
         }

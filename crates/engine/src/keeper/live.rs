@@ -103,9 +103,9 @@ impl Keeper {
         let origin = Arc::clone(&loaded.kept.origin);
         let under_way = UnderWay::of(&loaded.state, origin.not_before);
         let so = Status::of(&loaded.state, &under_way) == loaded.kept.status
-            && self.store.newest_branch(origin.number)? == loaded.kept.status.branch;
+            && self.store.head(origin.number)? == Some((loaded.kept.status.branch, loaded.hash));
         if !so {
-            self.drifted(origin.number);
+            self.drifted(origin.number)?;
             if self.hot.contains_key(&origin.number) {
                 return Ok(());
             }

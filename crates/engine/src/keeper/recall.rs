@@ -66,8 +66,8 @@ impl Keeper {
         if !live.lines.is_empty() || live.status.is_none() {
             return None;
         }
-        let head = self.store.head(live.origin.number, live.branch).ok()?;
-        (head != Some(live.hash)).then(|| {
+        let head = self.store.head(live.origin.number).ok()?;
+        (head != Some((live.branch, live.hash))).then(|| {
             Finding::new(
                 Code::L1,
                 "memory has seen more than the log: events are lost",
@@ -88,10 +88,18 @@ impl Keeper {
         if due > jiff::Timestamp::UNIX_EPOCH || waits_its_turn {
             return None;
         }
-        let found = Finding::new(Code::F1, "it has work under way and nobody looks at it")
+        let damaged = self.damaged.get(&number);
+        let found = match damaged.and_then(|damaged| damaged.code) {
+            Some(Code::E2) => Finding::new(
+                Code::E2,
+                "it was set aside while its definition was gone, and nobody looks at it",
+            ),
+            _ => Finding::new(Code::F1, "it has work under way and nobody looks at it"),
+        };
+        let found = found
             .seen("row: work under way")
             .seen("memory: it is not there");
-        Some(match self.damaged.get(&number) {
+        Some(match damaged {
             Some(damaged) => found.seen(format!("it was set aside: {}", damaged.why)),
             None => found,
         })

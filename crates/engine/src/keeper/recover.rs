@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use stateway_machine::{ExecutionState, State, Verb};
+use stateway_machine::{Fact, Verb};
 use tokio::sync::oneshot;
 
 use super::{Effect, Keeper, Live};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::recovery::inspect::{Basis, Eye, Inspection, inspect};
+use crate::recovery::inspect::{Basis, Eye, Inspection, look};
 use crate::recovery::scan::memory;
-use crate::recovery::{Code, Finding, Recover, Remedy};
+use crate::recovery::{Code, Finding, Recover, Remedy, Verdict};
 use crate::request::RequestKey;
-use crate::store::{Branch, Status};
+use crate::store::Branch;
 
 /// Who recovers what nobody asked for.
 const ENGINE: &str = "engine";
@@ -31,6 +31,8 @@ pub(crate) struct Mended {
     pub(crate) branched: bool,
     pub(crate) cutoff: u64,
     pub(crate) again: Vec<Arc<str>>,
+    /// Where damaged events are left behind.
+    left: Vec<i64>,
 }
 
 impl Keeper {
@@ -51,11 +53,11 @@ impl Keeper {
             )
             .hint("Try again in a moment."));
         }
-        let Inspection { mut verdict, basis } = self.inspect(number)?;
-        let seen = (verdict.branch, verdict.sequence);
+        let mut inspection = self.inspect(number)?;
+        let seen = (inspection.verdict.branch, inspection.verdict.sequence);
         if let Some(expected) = ask.expected.filter(|expected| *expected != seen) {
             return Err(EngineError::new(
-                ErrorKind::FailedPrecondition,
+                ErrorKind::Conflict,
                 "EXECUTION_CHANGED",
                 format_args!(
                     "event {} of branch {} is the last, not event {} of branch {}",
@@ -64,15 +66,10 @@ impl Keeper {
             )
             .hint("Verify it again, then recover what that finds."));
         }
-        let recalled = self.memory_findings(number, verdict.findings.is_empty());
-        if let Some(basis) = &basis
-            && recalled.iter().any(|found| found.code == Code::L1)
-            && !matches!(verdict.remedy, Remedy::Branch { .. })
-        {
-            verdict.remedy = Remedy::after_loss(&basis.state);
-        }
-        verdict.findings.extend(recalled);
-        if verdict.findings.is_empty() {
+        let row_is_right = inspection.verdict.findings.is_empty();
+        inspection.add(self.memory_findings(number, row_is_right));
+        let Inspection { verdict, basis, .. } = inspection;
+        if verdict.findings.is_empty() || ask.repair_only && is_history(&verdict) {
             return Ok(Mended::default());
         }
         let Some(basis) = basis else {
@@ -80,6 +77,11 @@ impl Keeper {
         };
         let mended = Mended {
             from: basis.kept.status.branch,
+            left: verdict
+                .findings
+                .iter()
+                .filter_map(|found| found.position)
+                .collect(),
             repaired: verdict.findings,
             branched: matches!(verdict.remedy, Remedy::Branch { .. }),
             cutoff: basis.state.sequence(),
@@ -112,7 +114,7 @@ impl Keeper {
         answer: oneshot::Sender<Result<Mended>>,
     ) {
         let done = self.seen(request).and_then(|seen| match seen {
-            Some(_) => Ok(Mended::default()),
+            Some(number) => self.told_before(number, &request.id),
             None => {
                 let number = self.number_of(id)?;
                 let mended = self.recover(number, ask, actor, &request.id)?;
@@ -125,6 +127,37 @@ impl Keeper {
             // Nobody waiting for the answer is no failure.
             Err(error) => drop(answer.send(Err(error))),
         }
+    }
+
+    /// What a recovery that was asked for before did, by the log.
+    fn told_before(&self, number: i64, cause: &Arc<str>) -> Result<Mended> {
+        let mut told = Mended::default();
+        self.store.chronicle(number, (0, 0), &mut |row| {
+            let events = row.events(number).unwrap_or_default();
+            for event in events.into_iter().filter(|event| event.causation == *cause) {
+                if let Fact::ExecutionRecovered {
+                    reason,
+                    from,
+                    branch,
+                    cutoff,
+                    again,
+                    left,
+                    by: _,
+                } = event.fact
+                {
+                    told = Mended {
+                        repaired: findings_of(&reason),
+                        from,
+                        branched: from != branch && !again.is_empty(),
+                        cutoff,
+                        again,
+                        left,
+                    };
+                }
+            }
+            Ok(true)
+        })?;
+        Ok(told)
     }
 
     /// Puts right what is wrong with an execution that is to go on.
@@ -148,7 +181,7 @@ impl Keeper {
             now: self.now,
             memory: memory(&self.config),
         };
-        let found = inspect(&*self.store, number, eye)?;
+        let found = look(&*self.store, number, eye)?;
         found.ok_or_else(|| EngineError::no_execution(&number.to_string()))
     }
 
@@ -163,7 +196,13 @@ impl Keeper {
         let Basis { kept, state, .. } = basis;
         let number = kept.origin.number;
         let parent = state.branch();
-        self.settle_slots(&kept.origin.definition, &kept.status, &state);
+        let definition = Arc::clone(&kept.origin.definition);
+        // One that is over by its log is taken off again when that is carried out.
+        if state.times().started.is_some() {
+            self.slots.begin(&definition, number);
+        } else {
+            self.slots.end(&definition, number);
+        }
         self.let_go(number);
         let mut live = Live::new(Arc::clone(&kept.origin), state, basis.hash);
         live.status = Some(kept.status);
@@ -177,7 +216,11 @@ impl Keeper {
         let revision = basis.revision.map(|revision| (number, revision));
         self.turn.revisions.extend(revision);
         self.turn.branches.extend(basis.branches);
-        self.turn.requests.extend(basis.request);
+        if let Some(request) = basis.request {
+            let known = (request.body, number);
+            self.asked.insert(Arc::clone(&request.id), known);
+            self.turn.requests.push(request);
+        }
         if mended.branched {
             let (branch, cutoff) = (basis.newest + 1, mended.cutoff);
             let verb = Verb::OpenBranch {
@@ -200,6 +243,7 @@ impl Keeper {
             from: mended.from,
             cutoff: mended.cutoff,
             again: mended.again.clone(),
+            left: mended.left.clone(),
             by: Arc::clone(by),
         };
         self.carry(number, cause, verb)?;
@@ -218,39 +262,40 @@ impl Keeper {
         Ok(())
     }
 
-    /// Counts the execution as begun or not by what its log says; it was counted by its row.
-    fn settle_slots(&mut self, definition: &Arc<str>, row: &Status, state: &State) {
-        let counted = row.ended.is_none()
-            && !matches!(row.state, ExecutionState::Created | ExecutionState::Queued);
-        let begun = state.times().started.is_some();
-        match (counted, begun) {
-            // One that is over by its log is taken off again when that is carried out.
-            (false, true) => self.slots.begin(definition),
-            (true, false) => self.slots.end(definition),
-            _ => {}
-        }
-    }
-
-    /// Puts right what a look over all executions found, as far as that does no work again.
-    pub(super) fn drifted(&mut self, number: i64) {
+    /// Puts right what contradicts a log, as far as that does no work again.
+    pub(super) fn drifted(&mut self, number: i64) -> Result<()> {
         let times = self.healed.get(&number).copied().unwrap_or(0);
         if times >= MOST_HEALED {
-            let error = EngineError::corrupt("it was put right and is wrong again");
-            self.set_aside_by_number(number, &error);
-            return;
+            return Err(EngineError::corrupt("it was put right and is wrong again"));
         }
         let (by, cause): (Arc<str>, Arc<str>) = (ENGINE.into(), "verification".into());
         let ask = Recover {
             repair_only: true,
             ..Recover::default()
         };
-        match self.recover(number, &ask, &by, &cause) {
-            Ok(mended) if mended.repaired.is_empty() => {}
-            Ok(_) => {
-                self.healed.insert(number, times + 1);
-            }
+        let mended = self.recover(number, &ask, &by, &cause)?;
+        if !mended.repaired.is_empty() {
+            self.healed.insert(number, times + 1);
+        }
+        Ok(())
+    }
+
+    /// Likewise; what cannot be put right is set aside.
+    pub(super) fn healing(&mut self, number: i64) {
+        match self.drifted(number) {
+            Ok(()) => {}
             Err(error) if matches!(error.kind, ErrorKind::Busy | ErrorKind::NotFound) => {}
             Err(error) => self.set_aside_by_number(number, &error),
+        }
+    }
+
+    /// Looks at what is in memory of executions, and puts right what is wrong.
+    pub(super) fn recheck(&mut self, numbers: Vec<i64>) {
+        for number in numbers {
+            if !self.memory_findings(number, true).is_empty() {
+                self.healing(number);
+                self.work_off();
+            }
         }
     }
 
@@ -273,12 +318,18 @@ impl Keeper {
                 continue;
             };
             if !inspection.verdict.findings.is_empty() {
-                self.drifted(number);
+                self.healing(number);
                 self.work_off();
             }
         }
         Ok(())
     }
+}
+
+/// Whether all that is wrong is in events that nothing goes on from.
+fn is_history(verdict: &Verdict) -> bool {
+    let damage = |found: &Finding| matches!(found.code, Code::H1 | Code::H2);
+    verdict.remedy == Remedy::Repair && verdict.findings.iter().all(damage)
 }
 
 fn refused(remedy: &Remedy, findings: &[Finding]) -> EngineError {
@@ -303,6 +354,13 @@ fn codes(findings: &[Finding]) -> String {
         }
     }
     codes.join(", ")
+}
+
+/// What a reason that was written down tells of findings.
+fn findings_of(reason: &str) -> Vec<Finding> {
+    let told = reason.split("; ").filter_map(|one| one.split_once(": "));
+    told.filter_map(|(code, summary)| Some(Finding::new(code.parse().ok()?, summary)))
+        .collect()
 }
 
 /// The longest reason that is written down.

@@ -24,8 +24,8 @@ pub(super) struct Slots {
     members: HashSet<i64>,
     /// How many that left may still stand in a line.
     left: usize,
-    /// Executions of each definition that have begun and not ended.
-    begun: HashMap<Arc<str>, usize>,
+    /// The executions of each definition that have begun and not ended.
+    begun: HashMap<Arc<str>, HashSet<i64>>,
 }
 
 /// An execution that waits for a slot.
@@ -56,20 +56,22 @@ impl Slots {
         *self = Self::new(self.most);
     }
 
-    pub(super) fn set_begun(&mut self, definition: Arc<str>, count: usize) {
-        self.begun.insert(definition, count);
+    /// An execution has begun, if that was not known.
+    pub(super) fn begin(&mut self, definition: &Arc<str>, number: i64) {
+        let begun = self.begun.entry(Arc::clone(definition)).or_default();
+        begun.insert(number);
     }
 
-    pub(super) fn begin(&mut self, definition: &Arc<str>) {
-        *self.begun.entry(Arc::clone(definition)).or_default() += 1;
-    }
-
-    pub(super) fn end(&mut self, definition: &Arc<str>) {
-        if let Some(count) = self.begun.get_mut(definition) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                self.begun.remove(definition);
-            }
+    /// One that had begun has ended.
+    pub(super) fn end(&mut self, definition: &Arc<str>, number: i64) {
+        let Some(begun) = self.begun.get_mut(definition) else {
+            return;
+        };
+        if !begun.remove(&number) {
+            return;
+        }
+        if begun.is_empty() {
+            self.begun.remove(definition);
         }
         let Some(line) = self.held.get_mut(definition) else {
             return;
@@ -121,7 +123,7 @@ impl Slots {
             let next = self
                 .waiting
                 .take(|queued| !members.contains(&queued.number))?;
-            let running = self.begun.get(&next.definition).copied().unwrap_or(0);
+            let running = self.begun.get(&next.definition).map_or(0, HashSet::len);
             if next.limit.is_none_or(|limit| running < limit) {
                 self.members.remove(&next.number);
                 return Some(next.number);

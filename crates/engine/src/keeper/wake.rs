@@ -19,8 +19,8 @@ impl Keeper {
     /// Takes up every execution that has work under way, is queued, or has something due.
     pub(super) fn wake_up(&mut self) -> Result<()> {
         self.now = self.config.clock.now();
-        for (definition, count) in self.store.begun()? {
-            self.slots.set_begun(definition, count);
+        for (definition, number) in self.store.begun()? {
+            self.slots.begin(&definition, number);
         }
         self.read_triggers()?;
         self.check_recent()?;
@@ -54,7 +54,9 @@ impl Keeper {
         tracing::error!(execution = %id, "an execution cannot be taken up: {error}");
         metrics::counter!("stateway_engine_damaged_executions_total").increment(1);
         let why = error.message.clone();
-        self.damaged.insert(number, Damaged { id, why });
+        let found = self.inspect(number).ok();
+        let code = found.and_then(|found| Some(found.verdict.findings.first()?.code));
+        self.damaged.insert(number, Damaged { id, why, code });
     }
 
     fn write_down(&mut self) -> Result<()> {

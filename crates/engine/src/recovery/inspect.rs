@@ -10,7 +10,7 @@ use stateway_machine::{
 };
 use stateway_model::SubState;
 
-use super::remedy::{again_after_break, again_after_loss};
+use super::remedy::{after_break, after_loss, is_end};
 use super::{Code, Finding, Remedy, Verdict};
 use crate::catalogue::Catalogue;
 use crate::keeper::child_id;
@@ -34,8 +34,36 @@ pub(crate) struct Eye<'e> {
 #[derive(Debug)]
 pub(crate) struct Inspection {
     pub(crate) verdict: Verdict,
+    /// What follows when someone has seen more than the log has.
+    pub(crate) if_lost: Option<Remedy>,
     /// None where nothing can be done.
     pub(crate) basis: Option<Basis>,
+}
+
+impl Inspection {
+    /// Adds what was found in memory, and what follows from it.
+    pub(crate) fn add(&mut self, recalled: Vec<Finding>) {
+        let lost = recalled.iter().any(|found| found.code == Code::L1);
+        let remedy = &mut self.verdict.remedy;
+        match remedy {
+            Remedy::Nothing | Remedy::Repair if lost => {
+                *remedy = self.if_lost.take().unwrap_or(Remedy::Repair);
+            }
+            Remedy::Nothing if !recalled.is_empty() => *remedy = Remedy::Repair,
+            _ => {}
+        }
+        self.verdict.findings.extend(recalled);
+    }
+}
+
+/// How a snapshot stands to the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    /// There is none, or it is what the log leads to.
+    Right,
+    Wrong,
+    /// It has seen more than the log.
+    Ahead,
 }
 
 /// What a recovery begins with.
@@ -57,12 +85,55 @@ pub(crate) struct Basis {
     pub(crate) request: Option<Answered>,
 }
 
-/// Looks at an execution; none when there is none of this number.
-pub(crate) fn inspect(
+/// Looks at an execution as of one moment; one of which nothing can be read is a finding too.
+pub(crate) fn look(store: &dyn Reading, number: i64, eye: Eye<'_>) -> Result<Option<Inspection>> {
+    let mut found = Ok(None);
+    store.at_once(&mut |store| found = inspect(store, number, eye))?;
+    Ok(found.unwrap_or_else(|error| {
+        let id = store.id_of(number).ok().flatten();
+        Some(unreadable(number, id, &error))
+    }))
+}
+
+/// Looks at executions in the order of their creation, after a number.
+pub(crate) fn look_on(
     store: &dyn Reading,
-    number: i64,
+    (after, limit): (i64, usize),
     eye: Eye<'_>,
-) -> Result<Option<Inspection>> {
+) -> Result<(Vec<Inspection>, Option<i64>)> {
+    let numbers = store.numbers(after, limit)?;
+    let next = numbers.last().copied().filter(|_| numbers.len() == limit);
+    let mut found = Vec::with_capacity(numbers.len());
+    for number in numbers {
+        // One that is gone by now needs no verdict.
+        found.extend(look(store, number, eye)?);
+    }
+    Ok((found, next))
+}
+
+fn unreadable(number: i64, id: Option<Arc<str>>, error: &StoreError) -> Inspection {
+    let found = Finding::new(Code::H2, "what is stored of it cannot be read");
+    Inspection {
+        verdict: Verdict {
+            number,
+            id: id.unwrap_or_else(|| format!("#{number}").into()),
+            branch: 0,
+            sequence: 0,
+            events: 0,
+            head: String::new(),
+            findings: vec![found.seen(error.to_string())],
+            remedy: Remedy::Refused {
+                why: "what is stored of it cannot be read".to_owned(),
+                hint: error.hint().to_owned(),
+            },
+        },
+        if_lost: None,
+        basis: None,
+    }
+}
+
+/// Looks at an execution; none when there is none of this number.
+fn inspect(store: &dyn Reading, number: i64, eye: Eye<'_>) -> Result<Option<Inspection>> {
     let Some(kept) = store.kept(number)? else {
         return Ok(None);
     };
@@ -113,17 +184,21 @@ impl Look<'_> {
             );
             return Ok(self.refused(&trusted, Code::E2, why, hint));
         };
-        let (state, misled) = self.replay(state, &trusted)?;
+        let (state, snapshot) = self.replay(state, &trusted)?;
         let branches = self.branches();
         let request = self.request(&first)?;
         let remedy = if trusted.whole {
-            self.status(&state, &trusted.events, &first)?
+            let remedy = self.status(&state, &trusted.events, &first)?;
+            match (remedy, &snapshot) {
+                (Remedy::Nothing, Held::Ahead) => after_loss(&state).unwrap_or_default(),
+                (remedy, _) => remedy,
+            }
         } else {
             self.broken(&state, &trusted)
         };
         self.children(&state)?;
         let remedy = match remedy {
-            Remedy::Nothing if !self.findings.is_empty() => self.plain(),
+            Remedy::Nothing if !self.findings.is_empty() => Remedy::Repair,
             remedy => remedy,
         };
         let verdict = self.verdict(&trusted, remedy);
@@ -133,12 +208,16 @@ impl Look<'_> {
             hash: trusted.hash,
             newest: self.newest(current),
             branches,
-            misled,
+            misled: snapshot != Held::Right,
             revision: self.revision(&first),
             request,
         };
         let basis = Some(basis).filter(|_| !matches!(verdict.remedy, Remedy::Refused { .. }));
-        Ok(Inspection { verdict, basis })
+        Ok(Inspection {
+            verdict,
+            if_lost: basis.as_ref().and_then(|basis| after_loss(&basis.state)),
+            basis,
+        })
     }
 
     /// The state before the first event, by the revision the log begins with.
@@ -187,8 +266,8 @@ impl Look<'_> {
         }
     }
 
-    /// Replays what can be trusted, and holds the snapshot to it; whether that misleads.
-    fn replay(&mut self, mut state: State, trusted: &Trusted) -> Result<(State, bool)> {
+    /// Replays what can be trusted, and holds the snapshot to it.
+    fn replay(&mut self, mut state: State, trusted: &Trusted) -> Result<(State, Held)> {
         let number = self.kept.origin.number;
         let kept = self.store.snapshot(number, self.kept.status.branch)?;
         let mut held = None;
@@ -203,7 +282,7 @@ impl Look<'_> {
             }
         }
         let Some(kept) = kept else {
-            return Ok((state, false));
+            return Ok((state, Held::Right));
         };
         if self.known(&kept.revision)?.is_none() {
             let found = Finding::new(Code::E2, "the revision of the snapshot is not stored")
@@ -213,20 +292,28 @@ impl Look<'_> {
                 ))
                 .seen("definitions: no such revision; the log goes on from the first one");
             self.findings.push(found);
-            return Ok((state, true));
+            return Ok((state, Held::Wrong));
         }
-        let misled = match held {
-            Some(same) => !same,
-            // It is of an event that the log does not have.
-            None => self.kept.status.branch == self.log.current() && trusted.whole,
+        let here = self.kept.status.branch == self.log.current() && trusted.whole;
+        let (held, code, summary) = match held {
+            Some(true) => return Ok((state, Held::Right)),
+            None if !here => return Ok((state, Held::Right)),
+            None if kept.sequence > state.sequence() => (
+                Held::Ahead,
+                Code::L1,
+                "the snapshot has seen more than the log: the last events are lost",
+            ),
+            _ => (
+                Held::Wrong,
+                Code::S2,
+                "the snapshot is not what the log leads to",
+            ),
         };
-        if misled {
-            let found = Finding::new(Code::S2, "the snapshot is not what the log leads to")
-                .seen(format!("snapshot: after event {}", kept.sequence))
-                .seen(format!("log: {} events", trusted.events.len()));
-            self.findings.push(found);
-        }
-        Ok((state, misled))
+        let found = Finding::new(code, summary)
+            .seen(format!("snapshot: after event {}", kept.sequence))
+            .seen(format!("log: {} events", trusted.events.len()));
+        self.findings.push(found);
+        Ok((state, held))
     }
 
     /// Holds the table of branches and the row to the branches that the log opened.
@@ -234,15 +321,20 @@ impl Look<'_> {
         let number = self.kept.origin.number;
         let lacking = self.log.lacking(&self.table, number);
         for branch in &lacking {
-            let found = Finding::new(
-                Code::D2,
-                "a branch of the log is not in the table of branches",
-            )
-            .seen(format!(
-                "log: branch {} leaves branch {} after event {}",
-                branch.branch, branch.parent, branch.cutoff
-            ))
-            .seen("branches: no such row".to_owned());
+            let found = Finding::new(Code::D2, "the table of branches is not as the log says")
+                .seen(format!(
+                    "log: branch {} leaves branch {} after event {}",
+                    branch.branch, branch.parent, branch.cutoff
+                ))
+                .seen(
+                    match self.table.iter().find(|row| row.branch == branch.branch) {
+                        Some(row) => format!(
+                            "branches: it leaves branch {} after event {}",
+                            row.parent, row.cutoff
+                        ),
+                        None => "branches: no such row".to_owned(),
+                    },
+                );
             self.findings.push(found);
         }
         let (row, log) = (self.kept.status.branch, self.log.current());
@@ -267,7 +359,8 @@ impl Look<'_> {
             return Ok(Remedy::Nothing);
         }
         let moved = (row.state, row.sub_state, row.ended) != (log.state, log.sub_state, log.ended);
-        let behind = !moved || row.branch != log.branch || self.was_so(&row, events, first)?;
+        let behind = row.branch < log.branch
+            || row.branch == log.branch && (!moved || self.was_so(&row, events, first)?);
         let (code, summary) = if behind {
             differs(&row, &log)
         } else {
@@ -288,13 +381,7 @@ impl Look<'_> {
         if behind {
             return Ok(Remedy::Nothing);
         }
-        if state.state().is_terminal() {
-            return Ok(Remedy::Nothing);
-        }
-        Ok(Remedy::Branch {
-            cutoff: state.sequence(),
-            again: again_after_loss(state, row.ended.is_some()),
-        })
+        Ok(after_loss(state).unwrap_or_default())
     }
 
     /// Whether the row says what was so at an earlier event.
@@ -325,22 +412,18 @@ impl Look<'_> {
                 hint: "Keep a copy of the store for whoever looks into it.".to_owned(),
             };
         }
-        Remedy::Branch {
-            cutoff: state.sequence(),
-            again: again_after_break(state, &self.log.after(&trusted.lineage, state.sequence())),
-        }
-    }
-
-    /// What follows from findings that touch nothing but what is kept beside the log.
-    fn plain(&self) -> Remedy {
-        let old = |finding: &Finding| matches!(finding.code, Code::H1 | Code::H2);
-        if self.findings.iter().all(old) {
+        let left = self.log.after(&trusted.lineage, state.sequence());
+        // One that is over for everyone must not do its work again for the sake of its history.
+        if self.kept.status.ended.is_some() && left.iter().any(is_end) {
             return Remedy::Refused {
-                why: "only an old branch is damaged; nothing that goes on depends on it".to_owned(),
-                hint: "Keep a copy of the store for whoever looks into it.".to_owned(),
+                why: "it is over; only its history is damaged".to_owned(),
+                hint: "Restore a backup to see what happened.".to_owned(),
             };
         }
-        Remedy::Repair
+        // What is missing may have been anything.
+        let missing = self.findings.iter().any(|found| found.code == Code::H2);
+        let lost = after_loss(state).filter(|_| missing);
+        lost.unwrap_or_else(|| after_break(state, &left))
     }
 
     /// Holds the record of the request that started it to the log; what is to be written.
@@ -352,12 +435,14 @@ impl Look<'_> {
             return Ok(None);
         }
         let id = Arc::clone(&first.causation);
-        if self.store.answered(&id)?.is_some() {
-            return Ok(None);
-        }
-        let found = Finding::new(Code::R1, "the request that started it is not recorded")
+        let summary = match self.store.answered(&id)? {
+            Some(found) if found.number == origin.number => return Ok(None),
+            Some(_) => "the request that started it is recorded as one about another execution",
+            None => "the request that started it is not recorded",
+        };
+        let found = Finding::new(Code::R1, summary)
             .seen(format!("log: event 1 was caused by request `{id}`"))
-            .seen("requests: repeating it would start another execution".to_owned());
+            .seen("requests: repeating it would not lead here");
         self.findings.push(found);
         // What was asked is not in the log, so whatever comes with this id is taken for it.
         Ok(Some(Answered {
@@ -420,6 +505,7 @@ impl Look<'_> {
         };
         Inspection {
             verdict: self.verdict(trusted, remedy),
+            if_lost: None,
             basis: None,
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use jiff::SignedDuration;
 
-use super::inspect::{Eye, inspect};
+use super::inspect::{Eye, look_on};
 use crate::catalogue::Catalogue;
 use crate::keeper::{Inbox, Message};
 use crate::store::{Backend, Reading, StoreError};
@@ -144,27 +144,25 @@ impl Round {
     }
 
     fn page(&self, after: i64) -> Result<Page, StoreError> {
-        let mut page = Page::default();
-        for number in self.store.numbers(after, AT_ONCE)? {
-            let mut found = Ok(None);
-            self.store.at_once(&mut |store| {
-                let eye = Eye {
-                    catalogue: &self.catalogue,
-                    now: self.clock.now(),
-                    memory: self.memory,
-                };
-                found = inspect(store, number, eye);
-            })?;
-            // One that cannot be looked at is for the keeper to set aside.
-            let right = found
-                .is_ok_and(|found| found.is_none_or(|found| found.verdict.findings.is_empty()));
-            if !right {
-                page.wrong += 1;
-                self.inbox.tell(Message::Drifted { number });
-            }
-            page.looked += 1;
-            page.last = Some(number);
+        let eye = Eye {
+            catalogue: &self.catalogue,
+            now: self.clock.now(),
+            memory: self.memory,
+        };
+        let numbers = self.store.numbers(after, AT_ONCE)?;
+        let (found, _) = look_on(&*self.store, (after, AT_ONCE), eye)?;
+        let wrong = found.iter().filter(|one| !one.verdict.findings.is_empty());
+        let page = Page {
+            last: numbers.last().copied(),
+            looked: found.len() as u64,
+            wrong: wrong.clone().count() as u64,
+        };
+        for one in wrong {
+            let number = one.verdict.number;
+            self.inbox.tell(Message::Drifted { number });
         }
+        // What is in memory only the keeper can see.
+        self.inbox.tell(Message::Recheck { numbers });
         Ok(page)
     }
 }

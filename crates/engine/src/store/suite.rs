@@ -249,7 +249,10 @@ fn lists_are_newest_first_and_narrowed_by_what_is_asked() {
             ..all
         };
         assert_eq!(numbers(&other), [0; 0]);
-        assert_eq!(store.begun().unwrap(), [("gate".into(), 3)]);
+        let begun: Vec<_> = [1, 3, 5].map(|number| ("gate".into(), number)).into();
+        let mut found = store.begun().unwrap();
+        found.sort();
+        assert_eq!(found, begun);
     }
 }
 

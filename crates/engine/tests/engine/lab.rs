@@ -82,6 +82,31 @@ impl Lab {
         }
     }
 
+    /// Another engine takes the file, if it can; otherwise none has it.
+    pub(crate) fn try_restart(self) -> Result<Self, Self> {
+        let Self {
+            folder,
+            engine,
+            config,
+            requests,
+        } = self;
+        drop(engine);
+        let lab = |engine, config| Self {
+            folder,
+            engine,
+            config,
+            requests,
+        };
+        match Engine::open(&config) {
+            Ok(engine) => Ok(lab(engine, config)),
+            Err(_) => {
+                let elsewhere = tempfile::tempdir().unwrap();
+                let idle = Engine::open(&Config::new(elsewhere.path().join("store.db")));
+                Err(lab(idle.unwrap(), config))
+            }
+        }
+    }
+
     /// The process is killed: another engine goes on with the file as it is at this moment.
     pub(crate) fn crash(self) -> Self {
         self.crash_with(|_| {})

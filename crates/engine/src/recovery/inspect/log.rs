@@ -1,6 +1,6 @@
 //! A log as it is stored: every row of every branch, and how far each can be trusted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stateway_machine::{Event, Fact};
 
@@ -185,37 +185,29 @@ impl Log {
         rows.cloned().collect()
     }
 
-    /// Where the log is not whole.
+    /// Where the log is not whole, but for what an earlier recovery left behind.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let left = self.left_behind();
         let mut found = Vec::new();
         for (branch, log) in &self.branches {
-            for row in &log.rows {
-                let known = left
-                    .iter()
-                    .any(|(from, cutoff)| from == branch && row.first > *cutoff);
-                if !known {
-                    found.extend(row.finding(*branch));
-                }
-            }
+            let new = log.rows.iter().filter(|row| !left.contains(&row.position));
+            found.extend(new.filter_map(|row| row.finding(*branch)));
         }
         found
     }
 
-    /// What earlier recoveries left behind: a branch, and the last event of it that counts.
-    fn left_behind(&self) -> Vec<(u32, u64)> {
+    /// The places of damaged events that earlier recoveries left behind.
+    fn left_behind(&self) -> BTreeSet<i64> {
         let rows = self.branches.values().flat_map(|log| &log.rows);
-        let events = rows.flat_map(|row| &row.events);
-        events
+        let sound = rows.filter(|row| row.fault.is_none());
+        sound
+            .flat_map(|row| &row.events)
             .filter_map(|event| match &event.fact {
-                Fact::ExecutionRecovered {
-                    from,
-                    branch,
-                    cutoff,
-                    ..
-                } if from != branch => Some((*from, *cutoff)),
+                Fact::ExecutionRecovered { left, .. } => Some(left),
                 _ => None,
             })
+            .flatten()
+            .copied()
             .collect()
     }
 
@@ -266,7 +258,9 @@ impl Row {
             ),
             Fault::Unreadable(why) => (Code::H2, "events cannot be read", why.clone()),
         };
-        Some(Finding::new(code, summary).seen(place).seen(seen))
+        let mut found = Finding::new(code, summary).seen(place).seen(seen);
+        found.position = Some(self.position);
+        Some(found)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reading: rows, logs along their lineage, definitions.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -47,6 +48,14 @@ impl Reading for Sqlite {
             .connection
             .prepare_cached("SELECT number FROM executions WHERE id = ?1")?;
         Ok(query.query_row([id], |row| row.get(0)).optional()?)
+    }
+
+    fn id_of(&self, number: i64) -> Result<Option<Arc<str>>, StoreError> {
+        let mut query = self
+            .connection
+            .prepare_cached("SELECT id FROM executions WHERE number = ?1")?;
+        let found = query.query_row([number], |row| row.get::<_, String>(0));
+        Ok(found.optional()?.map(Into::into))
     }
 
     fn kept(&self, number: i64) -> Result<Option<Kept>, StoreError> {
@@ -181,20 +190,12 @@ impl Reading for Sqlite {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    fn newest_branch(&self, number: i64) -> Result<u32, StoreError> {
+    fn head(&self, number: i64) -> Result<Option<(u32, Hash)>, StoreError> {
         let mut query = self.connection.prepare_cached(
-            "SELECT branch FROM events WHERE execution = ?1 ORDER BY branch DESC LIMIT 1",
+            "SELECT branch, hash FROM events WHERE execution = ?1 \
+             ORDER BY branch DESC, sequence DESC LIMIT 1",
         )?;
-        let found = query.query_row([number], |row| row.get(0)).optional()?;
-        Ok(found.unwrap_or(0))
-    }
-
-    fn head(&self, number: i64, branch: u32) -> Result<Option<Hash>, StoreError> {
-        let mut query = self.connection.prepare_cached(
-            "SELECT hash FROM events WHERE execution = ?1 AND branch = ?2 \
-             ORDER BY sequence DESC LIMIT 1",
-        )?;
-        let found = query.query_row(params![number, branch], |row| hash_of(row, 0));
+        let found = query.query_row([number], |row| Ok((row.get(0)?, hash_of(row, 1)?)));
         Ok(found.optional()?)
     }
 
@@ -348,18 +349,28 @@ impl Reading for Sqlite {
     }
 
     /// How many executions of each definition have begun and not ended.
-    fn begun(&self) -> Result<Vec<(Arc<str>, usize)>, StoreError> {
+    fn begun(&self) -> Result<Vec<(Arc<str>, i64)>, StoreError> {
         let mut query = self.connection.prepare_cached(
-            "SELECT definition, count(*) FROM executions \
+            "SELECT definition, number FROM executions \
              WHERE sub_state IN ('running', 'waiting', 'backing-off', 'error') \
-             AND state NOT IN ('created', 'queued') GROUP BY definition",
+             AND state NOT IN ('created', 'queued')",
         )?;
-        let rows = query.query_map([], |row| {
-            let count = row.get::<_, i64>(1)?;
-            let count = usize::try_from(count).unwrap_or(0);
-            Ok((row.get::<_, String>(0)?.into(), count))
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        let mut names: HashSet<Arc<str>> = HashSet::new();
+        let mut rows = query.query([])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let name = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+            let name = match names.get(name) {
+                Some(known) => Arc::clone(known),
+                None => {
+                    let name: Arc<str> = name.into();
+                    names.insert(Arc::clone(&name));
+                    name
+                }
+            };
+            found.push((name, row.get(1)?));
+        }
+        Ok(found)
     }
 
     fn last_number(&self) -> Result<i64, StoreError> {

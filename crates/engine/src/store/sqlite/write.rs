@@ -310,7 +310,8 @@ impl Pen<'_> {
                 continue;
             }
             self.to.execute(
-                "INSERT INTO branches (execution, branch, parent, cutoff) VALUES (?1, ?2, ?3, ?4)",
+                "INSERT OR REPLACE INTO branches (execution, branch, parent, cutoff) \
+                 VALUES (?1, ?2, ?3, ?4)",
                 params![
                     row.number,
                     row.branch,
@@ -327,7 +328,7 @@ impl Pen<'_> {
             return Ok(());
         }
         let mut insert = self.to.prepare_cached(
-            "INSERT INTO requests (id, body, execution, at) VALUES (?1, ?2, ?3, ?4)",
+            "INSERT OR REPLACE INTO requests (id, body, execution, at) VALUES (?1, ?2, ?3, ?4)",
         )?;
         for row in rows {
             if !self.may(Write::Request)? {

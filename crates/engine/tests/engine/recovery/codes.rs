@@ -181,29 +181,28 @@ async fn a_branch_that_was_only_prepared_is_harmless() {
 #[tokio::test]
 async fn a_recovery_is_asked_for_by_resuming() {
     let ((lab, trap), deeds) = (lab(|_| {}), Deeds::default());
-    let id = waiting(&lab, &deeds).await;
-    lab.steer(
-        &id,
-        Steer::Pause {
-            cause: "look".into(),
-        },
-    )
-    .await
-    .unwrap();
-    // The row does not learn that it goes on, and later that it waits for nobody.
+    lab.apply(GATED).await;
+    let mut worker = lab.worker("w", &["x"], 1);
+    let id = lab.start("gated", json!(1)).await.id;
+    let task = worker.task().await;
+    // It stays in memory, where nothing is wrong; only the row did not learn that it is held.
     trap.set(Write::Status, Fate::Lost);
-    lab.steer(&id, Steer::Resume).await.unwrap();
+    let pause = Steer::Pause {
+        cause: "look".into(),
+    };
+    lab.steer(&id, pause).await.unwrap();
     assert!(trap.sprung());
-    let found = lab.engine.verify(id.clone()).await.unwrap();
-    assert!(!found.findings.is_empty());
-    lab.steer(
-        &id,
-        Steer::Pause {
-            cause: "look".into(),
-        },
-    )
-    .await
-    .unwrap();
+    assert!(audit(&lab, &id).await.is_empty());
     lab.steer(&id, Steer::Resume).await.unwrap();
+    let events = lab.engine.history(id.clone(), 0, 1_000).await.unwrap();
+    let recovered = events
+        .iter()
+        .find(|record| matches!(record.event.fact, Fact::ExecutionRecovered { .. }));
+    assert_eq!(&*recovered.unwrap().event.causation, "resume");
+    worker.done(&task, json!("done"));
+    drop(worker);
+    lab.until(&id, |view| view.sub_state == SubState::Waiting)
+        .await;
     all_is_well(&lab).await;
+    assert_eq!(deeds.of("a"), 0);
 }

@@ -124,15 +124,17 @@ async fn h2_lost_events_in_the_middle_are_found() {
     // The end of the log is lost, and memory knows better.
     let verdict = lab.engine.verify(id.clone()).await.unwrap();
     assert_eq!(codes(&verdict.findings), [Code::L1], "{verdict:#?}");
-    worker.done(&task, json!("b"));
-    while !matches!(worker.message().await, WorkerMessage::Accepted { .. }) {}
+    let pause = stateway_engine::Steer::Pause {
+        cause: "look".into(),
+    };
+    lab.steer(&id, pause).await.unwrap();
     let verdict = lab.engine.verify(id.clone()).await.unwrap();
     assert!(codes(&verdict.findings).contains(&Code::H2), "{verdict:#?}");
     assert!(
         matches!(verdict.remedy, Remedy::Branch { .. }),
         "{verdict:#?}"
     );
-    drop(worker);
+    drop((worker, task));
 
     let (deeds, recovered) = (Deeds::default(), recover(&lab, &id).await.unwrap());
     assert_eq!(recovered.again, ["a".into(), "b".into()] as [Arc<str>; 2]);
@@ -165,6 +167,7 @@ async fn e2_a_lost_definition_is_refused_until_it_is_there_again() {
     lab.apply(TWO).await;
     let recovered = recover(&lab, &id).await.unwrap();
     assert!(!recovered.branched);
+    assert!(audit(&lab, &id).await[0].0.starts_with("E2: "));
     deeds.worker(&lab, "w");
     assert_eq!(lab.ended(&id).await.sub_state, SubState::Succeeded);
     assert_eq!((deeds.of("a"), deeds.of("b")), (1, 1));
@@ -288,7 +291,7 @@ async fn t1_a_timer_that_would_not_ring_is_set() {
         .await;
     let path = lab.config.path.clone();
     let lab = lab.restart_after(|| edit(&path, "UPDATE executions SET wake_at = NULL"));
-    assert!(audit(&lab, &id).await[0].0.contains("1: "));
+    assert!(audit(&lab, &id).await[0].0.starts_with("T1: "));
     all_is_well(&lab).await;
 }
 
@@ -330,4 +333,188 @@ async fn a_row_without_a_log_hides_nothing_and_can_be_removed() {
     start.id = Some("second".into());
     lab.engine.start(start).await.unwrap();
     all_is_well(&lab).await;
+}
+
+/// An execution of which `a` is done and `b` was done again from there, on branch 1.
+async fn branched(lab: &Lab, deeds: &Deeds) -> Arc<str> {
+    lab.apply(GATED).await;
+    let worker = deeds.worker(lab, "w");
+    let id = lab.start("gated", json!("seventeen")).await.id;
+    lab.until(&id, |view| view.sub_state == SubState::Waiting)
+        .await;
+    let from = stateway_engine::RetryFrom {
+        step: "a".into(),
+        ..Default::default()
+    };
+    let again = lab
+        .engine
+        .retry_from(id.clone(), from, "ada".into(), lab.key(3));
+    again.await.unwrap();
+    lab.until(&id, |view| {
+        view.branch == 1 && view.sub_state == SubState::Waiting
+    })
+    .await;
+    worker.abort();
+    id
+}
+
+#[tokio::test]
+async fn d2_a_wrong_row_of_the_table_of_branches_is_replaced() {
+    let ((lab, _), deeds) = (lab(|_| {}), Deeds::default());
+    let id = branched(&lab, &deeds).await;
+    let path = lab.config.path.clone();
+    let lab = lab.restart_after(|| edit(&path, "UPDATE branches SET cutoff = cutoff - 1"));
+    assert!(audit(&lab, &id).await[0].0.starts_with("D2: "));
+    all_is_well(&lab).await;
+    decide(&lab, &id, true).await.unwrap();
+    deeds.worker(&lab, "w");
+    assert_eq!(lab.ended(&id).await.sub_state, SubState::Succeeded);
+}
+
+#[tokio::test]
+async fn h1_damage_in_an_old_branch_is_told_and_hinders_nobody() {
+    let ((lab, _), deeds) = (lab(|_| {}), Deeds::default());
+    let id = branched(&lab, &deeds).await;
+    let path = lab.config.path.clone();
+    let lab = lab.restart_after(|| {
+        // What branch 0 went on with, after branch 1 had left it.
+        edit(
+            &path,
+            "UPDATE events SET lines = CAST(replace(CAST(lines AS TEXT), 'boss', 'bess') AS BLOB) \
+             WHERE branch = 0 AND CAST(lines AS TEXT) LIKE '%boss%'",
+        );
+    });
+    let verdict = lab.engine.verify(id.clone()).await.unwrap();
+    assert_eq!(codes(&verdict.findings), [Code::H1]);
+    assert!(audit(&lab, &id).await.is_empty(), "nobody hides it");
+    assert!(lab.engine.survey().await.unwrap().damaged.is_empty());
+    let pause = stateway_engine::Steer::Pause {
+        cause: "look".into(),
+    };
+    lab.steer(&id, pause).await.unwrap();
+    lab.steer(&id, stateway_engine::Steer::Resume)
+        .await
+        .unwrap();
+    // An operator takes note of it; nothing is done again.
+    let recovered = recover(&lab, &id).await.unwrap();
+    assert!(!recovered.branched);
+    all_is_well(&lab).await;
+    decide(&lab, &id, true).await.unwrap();
+    deeds.worker(&lab, "w");
+    assert_eq!(lab.ended(&id).await.sub_state, SubState::Succeeded);
+    assert_eq!((deeds.of("a"), deeds.of("b")), (2, 1));
+}
+
+#[tokio::test]
+async fn h1_damage_in_what_branches_share_is_left_behind_once() {
+    let ((lab, _), deeds) = (lab(|_| {}), Deeds::default());
+    let id = branched(&lab, &deeds).await;
+    let path = lab.config.path.clone();
+    let changed = "UPDATE events SET lines = CAST(replace(CAST(lines AS TEXT), '\"did\"', '\"dad\"') AS BLOB) \
+         WHERE branch = 1 AND CAST(lines AS TEXT) LIKE '%\"did\"%'";
+    let lab = lab.restart_after(|| edit(&path, changed));
+    let recovered = recover(&lab, &id).await.unwrap();
+    assert!(recovered.branched);
+    all_is_well(&lab).await;
+    deeds.worker(&lab, "w");
+    lab.until(&id, |view| view.sub_state == SubState::Waiting)
+        .await;
+    assert_eq!(lab.get(&id).await.branch, 2);
+    // Other damage is still found.
+    let path = lab.config.path.clone();
+    let lab = lab.restart_after(|| {
+        edit(
+            &path,
+            "UPDATE events SET lines = CAST(replace(CAST(lines AS TEXT), '\"did\"', '\"dad\"') AS BLOB) \
+             WHERE branch = 0 AND CAST(lines AS TEXT) LIKE '%\"did\"%'",
+        );
+    });
+    let verdict = lab.engine.verify(id.clone()).await.unwrap();
+    assert_eq!(codes(&verdict.findings), [Code::H1]);
+}
+
+#[tokio::test]
+async fn h1_one_that_is_over_does_nothing_again_for_its_history() {
+    let ((lab, _), deeds) = (lab(|_| {}), Deeds::default());
+    lab.apply(TWO).await;
+    let worker = deeds.worker(&lab, "w");
+    let id = lab.start("two", json!(1)).await.id;
+    lab.ended(&id).await;
+    worker.abort();
+    let path = lab.config.path.clone();
+    let lab = lab.restart_after(|| {
+        edit(
+            &path,
+            "UPDATE events SET lines = CAST(replace(CAST(lines AS TEXT), '\"did\":\"a\"', '\"did\":\"z\"') \
+             AS BLOB) WHERE CAST(lines AS TEXT) LIKE '%\"did\":\"a\"%'",
+        );
+    });
+    let refused = recover(&lab, &id).await.unwrap_err();
+    assert_eq!(refused.reason, "NOT_RECOVERABLE");
+    assert!(refused.message.starts_with("it is over"), "{refused:?}");
+    assert_eq!((deeds.of("a"), deeds.of("b")), (1, 1));
+}
+
+#[tokio::test]
+async fn l1_a_snapshot_or_a_branch_that_the_log_does_not_have() {
+    let change = |config: &mut Config| config.snapshot_events = 7;
+    let ((lab, trap), deeds) = (lab(change), Deeds::default());
+    lab.apply(TWO).await;
+    let mut worker = lab.worker("w", &["x"], 1);
+    let id = lab.start("two", json!(1)).await.id;
+    let task = worker.task().await;
+    trap.set(Write::Events, Fate::Lost);
+    worker.done(&task, json!("a"));
+    worker.task().await;
+    assert!(trap.sprung());
+    drop(worker);
+    let lab = die(lab, Code::L1);
+    assert!(audit(&lab, &id).await.is_empty());
+
+    // The evidence stays until someone decides: whatever is asked of it meanwhile is refused.
+    let signal = stateway_engine::Steer::Signal {
+        name: "go".into(),
+        payload: Arc::default(),
+    };
+    let refused = lab.steer(&id, signal).await.unwrap_err();
+    assert_eq!(refused.reason, "LOG_NOT_WHOLE", "{refused:?}");
+    let verdict = lab.engine.verify(id.clone()).await.unwrap();
+    let again: Vec<Arc<str>> = vec!["a".into(), "b".into()];
+    let cutoff = verdict.sequence;
+    let remedy = Remedy::Branch { cutoff, again };
+    assert_eq!(verdict.remedy, remedy);
+    assert!(recover(&lab, &id).await.unwrap().branched);
+    deeds.worker(&lab, "w");
+    assert_eq!(lab.ended(&id).await.sub_state, SubState::Succeeded);
+    all_is_well(&lab).await;
+}
+
+#[tokio::test]
+async fn one_that_cannot_be_read_at_all_hides_no_other() {
+    let ((lab, trap), _) = (lab(|_| {}), ());
+    lab.apply(GATED).await;
+    for id in ["first", "second", "third"] {
+        let mut start = lab.start_of("gated", json!(1));
+        start.id = Some(id.into());
+        lab.engine.start(start).await.unwrap();
+    }
+    drop(trap);
+    let path = lab.config.path.clone();
+    let lab = lab.restart_after(|| {
+        edit(&path, "UPDATE events SET hash = x'00' WHERE execution = 1");
+        edit(
+            &path,
+            "UPDATE executions SET state = 'lost' WHERE number = 2",
+        );
+    });
+    let found = lab.engine.verify_batch(0, 10).await.unwrap();
+    assert_eq!(found.executions, 3);
+    let wrong: Vec<_> = found.wrong.iter().map(|verdict| &*verdict.id).collect();
+    assert_eq!(wrong, ["first", "second"]);
+    assert!(
+        found
+            .wrong
+            .iter()
+            .all(|v| codes(&v.findings)[0] == Code::H2)
+    );
 }

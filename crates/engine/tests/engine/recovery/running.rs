@@ -178,3 +178,126 @@ async fn a_look_while_everything_moves_finds_nothing() {
     }
     all_is_well(&lab).await;
 }
+
+const ALONE: &str = "name: alone\nconcurrency: 1\nsteps: [{name: a, agent: x, timeout: 1h}]";
+
+#[tokio::test]
+async fn a_recovery_leaves_the_slots_as_they_are() {
+    // The row does not learn of the end, or of the beginning, of the first.
+    for lost_at_the_end in [true, false] {
+        let (lab, trap) = lab(|_| {});
+        lab.apply(ALONE).await;
+        let mut worker = lab.worker("w", &["x"], 4);
+        let first = lab.start("alone", json!(1)).await.id;
+        let task = worker.task().await;
+        let second = lab.start("alone", json!(2)).await.id;
+        if lost_at_the_end {
+            trap.set(Write::Status, Fate::Lost);
+        }
+        worker.done(&task, json!(null));
+        let task = worker.task().await;
+        let third = lab.start("alone", json!(3)).await.id;
+        if lost_at_the_end {
+            assert!(trap.sprung());
+            assert_eq!(
+                recover(&lab, &first).await.unwrap().repaired[0].code,
+                Code::A3
+            );
+        } else {
+            trap.set(Write::Status, Fate::Lost);
+            let pause = stateway_engine::Steer::Pause { cause: "".into() };
+            lab.steer(&second, pause).await.unwrap();
+            recover(&lab, &second).await.unwrap();
+            lab.steer(&second, stateway_engine::Steer::Resume)
+                .await
+                .unwrap();
+        }
+        // One runs, the other waits its turn.
+        assert_eq!(
+            lab.get(&third).await.reason,
+            Some(stateway_model::Reason::Queued)
+        );
+        worker.done(&task, json!(null));
+        let task = worker.task().await;
+        worker.done(&task, json!(null));
+        assert_eq!(lab.ended(&third).await.sub_state, SubState::Succeeded);
+        all_is_well(&lab).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_promised_is_what_is_done() {
+    let (lab, trap) = lab(|_| {});
+    lab.apply(ONE).await;
+    lab.apply(
+        "name: both\nsteps:\n  - {name: run, workflow: one}\n  - {name: b, agent: y, timeout: 1h}\n  \
+         - {name: c, agent: y, timeout: 1h, dependsOn: [b]}",
+    )
+    .await;
+    let mut worker = lab.worker("y", &["y"], 1);
+    let id = lab.start("both", json!(1)).await.id;
+    let task = worker.task().await;
+    trap.set(Write::Events, Fate::Lost);
+    worker.done(&task, json!("b"));
+    worker.task().await;
+    assert!(trap.sprung());
+    drop(worker);
+    let verdict = lab.engine.verify(id.clone()).await.unwrap();
+    assert_eq!(codes(&verdict.findings), [Code::L1]);
+    let stateway_engine::recovery::Remedy::Branch { again, .. } = verdict.remedy else {
+        panic!("{verdict:?}");
+    };
+    assert_eq!(
+        again,
+        ["run", "b", "c"].map(Arc::from),
+        "children are work too"
+    );
+    let recovered = recover(&lab, &id).await.unwrap();
+    assert_eq!((recovered.branched, recovered.again), (true, again));
+    let deeds = Deeds::default();
+    deeds.worker(&lab, "w");
+    lab.worker("y", &["y"], 4).diligent();
+    assert_eq!(lab.ended(&id).await.sub_state, SubState::Succeeded);
+    all_is_well(&lab).await;
+}
+
+#[tokio::test]
+async fn a_repeated_request_is_answered_the_same() {
+    let ((lab, trap), deeds) = (lab(|_| {}), Deeds::default());
+    let id = adrift(&lab, &trap, &deeds).await;
+    let request = lab.key(1);
+    let ask = || {
+        let (ask, request) = (Recover::default(), request.clone());
+        lab.engine.recover(id.clone(), ask, "ada".into(), request)
+    };
+    let (first, again) = (ask().await.unwrap(), ask().await.unwrap());
+    assert_eq!(codes(&first.repaired), codes(&again.repaired));
+    assert_eq!((first.cutoff, first.from), (again.cutoff, again.from));
+}
+
+#[tokio::test]
+async fn the_look_over_everything_sees_what_is_only_in_memory() {
+    let change = |config: &mut Config| config.verify_every = Duration::from_millis(20);
+    let ((lab, trap), deeds) = (lab(change), Deeds::default());
+    lab.apply(ONE).await;
+    deeds.worker(&lab, "w");
+    trap.set(Write::TaskPlaced, Fate::Lost);
+    let id = lab.start("one", json!(1)).await.id;
+    assert_eq!(lab.ended(&id).await.sub_state, SubState::Succeeded);
+    assert!(trap.sprung());
+    assert_eq!(deeds.of("a"), 1);
+}
+
+#[tokio::test]
+async fn a_start_of_which_only_the_row_is_left_can_be_repeated() {
+    let ((lab, trap), deeds) = (lab(|_| {}), Deeds::default());
+    lab.apply(ONE).await;
+    trap.set(Write::Events, Fate::Lost);
+    let start = lab.start_of("one", json!(1));
+    lab.engine.start(start.clone()).await.unwrap();
+    let lab = lab.restart();
+    let id = lab.engine.start(start).await.unwrap().id;
+    deeds.worker(&lab, "w");
+    assert_eq!(lab.ended(&id).await.sub_state, SubState::Succeeded);
+    all_is_well(&lab).await;
+}

@@ -10,7 +10,8 @@ const PARENT: &str = "
 name: parent
 steps:
   - {name: first, agent: x, timeout: 1h}
-  - {name: run, workflow: gated, dependsOn: [first]}
+  - {name: nap, sleep: 1ms, dependsOn: [first]}
+  - {name: run, workflow: gated, dependsOn: [nap]}
   - {name: last, agent: x, dependsOn: [run], timeout: 1h}
 ";
 
@@ -78,7 +79,10 @@ async fn work(lab: &Lab, deeds: &Deeds, request: &stateway_engine::RequestKey) -
 async fn sweep(fate: Fate) {
     for point in 0.. {
         let (faults, writes) = at(point, fate);
-        let lab = Lab::with(|config| config.faults = faults);
+        let lab = Lab::with(|config| {
+            config.faults = faults;
+            config.snapshot_events = 4;
+        });
         let (deeds, request) = (Deeds::default(), lab.key(5));
         let ended = work(&lab, &deeds, &request).await;
         let died = writes.load(Ordering::Relaxed) > point;
@@ -121,4 +125,44 @@ async fn a_process_that_dies_with_half_a_turn_on_disk() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_dies_with_none_of_a_turn_on_disk() {
     sweep(Fate::Crash).await;
+}
+
+#[tokio::test]
+async fn a_process_that_dies_while_it_recovers() {
+    for point in 0.. {
+        // The first process leaves a row that waits for a person who has decided.
+        let ((mut lab, trap), deeds) = (lab(|_| {}), Deeds::default());
+        lab.apply(GATED).await;
+        let worker = deeds.worker(&lab, "w");
+        let id = lab.start("gated", json!(1)).await.id;
+        lab.until(&id, |view| view.sub_state == SubState::Waiting)
+            .await;
+        worker.abort();
+        trap.set(Write::Status, Fate::Torn);
+        decide(&lab, &id, true).await.unwrap_err();
+        // The second dies at each of its own writes in turn, most of which are its repair.
+        let (faults, writes) = at(point, Fate::Torn);
+        lab.config.faults = faults;
+        let died = match lab.try_restart() {
+            Ok(second) => {
+                lab = second;
+                writes.load(Ordering::Relaxed) > point
+            }
+            Err(second) => {
+                lab = second;
+                true
+            }
+        };
+        lab.config.faults = Faults::default();
+        let lab = lab.restart();
+        deeds.worker(&lab, "w");
+        assert_eq!(lab.ended(&id).await.sub_state, SubState::Succeeded);
+        assert_eq!((deeds.of("a"), deeds.of("b")), (1, 1), "at {point}");
+        assert!(!audit(&lab, &id).await.is_empty(), "at {point}");
+        all_is_well(&lab).await;
+        if !died {
+            assert!(point > 1, "a repair is more than one write");
+            return;
+        }
+    }
 }
