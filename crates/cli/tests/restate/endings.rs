@@ -69,17 +69,11 @@ pub(crate) fn done_again(lab: &mut Lab) {
     let events = history["events"].as_array().unwrap();
     let ran = |step: &str| {
         let of = events.iter().find(|it| it["step"] == step);
-        of.unwrap_or_else(|| panic!("{step}: {history:#}"))["time"].clone()
+        moment(&of.unwrap_or_else(|| panic!("{step}: {history:#}"))["time"])
     };
-    let began = lab.get(&again)["create_time"].as_str().unwrap().to_owned();
-    assert!(
-        ran("first").as_str().unwrap() < began.as_str(),
-        "{history:#}"
-    );
-    assert!(
-        ran("second").as_str().unwrap() >= began.as_str(),
-        "{history:#}"
-    );
+    let began = moment(&lab.get(&again)["create_time"]);
+    assert!(ran("first") < began, "{history:#}");
+    assert!(ran("second") >= began, "{history:#}");
     lab.sees(&failed, "failed", None);
 }
 
@@ -97,4 +91,8 @@ pub(crate) fn purged(lab: &mut Lab) {
     let gone = lab.run(&["get", &name]).exits(3);
     assert!(gone.err.contains("EXECUTION_FORGOTTEN"), "{gone:?}");
     lab.run(&["purge", &name, "--yes"]).exits(3);
+}
+
+fn moment(time: &serde_json::Value) -> jiff::Timestamp {
+    time.as_str().unwrap().parse().unwrap()
 }
