@@ -329,7 +329,7 @@ impl Stage {
         self.worker
             .session
             .answers()
-            .settle(task.token.clone(), outcome, None);
+            .settle(task.token, outcome, None);
     }
 
     async fn write(&self, name: &str, id: &Arc<str>) {

@@ -82,8 +82,8 @@ impl Lab {
         }
     }
 
-    /// Another engine takes the file, if it can; otherwise none has it.
-    pub(crate) fn try_restart(self) -> Result<Self, Self> {
+    /// Another engine takes the file, if it can; otherwise none has it. Whether one has.
+    pub(crate) fn try_restart(self) -> (Self, bool) {
         let Self {
             folder,
             engine,
@@ -98,11 +98,11 @@ impl Lab {
             requests,
         };
         match Engine::open(&config) {
-            Ok(engine) => Ok(lab(engine, config)),
+            Ok(engine) => (lab(engine, config), true),
             Err(_) => {
                 let elsewhere = tempfile::tempdir().unwrap();
                 let idle = Engine::open(&Config::new(elsewhere.path().join("store.db")));
-                Err(lab(idle.unwrap(), config))
+                (lab(idle.unwrap(), config), false)
             }
         }
     }

@@ -143,16 +143,9 @@ async fn a_process_that_dies_while_it_recovers() {
         // The second dies at each of its own writes in turn, most of which are its repair.
         let (faults, writes) = at(point, Fate::Torn);
         lab.config.faults = faults;
-        let died = match lab.try_restart() {
-            Ok(second) => {
-                lab = second;
-                writes.load(Ordering::Relaxed) > point
-            }
-            Err(second) => {
-                lab = second;
-                true
-            }
-        };
+        let (second, opened) = lab.try_restart();
+        lab = second;
+        let died = !opened || writes.load(Ordering::Relaxed) > point;
         lab.config.faults = Faults::default();
         let lab = lab.restart();
         deeds.worker(&lab, "w");
