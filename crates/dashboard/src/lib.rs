@@ -6,7 +6,7 @@
 //! provider; which buttons there are, capabilities say.
 //!
 //! Pages are rendered here (`maud`, which escapes) and work without a script. The script adds live
-//! updates: the server renders a part of a page again and sends it ([`live`]).
+//! updates: the server renders a part of a page again and sends it (`live`).
 
 mod acting;
 mod api;
