@@ -59,8 +59,13 @@ impl Submitted {
 
     /// Sends the visitor on, with a message for the next page.
     pub(crate) fn redirect(&self, to: &str, flash: &Flash) -> Response {
+        self.remember(redirect(to, Some(flash)))
+    }
+
+    /// An answer that keeps the name that was typed into the form.
+    pub(crate) fn remember(&self, answer: Response) -> Response {
         let name = self.named.then(|| self.visitor.acting.cookie());
-        with_cookies(redirect(to, Some(flash)), name)
+        with_cookies(answer, name)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::Site;
 use crate::executions::path_of;
 use crate::fields::Fields;
 use crate::flash::Flash;
-use crate::form::{Submitted, hidden};
+use crate::form::{Submitted, hidden, name_field};
 use crate::layout::Section;
 use crate::page::Page;
 use crate::problem::Problem;
@@ -115,7 +115,7 @@ pub(super) async fn send(
         StatusCode::INTERNAL_SERVER_ERROR => StatusCode::BAD_GATEWAY,
         status => status,
     };
-    Ok((status, page.show(visitor)).into_response())
+    Ok(submitted.remember((status, page.show(visitor)).into_response()))
 }
 
 async fn begin(
@@ -124,11 +124,22 @@ async fn begin(
     path: &DefinitionPath,
     form: &Form,
 ) -> Result<String, Problem> {
+    if submitted.visitor.acting.actor.is_empty() {
+        return Err(unnamed());
+    }
     let request = form.request(&path.name, submitted.request_id())?;
     let mut api = site.api.executions();
     let request = submitted.visitor.request(request);
     let started = api.start_execution(request).await?;
     Ok(started.into_inner().name)
+}
+
+/// Whoever starts an execution does not approve its steps, so it has to be known who did.
+fn unnamed() -> Problem {
+    Problem::forbidden(
+        "Nobody is named, and an execution is started in someone's name.",
+        "Say who you are in the form. Behind a proxy, the proxy has to say it.",
+    )
 }
 
 /// The providers that can run it, as `providers/{provider}`.
@@ -216,6 +227,7 @@ fn fields(
             } @else {
                 @for name in runners { input type="hidden" name="provider" value=(name); }
             }
+            (name_field(visitor))
             div.buttons { button.primary { "Start" } }
         }
     }
