@@ -1,7 +1,7 @@
 //! Definitions: the list, one of them, what changed between revisions, and the form to start one.
 
 use stateway_proto::v1;
-use stateway_provider_api::NativeDefinition;
+use stateway_provider_api::{ErrorKind, NativeDefinition};
 
 use super::visit::Visit;
 use crate::support::{BuiltInRig, Puppet, json_of};
@@ -146,6 +146,24 @@ async fn a_start_is_made_in_someones_name() {
         .is(303);
     let view = rig.engine.get("x1".into()).await.unwrap();
     assert_eq!(&*view.initiator, "ada");
+}
+
+#[tokio::test]
+async fn a_start_that_may_have_been_made_is_sent_again_under_the_same_id() {
+    let puppet = Puppet::new();
+    let rig = BuiltInRig::start_beside(|gateway| gateway.with_puppet("p", &puppet)).await;
+    rig.apply(HELLO).await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "").await;
+    let page = visit.get("/definitions/hello").await;
+    let id = page.hidden("request_id");
+    puppet.fail(ErrorKind::Unavailable, None);
+    let start = "/definitions/hello/start";
+    let there = [("id", "x1"), ("provider", "providers/p")];
+    let unsure = visit.send(&page, start, &there).await.is(503);
+    assert_eq!(unsure.hidden("request_id"), id);
+    // What was refused for certain is another start the next time.
+    let refused = visit.send(&page, start, &[("input", "{")]).await.is(400);
+    assert_ne!(refused.hidden("request_id"), id);
 }
 
 #[tokio::test]
