@@ -140,10 +140,7 @@ async fn a_start_is_made_in_someones_name() {
     let named = [("id", "x1"), ("actor", "ada"), ("input", "{")];
     let refused = visit.send(&refused, start, &named).await.is(400);
     refused.has(&["You act as <b><bdi>ada</bdi></b>"]);
-    visit
-        .send(&refused, start, &[("id", "x1")])
-        .await
-        .is(303);
+    visit.send(&refused, start, &[("id", "x1")]).await.is(303);
     let view = rig.engine.get("x1".into()).await.unwrap();
     assert_eq!(&*view.initiator, "ada");
 }
@@ -151,13 +148,16 @@ async fn a_start_is_made_in_someones_name() {
 #[tokio::test]
 async fn a_start_that_may_have_been_made_is_sent_again_under_the_same_id() {
     let puppet = Puppet::new();
+    puppet.define(vec![NativeDefinition {
+        name: "ship".into(),
+        ..NativeDefinition::default()
+    }]);
     let rig = BuiltInRig::start_beside(|gateway| gateway.with_puppet("p", &puppet)).await;
-    rig.apply(HELLO).await;
     let mut visit = Visit::by(&rig.gateway, "eve", "").await;
-    let page = visit.get("/definitions/hello").await;
+    let page = visit.get("/providers/p/definitions/ship").await;
     let id = page.hidden("request_id");
     puppet.fail(ErrorKind::Unavailable, None);
-    let start = "/definitions/hello/start";
+    let start = "/providers/p/definitions/ship/start";
     let there = [("id", "x1"), ("provider", "providers/p")];
     let unsure = visit.send(&page, start, &there).await.is(503);
     assert_eq!(unsure.hidden("request_id"), id);

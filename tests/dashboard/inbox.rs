@@ -56,6 +56,21 @@ async fn a_card_has_all_that_is_needed_to_decide() {
 }
 
 #[tokio::test]
+async fn a_large_input_is_cut_and_not_set_out() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(RELEASE).await;
+    let note = "x".repeat(300_000);
+    let input = json!({"version": 7, "note": note});
+    rig.begin("release", "r1", "ada", input).await;
+    let waits = |view: &stateway_engine::View| view.state == ExecutionState::AwaitingApproval;
+    rig.until("r1", waits).await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let page = visit.get("/inbox").await.is(200);
+    page.has(&["{&quot;note&quot;:&quot;xxx", "Cut: the whole is 3000"]);
+    assert!(page.body.len() < 60_000, "{} bytes", page.body.len());
+}
+
+#[tokio::test]
 async fn who_may_not_decide_is_told_why_instead_of_given_buttons() {
     let rig = asking().await;
     let nobody = Visit::new(&rig.gateway).get("/inbox").await;

@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
+use maud::Markup;
 use stateway_proto::v1::{
     Approval, DefinitionStep, Escalation, Event, Execution, GetApprovalRequest,
     GetDefinitionRequest, GetExecutionRequest, ListApprovalsRequest, ListEscalationsRequest,
     ListEventsRequest,
 };
 
+use super::{approval, escalation};
 use crate::Site;
 use crate::problem::Problem;
 use crate::visitor::Visitor;
@@ -25,25 +28,24 @@ const MOST_EVENTS: usize = 12;
 const DECIDED_PACE: Duration = Duration::from_secs(10);
 
 /// A request for a yes or a no, and the rule it follows.
-#[derive(Clone)]
 pub(super) struct Request {
     pub(super) approval: Approval,
     pub(super) step: Option<DefinitionStep>,
 }
 
 /// A step that is stuck, and how it came to that.
-#[derive(Clone)]
 pub(super) struct Stuck {
     pub(super) escalation: Escalation,
     pub(super) execution: Option<Execution>,
     pub(super) events: Vec<Event>,
 }
 
-/// Everything on the page.
+/// Everything on the page, as cards. A card is rendered when it is read, and once: its payload may be
+/// large, and the script keeps its times true.
 pub(super) struct Papers {
-    pub(super) requests: Vec<Request>,
+    pub(super) requests: Vec<Markup>,
     pub(super) more_requests: bool,
-    pub(super) stuck: Vec<Stuck>,
+    pub(super) stuck: Vec<Markup>,
     pub(super) more_stuck: bool,
     pub(super) decided: Vec<Approval>,
     pub(super) unreachable: Vec<String>,
@@ -54,8 +56,9 @@ pub(super) struct Desk {
     site: Site,
     pub(super) visitor: Visitor,
     pub(super) mine: bool,
-    requests: HashMap<(String, String), Request>,
-    stuck: HashMap<(String, String), Stuck>,
+    /// Cards by name and etag.
+    requests: HashMap<(String, String), Markup>,
+    stuck: HashMap<(String, String), Markup>,
     decided: Vec<Approval>,
     decided_at: Option<Instant>,
 }
@@ -81,7 +84,10 @@ impl Desk {
             let key = (approval.name.clone(), approval.etag.clone());
             let request = match self.requests.remove(&key) {
                 Some(known) => known,
-                None => self.request(approval).await,
+                None => {
+                    let request = self.request(approval).await;
+                    approval::card(&request, &self.visitor, Timestamp::now())
+                }
             };
             requests.insert(key, request);
         }
@@ -93,7 +99,10 @@ impl Desk {
             let key = (escalation.name.clone(), escalation.etag.clone());
             let known = match self.stuck.remove(&key) {
                 Some(known) => known,
-                None => self.context(escalation).await,
+                None => {
+                    let stuck = self.context(escalation).await;
+                    escalation::card(&stuck, &self.visitor, Timestamp::now())
+                }
             };
             stuck.insert(key, known);
         }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::desk::{Desk, Papers};
-use super::{approval, escalation, given};
+use super::given;
 use crate::Site;
 use crate::executions::unreachable;
 use crate::fields::{Fields, link};
@@ -55,13 +55,13 @@ fn views(mine: bool) -> Markup {
 pub(super) fn parts(papers: &Papers, desk: &Desk, now: Timestamp) -> Vec<Part> {
     vec![
         Part::new("unreachable", unreachable(&papers.unreachable)),
-        Part::new("requests", requests(papers, desk, now)),
-        Part::new("stuck", stuck(papers, &desk.visitor, now)),
+        Part::new("requests", requests(papers, desk)),
+        Part::new("stuck", stuck(papers)),
         Part::new("decided", decided(papers, now)),
     ]
 }
 
-fn requests(papers: &Papers, desk: &Desk, now: Timestamp) -> Markup {
+fn requests(papers: &Papers, desk: &Desk) -> Markup {
     let count = papers.requests.len();
     html! {
         section #requests aria-labelledby="requests-title" {
@@ -70,7 +70,7 @@ fn requests(papers: &Papers, desk: &Desk, now: Timestamp) -> Markup {
                 p.nothing { (nothing(desk)) }
             } @else {
                 ul.cards {
-                    @for request in &papers.requests { (approval::card(request, &desk.visitor, now)) }
+                    @for card in &papers.requests { (card) }
                 }
             }
             @if papers.more_requests { p.hint { "More follow when these are decided." } }
@@ -86,7 +86,7 @@ fn nothing(desk: &Desk) -> &'static str {
     }
 }
 
-fn stuck(papers: &Papers, visitor: &Visitor, now: Timestamp) -> Markup {
+fn stuck(papers: &Papers) -> Markup {
     let count = papers.stuck.len();
     html! {
         section #stuck aria-labelledby="stuck-title" {
@@ -95,7 +95,7 @@ fn stuck(papers: &Papers, visitor: &Visitor, now: Timestamp) -> Markup {
                 p.nothing { "No step is stuck until a person decides." }
             } @else {
                 ul.cards {
-                    @for one in &papers.stuck { (escalation::card(one, visitor, now)) }
+                    @for card in &papers.stuck { (card) }
                 }
             }
         }
