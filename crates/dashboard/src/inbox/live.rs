@@ -7,7 +7,7 @@ use axum::response::Response;
 use futures::stream;
 use jiff::Timestamp;
 
-use super::desk::Desk;
+use super::desk::{Asked, Desk};
 use super::show::parts;
 use crate::Site;
 use crate::fields::Fields;
@@ -18,7 +18,7 @@ use crate::visitor::Visitor;
 const FASTEST: Duration = Duration::from_millis(500);
 
 pub(super) async fn follow(State(site): State<Site>, visitor: Visitor, fields: Fields) -> Response {
-    let desk = Desk::new(&site, &visitor, fields.has("mine"));
+    let desk = Desk::new(&site, &visitor, Asked::of(&fields));
     let looks = stream::unfold((desk, Duration::ZERO), |(mut desk, wait)| async move {
         tokio::time::sleep(wait).await;
         let begun = Instant::now();
