@@ -167,6 +167,20 @@ async fn a_start_that_may_have_been_made_is_sent_again_under_the_same_id() {
 }
 
 #[tokio::test]
+async fn a_definition_may_be_called_start() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(&HELLO.replace("name: hello", "name: start"))
+        .await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "").await;
+    let page = visit.get("/definitions/start").await.is(200);
+    let answer = visit
+        .send(&page, "/definitions/start/start", &[("id", "x1")])
+        .await
+        .is(303);
+    assert_eq!(answer.headers["location"], "/executions/b/x1");
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_a_start_is_said_in_place_and_nothing_typed_is_lost() {
     let rig = BuiltInRig::start().await;
     rig.apply(HELLO).await;
