@@ -5,7 +5,7 @@ use stateway_machine::ExecutionState;
 use stateway_proto::v1;
 
 use crate::browser::Browser;
-use crate::stage::{act_as, clean, page};
+use crate::stage::{act_as, clean, mark, not_reloaded, page};
 use crate::support::{BuiltInRig, Puppet, TestWorker, by};
 use stateway_model::{ExecutionError, ExecutionId, Wait, WaitKind};
 use stateway_provider_api::{NativeState, Observation, ObservedDefinition, StepObservation};
@@ -58,9 +58,23 @@ async fn hostile() -> (BuiltInRig, TestWorker) {
          - {{name: pay, agent: {role}, action: {text}, timeout: 5m, onFailure: escalate}}\n"
     );
     rig.apply(&source).await;
+    let offer = v1::Offer {
+        worker_id: "w".into(),
+        roles: vec![WAYS_IN[1].into()],
+        skills: vec![WAYS_IN[0].into()],
+        capacity: 1,
+        ..v1::Offer::default()
+    };
+    let mut worker = rig.work(offer).await.unwrap();
+    get_stuck(&rig, &mut worker, WAYS_IN[1]).await;
+    (rig, worker)
+}
+
+/// Starts the hostile definition and fails its step, until a person has to decide.
+async fn get_stuck(rig: &BuiltInRig, worker: &mut TestWorker, id: &str) {
     let start = v1::StartExecutionRequest {
         definition: "definitions/evil".into(),
-        execution_id: WAYS_IN[1].into(),
+        execution_id: id.into(),
         input: Some(v1::Payload {
             data: json!({evil(): evil()}).to_string().into(),
             content_type: String::new(),
@@ -70,14 +84,6 @@ async fn hostile() -> (BuiltInRig, TestWorker) {
     };
     let mut client = rig.gateway.executions().await;
     client.start_execution(by("ada", "", start)).await.unwrap();
-    let offer = v1::Offer {
-        worker_id: "w".into(),
-        roles: vec![WAYS_IN[1].into()],
-        skills: vec![WAYS_IN[0].into()],
-        capacity: 1,
-        ..v1::Offer::default()
-    };
-    let mut worker = rig.work(offer).await.unwrap();
     let task = worker.task().await;
     worker.say(v1::work_request::Message::Failed(v1::TaskFailed {
         task_token: task.task_token,
@@ -86,9 +92,8 @@ async fn hostile() -> (BuiltInRig, TestWorker) {
         code: WAYS_IN[0].into(),
         ..v1::TaskFailed::default()
     }));
-    rig.until(WAYS_IN[1], |view| view.state == ExecutionState::Escalated)
+    rig.until(id, |view| view.state == ExecutionState::Escalated)
         .await;
-    (rig, worker)
 }
 
 /// One for each way in.
@@ -111,7 +116,7 @@ fn nothing_ran(browser: &Browser, at: &str) {
 }
 
 pub(crate) async fn hostile_content_is_shown_on_every_page_and_does_not_run(browser: &Browser) {
-    let (rig, _worker) = hostile().await;
+    let (rig, mut worker) = hostile().await;
     act_as(browser, &rig, "eve", "ops");
     let id = "%22%27%3E%3Cimg%20src%3Dx%20onerror%3Dwindow.evil%3D1%3E";
     let approval = format!(
@@ -155,9 +160,14 @@ pub(crate) async fn hostile_content_is_shown_on_every_page_and_does_not_run(brow
     browser.go(&page(&rig, "/inbox"));
     browser.sees_in("#stuck", "<script>window.evil=1</script>");
     browser.sees_in("#stuck", "\\u{202e}turned");
-    // And by what is sent live: the same card again, put in place by the script.
-    let seen = browser.count("#stuck .card");
-    assert_eq!(seen, 1);
+    // And by what is sent live: a second card, put in place by the script.
+    assert_eq!(browser.count("#stuck .card"), 1);
+    mark(browser);
+    get_stuck(&rig, &mut worker, &format!("{} again", WAYS_IN[1])).await;
+    browser.until("a second card", || {
+        (browser.count("#stuck .card") == 2).then_some(())
+    });
+    not_reloaded(browser);
     nothing_ran(browser, "/inbox, live");
     browser.click("#stuck a.primary");
     browser.sees_in("dialog", "Resume");

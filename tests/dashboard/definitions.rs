@@ -1,7 +1,7 @@
 //! Definitions: the list, one of them, what changed between revisions, and the form to start one.
 
 use stateway_proto::v1;
-use stateway_provider_api::NativeDefinition;
+use stateway_provider_api::{ErrorKind, NativeDefinition};
 
 use super::visit::Visit;
 use crate::support::{BuiltInRig, Puppet, json_of};
@@ -126,10 +126,65 @@ async fn a_start_leads_to_its_execution() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_start_is_said_in_place_and_nothing_typed_is_lost() {
+async fn a_start_is_made_in_someones_name() {
     let rig = BuiltInRig::start().await;
     rig.apply(HELLO).await;
     let mut visit = Visit::new(&rig.gateway);
+    let start = "/definitions/hello/start";
+    let page = visit.get("/definitions/hello").await;
+    page.has(&["Your name, for the record"]);
+    let refused = visit.send(&page, start, &[("id", "x1")]).await.is(403);
+    refused.has(&["Nobody is named", "value=\"x1\"", "name=\"actor\""]);
+    assert!(rig.engine.get("x1".into()).await.is_err());
+    // A name that came with a refused form is kept, as everything else that was typed.
+    let named = [("id", "x1"), ("actor", "ada"), ("input", "{")];
+    let refused = visit.send(&refused, start, &named).await.is(400);
+    refused.has(&["You act as <b><bdi>ada</bdi></b>"]);
+    visit.send(&refused, start, &[("id", "x1")]).await.is(303);
+    let view = rig.engine.get("x1".into()).await.unwrap();
+    assert_eq!(&*view.initiator, "ada");
+}
+
+#[tokio::test]
+async fn a_start_that_may_have_been_made_is_sent_again_under_the_same_id() {
+    let puppet = Puppet::new();
+    puppet.define(vec![NativeDefinition {
+        name: "ship".into(),
+        ..NativeDefinition::default()
+    }]);
+    let rig = BuiltInRig::start_beside(|gateway| gateway.with_puppet("p", &puppet)).await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "").await;
+    let page = visit.get("/providers/p/definitions/ship").await;
+    let id = page.hidden("request_id");
+    puppet.fail(ErrorKind::Unavailable, None);
+    let start = "/providers/p/definitions/ship/start";
+    let there = [("id", "x1"), ("provider", "providers/p")];
+    let unsure = visit.send(&page, start, &there).await.is(503);
+    assert_eq!(unsure.hidden("request_id"), id);
+    // What was refused for certain is another start the next time.
+    let refused = visit.send(&page, start, &[("input", "{")]).await.is(400);
+    assert_ne!(refused.hidden("request_id"), id);
+}
+
+#[tokio::test]
+async fn a_definition_may_be_called_start() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(&HELLO.replace("name: hello", "name: start"))
+        .await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "").await;
+    let page = visit.get("/definitions/start").await.is(200);
+    let answer = visit
+        .send(&page, "/definitions/start/start", &[("id", "x1")])
+        .await
+        .is(303);
+    assert_eq!(answer.headers["location"], "/executions/b/x1");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_start_is_said_in_place_and_nothing_typed_is_lost() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(HELLO).await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "").await;
     let page = visit.get("/definitions/hello").await;
     let start = "/definitions/hello/start";
     let long = "x".repeat(5_000);
@@ -173,7 +228,7 @@ async fn an_engines_own_definitions_are_listed_compared_and_started() {
         revision("1", "{\n\"StartAt\": \"A\"\n}"),
     ]);
     let rig = BuiltInRig::start_beside(|gateway| gateway.with_puppet("p", &puppet)).await;
-    let mut visit = Visit::new(&rig.gateway);
+    let mut visit = Visit::by(&rig.gateway, "eve", "").await;
     let path = "/providers/p/definitions/Ship%20it";
     let list = visit.get("/definitions").await.is(200);
     list.has(&[

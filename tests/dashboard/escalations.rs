@@ -47,6 +47,23 @@ async fn ask(visit: &mut Visit, action: &str) -> Page {
 }
 
 #[tokio::test]
+async fn what_does_not_fit_on_a_page_is_on_the_next() {
+    let (rig, mut worker) = stuck().await;
+    for number in 2..=27 {
+        let id = format!("e{number}");
+        rig.begin("forbidden", &id, "ada", json!({})).await;
+        let task = worker.task().await;
+        worker.fail(&task, "governance");
+        rig.until(&id, escalated).await;
+    }
+    let mut visit = Visit::by(&rig.gateway, "eve", "").await;
+    let first = visit.get("/inbox").await.is(200);
+    let second = visit.get(&first.link("Older")).await.is(200);
+    let counts = [&first, &second].map(|page| page.body.matches("Resume…").count());
+    assert_eq!(counts, [25, 2]);
+}
+
+#[tokio::test]
 async fn a_card_says_what_happened_and_what_can_be_done() {
     let (rig, _worker) = stuck().await;
     let mut visit = Visit::by(&rig.gateway, "eve", "").await;

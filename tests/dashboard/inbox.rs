@@ -4,7 +4,7 @@ use serde_json::json;
 use stateway_machine::ExecutionState;
 use stateway_proto::v1;
 
-use super::visit::Visit;
+use super::visit::{Page, Visit};
 use crate::support::{BuiltInRig, by};
 
 const RELEASE: &str = "\
@@ -53,6 +53,21 @@ async fn a_card_has_all_that_is_needed_to_decide() {
         "Deny…",
     ]);
     page.lacks(&["<b>fast"]);
+}
+
+#[tokio::test]
+async fn a_large_input_is_cut_and_not_set_out() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(RELEASE).await;
+    let note = "x".repeat(300_000);
+    let input = json!({"version": 7, "note": note});
+    rig.begin("release", "r1", "ada", input).await;
+    let waits = |view: &stateway_engine::View| view.state == ExecutionState::AwaitingApproval;
+    rig.until("r1", waits).await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let page = visit.get("/inbox").await.is(200);
+    page.has(&["{&quot;note&quot;:&quot;xxx", "Cut: the whole is 3000"]);
+    assert!(page.body.len() < 60_000, "{} bytes", page.body.len());
 }
 
 #[tokio::test]
@@ -208,6 +223,49 @@ async fn waiting_for_me_is_what_i_may_decide() {
     }
     let nobody = Visit::new(&rig.gateway).get("/inbox?mine=1").await;
     nobody.has(&["Say who you are and which roles you have"]);
+}
+
+#[tokio::test]
+async fn every_role_counts_and_counts_once() {
+    let rig = asking().await;
+    let all = ["a,b,c,d,e,f,g,h,i,j,ops", "ops,ops", "ops, ops ops"];
+    for roles in all {
+        let mut visit = Visit::by(&rig.gateway, "eve", roles).await;
+        let page = visit.get("/inbox?mine=1").await.is(200);
+        assert_eq!(page.body.matches("Grant…").count(), 1, "{roles}");
+    }
+    let mut behind = Visit::behind_proxy(&rig.gateway, "eve", "dev, ops, ops");
+    let page = behind.get("/inbox?mine=1").await.is(200);
+    assert_eq!(page.body.matches("Grant…").count(), 1);
+}
+
+#[tokio::test]
+async fn what_does_not_fit_on_a_page_is_on_the_next() {
+    let rig = asking().await;
+    for number in 2..=30 {
+        ask(&rig, &format!("r{number}")).await;
+    }
+    let mut visit = Visit::by(&rig.gateway, "eve", "dev,ops").await;
+    for path in ["/inbox", "/inbox?mine=1"] {
+        let first = visit.get(path).await.is(200);
+        let older = first.link("Older");
+        let second = visit.get(&older).await.is(200);
+        let counts = [&first, &second].map(|page| page.body.matches("Grant…").count());
+        assert_eq!(counts, [25, 5], "{path}");
+        let on = |page: &Page, id: &str| page.body.contains(&format!("/executions/b/{id}\""));
+        for number in 1..=30 {
+            let id = format!("r{number}");
+            assert!(on(&first, &id) != on(&second, &id), "{path} {id}");
+        }
+        second.lacks(&["rel=\"next\""]);
+        assert_eq!(second.link("Newest"), path);
+        let mut live = visit.live(&second.live()).await;
+        live.until(">Newest</a>").await;
+    }
+    visit
+        .get("/inbox?requests=x")
+        .await
+        .has(&["role=\"alert\""]);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ async fn a_provider_that_does_not_answer_is_named_and_told_live() {
     let puppet = Puppet::new();
     let rig = BuiltInRig::start_beside(|gateway| gateway.with_puppet("shaky", &puppet)).await;
     let mut visit = Visit::new(&rig.gateway);
-    let mut live = visit.live("/providers/live").await;
+    let mut live = visit.live("/live/providers").await;
     live.until("answers").await;
     let page = visit.get("/providers").await.is(200);
     page.has(&["href=\"/providers/b\"", "href=\"/providers/shaky\""]);
@@ -64,4 +64,16 @@ async fn the_state_table_tells_how_each_word_is_read() {
         "badge succeeded",
         "unless steps, attempts or waits say more",
     ]);
+}
+
+#[tokio::test]
+async fn a_provider_may_be_called_live() {
+    let puppet = Puppet::new();
+    let rig = BuiltInRig::start_beside(|gateway| gateway.with_puppet("live", &puppet)).await;
+    let mut visit = Visit::new(&rig.gateway);
+    let page = visit.get("/providers/live").await.is(200);
+    page.has(&["It can", "<title>live"]);
+    let list = visit.get("/providers").await;
+    let mut stream = visit.live(&list.live()).await;
+    stream.until("href=\"/providers/live\"").await;
 }

@@ -16,6 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Visit {
     address: SocketAddr,
     cookies: BTreeMap<String, String>,
+    /// Header lines of a proxy in front.
+    proxy: String,
 }
 
 /// An answer.
@@ -62,6 +64,29 @@ impl Page {
     }
 }
 
+impl Page {
+    /// Where the link with this text leads.
+    #[track_caller]
+    pub(crate) fn link(&self, text: &str) -> String {
+        let end = format!(">{text}</a>");
+        let (before, _) = self
+            .body
+            .split_once(&end)
+            .unwrap_or_else(|| panic!("no link {text} in {}", self.body));
+        let (_, href) = before
+            .rsplit_once("href=\"")
+            .expect("a link leads somewhere");
+        unescaped(href.split('"').next().unwrap_or_default())
+    }
+
+    /// Where its live updates come from.
+    #[track_caller]
+    pub(crate) fn live(&self) -> String {
+        let (_, rest) = self.body.split_once("data-live=\"").expect("a live page");
+        unescaped(rest.split('"').next().unwrap_or_default())
+    }
+}
+
 fn unescaped(text: &str) -> String {
     text.replace("&quot;", "\"")
         .replace("&lt;", "<")
@@ -74,6 +99,15 @@ impl Visit {
         Self {
             address: gateway.address,
             cookies: BTreeMap::new(),
+            proxy: String::new(),
+        }
+    }
+
+    /// A visit through a proxy that says whose it is.
+    pub(crate) fn behind_proxy(gateway: &Running, actor: &str, roles: &str) -> Self {
+        Self {
+            proxy: format!("x-stateway-actor: {actor}\r\nx-stateway-roles: {roles}\r\n"),
+            ..Self::new(gateway)
         }
     }
 
@@ -132,9 +166,10 @@ impl Visit {
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
         format!(
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncookie: {}\r\n",
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncookie: {}\r\n{}",
             self.address,
-            cookies.join("; ")
+            cookies.join("; "),
+            self.proxy
         )
     }
 

@@ -6,6 +6,7 @@ mod facts;
 mod gantt;
 mod history;
 mod live;
+mod newest;
 mod overview;
 mod payload;
 mod question;
@@ -18,6 +19,7 @@ use axum::routing::get;
 
 use crate::Site;
 
+pub(crate) use newest::newest;
 pub(crate) use steps::of_definition;
 
 pub(crate) fn routes() -> Router<Site> {

@@ -21,9 +21,15 @@ const REQUEST: &str = "request_id";
 
 /// The fields that every form has: the visitor's token and an id that makes it happen once.
 pub(crate) fn hidden(visitor: &Visitor) -> Markup {
+    hidden_again(visitor, &request_id())
+}
+
+/// The same for a form that may have done its work already: sent again under its old id, it does
+/// nothing twice.
+pub(crate) fn hidden_again(visitor: &Visitor, request_id: &str) -> Markup {
     html! {
         input type="hidden" name=(TOKEN) value=(visitor.token());
-        input type="hidden" name=(REQUEST) value=(request_id());
+        input type="hidden" name=(REQUEST) value=(request_id);
     }
 }
 
@@ -59,8 +65,13 @@ impl Submitted {
 
     /// Sends the visitor on, with a message for the next page.
     pub(crate) fn redirect(&self, to: &str, flash: &Flash) -> Response {
+        self.remember(redirect(to, Some(flash)))
+    }
+
+    /// An answer that keeps the name that was typed into the form.
+    pub(crate) fn remember(&self, answer: Response) -> Response {
         let name = self.named.then(|| self.visitor.acting.cookie());
-        with_cookies(redirect(to, Some(flash)), name)
+        with_cookies(answer, name)
     }
 }
 

@@ -20,6 +20,16 @@ use crate::problem::Problem;
 /// How often something is sent when nothing changes, so that the connection is known to be alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
+/// Looking takes at most one part in so many of the time.
+const SHARE: u32 = 10;
+/// However long looking takes, it is done this often.
+const SLOWEST: Duration = Duration::from_secs(15);
+
+/// How long to wait after a look that took so long.
+pub(crate) fn pause(took: Duration, fastest: Duration) -> Duration {
+    took.saturating_mul(SHARE).clamp(fastest, SLOWEST)
+}
+
 /// A part of a page: an element with this id.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
@@ -134,6 +144,13 @@ mod tests {
             ids(sent.changed(vec![part("a", "2"), part("b", "2")])),
             ["a"]
         );
+    }
+
+    #[test]
+    fn what_takes_long_is_done_less_often() {
+        let ms = Duration::from_millis;
+        let pauses = [1, 80, 60_000].map(|took| pause(ms(took), ms(500)));
+        assert_eq!(pauses, [ms(500), ms(800), SLOWEST]);
     }
 
     #[test]

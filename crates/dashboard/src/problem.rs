@@ -50,6 +50,16 @@ impl Problem {
         }
     }
 
+    /// Whether what was asked for may have been done all the same.
+    pub(crate) fn is_uncertain(&self) -> bool {
+        matches!(
+            self.status,
+            StatusCode::INTERNAL_SERVER_ERROR
+                | StatusCode::SERVICE_UNAVAILABLE
+                | StatusCode::GATEWAY_TIMEOUT
+        )
+    }
+
     /// For the next page.
     pub(crate) fn flash(&self) -> Flash {
         Flash {

@@ -6,6 +6,8 @@ use maud::{Markup, html};
 
 /// The longest text in a line of a page, in characters; the rest is cut off.
 const LONGEST: usize = 300;
+/// Larger payloads are not set out in lines.
+const SET_OUT: usize = 256 * 1024;
 
 /// A short text of others, set apart so that its reading direction stays its own.
 pub(crate) fn said(text: &str) -> Markup {
@@ -45,6 +47,19 @@ pub(crate) fn prose(text: &str, longest: usize) -> Markup {
 /// A text of several lines, kept as they are.
 pub(crate) fn lines(text: &str) -> Markup {
     html! { bdi { (visible(text, true)) } }
+}
+
+/// A payload as text: JSON set out in lines, unless it is too large for that; other text as it is;
+/// none for what is no text.
+pub(crate) fn set_out(payload: &[u8]) -> Option<Cow<'_, str>> {
+    let text = std::str::from_utf8(payload).ok()?;
+    if text.len() <= SET_OUT
+        && let Ok(value) = serde_json::from_str::<serde_json::Value>(text)
+        && let Ok(pretty) = serde_json::to_string_pretty(&value)
+    {
+        return Some(Cow::Owned(pretty));
+    }
+    Some(Cow::Borrowed(text))
 }
 
 /// The text with control characters and turns of the reading direction written out.

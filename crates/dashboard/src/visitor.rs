@@ -3,6 +3,7 @@
 //! Behind a proxy that authenticates, `x-stateway-actor` and `x-stateway-roles` say who it is, as
 //! they do to the API. Without one, people type a name once; it is kept in a cookie.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -125,7 +126,7 @@ impl Acting {
         if headers.contains_key(ACTOR) || headers.contains_key(ROLES) {
             return Self {
                 actor: said(ACTOR),
-                roles: said(ROLES),
+                roles: each_once(said(ROLES).split(',')).join(","),
                 fixed: true,
             };
         }
@@ -144,10 +145,7 @@ impl Acting {
                 "A name is 1 to 128 plain characters without blanks, like ada@example.org.",
             );
         }
-        let words: Vec<_> = roles
-            .split([',', ' '])
-            .filter(|word| !word.is_empty())
-            .collect();
+        let words = each_once(roles.split([',', ' ']));
         if words.len() > 64 || !words.iter().all(|word| plain(word, 64)) {
             return Err("Roles are at most 64 words of up to 64 plain characters.");
         }
@@ -186,6 +184,13 @@ impl FromRequestParts<Site> for Visitor {
             flash: Flash::read(&parts.headers),
         })
     }
+}
+
+/// The words without the blanks around them, none of them twice.
+fn each_once<'t>(words: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
+    let mut seen = HashSet::new();
+    let words = words.map(str::trim).filter(|word| !word.is_empty());
+    words.filter(|word| seen.insert(*word)).collect()
 }
 
 fn is_session(text: &str) -> bool {
@@ -259,6 +264,13 @@ mod tests {
         for actor in ["", "a b", "ä", "a\n", &"a".repeat(129)] {
             assert!(Acting::typed(actor, "").is_err(), "{actor:?}");
         }
-        assert!(Acting::typed("ada", &"r,".repeat(65)).is_err());
+        let roles = |count: u32| {
+            (0..count)
+                .map(|role| format!("r{role},"))
+                .collect::<String>()
+        };
+        assert!(Acting::typed("ada", &roles(64)).is_ok());
+        assert!(Acting::typed("ada", &roles(65)).is_err());
+        assert_eq!(Acting::typed("ada", "b a,b").unwrap().roles, "b,a");
     }
 }

@@ -21,14 +21,11 @@ impl DefinitionPath {
 
     fn parse(path: &str) -> Option<Self> {
         let name = path.strip_prefix('/')?;
-        let name = name.strip_suffix("/start").unwrap_or(name);
-        let parts: Vec<_> = name.split('/').collect();
-        let whole = match parts.as_slice() {
-            ["definitions", id] => !id.is_empty(),
-            ["providers", provider, "definitions", id] => !provider.is_empty() && !id.is_empty(),
-            _ => false,
-        };
-        whole.then(|| Self::of(name))
+        let form = name.strip_suffix("/start");
+        // A definition may be called `start` itself.
+        let found = [Some(name), form].into_iter().flatten();
+        let mut found = found.filter(|name| is_whole(name));
+        found.next().map(Self::of)
     }
 
     /// Where its page is.
@@ -59,6 +56,15 @@ impl DefinitionPath {
     }
 }
 
+fn is_whole(name: &str) -> bool {
+    let parts: Vec<_> = name.split('/').collect();
+    match parts.as_slice() {
+        ["definitions", id] => !id.is_empty(),
+        ["providers", provider, "definitions", id] => !provider.is_empty() && !id.is_empty(),
+        _ => false,
+    }
+}
+
 impl<S: Sync> FromRequestParts<S> for DefinitionPath {
     type Rejection = Problem;
 
@@ -78,7 +84,12 @@ mod tests {
 
     #[test]
     fn a_path_and_a_name_mean_the_same() {
-        for name in ["definitions/order-saga", "providers/p/definitions/A%2Fb"] {
+        for name in [
+            "definitions/order-saga",
+            "definitions/start",
+            "providers/p/definitions/A%2Fb",
+            "providers/p/definitions/start",
+        ] {
             let parsed = DefinitionPath::parse(&format!("/{name}")).unwrap();
             assert_eq!(
                 (parsed.name.as_str(), parsed.path()),

@@ -16,7 +16,7 @@ use crate::Site;
 use crate::executions::path_of;
 use crate::fields::Fields;
 use crate::flash::Flash;
-use crate::form::{Submitted, hidden};
+use crate::form::{Submitted, hidden, hidden_again, name_field};
 use crate::layout::Section;
 use crate::page::Page;
 use crate::problem::Problem;
@@ -30,6 +30,8 @@ pub(super) struct Form {
     id: String,
     labels: String,
     provider: String,
+    /// The id under which it may have been started already; empty when it was not.
+    request_id: String,
 }
 
 impl Form {
@@ -39,6 +41,7 @@ impl Form {
             id: fields.get("id").to_owned(),
             labels: fields.get("labels").to_owned(),
             provider: fields.get("provider").to_owned(),
+            request_id: String::new(),
         }
     }
 
@@ -94,7 +97,7 @@ pub(super) async fn send(
     submitted: Submitted,
 ) -> Result<Response, Problem> {
     let visitor = &submitted.visitor;
-    let form = Form::of(&submitted.fields);
+    let mut form = Form::of(&submitted.fields);
     let problem = match begin(&site, &submitted, &path, &form).await {
         Ok(name) => {
             let done = Flash::done("Started.");
@@ -102,6 +105,9 @@ pub(super) async fn send(
         }
         Err(problem) => problem,
     };
+    if problem.is_uncertain() {
+        form.request_id = submitted.request_id();
+    }
     let found = one::get(&site, visitor, &path.name).await?;
     let question = question(&site, visitor, &path, &found, &form, Some(&problem)).await;
     let title = path.shown();
@@ -115,7 +121,7 @@ pub(super) async fn send(
         StatusCode::INTERNAL_SERVER_ERROR => StatusCode::BAD_GATEWAY,
         status => status,
     };
-    Ok((status, page.show(visitor)).into_response())
+    Ok(submitted.remember((status, page.show(visitor)).into_response()))
 }
 
 async fn begin(
@@ -124,11 +130,22 @@ async fn begin(
     path: &DefinitionPath,
     form: &Form,
 ) -> Result<String, Problem> {
+    if submitted.visitor.acting.actor.is_empty() {
+        return Err(unnamed());
+    }
     let request = form.request(&path.name, submitted.request_id())?;
     let mut api = site.api.executions();
     let request = submitted.visitor.request(request);
     let started = api.start_execution(request).await?;
     Ok(started.into_inner().name)
+}
+
+/// Whoever starts an execution does not approve its steps, so it has to be known who did.
+fn unnamed() -> Problem {
+    Problem::forbidden(
+        "Nobody is named, and an execution is started in someone's name.",
+        "Say who you are in the form. Behind a proxy, the proxy has to say it.",
+    )
 }
 
 /// The providers that can run it, as `providers/{provider}`.
@@ -194,7 +211,8 @@ fn fields(
 ) -> Markup {
     html! {
         form method="post" action={ (path.path()) "/start" } {
-            (hidden(visitor))
+            @if form.request_id.is_empty() { (hidden(visitor)) }
+            @else { (hidden_again(visitor, &form.request_id)) }
             label { "Input, as JSON"
                 textarea name="input" spellcheck="false" placeholder="{}"
                     aria-describedby=[wrong.then_some("start-problem")] { (form.input) }
@@ -216,6 +234,7 @@ fn fields(
             } @else {
                 @for name in runners { input type="hidden" name="provider" value=(name); }
             }
+            (name_field(visitor))
             div.buttons { button.primary { "Start" } }
         }
     }

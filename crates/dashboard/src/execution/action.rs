@@ -162,7 +162,7 @@ pub(super) async fn carry_out(
         Err(problem) => {
             let (visitor, fields) = (&submitted.visitor, &submitted.fields);
             let again = question(&site, visitor, &path, action, fields, Some(&problem)).await?;
-            return Ok((problem.status, again).into_response());
+            return Ok(submitted.remember((problem.status, again).into_response()));
         }
     };
     let (to, flash) = match done {

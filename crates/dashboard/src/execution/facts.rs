@@ -2,19 +2,20 @@
 
 use futures::join;
 use stateway_proto::v1::{
-    Branch, Capabilities, Definition, Event, Execution, ExecutionView, ExplainStateRequest,
+    Branch, Capabilities, Definition, Execution, ExecutionView, ExplainStateRequest,
     ExplainStateResponse, GetDefinitionRequest, GetExecutionRequest, ListBranchesRequest,
-    ListEventsRequest, ListProvidersRequest, Provider,
+    ListProvidersRequest, Provider,
 };
 use tonic::Code;
 
+use super::newest::{Newest, newest};
 use crate::Site;
 use crate::executions::ExecutionPath;
 use crate::problem::Problem;
 use crate::visitor::Visitor;
 
 /// Events that the timeline is drawn from.
-const EVENTS: i32 = 1_000;
+const EVENTS: usize = 1_000;
 /// The most branches that are shown.
 const BRANCHES: i32 = 50;
 /// The most providers a page looks through.
@@ -28,10 +29,7 @@ pub(super) struct Facts {
     pub(super) explanation: Option<ExplainStateResponse>,
     /// Of a portable definition, which knows its steps.
     pub(super) definition: Option<Definition>,
-    /// From the beginning.
-    pub(super) events: Result<Vec<Event>, Problem>,
-    /// There are more events than these.
-    pub(super) more_events: bool,
+    pub(super) events: Result<Newest, Problem>,
     pub(super) branches: Vec<Branch>,
 }
 
@@ -42,24 +40,20 @@ impl Facts {
         path: &ExecutionPath,
     ) -> Result<Self, Problem> {
         let execution = execution(site, visitor, path).await?;
+        let name = path.name();
         let (provider, explanation, definition, events, branches) = join!(
             provider(site, visitor, &path.provider),
             explanation(site, visitor, path),
             definition(site, visitor, &execution),
-            events(site, visitor, path),
+            newest(site, visitor, &name, EVENTS, |_| true),
             branches(site, visitor, path),
         );
-        let (events, more_events) = match events {
-            Ok((events, more)) => (Ok(events), more),
-            Err(problem) => (Err(problem), false),
-        };
         Ok(Self {
             execution,
             provider,
             explanation,
             definition,
             events,
-            more_events,
             branches,
         })
     }
@@ -130,25 +124,6 @@ pub(super) async fn definition(
     let request = visitor.request(GetDefinitionRequest { name });
     let answer = api.get_definition(request).await.ok()?;
     Some(answer.into_inner())
-}
-
-async fn events(
-    site: &Site,
-    visitor: &Visitor,
-    path: &ExecutionPath,
-) -> Result<(Vec<Event>, bool), Problem> {
-    let request = ListEventsRequest {
-        parent: path.name(),
-        page_size: EVENTS,
-        page_token: String::new(),
-        branch: String::new(),
-    };
-    let mut api = site.api.executions();
-    let page = api
-        .list_events(visitor.request(request))
-        .await?
-        .into_inner();
-    Ok((page.events, !page.next_page_token.is_empty()))
 }
 
 /// None where nothing keeps branches.

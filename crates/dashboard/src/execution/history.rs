@@ -6,7 +6,7 @@ use stateway_proto::v1::{Branch, Event, ListEventsRequest};
 
 use super::facts::Facts;
 use crate::Site;
-use crate::executions::ExecutionPath;
+use crate::executions::{ExecutionPath, path_of};
 use crate::fields::{Fields, link};
 use crate::problem::Problem;
 use crate::text::{said, said_within};
@@ -16,11 +16,30 @@ use crate::visitor::Visitor;
 /// Events on a page.
 const EVENTS: i32 = 100;
 
-/// A history that fits on one page, which is kept up to date; none of a longer one.
+/// Asks for the first page.
+const FIRST: &str = "first";
+
+/// The history to its end, or the newest page of it, which is kept up to date; none when the end
+/// cannot be told.
 pub(super) fn whole(facts: &Facts) -> Option<Markup> {
+    let told = facts.events.as_ref().ok();
+    let told = told.filter(|told| facts.capabilities().history && !told.more_after)?;
     let most = usize::try_from(EVENTS).unwrap_or(usize::MAX);
-    let all = facts.events.as_ref().ok()?;
-    (facts.capabilities().history && all.len() <= most).then(|| section(&events(all)))
+    let before = told.events.len().saturating_sub(most);
+    Some(section(&html! {
+        @if before > 0 || told.more_before {
+            p.muted.inset { "The newest " (told.events.len() - before) " events." }
+        }
+        (events(&told.events[before..]))
+        @if before > 0 || told.more_before {
+            nav.pager aria-label="Pages of the history" { (page_link(&path_of(&facts.execution.name), FIRST, "From the beginning")) }
+        }
+    }))
+}
+
+fn page_link(path: &str, page: &str, text: &str) -> Markup {
+    let page = link(path, &[("events", page)]);
+    html! { a.button href={ (page) "#history" } { (text) } }
 }
 
 /// The page of the history that is asked for.
@@ -34,12 +53,15 @@ pub(super) async fn page(
     if !facts.capabilities().history {
         return html! {};
     }
-    let token = fields.get("events").to_owned();
+    let token = match fields.get("events") {
+        FIRST => "",
+        token => token,
+    };
     let first = token.is_empty();
     let request = ListEventsRequest {
         parent: path.name(),
         page_size: EVENTS,
-        page_token: token,
+        page_token: token.to_owned(),
         branch: String::new(),
     };
     let mut api = site.api.executions();
@@ -51,11 +73,12 @@ pub(super) async fn page(
             html! {
                 (events(&answer.events))
                 nav.pager aria-label="Pages of the history" {
-                    @if !first { a.button href=(format!("{}#history", path.path())) { "From the beginning" } }
+                    @if !first { (page_link(&path.path(), FIRST, "From the beginning")) }
                     @if !answer.next_page_token.is_empty() {
-                        a.button href=(format!("{}#history", link(&path.path(), &[("events", &answer.next_page_token)]))) {
-                            "Later events"
-                        }
+                        (page_link(&path.path(), &answer.next_page_token, "Later events"))
+                    }
+                    @if facts.events.as_ref().is_ok_and(|told| !told.more_after) {
+                        (page_link(&path.path(), "", "Newest events"))
                     }
                 }
             }

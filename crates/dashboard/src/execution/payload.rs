@@ -10,13 +10,11 @@ use super::facts::execution;
 use crate::Site;
 use crate::executions::ExecutionPath;
 use crate::problem::Problem;
-use crate::text::{cut, lines};
+use crate::text::{cut, lines, set_out};
 use crate::visitor::Visitor;
 
 /// Characters on the page; the whole is a click away.
 const SHOWN: usize = 4_000;
-/// Larger payloads are not set out in lines.
-const SET_OUT: usize = 256 * 1024;
 
 /// Both, side by side.
 pub(super) fn both(path: &ExecutionPath, execution: &Execution) -> Markup {
@@ -45,7 +43,7 @@ fn one(title: &str, word: &str, path: &ExecutionPath, payload: Option<&Payload>)
 
 fn short(payload: &Payload, whole: &str) -> Markup {
     let size = payload.data.len();
-    let Some(text) = text(payload) else {
+    let Some(text) = set_out(&payload.data) else {
         return html! {
             p { "Not text: " (size) " bytes. " a href=(whole) download { "Download" } }
         };
@@ -59,18 +57,6 @@ fn short(payload: &Payload, whole: &str) -> Markup {
             }
         }
     }
-}
-
-/// JSON in lines; other text as it is; none for what is no text.
-fn text(payload: &Payload) -> Option<String> {
-    let text = std::str::from_utf8(&payload.data).ok()?;
-    if text.len() <= SET_OUT
-        && let Ok(value) = serde_json::from_str::<serde_json::Value>(text)
-        && let Ok(pretty) = serde_json::to_string_pretty(&value)
-    {
-        return Some(pretty);
-    }
-    Some(text.to_owned())
 }
 
 pub(super) async fn input(

@@ -69,7 +69,9 @@ fn part(id: &str, html: &Markup) -> Part {
 
 fn over_time(facts: &Facts, now: Timestamp) -> Markup {
     let execution = &facts.execution;
-    let events = facts.events.as_deref().unwrap_or_default();
+    let told = facts.events.as_ref().ok();
+    let events = told.map_or(&[][..], |told| &told.events);
+    let more = told.is_some_and(|told| told.more_before || told.more_after);
     let lanes = timeline::lanes(execution, events);
     let open = !finished(execution.sub_state());
     html! {
@@ -77,8 +79,10 @@ fn over_time(facts: &Facts, now: Timestamp) -> Markup {
             section.card aria-labelledby="timeline-title" {
                 h2 #timeline-title { "Timeline" }
                 (gantt::draw(&lanes, open, now))
-                @if facts.more_events {
-                    p.muted { "Drawn from the first " (events.len()) " events of a longer history." }
+                @if let (true, Some(first), Some(last)) = (more, events.first(), events.last()) {
+                    p.muted {
+                        "Drawn from the events " (first.sequence) " to " (last.sequence) " of a longer history."
+                    }
                 }
             }
         }

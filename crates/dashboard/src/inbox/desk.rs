@@ -3,20 +3,26 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
+use maud::Markup;
 use stateway_proto::v1::{
     Approval, DefinitionStep, Escalation, Event, Execution, GetApprovalRequest,
     GetDefinitionRequest, GetExecutionRequest, ListApprovalsRequest, ListEscalationsRequest,
-    ListEventsRequest,
 };
 
+use super::approval::{self, May, may_decide};
+use super::escalation;
 use crate::Site;
+use crate::execution::newest;
+use crate::fields::{Fields, link};
 use crate::problem::Problem;
 use crate::visitor::Visitor;
 
-/// Approvals and escalations on the page, each; further ones follow when these are dealt with.
+/// Approvals and escalations on a page, each.
 const MOST: i32 = 25;
-/// Roles that are asked for, one by one.
-const MOST_ROLES: usize = 8;
+/// Pages of the API that are looked through for what the visitor may decide, before they are asked
+/// whether to look on.
+const MOST_PAGES: usize = 40;
 /// Decisions on the page.
 const MOST_DECIDED: i32 = 10;
 /// Events of a step that are shown.
@@ -24,27 +30,62 @@ const MOST_EVENTS: usize = 12;
 /// What was decided is read from many logs: at this pace, or when something left the desk.
 const DECIDED_PACE: Duration = Duration::from_secs(10);
 
+/// What is asked for: by the address of the page and of its live updates.
+pub(super) struct Asked {
+    /// What the visitor may decide, and nothing else.
+    pub(super) mine: bool,
+    /// Where to begin, as the API says; empty for the newest.
+    pub(super) requests: String,
+    pub(super) stuck: String,
+}
+
+impl Asked {
+    pub(super) fn of(fields: &Fields) -> Self {
+        Self {
+            mine: fields.has("mine"),
+            requests: fields.get("requests").to_owned(),
+            stuck: fields.get("stuck").to_owned(),
+        }
+    }
+
+    /// The address of this, with one of the lists beginning elsewhere.
+    pub(super) fn link(&self, path: &str, requests: &str, stuck: &str) -> String {
+        let mine = if self.mine { "1" } else { "" };
+        let fields = [("mine", mine), ("requests", requests), ("stuck", stuck)];
+        link(path, &fields)
+    }
+}
+
+/// A page of approvals.
+#[derive(Default)]
+struct Approvals {
+    approvals: Vec<Approval>,
+    /// Where the next page begins; empty after the last one.
+    next: String,
+    unreachable: Vec<String>,
+}
+
 /// A request for a yes or a no, and the rule it follows.
-#[derive(Clone)]
 pub(super) struct Request {
     pub(super) approval: Approval,
     pub(super) step: Option<DefinitionStep>,
 }
 
 /// A step that is stuck, and how it came to that.
-#[derive(Clone)]
 pub(super) struct Stuck {
     pub(super) escalation: Escalation,
     pub(super) execution: Option<Execution>,
     pub(super) events: Vec<Event>,
 }
 
-/// Everything on the page.
+/// Everything on the page, as cards. A card is rendered when it is read, and once: its payload may be
+/// large, and the script keeps its times true.
 pub(super) struct Papers {
-    pub(super) requests: Vec<Request>,
-    pub(super) more_requests: bool,
-    pub(super) stuck: Vec<Stuck>,
-    pub(super) more_stuck: bool,
+    pub(super) requests: Vec<Markup>,
+    /// Where the older ones begin; empty when there are none.
+    pub(super) older_requests: String,
+    pub(super) stuck: Vec<Markup>,
+    pub(super) older_stuck: String,
     pub(super) decided: Vec<Approval>,
     pub(super) unreachable: Vec<String>,
 }
@@ -53,19 +94,20 @@ pub(super) struct Papers {
 pub(super) struct Desk {
     site: Site,
     pub(super) visitor: Visitor,
-    pub(super) mine: bool,
-    requests: HashMap<(String, String), Request>,
-    stuck: HashMap<(String, String), Stuck>,
+    pub(super) asked: Asked,
+    /// Cards by name and etag.
+    requests: HashMap<(String, String), Markup>,
+    stuck: HashMap<(String, String), Markup>,
     decided: Vec<Approval>,
     decided_at: Option<Instant>,
 }
 
 impl Desk {
-    pub(super) fn new(site: &Site, visitor: &Visitor, mine: bool) -> Self {
+    pub(super) fn new(site: &Site, visitor: &Visitor, asked: Asked) -> Self {
         Self {
             site: site.clone(),
             visitor: visitor.clone(),
-            mine,
+            asked,
             requests: HashMap::new(),
             stuck: HashMap::new(),
             decided: Vec::new(),
@@ -75,25 +117,35 @@ impl Desk {
 
     /// What is there now.
     pub(super) async fn look(&mut self) -> Result<Papers, Problem> {
-        let (pending, more_requests, unreachable) = self.pending().await?;
+        let Approvals {
+            approvals: pending,
+            next: older_requests,
+            unreachable,
+        } = self.pending().await?;
         let mut requests = HashMap::new();
         for approval in &pending {
             let key = (approval.name.clone(), approval.etag.clone());
             let request = match self.requests.remove(&key) {
                 Some(known) => known,
-                None => self.request(approval).await,
+                None => {
+                    let request = self.request(approval).await;
+                    approval::card(&request, &self.visitor, Timestamp::now())
+                }
             };
             requests.insert(key, request);
         }
         let left = !self.requests.is_empty();
         self.requests = requests;
-        let (escalations, more_stuck) = self.escalations().await?;
+        let (escalations, older_stuck) = self.escalations().await?;
         let mut stuck = HashMap::new();
         for escalation in &escalations {
             let key = (escalation.name.clone(), escalation.etag.clone());
             let known = match self.stuck.remove(&key) {
                 Some(known) => known,
-                None => self.context(escalation).await,
+                None => {
+                    let stuck = self.context(escalation).await;
+                    escalation::card(&stuck, &self.visitor, Timestamp::now())
+                }
             };
             stuck.insert(key, known);
         }
@@ -108,62 +160,69 @@ impl Desk {
             .filter_map(|found| self.stuck.get(&of(&found.name, &found.etag)));
         Ok(Papers {
             requests: requests.cloned().collect(),
-            more_requests,
+            older_requests,
             stuck: stuck.cloned().collect(),
-            more_stuck,
+            older_stuck,
             decided: self.decided.clone(),
             unreachable,
         })
     }
 
     /// What is pending: all of it, or what the visitor may decide.
-    async fn pending(&self) -> Result<(Vec<Approval>, bool, Vec<String>), Problem> {
-        if !self.mine {
-            return self.approvals("", MOST).await;
+    async fn pending(&self) -> Result<Approvals, Problem> {
+        let token = &self.asked.requests;
+        if !self.asked.mine {
+            return self.approvals("", MOST, token).await;
         }
-        let (mut found, mut more, mut unreachable) = (Vec::new(), false, Vec::new());
-        let roles = self.visitor.acting.roles.split(',');
-        // A quote would end the value; the API has no way to write one.
-        let roles = roles.filter(|role| !role.is_empty() && !role.contains('"'));
-        for role in roles.take(MOST_ROLES) {
-            let filter = format!("role = \"{role}\"");
-            let (approvals, further, without) = self.approvals(&filter, MOST).await?;
-            found.extend(approvals);
-            more |= further;
-            unreachable = without;
+        let mut found = Approvals::default();
+        if self.visitor.acting.roles.is_empty() {
+            return Ok(found);
         }
-        found.retain(|approval| approval.initiator != self.visitor.acting.actor);
-        Ok((found, more, unreachable))
+        // The API's filter knows one role. One walk through everything knows any number of them, and
+        // has one place to go on from.
+        found.next.clone_from(token);
+        for _ in 0..MOST_PAGES {
+            let page = self.approvals("", MOST, &found.next).await?;
+            let mine = page.approvals.into_iter();
+            let mine = mine.filter(|one| may_decide(one, &self.visitor.acting) == May::Yes);
+            found.approvals.extend(mine);
+            found.next = page.next;
+            found.unreachable = page.unreachable;
+            let enough = found.approvals.len() >= usize::try_from(MOST).unwrap_or_default();
+            if enough || found.next.is_empty() {
+                break;
+            }
+        }
+        Ok(found)
     }
 
-    async fn approvals(
-        &self,
-        filter: &str,
-        most: i32,
-    ) -> Result<(Vec<Approval>, bool, Vec<String>), Problem> {
+    async fn approvals(&self, filter: &str, most: i32, token: &str) -> Result<Approvals, Problem> {
         let request = ListApprovalsRequest {
             parent: "providers/-".into(),
             page_size: most,
-            page_token: String::new(),
+            page_token: token.to_owned(),
             filter: filter.to_owned(),
         };
         let mut api = self.site.api.approvals();
         let page = api.list_approvals(self.visitor.request(request)).await?;
         let page = page.into_inner();
-        let more = !page.next_page_token.is_empty();
-        Ok((page.approvals, more, page.unreachable))
+        Ok(Approvals {
+            approvals: page.approvals,
+            next: page.next_page_token,
+            unreachable: page.unreachable,
+        })
     }
 
-    async fn escalations(&self) -> Result<(Vec<Escalation>, bool), Problem> {
+    async fn escalations(&self) -> Result<(Vec<Escalation>, String), Problem> {
         let request = ListEscalationsRequest {
             parent: "providers/-".into(),
             page_size: MOST,
-            page_token: String::new(),
+            page_token: self.asked.stuck.clone(),
         };
         let mut api = self.site.api.approvals();
         let page = api.list_escalations(self.visitor.request(request)).await?;
         let page = page.into_inner();
-        Ok((page.escalations, !page.next_page_token.is_empty()))
+        Ok((page.escalations, page.next_page_token))
     }
 
     /// One request with its input. What cannot be had is left out: the list itself was answered.
@@ -194,19 +253,10 @@ impl Desk {
     }
 
     async fn events(&self, escalation: &Escalation) -> Vec<Event> {
-        let request = ListEventsRequest {
-            parent: escalation.execution.clone(),
-            page_size: 1_000,
-            page_token: String::new(),
-            branch: String::new(),
-        };
-        let mut api = self.site.api.executions();
-        let found = api.list_events(self.visitor.request(request)).await;
-        let events = found.map(|found| found.into_inner().events);
-        let mut events = events.unwrap_or_default();
-        events.retain(|event| event.step == escalation.step);
-        let first = events.len().saturating_sub(MOST_EVENTS);
-        events.split_off(first)
+        let of_step = |event: &Event| event.step == escalation.step;
+        let name = &escalation.execution;
+        let found = newest(&self.site, &self.visitor, name, MOST_EVENTS, of_step).await;
+        found.unwrap_or_default().events
     }
 
     async fn look_back(&mut self, left: bool) -> Result<(), Problem> {
@@ -214,8 +264,8 @@ impl Desk {
             .decided_at
             .is_none_or(|then| then.elapsed() > DECIDED_PACE);
         if due || left {
-            let (decided, _, _) = self.approvals("state = decided", MOST_DECIDED).await?;
-            self.decided = decided;
+            let page = self.approvals("state = decided", MOST_DECIDED, "").await?;
+            self.decided = page.approvals;
             self.decided_at = Some(Instant::now());
         }
         Ok(())

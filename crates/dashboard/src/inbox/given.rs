@@ -6,7 +6,7 @@ use stateway_proto::v1::approval::State;
 use stateway_proto::v1::{Decision, Payload};
 
 use crate::executions::path_of;
-use crate::text::{cut, lines, said, said_within};
+use crate::text::{cut, lines, said, said_within, set_out};
 use crate::time::{ago, moment};
 
 /// The longest payload that is shown, in characters.
@@ -14,10 +14,8 @@ const LONGEST: usize = 20_000;
 
 /// A payload, JSON set out in lines.
 pub(super) fn payload(payload: &Payload) -> Markup {
-    let text = match serde_json::from_slice::<serde_json::Value>(&payload.data) {
-        Ok(value) => serde_json::to_string_pretty(&value).unwrap_or_default(),
-        Err(_) => String::from_utf8_lossy(&payload.data).into_owned(),
-    };
+    let text = set_out(&payload.data);
+    let text = text.unwrap_or_else(|| String::from_utf8_lossy(&payload.data));
     html! {
         @match cut(&text, LONGEST) {
             None => pre { code { (lines(&text)) } },

@@ -5,11 +5,11 @@ use axum::response::Response;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::desk::{Desk, Papers};
-use super::{approval, escalation, given};
+use super::desk::{Asked, Desk, Papers};
+use super::given;
 use crate::Site;
 use crate::executions::unreachable;
-use crate::fields::{Fields, link};
+use crate::fields::Fields;
 use crate::layout::Section;
 use crate::live::Part;
 use crate::page::Page;
@@ -18,10 +18,10 @@ use crate::text::said_within;
 use crate::visitor::Visitor;
 
 pub(super) async fn show(State(site): State<Site>, visitor: Visitor, fields: Fields) -> Response {
-    let mine = fields.has("mine");
-    let mut desk = Desk::new(&site, &visitor, mine);
+    let mut desk = Desk::new(&site, &visitor, Asked::of(&fields));
     let papers = desk.look().await;
-    let live = link("/inbox/live", &[("mine", if mine { "1" } else { "" })]);
+    let asked = &desk.asked;
+    let live = asked.link("/inbox/live", &asked.requests, &asked.stuck);
     let page = Page {
         section: Section::Inbox,
         title: "Inbox",
@@ -34,7 +34,7 @@ pub(super) async fn show(State(site): State<Site>, visitor: Visitor, fields: Fie
 fn content(papers: &Result<Papers, Problem>, desk: &Desk, now: Timestamp) -> Markup {
     html! {
         div.title { h1 { "Inbox" } p.muted { "What waits for a person." } }
-        (views(desk.mine))
+        (views(desk.asked.mine))
         @match papers {
             Ok(papers) => div.desk { @for part in parts(papers, desk, now) { (part.html) } },
             Err(problem) => (problem.render()),
@@ -55,49 +55,66 @@ fn views(mine: bool) -> Markup {
 pub(super) fn parts(papers: &Papers, desk: &Desk, now: Timestamp) -> Vec<Part> {
     vec![
         Part::new("unreachable", unreachable(&papers.unreachable)),
-        Part::new("requests", requests(papers, desk, now)),
-        Part::new("stuck", stuck(papers, &desk.visitor, now)),
+        Part::new("requests", requests(papers, desk)),
+        Part::new("stuck", stuck(papers, &desk.asked)),
         Part::new("decided", decided(papers, now)),
     ]
 }
 
-fn requests(papers: &Papers, desk: &Desk, now: Timestamp) -> Markup {
-    let count = papers.requests.len();
+fn requests(papers: &Papers, desk: &Desk) -> Markup {
+    let (asked, count) = (&desk.asked, papers.requests.len());
     html! {
         section #requests aria-labelledby="requests-title" {
-            h2 #requests-title { "Approvals " span.count { (count) @if papers.more_requests { "+" } } }
+            h2 #requests-title { "Approvals " span.count { (count) @if !papers.older_requests.is_empty() { "+" } } }
             @if count == 0 {
                 p.nothing { (nothing(desk)) }
             } @else {
                 ul.cards {
-                    @for request in &papers.requests { (approval::card(request, &desk.visitor, now)) }
+                    @for card in &papers.requests { (card) }
                 }
             }
-            @if papers.more_requests { p.hint { "More follow when these are decided." } }
+            (pager("Pages of approvals", &asked.requests, &papers.older_requests, |page| {
+                asked.link("/inbox", page, &asked.stuck)
+            }))
+        }
+    }
+}
+
+/// Links to the newest and to what is older, where there is any.
+fn pager(label: &str, page: &str, older: &str, link: impl Fn(&str) -> String) -> Markup {
+    html! {
+        @if !page.is_empty() || !older.is_empty() {
+            nav.pager aria-label=(label) {
+                @if !page.is_empty() { a.button href=(link("")) rel="first" { "Newest" } }
+                @if !older.is_empty() { a.button href=(link(older)) rel="next" { "Older" } }
+            }
         }
     }
 }
 
 fn nothing(desk: &Desk) -> &'static str {
-    match (desk.mine, desk.visitor.acting.actor.is_empty()) {
+    match (desk.asked.mine, desk.visitor.acting.actor.is_empty()) {
         (true, true) => "Say who you are and which roles you have, to see what waits for you.",
         (true, false) => "Nothing waits for you.",
         (false, _) => "Nothing waits for a yes or a no.",
     }
 }
 
-fn stuck(papers: &Papers, visitor: &Visitor, now: Timestamp) -> Markup {
+fn stuck(papers: &Papers, asked: &Asked) -> Markup {
     let count = papers.stuck.len();
     html! {
         section #stuck aria-labelledby="stuck-title" {
-            h2 #stuck-title { "Escalations " span.count { (count) @if papers.more_stuck { "+" } } }
+            h2 #stuck-title { "Escalations " span.count { (count) @if !papers.older_stuck.is_empty() { "+" } } }
             @if count == 0 {
                 p.nothing { "No step is stuck until a person decides." }
             } @else {
                 ul.cards {
-                    @for one in &papers.stuck { (escalation::card(one, visitor, now)) }
+                    @for card in &papers.stuck { (card) }
                 }
             }
+            (pager("Pages of escalations", &asked.stuck, &papers.older_stuck, |page| {
+                asked.link("/inbox", &asked.requests, page)
+            }))
         }
     }
 }

@@ -17,6 +17,8 @@ use crate::problem::Problem;
 use crate::text::said_within;
 use crate::visitor::Visitor;
 
+/// Where its live updates are: no provider's id leads there.
+pub(super) const LIVE: &str = "/live/providers";
 /// How often they are looked at.
 const PACE: Duration = Duration::from_secs(1);
 
@@ -25,7 +27,7 @@ pub(super) async fn show(State(site): State<Site>, visitor: Visitor) -> Result<R
     let page = Page {
         section: Section::Providers,
         title: "Providers",
-        live: Some("/providers/live"),
+        live: Some(LIVE),
         content: html! {
             div.title { h1 { "Providers" } p.muted { "The engines behind this gateway." } }
             (render(&providers))

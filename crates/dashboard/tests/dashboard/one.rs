@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use stateway_proto::v1;
 use stateway_provider_api::Capabilities;
 
 use crate::headers::between;
@@ -107,22 +108,80 @@ async fn a_large_payload_is_cut_and_whole_as_text() {
 }
 
 #[tokio::test]
-async fn a_long_history_comes_in_pages() {
+async fn a_long_history_shows_its_end_and_comes_in_pages() {
     let rig = Rig::start().await;
-    let step = |number| format!(r#"{{"name":"s{number}"}}"#);
+    long(&rig, "one", 0).await;
+    let mut browser = rig.browser();
+    let page = "/executions/m/one";
+    let newest = browser.get(page).await;
+    let (shown, all) = (sequences(&newest.body), sequences_of(&rig, "one").await);
+    assert!(all.len() > 150, "{}", all.len());
+    assert_eq!(shown, all[all.len() - 100..]);
+    let first = browser.get(&link(&newest.body, "From the beginning")).await;
+    assert_eq!(sequences(&first.body), all[..100]);
+    let second = browser.get(&link(&first.body, "Later events")).await;
+    assert_eq!(sequences(&second.body), all[100..]);
+    assert_eq!(link(&second.body, "Newest events"), page);
+    // The newest page is the one that is kept up to date.
+    let mut live = browser.listen(&format!("{page}/live")).await;
+    let last = format!("<td class=\"number\">{}<", all.last().unwrap());
+    live.until(|heard| heard.contains(&last)).await;
+}
+
+#[tokio::test]
+async fn a_history_of_thousands_is_read_to_its_end() {
+    let rig = Rig::start().await;
+    long(&rig, "one", 10).await;
+    let all = sequences_of(&rig, "one").await;
+    assert!(all.len() > 1_100, "{}", all.len());
+    let page = rig.browser().get("/executions/m/one").await;
+    assert_eq!(sequences(&page.body), all[all.len() - 100..]);
+    let drawn = format!("to {} of a longer history", all.last().unwrap());
+    assert!(page.body.contains(&drawn), "{drawn}");
+}
+
+/// An execution of 60 steps that is over; each of them failed so often before it was done.
+async fn long(rig: &Rig, id: &str, fails: u32) {
+    let retry = r#"{"max_attempts":20,"delay":"0s","factor":1.0}"#;
+    let step =
+        |number| format!(r#"{{"name":"s{number}","takes":"0s","fails":{fails},"retry":{retry}}}"#);
     let steps: Vec<_> = (0..60).map(step).collect();
     let input = format!(r#"{{"steps":[{}]}}"#, steps.join(","));
-    rig.begin("m/script", "one", &input).await;
-    rig.clock.advance(Duration::from_secs(1));
-    let mut browser = rig.browser();
-    let first = browser.get("/executions/m/one").await;
-    let rows = |html: &str| html.matches("<td class=\"number\">").count();
-    assert_eq!(rows(&first.body), 100);
-    let (_, history) = first.body.split_once("id=\"history\"").unwrap();
-    let next = between(history, "<a class=\"button\" href=\"", "\"");
-    let second = browser.get(next.split('#').next().unwrap()).await;
-    assert!(rows(&second.body) > 50, "{}", rows(&second.body));
-    assert!(second.body.contains("From the beginning"));
+    rig.begin("m/script", id, &input).await;
+    rig.clock.advance(Duration::from_secs(60));
+}
+
+/// The numbers of the events on a page.
+fn sequences(html: &str) -> Vec<u64> {
+    let cells = html.split("<td class=\"number\">").skip(1);
+    let number = |cell: &str| cell.split('<').next().unwrap().parse().unwrap();
+    cells.map(number).collect()
+}
+
+/// The numbers of all events, from the API.
+async fn sequences_of(rig: &Rig, id: &str) -> Vec<u64> {
+    let mut request = v1::ListEventsRequest {
+        parent: format!("providers/m/executions/{id}"),
+        page_size: 1_000,
+        ..Default::default()
+    };
+    let mut all = Vec::new();
+    loop {
+        let page = rig.api().await.list_events(request.clone()).await.unwrap();
+        let page = page.into_inner();
+        all.extend(page.events.iter().map(|event| event.sequence));
+        if page.next_page_token.is_empty() {
+            return all;
+        }
+        request.page_token = page.next_page_token;
+    }
+}
+
+/// Where the link with this text leads, without the place on the page.
+fn link(html: &str, text: &str) -> String {
+    let (before, _) = html.split_once(&format!(">{text}</a>")).expect(text);
+    let (_, href) = before.rsplit_once("href=\"").unwrap();
+    href.split(['"', '#']).next().unwrap().replace("&amp;", "&")
 }
 
 #[tokio::test]
