@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stateway_proto::v1::SignalExecutionRequest;
+use stateway_proto::v1::{PurgeExecutionRequest, SignalExecutionRequest, SubState};
 
 use crate::headers::between;
 use crate::support::{GATE, Rig};
@@ -17,7 +17,7 @@ async fn signal(rig: &Rig, name: &str) {
 }
 
 /// The address of a page's live updates.
-fn live_of(html: &str) -> String {
+pub(crate) fn live_of(html: &str) -> String {
     between(html, "data-live=\"", "\"").replace("&amp;", "&")
 }
 
@@ -60,6 +60,120 @@ async fn a_row_that_leaves_the_filter_still_shows_where_it_is() {
     live.until(|heard| heard.contains("row waiting")).await;
     signal(&rig, &name).await;
     live.until(|heard| heard.contains("row succeeded")).await;
+}
+
+#[tokio::test]
+async fn who_comes_back_is_told_about_the_rows_that_left_the_filter() {
+    let rig = Rig::start().await;
+    rig.apply(GATE).await;
+    let name = rig.begin("gate", "one", "").await;
+    let mut browser = rig.browser();
+    let page = browser
+        .get("/executions?filter=sub_state+%3D+%22waiting%22")
+        .await;
+    let address = live_of(&page.body);
+    let mut live = browser.listen(&address).await;
+    live.until(|heard| heard.contains("row waiting")).await;
+    drop(live);
+    signal(&rig, &name).await;
+    rig.until(&name, |seen| seen.sub_state() == SubState::Succeeded)
+        .await;
+    let mut again = browser.listen(&address).await;
+    again
+        .until(|heard| {
+            heard.contains("<tr class=\"row succeeded\" id=\"row-providers/b/executions/one\"")
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn who_comes_back_is_told_about_rows_that_newer_ones_pushed_off_the_page() {
+    let rig = Rig::start().await;
+    rig.apply(GATE).await;
+    let name = rig.begin("gate", "one", "").await;
+    let mut browser = rig.browser();
+    let address = live_of(&browser.get("/executions").await.body);
+    for number in 0..30 {
+        rig.begin("gate", &format!("newer-{number}"), "").await;
+    }
+    let mut live = browser.listen(&address).await;
+    live.until(|heard| heard.contains("30+ new – show")).await;
+    signal(&rig, &name).await;
+    live.until(|heard| {
+        heard.contains("<tr class=\"row succeeded\" id=\"row-providers/b/executions/one\"")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_older_execution_that_passes_the_filter_now_is_announced() {
+    let rig = Rig::start().await;
+    rig.apply(GATE).await;
+    let older = rig.begin("gate", "older", "").await;
+    let newer = rig.begin("gate", "newer", "").await;
+    signal(&rig, &newer).await;
+    rig.until(&newer, |seen| seen.sub_state() == SubState::Succeeded)
+        .await;
+    let mut browser = rig.browser();
+    let page = browser
+        .get("/executions?filter=sub_state+%3D+%22succeeded%22")
+        .await;
+    assert!(page.body.contains("row-providers/b/executions/newer"));
+    let mut live = browser.listen(&live_of(&page.body)).await;
+    live.until(|heard| heard.contains("data: fresh")).await;
+    signal(&rig, &older).await;
+    live.until(|heard| heard.contains("1 new – show")).await;
+}
+
+/// One row of a full page leaves the filter, and one of the next page moves up.
+#[tokio::test]
+async fn what_moves_up_from_the_next_page_is_not_new() {
+    let rig = Rig::start().await;
+    rig.apply(GATE).await;
+    let mut newest = String::new();
+    for number in 0..31 {
+        newest = rig.begin("gate", &format!("e{number}"), "").await;
+    }
+    let mut browser = rig.browser();
+    let page = browser
+        .get("/executions?filter=sub_state+%3D+%22waiting%22")
+        .await;
+    let mut live = browser.listen(&live_of(&page.body)).await;
+    signal(&rig, &newest).await;
+    live.until(|heard| between_last(heard, "<a class=\"waiting", "</a>").contains("<b>30</b>"))
+        .await;
+    assert!(!live.heard.contains("new – show"), "{}", live.heard);
+    rig.begin("gate", "new", "").await;
+    live.until(|heard| heard.contains("1 new – show")).await;
+}
+
+#[tokio::test]
+async fn a_row_whose_record_is_removed_says_so() {
+    let rig = Rig::start().await;
+    rig.apply(GATE).await;
+    let name = rig.begin("gate", "one", "").await;
+    let mut browser = rig.browser();
+    let address = live_of(&browser.get("/executions").await.body);
+    let mut watched = browser.listen(&address).await;
+    watched.until(|heard| heard.contains("row waiting")).await;
+    signal(&rig, &name).await;
+    watched.until(|heard| heard.contains("row succeeded")).await;
+    // It has ended when this one comes, and is not watched by it.
+    let mut looked_up = browser.listen(&address).await;
+    looked_up
+        .until(|heard| heard.contains("row succeeded"))
+        .await;
+    let request = PurgeExecutionRequest {
+        name,
+        ..Default::default()
+    };
+    rig.api().await.purge_execution(request).await.unwrap();
+    for live in [&mut watched, &mut looked_up] {
+        live.until(|heard| {
+            heard.contains("<tr class=\"row removed\" id=\"row-providers/b/executions/one\"")
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
