@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
 use crate::assets;
+use crate::live::trouble;
 use crate::sub_state::sprite;
 use crate::text::said_within;
 use crate::visitor::Visitor;
@@ -85,6 +86,7 @@ pub(crate) fn document(
                     @if let Some(flash) = visitor.and_then(|visitor| visitor.flash.as_ref()) {
                         (flash.render())
                     }
+                    @if live.is_some() { (trouble(None).html) }
                     (content)
                 }
                 dialog #dialog aria-labelledby="dialog-title" {}

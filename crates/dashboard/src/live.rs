@@ -12,7 +12,7 @@ use std::time::Duration;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::stream::{self, Stream, StreamExt};
-use maud::Markup;
+use maud::{Markup, html};
 
 use crate::Site;
 use crate::problem::Problem;
@@ -34,6 +34,31 @@ impl Part {
             html,
         }
     }
+}
+
+/// What a look found, and above it nothing; or what is in the way of looking. What is on the page
+/// stays then, and says that it may not be true any more.
+pub(crate) fn seen(look: Result<Vec<Part>, Problem>) -> Vec<Part> {
+    match look {
+        Ok(mut parts) => {
+            parts.push(trouble(None));
+            parts
+        }
+        Err(problem) => vec![trouble(Some(&problem))],
+    }
+}
+
+/// Why the page does not follow what happens just now; empty when it does. Every live page has it.
+pub(crate) fn trouble(problem: Option<&Problem>) -> Part {
+    let html = html! {
+        div #trouble {
+            @if let Some(problem) = problem {
+                p.muted { "This page could not be brought up to date; what it shows may be old." }
+                (problem.render())
+            }
+        }
+    };
+    Part::new("trouble", html)
 }
 
 /// Sends parts as they come, those that have changed.
@@ -59,18 +84,18 @@ pub(crate) fn send(site: &Site, parts: impl Stream<Item = Vec<Part>> + Send + 's
     Sse::new(events).keep_alive(alive).into_response()
 }
 
-/// Renders the parts at once and then at a pace.
-pub(crate) fn every<F, R>(site: &Site, pace: Duration, render: F) -> Response
+/// Looks at once and then at a pace.
+pub(crate) fn every<F, R>(site: &Site, pace: Duration, look: F) -> Response
 where
     F: Fn() -> R + Send + 'static,
-    R: Future<Output = Vec<Part>> + Send + 'static,
+    R: Future<Output = Result<Vec<Part>, Problem>> + Send + 'static,
 {
     let ticks = stream::unfold((), move |()| async move {
         tokio::time::sleep(pace).await;
         Some(((), ()))
     });
-    let parts = stream::once(async {}).chain(ticks).then(move |()| render());
-    send(site, parts)
+    let looks = stream::once(async {}).chain(ticks).then(move |()| look());
+    send(site, looks.map(seen))
 }
 
 /// The first line says which part, the rest is it.

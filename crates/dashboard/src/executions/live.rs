@@ -26,7 +26,7 @@ use super::name::ExecutionPath;
 use super::{counts, row};
 use crate::Site;
 use crate::fields::Fields;
-use crate::live::{Part, send};
+use crate::live::{Part, send, trouble};
 use crate::problem::Problem;
 use crate::sub_state::finished;
 use crate::time::moment;
@@ -163,14 +163,20 @@ impl Follower {
             let html = counts::render(counted.as_ref(), &self.asked.filter);
             parts.push(Part::new("counts", html));
         }
-        if let Ok(page) = page {
-            let fresh_ones = page.executions.iter().filter(|row| self.is_new(row));
-            let fresh_ones = fresh(&self.asked, fresh_ones.count());
-            parts.push(Part::new("unreachable", unreachable(&page.unreachable)));
-            parts.push(Part::new("fresh", fresh_ones));
-            let rows = self.unwatched(page).await;
-            parts.extend(rows.iter().map(|row| row.part(now)));
-        }
+        let page = match page {
+            Ok(page) => page,
+            Err(problem) => {
+                parts.push(trouble(Some(&problem)));
+                return parts;
+            }
+        };
+        let fresh_ones = page.executions.iter().filter(|row| self.is_new(row));
+        let fresh_ones = fresh(&self.asked, fresh_ones.count());
+        parts.push(Part::new("unreachable", unreachable(&page.unreachable)));
+        parts.push(Part::new("fresh", fresh_ones));
+        let rows = self.unwatched(page).await;
+        parts.extend(rows.iter().map(|row| row.part(now)));
+        parts.push(trouble(None));
         parts
     }
 

@@ -41,7 +41,7 @@ pub(super) async fn follow(State(site): State<Site>, visitor: Visitor) -> Respon
         async move {
             let found = all(&site, &visitor).await;
             let part = |providers: Vec<_>| Part::new("providers", render(&providers));
-            found.map(part).into_iter().collect()
+            Ok(vec![part(found?)])
         }
     })
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use stateway_gateway::Settings;
 use stateway_proto::v1::{PurgeExecutionRequest, SignalExecutionRequest, SubState};
+use stateway_provider_api::Capabilities;
 
 use crate::headers::between;
 use crate::support::{GATE, Rig};
@@ -14,6 +16,14 @@ async fn signal(rig: &Rig, name: &str) {
         ..Default::default()
     };
     rig.api().await.signal_execution(request).await.unwrap();
+}
+
+async fn purge(rig: &Rig, name: &str) {
+    let request = PurgeExecutionRequest {
+        name: name.into(),
+        ..Default::default()
+    };
+    rig.api().await.purge_execution(request).await.unwrap();
 }
 
 /// The address of a page's live updates.
@@ -163,11 +173,7 @@ async fn a_row_whose_record_is_removed_says_so() {
     looked_up
         .until(|heard| heard.contains("row succeeded"))
         .await;
-    let request = PurgeExecutionRequest {
-        name,
-        ..Default::default()
-    };
-    rig.api().await.purge_execution(request).await.unwrap();
+    purge(&rig, &name).await;
     for live in [&mut watched, &mut looked_up] {
         live.until(|heard| {
             heard.contains("<tr class=\"row removed\" id=\"row-providers/b/executions/one\"")
@@ -217,6 +223,55 @@ async fn the_parts_of_a_page_follow_their_execution() {
             })
         })
         .await;
+    }
+}
+
+#[tokio::test]
+async fn a_page_says_when_its_provider_does_not_answer_and_when_it_does_again() {
+    // Nobody but the pages asks the provider, so that they are refused.
+    let seldom = |settings: &mut Settings| {
+        settings.default_upstream.health_interval = Duration::from_secs(600);
+    };
+    let rig = Rig::with(Capabilities::ALL, seldom).await;
+    rig.begin("m/long", "one", "").await;
+    let mut browser = rig.browser();
+    let page = browser.get("/executions/m/one").await;
+    assert!(page.body.contains("<div id=\"trouble\"></div>"));
+    let mut live = browser.listen(&live_of(&page.body)).await;
+    live.until(|heard| heard.contains("<div id=\"trouble\"></div>"))
+        .await;
+    rig.take_down(12);
+    live.until(|heard| heard.contains("what it shows may be old"))
+        .await;
+    while browser.get("/executions/m/one").await.status != 200 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    live.until(|heard| {
+        let (_, after) = heard.split_once("may be old").unwrap();
+        after.contains("<div id=\"trouble\"></div>")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_page_whose_execution_is_removed_says_so_and_offers_nothing_to_do() {
+    let rig = Rig::start().await;
+    rig.apply(GATE).await;
+    let name = rig.begin("gate", "one", "").await;
+    let mut browser = rig.browser();
+    let page = browser.get("/executions/b/one").await;
+    let address = live_of(&page.body);
+    let mut live = browser.listen(&address).await;
+    signal(&rig, &name).await;
+    live.until(|heard| heard.contains("do/purge")).await;
+    purge(&rig, &name).await;
+    // Who is there is told, and who comes back later.
+    let mut later = browser.listen(&address).await;
+    for live in [&mut live, &mut later] {
+        live.until(|heard| heard.contains("EXECUTION_NOT_FOUND"))
+            .await;
+        live.until(|heard| heard.contains("data: actions\ndata: <div id=\"actions\"></div>"))
+            .await;
     }
 }
 
