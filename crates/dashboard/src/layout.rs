@@ -2,6 +2,7 @@
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 
 use crate::assets;
@@ -70,7 +71,7 @@ pub(crate) fn document(
                 link rel="stylesheet" href=(assets::STYLE.url());
                 script src=(assets::SCRIPT.url()) defer {}
             }
-            body data-live=[live] {
+            body data-live=[live] data-now=(Timestamp::now().as_millisecond()) {
                 (sprite())
                 a.skip href="#main" { "Skip to the content" }
                 header.top {
