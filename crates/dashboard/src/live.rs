@@ -13,6 +13,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::stream::{self, Stream, StreamExt};
 use maud::{Markup, html};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::Site;
 use crate::problem::Problem;
@@ -61,22 +62,40 @@ pub(crate) fn trouble(problem: Option<&Problem>) -> Part {
     Part::new("trouble", html)
 }
 
-/// Sends parts as they come, those that have changed.
-pub(crate) fn send(site: &Site, parts: impl Stream<Item = Vec<Part>> + Send + 'static) -> Response {
-    let Ok(room) = site.streams.clone().try_acquire_owned() else {
-        return Problem::busy(
+/// A live page's place among those that there may be, held for as long as its stream is.
+pub(crate) struct Room(OwnedSemaphorePermit);
+
+/// Room for one more live page. Taken before anything is asked of the API for it.
+pub(crate) fn room(site: &Site) -> Result<Room, Problem> {
+    let room = site.streams.clone().try_acquire_owned();
+    room.map(Room).map_err(|_| {
+        Problem::busy(
             "There are too many live pages already.",
             "This one does not update by itself; reload it to see what is new.",
         )
-        .into_response();
-    };
+    })
+}
+
+/// Sends parts as they come, those that have changed, where there is room.
+pub(crate) fn send(site: &Site, parts: impl Stream<Item = Vec<Part>> + Send + 'static) -> Response {
+    match room(site) {
+        Ok(room) => send_in(room, site, parts),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// Sends parts as they come, those that have changed.
+pub(crate) fn send_in(
+    room: Room,
+    site: &Site,
+    parts: impl Stream<Item = Vec<Part>> + Send + 'static,
+) -> Response {
     let stop = site.stop.clone();
     let mut sent = Sent::default();
     let events = parts
         .flat_map(move |parts| stream::iter(sent.changed(parts)))
         .map(move |part| {
-            // Held for as long as the stream is.
-            let _ = &room;
+            let Room(_held) = &room;
             Ok::<_, Infallible>(event(&part))
         })
         .take_until(async move { stop.cancelled().await });

@@ -71,6 +71,10 @@
   const address = document.body.dataset.live;
   const light = byId("live");
   let source = null;
+  // How long to wait after a refusal: longer each time, in milliseconds.
+  const SOON = 2000;
+  const LATE = 60000;
+  let pause = SOON;
   const say = (word, state) => {
     if (!light) return;
     light.dataset.state = state;
@@ -80,7 +84,10 @@
   const open = () => {
     if (!address || source || document.hidden) return;
     source = new EventSource(address);
-    source.addEventListener("open", () => say("live", "on"));
+    source.addEventListener("open", () => {
+      pause = SOON;
+      say("live", "on");
+    });
     source.addEventListener("part", (event) => {
       const at = event.data.indexOf("\n");
       put(event.data.slice(0, at), event.data.slice(at + 1));
@@ -90,7 +97,8 @@
       // A refusal closes it for good; the gateway may be back in a moment.
       if (source && source.readyState === EventSource.CLOSED) {
         source = null;
-        setTimeout(open, 2000);
+        setTimeout(open, pause);
+        pause = Math.min(2 * pause, LATE);
       }
     });
   };

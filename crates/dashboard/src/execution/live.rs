@@ -17,7 +17,7 @@ use super::view::parts;
 use crate::Site;
 use crate::executions::ExecutionPath;
 use crate::fields::Fields;
-use crate::live::{Part, seen, send};
+use crate::live::{Part, room, seen, send_in};
 use crate::problem::Problem;
 use crate::visitor::Visitor;
 
@@ -34,14 +34,15 @@ pub(super) async fn follow(
     visitor: Visitor,
     path: ExecutionPath,
     fields: Fields,
-) -> Response {
+) -> Result<Response, Problem> {
+    let room = room(&site)?;
     let with_history = !fields.has("events");
     let changes = match changes(&site, &visitor, &path).await {
         Ok(changes) => changes,
         // Told, and over: the browser comes back by itself.
         Err(problem) => {
             let told = std::future::ready(in_the_way(problem));
-            return send(&site, stream::once(told));
+            return Ok(send_in(room, &site, stream::once(told)));
         }
     };
     let ticks = stream::unfold((), |()| async {
@@ -57,7 +58,7 @@ pub(super) async fn follow(
             look(&seen.0, &seen.1, &seen.2, with_history).await
         }
     });
-    send(&site, parts)
+    Ok(send_in(room, &site, parts))
 }
 
 async fn changes(

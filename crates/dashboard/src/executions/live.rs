@@ -26,7 +26,7 @@ use super::name::ExecutionPath;
 use super::{counts, row};
 use crate::Site;
 use crate::fields::Fields;
-use crate::live::{Part, send, trouble};
+use crate::live::{Part, room, send_in, trouble};
 use crate::problem::Problem;
 use crate::sub_state::finished;
 use crate::time::moment;
@@ -50,6 +50,7 @@ pub(super) async fn follow(
     visitor: Visitor,
     fields: Fields,
 ) -> Result<Response, Problem> {
+    let room = room(&site)?;
     let follower = Arc::new(Follower::new(&site, visitor, &fields));
     let page = follower.asked.rows(&site, &follower.visitor).await?;
     let rows = follower.unwatched(page).await;
@@ -58,7 +59,7 @@ pub(super) async fn follow(
     let changes = follower.watch(&rows).await.ready_chunks(TOGETHER);
     let later = stream::select(changes, looks(follower));
     let parts = stream::once(std::future::ready(present)).chain(later);
-    Ok(send(&site, parts))
+    Ok(send_in(room, &site, parts))
 }
 
 /// Looks at once, then again and again, slower when looking takes long.

@@ -275,6 +275,22 @@ async fn a_page_whose_execution_is_removed_says_so_and_offers_nothing_to_do() {
     }
 }
 
+/// With a filter that the API would refuse: it is not even asked.
+#[tokio::test]
+async fn one_page_too_many_is_refused_before_anything_is_asked() {
+    let rig = Rig::start().await;
+    let mut browser = rig.browser();
+    let mut open = Vec::new();
+    for _ in 0..500 {
+        let mut live = browser.listen("/providers/live").await;
+        live.until(|heard| heard.contains("200 OK")).await;
+        open.push(live);
+    }
+    let refused = browser.get("/executions/live?filter=nonsense").await;
+    assert_eq!(refused.status, 503, "{}", refused.body);
+    assert!(refused.body.contains("too many live pages"));
+}
+
 #[tokio::test]
 async fn live_updates_end_with_the_gateway() {
     let rig = Rig::start().await;
