@@ -256,7 +256,6 @@ async fn perform(
                 from_start: form.fields.has("from_start"),
                 request_id,
                 etag: field("etag"),
-                ..v1::RetryFromRequest::default()
             };
             api.retry_from(ask.request(request)).await
         }
