@@ -95,4 +95,5 @@ async fn a_page_that_was_given_our_address_under_its_own_name_gets_nothing() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 421"), "{answer}");
+    assert!(answer.contains("must set Host"), "{answer}");
 }

@@ -24,7 +24,7 @@ async fn a_provider_that_does_not_answer_is_named_and_told_live() {
     ]);
     puppet.recover();
     live.until_it("it answers again", |line| {
-        line.contains("id=\"providers\"") && !line.contains("No answer from")
+        line.contains("id=\"down\" role=\"status\"") && !line.contains("No answer from")
     })
     .await;
 }

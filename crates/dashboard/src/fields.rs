@@ -30,6 +30,12 @@ impl Fields {
         found.map_or("", |(_, value)| value)
     }
 
+    /// The values of every field of this name, in order.
+    pub(crate) fn all<'f>(&'f self, name: &'f str) -> impl Iterator<Item = &'f str> {
+        let found = self.0.iter().filter(move |(key, _)| key == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
     /// Whether the field is there at all.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(key, _)| key == name)

@@ -86,9 +86,14 @@ impl Graph {
         let layout = Layout::of(self.nodes.len(), &self.edges, !self.undo.is_empty());
         let (width, height) = layout.size();
         let view = format!("0 0 {width} {height}");
+        // What is inside a picture cannot be reached; links must be.
+        let role = match self.nodes.iter().any(|node| node.href.is_some()) {
+            true => "group",
+            false => "img",
+        };
         html! {
             div.graph tabindex="0" role="group" aria-label=(title) {
-                svg width=(width) height=(height) viewBox=(view) role="img" aria-label=(self.told(title)) {
+                svg width=(width) height=(height) viewBox=(view) role=(role) aria-label=(self.told(title)) {
                     defs {
                         (arrow("arrow")) (arrow("arrow-undo"))
                     }
@@ -244,6 +249,18 @@ mod tests {
         );
         assert_eq!(edges, [(1, 2), (2, 0)]);
         assert_eq!(Graph::way_back(&nodes, &edges), [(0, 2), (2, 1)]);
+    }
+
+    #[test]
+    fn a_picture_with_links_is_no_image() {
+        let mut graph = Graph {
+            nodes: nodes(&["a", "b"]),
+            ..Graph::default()
+        };
+        assert!(graph.draw("Steps").into_string().contains("role=\"img\""));
+        graph.nodes[1].href = Some("#b".into());
+        let svg = graph.draw("Steps").into_string();
+        assert!(!svg.contains("role=\"img\""), "{svg}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::problem::Problem;
 
 /// No script, style, image or frame but our own, and no form to elsewhere.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-                      img-src 'self' data:; form-action 'self'; base-uri 'none'; \
+                      img-src 'self'; form-action 'self'; base-uri 'none'; \
                       frame-ancestors 'none'";
 
 const FIXED: [(HeaderName, &str); 6] = [

@@ -2,9 +2,11 @@
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 
 use crate::assets;
+use crate::live::trouble;
 use crate::sub_state::sprite;
 use crate::text::said_within;
 use crate::visitor::Visitor;
@@ -69,7 +71,7 @@ pub(crate) fn document(
                 link rel="stylesheet" href=(assets::STYLE.url());
                 script src=(assets::SCRIPT.url()) defer {}
             }
-            body data-live=[live] {
+            body data-live=[live] data-now=(Timestamp::now().as_millisecond()) {
                 (sprite())
                 a.skip href="#main" { "Skip to the content" }
                 header.top {
@@ -85,6 +87,7 @@ pub(crate) fn document(
                     @if let Some(flash) = visitor.and_then(|visitor| visitor.flash.as_ref()) {
                         (flash.render())
                     }
+                    @if live.is_some() { (trouble(None).html) }
                     (content)
                 }
                 dialog #dialog aria-labelledby="dialog-title" {}

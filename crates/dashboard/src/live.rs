@@ -12,7 +12,8 @@ use std::time::Duration;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::stream::{self, Stream, StreamExt};
-use maud::Markup;
+use maud::{Markup, html};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::Site;
 use crate::problem::Problem;
@@ -46,22 +47,65 @@ impl Part {
     }
 }
 
-/// Sends parts as they come, those that have changed.
-pub(crate) fn send(site: &Site, parts: impl Stream<Item = Vec<Part>> + Send + 'static) -> Response {
-    let Ok(room) = site.streams.clone().try_acquire_owned() else {
-        return Problem::busy(
+/// What a look found, and above it nothing; or what is in the way of looking. What is on the page
+/// stays then, and says that it may not be true any more.
+pub(crate) fn seen(look: Result<Vec<Part>, Problem>) -> Vec<Part> {
+    match look {
+        Ok(mut parts) => {
+            parts.push(trouble(None));
+            parts
+        }
+        Err(problem) => vec![trouble(Some(&problem))],
+    }
+}
+
+/// Why the page does not follow what happens just now; empty when it does. Every live page has it.
+pub(crate) fn trouble(problem: Option<&Problem>) -> Part {
+    let html = html! {
+        div #trouble {
+            @if let Some(problem) = problem {
+                p.muted { "This page could not be brought up to date; what it shows may be old." }
+                (problem.render())
+            }
+        }
+    };
+    Part::new("trouble", html)
+}
+
+/// A live page's place among those that there may be, held for as long as its stream is.
+pub(crate) struct Room(OwnedSemaphorePermit);
+
+/// Room for one more live page. Taken before anything is asked of the API for it.
+pub(crate) fn room(site: &Site) -> Result<Room, Problem> {
+    let room = site.streams.clone().try_acquire_owned();
+    room.map(Room).map_err(|_| {
+        Problem::busy(
             "There are too many live pages already.",
             "This one does not update by itself; reload it to see what is new.",
         )
-        .into_response();
-    };
+    })
+}
+
+/// Sends parts as they come, those that have changed, where there is room.
+pub(crate) fn send(site: &Site, parts: impl Stream<Item = Vec<Part>> + Send + 'static) -> Response {
+    match room(site) {
+        Ok(room) => send_in(room, site, parts),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// Sends parts as they come, those that have changed.
+pub(crate) fn send_in(
+    room: Room,
+    site: &Site,
+    parts: impl Stream<Item = Vec<Part>> + Send + 'static,
+) -> Response {
     let stop = site.stop.clone();
     let mut sent = Sent::default();
     let events = parts
         .flat_map(move |parts| stream::iter(sent.changed(parts)))
         .map(move |part| {
-            // Held for as long as the stream is.
-            let _ = &room;
+            let Room(_held) = &room;
             Ok::<_, Infallible>(event(&part))
         })
         .take_until(async move { stop.cancelled().await });
@@ -69,18 +113,18 @@ pub(crate) fn send(site: &Site, parts: impl Stream<Item = Vec<Part>> + Send + 's
     Sse::new(events).keep_alive(alive).into_response()
 }
 
-/// Renders the parts at once and then at a pace.
-pub(crate) fn every<F, R>(site: &Site, pace: Duration, render: F) -> Response
+/// Looks at once and then at a pace.
+pub(crate) fn every<F, R>(site: &Site, pace: Duration, look: F) -> Response
 where
     F: Fn() -> R + Send + 'static,
-    R: Future<Output = Vec<Part>> + Send + 'static,
+    R: Future<Output = Result<Vec<Part>, Problem>> + Send + 'static,
 {
     let ticks = stream::unfold((), move |()| async move {
         tokio::time::sleep(pace).await;
         Some(((), ()))
     });
-    let parts = stream::once(async {}).chain(ticks).then(move |()| render());
-    send(site, parts)
+    let looks = stream::once(async {}).chain(ticks).then(move |()| look());
+    send(site, looks.map(seen))
 }
 
 /// The first line says which part, the rest is it.

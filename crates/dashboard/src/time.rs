@@ -16,7 +16,7 @@ pub(crate) fn ago(time: Timestamp, now: Timestamp) -> Markup {
         seconds => format!("{} ago", span(seconds)),
     };
     html! {
-        time datetime=(time) title=(exact(time)) data-ago=(time.as_millisecond()) { (text) }
+        time datetime=(stamp(time)) title=(exact(time)) data-ago=(time.as_millisecond()) { (text) }
     }
 }
 
@@ -27,14 +27,14 @@ pub(crate) fn until(time: Timestamp, now: Timestamp) -> Markup {
         seconds => format!("in {}", span(seconds)),
     };
     html! {
-        time datetime=(time) title=(exact(time)) data-until=(time.as_millisecond()) { (text) }
+        time datetime=(stamp(time)) title=(exact(time)) data-until=(time.as_millisecond()) { (text) }
     }
 }
 
 /// `for 3 min`: how long something has lasted and still does.
 pub(crate) fn lasting(since: Timestamp, now: Timestamp) -> Markup {
     html! {
-        time datetime=(since) title=(exact(since)) data-for=(since.as_millisecond()) {
+        time datetime=(stamp(since)) title=(exact(since)) data-for=(since.as_millisecond()) {
             "for " (span(seconds(since, now)))
         }
     }
@@ -43,6 +43,11 @@ pub(crate) fn lasting(since: Timestamp, now: Timestamp) -> Markup {
 /// `2026-11-16 08:12:03.120 UTC`.
 pub(crate) fn exact(time: Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M:%S%.3f UTC").to_string()
+}
+
+/// For programs, as exactly as for people.
+fn stamp(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
 /// Two units at most: `12 s`, `3 min 4 s`, `5 h 10 min`, `2 d 3 h`.

@@ -90,7 +90,7 @@ async fn follow(State(site): State<Site>, visitor: Visitor) -> Response {
         async move {
             let floor = look(&site, &visitor).await;
             let part = |floor| Part::new("floor", render(&floor, Timestamp::now()));
-            floor.map(part).into_iter().collect()
+            Ok(vec![part(floor?)])
         }
     })
 }

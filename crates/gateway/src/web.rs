@@ -7,11 +7,15 @@ use std::task::{Context, Poll};
 
 use axum::http::header::{ACCESS_CONTROL_REQUEST_METHOD, CONTENT_TYPE, HOST};
 use axum::http::uri::Authority;
-use axum::http::{Method, Request, Response, StatusCode, Version};
+use axum::http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use futures::future::{Either, Ready, ready};
 use tonic::body::Body;
 use tonic_web::{GrpcWebLayer, GrpcWebService};
 use tower::{Layer, Service};
+
+/// What a browser is told that asked for another host.
+const MISDIRECTED: &str = "This gateway answers only to loopback names: localhost, 127.0.0.1 or [::1]. \
+                           A proxy in front of it must set Host to one of them.\n";
 
 /// Puts [`WebOrPlain`] around a service.
 #[derive(Debug, Clone, Copy)]
@@ -93,7 +97,9 @@ fn is_for_loopback<B>(request: &Request<B>) -> bool {
 }
 
 fn misdirected() -> Response<Body> {
-    let mut response = Response::new(Body::empty());
+    let mut response = Response::new(Body::new(MISDIRECTED.to_owned()));
     *response.status_mut() = StatusCode::MISDIRECTED_REQUEST;
+    let text = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, text);
     response
 }

@@ -3,7 +3,9 @@
   "use strict";
   const byId = (id) => document.getElementById(id);
 
-  // Times: the server writes them once, here they are kept true.
+  // Times: the server writes them once, here they are kept true, by the server's clock.
+  const ahead = (+document.body.dataset.now || Date.now()) - Date.now();
+  const clock = () => Date.now() + ahead;
   const span = (s) => {
     const pair = (a, au, b, bu) => (b ? `${a} ${au} ${b} ${bu}` : `${a} ${au}`);
     if (s < 60) return `${s} s`;
@@ -29,7 +31,7 @@
     if (text && time.textContent !== text) time.textContent = text;
   };
   const tick = () => {
-    const now = Date.now();
+    const now = clock();
     for (const time of document.querySelectorAll("time")) tell(time, now);
   };
   tick();
@@ -45,7 +47,7 @@
     template.innerHTML = html;
     const next = template.content.firstElementChild;
     if (!next) return;
-    const now = Date.now();
+    const now = clock();
     for (const time of next.querySelectorAll("time")) tell(time, now);
     if (next.isEqualNode(old)) return;
     for (const details of old.querySelectorAll("details[id][open]")) {
@@ -57,14 +59,22 @@
     const chosen = old.classList.contains("chosen");
     if (chosen) next.classList.add("chosen");
     const places = [...old.querySelectorAll(SCROLLS)].map((box) => [box.scrollLeft, box.scrollTop]);
-    old.replaceWith(next);
-    [...next.querySelectorAll(SCROLLS)].forEach((box, at) => places[at] && box.scrollTo(...places[at]));
-    if (path) next.querySelector(path)?.focus();
-    next.classList.add("changed");
+    // What is read out when it changes must stay to be noticed: it is filled anew.
+    const stays = old.getAttribute("role") === "status";
+    if (stays) old.replaceChildren(...next.childNodes);
+    else old.replaceWith(next);
+    const shown = stays ? old : next;
+    [...shown.querySelectorAll(SCROLLS)].forEach((box, at) => places[at] && box.scrollTo(...places[at]));
+    if (path) shown.querySelector(path)?.focus();
+    shown.classList.add("changed");
   };
   const address = document.body.dataset.live;
   const light = byId("live");
   let source = null;
+  // How long to wait after a refusal: longer each time, in milliseconds.
+  const SOON = 2000;
+  const LATE = 60000;
+  let pause = SOON;
   const say = (word, state) => {
     if (!light) return;
     light.dataset.state = state;
@@ -74,7 +84,10 @@
   const open = () => {
     if (!address || source || document.hidden) return;
     source = new EventSource(address);
-    source.addEventListener("open", () => say("live", "on"));
+    source.addEventListener("open", () => {
+      pause = SOON;
+      say("live", "on");
+    });
     source.addEventListener("part", (event) => {
       const at = event.data.indexOf("\n");
       put(event.data.slice(0, at), event.data.slice(at + 1));
@@ -84,7 +97,8 @@
       // A refusal closes it for good; the gateway may be back in a moment.
       if (source && source.readyState === EventSource.CLOSED) {
         source = null;
-        setTimeout(open, 2000);
+        setTimeout(open, pause);
+        pause = Math.min(2 * pause, LATE);
       }
     });
   };
@@ -111,7 +125,8 @@
     }
     dialog.replaceChildren(document.importNode(question, true));
     dialog.showModal();
-    dialog.querySelector("[autofocus], input:not([type=hidden]), textarea, button")?.focus();
+    const first = dialog.querySelector("[autofocus]") ?? dialog.querySelector("input:not([type=hidden]), textarea, button");
+    first?.focus();
   };
   document.addEventListener("click", (event) => {
     if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::Response;
 use futures::stream::{self, Stream, StreamExt};
 use jiff::Timestamp;
+use maud::html;
 use stateway_proto::v1::WatchExecutionsRequest;
 
 use super::facts::Facts;
@@ -15,7 +17,7 @@ use super::view::parts;
 use crate::Site;
 use crate::executions::ExecutionPath;
 use crate::fields::Fields;
-use crate::live::{Part, send};
+use crate::live::{Part, room, seen, send_in};
 use crate::problem::Problem;
 use crate::visitor::Visitor;
 
@@ -33,8 +35,16 @@ pub(super) async fn follow(
     path: ExecutionPath,
     fields: Fields,
 ) -> Result<Response, Problem> {
+    let room = room(&site)?;
     let with_history = !fields.has("events");
-    let changes = changes(&site, &visitor, &path).await?;
+    let changes = match changes(&site, &visitor, &path).await {
+        Ok(changes) => changes,
+        // Told, and over: the browser comes back by itself.
+        Err(problem) => {
+            let told = std::future::ready(in_the_way(problem));
+            return Ok(send_in(room, &site, stream::once(told)));
+        }
+    };
     let ticks = stream::unfold((), |()| async {
         tokio::time::sleep(PACE).await;
         Some(((), ()))
@@ -48,7 +58,7 @@ pub(super) async fn follow(
             look(&seen.0, &seen.1, &seen.2, with_history).await
         }
     });
-    Ok(send(&site, parts))
+    Ok(send_in(room, &site, parts))
 }
 
 async fn changes(
@@ -67,18 +77,29 @@ async fn changes(
         .filter_map(|change| std::future::ready(change.ok().map(|_| ()))))
 }
 
-/// Nothing when it cannot be read just now: what is on the page stays.
+/// What is on the page stays when it cannot be read just now, and is said to be old.
 async fn look(
     site: &Site,
     visitor: &Visitor,
     path: &ExecutionPath,
     with_history: bool,
 ) -> Vec<Part> {
-    let Ok(facts) = Facts::read(site, visitor, path).await else {
-        return Vec::new();
+    let facts = match Facts::read(site, visitor, path).await {
+        Ok(facts) => facts,
+        Err(problem) => return in_the_way(problem),
     };
     let mut parts = parts(path, &facts, Timestamp::now());
     let history = history::whole(&facts).filter(|_| with_history);
     parts.extend(history.map(|html| Part::new("history", html)));
+    seen(Ok(parts))
+}
+
+/// Why it cannot be read; nothing can be done about an execution that is not there any more.
+fn in_the_way(problem: Problem) -> Vec<Part> {
+    let gone = problem.status == StatusCode::NOT_FOUND;
+    let mut parts = seen(Err(problem));
+    if gone {
+        parts.push(Part::new("actions", html! { div #actions {} }));
+    }
     parts
 }

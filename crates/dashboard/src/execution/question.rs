@@ -84,6 +84,9 @@ impl Asked<'_> {
         let (_, id) = shown(&self.execution.name);
         let address = format!("{}/do/{}", self.path.path(), self.action.word());
         let danger = self.action.is_dangerous();
+        let inputs = html! { (self.inputs()) (name_field(visitor)) };
+        // Without anything to type, Enter must not do what cannot be undone.
+        let back_first = danger && !inputs.0.contains("<input");
         html! {
             h2 #dialog-title { (self.action.deed()) @if !self.step.is_empty() { ": " (said_within(self.step, 60)) } }
             p { (said_within(&id, 80)) " " (badge(self.execution.sub_state())) }
@@ -93,11 +96,10 @@ impl Asked<'_> {
                 (hidden(visitor))
                 input type="hidden" name="etag" value=(self.execution.etag);
                 input type="hidden" name="step" value=(self.step);
-                (self.inputs())
-                (name_field(visitor))
+                (inputs)
                 div.buttons {
                     button.primary.(if danger { "danger" } else { "" }) { (self.action.deed()) }
-                    a.button href=(self.path.path()) data-close { "Back" }
+                    a.button href=(self.path.path()) data-close autofocus[back_first] { "Back" }
                 }
             }
         }

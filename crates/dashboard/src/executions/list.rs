@@ -8,6 +8,7 @@ use stateway_proto::v1::{
     CountExecutionsResponse, Execution, ListExecutionsRequest, ListExecutionsResponse,
 };
 
+use super::name::address;
 use super::presets::presets;
 use super::{counts, row};
 use crate::Site;
@@ -59,30 +60,41 @@ pub(super) async fn show(State(site): State<Site>, visitor: Visitor, fields: Fie
     let now = Timestamp::now();
     let (answer, counted) =
         futures::join!(asked.rows(&site, &visitor), counts::read(&site, &visitor));
-    let newest = answer.as_ref().map_or(now, |page| newest(&page.executions));
-    let live = link(
-        "/executions/live",
-        &[
-            ("filter", &asked.filter),
-            ("page", &asked.page),
-            ("newest", &newest.as_nanosecond().to_string()),
-        ],
-    );
+    let live = answer.as_ref().map(|page| live_of(&asked, page));
     let page = Page {
         section: Section::Executions,
         title: "Executions",
-        live: answer.is_ok().then_some(live.as_str()),
+        live: live.as_deref().ok(),
         content: content(&asked, &answer, counted.as_ref(), now),
     };
     page.show(&visitor)
 }
 
-/// When the newest of these was made; nothing newer is on the page.
-fn newest(executions: &[Execution]) -> Timestamp {
+/// Where the page's live updates come from. It names what the page shows, so that a browser that
+/// comes back later is told about that, whatever the list holds by then.
+fn live_of(asked: &Asked, page: &ListExecutionsResponse) -> String {
+    let oldest = match page.next_page_token.is_empty() {
+        true => None,
+        false => oldest(&page.executions),
+    };
+    let oldest = oldest.map_or_else(String::new, |time| time.as_nanosecond().to_string());
+    let mut fields = vec![
+        ("filter", asked.filter.as_str()),
+        ("page", &asked.page),
+        ("oldest", &oldest),
+    ];
+    let rows = page.executions.iter().map(|row| address(&row.name));
+    let rows: Vec<_> = rows.collect();
+    fields.extend(rows.iter().map(|row| ("row", row.as_str())));
+    link("/executions/live", &fields)
+}
+
+/// When the oldest of these was made.
+fn oldest(executions: &[Execution]) -> Option<Timestamp> {
     let times = executions
         .iter()
         .filter_map(|execution| moment(execution.create_time.as_ref()));
-    times.max().unwrap_or(Timestamp::UNIX_EPOCH)
+    times.min()
 }
 
 fn content(

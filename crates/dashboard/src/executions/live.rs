@@ -1,11 +1,12 @@
 //! The list's live updates: the rows of the page in place, how many are new, and the counts.
 //!
-//! Each open row is watched by itself, so that it changes at once and stays where it is, whether it
-//! still passes the filter or not. What is new, what is counted and who does not answer is looked up
-//! now and then. Neither reads more than a page, however many executions there are.
+//! The address names the rows that the browser shows. Each open one is watched by itself, so that it
+//! changes at once and stays where it is, whether it still passes the filter or not. The others, what
+//! is new, what is counted and who does not answer are looked up now and then. Nothing here reads more
+//! than a page, however many executions there are.
 
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::extract::State;
@@ -13,49 +14,52 @@ use axum::response::Response;
 use futures::future::join_all;
 use futures::stream::{self, BoxStream, Stream, StreamExt};
 use jiff::Timestamp;
-use stateway_proto::v1::{Execution, WatchExecutionsRequest};
+use stateway_proto::v1::watch_executions_response::Kind;
+use stateway_proto::v1::{
+    Execution, GetExecutionRequest, ListExecutionsResponse, WatchExecutionsRequest,
+    WatchExecutionsResponse,
+};
+use tonic::Code;
 
-use super::list::{Asked, fresh, unreachable};
+use super::list::{Asked, ROWS, fresh, unreachable};
+use super::name::ExecutionPath;
 use super::{counts, row};
 use crate::Site;
 use crate::fields::Fields;
-use crate::live::{Part, send};
+use crate::live::{Part, room, send_in, trouble};
 use crate::problem::Problem;
 use crate::sub_state::finished;
 use crate::time::moment;
 use crate::visitor::Visitor;
 
-/// How often the page is looked up again, at best and at worst.
+/// How often the page is looked up again, at best and at worst. A row that is neither watched nor on
+/// the page of now is asked for at the slower pace.
 const FASTEST: Duration = Duration::from_secs(1);
 const SLOWEST: Duration = Duration::from_secs(15);
-/// How long a row's watch may take to open.
+/// How long a row's watch may take to open, or a row to be read.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Looking takes at most one part in so many of the time.
 const SHARE: u32 = 10;
 /// Changes that came together are sent together.
 const TOGETHER: usize = 64;
+/// Rows that are asked for at once.
+const AT_ONCE: usize = 8;
 
 pub(super) async fn follow(
     State(site): State<Site>,
     visitor: Visitor,
     fields: Fields,
 ) -> Result<Response, Problem> {
-    let newest = fields.get("newest").parse().unwrap_or_default();
-    let mut follower = Follower {
-        site: site.clone(),
-        visitor,
-        asked: Asked::of(&fields),
-        newest: Timestamp::from_nanosecond(newest).unwrap_or_default(),
-        watched: HashSet::new(),
-    };
+    let room = room(&site)?;
+    let follower = Arc::new(Follower::new(&site, visitor, &fields));
     let page = follower.asked.rows(&site, &follower.visitor).await?;
-    let changes = follower.watch(&page.executions).await;
-    let changes = changes.ready_chunks(TOGETHER).map(|rows: Vec<Execution>| {
-        let now = Timestamp::now();
-        rows.iter().map(|seen| row::part(seen, now)).collect()
-    });
-    let looks = looks(Arc::new(follower));
-    Ok(send(&site, stream::select(changes, looks)))
+    let rows = follower.unwatched(page).await;
+    let now = Timestamp::now();
+    let present = rows.iter().map(|row| row.part(now)).collect();
+    let changes = follower.watch(&rows).await.ready_chunks(TOGETHER);
+    let later = stream::select(changes, looks(follower));
+    let parts = stream::once(std::future::ready(present)).chain(later);
+    Ok(send_in(room, &site, parts))
 }
 
 /// Looks at once, then again and again, slower when looking takes long.
@@ -72,31 +76,64 @@ fn looks(follower: Arc<Follower>) -> impl Stream<Item = Vec<Part>> + Send {
     })
 }
 
+/// What is known of a row of the browser's.
+enum Row {
+    Is(Box<Execution>),
+    Removed(String),
+}
+
+impl Row {
+    fn part(&self, now: Timestamp) -> Part {
+        match self {
+            Self::Is(execution) => row::part(execution, now),
+            Self::Removed(name) => row::removed(name),
+        }
+    }
+}
+
 struct Follower {
     site: Site,
     visitor: Visitor,
     asked: Asked,
-    /// Nothing on the page was made later.
-    newest: Timestamp,
-    /// The rows that are watched by themselves.
-    watched: HashSet<String>,
+    /// The names that the browser shows.
+    shown: Vec<String>,
+    /// When the last row was made, if more follow: what is older belongs to the pages after this.
+    oldest: Timestamp,
+    /// The rows that are watched by themselves, until their streams end.
+    watched: Arc<Mutex<HashSet<String>>>,
+    /// When a row was asked for by itself.
+    asked_for: Mutex<HashMap<String, Instant>>,
 }
 
 impl Follower {
-    /// The changes of the rows that can still change.
-    async fn watch(&mut self, rows: &[Execution]) -> impl Stream<Item = Execution> + Send + use<> {
-        let open = rows.iter().filter(|row| !finished(row.sub_state()));
-        let opened = join_all(open.map(|row| self.watch_one(&row.name))).await;
-        let mut streams = Vec::new();
-        for (name, changes) in opened.into_iter().flatten() {
-            self.watched.insert(name);
-            streams.push(changes);
+    fn new(site: &Site, visitor: Visitor, fields: &Fields) -> Self {
+        let oldest = fields.get("oldest").parse().ok();
+        let oldest = oldest.and_then(|time| Timestamp::from_nanosecond(time).ok());
+        let most = usize::try_from(ROWS).unwrap_or(usize::MAX);
+        let shown = fields.all("row").filter_map(ExecutionPath::at).take(most);
+        Self {
+            site: site.clone(),
+            visitor,
+            asked: Asked::of(fields),
+            shown: shown.map(|path| path.name()).collect(),
+            oldest: oldest.unwrap_or(Timestamp::MIN),
+            watched: Arc::default(),
+            asked_for: Mutex::default(),
         }
-        stream::select_all(streams)
     }
 
-    /// None for a row that cannot be watched in time; it is looked up with the page.
-    async fn watch_one(&self, name: &str) -> Option<(String, BoxStream<'static, Execution>)> {
+    /// The changes of the rows that can still change.
+    async fn watch(&self, rows: &[Row]) -> impl Stream<Item = Part> + Send + use<> {
+        let open = rows.iter().filter_map(|row| match row {
+            Row::Is(execution) if !finished(execution.sub_state()) => Some(&execution.name),
+            _ => None,
+        });
+        let opened = join_all(open.map(|name| self.watch_one(name))).await;
+        stream::select_all(opened.into_iter().flatten())
+    }
+
+    /// None for a row that cannot be watched in time; it is looked up now and then.
+    async fn watch_one(&self, name: &str) -> Option<BoxStream<'static, Part>> {
         let request = WatchExecutionsRequest {
             parent: name.to_owned(),
             ..WatchExecutionsRequest::default()
@@ -104,10 +141,16 @@ impl Follower {
         let mut api = self.site.api.executions();
         let opening = api.watch_executions(self.visitor.stream(request));
         let watch = tokio::time::timeout(PATIENCE, opening).await.ok()?.ok()?;
-        let changes = watch.into_inner().filter_map(|change| {
-            std::future::ready(change.ok().and_then(|change| change.execution))
+        let changes = watch
+            .into_inner()
+            .filter_map(|change| std::future::ready(change.ok().and_then(changed)));
+        let (watched, name) = (self.watched.clone(), name.to_owned());
+        locked(&watched).insert(name.clone());
+        let end = stream::once(async move {
+            locked(&watched).remove(&name);
         });
-        Some((name.to_owned(), changes.boxed()))
+        let end = end.filter_map(|()| std::future::ready(None));
+        Some(changes.chain(end).boxed())
     }
 
     async fn look(&self) -> Vec<Part> {
@@ -121,24 +164,89 @@ impl Follower {
             let html = counts::render(counted.as_ref(), &self.asked.filter);
             parts.push(Part::new("counts", html));
         }
-        if let Ok(page) = page {
-            let fresh_ones = page
-                .executions
-                .iter()
-                .filter(|row| self.is_new(row))
-                .count();
-            parts.push(Part::new("unreachable", unreachable(&page.unreachable)));
-            parts.push(Part::new("fresh", fresh(&self.asked, fresh_ones)));
-            let others = page
-                .executions
-                .iter()
-                .filter(|row| !self.watched.contains(&row.name) && !self.is_new(row));
-            parts.extend(others.map(|seen| row::part(seen, now)));
-        }
+        let page = match page {
+            Ok(page) => page,
+            Err(problem) => {
+                parts.push(trouble(Some(&problem)));
+                return parts;
+            }
+        };
+        let fresh_ones = page.executions.iter().filter(|row| self.is_new(row));
+        let fresh_ones = fresh(&self.asked, fresh_ones.count());
+        parts.push(Part::new("unreachable", unreachable(&page.unreachable)));
+        parts.push(Part::new("fresh", fresh_ones));
+        let rows = self.unwatched(page).await;
+        parts.extend(rows.iter().map(|row| row.part(now)));
+        parts.push(trouble(None));
         parts
     }
 
-    fn is_new(&self, row: &Execution) -> bool {
-        moment(row.create_time.as_ref()).is_some_and(|time| time > self.newest)
+    /// The shown rows that are not watched: as the page of now has them, or else by themselves.
+    async fn unwatched(&self, page: ListExecutionsResponse) -> Vec<Row> {
+        let watched = locked(&self.watched).clone();
+        let mut names: HashSet<_> = self.shown.iter().cloned().collect();
+        names.retain(|name| !watched.contains(name));
+        let mut rows = Vec::new();
+        for execution in page.executions {
+            if names.remove(&execution.name) {
+                rows.push(Row::Is(Box::new(execution)));
+            }
+        }
+        names.retain(|name| self.is_due(name));
+        let asked: Vec<_> = names.into_iter().map(|name| self.get(name)).collect();
+        let asked = stream::iter(asked).buffer_unordered(AT_ONCE);
+        rows.extend(
+            asked
+                .filter_map(std::future::ready)
+                .collect::<Vec<_>>()
+                .await,
+        );
+        rows
     }
+
+    /// Whether a row may be asked for by itself again; if so, it is.
+    fn is_due(&self, name: &str) -> bool {
+        let mut asked_for = locked(&self.asked_for);
+        let recent = asked_for.get(name).is_some_and(|at| at.elapsed() < SLOWEST);
+        if !recent {
+            asked_for.insert(name.to_owned(), Instant::now());
+        }
+        !recent
+    }
+
+    /// None when it cannot be said just now.
+    async fn get(&self, name: String) -> Option<Row> {
+        let request = GetExecutionRequest {
+            name: name.clone(),
+            ..GetExecutionRequest::default()
+        };
+        let mut api = self.site.api.executions();
+        let getting = api.get_execution(self.visitor.request(request));
+        match tokio::time::timeout(PATIENCE, getting).await.ok()? {
+            Ok(found) => Some(Row::Is(Box::new(found.into_inner()))),
+            Err(status) if status.code() == Code::NotFound => Some(Row::Removed(name)),
+            Err(_) => None,
+        }
+    }
+
+    /// Whether a row of the first page has come since the browser's page was made: it began, or it
+    /// passes the filter now. What moved up from the page after is not new.
+    fn is_new(&self, row: &Execution) -> bool {
+        let moved_up = moment(row.create_time.as_ref()).is_some_and(|time| time < self.oldest);
+        self.asked.page.is_empty() && !moved_up && !self.shown.contains(&row.name)
+    }
+}
+
+fn locked<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a change makes of its row; nothing for one that is about none.
+fn changed(change: WatchExecutionsResponse) -> Option<Part> {
+    let kind = change.kind();
+    let execution = change.execution?;
+    Some(match kind {
+        Kind::Removed => row::removed(&execution.name),
+        _ => row::part(&execution, Timestamp::now()),
+    })
 }

@@ -23,6 +23,11 @@ impl ExecutionPath {
         })
     }
 
+    /// The execution of an [`address`].
+    pub(super) fn at(address: &str) -> Option<Self> {
+        Self::parse(&format!("/executions/{address}"))
+    }
+
     /// The API's name.
     pub(crate) fn name(&self) -> String {
         format!("providers/{}/executions/{}", self.provider, self.id)
@@ -53,6 +58,12 @@ pub(crate) fn path_of(name: &str) -> String {
     format!("/executions/{provider}/{id}")
 }
 
+/// An execution in the fields of an address, shorter than its name: `p/id`.
+pub(super) fn address(name: &str) -> String {
+    let (provider, id) = split(name);
+    format!("{provider}/{id}")
+}
+
 /// Provider and id for people: the id without its encoding.
 pub(crate) fn shown(name: &str) -> (&str, String) {
     let (provider, id) = split(name);
@@ -80,6 +91,7 @@ mod tests {
         let parsed = ExecutionPath::parse(&format!("{path}/cancel")).unwrap();
         assert_eq!((parsed.name(), parsed.path()), (name.to_owned(), path));
         assert_eq!(shown(name), ("shop", "Order/17?a".to_owned()));
+        assert_eq!(ExecutionPath::at(&address(name)).unwrap().name(), name);
         assert_eq!(ExecutionPath::parse("/executions/shop"), None);
     }
 }

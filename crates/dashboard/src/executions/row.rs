@@ -16,6 +16,22 @@ pub(super) fn part(execution: &Execution, now: Timestamp) -> Part {
     Part::new(id(&execution.name), render(execution, now))
 }
 
+/// A row of which the engine has no record any more.
+pub(super) fn removed(name: &str) -> Part {
+    let (provider, shown) = shown(name);
+    let html = html! {
+        tr.row.removed id=(id(name)) {
+            td.state { span.muted { "removed" } }
+            td.what { s.muted { (said_within(&shown, 60)) } }
+            td.provider data-label="Provider" { (provider) }
+            td.now { span.muted { "The record is gone." } }
+            td.time {}
+            td.time {}
+        }
+    };
+    Part::new(id(name), html)
+}
+
 /// The element's id. Names are encoded, so they hold no blank and no quote.
 fn id(name: &str) -> String {
     format!("row-{name}")

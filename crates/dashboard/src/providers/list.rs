@@ -30,7 +30,7 @@ pub(super) async fn show(State(site): State<Site>, visitor: Visitor) -> Result<R
         live: Some(LIVE),
         content: html! {
             div.title { h1 { "Providers" } p.muted { "The engines behind this gateway." } }
-            (render(&providers))
+            div #providers { (down(&providers)) (cards(&providers)) }
         },
     };
     Ok(page.show(&visitor))
@@ -41,31 +41,39 @@ pub(super) async fn follow(State(site): State<Site>, visitor: Visitor) -> Respon
     every(&site, PACE, move || {
         let (site, visitor) = look.clone();
         async move {
-            let found = all(&site, &visitor).await;
-            let part = |providers: Vec<_>| Part::new("providers", render(&providers));
-            found.map(part).into_iter().collect()
+            let providers = all(&site, &visitor).await?;
+            Ok(vec![
+                Part::new("down", down(&providers)),
+                Part::new("cards", cards(&providers)),
+            ])
         }
     })
 }
 
-fn render(providers: &[Provider]) -> Markup {
+/// Those that do not answer, by name; read out when it changes.
+fn down(providers: &[Provider]) -> Markup {
     let down: Vec<_> = providers.iter().filter(|one| is_down(one)).collect();
     html! {
-        div #providers {
-            div role="status" {
-                @if !down.is_empty() {
-                    div.note.warn {
-                        p {
-                            "No answer from "
-                            @for (place, one) in down.iter().enumerate() {
-                                @if place > 0 { ", " }
-                                b { (said_within(id_of(&one.name), 60)) }
-                            }
-                            ". What it runs goes on, but cannot be seen or steered from here."
+        div #down role="status" {
+            @if !down.is_empty() {
+                div.note.warn {
+                    p {
+                        "No answer from "
+                        @for (place, one) in down.iter().enumerate() {
+                            @if place > 0 { ", " }
+                            b { (said_within(id_of(&one.name), 60)) }
                         }
+                        ". What it runs goes on, but cannot be seen or steered from here."
                     }
                 }
             }
+        }
+    }
+}
+
+fn cards(providers: &[Provider]) -> Markup {
+    html! {
+        div #cards {
             @if providers.is_empty() {
                 section.empty { h2 { "No provider" } p { "The configuration names none." } }
             }

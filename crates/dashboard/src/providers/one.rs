@@ -49,7 +49,7 @@ pub(super) async fn follow(
         async move {
             let found = get(&site, &visitor, &id).await;
             let part = |provider| Part::new("health", state(&provider, Timestamp::now()));
-            found.map(part).into_iter().collect()
+            Ok(vec![part(found?)])
         }
     })
 }

@@ -8,6 +8,8 @@ use crate::providers::id_of;
 use crate::text::said_within;
 use crate::time::{lasting, moment, until};
 
+/// Lines of what waits that are shown, of tasks and of executions.
+const MOST: usize = 100;
 /// Schedules that are shown.
 const MOST_SCHEDULED: usize = 20;
 
@@ -26,7 +28,7 @@ pub(super) fn render(queue: &Queue, now: Timestamp) -> Markup {
             @if !queue.executions.is_empty() {
                 h3 { "Executions that have not got their turn" }
                 ul.plain {
-                    @for line in &queue.executions {
+                    @for line in queue.executions.iter().take(MOST) {
                         li {
                             b { (line.count) } " of " (tenant(&line.tenant))
                             @if let Some(time) = moment(line.oldest_time.as_ref()) {
@@ -35,6 +37,7 @@ pub(super) fn render(queue: &Queue, now: Timestamp) -> Markup {
                         }
                     }
                 }
+                (more(queue.executions.len(), MOST))
             }
             @if !queue.scheduled.is_empty() {
                 h3 { "Scheduled" }
@@ -50,9 +53,15 @@ pub(super) fn render(queue: &Queue, now: Timestamp) -> Markup {
                         }
                     }
                 }
+                (more(queue.scheduled.len(), MOST_SCHEDULED))
             }
         }
     }
+}
+
+/// How many are not shown.
+fn more(all: usize, shown: usize) -> Markup {
+    html! { @if all > shown { p.hint { "and " (all - shown) " more" } } }
 }
 
 fn tasks(lines: &[QueuedTasks], now: Timestamp) -> Markup {
@@ -69,9 +78,10 @@ fn tasks(lines: &[QueuedTasks], now: Timestamp) -> Markup {
                         th scope="col" { "Tenant" }
                     }
                 }
-                tbody { @for line in lines { (task(line, now)) } }
+                tbody { @for line in lines.iter().take(MOST) { (task(line, now)) } }
             }
         }
+        (more(lines.len(), MOST))
     }
 }
 
@@ -99,4 +109,20 @@ fn task(line: &QueuedTasks, now: Timestamp) -> Markup {
 
 fn tenant(tenant: &str) -> Markup {
     html! { @if tenant.is_empty() { span.muted { "no tenant" } } @else { (said_within(tenant, 60)) } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_lines_the_rest_is_counted() {
+        let queue = Queue {
+            tasks: vec![QueuedTasks::default(); MOST + 7],
+            ..Queue::default()
+        };
+        let html = render(&queue, Timestamp::now()).into_string();
+        assert_eq!(html.matches("<tr class=\"row\"").count(), MOST);
+        assert!(html.contains("and 7 more"), "{html}");
+    }
 }

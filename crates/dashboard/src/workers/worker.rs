@@ -9,6 +9,8 @@ use crate::providers::id_of;
 use crate::text::said_within;
 use crate::time::{ago, lasting, moment, until};
 
+/// Workers that are shown.
+const MOST: usize = 100;
 /// Tasks of a worker that are named.
 const MOST_TASKS: usize = 10;
 
@@ -22,7 +24,8 @@ pub(super) fn list(workers: &[Worker], now: Timestamp) -> Markup {
                     code { "stateway worker --role greeter --exec ./greet.sh" }
                 }
             } @else {
-                ul.cards { @for worker in workers { (card(worker, now)) } }
+                ul.cards { @for worker in workers.iter().take(MOST) { (card(worker, now)) } }
+                @if workers.len() > MOST { p.hint { "and " (workers.len() - MOST) " more" } }
             }
         }
     }
@@ -102,5 +105,18 @@ fn task_line(task: &HeldTask) -> Markup {
             a href=(path_of(&task.execution)) { (said_within(&id, 60)) }
             ", attempt " (task.attempt)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_workers_the_rest_is_counted() {
+        let workers = vec![Worker::default(); MOST + 7];
+        let html = list(&workers, Timestamp::now()).into_string();
+        assert_eq!(html.matches("<li class=\"card row\"").count(), MOST);
+        assert!(html.contains("and 7 more"), "{html}");
     }
 }

@@ -259,3 +259,24 @@ async fn a_proxy_that_says_who_it_is_is_believed() {
     assert!(page.body.contains("held by grace"), "{}", page.body);
     assert!(page.body.contains("Acting as nobody"), "nothing is kept");
 }
+
+#[tokio::test]
+async fn what_cannot_be_undone_is_not_what_enter_does() {
+    let rig = Rig::start().await;
+    rig.apply(GATE).await;
+    let name = rig.begin("gate", "one", "").await;
+    let mut browser = rig.browser();
+    browser
+        .answer("/executions/b/one/do/kill", &[("actor", "ada")])
+        .await;
+    rig.until(&name, |seen| seen.reason == "KILLED").await;
+    let purge = browser.get("/executions/b/one/do/purge").await;
+    assert!(
+        purge.body.contains("data-close autofocus>Back</a>"),
+        "{}",
+        purge.body
+    );
+    // Where something is to be typed, that comes first.
+    let stranger = rig.browser().get("/executions/b/one/do/purge").await;
+    assert!(!stranger.body.contains("autofocus"), "{}", stranger.body);
+}

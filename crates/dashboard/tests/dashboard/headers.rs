@@ -5,7 +5,7 @@ use stateway_provider_api::Capabilities;
 use crate::support::{GATE, Rig};
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-                      img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+                      img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 #[tokio::test]
 async fn every_answer_has_a_strict_policy() {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::live::live_of;
 use crate::support::Rig;
 
 const SCRIPT: &str = "<script>alert(1)</script>";
@@ -34,7 +35,8 @@ async fn markup_in_names_payloads_and_errors_is_text() {
         let shown = browser.get(&page).await;
         assert_inert(&page, &shown.body);
     }
-    for stream in ["/executions/live", &live] {
+    let list = live_of(&browser.get("/executions").await.body);
+    for stream in [&list, &live] {
         let mut live = browser.listen(stream).await;
         live.until(|heard| heard.contains("&lt;img src=x")).await;
         let (_, sent) = live.heard.split_once("\r\n\r\n").unwrap();

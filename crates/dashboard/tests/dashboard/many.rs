@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use futures::{StreamExt, stream};
 use stateway_proto::v1::StartExecutionRequest;
 
+use crate::live::live_of;
 use crate::support::{GATE, Rig};
 
 /// What a page may take; a person does not notice it.
@@ -52,8 +53,9 @@ async fn the_list_is_as_fast_with_many_executions() {
         assert!(page.body.len() < 70_000, "{} bytes", page.body.len());
         assert!(took < AT_MOST, "{path} took {took:?}");
     }
+    let address = live_of(&browser.get("/executions").await.body);
     let begun = Instant::now();
-    let mut live = browser.listen("/executions/live").await;
+    let mut live = browser.listen(&address).await;
     live.until(|heard| heard.contains("data: counts")).await;
     eprintln!("{many} executions: live began after {:?}", begun.elapsed());
     assert!(begun.elapsed() < AT_MOST * 2, "{:?}", begun.elapsed());

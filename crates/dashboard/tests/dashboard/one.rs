@@ -27,6 +27,10 @@ async fn a_back_off_is_told_drawn_and_counted_down() {
     );
     let graph = between(&page.body, "id=\"graph\"", "</section>");
     assert!(graph.contains("class=\"node backing-off\""), "{graph}");
+    assert!(
+        graph.contains("<a href=") && !graph.contains("role=\"img\""),
+        "{graph}"
+    );
     assert!(graph.contains("charge: backing-off"), "{graph}");
     let timeline = between(&page.body, "id=\"timeline\"", "</section>");
     assert!(timeline.contains("<rect class=\"failed\""), "{timeline}");
@@ -215,4 +219,14 @@ async fn what_was_done_again_shows_its_branches() {
     let branches = between(&after.body, "id=\"branches\"", "</section>");
     assert_eq!(branches.matches("<li>").count(), 2, "{branches}");
     assert!(branches.contains(">current<"), "{branches}");
+}
+
+#[tokio::test]
+async fn a_page_says_what_time_it_is_for_the_server() {
+    let rig = Rig::start().await;
+    let before = jiff::Timestamp::now().as_millisecond();
+    let page = rig.browser().get("/executions").await;
+    let told: i64 = between(&page.body, "data-now=\"", "\"").parse().unwrap();
+    let after = jiff::Timestamp::now().as_millisecond();
+    assert!((before..=after).contains(&told), "{told}");
 }
