@@ -11,7 +11,7 @@ use super::desk::{Asked, Desk};
 use super::show::parts;
 use crate::Site;
 use crate::fields::Fields;
-use crate::live::{pause, send};
+use crate::live::{pause, seen, send};
 use crate::visitor::Visitor;
 
 /// How often the desk is looked at, unless looking takes long.
@@ -22,12 +22,9 @@ pub(super) async fn follow(State(site): State<Site>, visitor: Visitor, fields: F
     let looks = stream::unfold((desk, Duration::ZERO), |(mut desk, wait)| async move {
         tokio::time::sleep(wait).await;
         let begun = Instant::now();
-        // What cannot be read stays as it was; the next look may go better.
-        let parts = match desk.look().await {
-            Ok(papers) => parts(&papers, &desk, Timestamp::now()),
-            Err(_) => Vec::new(),
-        };
-        Some((parts, (desk, pause(begun.elapsed(), FASTEST))))
+        let look = desk.look().await;
+        let look = look.map(|papers| parts(&papers, &desk, Timestamp::now()));
+        Some((seen(look), (desk, pause(begun.elapsed(), FASTEST))))
     });
     send(&site, looks)
 }

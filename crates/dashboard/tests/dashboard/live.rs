@@ -282,7 +282,7 @@ async fn one_page_too_many_is_refused_before_anything_is_asked() {
     let mut browser = rig.browser();
     let mut open = Vec::new();
     for _ in 0..500 {
-        let mut live = browser.listen("/providers/live").await;
+        let mut live = browser.listen("/live/providers").await;
         live.until(|heard| heard.contains("200 OK")).await;
         open.push(live);
     }
