@@ -315,8 +315,9 @@ async fn a_long_watch_spends_the_quota_on_what_moves() {
          a change is shown after {slowest} s at most"
     );
     assert_eq!(unread_at_the_end, 0, "each one was read");
-    // What does not move is looked at once a minute.
-    assert!(slowest <= 8, "a change was shown after {slowest} s");
+    // What does not move is looked at once a minute; what moves every four seconds is behind by four
+    // of its moves at most, on a busy machine too, whose own time runs beside the test's.
+    assert!(slowest <= 16, "a change was shown after {slowest} s");
     assert!(!total.contains_key("DescribeExecution"));
 }
 
