@@ -129,11 +129,17 @@ pub(super) fn allowed(action: Action, facts: &Facts) -> bool {
     action.offered(&facts.capabilities()) && action.fits(&facts.execution)
 }
 
+/// Whether there is a failure to begin with; a step can be named in any case.
+fn has_failed(execution: &Execution) -> bool {
+    matches!(execution.sub_state(), SubState::Failed | SubState::Error)
+}
+
 /// The buttons: links to a question each.
 pub(super) fn buttons(path: &ExecutionPath, facts: &Facts) -> Markup {
     let actions: Vec<_> = Action::ALL
         .into_iter()
         .filter(|action| allowed(*action, facts))
+        .filter(|action| *action != Action::RetryFrom || has_failed(&facts.execution))
         .collect();
     html! {
         @if !actions.is_empty() {

@@ -72,10 +72,7 @@ async fn only_what_the_provider_can_do_and_the_state_allows_has_a_button() {
     );
     rig.begin("m/hello", "done", "").await;
     rig.clock.advance(Duration::from_secs(60));
-    assert_eq!(
-        buttons(&rig, "/executions/m/done").await,
-        ["retry-from", "purge"]
-    );
+    assert_eq!(buttons(&rig, "/executions/m/done").await, ["purge"]);
     rig.begin("m/stuck", "stuck", "").await;
     rig.clock.advance(Duration::from_secs(60));
     assert_eq!(

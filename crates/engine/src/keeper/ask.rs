@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stateway_machine::{Data, ExecutionState, Plan, State, Verb};
+use stateway_machine::{Data, ExecutionState, Fact, Plan, Rejection, State, Verb};
 use tokio::sync::oneshot;
 
 use super::{Ask, Effect, Keeper, Live};
@@ -46,6 +46,7 @@ impl Keeper {
                 answer,
             } => {
                 let done = self.once(&id, &request, |keeper, number| {
+                    keeper.by_another(number, &verb)?;
                     keeper.carry(number, &request.id, verb).map(drop)
                 });
                 (answer, done)
@@ -64,6 +65,33 @@ impl Keeper {
             }
         };
         self.reply(answer, done);
+    }
+
+    /// Nobody grants what they had done again themselves, with other input perhaps: that is asked
+    /// for like a start, which the core knows of.
+    fn by_another(&self, number: i64, verb: &Verb) -> Result<()> {
+        let Verb::DecideApproval {
+            grant: true, by, ..
+        } = verb
+        else {
+            return Ok(());
+        };
+        let branch = self.hot.get(&number).map_or(0, |live| live.state.branch());
+        let mut own = false;
+        if branch > 0 {
+            self.store.walk(number, branch, 0, &mut |row| {
+                own |= row.events(number)?.iter().any(|event| {
+                    matches!(&event.fact, Fact::BranchOpened { by: asked, redo: Some(_), .. }
+                        if asked == by)
+                });
+                Ok(!own)
+            })?;
+        }
+        if own {
+            let by = Arc::clone(by);
+            return Err(Rejection::SelfApproval { by }.into());
+        }
+        Ok(())
     }
 
     /// Answers with the execution as it is when the turn ends, or with why not.

@@ -211,7 +211,9 @@ fn redo(state: &State, step: Arc<str>, from: &RetryFrom) -> Result<Redo> {
         .find(|known| known.name == *step)
         .map(|known| &known.kind);
     match kind {
-        Some(StepKind::Sleep { .. } | StepKind::Signal { .. }) if from.input.is_some() => {
+        Some(StepKind::Sleep { .. } | StepKind::Signal { .. } | StepKind::Approval { .. })
+            if from.input.is_some() =>
+        {
             return refused("STEP_TAKES_NO_INPUT", "only waits and takes no input");
         }
         Some(StepKind::Task { .. }) => {}

@@ -360,7 +360,9 @@ impl Look<'_> {
         }
         let moved = (row.state, row.sub_state, row.ended) != (log.state, log.sub_state, log.ended);
         let behind = row.branch < log.branch
-            || row.branch == log.branch && (!moved || self.was_so(&row, events, first)?);
+            // Nothing comes after an end.
+            || row.branch == log.branch
+                && (!moved || state.state().is_terminal() || self.was_so(&row, events, first)?);
         let (code, summary) = if behind {
             differs(&row, &log)
         } else {

@@ -206,3 +206,48 @@ async fn a_recovery_is_asked_for_by_resuming() {
     all_is_well(&lab).await;
     assert_eq!(deeds.of("a"), 0);
 }
+
+#[tokio::test]
+async fn nobody_grants_what_they_had_done_again() {
+    let ((lab, _), deeds) = (lab(|_| {}), Deeds::default());
+    let id = waiting(&lab, &deeds).await;
+    deeds.worker(&lab, "w");
+    let from = RetryFrom {
+        step: "a".into(),
+        input: Some(Arc::new(json!("other"))),
+        ..RetryFrom::default()
+    };
+    let again = lab
+        .engine
+        .retry_from(id.clone(), from, "bob".into(), lab.key(3));
+    again.await.unwrap();
+    lab.until(&id, |view| {
+        view.branch == 1 && view.sub_state == SubState::Waiting
+    })
+    .await;
+    let refused = decide(&lab, &id, true).await.unwrap_err();
+    assert_eq!(refused.reason, "SELF_APPROVAL");
+    let by_another = Decide {
+        step: "ok".into(),
+        attempt: 1,
+        grant: true,
+        roles: vec!["boss".into()],
+        comment: "".into(),
+    };
+    let granted = lab
+        .engine
+        .decide(id.clone(), by_another, "eve".into(), lab.key(8));
+    granted.await.unwrap();
+    assert_eq!(lab.ended(&id).await.sub_state, SubState::Succeeded);
+
+    // A step that only waits takes no input.
+    let from = RetryFrom {
+        step: "ok".into(),
+        input: Some(Arc::new(json!("other"))),
+        ..RetryFrom::default()
+    };
+    let refused = lab
+        .engine
+        .retry_from(id.clone(), from, "ada".into(), lab.key(3));
+    assert_eq!(refused.await.unwrap_err().reason, "STEP_TAKES_NO_INPUT");
+}
