@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stateway_machine::{Data, ExecutionState, Fact, Plan, Rejection, State, Verb};
+use stateway_machine::{Data, ExecutionState, Fact, Plan, State, Verb};
 use tokio::sync::oneshot;
 
 use super::{Ask, Effect, Keeper, Live};
@@ -88,8 +88,12 @@ impl Keeper {
             })?;
         }
         if own {
-            let by = Arc::clone(by);
-            return Err(Rejection::SelfApproval { by }.into());
+            return Err(EngineError::new(
+                ErrorKind::Forbidden,
+                "SELF_APPROVAL",
+                format_args!("`{by}` had this work done again and cannot decide about it"),
+            )
+            .hint("Ask someone else to decide."));
         }
         Ok(())
     }
