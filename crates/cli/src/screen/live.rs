@@ -141,9 +141,15 @@ mod tests {
     fn the_countdown_follows_the_clock() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let drawn = |second| picture(execution(1), None, at(second)).join("\n");
-        let line = "└─ step-0  backing-off  attempt 2 of 5 failed: refused; next attempt in";
-        assert_eq!(drawn(100), format!("shop/a  backing-off\n{line} 12 s"));
-        assert_eq!(drawn(101), format!("shop/a  backing-off\n{line} 11 s"));
+        let line = "└─ step-0  backing-off  attempt 2 of 5 failed; next attempt in";
+        assert_eq!(
+            drawn(100),
+            format!("shop/a  backing-off\n{line} 12 s: refused")
+        );
+        assert_eq!(
+            drawn(101),
+            format!("shop/a  backing-off\n{line} 11 s: refused")
+        );
     }
 
     #[test]
@@ -170,7 +176,7 @@ mod tests {
             drawn,
             [
                 r"a\u{1b}[2J\nb  backing-off",
-                r"└─ pay\nforged\t  backing-off  attempt 2 of 5 failed: \u{1b}]0;owned\u{7}\u{202e}; next attempt in 112 s",
+                r"└─ pay\nforged\t  backing-off  attempt 2 of 5 failed; next attempt in 112 s: \u{1b}]0;owned\u{7}\u{202e}",
             ]
         );
     }

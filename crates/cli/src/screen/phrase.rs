@@ -71,14 +71,16 @@ fn backing_off(retry: &Retry, clock: Clock) -> String {
         attempt(retry)
     };
     said.push_str(" failed");
+    // Before the error, which a narrow terminal may have to cut.
+    if let Some(time) = retry.next_attempt_time {
+        said.push_str("; next attempt ");
+        said.push_str(&clock.say(time));
+    }
     if let Some(error) = &retry.last_error {
         said.push_str(": ");
         said.push_str(&error.message.first_line().to_string());
     }
-    match retry.next_attempt_time {
-        Some(time) => format!("{said}; next attempt {}", clock.say(time)),
-        None => said,
-    }
+    said
 }
 
 fn attempt(retry: &Retry) -> String {
@@ -135,9 +137,10 @@ mod tests {
         let said = |clock| phrase("backing-off", &retry, &[], clock);
         assert_eq!(
             said(Clock::Live(at(0))),
-            "attempt 2 of 5 failed: connection refused; next attempt in 12 s"
+            "attempt 2 of 5 failed; next attempt in 12 s: connection refused"
         );
-        assert!(said(Clock::Kept).ends_with("next attempt at 1970-01-01T00:00:12.000Z"));
+        let kept = "next attempt at 1970-01-01T00:00:12.000Z: connection refused";
+        assert!(said(Clock::Kept).ends_with(kept));
     }
 
     #[test]
