@@ -10,7 +10,7 @@ mod step;
 mod trigger;
 mod value;
 
-use crate::definition::{Compensation, FailurePolicy};
+use crate::definition::{Budget, Compensation, FailurePolicy};
 use crate::diagnostic::{Position, Problems};
 use crate::limits::{MAX_CONCURRENCY, MAX_REFERENCES};
 use crate::rule::Rule;
@@ -85,12 +85,15 @@ fn workflow(node: &Node, problems: &mut Problems) -> Option<Draft> {
             .get("trigger")
             .and_then(|node| trigger::trigger(node, problems)),
         timeout: fields.duration("timeout", problems),
+        queue_timeout: None,
         concurrency: fields
             .get("concurrency")
             .and_then(|node| value::number(node, "concurrency", 1..=MAX_CONCURRENCY, problems)),
         failure_policy: fields
             .word("failurePolicy", &[], problems)
             .unwrap_or(FailurePolicy::Abort),
+        escalation: None,
+        budget: Budget::default(),
         steps,
         compensation,
         output,
@@ -111,6 +114,8 @@ fn compensation(node: &Node, problems: &mut Problems) -> Option<(Compensation, P
         action: fields.text("action", problems).unwrap_or_default(),
         agent: fields.text("agent", problems).unwrap_or_default(),
         timeout: fields.duration("timeout", problems),
+        queue_timeout: None,
+        compensate_unknown: true,
         retry_policy: fields
             .get("retryPolicy")
             .and_then(|node| policy::retry(node, problems)),

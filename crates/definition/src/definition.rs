@@ -29,12 +29,26 @@ pub struct Definition {
         skip_serializing_if = "Option::is_none"
     )]
     pub timeout: Option<Duration>,
+    /// How long a task may wait for a worker, for steps and compensations that do not say;
+    /// without it, a task waits as long as the execution does.
+    #[serde(
+        default,
+        with = "duration::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub queue_timeout: Option<Duration>,
     /// The most executions of it that run at once; without it, there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
     /// What follows a failure when the step itself does not say.
     #[serde(default, skip_serializing_if = "is_default")]
     pub failure_policy: FailurePolicy,
+    /// Who decides about escalated steps that do not say; without it, the engine's configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escalation: Option<Escalation>,
+    /// What one execution may cost before its next task is refused, its children included.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub budget: Budget,
     /// The steps, in the order of the file.
     pub steps: Vec<Step>,
     /// How completed steps are undone.
@@ -79,14 +93,24 @@ pub struct Step {
     /// What it is given; without it, the input of the execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Template>,
-    /// How long one attempt may take, from the moment it is handed out.
+    /// How long one attempt may take in a worker's hands.
     #[serde(
         default,
         with = "duration::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub timeout: Option<Duration>,
-    /// How long a worker may be silent.
+    /// How long an attempt may wait for a worker; without it, the definition's.
+    #[serde(
+        default,
+        with = "duration::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub queue_timeout: Option<Duration>,
+    /// How many workers in a row may be lost before the attempt fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_hand_outs: Option<u32>,
+    /// How long a worker may be silent before its task goes to another.
     #[serde(
         default,
         with = "duration::optional",
@@ -99,6 +123,15 @@ pub struct Step {
     /// What follows its failure; without it, the definition's failure policy decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<OnFailure>,
+    /// What follows once `onFailure: compensate` has rolled everything back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<Then>,
+    /// Who decides when it is escalated; without it, the definition's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escalation: Option<Escalation>,
+    /// What all its attempts may cost before the next one is refused.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub budget: Budget,
     /// What follows a timeout of an attempt that is not repeated.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_timeout: OnTimeout,
@@ -211,6 +244,29 @@ pub struct Approval {
     pub on_reject: OnReject,
 }
 
+/// Who decides about an escalated step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Escalation {
+    /// The role that may decide.
+    pub role: String,
+}
+
+/// A limit on what work may cost. It is checked before a task is handed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Budget {
+    /// The highest cost, in millionths of the currency unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost_micros: Option<u64>,
+    /// The most tokens, read and written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+}
+
+/// How many workers in a row may be lost before an attempt fails, unless the step says.
+pub const DEFAULT_MAX_HAND_OUTS: u32 = 3;
+
 /// How failed attempts are repeated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -266,7 +322,18 @@ pub struct Compensation {
         skip_serializing_if = "Option::is_none"
     )]
     pub timeout: Option<Duration>,
-    /// How failed attempts are repeated; without it, they are not.
+    /// How long an attempt may wait for a worker; without it, the definition's.
+    #[serde(
+        default,
+        with = "duration::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub queue_timeout: Option<Duration>,
+    /// Whether it also runs when nobody knows if the step completed: its worker was lost while the
+    /// execution turned back.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub compensate_unknown: bool,
+    /// How failed attempts are repeated; without it, transient, external and timeout failures are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_policy: Option<RetryPolicy>,
 }
@@ -294,6 +361,14 @@ words! {
         Compensate = "compensate",
         /// The execution is held until someone resumes it, which tries the step again.
         Pause = "pause",
+        /// A person has to resume, reassign or cancel.
+        Escalate = "escalate",
+    }
+}
+
+words! {
+    /// What follows a rollback.
+    pub enum Then as "rollback action" {
         /// A person has to resume, reassign or cancel.
         Escalate = "escalate",
     }
@@ -359,4 +434,13 @@ first_is_default!(
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // The form that serde asks for.
+const fn is_yes(flag: &bool) -> bool {
+    *flag
 }

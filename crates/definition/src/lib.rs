@@ -37,8 +37,8 @@ mod validate;
 pub use compatibility::conflicts;
 pub use condition::Condition;
 pub use definition::{
-    Approval, Backoff, Compensation, Definition, FailurePolicy, OnExpiry, OnFailure, OnReject,
-    OnTimeout, RetryPolicy, Step, StepKind,
+    Approval, Backoff, Budget, Compensation, DEFAULT_MAX_HAND_OUTS, Definition, Escalation,
+    FailurePolicy, OnExpiry, OnFailure, OnReject, OnTimeout, RetryPolicy, Step, StepKind, Then,
 };
 pub use diagnostic::{Diagnostic, Invalid, Position, Severity};
 pub use duration::{format_duration, parse_duration};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use stateway_definition::{
-    Approval, Backoff, Compensation, Condition, Definition, FailurePolicy, OnExpiry, OnFailure,
-    OnReject, OnTimeout, RetryPolicy, Step, StepKind, Template,
+    Approval, Backoff, Budget, Compensation, Condition, Definition, FailurePolicy, OnExpiry,
+    OnFailure, OnReject, OnTimeout, RetryPolicy, Step, StepKind, Template,
 };
 use stateway_model::ErrorCategory;
 
@@ -37,7 +37,10 @@ pub fn definition(chance: &mut Chance, most: usize) -> Definition {
         timeout: chance
             .percent(40)
             .then(|| Duration::from_secs(60 + chance.next() % 3_600)),
+        queue_timeout: None,
         concurrency: None,
+        escalation: None,
+        budget: Budget::default(),
         failure_policy: one(chance, FailurePolicy::ALL),
         steps,
         compensation,
@@ -65,6 +68,11 @@ fn step(chance: &mut Chance, at: usize, before: &[Step]) -> Step {
         timeout: chance
             .percent(60)
             .then(|| Duration::from_secs(5 + chance.next() % 300)),
+        queue_timeout: None,
+        max_hand_outs: None,
+        then: None,
+        escalation: None,
+        budget: Budget::default(),
         heartbeat_timeout: (takes_worker && chance.percent(30)).then(|| Duration::from_secs(20)),
         retry_policy: chance.percent(50).then(|| retry(chance)),
         on_failure: chance.percent(80).then(|| one(chance, OnFailure::ALL)),
@@ -164,6 +172,8 @@ fn compensation(chance: &mut Chance, step: String) -> Compensation {
         action: String::new(),
         agent: "undoer".to_owned(),
         timeout: chance.percent(40).then(|| Duration::from_secs(30)),
+        queue_timeout: None,
+        compensate_unknown: true,
         retry_policy: chance.percent(40).then(|| retry(chance)),
     }
 }

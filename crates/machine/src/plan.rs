@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use stateway_definition::{
-    Compensation, Definition, FailurePolicy, OutputSchema, Reference, Revision, Root, Step,
+    Budget, Compensation, Definition, FailurePolicy, OutputSchema, Reference, Revision, Root, Step,
     StepKind, Template,
 };
 use thiserror::Error;
@@ -108,8 +108,11 @@ impl Plan {
             description: String::new(),
             trigger: None,
             timeout: None,
+            queue_timeout: None,
             concurrency: None,
             failure_policy: FailurePolicy::default(),
+            escalation: None,
+            budget: Budget::default(),
             steps: Vec::new(),
             compensation: Vec::new(),
             output: None,

@@ -2,7 +2,7 @@
 
 use super::fields::Fields;
 use super::{StepPlaces, http, policy, template, value};
-use crate::definition::{Approval, OnFailure, OnTimeout, StepKind};
+use crate::definition::{Approval, Budget, OnFailure, OnTimeout, StepKind};
 use crate::diagnostic::{Position, Problems};
 use crate::limits::MAX_CORRECTIONS;
 use crate::rule::Rule;
@@ -39,11 +39,16 @@ pub(super) fn step(node: &Node, problems: &mut Problems) -> Option<(Step, StepPl
             .get("input")
             .and_then(|node| template(node, &mut places.references, problems)),
         timeout: fields.duration("timeout", problems),
+        queue_timeout: None,
+        max_hand_outs: None,
         heartbeat_timeout: fields.duration("heartbeatTimeout", problems),
         retry_policy: fields
             .get("retryPolicy")
             .and_then(|node| policy::retry(node, problems)),
         on_failure: fields.word("onFailure", &FAILURE_WORDS, problems),
+        then: None,
+        escalation: None,
+        budget: Budget::default(),
         on_timeout: fields
             .word("onTimeout", &[], problems)
             .unwrap_or(OnTimeout::Fail),
