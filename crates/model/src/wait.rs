@@ -10,8 +10,10 @@ words! {
     pub enum WaitKind as "wait kind" {
         /// A named message sent by `SignalExecution`.
         Signal = "signal",
-        /// A person's decision.
+        /// A person's decision about an approval request.
         Approval = "approval",
+        /// A person's decision about an escalated step.
+        Escalation = "escalation",
         /// A point in time.
         Timer = "timer",
         /// An answer from a system that was handed a token.

@@ -1,10 +1,11 @@
-//! A person decides: with the role, in time, about this very request, and not about their own.
+//! A person decides about an approval: with the role, in time, about the open request, and not about
+//! their own work.
 
 use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{find, task};
+use super::{duty, find, start, task};
 use crate::Rejection;
 use crate::event::{Data, Fact, WaitFor};
 use crate::ledger::{Draft, Ledger as _};
@@ -29,9 +30,7 @@ pub(super) fn decide(draft: &mut Draft<'_>, vote: Vote) -> Result<(), Rejection>
     if draft.run(ix).due.is_some_and(|due| due <= draft.now()) {
         return Err(Rejection::ApprovalExpired { step: vote.step });
     }
-    if vote.by == draft.head().initiator {
-        return Err(Rejection::SelfApproval { by: vote.by });
-    }
+    duty::check(draft, ix, &vote.by)?;
     if !vote.roles.contains(&role) {
         return Err(Rejection::RoleRequired {
             step: vote.step,
@@ -50,7 +49,7 @@ fn open_request(draft: &Draft<'_>, ix: StepIx, attempt: u32) -> Option<Arc<str>>
     }
 }
 
-/// The same decision by the same person is no news; any other comes too late.
+/// The same decision by the same person is accepted again; any other comes too late.
 fn repeated(draft: &Draft<'_>, ix: StepIx, vote: Vote) -> Result<(), Rejection> {
     let decision = draft.run(ix).decision.as_ref();
     let Some(decision) = decision.filter(|decision| decision.attempt == vote.attempt) else {
@@ -85,12 +84,23 @@ fn write(draft: &mut Draft<'_>, ix: StepIx, vote: Vote) {
             comment,
         });
     }
+    if draft.run(ix).policy.is_some() {
+        let queue_due = start::queue_due(draft, ix);
+        return draft.push(Fact::ApprovalGranted {
+            step,
+            attempt,
+            by,
+            comment,
+            queue_due,
+        });
+    }
     let output = json!({"decision": "granted", "by": &*by, "comment": &*comment});
     draft.push(Fact::ApprovalGranted {
         step,
         attempt,
         by,
         comment,
+        queue_due: None,
     });
     task::accept(draft, ix, Data::new(output));
 }

@@ -48,12 +48,12 @@ pub(super) fn change<L: Ledger>(l: &mut L, ix: StepIx, edit: impl FnOnce(&mut St
     }
 }
 
-/// When the execution's own state is worked out anew.
+/// When the execution's own state is computed again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refresh {
     /// Always; without an open step the execution is running.
     Always,
-    /// Only while a step is open: a failure's consequence is not drawn yet.
+    /// Only while a step is open: what follows a failure is not decided yet.
     WhileOpen,
 }
 
@@ -72,14 +72,36 @@ pub(super) fn refresh<L: Ledger>(l: &mut L, when: Refresh) {
     };
 }
 
-/// Dependants of a settled step come one step nearer; the ones with nothing left are ready.
+/// Dependants of a settled step wait for one step less; the ones with nothing left are ready, unless
+/// the execution is ending.
 pub(super) fn settle_dependants<L: Ledger>(l: &mut L, ix: StepIx) {
     let plan = std::sync::Arc::clone(&l.head().plan);
+    let ending = l.head().state.is_ending();
     for dependant in &plan.step(ix).dependants {
         let run = l.run_mut(*dependant);
         run.unmet = run.unmet.saturating_sub(1);
-        if run.unmet == 0 && run.state == StepState::Pending {
+        if run.unmet == 0 && run.state == StepState::Pending && !ending {
             insert(&mut l.head_mut().ready, *dependant);
         }
     }
+}
+
+/// Counts again how many dependencies of each step are not settled.
+pub(super) fn count_unmet<L: Ledger>(l: &mut L) {
+    let plan = std::sync::Arc::clone(&l.head().plan);
+    for (ix, step) in plan.steps() {
+        l.run_mut(ix).unmet = step.dependencies;
+    }
+    for (ix, step) in plan.steps() {
+        if is_settled(l.run(ix)) {
+            for dependant in &step.dependants {
+                let run = l.run_mut(*dependant);
+                run.unmet = run.unmet.saturating_sub(1);
+            }
+        }
+    }
+}
+
+pub(super) const fn is_settled(run: &StepRun) -> bool {
+    matches!(run.state, StepState::Completed | StepState::Skipped)
 }
