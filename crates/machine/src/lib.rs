@@ -91,7 +91,8 @@ pub use state::{Cancellation, Reopened, State, Times};
 pub use timer::{StepTimer, Timer};
 pub use trajectory::{Point, Trajectory};
 pub use view::{
-    abandoned_usage, last_error, not_retried, step_usage, step_views, sub_state, usage, waits,
+    Seeking, abandoned_usage, last_error, not_retried, seeking, step_usage, step_views, sub_state,
+    sub_state_where, usage, waits,
 };
 pub use vocabulary::{
     Bridge, Emitted, Machine, Mapping, Move, MoveKind, Outside, Projection, StateRow, Transition,
