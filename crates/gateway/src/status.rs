@@ -41,6 +41,9 @@ pub(crate) fn of_provider(provider: &ProviderId, error: &Error) -> Status {
     if !error.native_code.is_empty() {
         metadata.insert("native_code".to_owned(), error.native_code.clone());
     }
+    if let Some(component) = error.component {
+        metadata.insert("component".to_owned(), component.to_owned());
+    }
     if !error.hint.is_empty() {
         metadata.insert("hint".to_owned(), error.hint.clone());
     }

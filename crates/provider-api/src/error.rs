@@ -107,6 +107,9 @@ pub struct Error {
     pub native_code: String,
     /// A finer machine-readable reason than the kind's, in UPPER_SNAKE_CASE.
     pub reason: Option<&'static str>,
+    /// The component of the engine that failed while the rest of the engine may answer, for example
+    /// `ingress`. The outage of a component counts against this verb only, not against the provider.
+    pub component: Option<&'static str>,
     /// How long to wait before trying again, where the engine says.
     pub retry_after: Option<Duration>,
     /// What lies underneath.
@@ -124,6 +127,7 @@ impl Error {
             hint: String::new(),
             native_code: String::new(),
             reason: None,
+            component: None,
             retry_after: None,
             source: None,
         }
@@ -164,6 +168,13 @@ impl Error {
     #[must_use]
     pub const fn with_reason(mut self, reason: &'static str) -> Self {
         self.reason = Some(reason);
+        self
+    }
+
+    /// Adds the component of the engine that failed.
+    #[must_use]
+    pub const fn with_component(mut self, component: &'static str) -> Self {
+        self.component = Some(component);
         self
     }
 
