@@ -198,7 +198,7 @@ impl Engine {
             roles: decide.roles,
             comment: decide.comment,
         };
-        self.command(id, verb, Some(decide.branch), request).await
+        self.command(id, verb, decide.branch, request).await
     }
 
     /// The roles that may decide about escalations whose definition names none.
@@ -227,7 +227,7 @@ impl Engine {
             operators: self.inner.escalation_roles.clone(),
             comment: resolve.comment,
         };
-        self.command(id, verb, Some(resolve.branch), request).await
+        self.command(id, verb, resolve.branch, request).await
     }
 
     async fn command(

@@ -84,8 +84,8 @@ pub struct Decide {
     pub step: Arc<str>,
     /// Which request of that step.
     pub attempt: u32,
-    /// The branch of the log it belongs to.
-    pub branch: u32,
+    /// The branch of the log it belongs to; none: the present one.
+    pub branch: Option<u32>,
     /// Whether it is granted.
     pub grant: bool,
     /// The roles the person has.
@@ -101,8 +101,8 @@ pub struct Resolve {
     pub step: Arc<str>,
     /// The attempt that was escalated.
     pub attempt: u32,
-    /// The branch of the log it belongs to.
-    pub branch: u32,
+    /// The branch of the log it belongs to; none: the present one.
+    pub branch: Option<u32>,
     /// The roles the person has.
     pub roles: Vec<Arc<str>>,
     /// What is to be done.
