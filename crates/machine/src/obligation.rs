@@ -178,7 +178,11 @@ fn of_step(state: &State, ix: StepIx, found: &mut Vec<Obligation>) {
         timer(limit, run.due);
         timer(queue, run.queue_due);
     }
-    timer(StepTimer::Heartbeat, run.heartbeat_due);
+    // Only a worker can be silent; logs of version 1 set the time before one had the task.
+    timer(
+        StepTimer::Heartbeat,
+        run.heartbeat_due.filter(|_| run.worker.is_some()),
+    );
     match run.state {
         StepState::BackingOff if state.state().is_active() => {
             timer(StepTimer::Retry, run.resume_at);
@@ -221,7 +225,7 @@ fn order(state: &State, ix: StepIx, undo: bool) -> TaskOrder {
         role,
         worker: run.worker.clone(),
         feedback: (run.feedback.clone().or_else(|| run.advice.clone())).filter(|_| !undo),
-        due: run.due,
+        due: state.limit(run.due),
         cancel: run.cancelling,
         unknown: undo && run.unknown,
     }

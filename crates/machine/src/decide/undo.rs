@@ -157,6 +157,13 @@ pub(super) fn left_behind(draft: &Draft<'_>) -> Vec<Arc<str>> {
         }
         next = draft.run(ix).completed_before;
     }
+    for (ix, step) in head.plan.steps() {
+        let define = head.plan.define(ix);
+        let effects = define.kind.answers() && !define.read_only;
+        if is_unknown(draft, ix) && effects && !left.contains(&step.name) {
+            left.push(Arc::clone(&step.name));
+        }
+    }
     left
 }
 
