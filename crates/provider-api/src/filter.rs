@@ -11,6 +11,7 @@
 //! # Ok::<(), stateway_provider_api::filter::FilterError>(())
 //! ```
 
+mod definition;
 mod evaluate;
 mod field;
 mod hints;
@@ -21,6 +22,7 @@ use jiff::Timestamp;
 use stateway_model::{MappingBasis, Reason, SubState, WaitKind};
 use thiserror::Error;
 
+pub use definition::DefinitionPattern;
 pub use field::FIELDS;
 pub use hints::Hints;
 
@@ -53,6 +55,8 @@ pub enum Term {
     MappingBasis(Equality, MappingBasis),
     /// `waits.kind = …`: at least one open wait is of this kind.
     WaitKind(Equality, WaitKind),
+    /// `definition = …`
+    Definition(Equality, DefinitionPattern),
     /// A text field.
     Text(TextField, Equality, String),
     /// A count.
@@ -70,8 +74,6 @@ pub enum Term {
 pub enum TextField {
     /// `provider`
     Provider,
-    /// `definition`
-    Definition,
     /// `native_state`
     NativeState,
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use stateway_model::UnknownWord;
 
-use super::{Comparison, Equality, NumberField, Term, TextField, TimeField};
+use super::{Comparison, DefinitionPattern, Equality, NumberField, Term, TextField, TimeField};
 
 /// Every field, as documentation and error messages list them.
 pub const FIELDS: &[&str] = &[
@@ -70,7 +70,7 @@ pub(super) fn term(name: &str, operator: &'static str, value: &str) -> Result<Te
         "mapping_basis" => Ok(Term::MappingBasis(equality()?, word(value)?)),
         "waits.kind" => Ok(Term::WaitKind(equality()?, word(value)?)),
         "provider" => text(TextField::Provider),
-        "definition" => text(TextField::Definition),
+        "definition" => Ok(Term::Definition(equality()?, DefinitionPattern::new(value))),
         "native_state" => text(TextField::NativeState),
         "retry.attempt" => number(NumberField::Attempt),
         "retry.retry_count" => number(NumberField::RetryCount),
