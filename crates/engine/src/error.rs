@@ -113,7 +113,7 @@ impl From<Rejection> for EngineError {
     }
 }
 
-/// One kind and one word for every refusal of the core.
+/// One kind and one reason for every rejection by the core.
 const fn of_rejection(rejection: &Rejection) -> (ErrorKind, &'static str) {
     use ErrorKind::{AlreadyExists, FailedPrecondition, Forbidden, Invalid, NotFound};
     match rejection {
@@ -134,7 +134,10 @@ const fn of_rejection(rejection: &Rejection) -> (ErrorKind, &'static str) {
         Rejection::ApprovalExpired { .. } => (FailedPrecondition, "APPROVAL_EXPIRED"),
         Rejection::AlreadyDecided { .. } => (FailedPrecondition, "ALREADY_DECIDED"),
         Rejection::RoleRequired { .. } => (Forbidden, "ROLE_REQUIRED"),
-        Rejection::SelfApproval { .. } => (Forbidden, "SELF_APPROVAL"),
+        Rejection::SelfApproval { .. }
+        | Rejection::RedoneBySelf { .. }
+        | Rejection::OwnWork { .. } => (Forbidden, "SELF_APPROVAL"),
+        Rejection::StaleEscalation { .. } => (FailedPrecondition, "STALE_ESCALATION"),
         Rejection::NotEscalated { .. } => (FailedPrecondition, "NOT_ESCALATED"),
         Rejection::NotBackingOff { .. } => (FailedPrecondition, "NOT_BACKING_OFF"),
         Rejection::Incompatible { .. } => (FailedPrecondition, "INCOMPATIBLE_REVISION"),
@@ -144,7 +147,7 @@ const fn of_rejection(rejection: &Rejection) -> (ErrorKind, &'static str) {
 }
 
 impl EngineError {
-    /// What everyone is told whom the same failure of the store keeps waiting.
+    /// The error sent to every caller waiting on the failed commit.
     pub(crate) fn from_store(error: &StoreError) -> Self {
         let kind = match error {
             StoreError::Corrupt { .. } => ErrorKind::Corrupt,

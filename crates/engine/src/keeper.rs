@@ -14,11 +14,14 @@ mod ask;
 mod branch;
 mod carry;
 mod child;
+mod cover;
 mod dispatch;
 mod fair;
 mod finish;
+mod fork;
 mod hand_out;
 mod inbox;
+mod judge;
 mod live;
 mod recall;
 mod recover;
@@ -44,6 +47,7 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::catalogue::Catalogue;
+use crate::coverage::{Coverage, Covered};
 use crate::error::Result;
 use crate::news::Board;
 use crate::store::{Store, StoreError, Turn};
@@ -66,6 +70,11 @@ struct Keeper {
     store: Box<dyn Store>,
     catalogue: Arc<Catalogue>,
     board: Arc<Board>,
+    /// Where readers find which workers are connected.
+    covered: Arc<Covered>,
+    coverage: Arc<Coverage>,
+    /// Executions whose tasks may have found or lost the workers that could take them.
+    stale: VecDeque<i64>,
     inbox: Inbox,
     messages: Receiver<Message>,
     now: Timestamp,
@@ -126,17 +135,18 @@ enum Work {
         task: stateway_machine::Task,
         worker: dispatch::WorkerIx,
     },
-    /// Give a worker what waits for its like.
+    /// Hand a worker the next tasks it can do.
     Feed(dispatch::WorkerIx),
     /// Start a child.
     StartChild {
         parent: i64,
         order: stateway_machine::ChildOrder,
     },
-    /// A child has ended.
+    /// A child has ended, and what it cost.
     FinishChild {
         parent: crate::Parent,
         outcome: Result<stateway_machine::Data, stateway_machine::Failure>,
+        usage: stateway_model::Usage,
     },
     /// A parent has ended before its child.
     EndChild { number: i64, kill: bool },
@@ -156,8 +166,7 @@ enum Effect {
 pub(crate) fn spawn(
     config: &Config,
     store: Box<dyn Store>,
-    catalogue: &Arc<Catalogue>,
-    board: &Arc<Board>,
+    (catalogue, board, covered): (&Arc<Catalogue>, &Arc<Board>, &Arc<Covered>),
 ) -> Result<(watch::Receiver<i64>, JoinHandle<()>, Inbox)> {
     let (inbox, messages) = Inbox::new(config.max_backlog);
     let now = config.clock.now();
@@ -171,6 +180,9 @@ pub(crate) fn spawn(
         store,
         catalogue: Arc::clone(catalogue),
         board: Arc::clone(board),
+        covered: Arc::clone(covered),
+        coverage: Arc::default(),
+        stale: VecDeque::new(),
         inbox: inbox.clone(),
         messages,
         now,
@@ -243,6 +255,7 @@ impl Keeper {
             self.ring();
             self.start_scheduled();
             self.check_leases();
+            self.refresh_coverage();
         }
         self.finish();
         self.housekeep();
@@ -341,7 +354,11 @@ impl Keeper {
                 } => self.assign(number, task, worker),
                 Work::Feed(worker) => self.feed(worker),
                 Work::StartChild { parent, order } => self.start_child(parent, &order),
-                Work::FinishChild { parent, outcome } => self.finish_child(parent, outcome),
+                Work::FinishChild {
+                    parent,
+                    outcome,
+                    usage,
+                } => self.finish_child(parent, outcome, usage),
                 Work::EndChild { number, kill } => self.end_child(number, kill),
             }
         }
@@ -349,7 +366,7 @@ impl Keeper {
 
     /// How long there is nothing to do.
     fn nap(&self) -> Duration {
-        if self.slots.are_wanted() && !self.work.is_empty() {
+        if self.slots.are_wanted() && !self.work.is_empty() || !self.stale.is_empty() {
             return Duration::ZERO;
         }
         if self.config.clock.is_manual() {

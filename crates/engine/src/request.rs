@@ -70,8 +70,11 @@ pub struct RetryFrom {
     pub from_start: bool,
     /// Other input for that step.
     pub input: Option<Data>,
-    /// What whoever does that step is told; empty when nothing is said.
+    /// A message for the worker that runs that step; empty when there is none.
     pub feedback: Arc<str>,
+    /// The id of the new execution where a succeeded one is forked; the engine chooses when there
+    /// is none.
+    pub fork_id: Option<Arc<str>>,
 }
 
 /// Decide about an approval.
@@ -81,7 +84,9 @@ pub struct Decide {
     pub step: Arc<str>,
     /// Which request of that step.
     pub attempt: u32,
-    /// Yes or no.
+    /// The branch of the log it belongs to; none: the present one.
+    pub branch: Option<u32>,
+    /// Whether it is granted.
     pub grant: bool,
     /// The roles the person has.
     pub roles: Vec<Arc<str>>,
@@ -94,6 +99,12 @@ pub struct Decide {
 pub struct Resolve {
     /// The step.
     pub step: Arc<str>,
+    /// The attempt that was escalated.
+    pub attempt: u32,
+    /// The branch of the log it belongs to; none: the present one.
+    pub branch: Option<u32>,
+    /// The roles the person has.
+    pub roles: Vec<Arc<str>>,
     /// What is to be done.
     pub resolution: Resolution,
     /// Why.

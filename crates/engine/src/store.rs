@@ -151,6 +151,9 @@ pub(crate) trait Reading: Debug {
     /// The open children of an execution.
     fn open_children(&self, parent: i64) -> Result<Vec<Kept>>;
 
+    /// The ids of the executions that were forked from one, oldest first, at most `limit`.
+    fn forks(&self, id: &str, limit: usize) -> Result<Vec<Arc<str>>>;
+
     /// The executions that have begun and not ended, each with its definition.
     fn begun(&self) -> Result<Vec<(Arc<str>, i64)>>;
 

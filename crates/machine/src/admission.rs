@@ -1,14 +1,15 @@
 //! Which verbs are considered in which state. Every pair has an answer; this table gives it.
 
 use crate::ExecutionState::{
-    AwaitingApproval, AwaitingSignal, Cancelled, Compensating, Completed, Created, Escalated,
-    Failed, Paused, Queued, RolledBack, Running,
+    AwaitingApproval, AwaitingSignal, Cancelled, Cancelling, Compensating, Completed, Created,
+    Escalated, Failed, Paused, Queued, RolledBack, Running,
 };
 use crate::{ExecutionState, Rejection, State, VerbName};
 
 const ACTIVE: &[ExecutionState] = &[Running, AwaitingSignal, AwaitingApproval];
 const STARTED: &[ExecutionState] = &[Running, AwaitingSignal, AwaitingApproval, Paused, Escalated];
-const WORKING: &[ExecutionState] = &[
+const PAUSABLE: &[ExecutionState] = &[Running, AwaitingSignal, AwaitingApproval, Paused];
+const HANDING_OUT: &[ExecutionState] = &[
     Running,
     AwaitingSignal,
     AwaitingApproval,
@@ -16,7 +17,28 @@ const WORKING: &[ExecutionState] = &[
     Escalated,
     Compensating,
 ];
-const BEFORE_UNDO: &[ExecutionState] = &[
+const WORKING: &[ExecutionState] = &[
+    Running,
+    AwaitingSignal,
+    AwaitingApproval,
+    Paused,
+    Escalated,
+    Cancelling,
+    Compensating,
+];
+const CANCELLABLE: &[ExecutionState] = &[
+    Created,
+    Queued,
+    Running,
+    AwaitingSignal,
+    AwaitingApproval,
+    Paused,
+    Escalated,
+    Cancelling,
+    Compensating,
+    Cancelled,
+];
+const BEFORE_END: &[ExecutionState] = &[
     Created,
     Queued,
     Running,
@@ -33,6 +55,7 @@ const EVERY: &[ExecutionState] = &[
     AwaitingApproval,
     Paused,
     Escalated,
+    Cancelling,
     Compensating,
     Completed,
     RolledBack,
@@ -47,28 +70,33 @@ const OPEN: &[ExecutionState] = &[
     AwaitingApproval,
     Paused,
     Escalated,
+    Cancelling,
     Compensating,
 ];
 
-/// The states in which a verb is considered at all. What it says may still be refused.
+/// The states in which a verb is considered at all. The command may still be rejected.
 #[must_use]
 pub const fn admitting_states(verb: VerbName) -> &'static [ExecutionState] {
     match verb {
         VerbName::Create => &[],
         VerbName::Trigger => &[Created],
         VerbName::GrantSlot => &[Queued],
-        VerbName::AssignTask
-        | VerbName::ReleaseTask
+        VerbName::AssignTask | VerbName::DecidePolicy => HANDING_OUT,
+        VerbName::ReleaseTask
         | VerbName::RecordHeartbeat
         | VerbName::CompleteTask
         | VerbName::FailTask
+        | VerbName::FinishChild
         | VerbName::FireTimer => WORKING,
-        VerbName::FinishChild | VerbName::DecideApproval => STARTED,
-        VerbName::SendSignal | VerbName::Cancel | VerbName::OfferDefinition => BEFORE_UNDO,
-        VerbName::Pause | VerbName::RetryNow => ACTIVE,
+        VerbName::DecideApproval => STARTED,
+        VerbName::SendSignal | VerbName::OfferDefinition => BEFORE_END,
+        // Repeating it is accepted and changes nothing.
+        VerbName::Cancel | VerbName::Kill => CANCELLABLE,
+        VerbName::Pause => PAUSABLE,
+        VerbName::RetryNow => ACTIVE,
         VerbName::Resume => &[Paused],
         VerbName::ResolveEscalation => &[Escalated],
-        VerbName::Kill | VerbName::OpenBranch => OPEN,
+        VerbName::OpenBranch | VerbName::Fork => OPEN,
         VerbName::Recover => EVERY,
     }
 }

@@ -1,5 +1,5 @@
-//! What someone outside could do next. Together with the obligations it answers the question
-//! "what moves this execution on?" for every state that is not terminal.
+//! What someone outside could do next. Together with the obligations it says what an execution that
+//! has not ended waits for.
 
 use std::sync::Arc;
 
@@ -26,6 +26,10 @@ pub enum Awaited {
         step: Arc<str>,
         /// The request; a decision has to name it.
         attempt: u32,
+        /// The branch of the log it belongs to.
+        branch: u32,
+        /// The policy rule that asked for it; none for an approval step.
+        rule: Option<Arc<str>>,
         /// The role.
         role: Arc<str>,
     },
@@ -33,6 +37,12 @@ pub enum Awaited {
     Person {
         /// The step.
         step: Arc<str>,
+        /// The attempt that was escalated; a decision has to name it.
+        attempt: u32,
+        /// The branch of the log it belongs to.
+        branch: u32,
+        /// The role that may decide; none where the definition names none.
+        role: Option<Arc<str>>,
     },
 }
 
@@ -57,9 +67,16 @@ pub fn awaited(state: &State) -> Vec<Awaited> {
             Some(WaitFor::Approval(role)) => found.push(Awaited::Approval {
                 step,
                 attempt: run.attempt,
+                branch: run.branch,
+                rule: run.policy.clone(),
                 role: Arc::clone(role),
             }),
-            Some(WaitFor::Person) => found.push(Awaited::Person { step }),
+            Some(WaitFor::Person) => found.push(Awaited::Person {
+                step,
+                attempt: run.attempt,
+                branch: run.branch,
+                role: run.escalation_role.clone(),
+            }),
             Some(WaitFor::Timer | WaitFor::Child(_)) | None => {}
         }
     }

@@ -1,8 +1,10 @@
 //! Events as bytes, and back.
 //!
 //! The form is one JSON object per event: `v` (the version), `n` (sequence), `at` (milliseconds),
-//! `by` (causation), `for` (correlation), `fact`. Version 1 is kept by a golden file; a change
-//! that old readers would misread needs a new version, and unknown versions are refused by name.
+//! `by` (causation), `of` (the event that caused it), `who` (actor), `for` (correlation), `fact`.
+//! Version 2 added `of`, `who` and facts; this build reads both versions. A golden file keeps each
+//! version; a change that old readers would misread needs a new one, and unknown versions are refused
+//! by name.
 
 use std::sync::Arc;
 
@@ -13,7 +15,9 @@ use thiserror::Error;
 use crate::{Event, Fact};
 
 /// The version this build writes.
-pub const EVENT_VERSION: u32 = 1;
+pub const EVENT_VERSION: u32 = 2;
+/// The versions this build reads.
+const READABLE: std::ops::RangeInclusive<u32> = 1..=EVENT_VERSION;
 /// The longest event that is read, in bytes.
 pub const MAX_EVENT_BYTES: usize = 4 * 1024 * 1024;
 
@@ -21,7 +25,7 @@ pub const MAX_EVENT_BYTES: usize = 4 * 1024 * 1024;
 #[derive(Debug, Error)]
 pub enum DecodeError {
     /// Written by a newer build.
-    #[error("event version {found} is unknown; this build reads version {EVENT_VERSION}")]
+    #[error("event version {found} is unknown; this build reads versions 1 to {EVENT_VERSION}")]
     UnknownVersion {
         /// The version that was found.
         found: u64,
@@ -44,6 +48,10 @@ struct Written<'e> {
     #[serde(with = "jiff::fmt::serde::timestamp::millisecond::required")]
     at: Timestamp,
     by: &'e Arc<str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    of: Option<u64>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    who: &'e Arc<str>,
     #[serde(rename = "for")]
     correlation: &'e Arc<str>,
     fact: &'e Fact,
@@ -58,6 +66,10 @@ struct Read {
     #[serde(with = "jiff::fmt::serde::timestamp::millisecond::required")]
     at: Timestamp,
     by: Arc<str>,
+    #[serde(default)]
+    of: Option<u64>,
+    #[serde(default)]
+    who: Arc<str>,
     #[serde(rename = "for")]
     correlation: Arc<str>,
     fact: Fact,
@@ -84,6 +96,8 @@ pub fn encode_into(event: &Event, bytes: &mut Vec<u8>) {
         n: event.sequence,
         at: event.at,
         by: &event.causation,
+        of: event.cause,
+        who: &event.actor,
         correlation: &event.correlation,
         fact: &event.fact,
     };
@@ -102,22 +116,25 @@ pub fn decode(bytes: &[u8]) -> Result<Event, DecodeError> {
         });
     }
     match serde_json::from_slice::<Read>(bytes) {
-        Ok(read) if read.version == EVENT_VERSION => Ok(Event {
+        Ok(read) if READABLE.contains(&read.version) => Ok(Event {
             sequence: read.n,
             at: read.at,
             causation: read.by,
+            cause: read.of,
+            actor: read.who,
             correlation: read.correlation,
             fact: read.fact,
         }),
         Ok(read) => Err(DecodeError::UnknownVersion {
             found: read.version.into(),
         }),
-        Err(error) => Err(unknownversion(bytes).unwrap_or(DecodeError::Malformed(error))),
+        Err(error) => Err(unknown_version(bytes).unwrap_or(DecodeError::Malformed(error))),
     }
 }
 
 /// A newer event fails to read for many reasons; its version is the one worth telling.
-fn unknownversion(bytes: &[u8]) -> Option<DecodeError> {
+fn unknown_version(bytes: &[u8]) -> Option<DecodeError> {
     let Versioned { v } = serde_json::from_slice(bytes).ok()?;
-    (v != u64::from(EVENT_VERSION)).then_some(DecodeError::UnknownVersion { found: v })
+    (!(1..=u64::from(EVENT_VERSION)).contains(&v))
+        .then_some(DecodeError::UnknownVersion { found: v })
 }

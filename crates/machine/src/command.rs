@@ -5,8 +5,8 @@ use std::sync::Arc;
 use stateway_definition::Definition;
 use stateway_model::{Progress, Usage, words};
 
-use crate::event::{Data, Redo, Resolution, Task};
-use crate::{Failure, Timer};
+use crate::event::{Data, PolicyDecision, Redo, Resolution, Task};
+use crate::{ExecutionState, Failure, Timer};
 
 /// One command. Its id becomes the causation of the events it leads to.
 #[derive(Debug, Clone)]
@@ -45,8 +45,14 @@ pub enum Verb {
     GrantSlot,
     /// A worker takes an attempt.
     AssignTask { task: Task, worker: Arc<str> },
-    /// A worker gives an attempt back, or lost it.
-    ReleaseTask { task: Task },
+    /// A worker gives an attempt back, or was lost with it.
+    ReleaseTask { task: Task, lost: bool },
+    /// The policy rules decided whether an attempt may be handed out.
+    DecidePolicy {
+        task: Task,
+        rule: Arc<str>,
+        decision: PolicyDecision,
+    },
     /// A worker is alive, and may say how far it is.
     RecordHeartbeat {
         step: Arc<str>,
@@ -65,19 +71,22 @@ pub enum Verb {
         failure: Failure,
         usage: Option<Usage>,
     },
-    /// A child execution ended.
+    /// A child execution ended; with what it cost, its own children included.
     FinishChild {
         step: Arc<str>,
         attempt: u32,
         outcome: Result<Data, Failure>,
+        usage: Usage,
     },
-    /// A time has come.
-    FireTimer { timer: Timer },
+    /// A time has come. The note says what the host knows about it, for instance how many workers
+    /// of a role are connected; it becomes part of the error message.
+    FireTimer { timer: Timer, note: Arc<str> },
     /// A message arrives. The id makes a repeated message one message.
     SendSignal {
         name: Arc<str>,
         id: Arc<str>,
         payload: Data,
+        by: Arc<str>,
     },
     /// A person decides.
     DecideApproval {
@@ -88,17 +97,23 @@ pub enum Verb {
         roles: Vec<Arc<str>>,
         comment: Arc<str>,
     },
-    /// Hold the execution.
+    /// Pause the execution.
     Pause { by: Arc<str>, comment: Arc<str> },
-    /// Let it go on.
+    /// Resume the execution.
     Resume { by: Arc<str> },
     /// Do not wait for the next attempt's time.
-    RetryNow { step: Arc<str> },
+    RetryNow { step: Arc<str>, by: Arc<str> },
     /// Decide about an escalated step.
     ResolveEscalation {
         step: Arc<str>,
+        /// The attempt that was escalated.
+        attempt: u32,
         resolution: Resolution,
         by: Arc<str>,
+        /// The roles the person has.
+        roles: Vec<Arc<str>>,
+        /// The roles that may decide where the definition names none.
+        operators: Vec<Arc<str>>,
         comment: Arc<str>,
     },
     /// End the execution.
@@ -107,16 +122,31 @@ pub enum Verb {
         by: Arc<str>,
         comment: Arc<str>,
     },
-    /// Go on with this definition, if that is possible.
-    OfferDefinition { definition: Arc<Definition> },
-    /// Go on as another branch of the log.
+    /// Continue with this definition, if that is possible.
+    OfferDefinition {
+        definition: Arc<Definition>,
+        by: Arc<str>,
+    },
+    /// Continue as another branch of the log.
     OpenBranch {
         branch: u32,
         cutoff: u64,
         by: Arc<str>,
         redo: Option<Box<Redo>>,
+        /// How the execution had ended; none when it was open.
+        reopened: Option<ExecutionState>,
+        /// What the part of the parent cost that the branch does not share.
+        spent: Usage,
     },
-    /// Note that what is kept of the execution was mended, and go on from what the log says.
+    /// Continue from a copy of another execution's log.
+    Fork {
+        from: Arc<str>,
+        branch: u32,
+        cutoff: u64,
+        by: Arc<str>,
+        redo: Box<Redo>,
+    },
+    /// Note that what is kept of the execution was repaired, and continue from the log.
     Recover {
         reason: Arc<str>,
         from: u32,
@@ -130,11 +160,13 @@ pub enum Verb {
 words! {
     /// How an execution is ended.
     pub enum CancelMode as "cancel mode" {
-        /// Stop; what was done stays done.
+        /// Compensate if the definition's `failurePolicy` is `compensate`, otherwise stop.
+        Policy = "policy",
+        /// Stop without compensation.
         Stop = "stop",
-        /// Stop and undo what was done.
+        /// Stop and compensate completed steps.
         Compensate = "compensate",
-        /// Stop whatever is going on, an undoing included.
+        /// Stop immediately, a compensation included.
         Kill = "kill",
     }
 }
@@ -152,6 +184,8 @@ words! {
         AssignTask = "assign_task",
         /// See [`Verb::ReleaseTask`].
         ReleaseTask = "release_task",
+        /// See [`Verb::DecidePolicy`].
+        DecidePolicy = "decide_policy",
         /// See [`Verb::RecordHeartbeat`].
         RecordHeartbeat = "record_heartbeat",
         /// See [`Verb::CompleteTask`].
@@ -174,7 +208,7 @@ words! {
         RetryNow = "retry_now",
         /// See [`Verb::ResolveEscalation`].
         ResolveEscalation = "resolve_escalation",
-        /// See [`Verb::Cancel`], to stop or to undo.
+        /// See [`Verb::Cancel`], with or without compensation.
         Cancel = "cancel",
         /// See [`Verb::Cancel`], by force.
         Kill = "kill",
@@ -182,13 +216,15 @@ words! {
         OfferDefinition = "offer_definition",
         /// See [`Verb::OpenBranch`].
         OpenBranch = "open_branch",
+        /// See [`Verb::Fork`].
+        Fork = "fork",
         /// See [`Verb::Recover`].
         Recover = "recover",
     }
 }
 
 impl Verb {
-    /// A worker is done and says nothing of what it used.
+    /// A worker completed a task and reports no usage.
     #[must_use]
     pub const fn complete(task: Task, output: Data) -> Self {
         Self::CompleteTask {
@@ -198,7 +234,7 @@ impl Verb {
         }
     }
 
-    /// A worker failed and says nothing of what it used.
+    /// A worker failed a task and reports no usage.
     #[must_use]
     pub const fn fail(task: Task, failure: Failure) -> Self {
         Self::FailTask {
@@ -208,13 +244,68 @@ impl Verb {
         }
     }
 
-    /// A worker is alive and says no more.
+    /// A heartbeat without progress.
     #[must_use]
     pub fn heartbeat(step: impl Into<Arc<str>>, attempt: u32) -> Self {
         Self::RecordHeartbeat {
             step: step.into(),
             attempt,
             progress: None,
+        }
+    }
+
+    /// A timer fires and the host knows no more about it.
+    #[must_use]
+    pub fn fire(timer: Timer) -> Self {
+        let note = "".into();
+        Self::FireTimer { timer, note }
+    }
+
+    /// The person who sends it; nothing for what workers and the engine itself do.
+    #[must_use]
+    pub const fn by(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Create { initiator: by, .. }
+            | Self::Trigger { by }
+            | Self::SendSignal { by, .. }
+            | Self::DecideApproval { by, .. }
+            | Self::Pause { by, .. }
+            | Self::Resume { by }
+            | Self::RetryNow { by, .. }
+            | Self::ResolveEscalation { by, .. }
+            | Self::Cancel { by, .. }
+            | Self::OfferDefinition { by, .. }
+            | Self::OpenBranch { by, .. }
+            | Self::Fork { by, .. }
+            | Self::Recover { by, .. } => Some(by),
+            Self::GrantSlot
+            | Self::AssignTask { .. }
+            | Self::ReleaseTask { .. }
+            | Self::DecidePolicy { .. }
+            | Self::RecordHeartbeat { .. }
+            | Self::CompleteTask { .. }
+            | Self::FailTask { .. }
+            | Self::FinishChild { .. }
+            | Self::FireTimer { .. } => None,
+        }
+    }
+
+    /// The step that a worker, a child or a timer of the engine acts on.
+    #[must_use]
+    pub const fn step(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::AssignTask { task, .. }
+            | Self::ReleaseTask { task, .. }
+            | Self::DecidePolicy { task, .. }
+            | Self::CompleteTask { task, .. }
+            | Self::FailTask { task, .. } => Some(&task.step),
+            Self::RecordHeartbeat { step, .. }
+            | Self::FinishChild { step, .. }
+            | Self::FireTimer {
+                timer: Timer::Step { step, .. },
+                ..
+            } => Some(step),
+            _ => None,
         }
     }
 
@@ -227,6 +318,7 @@ impl Verb {
             Self::GrantSlot => VerbName::GrantSlot,
             Self::AssignTask { .. } => VerbName::AssignTask,
             Self::ReleaseTask { .. } => VerbName::ReleaseTask,
+            Self::DecidePolicy { .. } => VerbName::DecidePolicy,
             Self::RecordHeartbeat { .. } => VerbName::RecordHeartbeat,
             Self::CompleteTask { .. } => VerbName::CompleteTask,
             Self::FailTask { .. } => VerbName::FailTask,
@@ -245,6 +337,7 @@ impl Verb {
             Self::Cancel { .. } => VerbName::Cancel,
             Self::OfferDefinition { .. } => VerbName::OfferDefinition,
             Self::OpenBranch { .. } => VerbName::OpenBranch,
+            Self::Fork { .. } => VerbName::Fork,
             Self::Recover { .. } => VerbName::Recover,
         }
     }

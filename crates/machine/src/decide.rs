@@ -1,14 +1,19 @@
-//! What a command leads to. Pure: the clock's reading comes as an argument, ids come inside the
-//! command, and nothing is done; what has to be done follows from the state that the events make.
+//! The events a command leads to. Pure: the clock's reading comes as an argument, ids come inside
+//! the command, and nothing is carried out; what has to be done follows from the state that the
+//! events make.
 //!
 //! A command is first admitted (is this verb considered in this state?), then answered with its
 //! own events, and then the execution is advanced as far as it goes by itself: consequences of
-//! failures, steps that became ready, the next thing to undo, the end.
+//! failures, steps that became ready, the next compensation, the end.
 
 mod advance;
 mod approval;
+mod budget;
+mod cancel;
+mod duty;
 mod lifecycle;
 mod person;
+mod policy;
 mod revision;
 mod settle;
 mod signal;
@@ -19,6 +24,8 @@ mod undo;
 
 pub use signal::MAX_SIGNALS;
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
 use crate::admission::admit;
@@ -28,16 +35,42 @@ use crate::ledger::{Draft, Ledger as _};
 use crate::plan::StepIx;
 use crate::{Command, Event, Rejection, State, Verb};
 
-/// The events a command leads to, or why it is refused. No events means: it is so already.
+/// The events a command leads to, or why it is rejected. No events means: it is so already.
 ///
 /// # Errors
 /// A [`Rejection`]; the state stays as it is.
 pub fn decide(state: &State, command: Command, now: Timestamp) -> Result<Vec<Event>, Rejection> {
     admit(state, command.verb.name())?;
     let mut draft = Draft::new(state, command.id, whole(now));
+    attribute(&mut draft, &command.verb);
     answer(&mut draft, command.verb)?;
     advance::advance(&mut draft);
     Ok(draft.into_events())
+}
+
+/// Notes who acts and, for what workers and the engine do, the event they react to: the newest one
+/// about the step, or the newest of all.
+fn attribute(draft: &mut Draft<'_>, verb: &Verb) {
+    if let Some(by) = verb.by() {
+        return draft.acted_by(Arc::clone(by));
+    }
+    let run = verb
+        .step()
+        .and_then(|step| draft.head().plan.find(step))
+        .map(|ix| draft.run(ix));
+    let cause = run.map_or(draft.head().sequence, |run| run.last_event);
+    let worker = match verb {
+        Verb::AssignTask { worker, .. } => Some(Arc::clone(worker)),
+        Verb::ReleaseTask { lost: false, .. }
+        | Verb::RecordHeartbeat { .. }
+        | Verb::CompleteTask { .. }
+        | Verb::FailTask { .. } => run.and_then(|run| run.worker.clone()),
+        _ => None,
+    };
+    draft.caused_by(cause);
+    if let Some(worker) = worker {
+        draft.acted_by(worker);
+    }
 }
 
 fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
@@ -54,7 +87,12 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
         Verb::Trigger { by } => lifecycle::trigger(draft, by),
         Verb::GrantSlot => lifecycle::grant_slot(draft),
         Verb::AssignTask { task, worker } => task::assign(draft, task, worker),
-        Verb::ReleaseTask { task } => task::release(draft, task),
+        Verb::ReleaseTask { task, lost } => task::release(draft, task, lost),
+        Verb::DecidePolicy {
+            task,
+            rule,
+            decision,
+        } => policy::decide(draft, task, rule, decision),
         Verb::RecordHeartbeat {
             step,
             attempt,
@@ -74,9 +112,15 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
             step,
             attempt,
             outcome,
-        } => task::finish_child(draft, step, attempt, outcome),
-        Verb::FireTimer { timer } => timer::fire(draft, &timer),
-        Verb::SendSignal { name, id, payload } => signal::send(draft, name, id, payload),
+            usage,
+        } => task::finish_child(draft, step, attempt, outcome, usage),
+        Verb::FireTimer { timer, note } => timer::fire(draft, &timer, &note),
+        Verb::SendSignal {
+            name,
+            id,
+            payload,
+            by: _,
+        } => signal::send(draft, name, id, payload),
         Verb::DecideApproval {
             step,
             attempt,
@@ -97,21 +141,54 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
         ),
         Verb::Pause { by, comment } => lifecycle::pause(draft, by, comment),
         Verb::Resume { by } => lifecycle::resume(draft, by),
-        Verb::RetryNow { step } => person::retry_now(draft, &step),
+        Verb::RetryNow { step, by: _ } => person::retry_now(draft, &step),
         Verb::ResolveEscalation {
             step,
+            attempt,
             resolution,
             by,
+            roles,
+            operators,
             comment,
-        } => person::resolve(draft, step, resolution, by, comment),
-        Verb::Cancel { mode, by, comment } => lifecycle::cancel(draft, mode, by, comment),
-        Verb::OfferDefinition { definition } => revision::offer(draft, &definition),
+        } => person::resolve(
+            draft,
+            person::Resolve {
+                step,
+                attempt,
+                resolution,
+                by,
+                roles,
+                operators,
+                comment,
+            },
+        ),
+        Verb::Cancel { mode, by, comment } => cancel::cancel(draft, mode, by, comment),
+        Verb::OfferDefinition { definition, by } => revision::offer(draft, &definition, by),
         Verb::OpenBranch {
             branch,
             cutoff,
             by,
             redo,
-        } => lifecycle::open_branch(draft, branch, cutoff, by, redo),
+            reopened,
+            spent,
+        } => lifecycle::open_branch(
+            draft,
+            lifecycle::Opening {
+                branch,
+                cutoff,
+                by,
+                redo,
+                reopened,
+                spent,
+            },
+        ),
+        Verb::Fork {
+            from,
+            branch,
+            cutoff,
+            by,
+            redo,
+        } => lifecycle::fork(draft, from, (branch, cutoff), by, redo),
         Verb::Recover {
             reason,
             from,
@@ -136,9 +213,9 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
 }
 
 /// The step of this name.
-fn find(draft: &Draft<'_>, step: &std::sync::Arc<str>) -> Result<StepIx, Rejection> {
+fn find(draft: &Draft<'_>, step: &Arc<str>) -> Result<StepIx, Rejection> {
     let found = draft.head().plan.find(step);
     found.ok_or_else(|| Rejection::UnknownStep {
-        step: std::sync::Arc::clone(step),
+        step: Arc::clone(step),
     })
 }

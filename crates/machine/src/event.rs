@@ -1,13 +1,15 @@
-//! What happened: the log's events, version 1.
+//! What happened: the log's events, version 2.
 //!
-//! An event is a fact with its place in the log, its time, the command that caused it and the
-//! correlation it belongs to. Facts are in the past tense and hold everything a replay needs; the
-//! definition itself is not repeated in each log but pinned by its content hash, and carried whole
-//! only where an execution moves to another revision.
+//! An event is a fact with its place in the log, its time, the command and the event that caused
+//! it, who acted, and the correlation it belongs to. Facts are in the past tense and hold everything
+//! a replay needs; the definition itself is not repeated in each log but pinned by its content hash,
+//! and carried whole only where an execution moves to another revision.
 
 mod detail;
 
-pub use detail::{PauseCause, Redo, Resolution, SkipCause, Task, TurnCause, WaitFor};
+pub use detail::{
+    PauseCause, PolicyDecision, Redo, Resolution, SkipCause, Task, TurnCause, WaitFor,
+};
 
 use std::sync::Arc;
 
@@ -17,7 +19,7 @@ use serde_json::Value;
 use stateway_definition::Definition;
 use stateway_model::{Fraction, Reason, Usage};
 
-use crate::Failure;
+use crate::{ExecutionState, Failure};
 
 /// JSON that is shared and not copied.
 pub type Data = Arc<Value>;
@@ -31,6 +33,11 @@ pub struct Event {
     pub at: Timestamp,
     /// The id of the command that caused it.
     pub causation: Arc<str>,
+    /// The sequence of the event that caused it. None when a person or a caller did, and in logs of
+    /// version 1.
+    pub cause: Option<u64>,
+    /// The person or worker that acted; empty for the engine itself, and in logs of version 1.
+    pub actor: Arc<str>,
     /// What the execution belongs to; children share their parent's.
     pub correlation: Arc<str>,
     /// What happened.
@@ -57,10 +64,13 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
         deadline: Option<Timestamp>,
     },
-    /// An attempt was opened for a worker.
+    /// An attempt was opened for a worker. Version 1 counted `due` and `heartbeat_due` from here;
+    /// since then they count from the moment a worker takes the attempt.
     StepStarted {
         step: Arc<str>,
         attempt: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
+        queue_due: Option<Timestamp>,
         #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
         due: Option<Timestamp>,
         #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
@@ -75,9 +85,36 @@ pub enum Fact {
         due: Option<Timestamp>,
     },
     /// A worker took an attempt.
-    TaskAssigned { task: Task, worker: Arc<str> },
-    /// A worker gave an attempt back, or lost it.
-    TaskReleased { task: Task },
+    TaskAssigned {
+        task: Task,
+        worker: Arc<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
+        due: Option<Timestamp>,
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
+        heartbeat_due: Option<Timestamp>,
+    },
+    /// A worker gave an attempt back, or was lost with it.
+    TaskReleased {
+        task: Task,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        lost: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
+        queue_due: Option<Timestamp>,
+    },
+    /// The policy rules decided whether an attempt may be handed out.
+    PolicyDecided {
+        task: Task,
+        /// The name of the rule that decided.
+        rule: Arc<str>,
+        decision: PolicyDecision,
+    },
+    /// A worker was lost while its execution was ending, so nobody knows whether the step completed.
+    OutcomeUnknown {
+        step: Arc<str>,
+        attempt: u32,
+        /// Whether the step is compensated as if it had completed.
+        compensate: bool,
+    },
     /// A worker showed that it is alive.
     HeartbeatRecorded {
         step: Arc<str>,
@@ -120,6 +157,8 @@ pub enum Fact {
         attempt: u32,
         feedback: Arc<str>,
         #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
+        queue_due: Option<Timestamp>,
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
         due: Option<Timestamp>,
         #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
         heartbeat_due: Option<Timestamp>,
@@ -138,45 +177,75 @@ pub enum Fact {
         id: Arc<str>,
         step: Arc<str>,
     },
-    /// A person said yes.
+    /// A person approved. With a policy's approval the attempt is ready for a worker again.
     ApprovalGranted {
         step: Arc<str>,
         attempt: u32,
         by: Arc<str>,
         comment: Arc<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
+        queue_due: Option<Timestamp>,
     },
-    /// A person said no.
+    /// A person rejected.
     ApprovalRejected {
         step: Arc<str>,
         attempt: u32,
         by: Arc<str>,
         comment: Arc<str>,
     },
-    /// Nobody said anything in time.
+    /// Nobody decided in time.
     ApprovalExpired { step: Arc<str>, attempt: u32 },
-    /// The execution is held.
+    /// The execution is paused.
     ExecutionPaused { cause: PauseCause },
-    /// The execution goes on.
+    /// The execution continues.
     ExecutionResumed { by: Arc<str> },
     /// A person has to decide about a step.
-    ExecutionEscalated { step: Arc<str>, reason: Reason },
+    ExecutionEscalated {
+        step: Arc<str>,
+        reason: Reason,
+        /// The attempt that led to it.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        attempt: u32,
+        /// The role that may decide; empty where the definition names none.
+        #[serde(default, skip_serializing_if = "str::is_empty")]
+        role: Arc<str>,
+    },
     /// A person decided about a step.
     EscalationResolved {
         step: Arc<str>,
+        #[serde(default, skip_serializing_if = "is_zero")]
+        attempt: u32,
         resolution: Resolution,
         by: Arc<str>,
         comment: Arc<str>,
     },
-    /// Completed steps are undone from here on.
-    CompensationStarted { cause: TurnCause },
-    /// An attempt to undo a step was opened.
+    /// The execution rolls back: completed steps are compensated from here on.
+    CompensationStarted {
+        cause: TurnCause,
+        /// What happened, in one line, where no step's failure says it.
+        #[serde(default, skip_serializing_if = "str::is_empty")]
+        message: Arc<str>,
+        /// Steps that a worker or a child is still busy with. They are asked to cancel and awaited.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        awaited: Vec<Arc<str>>,
+    },
+    /// The execution is cancelled without compensation once the awaited steps have ended.
+    CancellationStarted {
+        by: Arc<str>,
+        reason: Reason,
+        comment: Arc<str>,
+        awaited: Vec<Arc<str>>,
+    },
+    /// An attempt to compensate a step was opened.
     StepCompensationStarted {
         step: Arc<str>,
         attempt: u32,
         #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
+        queue_due: Option<Timestamp>,
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
         due: Option<Timestamp>,
     },
-    /// An attempt to undo a step failed; with a time, another follows.
+    /// An attempt to compensate a step failed; with a time, another follows.
     StepCompensationFailed {
         step: Arc<str>,
         attempt: u32,
@@ -184,25 +253,57 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
         retry_at: Option<Timestamp>,
     },
-    /// A step was undone.
+    /// A step was compensated.
     StepCompensated { step: Arc<str>, attempt: u32 },
     /// Every step is settled.
     ExecutionCompleted { output: Data },
-    /// Everything that had to be undone was undone.
-    ExecutionRolledBack { reason: Reason },
+    /// Every compensation that had to run has run.
+    ExecutionRolledBack {
+        reason: Reason,
+        /// Completed steps that were not rolled back.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        left: Vec<Arc<str>>,
+    },
     /// The execution failed.
     ExecutionFailed {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step: Option<Arc<str>>,
         reason: Reason,
+        /// What happened, in one line, where no step's failure says it.
+        #[serde(default, skip_serializing_if = "str::is_empty")]
+        message: Arc<str>,
+        /// Completed steps that were not rolled back.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        left: Vec<Arc<str>>,
     },
     /// The execution was ended by someone.
     ExecutionCancelled {
         by: Arc<str>,
         reason: Reason,
         comment: Arc<str>,
+        /// Completed steps that were not rolled back.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        left: Vec<Arc<str>>,
     },
-    /// The execution goes on with another revision of its definition.
+    /// An execution that had ended runs again on a new branch, under the same name.
+    ExecutionReopened {
+        by: Arc<str>,
+        /// How it had ended.
+        from: ExecutionState,
+    },
+    /// The log up to here is a copy of another execution's; from here on this one runs by itself.
+    ExecutionForked {
+        /// The execution that was forked.
+        from: Arc<str>,
+        /// The branch of its log.
+        branch: u32,
+        /// The last event of it that was copied.
+        cutoff: u64,
+        by: Arc<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        redo: Option<Box<Redo>>,
+    },
+    /// The execution continues with another revision of its definition.
     RevisionAdopted {
         revision: Arc<str>,
         definition: Box<Definition>,
@@ -215,8 +316,11 @@ pub enum Fact {
         by: Arc<str>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         redo: Option<Box<Redo>>,
+        /// What the part of the parent cost that this branch does not share.
+        #[serde(default, skip_serializing_if = "Usage::is_zero")]
+        spent: Usage,
     },
-    /// What was stored beside the log contradicted it, or the log was not whole, and was mended.
+    /// What was stored beside the log contradicted it, or the log was not whole, and was repaired.
     ExecutionRecovered {
         /// What was found, in words.
         reason: Arc<str>,
@@ -234,6 +338,11 @@ pub enum Fact {
         left: Vec<i64>,
         by: Arc<str>,
     },
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // The form that serde asks for.
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Serde for an optional moment as milliseconds.
@@ -261,9 +370,11 @@ impl Fact {
             | Self::EscalationResolved { step, .. }
             | Self::StepCompensationStarted { step, .. }
             | Self::StepCompensationFailed { step, .. }
+            | Self::OutcomeUnknown { step, .. }
             | Self::StepCompensated { step, .. } => Some(step),
             Self::TaskAssigned { task, .. }
-            | Self::TaskReleased { task }
+            | Self::TaskReleased { task, .. }
+            | Self::PolicyDecided { task, .. }
             | Self::UsageReported { task, .. } => Some(&task.step),
             Self::ExecutionFailed { step, .. } => step.as_ref(),
             Self::ExecutionCreated { .. }
@@ -273,6 +384,9 @@ impl Fact {
             | Self::ExecutionPaused { .. }
             | Self::ExecutionResumed { .. }
             | Self::CompensationStarted { .. }
+            | Self::CancellationStarted { .. }
+            | Self::ExecutionReopened { .. }
+            | Self::ExecutionForked { .. }
             | Self::ExecutionCompleted { .. }
             | Self::ExecutionRolledBack { .. }
             | Self::ExecutionCancelled { .. }
@@ -293,6 +407,8 @@ impl Fact {
             Self::StepWaiting { .. } => "StepWaiting",
             Self::TaskAssigned { .. } => "TaskAssigned",
             Self::TaskReleased { .. } => "TaskReleased",
+            Self::PolicyDecided { .. } => "PolicyDecided",
+            Self::OutcomeUnknown { .. } => "OutcomeUnknown",
             Self::HeartbeatRecorded { .. } => "HeartbeatRecorded",
             Self::ProgressReported { .. } => "ProgressReported",
             Self::UsageReported { .. } => "UsageReported",
@@ -311,6 +427,9 @@ impl Fact {
             Self::ExecutionEscalated { .. } => "ExecutionEscalated",
             Self::EscalationResolved { .. } => "EscalationResolved",
             Self::CompensationStarted { .. } => "CompensationStarted",
+            Self::CancellationStarted { .. } => "CancellationStarted",
+            Self::ExecutionReopened { .. } => "ExecutionReopened",
+            Self::ExecutionForked { .. } => "ExecutionForked",
             Self::StepCompensationStarted { .. } => "StepCompensationStarted",
             Self::StepCompensationFailed { .. } => "StepCompensationFailed",
             Self::StepCompensated { .. } => "StepCompensated",

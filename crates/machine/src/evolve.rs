@@ -4,6 +4,7 @@ mod adopt;
 mod attempt;
 mod change;
 mod end;
+mod hold;
 mod lifecycle;
 mod person;
 mod signal;
@@ -53,15 +54,31 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
             branch,
             parent: _,
             cutoff: _,
-            by: _,
+            by,
             redo,
+            spent,
         } => {
             lifecycle::branched(l, *branch, before, event);
+            let head = l.head_mut();
+            head.spent = head.spent + *spent;
             if let Some(redo) = redo {
-                with(l, &redo.step, |l, ix| lifecycle::redone(l, ix, redo));
+                lifecycle::redone(l, redo, by);
             }
         }
-        // It tells of what is kept beside the log, and changes nothing of what the log says.
+        Fact::ExecutionReopened { by, from } => lifecycle::reopened(l, by, *from, event),
+        Fact::ExecutionForked {
+            from,
+            branch: _,
+            cutoff: _,
+            by,
+            redo,
+        } => {
+            lifecycle::forked(l, from, before, event);
+            if let Some(redo) = redo {
+                lifecycle::redone(l, redo, by);
+            }
+        }
+        // It reports a repair of what is kept beside the log, and changes nothing in the log.
         Fact::ExecutionRecovered { .. } => {}
         Fact::RevisionAdopted {
             revision: _,
@@ -71,10 +88,16 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
         Fact::StepStarted {
             step,
             attempt,
+            queue_due,
             due,
             heartbeat_due,
         } => with(l, step, |l, ix| {
-            attempt::started(l, ix, *attempt, (*due, *heartbeat_due), event);
+            let limits = attempt::Limits {
+                queue_due: *queue_due,
+                due: *due,
+                heartbeat_due: *heartbeat_due,
+            };
+            attempt::started(l, ix, *attempt, limits, event);
         }),
         Fact::StepWaiting {
             step,
@@ -84,10 +107,35 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
         } => with(l, step, |l, ix| {
             attempt::waiting(l, ix, *attempt, wait, *due, event);
         }),
-        Fact::TaskAssigned { task, worker } => with(l, &task.step, |l, ix| {
-            attempt::assigned(l, ix, task, worker);
+        Fact::TaskAssigned {
+            task,
+            worker,
+            due,
+            heartbeat_due,
+        } => with(l, &task.step, |l, ix| {
+            attempt::assigned(l, ix, task, worker, (*due, *heartbeat_due), event);
         }),
-        Fact::TaskReleased { task } => with(l, &task.step, |l, ix| attempt::released(l, ix)),
+        Fact::TaskReleased {
+            task,
+            lost,
+            queue_due,
+        } => with(l, &task.step, |l, ix| {
+            attempt::released(l, ix, *lost, *queue_due, event);
+        }),
+        Fact::PolicyDecided {
+            task,
+            rule,
+            decision,
+        } => with(l, &task.step, |l, ix| {
+            attempt::judged(l, ix, rule, decision, event);
+        }),
+        Fact::OutcomeUnknown {
+            step,
+            attempt: _,
+            compensate,
+        } => with(l, step, |l, ix| {
+            undo::unknown(l, ix, *compensate, event);
+        }),
         Fact::HeartbeatRecorded {
             step,
             attempt: _,
@@ -103,9 +151,13 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
         } => with(l, step, |l, ix| {
             attempt::progressed(l, ix, *progress, detail);
         }),
-        Fact::UsageReported { task: _, usage } => {
+        Fact::UsageReported { task, usage } => {
             let head = l.head_mut();
             head.usage = head.usage + *usage;
+            with(l, &task.step, |l, ix| {
+                let run = l.run_mut(ix);
+                run.usage = run.usage + *usage;
+            });
         }
         Fact::StepCompleted {
             step,
@@ -132,11 +184,17 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
             step,
             attempt,
             feedback,
+            queue_due,
             due,
             heartbeat_due,
         } => {
             with(l, step, |l, ix| {
-                attempt::corrected(l, ix, *attempt, feedback, (*due, *heartbeat_due), event);
+                let limits = attempt::Limits {
+                    queue_due: *queue_due,
+                    due: *due,
+                    heartbeat_due: *heartbeat_due,
+                };
+                attempt::corrected(l, ix, *attempt, feedback, limits, event);
             });
         }
         Fact::StepSkipped { step, cause } => with(l, step, |l, ix| {
@@ -150,8 +208,11 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
             attempt,
             by,
             comment: _,
+            queue_due,
         } => {
-            with(l, step, |l, ix| person::decided(l, ix, *attempt, true, by));
+            with(l, step, |l, ix| {
+                person::granted(l, ix, *attempt, by, *queue_due, event);
+            });
         }
         Fact::ApprovalRejected {
             step,
@@ -164,23 +225,46 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
         Fact::ApprovalExpired { step, attempt: _ } => {
             with(l, step, |l, ix| person::expired(l, ix, event));
         }
-        Fact::ExecutionPaused { cause } => person::paused(l, cause),
-        Fact::ExecutionResumed { by: _ } => person::resumed(l),
-        Fact::ExecutionEscalated { step, reason: _ } => {
-            with(l, step, |l, ix| person::escalated(l, ix, event));
+        Fact::ExecutionPaused { cause } => person::paused(l, cause, event),
+        Fact::ExecutionResumed { by: _ } => person::resumed(l, event),
+        Fact::ExecutionEscalated {
+            step,
+            reason: _,
+            attempt: _,
+            role,
+        } => {
+            with(l, step, |l, ix| person::escalated(l, ix, role, event));
         }
         Fact::EscalationResolved {
             step,
+            attempt: _,
             resolution,
             by: _,
             comment: _,
         } => {
-            with(l, step, |l, ix| person::resolved(l, ix, resolution));
+            with(l, step, |l, ix| {
+                person::resolved(l, ix, resolution, event);
+            });
         }
 
-        Fact::CompensationStarted { cause } => undo::turned(l, cause, event),
-        Fact::StepCompensationStarted { step, attempt, due } => with(l, step, |l, ix| {
-            undo::started(l, ix, *attempt, *due, event);
+        Fact::CompensationStarted {
+            cause,
+            message,
+            awaited,
+        } => undo::turned(l, cause, message, awaited, event),
+        Fact::CancellationStarted {
+            by,
+            reason,
+            comment,
+            awaited,
+        } => end::cancelling(l, (by, *reason, comment), awaited, event),
+        Fact::StepCompensationStarted {
+            step,
+            attempt,
+            queue_due,
+            due,
+        } => with(l, step, |l, ix| {
+            undo::started(l, ix, *attempt, (*queue_due, *due), event);
         }),
         Fact::StepCompensationFailed {
             step,
@@ -197,7 +281,8 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
         }
 
         Fact::ExecutionCompleted { output } => end::completed(l, output, event),
-        Fact::ExecutionRolledBack { reason: _ } => {
+        Fact::ExecutionRolledBack { reason: _, left } => {
+            l.head_mut().left_behind.clone_from(left);
             end::end(
                 l,
                 ExecutionState::RolledBack,
@@ -205,16 +290,31 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
                 event,
             );
         }
-        Fact::ExecutionFailed { step: _, reason } => {
+        Fact::ExecutionFailed {
+            step,
+            reason,
+            message,
+            left,
+        } => {
+            l.head_mut().left_behind.clone_from(left);
+            if step.is_none() {
+                end::fault(l, message, event);
+            }
             end::end(l, ExecutionState::Failed, Some(*reason), event);
         }
         Fact::ExecutionCancelled {
-            by: _,
+            by,
             reason,
-            comment: _,
+            comment,
+            left,
         } => {
+            l.head_mut().left_behind.clone_from(left);
+            end::cancelled(l, by, comment, event);
             end::end(l, ExecutionState::Cancelled, Some(*reason), event);
         }
+    }
+    if let Some(step) = event.fact.step() {
+        with(l, step, |l, ix| l.run_mut(ix).last_event = event.sequence);
     }
 }
 

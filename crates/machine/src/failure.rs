@@ -20,7 +20,10 @@ pub struct Failure {
     /// The worker's own code for it; empty when it has none.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub code: Arc<str>,
-    /// How long not to try again, if there is another attempt; whoever failed asks for it.
+    /// The worker says that no other attempt can succeed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_retry: bool,
+    /// How long to wait before another attempt, where the worker says so.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -38,6 +41,7 @@ impl Failure {
             cause: FailureCause::Reported,
             message: message.into(),
             code: "".into(),
+            no_retry: false,
             retry_after: None,
         }
     }
@@ -52,6 +56,7 @@ impl Failure {
             cause,
             message: message.into(),
             code: "".into(),
+            no_retry: false,
             retry_after: None,
         }
     }
@@ -71,25 +76,33 @@ impl Failure {
 words! {
     /// What brought a failure about.
     pub enum FailureCause as "failure cause" {
-        /// The worker, or the child, said so.
+        /// The worker, or the child, reported it.
         Reported = "reported",
         /// The attempt took too long.
         TimedOut = "timed_out",
-        /// The worker was silent for too long.
+        /// The worker was silent for too long. Only in logs of version 1: since then the attempt
+        /// goes to another worker.
         WentSilent = "went_silent",
+        /// No worker took the attempt in time.
+        QueueTimedOut = "queue_timed_out",
+        /// Too many workers in a row were lost with the attempt.
+        WorkerLost = "worker_lost",
+        /// A policy rule denies the attempt.
+        PolicyDenied = "policy_denied",
+        /// The execution or the step has used up its budget.
+        BudgetExceeded = "budget_exceeded",
         /// The output does not fit its schema.
         InvalidOutput = "invalid_output",
         /// A reference of the step has no value, or its condition cannot be judged.
         BadInput = "bad_input",
-        /// A person said no.
+        /// A person rejected.
         Rejected = "rejected",
-        /// No person said anything.
+        /// No person decided in time.
         Expired = "expired",
     }
 }
 
-/// What an attempt's failure calls for, before the step's `onFailure` is asked: seed 003's
-/// classification, with seed 000's six categories.
+/// What an attempt's failure calls for, before the step's `onFailure` applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// Transient: try again after a pause.
@@ -116,24 +129,39 @@ pub fn classify(
     }
     let correctable = failure.category == ErrorCategory::Validation
         && failure.cause != FailureCause::BadInput
+        && !failure.no_retry
         && corrections < max_corrections;
     if correctable {
         return Class::Correct;
     }
-    let allowed = policy.map_or(RetryPolicy::default().max_retries, |policy| {
-        policy.max_retries
-    });
-    let again = is_retried(failure.category, policy) && failure.cause != FailureCause::BadInput;
-    if again && failures <= allowed {
+    if is_retried(failure, policy) && failures <= allowed_retries(policy) {
         Class::Retry
     } else {
         Class::Terminal
     }
 }
 
-/// Seed 000's table: transient failures are repeated; an agent's and the outside's where the step
-/// has a retry policy; timeouts, invalid data and forbidden things are not. `retryOn` overrides.
-fn is_retried(category: ErrorCategory, policy: Option<&RetryPolicy>) -> bool {
+/// How many retries a step may have.
+pub(crate) fn allowed_retries(policy: Option<&RetryPolicy>) -> u32 {
+    policy.map_or(RetryPolicy::default().max_retries, |policy| {
+        policy.max_retries
+    })
+}
+
+/// Whether a failure of this kind is retried at all. A worker can rule it out; an attempt that no
+/// worker took, or that was lost with its workers, is retried like a transient failure.
+pub(crate) fn is_retried(failure: &Failure, policy: Option<&RetryPolicy>) -> bool {
+    if failure.no_retry || failure.cause == FailureCause::BadInput {
+        return false;
+    }
+    let queued = failure.cause == FailureCause::QueueTimedOut;
+    let listed = policy.and_then(|policy| policy.retry_on.as_ref());
+    is_retried_category(failure.category, policy) || queued && listed.is_none()
+}
+
+/// Transient failures are retried; an agent's and the outside's where the step has a retry policy;
+/// timeouts, invalid data and forbidden things are not. `retryOn` overrides.
+fn is_retried_category(category: ErrorCategory, policy: Option<&RetryPolicy>) -> bool {
     if let Some(listed) = policy.and_then(|policy| policy.retry_on.as_ref()) {
         return listed.contains(&category) && category != ErrorCategory::Governance;
     }
@@ -153,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn categories_have_the_defaults_of_seed_000() {
+    fn each_category_has_its_default() {
         use ErrorCategory::{AgentError, External, Governance, Timeout, Transient, Validation};
         let policy = RetryPolicy::default();
         for (category, without, with) in [
@@ -186,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn seed_003_calls_invalid_output_correctable_until_the_bound() {
+    fn an_invalid_output_is_corrected_until_the_bound() {
         let failure = Failure::of(FailureCause::InvalidOutput, ErrorCategory::Validation, "x");
         assert_eq!(classify(&failure, None, 1, 0, 2), Class::Correct);
         assert_eq!(classify(&failure, None, 3, 2, 2), Class::Terminal);
     }
 
     #[test]
-    fn a_reference_without_a_value_is_never_tried_again() {
+    fn a_reference_without_a_value_is_never_retried() {
         let failure = Failure::of(FailureCause::BadInput, ErrorCategory::Validation, "x");
         let policy = RetryPolicy {
             retry_on: Some(vec![ErrorCategory::Validation]),

@@ -55,6 +55,9 @@ pub(crate) struct Draft<'s> {
     events: Vec<Event>,
     at: Timestamp,
     causation: Arc<str>,
+    actor: Arc<str>,
+    /// The event that causes the next one.
+    cause: Option<u64>,
 }
 
 impl<'s> Draft<'s> {
@@ -66,7 +69,24 @@ impl<'s> Draft<'s> {
             events: Vec::with_capacity(4),
             at,
             causation,
+            actor: "".into(),
+            cause: None,
         }
+    }
+
+    /// Names the person or worker that acts.
+    pub(crate) fn acted_by(&mut self, actor: Arc<str>) {
+        self.actor = actor;
+    }
+
+    /// Names the event that causes the next ones.
+    pub(crate) fn caused_by(&mut self, cause: u64) {
+        self.cause = (cause > 0).then_some(cause);
+    }
+
+    /// The first event of the command; none before it is written.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.events.first().map(|event| event.sequence)
     }
 
     pub(crate) const fn now(&self) -> Timestamp {
@@ -79,10 +99,13 @@ impl<'s> Draft<'s> {
             sequence: self.head.sequence + 1,
             at: self.at,
             causation: Arc::clone(&self.causation),
+            cause: self.cause,
+            actor: Arc::clone(&self.actor),
             correlation: Arc::clone(&self.head.correlation),
             fact,
         };
         apply(self, &event);
+        self.cause = Some(event.sequence);
         self.events.push(event);
     }
 

@@ -72,7 +72,8 @@ pub use codec::{DecodeError, EVENT_VERSION, MAX_EVENT_BYTES, decode, encode, enc
 pub use command::{CancelMode, Command, Verb, VerbName};
 pub use decide::{MAX_SIGNALS, decide};
 pub use event::{
-    Data, Event, Fact, PauseCause, Redo, Resolution, SkipCause, Task, TurnCause, WaitFor,
+    Data, Event, Fact, PauseCause, PolicyDecision, Redo, Resolution, SkipCause, Task, TurnCause,
+    WaitFor,
 };
 pub use evolve::evolve;
 pub use failure::{Class, Failure, FailureCause, classify};
@@ -86,10 +87,13 @@ pub use replay::{ReplayError, replay};
 pub use request::{HttpRequest, RequestError, task_request};
 pub use shadow::{Divergence, DivergenceKind, Shadow, StepRow, Unrecorded, rederive};
 pub use snapshot::{SNAPSHOT_VERSION, SnapshotError, restore, snapshot, snapshot_revision};
-pub use state::{State, Times};
+pub use state::{Cancellation, Reopened, State, Times};
 pub use timer::{StepTimer, Timer};
 pub use trajectory::{Point, Trajectory};
-pub use view::{last_error, step_views, sub_state, usage, waits};
+pub use view::{
+    Seeking, abandoned_usage, last_error, not_retried, seeking, step_usage, step_views, sub_state,
+    sub_state_where, usage, waits,
+};
 pub use vocabulary::{
     Bridge, Emitted, Machine, Mapping, Move, MoveKind, Outside, Projection, StateRow, Transition,
     Vocabulary, VocabularyError, project, vocabularies, vocabulary,

@@ -6,8 +6,8 @@
 use crate::{ExecutionState, StepState};
 
 use crate::ExecutionState::{
-    AwaitingApproval, AwaitingSignal, Compensating, Completed, Created, Escalated, Failed, Paused,
-    Queued, RolledBack, Running,
+    AwaitingApproval, AwaitingSignal, Cancelling, Compensating, Completed, Created, Escalated,
+    Failed, Paused, Queued, RolledBack, Running,
 };
 
 /// Where an execution may go from each state.
@@ -21,6 +21,7 @@ pub const EXECUTION_MOVES: &[(ExecutionState, &[ExecutionState])] = &[
             AwaitingApproval,
             Paused,
             Escalated,
+            Cancelling,
             Compensating,
             Completed,
             Failed,
@@ -34,6 +35,7 @@ pub const EXECUTION_MOVES: &[(ExecutionState, &[ExecutionState])] = &[
             AwaitingApproval,
             Paused,
             Escalated,
+            Cancelling,
             Compensating,
             Failed,
             ExecutionState::Cancelled,
@@ -46,6 +48,7 @@ pub const EXECUTION_MOVES: &[(ExecutionState, &[ExecutionState])] = &[
             AwaitingSignal,
             Paused,
             Escalated,
+            Cancelling,
             Compensating,
             Failed,
             ExecutionState::Cancelled,
@@ -57,6 +60,7 @@ pub const EXECUTION_MOVES: &[(ExecutionState, &[ExecutionState])] = &[
             Running,
             AwaitingSignal,
             AwaitingApproval,
+            Cancelling,
             Compensating,
             Failed,
             ExecutionState::Cancelled,
@@ -68,14 +72,16 @@ pub const EXECUTION_MOVES: &[(ExecutionState, &[ExecutionState])] = &[
             Running,
             AwaitingSignal,
             AwaitingApproval,
+            Cancelling,
             Compensating,
             Failed,
             ExecutionState::Cancelled,
         ],
     ),
+    (Cancelling, &[ExecutionState::Cancelled]),
     (
         Compensating,
-        &[RolledBack, Failed, ExecutionState::Cancelled],
+        &[RolledBack, Failed, Escalated, ExecutionState::Cancelled],
     ),
     (Completed, &[]),
     (RolledBack, &[]),
@@ -92,6 +98,7 @@ pub const STEP_MOVES: &[(StepState, &[StepState])] = &[
     (
         StepState::Running,
         &[
+            StepState::Waiting,
             StepState::Completed,
             StepState::Failed,
             StepState::Cancelled,
@@ -105,6 +112,7 @@ pub const STEP_MOVES: &[(StepState, &[StepState])] = &[
         StepState::Correcting,
         &[
             StepState::Running,
+            StepState::Waiting,
             StepState::Completed,
             StepState::Failed,
             StepState::Cancelled,
@@ -113,6 +121,7 @@ pub const STEP_MOVES: &[(StepState, &[StepState])] = &[
     (
         StepState::Waiting,
         &[
+            StepState::Running,
             StepState::Completed,
             StepState::Failed,
             StepState::Pending,
@@ -131,7 +140,10 @@ pub const STEP_MOVES: &[(StepState, &[StepState])] = &[
         ],
     ),
     (StepState::Skipped, &[]),
-    (StepState::Cancelled, &[]),
+    (
+        StepState::Cancelled,
+        &[StepState::Compensating, StepState::Pending],
+    ),
     (
         StepState::Compensating,
         &[
@@ -140,7 +152,7 @@ pub const STEP_MOVES: &[(StepState, &[StepState])] = &[
             StepState::Cancelled,
         ],
     ),
-    (StepState::Compensated, &[]),
+    (StepState::Compensated, &[StepState::Pending]),
 ];
 
 /// Whether an execution may go from one state to the other. Staying is always legal.

@@ -21,7 +21,7 @@ pub enum Obligation {
     Slot,
     /// An attempt has to be done by a worker, or is with one.
     Task(TaskOrder),
-    /// A child execution has to run.
+    /// A child execution has to run, or to be cancelled.
     Child(ChildOrder),
     /// A timer has to fire.
     Timer {
@@ -39,7 +39,7 @@ pub struct TaskKey {
     pub execution: Arc<str>,
     /// The branch of its log.
     pub branch: u32,
-    /// Step, attempt, and whether it is an undo.
+    /// Step, attempt, and whether it is a compensation.
     pub task: Task,
 }
 
@@ -69,10 +69,14 @@ pub struct TaskOrder {
     pub role: Arc<str>,
     /// The worker that has it.
     pub worker: Option<Arc<str>>,
-    /// What a validator said about the attempt before, or a person about the work before.
+    /// A validator's feedback on the attempt before, or a person's on the work before.
     pub feedback: Option<Arc<str>>,
-    /// When it times out.
+    /// When it times out, once a worker has it.
     pub due: Option<Timestamp>,
+    /// The execution ends: the worker is asked to stop, and its answer is awaited.
+    pub cancel: bool,
+    /// A compensation of a step of which nobody knows whether it completed.
+    pub unknown: bool,
 }
 
 /// A child execution.
@@ -82,6 +86,8 @@ pub struct ChildOrder {
     pub key: TaskKey,
     /// The definition to start.
     pub definition: Arc<str>,
+    /// The parent ends: the child is cancelled, and its end is awaited.
+    pub cancel: bool,
 }
 
 /// Everything that has to be done now, in the order of the definition.
@@ -98,8 +104,8 @@ pub fn obligations(state: &State) -> Vec<Obligation> {
     found
 }
 
-/// What these events, the last ones applied to the state, added to the obligations. It is what
-/// an engine looks at after each command; [`obligations`] is for when it wakes up.
+/// What these events, the last ones applied to the state, added to the obligations. A host calls it
+/// after each command; [`obligations`] is for when it loads an execution.
 #[must_use]
 pub fn obligations_of(state: &State, events: &[Event]) -> Vec<Obligation> {
     let mut found = Vec::new();
@@ -108,10 +114,14 @@ pub fn obligations_of(state: &State, events: &[Event]) -> Vec<Obligation> {
         match &event.fact {
             Fact::ExecutionQueued { .. } => found.push(Obligation::Slot),
             Fact::ExecutionStarted { .. } => found.extend(deadline(state)),
-            // Whatever was hidden while the execution was held is due again.
+            // What was not due while the execution was paused is due again; what is in a worker's
+            // hands may have to be cancelled.
             Fact::ExecutionResumed { .. }
             | Fact::EscalationResolved { .. }
+            | Fact::CompensationStarted { .. }
+            | Fact::CancellationStarted { .. }
             | Fact::BranchOpened { .. }
+            | Fact::ExecutionForked { .. }
             | Fact::ExecutionRecovered { .. }
             | Fact::RevisionAdopted { .. } => return obligations(state),
             fact => steps.extend(fact.step().and_then(|step| state.plan().find(step))),
@@ -142,8 +152,11 @@ fn of_step(state: &State, ix: StepIx, found: &mut Vec<Obligation>) {
         found.push(Obligation::Task(order(state, ix, undo)));
     }
     if let Some(WaitFor::Child(definition)) = &run.wait {
-        let (key, definition) = (key(state, ix, false), Arc::clone(definition));
-        found.push(Obligation::Child(ChildOrder { key, definition }));
+        found.push(Obligation::Child(ChildOrder {
+            key: key(state, ix, false),
+            definition: Arc::clone(definition),
+            cancel: run.cancelling,
+        }));
     }
     let attempt = if undo { run.undo_attempt } else { run.attempt };
     let step = state.plan().name(ix);
@@ -155,13 +168,21 @@ fn of_step(state: &State, ix: StepIx, found: &mut Vec<Obligation>) {
         };
         found.extend(due.map(|due| Obligation::Timer { timer, due }));
     };
-    let limit = match (&run.wait, undo) {
-        (Some(WaitFor::Approval(_)), _) => StepTimer::Expiry,
-        (_, true) => StepTimer::UndoTimeout,
-        _ => StepTimer::Timeout,
+    let (limit, queue) = match (&run.wait, undo) {
+        (Some(WaitFor::Approval(_)), _) => (StepTimer::Expiry, StepTimer::Queue),
+        (_, true) => (StepTimer::UndoTimeout, StepTimer::UndoQueue),
+        _ => (StepTimer::Timeout, StepTimer::Queue),
     };
-    timer(limit, run.due);
-    timer(StepTimer::Heartbeat, run.heartbeat_due);
+    // Timeouts stand still while the execution is paused or escalated.
+    if !state.state().is_held() {
+        timer(limit, run.due);
+        timer(queue, run.queue_due);
+    }
+    // Only a worker can be silent; logs of version 1 set the time before one had the task.
+    timer(
+        StepTimer::Heartbeat,
+        run.heartbeat_due.filter(|_| run.worker.is_some()),
+    );
     match run.state {
         StepState::BackingOff if state.state().is_active() => {
             timer(StepTimer::Retry, run.resume_at);
@@ -204,7 +225,9 @@ fn order(state: &State, ix: StepIx, undo: bool) -> TaskOrder {
         role,
         worker: run.worker.clone(),
         feedback: (run.feedback.clone().or_else(|| run.advice.clone())).filter(|_| !undo),
-        due: run.due,
+        due: state.limit(run.due),
+        cancel: run.cancelling,
+        unknown: undo && run.unknown,
     }
 }
 
@@ -217,7 +240,7 @@ pub fn task_order(state: &State, task: &Task) -> Option<TaskOrder> {
     (open && order.key.task == *task).then_some(order)
 }
 
-/// What a task is given: for a step its input, for an undo what the step answered.
+/// What a task is given: a step its input, a compensation the output of its step.
 ///
 /// # Errors
 /// The reference that has no value; a task whose attempt is open has none.

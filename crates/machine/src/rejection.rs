@@ -1,4 +1,4 @@
-//! Why a command was refused. A refused command writes nothing.
+//! Why a command was rejected. A rejected command writes nothing.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::{ExecutionState, StepState};
 
-/// Why a command was refused.
+/// Why a command was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // The messages say what the fields are.
 pub enum Rejection {
@@ -60,23 +60,32 @@ pub enum Rejection {
     /// The approval was not decided in time.
     #[error("the approval `{step}` has expired")]
     ApprovalExpired { step: Arc<str> },
-    /// The approval was decided otherwise, or by someone else.
+    /// The approval was decided differently, or by someone else.
     #[error("the approval `{step}` has already been decided by `{by}`")]
     AlreadyDecided { step: Arc<str>, by: Arc<str> },
     /// The person lacks the role.
-    #[error("the approval `{step}` needs the role `{role}`")]
+    #[error("a decision about `{step}` needs the role `{role}`")]
     RoleRequired { step: Arc<str>, role: Arc<str> },
     /// Nobody approves their own request.
     #[error("`{by}` started the execution and cannot decide about it")]
     SelfApproval { by: Arc<str> },
+    /// Nobody decides about what they had run again.
+    #[error("`{by}` had a part of the execution run again and cannot decide about it")]
+    RedoneBySelf { by: Arc<str> },
+    /// Nobody decides about their own work.
+    #[error("`{by}` worked on step `{step}` and cannot decide about it")]
+    OwnWork { by: Arc<str>, step: Arc<str> },
+    /// The escalation is not the open one.
+    #[error("the escalation of attempt {attempt} of `{step}` is not open")]
+    StaleEscalation { step: Arc<str>, attempt: u32 },
     /// The step is not escalated.
     #[error("the step `{step}` is not escalated")]
     NotEscalated { step: Arc<str> },
     /// The step is not between attempts.
     #[error("the step `{step}` is not backing off")]
     NotBackingOff { step: Arc<str> },
-    /// The definition cannot be followed, and the execution is held already.
-    #[error("the execution cannot follow revision {offered}: {}", conflicts.join("; "))]
+    /// The definition cannot be adopted, and the execution is paused already.
+    #[error("the execution cannot adopt revision {offered}: {}", conflicts.join("; "))]
     Incompatible {
         offered: Arc<str>,
         conflicts: Vec<String>,
@@ -96,29 +105,34 @@ impl Rejection {
         match self {
             Self::NotCreated => "Create the execution first.",
             Self::AlreadyCreated => "Use another execution id.",
-            Self::AlreadyFinished { .. } => "Start a new execution; a finished one stays as it is.",
-            Self::WrongState { .. } => "Read the execution again and act on where it is now.",
+            Self::AlreadyFinished { .. } => {
+                "Start a new execution, or run this one again from a step with retry-from."
+            }
+            Self::WrongState { .. } => "Read the execution again and act on its present state.",
             Self::UnknownStep { .. } => "Check the name against the definition.",
             Self::StaleAttempt { .. } => "Drop the result; the attempt was given up or replaced.",
             Self::AlreadyAssigned { .. } => "Leave the task to the worker that has it.",
             Self::StaleTimer => "Drop the timer.",
-            Self::TimerNotDue => "Fire it when its time has come.",
+            Self::TimerNotDue => "Fire the timer when it is due.",
             Self::UnknownSignal { .. } => "Check the name against the `signal:` steps.",
-            Self::StaleSignal { .. } => "Drop the signal; whatever waited for it is over.",
+            Self::StaleSignal { .. } => "Drop the signal; the step that waited for it has ended.",
             Self::TooManySignals => "Start a new execution.",
             Self::StaleApproval { .. } => {
-                "Read the approval again; it was decided or requested anew."
+                "List the approvals again; this request was decided or replaced."
             }
             Self::ApprovalExpired { .. } => {
-                "Read the execution again; silence has its consequence."
+                "Read the execution again; `onExpiry` has been applied."
             }
             Self::AlreadyDecided { .. } => "Nothing to do; the first decision stands.",
             Self::RoleRequired { .. } => "Ask someone who has the role.",
-            Self::SelfApproval { .. } => "Ask someone else to decide.",
+            Self::SelfApproval { .. } | Self::RedoneBySelf { .. } | Self::OwnWork { .. } => {
+                "Ask someone else to decide."
+            }
+            Self::StaleEscalation { .. } => "List the escalations again; this one was resolved.",
             Self::NotEscalated { .. } => "Read the escalations again.",
             Self::NotBackingOff { .. } => "Read the step again.",
             Self::Incompatible { .. } => {
-                "Resume to go on with the old revision, or offer one that keeps what has begun."
+                "Resume to continue with the old revision, or offer one that keeps what has begun."
             }
             Self::UnusableDefinition { .. } => "Offer a definition that was read by `parse`.",
             Self::StaleBranch { .. } => "Use the next free branch number.",

@@ -3,7 +3,7 @@
 //! A snapshot is a cache of the log and never the truth: one that this build does not know, or
 //! that does not hold together, is refused, and the log is replayed instead. The form is one JSON
 //! object: `v` (the version), `revision` (of the plan it needs), `head`, `steps` in the order of
-//! the plan, `waiting` and `seen` (signals). Version 1 is kept by a golden file. Writing and
+//! the plan, `waiting` and `seen` (signals). A golden file keeps the version that is written. Writing and
 //! reading cost as much as there are steps and signals.
 
 mod whole;
@@ -20,7 +20,7 @@ use crate::plan::Plan;
 use crate::state::{Head, Signals, StepRun};
 
 /// The version this build writes and reads.
-pub const SNAPSHOT_VERSION: u32 = 1;
+pub const SNAPSHOT_VERSION: u32 = 2;
 
 /// Why bytes are not a state of this plan.
 #[derive(Debug, Error)]

@@ -56,7 +56,7 @@ pub(crate) struct Head {
     /// Failed steps whose consequence has not been drawn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) unsettled: Vec<StepIx>,
-    /// Failed steps for which the execution is held; tried again when it is resumed.
+    /// Failed steps for which the execution is paused; tried again when it is resumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) parked: Vec<StepIx>,
     /// Steps that a person has to decide about.
@@ -71,13 +71,35 @@ pub(crate) struct Head {
     /// The step that completed last; each slot names the one before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last_completed: Option<StepIx>,
-    /// The next step to look at while undoing.
+    /// The next step to check while rolling back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) undo_next: Option<StepIx>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) hold: Option<PauseCause>,
+    /// Since when the execution is paused or escalated; timeouts of steps stand still meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
+    pub(crate) held_since: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ending: Option<Ending>,
+    /// Everything was rolled back, and a person decides what follows.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) rolled_back: bool,
+    /// Completed steps that were not rolled back when the execution ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) left_behind: Vec<Arc<str>>,
+    /// What went wrong with the execution as a whole, where no step failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fault: Option<Fault>,
+    /// Who cancelled the execution, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cancelled: Option<Cancellation>,
+    /// People who had a part of the execution run again; they may not decide about it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) redone_by: Vec<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reopened: Option<Reopened>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) forked_from: Option<Arc<str>>,
     /// Written flat beside the head, so that a payload lies no deeper than in its event.
     #[serde(skip)]
     pub(crate) signals: Arc<Signals>,
@@ -87,7 +109,10 @@ pub(crate) struct Head {
         deserialize_with = "present"
     )]
     pub(crate) output: Option<Data>,
-    /// What every attempt cost so far.
+    /// What the branches cost that the execution has left.
+    #[serde(default, skip_serializing_if = "Usage::is_zero")]
+    pub(crate) spent: Usage,
+    /// What every attempt of this branch cost so far, children included.
     #[serde(default, skip_serializing_if = "Usage::is_zero")]
     pub(crate) usage: Usage,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,12 +137,58 @@ pub struct Times {
     pub ended: Option<Timestamp>,
 }
 
-/// What an execution ends as once everything is undone.
+/// What follows once work in flight has ended and everything is compensated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Ending {
     RolledBack,
-    Cancelled { by: Arc<str> },
+    /// A person decides about the step whose failure began it.
+    Escalated(StepIx),
+    Cancelled {
+        by: Arc<str>,
+        #[serde(default, skip_serializing_if = "str::is_empty")]
+        comment: Arc<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<Reason>,
+    },
+}
+
+/// What went wrong with an execution as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fault {
+    pub(crate) message: Arc<str>,
+    #[serde(with = "jiff::fmt::serde::timestamp::millisecond::required")]
+    pub(crate) at: Timestamp,
+}
+
+/// Who cancelled an execution, when and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cancellation {
+    /// Who; empty when an approval expired.
+    pub by: Arc<str>,
+    /// Why, in their words.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub comment: Arc<str>,
+    /// When.
+    #[serde(with = "jiff::fmt::serde::timestamp::millisecond::required")]
+    pub at: Timestamp,
+}
+
+/// An execution that had ended runs again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reopened {
+    /// How often it was reopened.
+    pub count: u32,
+    /// Who reopened it last.
+    pub by: Arc<str>,
+    /// When it was reopened last.
+    #[serde(with = "jiff::fmt::serde::timestamp::millisecond::required")]
+    pub at: Timestamp,
+    /// How it had ended before.
+    pub from: ExecutionState,
 }
 
 /// Signals that came before anyone waited for them, and the ids of all that came.
@@ -183,7 +254,7 @@ impl State {
         self.head.reason
     }
 
-    /// Why it is held, while it is paused.
+    /// Why it is paused, while it is.
     #[must_use]
     pub const fn hold(&self) -> Option<&PauseCause> {
         self.head.hold.as_ref()
@@ -193,6 +264,41 @@ impl State {
     #[must_use]
     pub const fn correlation(&self) -> &Arc<str> {
         &self.head.correlation
+    }
+
+    /// Who cancelled it and why, where someone did.
+    #[must_use]
+    pub const fn cancellation(&self) -> Option<&Cancellation> {
+        self.head.cancelled.as_ref()
+    }
+
+    /// When and by whom it was reopened last, where it was.
+    #[must_use]
+    pub const fn reopened(&self) -> Option<&Reopened> {
+        self.head.reopened.as_ref()
+    }
+
+    /// The execution it was forked from, where it was.
+    #[must_use]
+    pub const fn forked_from(&self) -> Option<&Arc<str>> {
+        self.head.forked_from.as_ref()
+    }
+
+    /// Completed steps that were not rolled back when it ended.
+    #[must_use]
+    pub fn left_behind(&self) -> &[Arc<str>] {
+        &self.head.left_behind
+    }
+
+    /// The compensation that is in a worker's hands, and the worker.
+    #[must_use]
+    pub fn compensation_in_hands(&self) -> Option<(Arc<str>, Arc<str>)> {
+        self.head.open.iter().find_map(|ix| {
+            let run = self.run(*ix);
+            let worker = run.worker.as_ref()?;
+            (run.state == StepState::Compensating && run.resume_at.is_none())
+                .then(|| (self.head.plan.name(*ix), Arc::clone(worker)))
+        })
     }
 
     /// Who started it.
@@ -254,6 +360,17 @@ impl State {
         &self.steps[ix.at()]
     }
 
+    /// When a step's timeout is due as of the newest event. It stands still while the execution is
+    /// paused or escalated, and what is kept of it is the time when that began.
+    pub(crate) fn limit(&self, due: Option<Timestamp>) -> Option<Timestamp> {
+        match (self.head.held_since, self.head.times.updated) {
+            (Some(since), Some(now)) => {
+                due.map(|due| due.checked_add(now.duration_since(since)).unwrap_or(due))
+            }
+            _ => due,
+        }
+    }
+
     /// The steps that the next event may move without naming them.
     pub(crate) fn astir(&self) -> Vec<StepIx> {
         let head = &self.head;
@@ -297,9 +414,18 @@ impl Head {
             last_completed: None,
             undo_next: None,
             hold: None,
+            held_since: None,
             ending: None,
+            rolled_back: false,
+            left_behind: Vec::new(),
+            fault: None,
+            cancelled: None,
+            redone_by: Vec::new(),
+            reopened: None,
+            forked_from: None,
             signals: Arc::default(),
             output: None,
+            spent: Usage::default(),
             usage: Usage::default(),
             last_failed: None,
         }

@@ -15,7 +15,7 @@ pub enum Timer {
     Step {
         /// The step.
         step: Arc<str>,
-        /// The attempt the timer belongs to; undoing is counted apart.
+        /// The attempt the timer belongs to; compensations are counted apart.
         attempt: u32,
         /// What happens when it fires.
         kind: StepTimer,
@@ -29,15 +29,19 @@ words! {
         Timeout = "timeout",
         /// The worker was silent for too long.
         Heartbeat = "heartbeat",
+        /// No worker took the attempt in time.
+        Queue = "queue",
         /// The approval expires.
         Expiry = "expiry",
         /// The next attempt starts; the attempt named is the one that failed.
         Retry = "retry",
         /// A sleep ends.
         Sleep = "sleep",
-        /// An attempt to undo took too long.
+        /// An attempt to compensate took too long.
         UndoTimeout = "undo_timeout",
-        /// The next attempt to undo starts.
+        /// No worker took the attempt to compensate in time.
+        UndoQueue = "undo_queue",
+        /// The next attempt to compensate starts.
         UndoRetry = "undo_retry",
     }
 }

@@ -1,25 +1,87 @@
-//! An execution in the words of every client: sub-states, reasons, retries, waits.
+//! An execution as every client sees it: sub-states, reasons, retries, waits.
 
-use stateway_definition::{RetryPolicy, StepKind};
+use std::sync::Arc;
+
+use stateway_definition::StepKind;
 use stateway_model::{
-    ExecutionError, MappingBasis, Reason, Retry, RetryBasis, Step, SubState, Usage, Wait, WaitKind,
+    ErrorCategory, ExecutionError, MappingBasis, Reason, Retry, RetryBasis, Step, SubState, Usage,
+    Wait, WaitKind,
 };
 
 use crate::event::{PauseCause, WaitFor};
+use crate::failure::{allowed_retries, is_retried};
 use crate::plan::StepIx;
 use crate::state::StepRun;
 use crate::{ExecutionState, Failure, FailureCause, State, StepState};
 
-/// Where the execution is in the six words, and why.
+/// An attempt that is ready for a worker and that none has taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seeking {
+    /// The step.
+    pub step: Arc<str>,
+    /// The role a worker must have; empty: any worker.
+    pub role: Arc<str>,
+    /// The skill a worker must have; empty: none.
+    pub skill: Arc<str>,
+    /// Whether the engine's own HTTP client takes it, and no worker.
+    pub http: bool,
+}
+
+/// The attempts that are ready for a worker, unless the execution is paused or escalated: then none
+/// is handed out.
+#[must_use]
+pub fn seeking(state: &State) -> Vec<Seeking> {
+    if state.state().is_held() {
+        return Vec::new();
+    }
+    let open = state.head.open.iter();
+    let ready = open.filter(|ix| {
+        let run = state.run(**ix);
+        run.has_open_attempt() && run.worker.is_none()
+    });
+    ready.map(|ix| seeks(state, *ix)).collect()
+}
+
+fn seeks(state: &State, ix: StepIx) -> Seeking {
+    let (run, plan) = (state.run(ix), state.plan());
+    let undo = run.state == StepState::Compensating;
+    let (role, skill, http) = match &plan.define(ix).kind {
+        _ if undo => {
+            let compensation = plan.compensation(ix);
+            let agent = compensation.map_or("", |compensation| compensation.agent.as_str());
+            (agent, "", false)
+        }
+        StepKind::Task { agent, skill, .. } => {
+            let role = run.role.as_deref().unwrap_or(agent);
+            (role, skill.as_str(), false)
+        }
+        StepKind::Http { .. } => ("", "", true),
+        _ => ("", "", false),
+    };
+    Seeking {
+        step: plan.name(ix),
+        role: role.into(),
+        skill: skill.into(),
+        http,
+    }
+}
+
+/// The execution's sub-state, and why.
 #[must_use]
 pub fn sub_state(state: &State) -> (SubState, Option<Reason>) {
+    sub_state_where(state, &[])
+}
+
+/// The same where no connected worker can take the tasks of some steps: such a step is waiting.
+#[must_use]
+pub fn sub_state_where(state: &State, unserved: &[Arc<str>]) -> (SubState, Option<Reason>) {
     let head = &state.head;
     match head.state {
         ExecutionState::Created => (SubState::Waiting, Some(Reason::Scheduled)),
         ExecutionState::Queued => (SubState::Waiting, head.reason),
         ExecutionState::Running
         | ExecutionState::AwaitingSignal
-        | ExecutionState::AwaitingApproval => of_steps(state),
+        | ExecutionState::AwaitingApproval => of_steps(state, unserved),
         ExecutionState::Paused => match &head.hold {
             Some(PauseCause::StepFailed { .. } | PauseCause::RevisionMismatch { .. }) => {
                 (SubState::Error, head.reason)
@@ -27,7 +89,12 @@ pub fn sub_state(state: &State) -> (SubState, Option<Reason>) {
             Some(PauseCause::ByHand { .. }) | None => (SubState::Waiting, head.reason),
         },
         ExecutionState::Escalated => (SubState::Error, head.reason),
-        ExecutionState::Compensating => (SubState::Running, head.reason),
+        ExecutionState::Compensating if is_unserved(state, unserved) => {
+            (SubState::Waiting, Some(Reason::NoWorker))
+        }
+        ExecutionState::Cancelling | ExecutionState::Compensating => {
+            (SubState::Running, head.reason)
+        }
         ExecutionState::Completed => (SubState::Succeeded, None),
         ExecutionState::RolledBack | ExecutionState::Failed | ExecutionState::Cancelled => {
             (SubState::Failed, head.reason)
@@ -35,24 +102,33 @@ pub fn sub_state(state: &State) -> (SubState, Option<Reason>) {
     }
 }
 
+/// Whether the compensation that is next has no worker that could take it.
+fn is_unserved(state: &State, unserved: &[Arc<str>]) -> bool {
+    let mut open = state.head.open.iter();
+    open.any(|ix| unserved.contains(&state.plan().step(*ix).name))
+}
+
 /// The open step that decides lends its reason too.
-fn of_steps(state: &State) -> (SubState, Option<Reason>) {
+fn of_steps(state: &State, unserved: &[Arc<str>]) -> (SubState, Option<Reason>) {
     let open = || {
-        state
-            .head
-            .open
-            .iter()
-            .filter_map(|ix| step_sub_state(state, *ix))
+        let steps = state.head.open.iter();
+        steps.filter_map(|ix| {
+            if unserved.contains(&state.plan().step(*ix).name) {
+                return Some((SubState::Waiting, Some(Reason::NoWorker)));
+            }
+            step_sub_state(state, *ix)
+        })
     };
     let shown = SubState::of_open_steps(open().map(|(sub_state, _)| sub_state));
     let shown = shown.unwrap_or(SubState::Running);
-    let reason = open()
-        .find(|(sub_state, _)| *sub_state == shown)
-        .and_then(|(_, reason)| reason);
-    (shown, reason)
+    let reasons = open().filter(|(sub_state, _)| *sub_state == shown);
+    // That nobody can take a task is the reason worth knowing among several waits.
+    let mut reasons: Vec<_> = reasons.filter_map(|(_, reason)| reason).collect();
+    reasons.sort_by_key(|reason| *reason != Reason::NoWorker);
+    (shown, reasons.first().copied())
 }
 
-/// Where a step is in the six words; nothing before it begins.
+/// A step's sub-state, and why; nothing before it starts.
 pub(crate) fn step_sub_state(state: &State, ix: StepIx) -> Option<(SubState, Option<Reason>)> {
     let run = state.run(ix);
     Some(match run.state {
@@ -94,21 +170,30 @@ fn of_failure(state: &State, ix: StepIx, run: &StepRun) -> (SubState, Option<Rea
     (SubState::Failed, reason)
 }
 
-/// The steps that have begun, as clients see them.
+/// Every step as clients see it, in the order of the definition. A step that has not started is
+/// waiting; once its execution has ended, it never will.
 #[must_use]
 pub fn step_views(state: &State) -> Vec<Step> {
     state
         .plan()
         .steps()
-        .filter_map(|(ix, _)| step_view(state, ix))
+        .map(|(ix, _)| step_view(state, ix))
         .collect()
 }
 
-fn step_view(state: &State, ix: StepIx) -> Option<Step> {
-    let (sub_state, reason) = step_sub_state(state, ix)?;
+fn step_view(state: &State, ix: StepIx) -> Step {
+    let (sub_state, reason) = step_sub_state(state, ix).unwrap_or_else(|| {
+        let ended = state.state().is_terminal() || state.state().is_ending();
+        let sub_state = if ended {
+            SubState::Failed
+        } else {
+            SubState::Waiting
+        };
+        (sub_state, Some(Reason::NotStarted))
+    });
     let run = state.run(ix);
     let name = state.plan().step(ix).name.to_string();
-    Some(Step {
+    Step {
         sub_state,
         native_state: run.state.as_str().to_owned(),
         reason,
@@ -120,31 +205,77 @@ fn step_view(state: &State, ix: StepIx) -> Option<Step> {
         end_time: run.ended,
         progress: run.progress.as_deref().cloned(),
         name,
-    })
+    }
 }
 
-/// How a step is being retried. The jitter is already in the time: it replays the same.
+/// How a step is being retried. The jitter is already in the time: it replays the same. The highest
+/// number of attempts depends on the kind of failure; before the first failure of a step without a
+/// retry policy it is not known.
 fn retry(state: &State, ix: StepIx) -> Retry {
     let run = state.run(ix);
     let define = state.plan().define(ix);
-    let allowed = define.retry_policy.as_ref().map_or_else(
-        || RetryPolicy::default().max_retries,
-        |policy| policy.max_retries,
-    );
+    let policy = define.retry_policy.as_ref();
     let next = run.resume_at.filter(|_| run.state == StepState::BackingOff);
     let delay = next
         .zip(run.since)
         .and_then(|(next, since)| std::time::Duration::try_from(next.duration_since(since)).ok());
+    let corrections = run.corrections;
+    let most = allowed_retries(policy)
+        .saturating_add(1)
+        .saturating_add(corrections);
+    let max_attempts = match run.failure.as_deref() {
+        Some(failure) if is_retried(failure, policy) => Some(most),
+        Some(_) => Some(run.attempt),
+        None => policy.map(|_| most),
+    };
+    let begun = run.attempt > 0;
     Retry {
         attempt: run.attempt,
-        max_attempts: Some(allowed.saturating_add(1)),
+        max_attempts: max_attempts.filter(|_| begun),
         retry_count: run.attempt.saturating_sub(1),
         next_attempt_time: next,
         delay,
         jitter: None,
         last_error: error(&define.name, run),
-        basis: RetryBasis::Reported,
+        basis: if begun {
+            RetryBasis::Reported
+        } else {
+            RetryBasis::None
+        },
     }
+}
+
+/// Why no retry follows the last failure of a step, in one sentence; nothing while one does.
+#[must_use]
+pub fn not_retried(state: &State, step: &str) -> Option<String> {
+    let ix = state.plan().find(step)?;
+    let run = state.run(ix);
+    let failure = run.failure.as_deref()?;
+    let policy = state.plan().define(ix).retry_policy.as_ref();
+    if matches!(run.state, StepState::BackingOff | StepState::Correcting) {
+        return None;
+    }
+    let category = failure.category;
+    let why = if failure.no_retry {
+        "the worker reported that no retry can succeed".to_owned()
+    } else if failure.cause == FailureCause::BadInput {
+        "a missing value would be missing again".to_owned()
+    } else if category == ErrorCategory::Governance {
+        "governance failures are never retried; a person decides".to_owned()
+    } else if is_retried(failure, policy) {
+        let retries = allowed_retries(policy);
+        format!("all {retries} retries are used up")
+    } else if policy.is_some_and(|policy| policy.retry_on.is_some()) {
+        format!("`{category}` is not in the step's `retryOn`")
+    } else if matches!(
+        category,
+        ErrorCategory::AgentError | ErrorCategory::External
+    ) {
+        format!("`{category}` failures need a `retryPolicy`")
+    } else {
+        format!("`{category}` failures are not retried unless `retryOn` lists them")
+    };
+    Some(format!("not retried: {why}"))
 }
 
 fn error(step: &str, run: &StepRun) -> Option<ExecutionError> {
@@ -154,7 +285,7 @@ fn error(step: &str, run: &StepRun) -> Option<ExecutionError> {
         message: failure.message.to_string(),
         native_code: native_code(failure),
         category: Some(failure.category),
-        attempt: run.attempt,
+        attempt: run.failed_attempt,
         at: run.failed_at,
     })
 }
@@ -190,14 +321,22 @@ fn wait(state: &State, ix: StepIx) -> Option<Wait> {
         (Some(WaitFor::Signal(name)), _) => (WaitKind::Signal, &**name, run.due),
         (Some(WaitFor::Approval(role)), _) => (WaitKind::Approval, &**role, run.due),
         (Some(WaitFor::Child(child)), _) => (WaitKind::Child, &**child, run.due),
-        (Some(WaitFor::Person), _) => (WaitKind::Approval, "escalation", None),
+        (Some(WaitFor::Person), _) => {
+            let role = run.escalation_role.as_deref().unwrap_or_default();
+            (WaitKind::Escalation, role, None)
+        }
         (None, StepState::Running | StepState::Correcting) if run.worker.is_none() => {
             let role = match (&run.role, &define.kind) {
                 (Some(role), _) => &**role,
                 (None, StepKind::Task { agent, .. }) => agent.as_str(),
                 _ => "",
             };
-            (WaitKind::Capacity, role, run.due)
+            (WaitKind::Capacity, role, run.queue_due)
+        }
+        (None, StepState::Compensating) if run.worker.is_none() && run.resume_at.is_none() => {
+            let compensation = state.plan().compensation(ix);
+            let role = compensation.map_or("", |compensation| compensation.agent.as_str());
+            (WaitKind::Capacity, role, run.queue_due)
         }
         (None, _) => return None,
     };
@@ -206,18 +345,42 @@ fn wait(state: &State, ix: StepIx) -> Option<Wait> {
         name: name.to_owned(),
         since: run.since,
         deadline,
+        detail: String::new(),
     })
 }
 
-/// What all attempts cost so far, the undoing included.
+/// What all attempts cost so far: compensations, children and abandoned branches included.
 #[must_use]
-pub const fn usage(state: &State) -> Usage {
-    state.head.usage
+pub fn usage(state: &State) -> Usage {
+    state.head.usage + state.head.spent
 }
 
-/// What went wrong last.
+/// The part of [`usage`] that branches cost which the execution has left.
+#[must_use]
+pub const fn abandoned_usage(state: &State) -> Usage {
+    state.head.spent
+}
+
+/// What the attempts of one step cost on this branch.
+#[must_use]
+pub fn step_usage(state: &State, step: &str) -> Usage {
+    let ix = state.plan().find(step);
+    ix.map_or_else(Usage::default, |ix| state.run(ix).usage)
+}
+
+/// What went wrong last: with the execution as a whole, or with a step.
 #[must_use]
 pub fn last_error(state: &State) -> Option<ExecutionError> {
+    if let Some(fault) = &state.head.fault {
+        return Some(ExecutionError {
+            step: String::new(),
+            message: fault.message.to_string(),
+            native_code: FailureCause::TimedOut.as_str().to_owned(),
+            category: Some(ErrorCategory::Timeout),
+            attempt: 0,
+            at: Some(fault.at),
+        });
+    }
     let ix = state.head.last_failed?;
     error(&state.plan().step(ix).name, state.run(ix))
 }

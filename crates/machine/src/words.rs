@@ -15,15 +15,17 @@ words! {
         AwaitingSignal = "awaiting_signal",
         /// Every open step waits for people, at least one of them for an approval.
         AwaitingApproval = "awaiting_approval",
-        /// Held: by hand, after a failure, or because the definition changed.
+        /// Paused: manually, after a failure, or because the definition changed.
         Paused = "paused",
         /// A person has to resume, reassign or cancel.
         Escalated = "escalated",
-        /// Completed steps are being undone.
+        /// Ended by someone; work in a worker's hands is awaited.
+        Cancelling = "cancelling",
+        /// Completed steps are being compensated.
         Compensating = "compensating",
         /// Every step is settled.
         Completed = "completed",
-        /// Failed, and everything that was done was undone.
+        /// Failed, and every compensation has run.
         RolledBack = "rolled_back",
         /// Failed.
         Failed = "failed",
@@ -51,7 +53,13 @@ impl ExecutionState {
         )
     }
 
-    /// True when what happens is recorded and nothing new is begun.
+    /// True when the execution only waits for work in flight and for compensations before it ends.
+    #[must_use]
+    pub const fn is_ending(self) -> bool {
+        matches!(self, Self::Cancelling | Self::Compensating)
+    }
+
+    /// True when what happens is recorded and nothing new is started.
     #[must_use]
     pub const fn is_held(self) -> bool {
         matches!(self, Self::Paused | Self::Escalated)
@@ -77,11 +85,11 @@ words! {
         Failed = "failed",
         /// Left out.
         Skipped = "skipped",
-        /// Given up because the execution ended or turned back.
+        /// Given up because the execution ended or rolled back.
         Cancelled = "cancelled",
-        /// Being undone.
+        /// Being compensated.
         Compensating = "compensating",
-        /// Undone.
+        /// Compensated.
         Compensated = "compensated",
     }
 }

@@ -246,7 +246,10 @@ fn every_forbidden_move_of_seed_000_is_refused() {
         run.refused(Verb::Trigger { by: "eve".into() });
         run.refused(Verb::GrantSlot);
         run.refused(Verb::Resume { by: "eve".into() });
-        run.refused(Verb::RetryNow { step: "a".into() });
+        run.refused(Verb::RetryNow {
+            step: "a".into(),
+            by: "bob".into(),
+        });
     }
     for mode in CancelMode::ALL {
         completed.refused(Verb::Cancel {

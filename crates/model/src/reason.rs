@@ -48,6 +48,12 @@ words! {
         Rejected = "REJECTED",
         /// Stopped by a policy.
         Governance = "GOVERNANCE",
+        /// Cancelled; work in a worker's hands is awaited first.
+        Cancelling = "CANCELLING",
+        /// No connected worker can take the step's task.
+        NoWorker = "NO_WORKER",
+        /// The step has not been started.
+        NotStarted = "NOT_STARTED",
         /// Left out because its condition or an earlier step said so.
         Skipped = "SKIPPED",
     }

@@ -39,10 +39,9 @@ pub(crate) fn wait(kind: &str, command: &Value, since: Option<Timestamp>) -> Opt
     };
     let wakes = command["wake_up_time"].as_i64();
     Some(Wait {
-        kind,
-        name,
         since,
         deadline: wakes.and_then(|wakes| Timestamp::from_millisecond(wakes).ok()),
+        ..Wait::new(kind, name)
     })
 }
 

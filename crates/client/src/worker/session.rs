@@ -255,6 +255,8 @@ impl Driver {
             }
             Response::Task(task) => self.desk.take(task),
             Response::Accepted(accepted) => self.desk.settle(&accepted.task_token),
+            // The handler ends by itself, and its answer is awaited.
+            Response::Cancelled(_) => {}
             Response::Withdrawn(withdrawn) => self.desk.withdraw(&withdrawn.task_token),
             Response::Refused(refused) => {
                 self.desk.settle(&refused.task_token);

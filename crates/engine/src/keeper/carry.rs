@@ -1,10 +1,10 @@
-//! One command through the core: decide, take in what happened, see what it leads to.
+//! One command through the core: decide, apply the events, carry out what they lead to.
 
 use std::sync::Arc;
 
 use stateway_machine::{
-    CancelMode, Command, Event, ExecutionState, Fact, Failure, Obligation, Task, Verb, decide,
-    obligations, obligations_of,
+    Command, Event, ExecutionState, Fact, Failure, Obligation, Task, Verb, decide, obligations,
+    obligations_of, usage,
 };
 use stateway_model::ErrorCategory;
 
@@ -33,7 +33,7 @@ impl Keeper {
         Ok(true)
     }
 
-    /// Takes what is over out of the dispatcher's book.
+    /// Takes tasks that are over out of the dispatcher's book.
     fn put_away(&mut self, number: i64, events: &[Event]) {
         let (mut everything, mut strays) = (false, false);
         for event in events {
@@ -45,14 +45,17 @@ impl Keeper {
                 Fact::StepCompleted { step, .. }
                 | Fact::StepCompensated { step, .. }
                 | Fact::StepCompensationFailed { step, .. } => self.withdraw(number, step),
-                Fact::TaskReleased { task } => self.withdraw(number, &task.step),
+                Fact::TaskReleased { task, .. } => self.withdraw(number, &task.step),
+                Fact::OutcomeUnknown { step, .. } => self.withdraw(number, step),
                 Fact::CompensationStarted { .. }
+                | Fact::CancellationStarted { .. }
                 | Fact::ExecutionCompleted { .. }
                 | Fact::ExecutionRolledBack { .. }
                 | Fact::ExecutionFailed { .. }
                 | Fact::ExecutionCancelled { .. }
                 | Fact::RevisionAdopted { .. }
                 | Fact::BranchOpened { .. }
+                | Fact::ExecutionForked { .. }
                 | Fact::ExecutionRecovered { .. } => everything = true,
                 _ => {}
             }
@@ -92,7 +95,13 @@ impl Keeper {
                 self.queue(number);
                 self.work.push_back(Work::Grant);
             }
-            Obligation::Task(order) => self.place(number, order),
+            Obligation::Task(order) => {
+                if order.cancel {
+                    self.ask_to_cancel(number, &order);
+                }
+                self.place(number, order);
+            }
+            Obligation::Child(order) if order.cancel => self.cancel_child(number, &order),
             Obligation::Child(order) => self.work.push_back(Work::StartChild {
                 parent: number,
                 order,
@@ -121,7 +130,7 @@ impl Keeper {
         }
     }
 
-    /// An execution has ended: its slot is free, its parent is told.
+    /// An execution has ended: its slot is free, its parent continues.
     fn ended(&mut self, number: i64) {
         let Some(live) = self.hot.get(&number) else {
             return;
@@ -133,8 +142,12 @@ impl Keeper {
                 ExecutionState::Completed => Ok(live.state.output().cloned().unwrap_or_default()),
                 state => Err(child_failed(live, &origin.id, state)),
             };
-            let parent = parent.clone();
-            self.work.push_back(Work::FinishChild { parent, outcome });
+            let (parent, usage) = (parent.clone(), usage(&live.state));
+            self.work.push_back(Work::FinishChild {
+                parent,
+                outcome,
+                usage,
+            });
         }
         self.count(number, false);
         if begun {
@@ -143,15 +156,6 @@ impl Keeper {
             self.slots.leave(number);
         }
         self.work.push_back(Work::Grant);
-    }
-
-    /// How a graceful end is asked for.
-    pub(super) const fn graceful(kill: bool) -> CancelMode {
-        if kill {
-            CancelMode::Kill
-        } else {
-            CancelMode::Compensate
-        }
     }
 }
 
@@ -162,18 +166,5 @@ fn child_failed(live: &super::Live, id: &str, state: ExecutionState) -> Failure 
     Failure::reported(
         ErrorCategory::External,
         format!("the child execution `{id}` ended as {state}{why}"),
-    )
-}
-
-/// What a worker is told of an open attempt beside its input: the role it is asked for, a
-/// validator's words, its time limit.
-pub(super) fn details(
-    state: &stateway_machine::State,
-    task: &Task,
-) -> (Arc<str>, Option<Arc<str>>, Option<jiff::Timestamp>) {
-    let order = stateway_machine::task_order(state, task);
-    order.map_or_else(
-        || ("".into(), None, None),
-        |order| (order.role, order.feedback, order.due),
     )
 }

@@ -63,8 +63,11 @@ impl Keeper {
                     .board
                     .wants(&live.origin.id, live.state.state().is_terminal())
             {
-                self.board
-                    .tell(Arc::new(View::of(&live.origin, &live.state)));
+                self.board.tell(Arc::new(View::of(
+                    &live.origin,
+                    &live.state,
+                    &self.coverage,
+                )));
             }
         }
     }
@@ -77,7 +80,9 @@ impl Keeper {
         live.touched = false;
         let under_way = live.under_way();
         let (state, due) = (live.state.state(), under_way.due);
-        let status = Status::of(&live.state, &under_way);
+        let unserved = self.coverage.unserved(&live.state, live.origin.tenant());
+        let unserved: Vec<_> = unserved.into_iter().map(|task| task.step).collect();
+        let status = Status::unserved(&live.state, &under_way, &unserved);
         match &live.status {
             None => self.turn.created.push(Created {
                 origin: Arc::clone(&live.origin),
@@ -87,6 +92,9 @@ impl Keeper {
             }),
             Some(written) if *written != status => {
                 self.turn.statuses.push((number, status.clone()));
+                if live.lines.is_empty() {
+                    self.changed.push(number);
+                }
             }
             Some(_) => {}
         }
@@ -148,7 +156,10 @@ impl Keeper {
     fn answer(&mut self) {
         for (number, answer) in std::mem::take(&mut self.replies) {
             let view = match self.hot.get(&number) {
-                Some(live) => Ok(Box::new(View::of(&live.origin, &live.state))),
+                Some(live) => {
+                    let view = View::of(&live.origin, &live.state, &self.coverage);
+                    Ok(Box::new(view))
+                }
                 None => Err(EngineError::no_execution(&number.to_string())),
             };
             self.effects.push(Effect::Answer(answer, view));

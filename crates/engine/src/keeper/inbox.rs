@@ -146,6 +146,8 @@ pub(crate) enum Ask {
     Command {
         id: Arc<str>,
         verb: Verb,
+        /// The branch of the log that the command is about; none: the present one.
+        branch: Option<u32>,
         request: RequestKey,
         answer: oneshot::Sender<Answer>,
     },

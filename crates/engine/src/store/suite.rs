@@ -73,6 +73,7 @@ impl Story {
             parent: None,
             depth: 0,
             not_before: None,
+            forked_from: None,
         };
         Self {
             origin: Arc::new(origin),
@@ -131,6 +132,7 @@ impl Story {
             name: name.into(),
             id: name.into(),
             payload: Data::new(json!(name)),
+            by: "ada".into(),
         }]);
         Turn {
             appends: vec![append],
@@ -316,6 +318,8 @@ fn a_branch_goes_on_from_its_cutoff_even_inside_a_row() {
             cutoff,
             by: "ada".into(),
             redo: None,
+            reopened: None,
+            spent: stateway_model::Usage::default(),
         }]);
         let lineage = Branch {
             number: 1,

@@ -84,7 +84,7 @@ async fn no_more_executions_of_a_definition_run_than_it_allows() {
         .await;
     let first = lab.start("narrow", json!(1)).await;
     let second = lab.start("narrow", json!(2)).await;
-    assert_eq!(first.sub_state, SubState::Running);
+    assert_eq!(first.state.as_str(), "running");
     assert_eq!(
         (second.sub_state, second.state.as_str()),
         (SubState::Waiting, "queued")

@@ -1,10 +1,11 @@
-//! A person decides: with the role, in time, about this very request, and not about their own.
+//! A person decides about an approval: with the role, in time, about the open request, and not about
+//! their own work.
 
 use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{find, task};
+use super::{duty, find, start, task};
 use crate::Rejection;
 use crate::event::{Data, Fact, WaitFor};
 use crate::ledger::{Draft, Ledger as _};
@@ -25,13 +26,13 @@ pub(super) fn decide(draft: &mut Draft<'_>, vote: Vote) -> Result<(), Rejection>
     let Some(role) = open_request(draft, ix, vote.attempt) else {
         return repeated(draft, ix, vote);
     };
-    // The timer may be late; the request is not open for longer because of it.
-    if draft.run(ix).due.is_some_and(|due| due <= draft.now()) {
+    // The timer may be late; the request is not open for longer because of it. While the execution is
+    // paused or escalated, the time to decide stands still.
+    let clock = draft.head().held_since.unwrap_or_else(|| draft.now());
+    if draft.run(ix).due.is_some_and(|due| due <= clock) {
         return Err(Rejection::ApprovalExpired { step: vote.step });
     }
-    if vote.by == draft.head().initiator {
-        return Err(Rejection::SelfApproval { by: vote.by });
-    }
+    duty::check(draft, ix, &vote.by)?;
     if !vote.roles.contains(&role) {
         return Err(Rejection::RoleRequired {
             step: vote.step,
@@ -50,7 +51,7 @@ fn open_request(draft: &Draft<'_>, ix: StepIx, attempt: u32) -> Option<Arc<str>>
     }
 }
 
-/// The same decision by the same person is no news; any other comes too late.
+/// The same decision by the same person is accepted again; any other comes too late.
 fn repeated(draft: &Draft<'_>, ix: StepIx, vote: Vote) -> Result<(), Rejection> {
     let decision = draft.run(ix).decision.as_ref();
     let Some(decision) = decision.filter(|decision| decision.attempt == vote.attempt) else {
@@ -85,12 +86,23 @@ fn write(draft: &mut Draft<'_>, ix: StepIx, vote: Vote) {
             comment,
         });
     }
+    if draft.run(ix).policy.is_some() {
+        let queue_due = start::queue_due(draft, ix);
+        return draft.push(Fact::ApprovalGranted {
+            step,
+            attempt,
+            by,
+            comment,
+            queue_due,
+        });
+    }
     let output = json!({"decision": "granted", "by": &*by, "comment": &*comment});
     draft.push(Fact::ApprovalGranted {
         step,
         attempt,
         by,
         comment,
+        queue_due: None,
     });
     task::accept(draft, ix, Data::new(output));
 }

@@ -1,12 +1,11 @@
-//! Begin, hold, go on, end.
+//! Create, start, pause, resume, branch and fork.
 
 use std::sync::Arc;
 
-use stateway_model::Reason;
+use stateway_model::Usage;
 
 use crate::backoff::later;
-use crate::command::CancelMode;
-use crate::event::{Data, Fact, PauseCause, Redo, TurnCause};
+use crate::event::{Data, Fact, PauseCause, Redo};
 use crate::ledger::{Draft, Ledger as _};
 use crate::{ExecutionState, Rejection};
 
@@ -45,6 +44,9 @@ pub(super) fn pause(
     by: Arc<str>,
     comment: Arc<str>,
 ) -> Result<(), Rejection> {
+    if draft.head().state == ExecutionState::Paused {
+        return Ok(());
+    }
     draft.push(Fact::ExecutionPaused {
         cause: PauseCause::ByHand { by, comment },
     });
@@ -56,43 +58,26 @@ pub(super) fn resume(draft: &mut Draft<'_>, by: Arc<str>) -> Result<(), Rejectio
     Ok(())
 }
 
-pub(super) fn cancel(
-    draft: &mut Draft<'_>,
-    mode: CancelMode,
-    by: Arc<str>,
-    comment: Arc<str>,
-) -> Result<(), Rejection> {
-    let begun = !matches!(
-        draft.head().state,
-        ExecutionState::Created | ExecutionState::Queued
-    );
-    let fact = match mode {
-        CancelMode::Compensate if begun => Fact::CompensationStarted {
-            cause: TurnCause::Cancelled { by, comment },
-        },
-        CancelMode::Stop | CancelMode::Compensate => Fact::ExecutionCancelled {
-            by,
-            reason: Reason::Cancelled,
-            comment,
-        },
-        CancelMode::Kill => Fact::ExecutionCancelled {
-            by,
-            reason: Reason::Killed,
-            comment,
-        },
-    };
-    draft.push(fact);
-    Ok(())
+/// How another branch of the log begins.
+pub(super) struct Opening {
+    pub(super) branch: u32,
+    pub(super) cutoff: u64,
+    pub(super) by: Arc<str>,
+    pub(super) redo: Option<Box<Redo>>,
+    pub(super) reopened: Option<ExecutionState>,
+    pub(super) spent: Usage,
 }
 
 /// Open attempts belong to the new branch from here on, so their tasks get new keys.
-pub(super) fn open_branch(
-    draft: &mut Draft<'_>,
-    branch: u32,
-    cutoff: u64,
-    by: Arc<str>,
-    redo: Option<Box<Redo>>,
-) -> Result<(), Rejection> {
+pub(super) fn open_branch(draft: &mut Draft<'_>, opening: Opening) -> Result<(), Rejection> {
+    let Opening {
+        branch,
+        cutoff,
+        by,
+        redo,
+        reopened,
+        spent,
+    } = opening;
     let present = draft.head().branch;
     if branch <= present {
         return Err(Rejection::StaleBranch { branch, present });
@@ -104,8 +89,31 @@ pub(super) fn open_branch(
         branch,
         parent: present,
         cutoff,
-        by,
+        by: Arc::clone(&by),
         redo,
+        spent,
+    });
+    if let Some(from) = reopened {
+        draft.push(Fact::ExecutionReopened { by, from });
+    }
+    Ok(())
+}
+
+/// From here on the copied log is an execution of its own.
+pub(super) fn fork(
+    draft: &mut Draft<'_>,
+    from: Arc<str>,
+    (branch, cutoff): (u32, u64),
+    by: Arc<str>,
+    redo: Box<Redo>,
+) -> Result<(), Rejection> {
+    super::find(draft, &redo.step)?;
+    draft.push(Fact::ExecutionForked {
+        from,
+        branch,
+        cutoff,
+        by,
+        redo: Some(redo),
     });
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Another revision is offered: followed if what has begun is unchanged, otherwise a pause.
+//! Another revision is offered: adopted if the steps that have begun are unchanged, otherwise the
+//! execution pauses.
 
 use std::sync::Arc;
 
@@ -9,7 +10,11 @@ use crate::ledger::{Draft, Ledger as _};
 use crate::plan::Plan;
 use crate::{Rejection, StepState};
 
-pub(super) fn offer(draft: &mut Draft<'_>, definition: &Definition) -> Result<(), Rejection> {
+pub(super) fn offer(
+    draft: &mut Draft<'_>,
+    definition: &Definition,
+    by: Arc<str>,
+) -> Result<(), Rejection> {
     let revision = Revision::of(definition).shared();
     let plan = Arc::clone(&draft.head().plan);
     if *revision == *plan.revision() {
@@ -28,7 +33,7 @@ pub(super) fn offer(draft: &mut Draft<'_>, definition: &Definition) -> Result<()
     };
     let conflicts = conflicts(plan.definition(), definition, &begun);
     if conflicts.is_empty() {
-        adopt(draft, revision, definition);
+        adopt(draft, revision, definition, by);
         return Ok(());
     }
     if draft.head().state.is_held() {
@@ -45,14 +50,14 @@ pub(super) fn offer(draft: &mut Draft<'_>, definition: &Definition) -> Result<()
     Ok(())
 }
 
-/// An execution that was held for a mismatch goes on with a revision that fits.
-fn adopt(draft: &mut Draft<'_>, revision: Arc<str>, definition: &Definition) {
+/// An execution that was paused for a mismatch continues with a revision that fits.
+fn adopt(draft: &mut Draft<'_>, revision: Arc<str>, definition: &Definition, by: Arc<str>) {
     let mismatched = matches!(draft.head().hold, Some(PauseCause::RevisionMismatch { .. }));
     draft.push(Fact::RevisionAdopted {
         revision,
         definition: Box::new(definition.clone()),
     });
     if mismatched {
-        draft.push(Fact::ExecutionResumed { by: "".into() });
+        draft.push(Fact::ExecutionResumed { by });
     }
 }

@@ -1,4 +1,4 @@
-//! The consequence of a failed attempt: again, corrected, a person, or the step's `onFailure`.
+//! The consequence of a failed attempt: a retry, a correction, a person, or the step's `onFailure`.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use stateway_definition::{
 };
 use stateway_model::{ErrorCategory, Reason};
 
-use super::start::limits;
+use super::cancel;
+use super::start::queue_due;
 use crate::backoff::{later, pause, seed};
 use crate::event::{Fact, PauseCause, SkipCause, TurnCause};
 use crate::failure::{Class, classify};
@@ -29,6 +30,10 @@ pub(super) fn settle(draft: &mut Draft<'_>, ix: StepIx) {
         FailureCause::Reported
         | FailureCause::TimedOut
         | FailureCause::WentSilent
+        | FailureCause::QueueTimedOut
+        | FailureCause::WorkerLost
+        | FailureCause::PolicyDenied
+        | FailureCause::BudgetExceeded
         | FailureCause::InvalidOutput
         | FailureCause::BadInput => {}
     }
@@ -48,7 +53,7 @@ pub(super) fn settle(draft: &mut Draft<'_>, ix: StepIx) {
     }
 }
 
-/// Only a worker can be told what was wrong; a child starts over and cannot.
+/// Only a worker takes feedback; a child starts over and cannot.
 const fn corrections(define: &Step) -> u32 {
     match define.kind {
         StepKind::Task { .. } | StepKind::Http { .. } => define.max_correction_attempts,
@@ -64,11 +69,9 @@ fn rejected(draft: &mut Draft<'_>, ix: StepIx, define: &Step) {
         StepKind::Approval(approval) if approval.on_reject == OnReject::Cancel => {
             let decision = draft.run(ix).decision.clone();
             let by = decision.map_or_else(|| Arc::from(""), |decision| decision.by);
-            draft.push(Fact::ExecutionCancelled {
-                by,
-                reason: Reason::Rejected,
-                comment: "the approval was rejected".into(),
-            });
+            let comment = format!("the approval `{}` was rejected", define.name);
+            let compensate = cancel::compensates(draft);
+            cancel::turn(draft, by, Reason::Rejected, comment.into(), compensate);
         }
         _ => on_failure(draft, ix, define, Reason::Rejected),
     }
@@ -76,21 +79,28 @@ fn rejected(draft: &mut Draft<'_>, ix: StepIx, define: &Step) {
 
 fn expired(draft: &mut Draft<'_>, ix: StepIx, define: &Step) {
     let StepKind::Approval(approval) = &define.kind else {
-        return on_failure(draft, ix, define, Reason::TimedOut);
+        // An approval that a policy asked for: nobody said that the step may fail for it.
+        return escalate(draft, ix, Reason::TimedOut);
     };
     match approval.on_expiry {
         OnExpiry::Escalate => escalate(draft, ix, Reason::TimedOut),
         OnExpiry::Fail => on_failure(draft, ix, define, Reason::TimedOut),
-        OnExpiry::Cancel => draft.push(Fact::ExecutionCancelled {
-            by: "".into(),
-            reason: Reason::TimedOut,
-            comment: "the approval expired".into(),
-        }),
+        OnExpiry::Cancel => {
+            let comment = format!("the approval `{}` expired", define.name);
+            let compensate = cancel::compensates(draft);
+            cancel::turn(
+                draft,
+                "".into(),
+                Reason::TimedOut,
+                comment.into(),
+                compensate,
+            );
+        }
     }
 }
 
-/// The longest pause a failure may ask for.
-const LONGEST_ASKED: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
+/// The longest delay a worker may ask for.
+pub(super) const LONGEST_ASKED: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 
 fn schedule(draft: &mut Draft<'_>, ix: StepIx, policy: Option<&RetryPolicy>) {
     let default = RetryPolicy::default();
@@ -100,22 +110,23 @@ fn schedule(draft: &mut Draft<'_>, ix: StepIx, policy: Option<&RetryPolicy>) {
     let failures = run.failures - run.corrections.min(run.failures);
     let pause = pause(policy.unwrap_or(&default), failures, seed);
     let asked = run.failure.as_ref().and_then(|failure| failure.retry_after);
-    // Whoever failed knows better than the policy when it is of no use yet.
+    // A worker's `retry_after` overrides a shorter back-off.
     let pause = pause.max(asked.unwrap_or_default().min(LONGEST_ASKED));
     let (attempt, at) = (run.attempt + 1, later(draft.now(), pause));
     draft.push(Fact::RetryScheduled { step, attempt, at });
 }
 
 fn correct(draft: &mut Draft<'_>, ix: StepIx, failure: &Failure) {
-    let (due, heartbeat_due) = limits(draft, ix);
+    let queue_due = queue_due(draft, ix);
     let (step, attempt) = (draft.head().plan.name(ix), draft.run(ix).attempt + 1);
     let feedback = Arc::clone(&failure.message);
     draft.push(Fact::CorrectionRequested {
         step,
         attempt,
         feedback,
-        due,
-        heartbeat_due,
+        queue_due,
+        due: None,
+        heartbeat_due: None,
     });
 }
 
@@ -128,12 +139,22 @@ fn terminal(draft: &mut Draft<'_>, ix: StepIx, define: &Step, failure: &Failure)
     on_failure(draft, ix, define, reason);
 }
 
-fn escalate(draft: &mut Draft<'_>, ix: StepIx, reason: Reason) {
-    let step = draft.head().plan.name(ix);
-    draft.push(Fact::ExecutionEscalated { step, reason });
+/// Asks a person to decide: of the role that the step names, or the definition; without either, the
+/// host's configuration says who may.
+pub(super) fn escalate(draft: &mut Draft<'_>, ix: StepIx, reason: Reason) {
+    let plan = Arc::clone(&draft.head().plan);
+    let named = plan.define(ix).escalation.as_ref();
+    let named = named.or(plan.definition().escalation.as_ref());
+    let role = named.map_or("", |escalation| escalation.role.as_str());
+    draft.push(Fact::ExecutionEscalated {
+        step: plan.name(ix),
+        reason,
+        attempt: draft.run(ix).attempt,
+        role: role.into(),
+    });
 }
 
-/// The step's own word counts; without one, the definition's failure policy.
+/// The step's own setting counts; without one, the definition's failure policy.
 fn on_failure(draft: &mut Draft<'_>, ix: StepIx, define: &Step, reason: Reason) {
     let plan = Arc::clone(&draft.head().plan);
     let step = plan.name(ix);
@@ -143,10 +164,12 @@ fn on_failure(draft: &mut Draft<'_>, ix: StepIx, define: &Step, reason: Reason) 
             FailurePolicy::Abort => OnFailure::Abort,
             FailurePolicy::Compensate => OnFailure::Compensate,
         });
-    draft.push(match action {
+    let fact = match action {
         OnFailure::Abort => Fact::ExecutionFailed {
             step: Some(step),
             reason,
+            message: "".into(),
+            left: Vec::new(),
         },
         OnFailure::Skip => Fact::StepSkipped {
             step,
@@ -154,10 +177,13 @@ fn on_failure(draft: &mut Draft<'_>, ix: StepIx, define: &Step, reason: Reason) 
         },
         OnFailure::Compensate => Fact::CompensationStarted {
             cause: TurnCause::StepFailed { step, reason },
+            message: "".into(),
+            awaited: cancel::in_hands(draft),
         },
         OnFailure::Pause => Fact::ExecutionPaused {
             cause: PauseCause::StepFailed { step },
         },
-        OnFailure::Escalate => Fact::ExecutionEscalated { step, reason },
-    });
+        OnFailure::Escalate => return escalate(draft, ix, reason),
+    };
+    draft.push(fact);
 }

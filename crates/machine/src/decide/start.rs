@@ -1,4 +1,4 @@
-//! A step whose dependencies are settled: left out, opened, or failed before it begins.
+//! A step whose dependencies are settled: skipped, started, or failed before it starts.
 //!
 //! What a skipped dependency does: a step that needs the output of a skipped step is skipped too;
 //! every other dependant runs. `when` may ask about a skipped step.
@@ -71,13 +71,14 @@ pub(super) fn open(draft: &mut Draft<'_>, ix: StepIx) {
 }
 
 fn start_task(draft: &mut Draft<'_>, ix: StepIx) {
-    let (due, heartbeat_due) = limits(draft, ix);
+    let queue_due = queue_due(draft, ix);
     let (step, attempt) = (draft.head().plan.name(ix), draft.run(ix).attempt + 1);
     draft.push(Fact::StepStarted {
         step,
         attempt,
-        due,
-        heartbeat_due,
+        queue_due,
+        due: None,
+        heartbeat_due: None,
     });
 }
 
@@ -91,7 +92,7 @@ fn start_wait(draft: &mut Draft<'_>, ix: StepIx, (wait, due): (WaitFor, Option<T
     });
 }
 
-/// When an attempt that begins now times out, and when its worker has to be heard of.
+/// When an attempt that a worker takes now times out, and when its worker has to send a heartbeat.
 pub(super) fn limits(draft: &Draft<'_>, ix: StepIx) -> (Option<Timestamp>, Option<Timestamp>) {
     let define = draft.head().plan.define(ix);
     (
@@ -100,11 +101,18 @@ pub(super) fn limits(draft: &Draft<'_>, ix: StepIx) -> (Option<Timestamp>, Optio
     )
 }
 
-fn after(draft: &Draft<'_>, by: Option<std::time::Duration>) -> Option<Timestamp> {
+/// When an attempt that waits for a worker from now on fails.
+pub(super) fn queue_due(draft: &Draft<'_>, ix: StepIx) -> Option<Timestamp> {
+    let plan = &draft.head().plan;
+    let limit = plan.define(ix).queue_timeout;
+    after(draft, limit.or(plan.definition().queue_timeout))
+}
+
+pub(super) fn after(draft: &Draft<'_>, by: Option<std::time::Duration>) -> Option<Timestamp> {
     by.map(|by| later(draft.now(), by))
 }
 
-/// Whether everything that the attempt is given can be worked out.
+/// Whether every reference of the attempt has a value.
 fn check_data(draft: &Draft<'_>, ix: StepIx) -> Result<(), String> {
     if draft.head().plan.define(ix).input.is_some() {
         input_of(draft, ix).map_err(|missing| format!("`${{{missing}}}` has no value"))?;
@@ -113,12 +121,13 @@ fn check_data(draft: &Draft<'_>, ix: StepIx) -> Result<(), String> {
     request.map(|_| ())
 }
 
-/// The attempt is opened and fails at once, so that the log shows an attempt like any other.
+/// The attempt is opened and fails immediately, so that the log shows an attempt like any other.
 fn fail_to_start(draft: &mut Draft<'_>, ix: StepIx, message: String) {
     let (step, attempt) = (draft.head().plan.name(ix), draft.run(ix).attempt + 1);
     draft.push(Fact::StepStarted {
         step: Arc::clone(&step),
         attempt,
+        queue_due: None,
         due: None,
         heartbeat_due: None,
     });

@@ -1,18 +1,19 @@
-//! What workers and children say about their attempts.
+//! What workers and children report about their attempts.
 
 use std::sync::Arc;
 
 use serde_json::Value;
+use stateway_definition::DEFAULT_MAX_HAND_OUTS;
 use stateway_model::{ErrorCategory, Progress, Usage};
 
-use super::{find, undo};
+use super::{budget, find, start, undo};
 use crate::event::{Data, Fact, Task, WaitFor};
 use crate::ledger::{Draft, Ledger as _};
 use crate::plan::StepIx;
-use crate::{Failure, FailureCause, Rejection, StepState};
+use crate::{ExecutionState, Failure, FailureCause, Rejection, StepState};
 
 /// The step of a task, if that very attempt is open.
-fn open_task(draft: &Draft<'_>, task: &Task) -> Result<StepIx, Rejection> {
+pub(super) fn open_task(draft: &Draft<'_>, task: &Task) -> Result<StepIx, Rejection> {
     let ix = find(draft, &task.step)?;
     let run = draft.run(ix);
     let undoing = run.state == StepState::Compensating;
@@ -31,30 +32,106 @@ fn open_task(draft: &Draft<'_>, task: &Task) -> Result<StepIx, Rejection> {
     })
 }
 
+/// A worker takes an attempt, unless the budget is used up: then the attempt fails.
 pub(super) fn assign(draft: &mut Draft<'_>, task: Task, worker: Arc<str>) -> Result<(), Rejection> {
     let ix = open_task(draft, &task)?;
-    match &draft.run(ix).worker {
-        Some(present) if *present == worker => Ok(()),
-        Some(present) => Err(Rejection::AlreadyAssigned {
-            step: Arc::clone(&task.step),
-            attempt: task.attempt,
-            worker: Arc::clone(present),
-        }),
-        None => {
-            draft.push(Fact::TaskAssigned { task, worker });
-            Ok(())
+    let run = draft.run(ix);
+    match &run.worker {
+        Some(present) if *present == worker => return Ok(()),
+        Some(present) => {
+            return Err(Rejection::AlreadyAssigned {
+                step: Arc::clone(&task.step),
+                attempt: task.attempt,
+                worker: Arc::clone(present),
+            });
         }
+        None => {}
     }
+    if !task.undo
+        && let Some(failure) = budget::exceeded(draft, ix)
+    {
+        reject(draft, ix, failure);
+        return Ok(());
+    }
+    let (due, heartbeat_due) = if task.undo {
+        (undo::limit(draft, ix), None)
+    } else {
+        start::limits(draft, ix)
+    };
+    draft.push(Fact::TaskAssigned {
+        task,
+        worker,
+        due,
+        heartbeat_due,
+    });
+    Ok(())
 }
 
-pub(super) fn release(draft: &mut Draft<'_>, task: Task) -> Result<(), Rejection> {
+/// The attempt goes to another worker. One whose worker was lost too often in a row fails; one that
+/// was to be cancelled is over, and its outcome unknown where the worker was lost.
+pub(super) fn release(draft: &mut Draft<'_>, task: Task, lost: bool) -> Result<(), Rejection> {
     let ix = open_task(draft, &task)?;
-    if draft.run(ix).worker.is_some() {
-        draft.push(Fact::TaskReleased { task });
+    if draft.run(ix).worker.is_none() {
+        return Ok(());
+    }
+    let cancelling = draft.run(ix).cancelling;
+    let queue_due = match (cancelling, task.undo) {
+        (true, _) => None,
+        (false, true) => undo::queue_due(draft, ix),
+        (false, false) => start::queue_due(draft, ix),
+    };
+    let undoes = task.undo;
+    draft.push(Fact::TaskReleased {
+        task,
+        lost,
+        queue_due,
+    });
+    if !lost {
+        return Ok(());
+    }
+    if cancelling {
+        lose(draft, ix);
+    } else if draft.run(ix).lost >= most_lost(draft, ix) {
+        fail_lost(draft, ix, undoes);
     }
     Ok(())
 }
 
+fn most_lost(draft: &Draft<'_>, ix: StepIx) -> u32 {
+    let define = draft.head().plan.define(ix);
+    define.max_hand_outs.unwrap_or(DEFAULT_MAX_HAND_OUTS)
+}
+
+fn fail_lost(draft: &mut Draft<'_>, ix: StepIx, undoes: bool) {
+    let lost = draft.run(ix).lost;
+    let workers = if lost == 1 {
+        "worker"
+    } else {
+        "workers in a row"
+    };
+    let message = format!("{lost} {workers} disconnected or stopped responding while running it");
+    let category = ErrorCategory::Transient;
+    let failure = Failure::of(FailureCause::WorkerLost, category, message);
+    if undoes {
+        undo::failed(draft, ix, failure);
+    } else {
+        reject(draft, ix, failure);
+    }
+}
+
+/// Nobody knows how an attempt ended that was to be cancelled.
+pub(super) fn lose(draft: &mut Draft<'_>, ix: StepIx) {
+    let plan = Arc::clone(&draft.head().plan);
+    let compensation = plan.compensation(ix);
+    draft.push(Fact::OutcomeUnknown {
+        step: plan.name(ix),
+        attempt: draft.run(ix).attempt,
+        compensate: draft.head().state == ExecutionState::Compensating
+            && compensation.is_some_and(|compensation| compensation.compensate_unknown),
+    });
+}
+
+/// A worker is alive. One that no longer has the task is told so.
 pub(super) fn heartbeat(
     draft: &mut Draft<'_>,
     step: Arc<str>,
@@ -62,7 +139,16 @@ pub(super) fn heartbeat(
     progress: Option<Progress>,
 ) -> Result<(), Rejection> {
     let ix = open_task(draft, &Task::of(Arc::clone(&step), attempt))?;
-    let (_, heartbeat_due) = super::start::limits(draft, ix);
+    let run = draft.run(ix);
+    if run.worker.is_none() {
+        let state = run.state;
+        return Err(Rejection::StaleAttempt {
+            step,
+            attempt,
+            state,
+        });
+    }
+    let (_, heartbeat_due) = start::limits(draft, ix);
     if heartbeat_due.is_some() && heartbeat_due != draft.run(ix).heartbeat_due {
         draft.push(Fact::HeartbeatRecorded {
             step: Arc::clone(&step),
@@ -70,15 +156,15 @@ pub(super) fn heartbeat(
             heartbeat_due,
         });
     }
-    // Whoever made it by hand may not have cut the detail.
-    let progress = progress.and_then(|told| Progress::new(told.fraction.get(), &told.detail));
+    // The sender may not have cut the detail.
+    let progress = progress.and_then(|given| Progress::new(given.fraction.get(), &given.detail));
     match progress {
-        Some(told) if draft.run(ix).progress.as_deref() != Some(&told) => {
+        Some(given) if draft.run(ix).progress.as_deref() != Some(&given) => {
             draft.push(Fact::ProgressReported {
                 step,
                 attempt,
-                progress: told.fraction,
-                detail: told.detail.into(),
+                progress: given.fraction,
+                detail: given.detail.into(),
             });
         }
         _ => {}
@@ -120,7 +206,7 @@ pub(super) fn fail(
     Ok(())
 }
 
-/// What an attempt cost is written down before how it ended.
+/// What an attempt cost is recorded before how it ended.
 fn report(draft: &mut Draft<'_>, task: Task, usage: Option<Usage>) {
     if let Some(usage) = usage.filter(|usage| !usage.is_zero()) {
         draft.push(Fact::UsageReported { task, usage });
@@ -132,6 +218,7 @@ pub(super) fn finish_child(
     step: Arc<str>,
     attempt: u32,
     outcome: Result<Data, Failure>,
+    usage: Usage,
 ) -> Result<(), Rejection> {
     let ix = find(draft, &step)?;
     let run = draft.run(ix);
@@ -143,6 +230,7 @@ pub(super) fn finish_child(
             state: run.state,
         });
     }
+    report(draft, Task::of(step, attempt), Some(usage));
     match outcome {
         Ok(output) => accept(draft, ix, output),
         Err(failure) => reject(draft, ix, failure),

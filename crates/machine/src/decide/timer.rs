@@ -1,20 +1,20 @@
 //! A time has come.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use stateway_definition::FailurePolicy;
+use stateway_definition::{StepKind, format_duration};
 use stateway_model::{ErrorCategory, Reason};
 
-use super::{start, task, undo};
-use crate::event::{Data, Fact, TurnCause, WaitFor};
+use super::{cancel, start, task, undo};
+use crate::event::{Data, Fact, Task, TurnCause, WaitFor};
 use crate::ledger::{Draft, Ledger as _};
 use crate::plan::StepIx;
 use crate::timer::{StepTimer, Timer};
-use crate::{ExecutionState, Failure, FailureCause, Rejection, StepState};
+use crate::{Failure, FailureCause, Rejection, StepState};
 
-pub(super) fn fire(draft: &mut Draft<'_>, timer: &Timer) -> Result<(), Rejection> {
+pub(super) fn fire(draft: &mut Draft<'_>, timer: &Timer, note: &str) -> Result<(), Rejection> {
     match timer {
         Timer::Execution => {
             check(draft, deadline(draft))?;
@@ -27,15 +27,15 @@ pub(super) fn fire(draft: &mut Draft<'_>, timer: &Timer) -> Result<(), Rejection
             kind,
         } => {
             let ix = super::find(draft, step)?;
-            fire_step(draft, ix, *attempt, *kind)
+            fire_step(draft, ix, (*attempt, *kind), note)
         }
     }
 }
 
-/// When the workflow's own timeout ends it; an undoing is not cut short.
+/// When the workflow's own timeout ends it; a cancellation or a rollback is not cut short.
 fn deadline(draft: &Draft<'_>) -> Option<Timestamp> {
-    let undoing = draft.head().state == ExecutionState::Compensating;
-    draft.head().deadline.filter(|_| !undoing)
+    let ending = draft.head().state.is_ending();
+    draft.head().deadline.filter(|_| !ending)
 }
 
 fn check(draft: &Draft<'_>, due: Option<Timestamp>) -> Result<(), Rejection> {
@@ -48,39 +48,103 @@ fn check(draft: &Draft<'_>, due: Option<Timestamp>) -> Result<(), Rejection> {
 
 /// The workflow's timeout goes before every step's, and the failure policy follows.
 fn expire(draft: &mut Draft<'_>) {
-    let policy = draft.head().plan.definition().failure_policy;
-    draft.push(match policy {
-        FailurePolicy::Abort => Fact::ExecutionFailed {
+    let message = overdue(draft).into();
+    let fact = if cancel::compensates(draft) {
+        Fact::CompensationStarted {
+            cause: TurnCause::TimedOut,
+            message,
+            awaited: cancel::in_hands(draft),
+        }
+    } else {
+        Fact::ExecutionFailed {
             step: None,
             reason: Reason::TimedOut,
-        },
-        FailurePolicy::Compensate => Fact::CompensationStarted {
-            cause: TurnCause::TimedOut,
-        },
+            message,
+            left: Vec::new(),
+        }
+    };
+    draft.push(fact);
+}
+
+/// The most steps that the message of a workflow's timeout names.
+const MOST_NAMED: usize = 3;
+
+/// That the workflow's timeout passed, and what the execution was waiting for.
+fn overdue(draft: &Draft<'_>) -> String {
+    let head = draft.head();
+    let timeout = head.plan.definition().timeout;
+    let limit = timeout.map_or_else(String::new, |limit| {
+        format!(" of {}", format_duration(limit))
     });
+    let open: Vec<String> = head
+        .open
+        .iter()
+        .take(MOST_NAMED)
+        .map(|ix| doing(draft, *ix))
+        .collect();
+    let more = head.open.len().saturating_sub(MOST_NAMED);
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    if open.is_empty() {
+        return format!("the execution took longer than its timeout{limit}");
+    }
+    let open = open.join(", ");
+    format!("the execution took longer than its timeout{limit}: {open}{more}")
+}
+
+/// What a step was doing, in a few words.
+fn doing(draft: &Draft<'_>, ix: StepIx) -> String {
+    let run = draft.run(ix);
+    let plan = &draft.head().plan;
+    let (step, kind) = (&plan.step(ix).name, &plan.define(ix).kind);
+    match (&run.wait, run.state) {
+        (Some(WaitFor::Signal(name)), _) => format!("step `{step}` waited for signal `{name}`"),
+        (Some(WaitFor::Approval(role)), _) => {
+            format!("step `{step}` waited for an approval by `{role}`")
+        }
+        (Some(WaitFor::Child(child)), _) => format!("step `{step}` waited for child `{child}`"),
+        (Some(WaitFor::Timer), _) => format!("step `{step}` was sleeping"),
+        (Some(WaitFor::Person), _) => format!("step `{step}` was escalated"),
+        (None, StepState::BackingOff) => format!("step `{step}` was backing off"),
+        (None, _) if run.worker.is_none() => match kind {
+            StepKind::Task { agent, .. } if !agent.is_empty() => {
+                format!("step `{step}` waited for a worker of role `{agent}`")
+            }
+            _ => format!("step `{step}` waited for a worker"),
+        },
+        (None, _) => format!("step `{step}` was running"),
+    }
 }
 
 fn fire_step(
     draft: &mut Draft<'_>,
     ix: StepIx,
-    attempt: u32,
-    kind: StepTimer,
+    (attempt, kind): (u32, StepTimer),
+    note: &str,
 ) -> Result<(), Rejection> {
     check(draft, set_for(draft, ix, attempt, kind))?;
-    // Both may be due at once, in whatever order they are fired: the workflow's goes first.
+    // Both may be due at the same time, in whatever order they are fired: the workflow's goes first.
     if check(draft, deadline(draft)).is_ok() {
         expire(draft);
         return Ok(());
     }
     match kind {
-        StepTimer::Timeout => time_out(draft, ix, FailureCause::TimedOut, "took too long"),
+        // Nobody knows what became of work that was to be cancelled and took too long.
+        StepTimer::Timeout if draft.run(ix).cancelling => task::lose(draft, ix),
+        StepTimer::Timeout => {
+            let message = too_long(draft.head().plan.define(ix).timeout);
+            task::reject(draft, ix, timed_out(FailureCause::TimedOut, message));
+        }
+        StepTimer::Queue => {
+            let failure = queue_timed_out(draft, ix, false, note);
+            task::reject(draft, ix, failure);
+        }
         StepTimer::Heartbeat => {
-            time_out(
-                draft,
-                ix,
-                FailureCause::WentSilent,
-                "the worker went silent",
-            );
+            let step = draft.head().plan.name(ix);
+            return task::release(draft, Task::of(step, attempt), true);
         }
         StepTimer::Expiry => {
             let step = draft.head().plan.name(ix);
@@ -89,19 +153,67 @@ fn fire_step(
         StepTimer::Retry => start::open(draft, ix),
         StepTimer::Sleep => task::accept(draft, ix, Data::new(Value::Null)),
         StepTimer::UndoTimeout => {
-            let category = ErrorCategory::Timeout;
-            undo::failed(
-                draft,
-                ix,
-                Failure::of(FailureCause::TimedOut, category, "took too long"),
-            );
+            let timeout = draft.head().plan.compensation(ix);
+            let message = too_long(timeout.and_then(|compensation| compensation.timeout));
+            undo::failed(draft, ix, timed_out(FailureCause::TimedOut, message));
+        }
+        StepTimer::UndoQueue => {
+            let failure = queue_timed_out(draft, ix, true, note);
+            undo::failed(draft, ix, failure);
         }
         StepTimer::UndoRetry => undo::begin(draft, ix),
     }
     Ok(())
 }
 
-/// When this very timer is due; nothing when it is not set (any more).
+fn timed_out(cause: FailureCause, message: String) -> Failure {
+    Failure::of(cause, ErrorCategory::Timeout, message)
+}
+
+fn too_long(limit: Option<Duration>) -> String {
+    limit.map_or_else(
+        || "the attempt took too long".to_owned(),
+        |limit| format!("the attempt took longer than {}", format_duration(limit)),
+    )
+}
+
+/// The code of an attempt that no worker took in time.
+const QUEUE_TIMEOUT: &str = "QUEUE_TIMEOUT";
+
+fn queue_timed_out(draft: &Draft<'_>, ix: StepIx, undoes: bool, note: &str) -> Failure {
+    let plan = &draft.head().plan;
+    let compensation = plan.compensation(ix).filter(|_| undoes);
+    let role = match (compensation, &draft.run(ix).role, &plan.define(ix).kind) {
+        (Some(compensation), _, _) => compensation.agent.as_str(),
+        (None, Some(role), _) => role,
+        (None, None, StepKind::Task { agent, .. }) => agent,
+        _ => "",
+    };
+    let own = match compensation {
+        Some(compensation) => compensation.queue_timeout,
+        None => plan.define(ix).queue_timeout,
+    };
+    let limit = own.or(plan.definition().queue_timeout);
+    let within = limit.map_or_else(String::new, |limit| {
+        format!(" within {}", format_duration(limit))
+    });
+    let of_role = if role.is_empty() {
+        String::new()
+    } else {
+        format!(" of role `{role}`")
+    };
+    let note = if note.is_empty() {
+        String::new()
+    } else {
+        format!(": {note}")
+    };
+    let message = format!("no worker{of_role} took the task{within}{note}");
+    let mut failure = timed_out(FailureCause::QueueTimedOut, message);
+    failure.code = QUEUE_TIMEOUT.into();
+    failure
+}
+
+/// When this timer is due; nothing when it is not set, or not set any more.
 fn set_for(draft: &Draft<'_>, ix: StepIx, attempt: u32, kind: StepTimer) -> Option<Timestamp> {
     let run = draft.run(ix);
     let approves = matches!(run.wait, Some(WaitFor::Approval(_)));
@@ -114,11 +226,14 @@ fn set_for(draft: &Draft<'_>, ix: StepIx, attempt: u32, kind: StepTimer) -> Opti
     if current != attempt {
         return None;
     }
+    // Timeouts stand still while the execution is paused or escalated.
+    let runs = !draft.head().state.is_held();
     match kind {
-        StepTimer::Timeout if !approves && !undoing => run.due,
-        StepTimer::Expiry if approves => run.due,
-        StepTimer::Heartbeat => run.heartbeat_due,
-        // Nothing is begun while the execution is held; the time is looked at again afterwards.
+        StepTimer::Timeout if !approves && !undoing && runs => run.due,
+        StepTimer::Queue if !undoing && runs => run.queue_due,
+        StepTimer::Expiry if approves && runs => run.due,
+        StepTimer::Heartbeat if run.worker.is_some() => run.heartbeat_due,
+        // Nothing is started while the execution is paused; the time is checked again afterwards.
         StepTimer::Retry
             if run.state == StepState::BackingOff && draft.head().state.is_active() =>
         {
@@ -126,16 +241,8 @@ fn set_for(draft: &Draft<'_>, ix: StepIx, attempt: u32, kind: StepTimer) -> Opti
         }
         StepTimer::Sleep if run.wait == Some(WaitFor::Timer) => run.resume_at,
         StepTimer::UndoTimeout if undoing => run.due,
+        StepTimer::UndoQueue if undoing => run.queue_due,
         StepTimer::UndoRetry if undoing => run.resume_at,
         _ => None,
     }
-}
-
-fn time_out(draft: &mut Draft<'_>, ix: StepIx, cause: FailureCause, message: &str) {
-    let message: Arc<str> = message.into();
-    task::reject(
-        draft,
-        ix,
-        Failure::of(cause, ErrorCategory::Timeout, message),
-    );
 }

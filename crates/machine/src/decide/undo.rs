@@ -1,18 +1,22 @@
-//! Undoing, by seed 000 section 4: completed steps only, the last completed first, one at a time.
+//! Rolling back: completed steps only, the last completed first, one at a time, and only once nothing
+//! is in a worker's hands any more.
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use stateway_definition::RetryPolicy;
 use stateway_model::{ErrorCategory, Reason};
 
+use super::start::after;
+use super::{cancel, settle};
 use crate::backoff::{later, pause, seed};
 use crate::event::Fact;
 use crate::ledger::{Draft, Ledger as _};
 use crate::plan::StepIx;
 use crate::state::Ending;
-use crate::{Failure, StepState};
+use crate::{ExecutionState, Failure, StepState};
 
-/// Begins the next undo, or ends the execution when there is none. False when nothing follows.
+/// Starts the next compensation, or ends the rollback when there is none. False: nothing follows.
 pub(super) fn next(draft: &mut Draft<'_>) -> bool {
     if !draft.head().open.is_empty() {
         return false;
@@ -24,15 +28,16 @@ pub(super) fn next(draft: &mut Draft<'_>) -> bool {
     false
 }
 
-/// The last completed step that has something to undo.
+/// The last completed step that has a compensation. A step whose worker was lost counts as completed
+/// where its compensation says so.
 fn candidate(draft: &Draft<'_>) -> Option<StepIx> {
     let mut next = draft.head().undo_next;
     // A broken log can make a ring of it; a whole one never has more links than steps.
     for _ in 0..draft.head().plan.len() {
         let ix = next?;
         let run = draft.run(ix);
-        let undoable = draft.head().plan.compensation(ix).is_some();
-        if undoable && run.state == StepState::Completed {
+        let compensable = draft.head().plan.compensation(ix).is_some();
+        if compensable && (run.state == StepState::Completed || is_unknown(draft, ix)) {
             return Some(ix);
         }
         next = run.completed_before;
@@ -40,15 +45,39 @@ fn candidate(draft: &Draft<'_>) -> Option<StepIx> {
     None
 }
 
-/// Opens the next attempt to undo a step.
+fn is_unknown(draft: &Draft<'_>, ix: StepIx) -> bool {
+    let run = draft.run(ix);
+    run.unknown && run.state == StepState::Cancelled
+}
+
+/// Opens the next attempt to compensate a step.
 pub(super) fn begin(draft: &mut Draft<'_>, ix: StepIx) {
-    let plan = Arc::clone(&draft.head().plan);
-    let timeout = plan
+    let queue_due = queue_due(draft, ix);
+    let (step, attempt) = (draft.head().plan.name(ix), draft.run(ix).undo_attempt + 1);
+    draft.push(Fact::StepCompensationStarted {
+        step,
+        attempt,
+        queue_due,
+        due: None,
+    });
+}
+
+/// When an attempt to compensate fails that waits for a worker from now on.
+pub(super) fn queue_due(draft: &Draft<'_>, ix: StepIx) -> Option<Timestamp> {
+    let plan = &draft.head().plan;
+    let own = plan
         .compensation(ix)
-        .and_then(|compensation| compensation.timeout);
-    let due = timeout.map(|timeout| later(draft.now(), timeout));
-    let (step, attempt) = (plan.name(ix), draft.run(ix).undo_attempt + 1);
-    draft.push(Fact::StepCompensationStarted { step, attempt, due });
+        .and_then(|compensation| compensation.queue_timeout);
+    after(draft, own.or(plan.definition().queue_timeout))
+}
+
+/// When an attempt to compensate times out that a worker takes now.
+pub(super) fn limit(draft: &Draft<'_>, ix: StepIx) -> Option<Timestamp> {
+    let compensation = draft.head().plan.compensation(ix);
+    after(
+        draft,
+        compensation.and_then(|compensation| compensation.timeout),
+    )
 }
 
 pub(super) fn done(draft: &mut Draft<'_>, ix: StepIx) {
@@ -56,18 +85,21 @@ pub(super) fn done(draft: &mut Draft<'_>, ix: StepIx) {
     draft.push(Fact::StepCompensated { step, attempt });
 }
 
-/// A failed undo is repeated where the compensation has a retry policy. Otherwise the execution
-/// ends partially rolled back; what was completed earlier stays done.
+/// A failed compensation is retried by its policy, or by the default one. When no retry is left the
+/// execution ends partially rolled back, and names the steps that were not rolled back.
 pub(super) fn failed(draft: &mut Draft<'_>, ix: StepIx, failure: Failure) {
     let plan = Arc::clone(&draft.head().plan);
     let (step, attempt) = (plan.name(ix), draft.run(ix).undo_attempt);
+    let failures = draft.run(ix).undo_failures + 1;
     let policy = plan
         .compensation(ix)
-        .and_then(|undo| undo.retry_policy.as_ref());
-    let again = policy.filter(|policy| repeats(policy, &failure, attempt));
-    let retry_at = again.map(|policy| {
+        .and_then(|compensation| compensation.retry_policy.clone())
+        .unwrap_or_else(default_policy);
+    let retry_at = retries(&policy, &failure, failures).then(|| {
         let seed = seed(&draft.head().id, &step, attempt);
-        later(draft.now(), pause(policy, attempt, seed))
+        let asked = failure.retry_after.unwrap_or_default();
+        let delay = pause(&policy, failures, seed).max(asked.min(settle::LONGEST_ASKED));
+        later(draft.now(), delay)
     });
     let step_failed = Arc::clone(&step);
     draft.push(Fact::StepCompensationFailed {
@@ -77,32 +109,76 @@ pub(super) fn failed(draft: &mut Draft<'_>, ix: StepIx, failure: Failure) {
         retry_at,
     });
     if retry_at.is_none() {
-        let reason = Reason::PartiallyRolledBack;
+        let left = left_behind(draft);
         draft.push(Fact::ExecutionFailed {
             step: Some(step_failed),
-            reason,
+            reason: Reason::PartiallyRolledBack,
+            message: "".into(),
+            left,
         });
     }
 }
 
-fn repeats(policy: &RetryPolicy, failure: &Failure, attempt: u32) -> bool {
+/// How compensations are retried that do not say: what may succeed next time, with back-off.
+fn default_policy() -> RetryPolicy {
+    RetryPolicy {
+        retry_on: Some(vec![
+            ErrorCategory::Transient,
+            ErrorCategory::Timeout,
+            ErrorCategory::External,
+        ]),
+        ..RetryPolicy::default()
+    }
+}
+
+fn retries(policy: &RetryPolicy, failure: &Failure, failures: u32) -> bool {
     let listed = policy.retry_on.as_ref();
     let wanted = listed.map_or(failure.category != ErrorCategory::Governance, |listed| {
         listed.contains(&failure.category)
     });
-    wanted && attempt <= policy.max_retries
+    wanted && !failure.no_retry && failures <= policy.max_retries
+}
+
+/// The steps with effects that completed, or may have, and were not rolled back; nothing unless the
+/// execution rolls back.
+pub(super) fn left_behind(draft: &Draft<'_>) -> Vec<Arc<str>> {
+    let head = draft.head();
+    if head.state != ExecutionState::Compensating {
+        return Vec::new();
+    }
+    let mut left = Vec::new();
+    let mut next = head.last_completed;
+    for _ in 0..head.plan.len() {
+        let Some(ix) = next else { break };
+        let define = head.plan.define(ix);
+        let compensated = draft.run(ix).state == StepState::Compensated;
+        if !compensated && define.kind.answers() && !define.read_only {
+            left.push(head.plan.name(ix));
+        }
+        next = draft.run(ix).completed_before;
+    }
+    for (ix, step) in head.plan.steps() {
+        let define = head.plan.define(ix);
+        let effects = define.kind.answers() && !define.read_only;
+        if is_unknown(draft, ix) && effects && !left.contains(&step.name) {
+            left.push(Arc::clone(&step.name));
+        }
+    }
+    left
 }
 
 fn finish(draft: &mut Draft<'_>) {
-    let ending = draft.head().ending.clone();
-    draft.push(match ending {
-        Some(Ending::Cancelled { by }) => Fact::ExecutionCancelled {
-            by,
-            reason: Reason::Cancelled,
-            comment: "everything was undone".into(),
-        },
-        Some(Ending::RolledBack) | None => Fact::ExecutionRolledBack {
-            reason: Reason::RolledBack,
-        },
-    });
+    match draft.head().ending.clone() {
+        Some(Ending::Cancelled { .. }) => {
+            cancel::finish(draft);
+        }
+        Some(Ending::Escalated(ix)) => settle::escalate(draft, ix, Reason::RolledBack),
+        Some(Ending::RolledBack) | None => {
+            let left = left_behind(draft);
+            draft.push(Fact::ExecutionRolledBack {
+                reason: Reason::RolledBack,
+                left,
+            });
+        }
+    }
 }

@@ -8,21 +8,21 @@ use stateway_model::Reason;
 use super::Data;
 use crate::state::present;
 
-/// One attempt that was handed out: to do a step, or to undo it.
+/// One attempt that was handed out: to run a step, or to compensate it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
     /// The step.
     pub step: Arc<str>,
-    /// The attempt, from 1; doing and undoing are counted apart.
+    /// The attempt, from 1; runs and compensations are counted apart.
     pub attempt: u32,
-    /// Whether the step is being undone.
+    /// Whether the step is being compensated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undo: bool,
 }
 
 impl Task {
-    /// An attempt to do a step.
+    /// An attempt to run a step.
     #[must_use]
     pub fn of(step: impl Into<Arc<str>>, attempt: u32) -> Self {
         Self {
@@ -32,7 +32,7 @@ impl Task {
         }
     }
 
-    /// An attempt to undo a step.
+    /// An attempt to compensate a step.
     #[must_use]
     pub fn undo(step: impl Into<Arc<str>>, attempt: u32) -> Self {
         Self {
@@ -67,22 +67,48 @@ pub enum SkipCause {
     Condition,
     /// It needs the output of this step, which was left out.
     Upstream(Arc<str>),
-    /// It failed, and `onFailure` says to go on.
+    /// It failed, and its `onFailure` is `skip`.
     Failure,
 }
 
-/// Why an execution is held.
+/// What the policy rules decided about an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum PolicyDecision {
+    /// The attempt may be handed out.
+    Allow,
+    /// The attempt fails as a governance failure.
+    Deny {
+        /// Why, in one line.
+        #[serde(default, skip_serializing_if = "str::is_empty")]
+        message: Arc<str>,
+    },
+    /// A person has to approve the attempt first.
+    RequireApproval {
+        /// The role that may decide.
+        role: Arc<str>,
+        /// When the request expires.
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            with = "super::moment"
+        )]
+        due: Option<jiff::Timestamp>,
+    },
+}
+
+/// Why an execution is paused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum PauseCause {
-    /// Someone wanted it.
+    /// Someone asked for it.
     ByHand {
         /// Who.
         by: Arc<str>,
         /// Why.
         comment: Arc<str>,
     },
-    /// A step failed, and `onFailure` says to hold.
+    /// A step failed, and its `onFailure` is `pause`.
     StepFailed {
         /// The step.
         step: Arc<str>,
@@ -96,7 +122,7 @@ pub enum PauseCause {
     },
 }
 
-/// Why an execution turned back.
+/// Why an execution rolls back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum TurnCause {
@@ -109,13 +135,16 @@ pub enum TurnCause {
     },
     /// The execution took too long.
     TimedOut,
-    /// Someone cancelled it and wants it undone.
+    /// It was cancelled: by someone, by a rejection, or by an approval that expired.
     Cancelled {
         /// Who.
         by: Arc<str>,
         /// Why.
         #[serde(default, skip_serializing_if = "str::is_empty")]
         comment: Arc<str>,
+        /// What cancelled it; nothing for a request to cancel.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<Reason>,
     },
 }
 
@@ -132,7 +161,7 @@ pub struct Redo {
         deserialize_with = "present"
     )]
     pub input: Option<Data>,
-    /// What whoever does the step is told; empty when nothing is said.
+    /// A message for the worker that runs the step; empty when there is none.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub feedback: Arc<str>,
 }

@@ -1,9 +1,10 @@
-//! Going on with another revision: slots move to their new places by name.
+//! Continuing with another revision: slots move to their new places by name.
 
 use std::sync::Arc;
 
 use stateway_definition::Definition;
 
+use super::change::{count_unmet, is_settled};
 use crate::StepState;
 use crate::ledger::Ledger;
 use crate::plan::{Plan, StepIx};
@@ -25,12 +26,6 @@ pub(super) fn adopt<L: Ledger>(l: &mut L, definition: &Definition) {
         run.completed_before = run.completed_before.and_then(moved);
         steps.push(run);
     }
-    count_unmet(&plan, &mut steps);
-    let ready = plan
-        .steps()
-        .filter(|(ix, _)| steps[ix.at()].state == StepState::Pending && steps[ix.at()].unmet == 0)
-        .map(|(ix, _)| ix)
-        .collect();
     let left = steps.iter().filter(|run| !is_settled(run)).count();
     let head = l.head_mut();
     for list in [
@@ -45,24 +40,14 @@ pub(super) fn adopt<L: Ledger>(l: &mut L, definition: &Definition) {
     head.last_completed = head.last_completed.and_then(moved);
     head.undo_next = head.undo_next.and_then(moved);
     head.last_failed = head.last_failed.and_then(moved);
-    head.ready = ready;
     head.left = u32::try_from(left).unwrap_or(u32::MAX);
-    l.replace(Arc::new(plan), steps);
-}
-
-fn count_unmet(plan: &Plan, steps: &mut [StepRun]) {
-    for (ix, step) in plan.steps() {
-        steps[ix.at()].unmet = step.dependencies;
-    }
-    for (ix, step) in plan.steps() {
-        if is_settled(&steps[ix.at()]) {
-            for dependant in &step.dependants {
-                steps[dependant.at()].unmet -= 1;
-            }
-        }
-    }
-}
-
-const fn is_settled(run: &StepRun) -> bool {
-    matches!(run.state, StepState::Completed | StepState::Skipped)
+    let plan = Arc::new(plan);
+    l.replace(Arc::clone(&plan), steps);
+    count_unmet(l);
+    let waits = |ix: &StepIx| {
+        let run = l.run(*ix);
+        run.state == StepState::Pending && run.unmet == 0
+    };
+    let ready = plan.steps().map(|(ix, _)| ix).filter(waits).collect();
+    l.head_mut().ready = ready;
 }

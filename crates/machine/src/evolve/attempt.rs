@@ -1,4 +1,4 @@
-//! Attempts of a step: opened, taken, done, failed, repeated, left out.
+//! Attempts of a step: opened, taken, completed, failed, retried, left out.
 
 use std::sync::Arc;
 
@@ -6,14 +6,20 @@ use jiff::Timestamp;
 use stateway_model::{Fraction, Progress};
 
 use super::change::{Refresh, change, refresh, settle_dependants};
-use crate::event::{Data, Event, SkipCause, Task, WaitFor};
+use super::hold;
+use crate::event::{Data, Event, PolicyDecision, SkipCause, Task, WaitFor};
 use crate::ledger::Ledger;
 use crate::plan::StepIx;
 use crate::state::{insert, remove};
-use crate::{Failure, StepState};
+use crate::{ExecutionState, Failure, StepState};
 
-/// When an attempt times out, and when its worker has to be heard of.
-type Limits = (Option<Timestamp>, Option<Timestamp>);
+/// When an attempt fails that no worker takes, when it times out, and when its worker has to send
+/// a heartbeat.
+pub(super) struct Limits {
+    pub(super) queue_due: Option<Timestamp>,
+    pub(super) due: Option<Timestamp>,
+    pub(super) heartbeat_due: Option<Timestamp>,
+}
 
 pub(super) fn started<L: Ledger>(
     l: &mut L,
@@ -23,9 +29,14 @@ pub(super) fn started<L: Ledger>(
     event: &Event,
 ) {
     open(l, ix, StepState::Running, attempt, event);
-    let run = l.run_mut(ix);
-    (run.due, run.heartbeat_due) = limits;
+    limit(l, ix, &limits);
     refresh(l, Refresh::Always);
+}
+
+fn limit<L: Ledger>(l: &mut L, ix: StepIx, limits: &Limits) {
+    let run = l.run_mut(ix);
+    (run.queue_due, run.due) = (limits.queue_due, limits.due);
+    run.heartbeat_due = limits.heartbeat_due;
 }
 
 pub(super) fn waiting<L: Ledger>(
@@ -59,14 +70,16 @@ pub(super) fn corrected<L: Ledger>(
     let run = l.run_mut(ix);
     run.corrections += 1;
     run.feedback = Some(Arc::clone(feedback));
-    (run.due, run.heartbeat_due) = limits;
+    limit(l, ix, &limits);
     refresh(l, Refresh::Always);
 }
 
 fn open<L: Ledger>(l: &mut L, ix: StepIx, state: StepState, attempt: u32, event: &Event) {
     remove(&mut l.head_mut().ready, ix);
+    let branch = l.head().branch;
     change(l, ix, |run| {
-        (run.state, run.attempt) = (state, attempt);
+        (run.state, run.attempt, run.branch) = (state, attempt, branch);
+        (run.queue_due, run.timed, run.lost) = (None, false, 0);
         (run.since, run.first_started) = (Some(event.at), run.first_started.or(Some(event.at)));
         (run.due, run.heartbeat_due, run.resume_at) = (None, None, None);
         (run.worker, run.wait, run.feedback, run.ended) = (None, None, None, None);
@@ -74,17 +87,72 @@ fn open<L: Ledger>(l: &mut L, ix: StepIx, state: StepState, attempt: u32, event:
     });
 }
 
-pub(super) fn assigned<L: Ledger>(l: &mut L, ix: StepIx, task: &Task, worker: &Arc<str>) {
+/// A worker took the attempt: its own time counts from here.
+pub(super) fn assigned<L: Ledger>(
+    l: &mut L,
+    ix: StepIx,
+    task: &Task,
+    worker: &Arc<str>,
+    (due, heartbeat_due): (Option<Timestamp>, Option<Timestamp>),
+    event: &Event,
+) {
+    let due = hold::keep(l, due, event);
     change(l, ix, |run| {
         run.worker = Some(Arc::clone(worker));
+        run.queue_due = None;
+        if due.is_some() {
+            (run.due, run.timed) = (due, true);
+        }
+        run.heartbeat_due = heartbeat_due.or(run.heartbeat_due);
         if !task.undo {
             run.state = StepState::Running;
         }
     });
 }
 
-pub(super) fn released<L: Ledger>(l: &mut L, ix: StepIx) {
-    l.run_mut(ix).worker = None;
+/// The attempt waits for another worker; one that was asked to cancel is over instead.
+pub(super) fn released<L: Ledger>(
+    l: &mut L,
+    ix: StepIx,
+    lost: bool,
+    queue_due: Option<Timestamp>,
+    event: &Event,
+) {
+    let queue_due = hold::keep(l, queue_due, event);
+    let run = l.run_mut(ix);
+    run.worker = None;
+    (run.heartbeat_due, run.progress) = (None, None);
+    run.lost = if lost { run.lost + 1 } else { 0 };
+    if std::mem::take(&mut run.timed) {
+        run.due = None;
+    }
+    run.queue_due = queue_due;
+    if run.cancelling && !lost {
+        close(l, ix, StepState::Cancelled, event);
+    }
+}
+
+/// A policy rule decided about the attempt. Only a required approval changes the step: it waits.
+pub(super) fn judged<L: Ledger>(
+    l: &mut L,
+    ix: StepIx,
+    rule: &Arc<str>,
+    decision: &PolicyDecision,
+    event: &Event,
+) {
+    match decision {
+        PolicyDecision::Allow | PolicyDecision::Deny { .. } => {}
+        PolicyDecision::RequireApproval { role, due } => {
+            let due = hold::keep(l, *due, event);
+            change(l, ix, |run| {
+                (run.state, run.since) = (StepState::Waiting, Some(event.at));
+                run.wait = Some(WaitFor::Approval(Arc::clone(role)));
+                (run.due, run.queue_due, run.timed) = (due, None, false);
+                run.policy = Some(Arc::clone(rule));
+            });
+            refresh(l, Refresh::Always);
+        }
+    }
 }
 
 pub(super) fn progressed<L: Ledger>(l: &mut L, ix: StepIx, fraction: Fraction, detail: &str) {
@@ -98,7 +166,11 @@ pub(super) fn completed<L: Ledger>(l: &mut L, ix: StepIx, output: &Data, event: 
     let run = l.run_mut(ix);
     (run.output, run.completed_before) = (Some(Arc::clone(output)), before);
     run.progress = None;
-    l.head_mut().last_completed = Some(ix);
+    let head = l.head_mut();
+    head.last_completed = Some(ix);
+    if head.state == ExecutionState::Compensating {
+        head.undo_next = Some(ix);
+    }
     settled(l, ix);
 }
 
@@ -109,7 +181,7 @@ pub(super) fn skipped<L: Ledger>(l: &mut L, ix: StepIx, cause: &SkipCause, event
     settled(l, ix);
 }
 
-/// A step is completed or skipped: its dependants come one step nearer.
+/// A step is completed or skipped: its dependants wait for one step less.
 fn settled<L: Ledger>(l: &mut L, ix: StepIx) {
     let head = l.head_mut();
     head.left = head.left.saturating_sub(1);
@@ -117,11 +189,22 @@ fn settled<L: Ledger>(l: &mut L, ix: StepIx) {
     refresh(l, Refresh::Always);
 }
 
+/// A step that was asked to cancel and fails is cancelled: nothing follows from its failure.
 pub(super) fn failed<L: Ledger>(l: &mut L, ix: StepIx, failure: Failure, event: &Event) {
-    close(l, ix, StepState::Failed, event);
+    let cancelled = l.run(ix).cancelling;
+    let state = if cancelled {
+        StepState::Cancelled
+    } else {
+        StepState::Failed
+    };
+    close(l, ix, state, event);
     let run = l.run_mut(ix);
     run.failures += 1;
     (run.failure, run.failed_at) = (Some(Arc::new(failure)), Some(event.at));
+    run.failed_attempt = run.attempt;
+    if cancelled {
+        return;
+    }
     let head = l.head_mut();
     head.last_failed = Some(ix);
     insert(&mut head.unsettled, ix);
@@ -143,5 +226,6 @@ pub(super) fn close<L: Ledger>(l: &mut L, ix: StepIx, state: StepState, event: &
     change(l, ix, |run| {
         (run.state, run.ended) = (state, Some(event.at));
         (run.due, run.heartbeat_due, run.resume_at, run.wait) = (None, None, None, None);
+        (run.queue_due, run.timed, run.policy) = (None, false, None);
     });
 }

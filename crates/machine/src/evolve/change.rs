@@ -48,12 +48,12 @@ pub(super) fn change<L: Ledger>(l: &mut L, ix: StepIx, edit: impl FnOnce(&mut St
     }
 }
 
-/// When the execution's own state is worked out anew.
+/// When the execution's own state is computed again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refresh {
     /// Always; without an open step the execution is running.
     Always,
-    /// Only while a step is open: a failure's consequence is not drawn yet.
+    /// Only while a step is open: what follows a failure is not decided yet.
     WhileOpen,
 }
 
@@ -72,14 +72,52 @@ pub(super) fn refresh<L: Ledger>(l: &mut L, when: Refresh) {
     };
 }
 
-/// Dependants of a settled step come one step nearer; the ones with nothing left are ready.
+/// Dependants of a settled step wait for one step less; the ones with nothing left are ready, unless
+/// the execution is ending. A dependant that is settled itself, as after a rollback, passes it on.
 pub(super) fn settle_dependants<L: Ledger>(l: &mut L, ix: StepIx) {
-    let plan = std::sync::Arc::clone(&l.head().plan);
-    for dependant in &plan.step(ix).dependants {
-        let run = l.run_mut(*dependant);
-        run.unmet = run.unmet.saturating_sub(1);
-        if run.unmet == 0 && run.state == StepState::Pending {
-            insert(&mut l.head_mut().ready, *dependant);
+    let ending = l.head().state.is_ending();
+    for dependant in meet_dependants(l, vec![ix]) {
+        if l.run(dependant).state == StepState::Pending && !ending {
+            insert(&mut l.head_mut().ready, dependant);
         }
     }
+}
+
+/// Counts again how many dependencies of each step are not settled. A settled step after one that is
+/// not counts as one that is not.
+pub(super) fn count_unmet<L: Ledger>(l: &mut L) {
+    let plan = std::sync::Arc::clone(&l.head().plan);
+    let mut settled = Vec::new();
+    for (ix, step) in plan.steps() {
+        l.run_mut(ix).unmet = step.dependencies;
+        if step.dependencies == 0 && is_settled(l.run(ix)) {
+            settled.push(ix);
+        }
+    }
+    meet_dependants(l, settled);
+}
+
+/// Takes these settled steps off what their dependants wait for; the dependants that wait for nothing
+/// any more.
+fn meet_dependants<L: Ledger>(l: &mut L, mut settled: Vec<StepIx>) -> Vec<StepIx> {
+    let plan = std::sync::Arc::clone(&l.head().plan);
+    let mut met = Vec::new();
+    while let Some(ix) = settled.pop() {
+        for dependant in &plan.step(ix).dependants {
+            let run = l.run_mut(*dependant);
+            let waited = run.unmet > 0;
+            run.unmet = run.unmet.saturating_sub(1);
+            if waited && run.unmet == 0 {
+                met.push(*dependant);
+                if is_settled(run) {
+                    settled.push(*dependant);
+                }
+            }
+        }
+    }
+    met
+}
+
+pub(super) const fn is_settled(run: &StepRun) -> bool {
+    matches!(run.state, StepState::Completed | StepState::Skipped)
 }

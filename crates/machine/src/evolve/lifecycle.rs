@@ -1,14 +1,15 @@
-//! From creation to the slot.
+//! From creation to the slot, and from one branch of the log to another.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use stateway_model::Reason;
+use stateway_model::{Reason, Usage};
 
+use super::with;
 use crate::ExecutionState;
 use crate::event::{Data, Event, Redo};
 use crate::ledger::Ledger;
-use crate::plan::StepIx;
+use crate::state::Reopened;
 
 pub(super) fn created<L: Ledger>(
     l: &mut L,
@@ -36,8 +37,8 @@ pub(super) fn started<L: Ledger>(l: &mut L, deadline: Option<Timestamp>, event: 
     (head.deadline, head.times.started) = (deadline, Some(event.at));
 }
 
-/// The time between the last event that is shared with the parent and this one counts for nobody:
-/// whatever is under way has as long left as it had.
+/// Time stands still between the last event that is shared with the parent and this one: whatever
+/// is open has as long left as it had.
 pub(super) fn branched<L: Ledger>(
     l: &mut L,
     branch: u32,
@@ -53,17 +54,58 @@ pub(super) fn branched<L: Ledger>(
     let head = l.head_mut();
     head.branch = branch;
     put_off(&mut head.deadline);
+    put_off(&mut head.held_since);
     for ix in head.open.clone() {
         let run = l.run_mut(ix);
+        run.branch = branch;
         put_off(&mut run.due);
+        put_off(&mut run.queue_due);
         put_off(&mut run.heartbeat_due);
         put_off(&mut run.resume_at);
     }
 }
 
-/// The step is done again, with what a person gave it.
-pub(super) fn redone<L: Ledger>(l: &mut L, ix: StepIx, redo: &Redo) {
-    let run = l.run_mut(ix);
-    run.given.clone_from(&redo.input);
-    run.advice = Some(Arc::clone(&redo.feedback)).filter(|said| !said.is_empty());
+/// The execution had ended; this branch opens it again.
+pub(super) fn reopened<L: Ledger>(l: &mut L, by: &Arc<str>, from: ExecutionState, event: &Event) {
+    let head = l.head_mut();
+    let before = head.reopened.as_ref().map_or(0, |reopened| reopened.count);
+    head.reopened = Some(Reopened {
+        count: before + 1,
+        by: Arc::clone(by),
+        at: event.at,
+        from,
+    });
+}
+
+/// The events so far happened to another execution; time stood still since the last of them.
+pub(super) fn forked<L: Ledger>(
+    l: &mut L,
+    from: &Arc<str>,
+    before: Option<Timestamp>,
+    event: &Event,
+) {
+    branched(l, 0, before, event);
+    let head = l.head_mut();
+    head.forked_from = Some(Arc::clone(from));
+    head.reopened = None;
+    (head.spent, head.usage) = (Usage::default(), Usage::default());
+    let plan = Arc::clone(&head.plan);
+    for (ix, _) in plan.steps() {
+        if !l.run(ix).usage.is_zero() {
+            l.run_mut(ix).usage = Usage::default();
+        }
+    }
+}
+
+/// A step runs again, with what a person gave it; that person may not decide about the execution.
+pub(super) fn redone<L: Ledger>(l: &mut L, redo: &Redo, by: &Arc<str>) {
+    let head = l.head_mut();
+    if !head.redone_by.contains(by) {
+        head.redone_by.push(Arc::clone(by));
+    }
+    with(l, &redo.step, |l, ix| {
+        let run = l.run_mut(ix);
+        run.given.clone_from(&redo.input);
+        run.advice = Some(Arc::clone(&redo.feedback)).filter(|text| !text.is_empty());
+    });
 }

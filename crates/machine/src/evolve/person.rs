@@ -1,12 +1,13 @@
-//! What people decide, and what is held for them.
+//! What people decide, and what waits for them.
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use stateway_model::{ErrorCategory, Reason};
 
 use super::attempt::failed;
 use super::change::{Refresh, change, refresh};
-use super::with;
+use super::{hold, undo, with};
 use crate::event::{Event, PauseCause, Resolution, WaitFor};
 use crate::ledger::Ledger;
 use crate::plan::StepIx;
@@ -19,6 +20,29 @@ pub(super) fn decided<L: Ledger>(l: &mut L, ix: StepIx, attempt: u32, grant: boo
         grant,
         by: Arc::clone(by),
     });
+}
+
+/// An approval step is completed by the event that follows; an attempt that a policy stopped is
+/// ready for a worker again.
+pub(super) fn granted<L: Ledger>(
+    l: &mut L,
+    ix: StepIx,
+    attempt: u32,
+    by: &Arc<str>,
+    queue_due: Option<Timestamp>,
+    event: &Event,
+) {
+    decided(l, ix, attempt, true, by);
+    let Some(rule) = l.run_mut(ix).policy.take() else {
+        return;
+    };
+    let queue_due = hold::keep(l, queue_due, event);
+    change(l, ix, |run| {
+        (run.state, run.wait) = (StepState::Running, None);
+        (run.since, run.due, run.queue_due) = (Some(event.at), None, queue_due);
+        run.approved_rule = Some(rule);
+    });
+    refresh(l, Refresh::Always);
 }
 
 pub(super) fn rejected<L: Ledger>(
@@ -41,7 +65,8 @@ pub(super) fn expired<L: Ledger>(l: &mut L, ix: StepIx, event: &Event) {
     failed(l, ix, failure, event);
 }
 
-pub(super) fn paused<L: Ledger>(l: &mut L, cause: &PauseCause) {
+pub(super) fn paused<L: Ledger>(l: &mut L, cause: &PauseCause, event: &Event) {
+    hold::begin(l, event);
     let head = l.head_mut();
     (head.state, head.reason) = (ExecutionState::Paused, Some(Reason::Paused));
     head.hold = Some(cause.clone());
@@ -53,46 +78,56 @@ pub(super) fn paused<L: Ledger>(l: &mut L, cause: &PauseCause) {
     }
 }
 
-/// Steps for which the execution was held begin afresh.
-pub(super) fn resumed<L: Ledger>(l: &mut L) {
+/// Steps for which the execution was paused start over.
+pub(super) fn resumed<L: Ledger>(l: &mut L, event: &Event) {
+    hold::release(l, event);
     let head = l.head_mut();
     (head.state, head.reason, head.hold) = (ExecutionState::Running, None, None);
     for ix in std::mem::take(&mut head.parked) {
-        begin_afresh(l, ix);
+        start_over(l, ix);
     }
     refresh(l, Refresh::WhileOpen);
 }
 
-fn begin_afresh<L: Ledger>(l: &mut L, ix: StepIx) {
+fn start_over<L: Ledger>(l: &mut L, ix: StepIx) {
     change(l, ix, |run| {
         (run.state, run.wait, run.ended) = (StepState::Pending, None, None);
-        (run.failures, run.corrections) = (0, 0);
+        (run.failures, run.corrections, run.lost) = (0, 0, 0);
     });
     insert(&mut l.head_mut().ready, ix);
 }
 
-pub(super) fn escalated<L: Ledger>(l: &mut L, ix: StepIx, event: &Event) {
+pub(super) fn escalated<L: Ledger>(l: &mut L, ix: StepIx, role: &Arc<str>, event: &Event) {
+    hold::begin(l, event);
     remove(&mut l.head_mut().unsettled, ix);
+    let branch = l.head().branch;
     change(l, ix, |run| {
         (run.state, run.wait) = (StepState::Waiting, Some(WaitFor::Person));
-        (run.since, run.ended) = (Some(event.at), None);
+        (run.since, run.ended, run.branch) = (Some(event.at), None, branch);
+        run.escalation_role = Some(Arc::clone(role)).filter(|role| !role.is_empty());
     });
     let head = l.head_mut();
     insert(&mut head.escalated, ix);
+    head.rolled_back = head.state == ExecutionState::Compensating;
     (head.state, head.reason) = (ExecutionState::Escalated, Some(Reason::Escalated));
 }
 
-pub(super) fn resolved<L: Ledger>(l: &mut L, ix: StepIx, resolution: &Resolution) {
+pub(super) fn resolved<L: Ledger>(l: &mut L, ix: StepIx, resolution: &Resolution, event: &Event) {
     remove(&mut l.head_mut().escalated, ix);
     match resolution {
         Resolution::Cancel => return,
         Resolution::Resume => {}
         Resolution::Reassign { role } => l.run_mut(ix).role = Some(Arc::clone(role)),
     }
-    begin_afresh(l, ix);
-    let head = l.head_mut();
-    if head.escalated.is_empty() {
-        (head.state, head.reason) = (ExecutionState::Running, None);
-        refresh(l, Refresh::WhileOpen);
+    start_over(l, ix);
+    if !l.head().escalated.is_empty() {
+        return;
     }
+    if std::mem::take(&mut l.head_mut().rolled_back) {
+        undo::start_over(l);
+    }
+    hold::release(l, event);
+    let head = l.head_mut();
+    (head.state, head.reason) = (ExecutionState::Running, None);
+    refresh(l, Refresh::WhileOpen);
 }

@@ -156,6 +156,10 @@ fn leg(event: &Event) -> Option<(&Arc<str>, LegKind, String)> {
             FailureCause::WentSilent => other("worker went silent")?,
             FailureCause::InvalidOutput => other("output refused")?,
             FailureCause::BadInput => other("could not begin")?,
+            FailureCause::QueueTimedOut => other("no worker took it")?,
+            FailureCause::WorkerLost => other("workers lost")?,
+            FailureCause::PolicyDenied => other("denied by policy")?,
+            FailureCause::BudgetExceeded => other("over budget")?,
             FailureCause::Reported | FailureCause::Rejected | FailureCause::Expired => {
                 (LegKind::Other, format!("failed ({})", failure.category))
             }

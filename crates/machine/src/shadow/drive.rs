@@ -177,8 +177,9 @@ impl Driver<'_> {
                         step,
                         attempt,
                         role,
+                        ..
                     } => self.decision(Task::of(step, attempt), &role),
-                    Awaited::Person { step } => {
+                    Awaited::Person { step, .. } => {
                         let reply = self.recorded.resolutions.get(&step)?.front()?;
                         let since = self.escalated.get(&step).copied().unwrap_or(self.clock);
                         let at = later(since, reply.after);
@@ -328,10 +329,16 @@ impl Driver<'_> {
             }
             What::Resolution(step) => {
                 let reply = self.recorded.resolutions.get_mut(step)?.pop_front()?;
+                let ix = self.state.plan().find(step)?;
+                let run = self.state.run(ix);
+                let role = run.escalation_role.clone().unwrap_or_default();
                 let verb = Verb::ResolveEscalation {
                     step: Arc::clone(step),
+                    attempt: run.attempt,
                     resolution: reply.what.resolution,
                     by: reply.what.by,
+                    roles: vec![Arc::clone(&role)],
+                    operators: vec![role],
                     comment: reply.what.comment,
                 };
                 Some((verb, reply.cause))
@@ -343,14 +350,10 @@ impl Driver<'_> {
             What::Hurry(task) => {
                 let reply = self.recorded.hurried.remove(task)?;
                 let step = Arc::clone(&task.step);
-                Some((Verb::RetryNow { step }, reply.cause))
+                let by = "".into();
+                Some((Verb::RetryNow { step, by }, reply.cause))
             }
-            What::Fire(timer) => {
-                let verb = Verb::FireTimer {
-                    timer: timer.clone(),
-                };
-                Some((verb, "timer".into()))
-            }
+            What::Fire(timer) => Some((Verb::fire(timer.clone()), "timer".into())),
         }
     }
 
@@ -359,16 +362,20 @@ impl Driver<'_> {
         let wait = ix.and_then(|ix| self.state.run(ix).wait.as_ref());
         let child = matches!(wait, Some(WaitFor::Child(_)));
         match taken {
-            Taken::Completed(output, _) if child => Verb::FinishChild {
+            Taken::Completed(output, usage) if child => Verb::FinishChild {
                 step: task.step,
                 attempt: task.attempt,
                 outcome: Ok(output),
+                usage: usage.unwrap_or_default(),
             },
-            Taken::Failed(failure, _) | Taken::Refused(failure, _) if child => Verb::FinishChild {
-                step: task.step,
-                attempt: task.attempt,
-                outcome: Err(failure),
-            },
+            Taken::Failed(failure, usage) | Taken::Refused(failure, usage) if child => {
+                Verb::FinishChild {
+                    step: task.step,
+                    attempt: task.attempt,
+                    outcome: Err(failure),
+                    usage: usage.unwrap_or_default(),
+                }
+            }
             Taken::Completed(output, usage) => Verb::CompleteTask {
                 task,
                 output,

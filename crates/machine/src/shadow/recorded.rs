@@ -17,7 +17,7 @@ use super::straight::{begins, opens_early};
 use crate::event::{Data, PauseCause, Redo, Resolution, Task, TurnCause, WaitFor};
 use crate::plan::{Plan, StepIx};
 use crate::timer::{StepTimer, Timer};
-use crate::{CancelMode, Event, ExecutionState, Fact, Failure, FailureCause, State, Verb};
+use crate::{CancelMode, Event, Fact, Failure, FailureCause, State, Verb};
 
 /// What came from outside.
 #[derive(Debug, Default)]
@@ -185,6 +185,7 @@ impl Reader<'_> {
                     name: Arc::clone(name),
                     id: Arc::clone(id),
                     payload: Arc::clone(payload),
+                    by: Arc::clone(&event.actor),
                 },
             ),
             Fact::ApprovalGranted {
@@ -210,6 +211,7 @@ impl Reader<'_> {
             }
             Fact::EscalationResolved {
                 step,
+                attempt: _,
                 resolution,
                 by,
                 comment,
@@ -241,14 +243,22 @@ impl Reader<'_> {
         }
         match &event.fact {
             Fact::CompensationStarted {
-                cause: TurnCause::Cancelled { by, comment },
-            } => self.cancelled(event, CancelMode::Compensate, by, comment),
+                cause:
+                    TurnCause::Cancelled {
+                        by,
+                        comment,
+                        reason: None,
+                    },
+                ..
+            } if !self.follows() => self.cancelled(event, CancelMode::Compensate, by, comment),
             Fact::CompensationStarted {
                 cause: TurnCause::TimedOut,
+                ..
             }
             | Fact::ExecutionFailed {
                 step: None,
                 reason: Reason::TimedOut,
+                ..
             } => {
                 if let Some(due) = self.state.deadline() {
                     let late = (event.at.duration_since(due), event.sequence);
@@ -259,11 +269,19 @@ impl Reader<'_> {
                 by,
                 reason: Reason::Killed,
                 comment,
+                ..
             } => self.cancelled(event, CancelMode::Kill, by, comment),
             Fact::ExecutionCancelled {
                 by,
                 reason: Reason::Cancelled,
                 comment,
+                ..
+            }
+            | Fact::CancellationStarted {
+                by,
+                reason: Reason::Cancelled,
+                comment,
+                ..
             } if !self.follows() => self.cancelled(event, CancelMode::Stop, by, comment),
             Fact::BranchOpened {
                 branch,
@@ -282,7 +300,7 @@ impl Reader<'_> {
             let fact = &last.fact;
             matches!(fact, Fact::EscalationResolved { resolution, .. } if *resolution == Resolution::Cancel)
         });
-        resolved || self.state.state() == ExecutionState::Compensating
+        resolved || self.state.state().is_ending()
     }
 
     fn act(&mut self, event: &Event, verb: Verb) {
@@ -321,6 +339,8 @@ impl Reader<'_> {
             cutoff,
             by,
             redo,
+            reopened: None,
+            spent: Usage::default(),
         };
         self.act(event, verb);
         // What a step is given counts from its first attempt on, which the shadow may begin before
@@ -402,6 +422,13 @@ impl Reader<'_> {
                 let usage = self.usage.remove(&task);
                 self.answered(event, task, Taken::Failed(failure.clone(), usage));
             }
+            FailureCause::QueueTimedOut => {
+                self.fired(event, step, StepTimer::Queue, |run| run.queue_due);
+                self.unanswered(event, task);
+            }
+            FailureCause::WorkerLost
+            | FailureCause::PolicyDenied
+            | FailureCause::BudgetExceeded => {}
             FailureCause::InvalidOutput
             | FailureCause::Reported
             | FailureCause::BadInput

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use stateway_model::Progress;
+use stateway_model::{Progress, Usage};
 
 use super::{is_default, present};
 use crate::event::{Data, WaitFor, moment};
@@ -19,6 +19,12 @@ pub(crate) struct StepRun {
     /// Dependencies that are not settled.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) unmet: u32,
+    /// The branch of the log that the present attempt or wait belongs to.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) branch: u32,
+    /// The newest event about the step.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) last_event: u64,
     /// The attempt that was opened last; 0 before the first.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) attempt: u32,
@@ -27,8 +33,15 @@ pub(crate) struct StepRun {
     pub(crate) failures: u32,
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) corrections: u32,
+    /// The attempt to compensate it that was opened last; 0 before the first.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) undo_attempt: u32,
+    /// Attempts to compensate it that failed since the execution began to roll back.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) undo_failures: u32,
+    /// Its compensation has begun.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) undoing: bool,
     #[serde(skip_serializing_if = "Option::is_none", with = "moment")]
     pub(crate) since: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none", with = "moment")]
@@ -37,9 +50,18 @@ pub(crate) struct StepRun {
     pub(crate) ended: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none", with = "moment")]
     pub(crate) failed_at: Option<Timestamp>,
+    /// The attempt that `failure` is about.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) failed_attempt: u32,
     /// When the attempt or the wait times out.
     #[serde(skip_serializing_if = "Option::is_none", with = "moment")]
     pub(crate) due: Option<Timestamp>,
+    /// Whether `due` was set when a worker took the attempt, so that it ends when the worker does.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) timed: bool,
+    /// When the attempt fails if no worker takes it.
+    #[serde(skip_serializing_if = "Option::is_none", with = "moment")]
+    pub(crate) queue_due: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none", with = "moment")]
     pub(crate) heartbeat_due: Option<Timestamp>,
     /// When the next attempt starts, or a sleep ends.
@@ -47,6 +69,27 @@ pub(crate) struct StepRun {
     pub(crate) resume_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) worker: Option<Arc<str>>,
+    /// Workers that were lost with this attempt in a row.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) lost: u32,
+    /// Its worker or child was asked to cancel, because the execution ends.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) cancelling: bool,
+    /// Nobody knows whether it completed: its worker was lost while the execution ended.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) unknown: bool,
+    /// The policy rule whose approval the attempt waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) policy: Option<Arc<str>>,
+    /// The policy rule that a person approved for this step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) approved_rule: Option<Arc<str>>,
+    /// The role that decides while the step is escalated; nothing where the definition names none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) escalation_role: Option<Arc<str>>,
+    /// What its attempts cost so far.
+    #[serde(skip_serializing_if = "Usage::is_zero")]
+    pub(crate) usage: Usage,
     /// The role a person gave it to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) role: Option<Arc<str>>,
@@ -60,7 +103,7 @@ pub(crate) struct StepRun {
     /// What a person gave it instead of what its definition says.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub(crate) given: Option<Data>,
-    /// What a person said when it was to be done again; a validator's words come first.
+    /// A person's message for the worker that runs it again; a validator's feedback comes first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) advice: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
@@ -89,18 +132,36 @@ impl StepRun {
         Self {
             state: StepState::Pending,
             unmet,
+            branch: 0,
+            last_event: 0,
             attempt: 0,
             failures: 0,
             corrections: 0,
             undo_attempt: 0,
+            undo_failures: 0,
+            undoing: false,
             since: None,
             first_started: None,
             ended: None,
             failed_at: None,
+            failed_attempt: 0,
             due: None,
+            timed: false,
+            queue_due: None,
             heartbeat_due: None,
             resume_at: None,
             worker: None,
+            lost: 0,
+            cancelling: false,
+            unknown: false,
+            policy: None,
+            approved_rule: None,
+            escalation_role: None,
+            usage: Usage {
+                input_tokens: 0,
+                output_tokens: 0,
+                cost_micros: 0,
+            },
             role: None,
             progress: None,
             wait: None,
@@ -112,6 +173,15 @@ impl StepRun {
             decision: None,
             completed_before: None,
             skipped_by_failure: false,
+        }
+    }
+
+    /// True when a worker or a child is busy with it, so that it can only be asked to stop.
+    pub(crate) const fn is_in_hands(&self) -> bool {
+        match self.state {
+            StepState::Running | StepState::Correcting => self.worker.is_some(),
+            StepState::Waiting => matches!(self.wait, Some(WaitFor::Child(_))),
+            _ => false,
         }
     }
 

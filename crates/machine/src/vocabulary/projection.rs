@@ -135,8 +135,8 @@ fn situation(state: &State, ix: StepIx) -> &'static str {
         (StepState::Waiting, Some(WaitFor::Person)) => "waiting/person",
         (StepState::Pending, _) if run.attempt > 0 => "pending/again",
         (StepState::Skipped, _) if run.skipped_by_failure => "skipped/failure",
-        (StepState::Failed, _) if run.undo_attempt > 0 => "failed/undo",
-        (StepState::Cancelled, _) if run.undo_attempt > 0 => "cancelled/undo",
+        (StepState::Failed, _) if run.undoing => "failed/undo",
+        (StepState::Cancelled, _) if run.undoing => "cancelled/undo",
         (StepState::Failed, _) if open(&state.head.unsettled) || open(&state.head.parked) => {
             "failed/open"
         }

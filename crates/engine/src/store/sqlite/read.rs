@@ -358,6 +358,15 @@ impl Reading for Sqlite {
     }
 
     /// How many executions of each definition have begun and not ended.
+    fn forks(&self, id: &str, limit: usize) -> Result<Vec<Arc<str>>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut query = self.connection.prepare_cached(
+            "SELECT id FROM executions WHERE forked_from = ?1 ORDER BY number LIMIT ?2",
+        )?;
+        let rows = query.query_map(params![id, limit], |row| row.get::<_, String>(0))?;
+        rows.map(|row| Ok(row?.into())).collect()
+    }
+
     fn begun(&self) -> Result<Vec<(Arc<str>, i64)>, StoreError> {
         let mut query = self.connection.prepare_cached(
             "SELECT definition, number FROM executions \

@@ -8,7 +8,10 @@ use super::StoreError;
 
 /// The scripts that lead from each version to the next; a file's version is how many of them it
 /// has seen. A script that was released is never changed.
-const MIGRATIONS: &[&str] = &[include_str!("migration/001_first.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migration/001_first.sql"),
+    include_str!("migration/002_forks.sql"),
+];
 
 /// The version this build writes.
 pub const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use rusqlite::{Transaction, params};
 
 use super::Sqlite;
+use super::row::ROW_FORM;
 use crate::request::DefinitionRecord;
 use crate::store::{Answered, Append, Branch, Created, Snapshot, Status, Store, StoreError, Turn};
 use crate::{Fate, Faults, Write};
@@ -187,9 +188,9 @@ impl Pen<'_> {
         let mut insert = self.to.prepare_cached(
             "INSERT INTO executions (number, id, definition, revision, labels, parent, parent_step, \
              parent_attempt, parent_branch, depth, not_before, created_at, branch, state, sub_state, reason, wake_at, \
-             inbox, ended_at) \
+             inbox, ended_at, forked_from, form) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, \
-             ?19)",
+             ?19, ?20, ?21)",
         )?;
         for row in rows {
             if !self.may(Write::Execution)? {
@@ -217,6 +218,8 @@ impl Pen<'_> {
                 status.wake_at.map(Timestamp::as_millisecond),
                 status.inbox,
                 status.ended.map(Timestamp::as_millisecond),
+                origin.forked_from.as_deref(),
+                ROW_FORM,
             ])?;
         }
         Ok(())
@@ -251,7 +254,7 @@ impl Pen<'_> {
         }
         let mut update = self.to.prepare_cached(
             "UPDATE executions SET branch = ?2, state = ?3, sub_state = ?4, reason = ?5, \
-             wake_at = ?6, inbox = ?7, ended_at = ?8 WHERE number = ?1",
+             wake_at = ?6, inbox = ?7, ended_at = ?8, form = ?9 WHERE number = ?1",
         )?;
         for (number, status) in rows {
             if !self.may(Write::Status)? {
@@ -266,6 +269,7 @@ impl Pen<'_> {
                 status.wake_at.map(Timestamp::as_millisecond),
                 status.inbox,
                 status.ended.map(Timestamp::as_millisecond),
+                ROW_FORM,
             ])?;
         }
         Ok(())

@@ -25,6 +25,9 @@ const LONGEST_WORD: usize = 64;
 pub(super) fn told(provider: &ProviderId, from: WorkerMessage) -> Message {
     match from {
         WorkerMessage::Task(task) => Message::Task(task_of(provider, &task)),
+        WorkerMessage::Cancel { token } => Message::Cancelled(v1::TaskCancelled {
+            task_token: token.to_string(),
+        }),
         WorkerMessage::Withdrawn { token, reason } => Message::Withdrawn(v1::TaskWithdrawn {
             task_token: token.to_string(),
             reason: reason.to_owned(),
@@ -69,6 +72,7 @@ fn task_of(provider: &ProviderId, from: &WorkerTask) -> v1::Task {
         compensation: from.task.undo,
         role: from.role.to_string(),
         model_policy: from.model_policy.to_string(),
+        outcome_unknown: from.unknown,
     }
 }
 

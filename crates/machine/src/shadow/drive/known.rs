@@ -44,8 +44,10 @@ impl Driver<'_> {
                 let task = Task::of(Arc::clone(step), *attempt);
                 return self.recorded.went_silent.contains(&task);
             }
-            StepTimer::UndoTimeout => Task::undo(Arc::clone(step), *attempt),
-            StepTimer::Timeout | StepTimer::Expiry => Task::of(Arc::clone(step), *attempt),
+            StepTimer::UndoTimeout | StepTimer::UndoQueue => Task::undo(Arc::clone(step), *attempt),
+            StepTimer::Timeout | StepTimer::Expiry | StepTimer::Queue => {
+                Task::of(Arc::clone(step), *attempt)
+            }
         };
         let since = self.opened.get(&task).copied().unwrap_or(self.clock);
         let lasted = at.duration_since(since);
@@ -115,6 +117,7 @@ impl Driver<'_> {
                     step,
                     attempt,
                     role,
+                    ..
                 } => {
                     let task = Task::of(step, attempt);
                     if self.decision(task.clone(), &role).is_none() && !self.expires(&task) {
@@ -128,7 +131,7 @@ impl Driver<'_> {
                         found.push(told(task, &format!("no signal `{name}` is recorded")));
                     }
                 }
-                Awaited::Person { step } => {
+                Awaited::Person { step, .. } => {
                     let words = self.recorded.resolutions.get(&step);
                     if words.is_none_or(std::collections::VecDeque::is_empty) {
                         let attempt = self.attempt(&step);

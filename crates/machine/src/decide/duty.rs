@@ -1,0 +1,48 @@
+//! Separation of duties: nobody decides about what they started, had run again, or worked on.
+//!
+//! Names of people are compared without regard to case and surrounding spaces, so that a second
+//! spelling of a name is not a second person.
+
+use std::sync::Arc;
+
+use crate::Rejection;
+use crate::ledger::{Draft, Ledger as _};
+use crate::plan::StepIx;
+
+/// Whether this person may decide about a step at all, whatever their roles.
+pub(super) fn check(draft: &Draft<'_>, ix: StepIx, by: &Arc<str>) -> Result<(), Rejection> {
+    let head = draft.head();
+    if same(by, &head.initiator) {
+        return Err(Rejection::SelfApproval { by: Arc::clone(by) });
+    }
+    if head.redone_by.iter().any(|other| same(by, other)) {
+        return Err(Rejection::RedoneBySelf { by: Arc::clone(by) });
+    }
+    if let Some(step) = worked_on(draft, ix, by) {
+        return Err(Rejection::OwnWork {
+            by: Arc::clone(by),
+            step,
+        });
+    }
+    Ok(())
+}
+
+/// The step whose result is judged and that this person worked on: the step itself, or one that it
+/// depends on.
+fn worked_on(draft: &Draft<'_>, ix: StepIx, by: &str) -> Option<Arc<str>> {
+    let plan = &draft.head().plan;
+    let dependencies = plan.define(ix).depends_on.iter();
+    let judged = dependencies.filter_map(|name| plan.find(name)).chain([ix]);
+    judged
+        .filter(|judged| {
+            let worker = draft.run(*judged).worker.as_deref();
+            worker.is_some_and(|worker| same(by, worker))
+        })
+        .map(|judged| plan.name(judged))
+        .next()
+}
+
+fn same(left: &str, right: &str) -> bool {
+    let (left, right) = (left.trim(), right.trim());
+    left.len() == right.len() && left == right || left.to_lowercase() == right.to_lowercase()
+}
