@@ -93,8 +93,8 @@ fn words(fact: &Fact) -> String {
         Fact::ExecutionPaused { cause } => match cause {
             PauseCause::ByHand { by, comment } => said(&format!("held by {by}"), comment),
             PauseCause::StepFailed { step } => format!("held after the failure of {step}"),
-            PauseCause::RevisionMismatch { offered, .. } => {
-                format!("held: it cannot follow revision {offered}")
+            PauseCause::RevisionMismatch { offered, conflicts } => {
+                format!("paused: {}", incompatible(offered, conflicts))
             }
         },
         Fact::ExecutionResumed { by } => format!("let go on by {by}"),
@@ -141,7 +141,7 @@ fn words(fact: &Fact) -> String {
             "" => said(reason.as_str(), comment),
             by => said(&format!("{reason} by {by}"), comment),
         },
-        Fact::RevisionAdopted { revision, .. } => format!("goes on by revision {revision}"),
+        Fact::RevisionAdopted { revision, .. } => format!("continues under revision {revision}"),
         Fact::BranchOpened {
             branch,
             cutoff,
@@ -193,4 +193,13 @@ fn said(what: &str, comment: &str) -> String {
         "" => what.to_owned(),
         comment => format!("{what}: {comment}"),
     }
+}
+
+/// Why an execution cannot continue under a revision that was offered to it.
+pub(crate) fn incompatible(offered: &str, conflicts: &[String]) -> String {
+    let short = offered.get(..12).unwrap_or(offered);
+    format!(
+        "revision {short} is not compatible: {}",
+        conflicts.join("; ")
+    )
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::store::Kept;
+use crate::summary::incompatible;
 use jiff::Timestamp;
 use serde_json::Value;
 use stateway_machine::{
@@ -43,7 +44,7 @@ pub struct View {
     pub waits: Vec<Wait>,
     /// The steps that have begun.
     pub steps: Vec<Step>,
-    /// What went wrong last.
+    /// What went wrong last; while the execution is paused for a revision, why.
     pub last_error: Option<ExecutionError>,
     /// When what happened to it.
     pub times: Times,
@@ -70,7 +71,7 @@ pub enum PauseKind {
     Hand,
     /// A step failed and its policy is to pause.
     Failure,
-    /// It cannot follow a new revision.
+    /// The execution was offered a revision with which it is not compatible.
     Revision,
 }
 
@@ -179,7 +180,7 @@ impl View {
             cause: state.reason(),
             waits: waits(state),
             steps: step_views(state),
-            last_error: last_error(state),
+            last_error: mismatch(state).or_else(|| last_error(state)),
             times: state.times(),
             not_before: origin
                 .not_before
@@ -230,6 +231,21 @@ impl View {
             usage: Some(self.usage).filter(|usage| *usage != Usage::default()),
         }
     }
+}
+
+/// The code of the error that an execution shows while it is paused for a revision.
+const REVISION_MISMATCH: &str = "REVISION_MISMATCH";
+
+/// Why an execution is paused that was offered a revision with which it is not compatible.
+fn mismatch(state: &State) -> Option<ExecutionError> {
+    let Some(PauseCause::RevisionMismatch { offered, conflicts }) = state.hold() else {
+        return None;
+    };
+    Some(ExecutionError {
+        native_code: REVISION_MISMATCH.to_owned(),
+        at: state.times().updated,
+        ..ExecutionError::message(incompatible(offered, conflicts))
+    })
 }
 
 const fn kind_of(cause: &PauseCause) -> PauseKind {
