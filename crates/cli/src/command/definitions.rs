@@ -311,7 +311,7 @@ impl Get {
             if let Some(trigger) = &shown.trigger {
                 table.row(vec!["trigger".into(), trigger.summary()]);
                 if let Some(disabled) = &trigger.disabled {
-                    table.row(vec![String::new(), disabled.summary()]);
+                    table.row(vec!["disabled".into(), disabled.by_whom()]);
                 }
                 if let Some(next) = trigger.next_time {
                     table.row(vec!["next start".into(), moment(next)]);

@@ -57,10 +57,16 @@ impl Trigger {
 }
 
 impl DisabledTrigger {
-    /// One line: who, when and why.
+    /// One line: who disabled the trigger, when and why.
     #[must_use]
     pub fn summary(&self) -> String {
-        let mut text = format!("disabled by {}", self.by);
+        format!("disabled {}", self.by_whom())
+    }
+
+    /// Who, when and why.
+    #[must_use]
+    pub fn by_whom(&self) -> String {
+        let mut text = format!("by {}", self.by);
         if let Some(time) = self.time {
             text = format!("{text} at {}", crate::screen::moment(time));
         }

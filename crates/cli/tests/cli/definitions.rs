@@ -170,7 +170,7 @@ fn a_trigger_is_disabled_and_enabled() {
         "{disabled}"
     );
     let shown = gateway.run(&["definitions", "get", "nightly"]).exits(0).out;
-    assert!(shown.contains("disabled by ada"), "{shown}");
+    assert!(shown.contains("disabled   by ada at "), "{shown}");
     let listed = gateway.run(&["definitions", "list"]).exits(0).out;
     assert!(listed.contains("disabled"), "{listed}");
     let queue = gateway.run(&["queue"]).exits(0).err;
