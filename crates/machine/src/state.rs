@@ -374,6 +374,10 @@ impl State {
     /// The steps that the next event may move without naming them.
     pub(crate) fn astir(&self) -> Vec<StepIx> {
         let head = &self.head;
+        // A resume after a rollback starts over with whatever was rolled back or given up.
+        if head.rolled_back {
+            return head.plan.steps().map(|(ix, _)| ix).collect();
+        }
         head.open
             .iter()
             .chain(&head.unsettled)

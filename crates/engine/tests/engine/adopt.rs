@@ -83,7 +83,7 @@ async fn a_snapshot_after_the_adoption_is_read_back() {
     lab.apply(LONGER).await;
     let adopted = adopt(&lab, &old.id, None).await.unwrap();
     worker.done(&a, json!(1));
-    let waiting = |view: &View| view.steps.len() == 2;
+    let waiting = |view: &View| !view.unserved.is_empty();
     lab.until(&old.id, waiting).await;
     let lab = lab.restart();
     assert_eq!(lab.get(&old.id).await.revision, adopted.revision);

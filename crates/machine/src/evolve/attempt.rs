@@ -15,6 +15,7 @@ use crate::{ExecutionState, Failure, StepState};
 
 /// When an attempt fails that no worker takes, when it times out, and when its worker has to send
 /// a heartbeat.
+#[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub(super) queue_due: Option<Timestamp>,
     pub(super) due: Option<Timestamp>,
