@@ -26,6 +26,7 @@ mod recovery;
 mod reflection;
 mod replay;
 mod resilience;
+mod rollback;
 mod shutdown;
 mod start;
 mod steer;
