@@ -54,7 +54,11 @@ async fn get(rig: &BuiltInRig, id: &str) -> v1::Execution {
     client.get_execution(request).await.unwrap().into_inner()
 }
 
-async fn retry_from(rig: &BuiltInRig, id: &str, step: &str) -> Result<v1::Execution, tonic::Status> {
+async fn retry_from(
+    rig: &BuiltInRig,
+    id: &str,
+    step: &str,
+) -> Result<v1::Execution, tonic::Status> {
     let request = v1::RetryFromRequest {
         name: format!("providers/b/executions/{id}"),
         step: step.into(),
@@ -174,7 +178,11 @@ async fn a_success_is_forked_and_a_failure_is_reopened() {
     let before = get(&rig, "good").await;
     let fork = retry_from(&rig, "good", "a").await.unwrap();
     assert_ne!(fork.name, before.name);
-    assert_eq!(get(&rig, "good").await.etag, before.etag, "a success is final");
+    assert_eq!(
+        get(&rig, "good").await.etag,
+        before.etag,
+        "a success is final"
+    );
 
     let reopened = retry_from(&rig, "bad", "a").await.unwrap();
     assert_eq!(reopened.name, "providers/b/executions/bad");
@@ -185,7 +193,11 @@ async fn a_success_is_forked_and_a_failure_is_reopened() {
     };
     let mut client = rig.gateway.executions().await;
     let events = client.list_events(request).await.unwrap().into_inner();
-    let names: Vec<_> = events.events.iter().map(|event| &*event.native_type).collect();
+    let names: Vec<_> = events
+        .events
+        .iter()
+        .map(|event| &*event.native_type)
+        .collect();
     assert!(names.contains(&"ExecutionReopened"), "{names:?}");
 }
 

@@ -124,6 +124,11 @@ pub fn obligations_of(state: &State, events: &[Event]) -> Vec<Obligation> {
             | Fact::ExecutionForked { .. }
             | Fact::ExecutionRecovered { .. }
             | Fact::RevisionAdopted { .. } => return obligations(state),
+            // The workflow's timeout does not count during a rollback; it does after it.
+            Fact::ExecutionEscalated { step, .. } => {
+                found.extend(deadline(state));
+                steps.extend(state.plan().find(step));
+            }
             fact => steps.extend(fact.step().and_then(|step| state.plan().find(step))),
         }
     }
