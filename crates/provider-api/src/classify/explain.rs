@@ -1,7 +1,7 @@
 //! The verdict in words: which row, which evidence, which rule.
 
 use jiff::Timestamp;
-use stateway_model::{MappingBasis, SubState, Wait};
+use stateway_model::{MappingBasis, SubState, Wait, headline};
 
 use super::{Classified, Decision, Verdict};
 use crate::table::Row;
@@ -181,7 +181,7 @@ fn attempt_line(retry: &RetryEvidence, shown: SubState, now: Timestamp) -> Strin
     });
     let error = retry.last_error.as_ref();
     let error = error.map_or_else(String::new, |error| {
-        format!("; last error: {}", error.message)
+        format!("; last error: {}", headline(&error.message))
     });
     format!(
         "attempt {}{limit} {phase}{next}{error} ({})",
