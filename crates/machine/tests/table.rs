@@ -10,7 +10,7 @@ use kit::Run;
 use serde_json::json;
 use stateway_machine::{
     CancelMode, ExecutionState, Failure, PolicyDecision, Redo, Rejection, Resolution, StepTimer,
-    Task, Timer, Verb, VerbName, admit, admitting_states,
+    Task, Timer, Verb, VerbName, admit,
 };
 use stateway_model::ErrorCategory::{AgentError, Governance};
 use stateway_model::Usage;
@@ -223,26 +223,4 @@ fn the_admission_table_is_what_decide_does() {
             }
         }
     }
-}
-
-#[test]
-fn the_documentation_shows_this_table() {
-    let mut table = String::from("| verb | considered in |\n|---|---|\n");
-    for verb in VerbName::ALL {
-        let states: Vec<_> = admitting_states(*verb)
-            .iter()
-            .map(|state| state.as_str())
-            .collect();
-        let states = if states.is_empty() {
-            "before creation only".into()
-        } else {
-            states.join(", ")
-        };
-        let _ = writeln!(table, "| `{verb}` | {states} |");
-    }
-    let page = include_str!("../../../docs/state-machine.md");
-    assert!(
-        page.contains(&table),
-        "docs/state-machine.md should contain:\n{table}"
-    );
 }
