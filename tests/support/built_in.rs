@@ -70,6 +70,14 @@ impl BuiltInRig {
         }
     }
 
+    /// The engine for a second gateway.
+    pub(crate) fn built_in(&self) -> BuiltIn {
+        BuiltIn {
+            engine: self.engine.clone(),
+            backups: None,
+        }
+    }
+
     pub(crate) async fn definitions(&self) -> DefinitionsClient<Channel> {
         DefinitionsClient::new(self.gateway.channel().await)
     }

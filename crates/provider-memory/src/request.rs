@@ -43,7 +43,7 @@ pub(crate) fn start(
         return Err(Error::unsupported(Verb::Start).with_hint("Start without labels."));
     }
     if request.portable {
-        return Err(no_definition(&request.definition));
+        return Err(no_definition(&request.definition, []));
     }
     let script = match scripts.get(&request.definition) {
         Some(script) => script.clone(),
@@ -52,7 +52,10 @@ pub(crate) fn start(
             let text = input.map_or(&b"{}"[..], |input| &input.data);
             Arc::new(Script::from_json(text).map_err(|error| bad_script(&error))?)
         }
-        None => return Err(no_definition(&request.definition)),
+        None => {
+            let known = scripts.keys().map(String::as_str).chain([SCRIPT]);
+            return Err(no_definition(&request.definition, known));
+        }
     };
     let body = StartBody {
         definition: request.definition.clone(),

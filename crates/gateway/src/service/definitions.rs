@@ -19,6 +19,7 @@ use super::executions::page_token_refused;
 use super::{Shell, validate};
 use crate::convert;
 use crate::engines::{Chosen, Directory, request_key};
+use crate::similar;
 use crate::status::Refusal;
 use crate::token::Sealer;
 
@@ -101,9 +102,10 @@ impl Definitions {
                 .hint("Name the provider whose own definition is meant.")
                 .into());
         }
-        let engines = match request.validate_only {
-            true => Vec::new(),
-            false => self.directory.all(WHAT)?,
+        let engines = if request.validate_only {
+            Vec::new()
+        } else {
+            self.directory.all(WHAT)?
         };
         let file = source_name(&request.source_name)?;
         let id = validate::request_id(&std::mem::take(&mut request.request_id))?;
@@ -136,8 +138,8 @@ impl Definitions {
         let engines = self.directory.all(WHAT)?;
         let (name, revision) = name::parse(&request.name)?;
         let mut missing = None;
-        for chosen in engines {
-            let wanted = find(&call, chosen, &name, revision.as_deref());
+        for chosen in &engines {
+            let wanted = find(&call, *chosen, &name, revision.as_deref());
             match wanted.await {
                 Ok(record) => {
                     let mut answer = shown(record, true);
@@ -151,7 +153,14 @@ impl Definitions {
                 Err(status) => return Err(status),
             }
         }
-        Err(missing.unwrap_or_else(|| Refusal::unsupported(WHAT).into()))
+        match (missing, revision) {
+            (Some(_), None) => {
+                let refusal = similar::no_portable_definition(&call, &engines, &name.id);
+                Err(refusal.await.into())
+            }
+            (Some(status), Some(_)) => Err(status),
+            (None, _) => Err(Refusal::unsupported(WHAT).into()),
+        }
     }
 
     /// Engines have the same definitions, so the first one's list is the list.
@@ -235,9 +244,10 @@ async fn find(
 
 fn source_name(sent: &str) -> Result<String, Status> {
     let name = validate::text("source_name", sent.to_owned())?;
-    Ok(match name.is_empty() {
-        true => UNNAMED.to_owned(),
-        false => name,
+    Ok(if name.is_empty() {
+        UNNAMED.to_owned()
+    } else {
+        name
     })
 }
 
@@ -271,9 +281,10 @@ fn shown(record: DefinitionRecord, with_source: bool) -> v1::Definition {
         }
         .to_string(),
         revision: record.revision.to_string(),
-        source: match with_source {
-            true => record.source,
-            false => String::new(),
+        source: if with_source {
+            record.source
+        } else {
+            String::new()
         },
         create_time: Some(convert::timestamp(record.created)),
         description: parsed
