@@ -153,6 +153,7 @@ pub(super) fn failed(from: &v1::TaskFailed) -> Result<Outcome, Unusable> {
     let mut failure = Failure::reported(category, cut(&from.message, LONGEST_MESSAGE));
     failure.code = cut(&from.code, LONGEST_CODE).into();
     failure.retry_after = retry_after;
+    failure.no_retry = from.no_retry;
     Ok(Outcome::Failed(failure))
 }
 
@@ -239,6 +240,17 @@ mod tests {
         };
         assert_eq!(failure.category, ErrorCategory::Transient);
         assert!(failure.message.len() <= LONGEST_MESSAGE);
+        assert!(!failure.no_retry);
         assert_eq!(of("bad luck").err().unwrap().reason, "INVALID_ARGUMENT");
+    }
+
+    #[test]
+    fn a_worker_rules_out_another_attempt() {
+        let told = failed(&v1::TaskFailed {
+            category: "transient".into(),
+            no_retry: true,
+            ..v1::TaskFailed::default()
+        });
+        assert!(matches!(told, Ok(Outcome::Failed(failure)) if failure.no_retry));
     }
 }
