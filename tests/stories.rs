@@ -5,6 +5,7 @@
 mod support;
 
 mod admin;
+mod adopt;
 mod approvals;
 mod caller;
 mod count;
@@ -12,6 +13,7 @@ mod crate_edges;
 mod dashboard;
 mod deadline;
 mod definitions;
+mod delete_definition;
 mod errors;
 mod explain;
 mod health;
@@ -25,6 +27,7 @@ mod recovery;
 mod reflection;
 mod replay;
 mod resilience;
+mod rollback;
 mod shutdown;
 mod start;
 mod steer;

@@ -3,10 +3,14 @@
 // What a test stages must succeed.
 #![allow(clippy::unwrap_used)]
 
+#[path = "engine/adopt.rs"]
+mod adopt;
 #[path = "engine/branch.rs"]
 mod branch;
 #[path = "engine/child.rs"]
 mod child;
+#[path = "engine/definitions.rs"]
+mod definitions;
 #[path = "engine/fault.rs"]
 mod fault;
 #[path = "engine/histories.rs"]

@@ -15,6 +15,7 @@
 //! lists and watches use.
 
 mod condition;
+mod definition;
 mod evaluate;
 mod field;
 mod hints;
@@ -26,6 +27,7 @@ use stateway_model::{MappingBasis, Reason, SubState, WaitKind};
 use thiserror::Error;
 
 pub use condition::{Condition, Mismatch};
+pub use definition::DefinitionPattern;
 pub use field::FIELDS;
 pub use hints::Hints;
 
@@ -58,6 +60,8 @@ pub enum Term {
     MappingBasis(Equality, MappingBasis),
     /// `waits.kind = …`: at least one open wait is of this kind.
     WaitKind(Equality, WaitKind),
+    /// `definition = …`
+    Definition(Equality, DefinitionPattern),
     /// A text field.
     Text(TextField, Equality, String),
     /// A count.
@@ -75,8 +79,6 @@ pub enum Term {
 pub enum TextField {
     /// `provider`
     Provider,
-    /// `definition`
-    Definition,
     /// `native_state`
     NativeState,
 }

@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn every_fact_has_a_name_of_the_list_and_no_two_have_the_same() {
         // The log's golden file has every fact there is.
-        let golden = include_str!("../../../machine/tests/golden/events-v1.jsonl");
+        let golden = include_str!("../../../machine/tests/golden/events-v2.jsonl");
         let mut seen = std::collections::BTreeSet::new();
         for line in golden.lines().filter(|line| !line.is_empty()) {
             let event = stateway_machine::decode(line.as_bytes()).unwrap();

@@ -43,13 +43,20 @@ impl Classified<'_> {
     /// Puts the verdict on `observation` into words.
     #[must_use]
     pub fn explain(&self, observation: &Observation, now: Timestamp) -> Explanation {
-        let seen = evidence(
+        let mut seen = evidence(
             &observation.native,
             observation.retry.as_ref(),
             &observation.waits,
             self.execution.sub_state,
             now,
         );
+        // An error of the execution itself is on no step.
+        if self.execution.sub_state == SubState::Error
+            && let Some(error) = &observation.last_error
+            && error.step.is_empty()
+        {
+            seen.push(format!("error: {}", error.message));
+        }
         let deciding = match self.execution.decision {
             Decision::Steps { deciding } => observation.steps.get(deciding),
             _ => None,

@@ -105,10 +105,12 @@ impl Term {
             Self::WaitKind(equality, wanted) => {
                 equality.holds(execution.waits.iter().any(|wait| wait.kind == *wanted))
             }
+            Self::Definition(equality, wanted) => {
+                equality.holds(wanted.admits(&execution.definition))
+            }
             Self::Text(field, equality, wanted) => {
                 let value = match field {
                     TextField::Provider => execution.name.provider.as_str(),
-                    TextField::Definition => &execution.definition,
                     TextField::NativeState => &execution.native_state,
                 };
                 equality.holds(value == wanted)
@@ -209,6 +211,8 @@ mod tests {
             "sub_state != running",
             "provider = shop",
             "definition = \"definitions/order\"",
+            "definition = order",
+            "definition != orde",
             "reason = COMPENSATING",
             "native_state = RUNNING",
             "mapping_basis = DERIVED",

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use stateway_model::UnknownWord;
 
 use super::condition::{Condition, Mismatch};
-use super::{Comparison, Equality, NumberField, Term, TextField, TimeField};
+use super::{Comparison, DefinitionPattern, Equality, NumberField, Term, TextField, TimeField};
 
 /// Every field, as documentation and error messages list them.
 pub const FIELDS: &[&str] = &[
@@ -60,7 +60,7 @@ fn term(name: &str, operator: &'static str, value: &str) -> Result<Term, Mismatc
         "mapping_basis" => Ok(Term::MappingBasis(equality()?, word(value)?)),
         "waits.kind" => Ok(Term::WaitKind(equality()?, word(value)?)),
         "provider" => text(TextField::Provider),
-        "definition" => text(TextField::Definition),
+        "definition" => Ok(Term::Definition(equality()?, DefinitionPattern::new(value))),
         "native_state" => text(TextField::NativeState),
         "retry.attempt" => number(NumberField::Attempt),
         "retry.retry_count" => number(NumberField::RetryCount),
