@@ -20,6 +20,7 @@ mod health;
 mod isolation;
 mod list;
 mod pages;
+mod policy;
 mod project;
 mod providers;
 mod recovery;

@@ -33,6 +33,7 @@ mod slots;
 mod survey;
 mod trigger;
 mod wake;
+mod withdrawal;
 
 pub(crate) use ask::bounded;
 pub(crate) use child::child_id;

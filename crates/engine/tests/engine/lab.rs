@@ -236,6 +236,11 @@ impl Hand {
         self
     }
 
+    /// It has lost this task and may get it again.
+    pub(crate) fn forgets(&mut self, task: &WorkerTask) {
+        self.had.retain(|had| *had != task.token);
+    }
+
     pub(crate) async fn message(&mut self) -> WorkerMessage {
         let next = tokio::time::timeout(PATIENCE, self.session.messages.recv());
         next.await.expect("a message in time").expect("a session")

@@ -149,6 +149,7 @@ pub(super) fn failed(from: &v1::TaskFailed) -> Outcome {
     let mut failure = Failure::reported(category, noted(&from.message, &notes));
     failure.code = cut(&from.code, LONGEST_CODE).into();
     failure.retry_after = retry_after;
+    failure.no_retry = from.no_retry;
     Outcome::Failed(failure)
 }
 
@@ -288,5 +289,17 @@ mod tests {
         assert_eq!(failure.retry_after, None);
         let expected = "busy (`retry_after` is ignored: it must be at most ten years)";
         assert_eq!(&*failure.message, expected);
+    }
+
+    #[test]
+    fn a_worker_rules_out_another_attempt() {
+        for no_retry in [false, true] {
+            let failure = failure(&v1::TaskFailed {
+                category: "transient".into(),
+                no_retry,
+                ..v1::TaskFailed::default()
+            });
+            assert_eq!(failure.no_retry, no_retry);
+        }
     }
 }
