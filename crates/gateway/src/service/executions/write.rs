@@ -66,9 +66,17 @@ impl Executions {
         error: Error,
     ) -> Status {
         match self.directory.of(&upstream.id, PORTABLE) {
-            Ok(chosen) => similar::no_portable_definition(call, &[chosen], &definition.id)
-                .await
-                .into(),
+            Ok(chosen) => {
+                let revisions = chosen.engine.revisions(definition.id.clone());
+                let known = chosen.answer(call, revisions).await.unwrap_or_default();
+                // A deleted definition is not a misspelt one.
+                if !known.is_empty() {
+                    return status::of_provider(&upstream.id, &error);
+                }
+                similar::no_portable_definition(call, &[chosen], &definition.id)
+                    .await
+                    .into()
+            }
             Err(_) => {
                 let id = &definition.id;
                 let error = similar::no_native_definition(upstream, call, id, error).await;
