@@ -153,6 +153,14 @@ impl Error {
         Self::new(ErrorKind::NotFound, verb, format!("no execution `{id}`"))
     }
 
+    /// The answer to a write that a finished execution does not take.
+    #[must_use]
+    pub fn already_finished(verb: Verb, message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::FailedPrecondition, verb, message)
+            .with_reason("ALREADY_FINISHED")
+            .with_hint("Start a new execution, or run this one again from a step with RetryFrom.")
+    }
+
     /// Adds a sentence that tells the reader what to do.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {

@@ -7,9 +7,7 @@ use crate::script::{Refusal, ScriptError};
 pub(crate) fn refused(verb: Verb, refusal: Refusal) -> Error {
     let precondition = |message: &str| Error::new(ErrorKind::FailedPrecondition, verb, message);
     match refusal {
-        Refusal::AlreadyFinished => {
-            precondition("the execution has finished").with_reason("ALREADY_FINISHED")
-        }
+        Refusal::AlreadyFinished => Error::already_finished(verb, "the execution has finished"),
         Refusal::BeingUndone => precondition("the execution is being undone"),
         Refusal::NeitherHeldNorStuck => precondition("the execution is neither held nor stuck"),
         Refusal::NothingBacksOff => precondition("no step waits for its next attempt"),
