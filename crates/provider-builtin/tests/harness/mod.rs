@@ -150,6 +150,7 @@ impl Staged {
                 let decide = Decide {
                     step: step.into(),
                     attempt: 1,
+                    branch: 0,
                     grant: false,
                     roles: vec!["boss".into()],
                     comment: "no".into(),
