@@ -2,13 +2,14 @@
 //! its API; whoever reads it here has commands.
 
 /// Calls and the commands that make them.
-const COMMANDS: [(&str, &str); 23] = [
+const COMMANDS: [(&str, &str); 24] = [
     ("ApplyDefinition", "definitions apply"),
     ("CancelExecution", "cancel"),
     ("DecideApproval", "approvals grant"),
     ("ExplainState", "explain"),
     ("GetApproval", "approvals get"),
     ("GetDefinition", "definitions get"),
+    ("GetEscalation", "escalations get"),
     ("GetExecution", "get"),
     ("GetProvider", "providers get"),
     ("GetQueue", "queue"),
