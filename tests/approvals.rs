@@ -318,7 +318,7 @@ async fn get(rig: &BuiltInRig, name: &str) -> v1::Approval {
 }
 
 fn names(answer: v1::ListApprovalsResponse) -> Vec<(String, State)> {
-    let rows = answer.approvals.iter();
+    let rows = answer.approvals.into_iter();
     rows.map(|row| (row.name.clone(), row.state())).collect()
 }
 

@@ -50,9 +50,10 @@ pub use keeper::SinkStart;
 pub use news::{Changes, News};
 pub use policy::{Policy, PolicyQuestion, PolicyVerdict, Ruling};
 pub use request::{
-    ActorName, Applied, ApplyDefinition, BranchRecord, Damaged, Decide, DefinitionRecord,
-    EventRecord, HeldTask, ListQuery, Page, Publish, Published, Purged, QueueLine, RequestKey,
-    Resolve, RetryFrom, Scheduled, Start, Steer, Survey, TaskLine, WorkerStatus,
+    ActorName, AdoptDefinition, Applied, ApplyDefinition, BranchRecord, Damaged, Decide,
+    DefinitionRecord, DeleteDefinition, DeletedDefinition, DisabledTrigger, EventRecord, HeldTask,
+    ListQuery, Page, Publish, Published, Purged, QueueLine, RequestKey, Resolve, RetryFrom,
+    Scheduled, Start, Steer, Survey, SwitchTrigger, TaskLine, WorkerStatus,
 };
 pub use sink::{EVENT_NAMES, Secret, WebhookError, WebhookSettings, WebhookStatus, Webhooks};
 pub use store::{SCHEMA_VERSION, StoreError};

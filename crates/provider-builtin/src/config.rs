@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use stateway_engine::{Config as EngineConfig, EngineError, OPERATOR_ROLE};
 use thiserror::Error;
 
+use crate::policy::Rules;
 use crate::reach::{Http, Webhook};
 
 /// The configuration of a built-in engine. Everything has a default.
@@ -46,6 +47,8 @@ pub struct Config {
     pub http: Http,
     /// Who is told of every event.
     pub webhooks: Vec<Webhook>,
+    /// Rules that decide before a task is handed out; the first one that applies decides.
+    pub policy: Rules,
     /// Capabilities to go without, by name.
     pub disable: Vec<String>,
 }
@@ -66,6 +69,7 @@ impl Default for Config {
             backups: None,
             http: Http::default(),
             webhooks: Vec::new(),
+            policy: Rules::default(),
             disable: Vec::new(),
         }
     }
@@ -109,7 +113,11 @@ impl Config {
     /// Where the store is unless said otherwise.
     pub const PATH: &'static str = "stateway.db";
 
-    pub(crate) fn engine(&self) -> Result<EngineConfig, ConfigError> {
+    /// What the engine is opened with.
+    ///
+    /// # Errors
+    /// A limit that cannot be used.
+    pub fn engine(&self) -> Result<EngineConfig, ConfigError> {
         let limits = [
             ("max_active", self.max_active == 0),
             ("max_backlog", self.max_backlog == 0),
@@ -131,6 +139,9 @@ impl Config {
         config.request_memory = self.request_memory;
         config.verify_every = self.verify_every;
         config.escalation_roles = self.escalation_roles()?;
+        if !self.policy.is_empty() {
+            config.policy = Some(Arc::new(self.policy.clone()));
+        }
         Ok(config)
     }
 

@@ -1,6 +1,6 @@
 //! Refusals as provider errors.
 
-use stateway_provider_api::{Error, ErrorKind, Verb};
+use stateway_provider_api::{Error, ErrorKind, Verb, nearest};
 
 use crate::script::{Refusal, ScriptError};
 
@@ -55,8 +55,8 @@ pub(crate) fn execution_exists(id: &stateway_model::ExecutionId) -> Error {
     .with_reason("EXECUTION_ALREADY_EXISTS")
 }
 
-pub(crate) fn no_definition(name: &str) -> Error {
-    Error::new(
+pub(crate) fn no_definition<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Error {
+    let error = Error::new(
         ErrorKind::NotFound,
         Verb::Start,
         format!("no definition `{name}`"),
@@ -65,7 +65,11 @@ pub(crate) fn no_definition(name: &str) -> Error {
     .with_hint(
         "Start one of hello, flaky, approval, stuck, doomed, fan-out, long; or script, with a \
          script as its JSON input.",
-    )
+    );
+    match nearest(name, known) {
+        Some(similar) => error.with_suggestion(similar),
+        None => error,
+    }
 }
 
 pub(crate) fn bad_script(error: &ScriptError) -> Error {

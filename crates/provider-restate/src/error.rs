@@ -223,6 +223,7 @@ pub(crate) fn again(error: &Error) -> Error {
         native_code: error.native_code.clone(),
         reason: error.reason,
         component: error.component,
+        suggestion: error.suggestion.clone(),
         retry_after: error.retry_after,
         source: None,
     }

@@ -184,10 +184,7 @@ fn guide(url: &str) -> Vec<String> {
             format!("approvals grant builtin/{release}/approve~1 --role release-manager"),
             "grant one of them",
         ),
-        (
-            "escalations list".to_owned(),
-            "pending escalations",
-        ),
+        ("escalations list".to_owned(), "pending escalations"),
         ("queue".to_owned(), "what waits for a worker"),
     ];
     let commands = commands.map(|(command, about)| (format!("stateway{there} {command}"), about));

@@ -159,7 +159,7 @@ fn table(listed: &Listed, paint: Paint) -> String {
             roles(escalation),
             escalation.definition.to_string(),
             age.unwrap_or_default(),
-            escalation.cause.first_line().to_string(),
+            escalation.cause.to_string(),
         ]);
     }
     table.text()
@@ -279,7 +279,7 @@ fn told(attempt: &view::Attempt) -> String {
         parts.push(format!("policy rule {rule}: {decision}"));
     }
     let error = attempt.error.as_ref();
-    parts.extend(error.map(|error| error.message.first_line().to_string()));
+    parts.extend(error.map(|error| error.message.to_string()));
     parts.extend(attempt.usage.map(cost));
     parts.retain(|part| !part.is_empty());
     parts.join("; ")

@@ -8,7 +8,7 @@ use super::desk::Stuck;
 use super::given;
 use super::may::{May, may, refusal};
 use crate::fields::link;
-use crate::text::{said, said_within};
+use crate::text::{error_text, said, said_within};
 use crate::time::{ago, lasting, moment};
 use crate::visitor::{Acting, Visitor};
 
@@ -60,6 +60,10 @@ pub(super) fn context(stuck: &Stuck, now: Timestamp) -> Markup {
                         (said_within(&error.category, 60)) " "
                         @if !error.native_code.is_empty() { code { (said_within(&error.native_code, 60)) } }
                     }
+                }
+                @if !error.detail.is_empty() {
+                    dt { "Error trace" }
+                    dd { (error_text(error)) }
                 }
             }
             @if !escalation.reason.is_empty() {

@@ -63,7 +63,7 @@ impl Approvals {
         let decide = Decide {
             step: name.step.as_str().into(),
             attempt: name.attempt,
-            branch: name.branch,
+            branch: Some(name.branch),
             grant: request.grant,
             roles: call.roles.to_vec(),
             comment: comment.into(),
@@ -105,7 +105,7 @@ impl Approvals {
         let resolve = Resolve {
             step: name.step.as_str().into(),
             attempt: name.attempt,
-            branch: name.branch,
+            branch: Some(name.branch),
             roles: call.roles.to_vec(),
             resolution,
             comment: comment.into(),

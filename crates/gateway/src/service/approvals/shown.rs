@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stateway_engine::View;
 use stateway_machine::{FailureCause, Resolution};
-use stateway_model::{DefinitionName, ExecutionName};
+use stateway_model::{DefinitionName, ExecutionName, headline};
 use stateway_proto::v1;
 use stateway_proto::v1::approval::State as ApprovalState;
 use stateway_proto::v1::escalation::State as EscalationState;
@@ -114,7 +114,7 @@ pub(super) fn escalation(
         About::Approval { .. } => None,
     };
     let cause = match &error {
-        Some(error) => error.message.clone(),
+        Some(error) => headline(&error.message).to_owned(),
         None => "a person has to decide".to_owned(),
     };
     let (name, state) = (name(execution, case).to_string(), escalation_state(case));
