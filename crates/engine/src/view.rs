@@ -9,8 +9,9 @@ use crate::summary::incompatible;
 use jiff::Timestamp;
 use serde_json::Value;
 use stateway_machine::{
-    Cancellation, Data, ExecutionState, PauseCause, Reopened, State, Times, abandoned_usage,
-    last_error, seeking, step_usage, step_views, sub_state_where, usage, waits,
+    Awaited, Cancellation, Data, ExecutionState, PauseCause, Reopened, State, Times,
+    abandoned_usage, awaited, last_error, seeking, step_usage, step_views, sub_state_where, usage,
+    waits,
 };
 use stateway_model::{
     DefinitionName, Execution, ExecutionError, ExecutionName, MappingBasis, Payload, Reason, Retry,
@@ -56,6 +57,8 @@ pub struct View {
     pub cause: Option<Reason>,
     /// What it waits for, its steps' waits included.
     pub waits: Vec<Wait>,
+    /// What someone outside can do next: the pending approvals and escalations among it.
+    pub awaited: Vec<Awaited>,
     /// Every step, in the order of the definition.
     pub steps: Vec<Step>,
     /// What each of the steps cost, in the same order.
@@ -173,6 +176,7 @@ impl View {
             unserved: Vec::new(),
             cause: Some(Reason::Stuck),
             waits: Vec::new(),
+            awaited: Vec::new(),
             steps: Vec::new(),
             step_usage: Vec::new(),
             last_error: Some(ExecutionError::message(format!(
@@ -223,6 +227,7 @@ impl View {
             unserved: names,
             cause: state.reason(),
             waits,
+            awaited: awaited(state),
             step_usage: usages.collect(),
             steps,
             last_error: mismatch(state).or_else(|| last_error(state)),

@@ -179,7 +179,8 @@ pub(super) fn so_far(progress: &Progress) -> String {
 }
 
 /// Tokens and money; the currency is the worker's.
-fn cost(usage: Usage) -> String {
+#[must_use]
+pub fn cost(usage: Usage) -> String {
     let Usage {
         input_tokens,
         output_tokens,

@@ -92,10 +92,19 @@ fn attempt(retry: &Retry) -> String {
 }
 
 fn waiting(wait: &Wait, clock: Clock) -> String {
-    let what = match wait.name.is_empty() {
-        true => wait.kind.to_string(),
-        false => format!("{} `{}`", wait.kind, wait.name),
+    let what = if wait.name.is_empty() {
+        wait.kind.to_string()
+    } else {
+        format!("{} `{}`", wait.kind, wait.name)
     };
+    if wait.kind.raw() == "escalation" {
+        let role = if wait.name.is_empty() {
+            String::new()
+        } else {
+            format!(" by `{}`", wait.name)
+        };
+        return format!("waits for a person's decision{role}: see `stateway escalations list`");
+    }
     if (wait.kind.raw(), wait.name.raw()) == ("capacity", "slot") {
         return "waits for a free place".to_owned();
     }
@@ -160,6 +169,14 @@ mod tests {
         assert_eq!(
             said(wait("approval", "", Some(at(60)))),
             "waits for approval, expires in 60 s"
+        );
+        assert_eq!(
+            said(wait("escalation", "sre", None)),
+            "waits for a person's decision by `sre`: see `stateway escalations list`"
+        );
+        assert_eq!(
+            said(wait("escalation", "", None)),
+            "waits for a person's decision: see `stateway escalations list`"
         );
         assert_eq!(
             said(wait("timer", "", Some(at(5)))),

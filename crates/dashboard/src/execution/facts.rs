@@ -8,6 +8,7 @@ use stateway_proto::v1::{
 };
 use tonic::Code;
 
+use super::decisions::Decisions;
 use super::newest::{Newest, newest};
 use crate::Site;
 use crate::executions::ExecutionPath;
@@ -31,6 +32,8 @@ pub(super) struct Facts {
     pub(super) definition: Option<Definition>,
     pub(super) events: Result<Newest, Problem>,
     pub(super) branches: Vec<Branch>,
+    /// What a person has to decide.
+    pub(super) decisions: Decisions,
 }
 
 impl Facts {
@@ -41,12 +44,13 @@ impl Facts {
     ) -> Result<Self, Problem> {
         let execution = execution(site, visitor, path).await?;
         let name = path.name();
-        let (provider, explanation, definition, events, branches) = join!(
+        let (provider, explanation, definition, events, branches, decisions) = join!(
             provider(site, visitor, &path.provider),
             explanation(site, visitor, path),
             definition(site, visitor, &execution),
             newest(site, visitor, &name, EVENTS, |_| true),
             branches(site, visitor, path),
+            Decisions::read(site, visitor, &execution),
         );
         Ok(Self {
             execution,
@@ -55,6 +59,7 @@ impl Facts {
             definition,
             events,
             branches,
+            decisions,
         })
     }
 

@@ -51,8 +51,12 @@ pub(crate) fn waiting(wait: &Wait, now: Timestamp) -> Markup {
     } else {
         "expires "
     };
+    let what = match wait.kind.as_str() {
+        "escalation" => "a person's decision",
+        kind => kind,
+    };
     html! {
-        "waits for " (said(&wait.kind))
+        "waits for " (said(what))
         @if !wait.name.is_empty() { " " code { (said_within(&wait.name, 60)) } }
         @if let Some(since) = moment(wait.since.as_ref()) { " " (lasting(since, now)) }
         @if let Some(time) = deadline { ", " (ends) (until(time, now)) }

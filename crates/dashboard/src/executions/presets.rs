@@ -18,7 +18,10 @@ pub(super) fn presets(now: Timestamp) -> [Preset; 4] {
     [
         preset("Stuck", by_sub_state(SubState::Error)),
         preset("Backing off", by_sub_state(SubState::BackingOff)),
-        preset("Waiting for a person", r#"waits.kind = "approval""#.into()),
+        preset(
+            "Waiting for a person",
+            r#"waits.kind = "approval" OR waits.kind = "escalation""#.into(),
+        ),
         preset(
             "Failed today",
             format!(r#"sub_state = "failed" AND end_time >= "{midnight}""#),

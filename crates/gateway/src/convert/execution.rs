@@ -58,7 +58,7 @@ fn step(from: Step) -> v1::Step {
     }
 }
 
-const fn usage(from: Usage) -> v1::Usage {
+pub(crate) const fn usage(from: Usage) -> v1::Usage {
     v1::Usage {
         input_tokens: from.input_tokens,
         output_tokens: from.output_tokens,
