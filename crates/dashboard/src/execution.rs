@@ -10,6 +10,7 @@ mod newest;
 mod overview;
 mod payload;
 mod question;
+mod step;
 mod steps;
 mod timeline;
 mod view;

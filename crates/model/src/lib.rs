@@ -10,8 +10,10 @@
 
 mod basis;
 mod error;
+mod etag;
 mod execution;
 mod history;
+mod intervention;
 mod name;
 mod payload;
 mod progress;
@@ -26,7 +28,8 @@ mod words;
 pub use basis::{MappingBasis, RetryBasis};
 pub use error::{ErrorCategory, ExecutionError};
 pub use execution::{Execution, Labels};
-pub use history::{AttemptPhase, Event};
+pub use history::{AttemptPhase, Event, EventDetail};
+pub use intervention::{CancelInfo, PauseInfo, ReopenInfo};
 pub use name::{
     DefinitionName, ExecutionId, ExecutionName, MAX_ID_LENGTH, MAX_PROVIDER_ID_LENGTH, NameError,
     ProviderId,
