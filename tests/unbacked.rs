@@ -153,6 +153,12 @@ async fn every_method_without_a_backing_is_unimplemented_with_the_reason() {
             .await
             .err(),
         executions
+            .get_step(v1::GetStepRequest {
+                name: format!("{}/steps/s", execution()),
+            })
+            .await
+            .err(),
+        executions
             .list_events(v1::ListEventsRequest {
                 parent: execution(),
                 branch: "current".into(),

@@ -7,6 +7,7 @@ mod paint;
 mod phrase;
 mod relative;
 mod report;
+mod step;
 mod table;
 mod tree;
 
@@ -14,8 +15,9 @@ pub use details::{cost, details, details_of, result, traces};
 pub use live::Live;
 pub use name::{short_definition, short_name};
 pub use paint::Paint;
-pub use phrase::{Clock, now, phrase, trouble};
+pub use phrase::{Clock, now, phrase, reopened, trouble};
 pub use relative::{ago, moment, until};
 pub use report::report;
+pub use step::step_details;
 pub use table::Table;
 pub use tree::{head, tree};

@@ -27,6 +27,8 @@ pub type WatchRequest = Call<v1::WatchExecutionsRequest>;
 pub type Wait = Call<v1::WaitExecutionRequest>;
 /// Reads an execution's history.
 pub type Events = Call<v1::ListEventsRequest>;
+/// Reads one step with its attempts.
+pub type GetStep = Call<v1::GetStepRequest>;
 /// Asks why an execution shows what it shows.
 pub type Explain = Call<v1::ExplainStateRequest>;
 /// Sends a signal.

@@ -42,7 +42,7 @@ mod worker;
 pub use call::{
     AdoptDefinition, ApplyDefinition, Backup, Call, Cancel, Count, DecideApproval,
     DeleteDefinition, DisableTrigger, EnableTrigger, Events, Explain, ExportHistory, Get,
-    GetApproval, GetDefinition, GetEscalation, GetProvider, GetQueue, List, ListApprovals,
+    GetApproval, GetDefinition, GetEscalation, GetProvider, GetQueue, GetStep, List, ListApprovals,
     ListBranches, ListDefinitions, ListEscalations, ListProviders, ListWorkers, Pause, Project,
     PublishEvent, Purge, PurgeExecutions, Recover, Replay, ResolveEscalation, Resume, RetryFrom,
     RetryNow, Signal, Start, ValidateDefinition, Verify, VerifyAll, Wait, WatchRequest, Write,

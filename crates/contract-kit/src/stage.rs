@@ -177,6 +177,7 @@ impl Stage {
             feedback: String::new(),
             from_start: false,
             request_id: self.request_id(),
+            execution_id: None,
         }
     }
 
@@ -264,6 +265,7 @@ impl Stage {
                 id: id.clone(),
                 page_size,
                 cursor,
+                view: View::Basic,
             };
             let page = answered(
                 "history",

@@ -11,6 +11,7 @@ mod newest;
 mod overview;
 mod payload;
 mod question;
+mod step;
 mod steps;
 mod timeline;
 mod view;

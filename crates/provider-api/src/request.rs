@@ -77,6 +77,8 @@ pub struct HistoryRequest {
     pub page_size: u32,
     /// Where the last page ended, as the provider said it.
     pub cursor: Option<String>,
+    /// With [`View::Full`] each event has its [`detail`](Event::detail), where the engine keeps it.
+    pub view: View,
 }
 
 /// A page of events, in ascending order.
@@ -195,10 +197,13 @@ pub struct RetryFromRequest {
     /// Other input for that step. A provider that takes none answers
     /// [`Unsupported`](crate::ErrorKind::Unsupported); it never ignores it.
     pub input: Option<Payload>,
-    /// What whoever does that step is told; empty when nothing is said. Likewise never ignored.
+    /// A message for the worker that runs that step; may be empty. Likewise never ignored.
     pub feedback: String,
-    /// Everything again, from the first step on. Likewise never ignored.
+    /// Every step runs again, from the first one on. Likewise never ignored.
     pub from_start: bool,
+    /// The id of the new execution, where the provider forks a succeeded one. Likewise never
+    /// ignored.
+    pub execution_id: Option<ExecutionId>,
     /// The idempotency key.
     pub request_id: RequestId,
 }
@@ -215,6 +220,10 @@ impl RetryFromRequest {
                 from_start: true, ..
             } => "Start a new execution instead.",
             Self { feedback, .. } if !feedback.is_empty() => "Retry without feedback.",
+            Self {
+                execution_id: Some(_),
+                ..
+            } => "Retry without an execution id: the execution keeps its name.",
             Self { .. } => return Ok(()),
         };
         Err(Error::unsupported(Verb::RetryFrom).with_hint(asked))

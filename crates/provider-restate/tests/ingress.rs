@@ -78,6 +78,7 @@ async fn every_read_answers_while_the_ingress_is_down() {
             id: id.clone(),
             page_size: 10,
             cursor: None,
+            view: View::Basic,
         };
         provider.history(&call(), request).await.unwrap();
     }

@@ -388,6 +388,7 @@ async fn read(scenario: &str, table: &str) {
                 id,
                 page_size: 1_000,
                 cursor: None,
+                view: View::Basic,
             };
             let told = replay
                 .provider
@@ -649,6 +650,7 @@ async fn verb(scenario: &str, asked: &str, file: &str) {
                 feedback: String::new(),
                 from_start: false,
                 request_id,
+                execution_id: None,
             };
             provider.retry_from(&call, request).await.map(Some)
         }

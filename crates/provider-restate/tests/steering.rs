@@ -426,6 +426,7 @@ async fn a_step_is_done_again_with_what_was_done_before_it() {
             feedback: String::new(),
             from_start: false,
             request_id: format!("r-{step}").parse().unwrap(),
+            execution_id: None,
         };
         let again = provider.retry_from(&call(), request).await.unwrap();
         let mut world = fake.world.lock().unwrap();
@@ -443,6 +444,7 @@ fn again(id: &str, request: &str) -> RetryFromRequest {
         feedback: String::new(),
         from_start: false,
         request_id: request.parse().unwrap(),
+        execution_id: None,
     }
 }
 

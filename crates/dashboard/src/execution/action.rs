@@ -202,10 +202,10 @@ impl Answer {
     fn told(&self, action: Action, path: &ExecutionPath) -> Flash {
         let done = match action {
             Action::RetryNow => "The next attempt is made now.",
-            Action::Resume => "It goes on.",
-            Action::RetryFrom => "The work is done again.",
+            Action::Resume => "The execution continues.",
+            Action::RetryFrom => "The steps run again.",
             Action::Signal => "The signal was sent.",
-            Action::Pause => "It is held.",
+            Action::Pause => "The execution is paused.",
             Action::Cancel => "It was asked to end.",
             Action::Kill => "It was ended by force.",
             Action::Purge => "The record was removed.",
@@ -213,10 +213,11 @@ impl Answer {
         Flash::done(match self {
             Self::Gone => done.to_owned(),
             Self::Shown(execution) if self.to(path) != path.path() => {
-                format!(
-                    "{done} The engine made another execution for it: {}.",
-                    execution.name
-                )
+                let forked = match execution.forked_from.as_str() {
+                    "" => "The engine made another execution for it",
+                    _ => "The succeeded execution stays as it is; it was forked as",
+                };
+                format!("{done} {forked}: {}.", execution.name)
             }
             Self::Shown(execution) => {
                 format!("{done} It shows {} now.", word(execution.sub_state()))
@@ -261,6 +262,7 @@ async fn perform(
                 input: json(&field("input"), "input")?,
                 feedback: field("feedback"),
                 from_start: form.fields.has("from_start"),
+                execution_id: String::new(),
                 request_id,
                 etag: field("etag"),
             };

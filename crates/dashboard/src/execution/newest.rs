@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use stateway_proto::v1::{Event, ListEventsRequest};
+use stateway_proto::v1::{Event, ExecutionView, ListEventsRequest};
 
 use crate::Site;
 use crate::problem::Problem;
@@ -41,6 +41,7 @@ pub(super) async fn newest(
             page_size: PAGE,
             page_token: token,
             branch: String::new(),
+            view: ExecutionView::Basic.into(),
         };
         let mut api = site.api.executions();
         let page = api.list_events(visitor.request(request)).await?;

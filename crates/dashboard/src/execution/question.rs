@@ -3,7 +3,7 @@
 use axum::extract::{Path, State};
 use axum::response::Response;
 use maud::{Markup, html};
-use stateway_proto::v1::Execution;
+use stateway_proto::v1::{Execution, SubState};
 
 use super::action::{Action, unknown};
 use super::facts::{definition, execution, provider};
@@ -127,12 +127,19 @@ impl Asked<'_> {
             }
             Action::RetryFrom => vec![
                 match self.step {
-                    "" => html! { (engine) " does the work again from where it failed." },
+                    "" => {
+                        html! { (engine) " runs the execution again from the step that failed." }
+                    }
                     step => {
-                        html! { (engine) " does the work again from " b { (said_within(step, 60)) } " on." }
+                        html! { (engine) " runs the execution again from " b { (said_within(step, 60)) } " on." }
                     }
                 },
-                html! { "Side effects of the steps that are done again happen again. What the old run did stays readable. The engine may make a new execution for it." },
+                html! { "Side effects of the steps that run again happen again. The earlier run stays readable." },
+                if self.execution.sub_state() == SubState::Succeeded {
+                    html! { "A success is final: the built-in engine keeps this execution as it is and forks a new one." }
+                } else {
+                    html! { "The execution keeps its name where the engine can reopen it; some engines start a new execution." }
+                },
             ],
             Action::Signal => vec![
                 html! { "The signal is handed to what waits for it. If nothing does, the engine keeps it or refuses it." },
@@ -203,13 +210,13 @@ impl Asked<'_> {
                     label { "Other input for that step, JSON; stay empty to keep it"
                         textarea name="input" spellcheck="false" { (typed("input")) }
                     }
-                    label { "What whoever does it is told; may stay empty"
+                    label { "Message for the worker that runs the step; may stay empty"
                         input name="feedback" maxlength="1000" autocomplete="off" value=(typed("feedback"));
                     }
                 } @else {
                     label.check {
                         input type="checkbox" name="from_start" value="1";
-                        "Everything again, from the first step on"
+                        "Every step again, from the first one on"
                     }
                 }
             },

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::facts::Facts;
-use super::{action, decisions, gantt, history, overview, payload, steps, timeline};
+use super::{action, decisions, gantt, history, overview, payload, step, steps, timeline};
 use crate::Site;
 use crate::executions::{ExecutionPath, shown};
 use crate::fields::{Fields, link};
@@ -27,7 +27,7 @@ pub(super) async fn show(
     path: ExecutionPath,
     fields: Fields,
 ) -> Result<Response, Problem> {
-    let facts = Facts::read(&site, &visitor, &path).await?;
+    let facts = Facts::read(&site, &visitor, &path, fields.get("step")).await?;
     let (_, id) = shown(&facts.execution.name);
     let id = visible(&id, false).into_owned();
     let now = Timestamp::now();
@@ -36,7 +36,8 @@ pub(super) async fn show(
         None => history::page(&site, &visitor, &path, &facts, &fields).await,
     };
     let live = format!("{}/live", path.path());
-    let live = link(&live, &[("events", fields.get("events"))]);
+    let chosen = ("step", fields.get("step"));
+    let live = link(&live, &[("events", fields.get("events")), chosen]);
     let page = Page {
         section: Section::Executions,
         title: cut(&id, TITLE).unwrap_or(&id),
@@ -64,6 +65,7 @@ pub(super) fn parts(
         part("graph", &steps::graph(path, facts)),
         part("timeline", &over_time(facts, now)),
         part("steps", &steps::table(path, facts, now)),
+        part("step", &step::chosen(path, facts, now)),
         part("payloads", &payload::both(path, &facts.execution)),
         part("branches", &history::branches(facts, now)),
     ]

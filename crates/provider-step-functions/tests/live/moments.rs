@@ -122,6 +122,7 @@ pub(crate) async fn retries_that_are_used_up_end_it_and_a_redrive_goes_on(rig: &
         feedback: String::new(),
         from_start: false,
         request_id: "redrive-1".parse()?,
+        execution_id: None,
     };
     rig.provider
         .retry_from(&Rig::call(), request)
@@ -375,6 +376,7 @@ pub(crate) async fn lists_and_histories_come_in_pages(rig: &Rig) -> Outcome {
             id: id.clone(),
             page_size: 2,
             cursor,
+            view: View::Basic,
         };
         let page = rig
             .provider

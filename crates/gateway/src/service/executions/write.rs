@@ -224,6 +224,7 @@ impl Executions {
             feedback: validate::text("feedback", request.feedback)?,
             from_start: request.from_start,
             request_id: validate::request_id(&request.request_id)?,
+            execution_id: validate::execution_id(&request.execution_id)?,
         };
         let upstream = self.upstream(&name.provider)?;
         let call = upstream.bounded(&call);
