@@ -19,6 +19,7 @@ mod explain;
 mod health;
 mod isolation;
 mod list;
+mod lost_worker;
 mod pages;
 mod policy;
 mod project;
