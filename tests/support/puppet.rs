@@ -190,6 +190,13 @@ impl Provider for Puppet {
 
     async fn start(&self, call: &Call, request: StartRequest) -> Result<Observation> {
         self.come_in(call, Verb::Start).await?;
+        // An engine that has definitions of its own starts no others.
+        let defined = self.lock().defined.first().map(|one| one.name.clone());
+        if defined.is_some_and(|defined| defined != request.definition) {
+            let message = format!("no workflow `{}`", request.definition);
+            let error = Error::new(ErrorKind::NotFound, Verb::Start, message);
+            return Err(error.with_reason("DEFINITION_NOT_FOUND"));
+        }
         let id = request
             .execution_id
             .unwrap_or(ExecutionId::new("new").expect("an id"));

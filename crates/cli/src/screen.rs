@@ -11,7 +11,7 @@ mod step;
 mod table;
 mod tree;
 
-pub use details::{cost, details, details_of, result};
+pub use details::{cost, details, details_of, result, traces};
 pub use live::Live;
 pub use name::{short_definition, short_name};
 pub use paint::Paint;

@@ -17,6 +17,7 @@ mod recovery;
 mod step;
 mod text;
 mod time;
+mod trigger;
 mod worker;
 
 pub use approval::{Approval, Decision, Escalation, Past};
@@ -34,4 +35,5 @@ pub use recovery::{
 pub use step::{StepAttempt, StepDetail};
 pub use text::Text;
 pub use time::{duration, timestamp};
+pub use trigger::{DisabledTrigger, Trigger};
 pub use worker::{Queue, QueuedExecutions, QueuedTasks, ScheduledStart, Worker};

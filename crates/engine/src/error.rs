@@ -25,6 +25,8 @@ pub struct EngineError {
     pub hint: String,
     /// How long to wait before trying again, where that helps.
     pub retry_after: Option<Duration>,
+    /// Figures and names for programs, by key.
+    pub metadata: Vec<(&'static str, String)>,
 }
 
 /// What kind of no it is.
@@ -58,7 +60,13 @@ impl EngineError {
             message: message.to_string(),
             hint: String::new(),
             retry_after: None,
+            metadata: Vec::new(),
         }
+    }
+
+    pub(crate) fn with(mut self, key: &'static str, value: impl fmt::Display) -> Self {
+        self.metadata.push((key, value.to_string()));
+        self
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -81,6 +89,16 @@ impl EngineError {
             format_args!("there is no definition `{name}`"),
         )
         .hint("Apply it first: stateway definitions apply FILE.")
+    }
+
+    /// The same reason as for an unknown definition: a program treats both alike.
+    pub(crate) fn deleted_definition(name: &str) -> Self {
+        Self::new(
+            ErrorKind::NotFound,
+            "DEFINITION_NOT_FOUND",
+            format_args!("the definition `{name}` was deleted"),
+        )
+        .hint("Apply it again: stateway definitions apply FILE.")
     }
 
     pub(crate) fn request_reused() -> Self {

@@ -1,5 +1,6 @@
 //! The handle that everyone else holds.
 
+mod definitions;
 mod verify;
 
 use std::sync::Arc;
@@ -20,9 +21,8 @@ use crate::reader::Readers;
 use crate::recording::Recording;
 use crate::recovery::scan::{Scan, memory};
 use crate::request::{
-    ActorName, Applied, ApplyDefinition, BranchRecord, Decide, DefinitionRecord, EventRecord,
-    ListQuery, Page, Publish, Published, Purged, RequestKey, Resolve, RetryFrom, Start, Steer,
-    StepRecord, Survey,
+    ActorName, BranchRecord, Decide, EventRecord, ListQuery, Page, Publish, Published, Purged,
+    RequestKey, Resolve, RetryFrom, Start, Steer, StepRecord, Survey,
 };
 use crate::store::{Backend, SqliteFile};
 use crate::worker::{Answer, Offer, WorkerSession};
@@ -198,7 +198,7 @@ impl Engine {
             roles: decide.roles,
             comment: decide.comment,
         };
-        self.command(id, verb, Some(decide.branch), request).await
+        self.command(id, verb, decide.branch, request).await
     }
 
     /// The roles that may decide about escalations whose definition names none.
@@ -227,7 +227,7 @@ impl Engine {
             operators: self.inner.escalation_roles.clone(),
             comment: resolve.comment,
         };
-        self.command(id, verb, Some(resolve.branch), request).await
+        self.command(id, verb, resolve.branch, request).await
     }
 
     async fn command(
@@ -415,49 +415,6 @@ impl Engine {
         self.inner.board.watch_one(id, false)
     }
 
-    /// Makes a definition known, or a new revision of it current.
-    ///
-    /// # Errors
-    /// It is not a valid definition, or has no name.
-    pub async fn apply(&self, apply: ApplyDefinition) -> Result<Applied> {
-        let (send, answer) = oneshot::channel();
-        self.inner.inbox.ask(Message::Apply {
-            apply: Box::new(apply),
-            answer: send,
-        })?;
-        answer.await.unwrap_or_else(|_| Err(EngineError::stopped()))
-    }
-
-    /// Reads a definition: its newest revision, or the one named.
-    ///
-    /// # Errors
-    /// There is none.
-    pub async fn definition(
-        &self,
-        name: Arc<str>,
-        revision: Option<Arc<str>>,
-    ) -> Result<DefinitionRecord> {
-        self.read(move |reader| {
-            reader
-                .definition(&name, revision.as_deref())?
-                .ok_or_else(|| EngineError::no_definition(&name))
-        })
-        .await
-    }
-
-    /// Lists the newest revision of every definition, by name.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn definitions(
-        &self,
-        after: Option<Arc<str>>,
-        limit: usize,
-    ) -> Result<Vec<DefinitionRecord>> {
-        self.read(move |reader| reader.definitions(after.as_deref(), limit))
-            .await
-    }
-
     /// Tells of something that happened; every definition it triggers is started once.
     ///
     /// # Errors
@@ -471,14 +428,6 @@ impl Engine {
             answer: send,
         })?;
         answer.await.unwrap_or_else(|_| Err(EngineError::stopped()))
-    }
-
-    /// Lists every revision of a definition, newest first.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn revisions(&self, name: Arc<str>) -> Result<Vec<DefinitionRecord>> {
-        self.read(move |reader| reader.revisions(&name)).await
     }
 
     /// Tells who is connected and what waits.

@@ -6,8 +6,10 @@
 //!
 //! The parts: `ask` answers requests, `carry` takes one command through the core, `hand_out` gives
 //! tasks to workers by `dispatch`'s book, `slots` says whose turn it is, `alarm` fires timers,
-//! `child` starts and ends children, `branch` goes back in a log, `recover` puts right what
-//! contradicts one, `recall` compares memory with it, `wake` takes up what was left, `finish` writes the turn and lets it be seen.
+//! `child` starts and ends children, `definitions` applies and deletes definitions and switches
+//! their triggers, `branch` goes back in a log, `recover` puts right what contradicts one, `recall`
+//! compares memory with it, `wake` takes up what was left, `finish` writes the turn and lets it be
+//! seen.
 
 mod alarm;
 mod ask;
@@ -15,6 +17,7 @@ mod branch;
 mod carry;
 mod child;
 mod cover;
+mod definitions;
 mod dispatch;
 mod fair;
 mod finish;
@@ -30,9 +33,11 @@ mod slots;
 mod survey;
 mod trigger;
 mod wake;
+mod withdrawal;
 
 pub(crate) use ask::bounded;
 pub(crate) use child::child_id;
+pub(crate) use definitions::DefinitionAsk;
 pub use inbox::SinkStart;
 pub(crate) use inbox::{Ask, Inbox, Message};
 pub(crate) use recover::Mended;
@@ -82,8 +87,8 @@ struct Keeper {
     hot: HashMap<i64, Live>,
     /// Their numbers by id.
     numbers: HashMap<Arc<str>, i64>,
-    /// The plans of current definitions, by name.
-    current: HashMap<Arc<str>, Arc<stateway_machine::Plan>>,
+    /// The plans of current definitions, by name; none for one that was deleted.
+    current: HashMap<Arc<str>, Option<Arc<stateway_machine::Plan>>>,
     last_number: i64,
     dispatch: Dispatch,
     slots: Slots,
@@ -158,7 +163,7 @@ enum Effect {
     Tell(mpsc::UnboundedSender<WorkerMessage>, WorkerMessage),
     Published(oneshot::Sender<Result<crate::Published>>, crate::Published),
     SinkOpened(oneshot::Sender<Result<i64>>, i64),
-    Applied(oneshot::Sender<Result<crate::Applied>>, Box<crate::Applied>),
+    Definition(definitions::DefinitionAnswer),
     Mended(oneshot::Sender<Result<Mended>>, Box<Mended>),
 }
 
@@ -289,7 +294,7 @@ impl Keeper {
                 progress,
             } => self.heartbeat(session, token.as_ref(), progress),
             Message::Gone { session } => self.gone(session),
-            Message::Apply { apply, answer } => self.apply(&apply, answer),
+            Message::Definition(ask) => self.definition_ask(*ask),
             Message::Purge {
                 ended_before,
                 limit,

@@ -54,9 +54,10 @@ pub use news::{Changes, News};
 pub use numbering::Numbering;
 pub use policy::{Policy, PolicyQuestion, PolicyVerdict, Ruling};
 pub use request::{
-    ActorName, Applied, ApplyDefinition, BranchRecord, Damaged, Decide, DefinitionRecord,
-    EventRecord, HeldTask, ListQuery, Page, Publish, Published, Purged, QueueLine, RequestKey,
-    Resolve, RetryFrom, Scheduled, Start, Steer, StepRecord, Survey, TaskLine, WorkerStatus,
+    ActorName, AdoptDefinition, Applied, ApplyDefinition, BranchRecord, Damaged, Decide,
+    DefinitionRecord, DeleteDefinition, DeletedDefinition, DisabledTrigger, EventRecord, HeldTask,
+    ListQuery, Page, Publish, Published, Purged, QueueLine, RequestKey, Resolve, RetryFrom,
+    Scheduled, Start, Steer, StepRecord, Survey, SwitchTrigger, TaskLine, WorkerStatus,
 };
 pub use sink::{EVENT_NAMES, Secret, WebhookError, WebhookSettings, WebhookStatus, Webhooks};
 pub use store::{SCHEMA_VERSION, StoreError};

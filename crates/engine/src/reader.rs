@@ -370,14 +370,6 @@ impl Reader {
         self.at_once(|store| Ok(store.log(after, limit)?))
     }
 
-    pub(crate) fn definition(
-        &mut self,
-        name: &str,
-        revision: Option<&str>,
-    ) -> Result<Option<DefinitionRecord>> {
-        Ok(self.store.definition(name, revision)?)
-    }
-
     pub(crate) fn revisions(&mut self, name: &str) -> Result<Vec<DefinitionRecord>> {
         Ok(self.store.revisions(name)?)
     }

@@ -152,8 +152,7 @@ fn of_people(fact: &Fact) -> String {
             PauseCause::ByHand { by, comment } => with_comment(&format!("paused by {by}"), comment),
             PauseCause::StepFailed { step } => format!("paused after the failure of {step}"),
             PauseCause::RevisionMismatch { offered, conflicts } => {
-                let conflicts = conflicts.join("; ");
-                format!("paused: cannot adopt revision {offered}: {conflicts}")
+                format!("paused: {}", incompatible(offered, conflicts))
             }
         },
         Fact::ExecutionResumed { by } => format!("resumed by {by}"),
@@ -337,4 +336,13 @@ fn with_comment(what: &str, comment: &str) -> String {
         "" => what.to_owned(),
         comment => format!("{what}: {comment}"),
     }
+}
+
+/// Why an execution cannot continue under a revision that was offered to it.
+pub(crate) fn incompatible(offered: &str, conflicts: &[String]) -> String {
+    let short = offered.get(..12).unwrap_or(offered);
+    format!(
+        "revision {short} is not compatible: {}",
+        conflicts.join("; ")
+    )
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::coverage::Coverage;
 use crate::keeper::child_id;
 use crate::store::Kept;
+use crate::summary::incompatible;
 use jiff::Timestamp;
 use serde_json::Value;
 use stateway_machine::{
@@ -64,7 +65,7 @@ pub struct View {
     pub not_retried: Vec<Option<String>>,
     /// The ids of the executions that do the steps, in the same order.
     pub children: Vec<Option<Arc<str>>>,
-    /// What went wrong last.
+    /// What went wrong last; while the execution is paused for a revision, why.
     pub last_error: Option<ExecutionError>,
     /// When what happened to it.
     pub times: Times,
@@ -93,7 +94,7 @@ pub enum PauseKind {
     Hand,
     /// A step failed and its policy is to pause.
     Failure,
-    /// It cannot follow a new revision.
+    /// The execution was offered a revision with which it is not compatible.
     Revision,
 }
 
@@ -232,7 +233,7 @@ impl View {
             not_retried: not_retried.collect(),
             children: children.collect(),
             steps,
-            last_error: last_error(state),
+            last_error: mismatch(state).or_else(|| last_error(state)),
             times: state.times(),
             not_before: origin
                 .not_before
@@ -385,7 +386,7 @@ impl View {
 }
 
 /// How an execution is being retried: by the step that decides its sub-state, or, once it has ended,
-/// by the step that failed last or was tried most.
+/// by the step that was tried most.
 fn retry_of(steps: &[Step], shown: SubState) -> Retry {
     let tried = |step: &&Step| step.retry.attempt > 0;
     let open = steps
@@ -400,6 +401,21 @@ fn retry_of(steps: &[Step], shown: SubState) -> Retry {
     };
     open.or_else(most)
         .map_or(Retry::UNKNOWN, |step| step.retry.clone())
+}
+
+/// The code of the error that an execution shows while it is paused for a revision.
+const REVISION_MISMATCH: &str = "REVISION_MISMATCH";
+
+/// Why an execution is paused that was offered a revision with which it is not compatible.
+fn mismatch(state: &State) -> Option<ExecutionError> {
+    let Some(PauseCause::RevisionMismatch { offered, conflicts }) = state.hold() else {
+        return None;
+    };
+    Some(ExecutionError {
+        native_code: REVISION_MISMATCH.to_owned(),
+        at: state.times().updated,
+        ..ExecutionError::message(incompatible(offered, conflicts))
+    })
 }
 
 const fn kind_of(cause: &PauseCause) -> PauseKind {

@@ -40,11 +40,11 @@ pub enum WorkerMessage {
         /// Which task.
         token: TaskToken,
     },
-    /// This need not be done any more.
+    /// The answer to this task is not wanted any more.
     Withdrawn {
         /// Which task.
         token: TaskToken,
-        /// Why, as a stable word.
+        /// Why, as a stable word: NOT_NEEDED, CANCELLED, TIMED_OUT or WORKER_LOST.
         reason: &'static str,
     },
     /// An answer to it came too late or twice.

@@ -12,6 +12,7 @@ mod basis;
 mod error;
 mod etag;
 mod execution;
+mod headline;
 mod history;
 mod intervention;
 mod name;
@@ -28,6 +29,7 @@ mod words;
 pub use basis::{MappingBasis, RetryBasis};
 pub use error::{ErrorCategory, ExecutionError};
 pub use execution::{Execution, Labels};
+pub use headline::{headline, one_line_summary};
 pub use history::{AttemptPhase, Event, EventDetail};
 pub use intervention::{CancelInfo, PauseInfo, ReopenInfo};
 pub use name::{

@@ -110,6 +110,8 @@ pub struct Error {
     /// The component of the engine that failed while the rest of the engine may answer, for example
     /// `ingress`. The outage of a component counts against this verb only, not against the provider.
     pub component: Option<&'static str>,
+    /// The name that the caller probably meant instead of an unknown one.
+    pub suggestion: Option<Box<str>>,
     /// How long to wait before trying again, where the engine says.
     pub retry_after: Option<Duration>,
     /// What lies underneath.
@@ -128,6 +130,7 @@ impl Error {
             native_code: String::new(),
             reason: None,
             component: None,
+            suggestion: None,
             retry_after: None,
             source: None,
         }
@@ -148,6 +151,14 @@ impl Error {
     #[must_use]
     pub fn not_found(verb: Verb, id: &stateway_model::ExecutionId) -> Self {
         Self::new(ErrorKind::NotFound, verb, format!("no execution `{id}`"))
+    }
+
+    /// The answer to a write that a finished execution does not take.
+    #[must_use]
+    pub fn already_finished(verb: Verb, message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::FailedPrecondition, verb, message)
+            .with_reason("ALREADY_FINISHED")
+            .with_hint("Start a new execution, or run this one again from a step with RetryFrom.")
     }
 
     /// Adds a sentence that tells the reader what to do.
@@ -175,6 +186,13 @@ impl Error {
     #[must_use]
     pub const fn with_component(mut self, component: &'static str) -> Self {
         self.component = Some(component);
+        self
+    }
+
+    /// Adds the name that the caller probably meant.
+    #[must_use]
+    pub fn with_suggestion(mut self, name: impl Into<Box<str>>) -> Self {
+        self.suggestion = Some(name.into());
         self
     }
 

@@ -188,7 +188,7 @@ pub(crate) fn no_row(verb: Verb, id: &ExecutionId, last_seen: Option<&str>) -> E
 }
 
 pub(crate) fn already_finished(verb: Verb) -> Error {
-    precondition(verb, "the invocation has finished").with_reason("ALREADY_FINISHED")
+    Error::already_finished(verb, "the invocation has finished")
 }
 
 pub(crate) fn precondition(verb: Verb, message: impl Into<String>) -> Error {
@@ -223,6 +223,7 @@ pub(crate) fn again(error: &Error) -> Error {
         native_code: error.native_code.clone(),
         reason: error.reason,
         component: error.component,
+        suggestion: error.suggestion.clone(),
         retry_after: error.retry_after,
         source: None,
     }

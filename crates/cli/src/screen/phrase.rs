@@ -91,17 +91,17 @@ pub(super) fn cancelled(cancellation: &Cancellation) -> String {
     let by = cancellation.cancelled_by.as_ref();
     let who = by.map_or_else(String::new, |by| format!(" by {by}"));
     let cause = cancellation.cause.as_ref();
-    let why = cause.map_or_else(String::new, |cause| format!(": {}", cause.first_line()));
+    let why = cause.map_or_else(String::new, |cause| format!(": {}", cause));
     format!("cancelled{who}{why}")
 }
 
 /// `step: message`, or just the message.
 #[must_use]
 pub fn trouble(error: &ExecutionError) -> String {
-    let message = error.message.first_line();
-    match error.step.is_empty() {
-        true => message.to_string(),
-        false => format!("{}: {message}", error.step),
+    if error.step.is_empty() {
+        error.message.to_string()
+    } else {
+        format!("{}: {}", error.step, error.message)
     }
 }
 
@@ -119,7 +119,7 @@ fn backing_off(retry: &Retry, clock: Clock) -> String {
     }
     if let Some(error) = &retry.last_error {
         said.push_str(": ");
-        said.push_str(&error.message.first_line().to_string());
+        said.push_str(&error.message.to_string());
     }
     said
 }
@@ -171,11 +171,12 @@ mod tests {
     fn error() -> ExecutionError {
         ExecutionError {
             step: "charge".into(),
-            message: "connection refused\nat line 3".into(),
+            message: "connection refused".into(),
             category: None,
             attempt: 2,
             time: None,
             native_code: None,
+            detail: None,
         }
     }
 

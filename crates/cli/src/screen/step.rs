@@ -74,7 +74,7 @@ fn attempts(detail: &StepDetail, paint: Paint) -> String {
             one.usage.map(cost).unwrap_or_default(),
             one.error
                 .as_ref()
-                .map(|error| error.message.first_line().to_string())
+                .map(|error| error.message.to_string())
                 .unwrap_or_default(),
         ]);
     }

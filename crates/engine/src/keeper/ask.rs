@@ -6,13 +6,10 @@ use stateway_machine::{Data, ExecutionState, Plan, State, Verb};
 use tokio::sync::oneshot;
 
 use super::{Ask, Effect, Keeper, Live};
-use crate::catalogue::usable;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::id::new_id;
-use crate::request::{
-    Applied, ApplyDefinition, DefinitionRecord, Purged, RequestKey, Start, Steer,
-};
-use crate::store::{ANY_BODY, Answered, plan};
+use crate::request::{Purged, RequestKey, Start, Steer};
+use crate::store::{ANY_BODY, Answered};
 use crate::view::{Origin, Parent};
 use crate::worker::Answer;
 use jiff::Timestamp;
@@ -21,7 +18,7 @@ use jiff::Timestamp;
 const MOST_LABELS: usize = 64;
 
 /// What is remembered with a request that was about no execution; their numbers begin at 1.
-const NO_EXECUTION: i64 = 0;
+pub(super) const NO_EXECUTION: i64 = 0;
 
 impl Keeper {
     pub(super) fn ask(&mut self, ask: Ask) {
@@ -71,7 +68,7 @@ impl Keeper {
     }
 
     /// Answers with the execution as it is when the turn ends, or with why not.
-    fn reply(&mut self, answer: oneshot::Sender<Answer>, done: Result<i64>) {
+    pub(super) fn reply(&mut self, answer: oneshot::Sender<Answer>, done: Result<i64>) {
         match done {
             Ok(number) => {
                 self.touch(number);
@@ -82,7 +79,7 @@ impl Keeper {
     }
 
     /// Does something to an execution, unless this request did it before.
-    fn once(
+    pub(super) fn once(
         &mut self,
         id: &str,
         request: &RequestKey,
@@ -256,18 +253,6 @@ impl Keeper {
         Ok(number)
     }
 
-    /// The plan of a definition's current revision.
-    pub(super) fn current_plan(&mut self, name: &str) -> Result<Arc<Plan>> {
-        if let Some(plan) = self.current.get(name) {
-            return Ok(Arc::clone(plan));
-        }
-        let found = self.store.definition(name, None)?;
-        let found = found.ok_or_else(|| EngineError::no_definition(name))?;
-        let plan = plan(&*self.store, &found.revision, &self.catalogue)?;
-        self.current.insert(found.name, Arc::clone(&plan));
-        Ok(plan)
-    }
-
     fn steer(
         &mut self,
         number: i64,
@@ -343,69 +328,6 @@ impl Keeper {
             self.carry(number, cause, Verb::RetryNow { step, by })?;
         }
         Ok(())
-    }
-
-    pub(super) fn apply(
-        &mut self,
-        apply: &ApplyDefinition,
-        answer: oneshot::Sender<Result<Applied>>,
-    ) {
-        match self.applied(apply) {
-            Ok(applied) => self
-                .effects
-                .push(Effect::Applied(answer, Box::new(applied))),
-            Err(error) => {
-                // Nobody waiting for the answer is no failure.
-                let _ = answer.send(Err(error));
-            }
-        }
-    }
-
-    fn applied(&mut self, apply: &ApplyDefinition) -> Result<Applied> {
-        let usable = usable(&apply.source, &apply.source_name)?;
-        let revision = usable.plan.shared_revision();
-        let repeated = match &apply.request {
-            Some(request) => self.seen(request)?.is_some(),
-            None => false,
-        };
-        let present = self.store.definition(&usable.name, None)?;
-        // What was applied in this very turn is not on disk yet.
-        let current = match self.current.get(&usable.name) {
-            Some(plan) => Some(plan.shared_revision()),
-            None => present
-                .as_ref()
-                .map(|present| Arc::clone(&present.revision)),
-        };
-        let changed = !repeated && current.as_ref() != Some(&revision);
-        let known = self.store.definition(&usable.name, Some(&revision))?;
-        let record = match (changed, present, known) {
-            (false, Some(present), _) if present.revision == revision => present,
-            (_, _, Some(known)) => known,
-            _ => DefinitionRecord {
-                name: Arc::clone(&usable.name),
-                revision,
-                source: apply.source.clone(),
-                created: self.now,
-            },
-        };
-        if changed {
-            self.turn.definitions.push(record.clone());
-            let plan = self.catalogue.keep(usable.plan);
-            self.set_trigger(&usable.name, &plan, self.now);
-            // A new schedule counts from now on, after a restart too.
-            self.turn
-                .schedules
-                .push((Arc::clone(&usable.name), self.now));
-            self.current.insert(usable.name, plan);
-        }
-        if let Some(request) = apply.request.as_ref().filter(|_| !repeated) {
-            self.remember(request, NO_EXECUTION);
-        }
-        Ok(Applied {
-            record,
-            changed,
-            warnings: usable.warnings,
-        })
     }
 
     /// Removes one finished execution, with all that belongs to it.

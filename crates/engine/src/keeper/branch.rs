@@ -9,6 +9,7 @@ use stateway_machine::{
     Event, ExecutionState, Fact, Obligation, Redo, State, Verb, obligations, usage,
 };
 
+use super::withdrawal::Withdrawal;
 use super::{Keeper, Live};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::request::RetryFrom;
@@ -84,7 +85,7 @@ impl Keeper {
         let branches = self.store.branches(number)?;
         let branch = branches.iter().map(|known| known.branch).max().unwrap_or(0) + 1;
         for (step, _, _) in self.dispatch.tasks_of(number) {
-            self.withdraw(number, &step);
+            self.withdraw(number, &step, Withdrawal::NotNeeded);
         }
         self.let_go(number);
         let (cutoff, parent) = (before.cutoff, before.state.branch());

@@ -8,6 +8,7 @@ use stateway_machine::{
 };
 use stateway_model::ErrorCategory;
 
+use super::withdrawal::Withdrawal;
 use super::{Keeper, Work};
 use crate::EngineError;
 use crate::error::Result;
@@ -35,18 +36,19 @@ impl Keeper {
 
     /// Takes tasks that are over out of the dispatcher's book.
     fn put_away(&mut self, number: i64, events: &[Event]) {
-        let (mut everything, mut strays) = (false, false);
+        let (mut everything, mut strays) = (None, false);
         for event in events {
+            let why = Withdrawal::after(&event.fact);
             match &event.fact {
                 Fact::AttemptFailed { step, .. } => {
-                    self.withdraw(number, step);
+                    self.withdraw(number, step, why);
                     strays = true;
                 }
                 Fact::StepCompleted { step, .. }
                 | Fact::StepCompensated { step, .. }
-                | Fact::StepCompensationFailed { step, .. } => self.withdraw(number, step),
-                Fact::TaskReleased { task, .. } => self.withdraw(number, &task.step),
-                Fact::OutcomeUnknown { step, .. } => self.withdraw(number, step),
+                | Fact::StepCompensationFailed { step, .. } => self.withdraw(number, step, why),
+                Fact::TaskReleased { task, .. } => self.withdraw(number, &task.step, why),
+                Fact::OutcomeUnknown { step, .. } => self.withdraw(number, step, why),
                 Fact::CompensationStarted { .. }
                 | Fact::CancellationStarted { .. }
                 | Fact::ExecutionCompleted { .. }
@@ -56,20 +58,22 @@ impl Keeper {
                 | Fact::RevisionAdopted { .. }
                 | Fact::BranchOpened { .. }
                 | Fact::ExecutionForked { .. }
-                | Fact::ExecutionRecovered { .. } => everything = true,
+                | Fact::ExecutionRecovered { .. } => {
+                    everything.get_or_insert(why);
+                }
                 _ => {}
             }
         }
-        if everything {
-            self.sweep(number);
+        if let Some(why) = everything {
+            self.sweep(number, why);
         }
-        if everything || strays {
+        if everything.is_some() || strays {
             self.end_strays(number);
         }
     }
 
     /// Withdraws every task of an execution that is not owed any more.
-    pub(super) fn sweep(&mut self, number: i64) {
+    fn sweep(&mut self, number: i64, why: Withdrawal) {
         let Some(live) = self.hot.get(&number) else {
             return;
         };
@@ -83,7 +87,7 @@ impl Keeper {
             .collect();
         for (step, task, on) in self.dispatch.tasks_of(number) {
             if on != branch || !owed.contains(&task) {
-                self.withdraw(number, &step);
+                self.withdraw(number, &step, why);
             }
         }
     }

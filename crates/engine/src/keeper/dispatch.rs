@@ -272,6 +272,16 @@ impl Dispatch {
         turns.back().copied()
     }
 
+    /// Puts a worker behind every other one, so that a task that it lost goes to another worker.
+    pub(super) fn yield_turn(&mut self, worker: WorkerIx) {
+        for turns in self.turns.values_mut() {
+            if let Some(at) = turns.iter().position(|ix| *ix == worker) {
+                turns.remove(at);
+                turns.push_back(worker);
+            }
+        }
+    }
+
     fn hold(&mut self, worker: WorkerIx) {
         if let Some(worker) = self.workers.get_mut(&worker) {
             worker.held += 1;

@@ -39,6 +39,7 @@ impl Keeper {
                 return false;
             }
             account(&turn, began.elapsed());
+            self.forget_deleted(&turn);
             if !turn.appends.is_empty() {
                 self.committed.send_replace(self.store.last_position());
             }
@@ -294,9 +295,7 @@ impl Effect {
             Self::Published(answer, published) => {
                 let _ = answer.send(Ok(published));
             }
-            Self::Applied(answer, applied) => {
-                let _ = answer.send(Ok(*applied));
-            }
+            Self::Definition(answer) => answer.show(),
             Self::Mended(answer, mended) => {
                 let _ = answer.send(Ok(*mended));
             }
@@ -315,9 +314,7 @@ impl Effect {
             Self::Published(answer, _) => {
                 let _ = answer.send(Err(EngineError::from_store(error)));
             }
-            Self::Applied(answer, _) => {
-                let _ = answer.send(Err(EngineError::from_store(error)));
-            }
+            Self::Definition(answer) => answer.fail(EngineError::from_store(error)),
             Self::Mended(answer, _) => {
                 let _ = answer.send(Err(EngineError::from_store(error)));
             }

@@ -45,7 +45,7 @@ impl Keeper {
         });
         let branch = before.state.branch();
         let mut live = Live::new(Arc::clone(&origin), State::new(plan), [0; 16]);
-        live.apply(&copied(before.events, &id));
+        live.apply(&copied(before.events, &id, cause));
         self.keep(live);
         self.touch(number);
         self.slots.begin(&origin.definition, number);
@@ -67,8 +67,9 @@ impl Keeper {
     }
 }
 
-/// The events of the source under the new id. Branches of the source are one log here.
-fn copied(events: Vec<Event>, id: &Arc<str>) -> Vec<Event> {
+/// The events of the source under the new id, the first of them caused by the request to fork.
+/// Branches of the source are one log here.
+fn copied(events: Vec<Event>, id: &Arc<str>, cause: &Arc<str>) -> Vec<Event> {
     let rename = |mut event: Event| {
         match &mut event.fact {
             Fact::ExecutionCreated {
@@ -76,6 +77,7 @@ fn copied(events: Vec<Event>, id: &Arc<str>) -> Vec<Event> {
             } => {
                 *execution = Arc::clone(id);
                 *branch = 0;
+                event.causation = Arc::clone(cause);
             }
             Fact::BranchOpened { branch, parent, .. } => (*branch, *parent) = (0, 0),
             _ => {}

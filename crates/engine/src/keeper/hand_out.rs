@@ -9,6 +9,7 @@ use stateway_model::{ErrorCategory, Progress, Usage};
 use tokio::sync::mpsc;
 
 use super::dispatch::{Need, Place, WorkerIx};
+use super::withdrawal::Withdrawal;
 use super::{Effect, Keeper, Work};
 use crate::worker::{Offer, Outcome, TaskToken, WorkerMessage, WorkerTask};
 use crate::{Fate, Write};
@@ -61,6 +62,10 @@ impl Keeper {
         if entered.is_none_or(|entry| entry.task != task || entry.place != Place::With(worker)) {
             return;
         }
+        // A policy's decision puts the task up again while it is being handed out.
+        if self.is_assigned(number, &task) {
+            return;
+        }
         // It is entered again once it is assigned.
         self.dispatch.remove(number, &task.step);
         let id = self.dispatch.worker(worker);
@@ -83,6 +88,13 @@ impl Keeper {
         } else {
             self.work.push_back(Work::Feed(worker));
         }
+    }
+
+    /// Whether a worker has the task by the log.
+    fn is_assigned(&self, number: i64, task: &Task) -> bool {
+        let live = self.hot.get(&number);
+        let order = live.and_then(|live| task_order(&live.state, task));
+        order.is_some_and(|order| order.worker.is_some())
     }
 
     /// Whether tasks of an execution are handed out now.
@@ -139,7 +151,7 @@ impl Keeper {
     }
 
     /// Takes a task out of the book, and back from the worker that has it.
-    pub(super) fn withdraw(&mut self, number: i64, step: &Arc<str>) {
+    pub(super) fn withdraw(&mut self, number: i64, step: &Arc<str>, why: Withdrawal) {
         if self.config.faults.fate(Write::TaskWithdrawn) != Fate::Done {
             return;
         }
@@ -147,6 +159,9 @@ impl Keeper {
             return;
         };
         self.work.push_back(Work::Feed(holder));
+        if why == Withdrawal::WorkerLost {
+            self.dispatch.yield_turn(holder);
+        }
         let session = self
             .dispatch
             .worker(holder)
@@ -157,7 +172,7 @@ impl Keeper {
                 branch: entry.branch,
                 task: entry.task,
             };
-            let reason = "NOT_NEEDED";
+            let reason = why.as_str();
             let message = WorkerMessage::Withdrawn { token, reason };
             self.effects.push(Effect::Tell(tell.clone(), message));
         }

@@ -1,7 +1,7 @@
 //! The verdict in words: which row, which evidence, which rule.
 
 use jiff::Timestamp;
-use stateway_model::{MappingBasis, SubState, Wait};
+use stateway_model::{MappingBasis, SubState, Wait, headline};
 
 use super::{Classified, Decision, Verdict};
 use crate::table::Row;
@@ -51,6 +51,13 @@ impl Classified<'_> {
             now,
         );
         seen.extend(observation.notes.iter().cloned());
+        // An error of the execution itself is on no step.
+        if self.execution.sub_state == SubState::Error
+            && let Some(error) = &observation.last_error
+            && error.step.is_empty()
+        {
+            seen.push(format!("error: {}", error.message));
+        }
         let deciding = match self.execution.decision {
             Decision::Steps { deciding } => observation.steps.get(deciding),
             _ => None,
@@ -179,7 +186,7 @@ fn attempt_line(retry: &RetryEvidence, shown: SubState, now: Timestamp) -> Strin
     });
     let error = retry.last_error.as_ref();
     let error = error.map_or_else(String::new, |error| {
-        format!("; last error: {}", error.message)
+        format!("; last error: {}", headline(&error.message))
     });
     format!(
         "attempt {}{limit} {phase}{next}{error} ({})",

@@ -10,7 +10,8 @@ use super::StoreError;
 /// has seen. A script that was released is never changed.
 const MIGRATIONS: &[&str] = &[
     include_str!("migration/001_first.sql"),
-    include_str!("migration/002_forks.sql"),
+    include_str!("migration/002_disabled_triggers.sql"),
+    include_str!("migration/003_forks.sql"),
 ];
 
 /// The version this build writes.
@@ -72,7 +73,11 @@ mod tests {
     use super::*;
 
     /// Files of each version, as they were released.
-    const RELEASED: &[&str] = &[include_str!("../../../tests/golden/store-v1.sql")];
+    const RELEASED: &[&str] = &[
+        include_str!("../../../tests/golden/store-v1.sql"),
+        include_str!("../../../tests/golden/store-v2.sql"),
+        include_str!("../../../tests/golden/store-v3.sql"),
+    ];
 
     fn schema(file: &Connection) -> Vec<String> {
         let sql = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name";

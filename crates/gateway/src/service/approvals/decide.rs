@@ -48,7 +48,7 @@ impl Approvals {
         let decide = Decide {
             step: name.step.as_str().into(),
             attempt: name.attempt,
-            branch: 0,
+            branch: Some(0),
             grant: request.grant,
             roles: call.roles.to_vec(),
             comment: comment.into(),
@@ -94,7 +94,7 @@ impl Approvals {
         let resolve = Resolve {
             step: name.step.as_str().into(),
             attempt: step.map_or(0, |step| step.retry.attempt),
-            branch: before.branch,
+            branch: Some(before.branch),
             roles: call.roles.to_vec(),
             resolution,
             comment: comment.clone().into(),
