@@ -75,6 +75,8 @@ pub type GetApproval = Call<v1::GetApprovalRequest>;
 pub type DecideApproval = Call<v1::DecideApprovalRequest>;
 /// Lists escalations.
 pub type ListEscalations = Call<v1::ListEscalationsRequest>;
+/// Reads an escalation.
+pub type GetEscalation = Call<v1::GetEscalationRequest>;
 /// Decides about an escalation.
 pub type ResolveEscalation = Call<v1::ResolveEscalationRequest>;
 /// Lists workers.
@@ -215,6 +217,7 @@ about_one! {
     Project { name }
     GetApproval { name }
     DecideApproval { name, etag }
+    GetEscalation { name }
     ResolveEscalation { name, etag }
     Purge { name, etag }
     Verify { name }

@@ -2,6 +2,7 @@
 //! out, what happened, and what can be done about it.
 
 mod action;
+mod decisions;
 mod facts;
 mod gantt;
 mod history;
@@ -20,7 +21,6 @@ use axum::routing::get;
 
 use crate::Site;
 
-pub(crate) use newest::newest;
 pub(crate) use steps::of_definition;
 
 pub(crate) fn routes() -> Router<Site> {

@@ -10,9 +10,9 @@ use crate::summary::incompatible;
 use jiff::Timestamp;
 use serde_json::Value;
 use stateway_machine::{
-    Cancellation, ChildOrder, Data, ExecutionState, PauseCause, Reopened, State, Times,
-    abandoned_usage, child_key, last_error, not_retried, seeking, step_views, sub_state_where,
-    usage, waits,
+    Awaited, Cancellation, ChildOrder, Data, ExecutionState, PauseCause, Reopened, State, Times,
+    abandoned_usage, awaited, child_key, last_error, not_retried, seeking, step_views,
+    sub_state_where, usage, waits,
 };
 use stateway_model::{
     CancelInfo, DefinitionName, Execution, ExecutionError, ExecutionId, ExecutionName,
@@ -59,6 +59,8 @@ pub struct View {
     pub cause: Option<Reason>,
     /// What it waits for, its steps' waits included.
     pub waits: Vec<Wait>,
+    /// What someone outside can do next: the pending approvals and escalations among it.
+    pub awaited: Vec<Awaited>,
     /// Every step, in the order of the definition.
     pub steps: Vec<Step>,
     /// Why no retry follows the last failure of each of the steps, in the same order.
@@ -178,6 +180,7 @@ impl View {
             unserved: Vec::new(),
             cause: Some(Reason::Stuck),
             waits: Vec::new(),
+            awaited: Vec::new(),
             steps: Vec::new(),
             not_retried: Vec::new(),
             children: Vec::new(),
@@ -230,6 +233,7 @@ impl View {
             unserved: names,
             cause: state.reason(),
             waits,
+            awaited: awaited(state),
             not_retried: not_retried.collect(),
             children: children.collect(),
             steps,

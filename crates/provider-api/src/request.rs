@@ -5,7 +5,7 @@ use std::time::Duration;
 use stateway_model::{Event, ExecutionId, Labels, Payload, SubState};
 
 use crate::filter::Hints;
-use crate::{Error, Observation, RequestId, Result, Verb};
+use crate::{Capabilities, Error, Observation, RequestId, Result, Verb};
 
 /// How much of an execution is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -106,11 +106,23 @@ pub struct SignalRequest {
 /// How an execution is to be ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CancelMode {
-    /// It may clean up and compensate first.
+    /// The execution may clean up and compensate first.
     #[default]
     Graceful,
-    /// At once.
+    /// Immediately.
     Kill,
+}
+
+/// Whether a graceful end compensates completed steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compensation {
+    /// As the definition says, or the engine's own rule.
+    #[default]
+    AsDefined,
+    /// Completed steps are compensated.
+    Compensate,
+    /// Nothing is compensated.
+    NoCompensation,
 }
 
 /// End an execution.
@@ -120,10 +132,28 @@ pub struct CancelRequest {
     pub id: ExecutionId,
     /// How.
     pub mode: CancelMode,
+    /// Whether completed steps are compensated; a choice only where the provider has
+    /// [`Capabilities::cancel_compensation`].
+    pub compensation: Compensation,
     /// Why, for the record; may be empty.
     pub cause: String,
     /// The idempotency key.
     pub request_id: RequestId,
+}
+
+impl CancelRequest {
+    /// Refuses a choice about compensation that a provider cannot follow, so that none is ignored.
+    ///
+    /// # Errors
+    /// The request has a choice and the provider takes none.
+    pub fn check_compensation(&self, can: &Capabilities) -> Result<()> {
+        if self.compensation == Compensation::AsDefined || can.cancel_compensation {
+            return Ok(());
+        }
+        Err(Error::unsupported(Verb::Cancel).with_hint(
+            "Cancel without a choice about compensation; the engine's own rule applies.",
+        ))
+    }
 }
 
 /// Hold an execution.

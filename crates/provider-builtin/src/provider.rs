@@ -280,6 +280,7 @@ impl Provider for BuiltinProvider {
     }
 
     async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
+        request.check_compensation(&self.can)?;
         let id = request.id.clone();
         let (verb, steer, key) = request::cancel(request);
         match self.steer(call, verb, &id, (steer, key)).await {

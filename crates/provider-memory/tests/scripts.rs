@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use stateway_model::{ErrorCategory, Execution, ExecutionId, Payload, Reason, SubState, WaitKind};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, ErrorKind, HistoryRequest, Mapper, Observation, PauseRequest,
-    Provider, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, View,
-    WatchScope,
+    Call, CancelMode, CancelRequest, Compensation, ErrorKind, HistoryRequest, Mapper, Observation,
+    PauseRequest, Provider, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
+    StartRequest, View, WatchScope,
 };
 use stateway_provider_memory::{Clock, Config, MemoryProvider, Script, Upstream};
 
@@ -97,6 +97,7 @@ impl Stage {
         let request = CancelRequest {
             id: id.clone(),
             mode,
+            compensation: Compensation::AsDefined,
             cause: "enough".into(),
             request_id: self.request_id(),
         };

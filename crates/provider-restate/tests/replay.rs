@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use stateway_model::{ExecutionId, Payload};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, ErrorKind, HistoryRequest, ListRequest, Observation,
-    PauseRequest, Provider, PurgeRequest, RequestId, Result, ResumeRequest, RetryFromRequest,
-    SignalRequest, StartRequest, View,
+    Call, CancelMode, CancelRequest, Compensation, ErrorKind, HistoryRequest, ListRequest,
+    Observation, PauseRequest, Provider, PurgeRequest, RequestId, Result, ResumeRequest,
+    RetryFromRequest, SignalRequest, StartRequest, View,
 };
 use stateway_provider_restate::{Config, RestateProvider};
 use wiremock::matchers::any;
@@ -674,6 +674,7 @@ fn cancel(id: ExecutionId, mode: CancelMode) -> CancelRequest {
     CancelRequest {
         id,
         mode,
+        compensation: Compensation::AsDefined,
         cause: String::new(),
         request_id: request_id(),
     }

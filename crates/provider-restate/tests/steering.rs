@@ -11,8 +11,9 @@ use serde_json::json;
 use stateway_model::{ExecutionId, Payload, Reason, SubState, WaitKind};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Error, ErrorKind, Mapper, Observation, PauseRequest, Provider,
-    PurgeRequest, RequestId, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, View,
+    Call, CancelMode, CancelRequest, Compensation, Error, ErrorKind, Mapper, Observation,
+    PauseRequest, Provider, PurgeRequest, RequestId, RetryFromRequest, RetryNowRequest,
+    SignalRequest, StartRequest, View,
 };
 use stateway_provider_restate::{Config, RestateProvider};
 
@@ -52,6 +53,7 @@ fn cancel(id: &str) -> CancelRequest {
     CancelRequest {
         id: execution(id),
         mode: CancelMode::Graceful,
+        compensation: Compensation::AsDefined,
         cause: String::new(),
         request_id: request_id(),
     }

@@ -6,7 +6,7 @@ use super::{moment, until};
 use crate::view::{Cancellation, Execution, ExecutionError, Retry, Text, Wait};
 
 /// The command that lists what a person has to decide.
-const ESCALATIONS: &str = "stateway escalations list";
+const ESCALATIONS: &str = "see `stateway escalations list`";
 
 /// How points in time are said.
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +91,7 @@ pub(super) fn cancelled(cancellation: &Cancellation) -> String {
     let by = cancellation.cancelled_by.as_ref();
     let who = by.map_or_else(String::new, |by| format!(" by {by}"));
     let cause = cancellation.cause.as_ref();
-    let why = cause.map_or_else(String::new, |cause| format!(": {}", cause));
+    let why = cause.map_or_else(String::new, |cause| format!(": {cause}"));
     format!("cancelled{who}{why}")
 }
 
@@ -140,10 +140,10 @@ fn waiting(wait: &Wait, clock: Clock) -> String {
             let ends = ends.map_or_else(String::new, |ends| format!(" that ends {ends}"));
             return format!("waits for a timer{ends}");
         }
-        ("escalation", "", _) => return format!("waits for a decision: {ESCALATIONS}"),
+        ("escalation", "", _) => return format!("waits for a person's decision: {ESCALATIONS}"),
         ("escalation", _, _) => {
             return format!(
-                "waits for a decision by role `{}`: {ESCALATIONS}",
+                "waits for a person's decision by `{}`: {ESCALATIONS}",
                 wait.name
             );
         }
@@ -217,12 +217,16 @@ mod tests {
             "waits for approval, expires in 60 s"
         );
         assert_eq!(
-            said(wait("timer", "", Some(at(5)))),
-            "waits for a timer that ends in 5 s"
+            said(wait("escalation", "sre", None)),
+            "waits for a person's decision by `sre`: see `stateway escalations list`"
         );
         assert_eq!(
-            said(wait("escalation", "ops", None)),
-            "waits for a decision by role `ops`: stateway escalations list"
+            said(wait("escalation", "", None)),
+            "waits for a person's decision: see `stateway escalations list`"
+        );
+        assert_eq!(
+            said(wait("timer", "", Some(at(5)))),
+            "waits for a timer that ends in 5 s"
         );
         assert_eq!(
             said(wait("capacity", "lock-7", None)),

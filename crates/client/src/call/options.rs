@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use stateway_proto::v1;
-use stateway_proto::v1::cancel_execution_request::Mode;
+use stateway_proto::v1::cancel_execution_request::{Compensation, Mode};
 
 use super::{
     AdoptDefinition, Cancel, DeleteDefinition, DisableTrigger, EnableTrigger, Events, Get, GetStep,
@@ -165,10 +165,21 @@ impl Signal {
 }
 
 impl Cancel {
-    /// At once, without a chance to clean up.
+    /// Immediately, without a chance to clean up.
     #[must_use]
     pub fn kill(self) -> Self {
         self.with(|message| message.mode = Mode::Kill as i32)
+    }
+
+    /// Whether completed steps are compensated (default: as the definition's `failurePolicy` says).
+    #[must_use]
+    pub fn compensate(self, compensate: bool) -> Self {
+        let choice = if compensate {
+            Compensation::Compensate
+        } else {
+            Compensation::NoCompensation
+        };
+        self.with(|message| message.compensation = choice as i32)
     }
 
     /// Why, for the record.

@@ -8,6 +8,7 @@ use stateway_proto::v1::{
 };
 use tonic::{Code, Response};
 
+use super::decisions::Decisions;
 use super::newest::{Newest, newest};
 use crate::Site;
 use crate::executions::ExecutionPath;
@@ -33,6 +34,8 @@ pub(super) struct Facts {
     pub(super) definition: Option<Definition>,
     pub(super) events: Result<Newest, Problem>,
     pub(super) branches: Vec<Branch>,
+    /// What a person has to decide.
+    pub(super) decisions: Decisions,
     /// The step that was chosen.
     pub(super) step: Option<Result<StepDetail, Problem>>,
 }
@@ -46,12 +49,13 @@ impl Facts {
     ) -> Result<Self, Problem> {
         let execution = execution(site, visitor, path).await?;
         let name = path.name();
-        let (provider, explanation, definition, events, branches, step) = join!(
+        let (provider, explanation, definition, events, branches, decisions, step) = join!(
             provider(site, visitor, &path.provider),
             explanation(site, visitor, path),
             definition(site, visitor, &execution),
             newest(site, visitor, &name, EVENTS, |_| true),
             branches(site, visitor, path),
+            Decisions::read(site, visitor, &execution),
             step(site, visitor, path, chosen),
         );
         Ok(Self {
@@ -61,6 +65,7 @@ impl Facts {
             definition,
             events,
             branches,
+            decisions,
             step,
         })
     }

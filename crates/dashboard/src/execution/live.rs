@@ -89,7 +89,7 @@ async fn look(
         Ok(facts) => facts,
         Err(problem) => return in_the_way(problem),
     };
-    let mut parts = parts(path, &facts, Timestamp::now());
+    let mut parts = parts(path, &facts, visitor, Timestamp::now());
     let history = history::whole(&facts).filter(|_| with_history);
     parts.extend(history.map(|html| Part::new("history", html)));
     seen(Ok(parts))

@@ -25,7 +25,7 @@ pub(crate) struct Newest {
 }
 
 /// The newest events of an execution that are wanted, at most so many.
-pub(crate) async fn newest(
+pub(super) async fn newest(
     site: &Site,
     visitor: &Visitor,
     execution: &str,

@@ -45,15 +45,18 @@ pub(super) async fn question(
         .filter(|step| step.compensated)
         .map(|step| step.name.as_str())
         .collect();
-    let title = provider(site, visitor, &path.provider).await;
+    let provider = provider(site, visitor, &path.provider).await;
+    let can = provider.as_ref().and_then(|provider| provider.capabilities);
+    let chooses = can.is_some_and(|can| can.cancel_compensation);
     let asked = Asked {
         action,
         path,
         step: fields.raw("step"),
         typed: fields,
         problem,
-        engine: title.map_or_else(|| path.provider.clone(), |provider| provider.title),
+        engine: provider.map_or_else(|| path.provider.clone(), |provider| provider.title),
         undoable,
+        chooses,
         execution: &execution,
     };
     let content = asked.render(visitor);
@@ -74,8 +77,10 @@ struct Asked<'a> {
     problem: Option<&'a Problem>,
     /// The engine's name for people.
     engine: String,
-    /// The steps that can be undone once they are done.
+    /// The steps that have a compensation.
     undoable: Vec<&'a str>,
+    /// Whether the engine takes a choice about compensation.
+    chooses: bool,
     execution: &'a Execution,
 }
 
@@ -144,14 +149,14 @@ impl Asked<'_> {
             ],
             Action::Cancel => {
                 let mut lines = vec![
-                    html! { (engine) " is asked to end it. It may clean up first, so that it can still be seen for a while." },
+                    html! { (engine) " ends the execution. Work that a worker has begun is awaited, and completed steps may be compensated first." },
                 ];
-                lines.extend(self.undoing());
+                lines.extend(self.compensable());
                 lines
             }
             Action::Kill => vec![
-                html! { (engine) " ends it at once, by force." },
-                html! { "Nothing is cleaned up and nothing is undone" @if !self.undoable.is_empty() { ", although " b { (said_within(&self.undoable.join(", "), 200)) } " could be" } "." },
+                html! { (engine) " ends the execution immediately." },
+                html! { "Nothing is cleaned up and nothing is compensated" @if !self.undoable.is_empty() { ", although " b { (said_within(&self.undoable.join(", "), 200)) } " could be" } "." },
             ],
             Action::Purge => vec![
                 html! { "The record of this execution is removed from " (engine) " for good: input, output and history. It cannot be brought back." },
@@ -159,7 +164,7 @@ impl Asked<'_> {
         }
     }
 
-    fn undoing(&self) -> Option<Markup> {
+    fn compensable(&self) -> Option<Markup> {
         let done: Vec<_> = self
             .execution
             .steps
@@ -170,7 +175,7 @@ impl Asked<'_> {
             .map(|step| step.name.as_str())
             .collect();
         (!done.is_empty()).then(|| {
-            html! { "These steps are done and will be undone: " b { (said_within(&done.join(", "), 200)) } "." }
+            html! { "These completed steps have a compensation: " b { (said_within(&done.join(", "), 200)) } "." }
         })
     }
 
@@ -216,9 +221,28 @@ impl Asked<'_> {
                 }
             },
             Action::Cancel | Action::Kill | Action::Pause => html! {
+                @if self.action == Action::Cancel && self.chooses { (choice(self.typed.get("compensation"))) }
                 label { "Why, for the record; may stay empty" input name="cause" maxlength="500" autocomplete="off"; }
             },
             Action::RetryNow | Action::Resume | Action::Purge => html! {},
+        }
+    }
+}
+
+/// Whether completed steps are compensated; as the definition says unless someone chooses.
+fn choice(typed: &str) -> Markup {
+    let choices = [
+        ("", "as the definition's failurePolicy says"),
+        ("compensate", "compensate completed steps"),
+        ("none", "compensate nothing"),
+    ];
+    html! {
+        label { "Compensation"
+            select name="compensation" {
+                @for (word, title) in choices {
+                    option value=(word) selected[word == typed] { (title) }
+                }
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::facts::Facts;
-use super::{action, gantt, history, overview, payload, step, steps, timeline};
+use super::{action, decisions, gantt, history, overview, payload, step, steps, timeline};
 use crate::Site;
 use crate::executions::{ExecutionPath, shown};
 use crate::fields::{Fields, link};
@@ -43,7 +43,7 @@ pub(super) async fn show(
         title: cut(&id, TITLE).unwrap_or(&id),
         live: Some(&live),
         content: html! {
-            @for part in parts(&path, &facts, now) { (part.html) }
+            @for part in parts(&path, &facts, &visitor, now) { (part.html) }
             (history)
         },
     };
@@ -51,9 +51,15 @@ pub(super) async fn show(
 }
 
 /// What is kept up to date, in the order of the page.
-pub(super) fn parts(path: &ExecutionPath, facts: &Facts, now: Timestamp) -> Vec<Part> {
+pub(super) fn parts(
+    path: &ExecutionPath,
+    facts: &Facts,
+    visitor: &Visitor,
+    now: Timestamp,
+) -> Vec<Part> {
     vec![
         part("head", &overview::head(path, facts, now)),
+        part("decisions", &decisions::show(path, facts, visitor, now)),
         part("actions", &action::buttons(path, facts)),
         part("overview", &overview::now(facts, now)),
         part("graph", &steps::graph(path, facts)),

@@ -7,8 +7,8 @@ use serde_json::json;
 use stateway_model::{Reason, RetryBasis, SubState, WaitKind};
 use stateway_provider_api::filter::{DefinitionPattern, Hints};
 use stateway_provider_api::{
-    CancelMode, CancelRequest, ErrorKind, HistoryRequest, ListRequest, Provider, RetryFromRequest,
-    SignalRequest, StartRequest,
+    CancelMode, CancelRequest, Compensation, ErrorKind, HistoryRequest, ListRequest, Provider,
+    RetryFromRequest, SignalRequest, StartRequest,
 };
 
 use super::rig::{Rig, ensure, told};
@@ -152,6 +152,7 @@ pub(crate) async fn a_wait_shows_its_deadline_and_a_cancel_ends_it(rig: &Rig) ->
     let cancel = |mode| CancelRequest {
         id: id.clone(),
         mode,
+        compensation: Compensation::AsDefined,
         cause: "ordered twice".to_owned(),
         request_id: "cancel-1".parse().expect("a request id"),
     };
