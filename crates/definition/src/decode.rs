@@ -3,6 +3,7 @@
 //! A draft is a definition whose parts still know where they stand. What concerns one value is
 //! checked here; what concerns several of them is the business of `validate`.
 
+mod budget;
 mod fields;
 mod http;
 mod policy;
@@ -10,11 +11,11 @@ mod step;
 mod trigger;
 mod value;
 
-use crate::definition::{Budget, Compensation, FailurePolicy};
+use crate::definition::{Compensation, Escalation, FailurePolicy};
 use crate::diagnostic::{Position, Problems};
 use crate::limits::{MAX_CONCURRENCY, MAX_REFERENCES};
 use crate::rule::Rule;
-use crate::shape::{COMPENSATION, FILE, METADATA, WORKFLOW};
+use crate::shape::{COMPENSATION, ESCALATION, FILE, METADATA, WORKFLOW};
 use crate::source::{Node, NodeValue};
 use crate::{Definition, Reference, Step, Template};
 use fields::Fields;
@@ -33,6 +34,7 @@ pub(crate) struct Draft {
 pub(crate) struct StepPlaces {
     pub(crate) name: Position,
     pub(crate) timeout: Position,
+    pub(crate) then: Position,
     pub(crate) depends_on: Vec<Position>,
     pub(crate) references: Vec<(Reference, Position)>,
     pub(crate) conditions: Vec<(Reference, Position)>,
@@ -85,15 +87,15 @@ fn workflow(node: &Node, problems: &mut Problems) -> Option<Draft> {
             .get("trigger")
             .and_then(|node| trigger::trigger(node, problems)),
         timeout: fields.duration("timeout", problems),
-        queue_timeout: None,
+        queue_timeout: fields.duration("queueTimeout", problems),
         concurrency: fields
             .get("concurrency")
             .and_then(|node| value::number(node, "concurrency", 1..=MAX_CONCURRENCY, problems)),
         failure_policy: fields
             .word("failurePolicy", &[], problems)
             .unwrap_or(FailurePolicy::Abort),
-        escalation: None,
-        budget: Budget::default(),
+        escalation: escalation(&fields, problems),
+        budget: budget::budget(&fields, problems),
         steps,
         compensation,
         output,
@@ -114,14 +116,21 @@ fn compensation(node: &Node, problems: &mut Problems) -> Option<(Compensation, P
         action: fields.text("action", problems).unwrap_or_default(),
         agent: fields.text("agent", problems).unwrap_or_default(),
         timeout: fields.duration("timeout", problems),
-        queue_timeout: None,
-        compensate_unknown: true,
+        queue_timeout: fields.duration("queueTimeout", problems),
+        compensate_unknown: fields.flag("compensateUnknown", problems).unwrap_or(true),
         retry_policy: fields
             .get("retryPolicy")
             .and_then(|node| policy::retry(node, problems)),
     };
     let at = fields.get("step").map_or(node.at, |node| node.at);
     Some((compensation, at))
+}
+
+/// The `escalation` block of a workflow or a step.
+fn escalation(fields: &Fields<'_>, problems: &mut Problems) -> Option<Escalation> {
+    let block = Fields::read(fields.get("escalation")?, &ESCALATION, problems)?;
+    let role = block.name("role", problems)?;
+    Some(Escalation { role })
 }
 
 /// Reads a value with references and notes where each of them stands.

@@ -1,4 +1,4 @@
-//! The definition itself: what is left when a source was read and found valid.
+//! The definition: the result of reading a valid source.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,64 +9,65 @@ use stateway_model::{ErrorCategory, words};
 
 use crate::{Condition, Template, Trigger, duration};
 
-/// A workflow: steps, what follows a failure, and how to undo what was done.
+/// A workflow: steps, what follows a failure, and how completed steps are compensated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Definition {
-    /// Its name, when the file gives one.
+    /// The name, if the file has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// One line for a person.
+    /// One line that describes the workflow.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// What starts it by itself.
+    /// The event or schedule that starts executions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<Trigger>,
-    /// How long a whole execution may take, waiting included.
+    /// How long a whole execution may take, waiting and pauses included.
     #[serde(
         default,
         with = "duration::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub timeout: Option<Duration>,
-    /// How long a task may wait for a worker, for steps and compensations that do not say;
-    /// without it, a task waits as long as the execution does.
+    /// How long a task may wait for a worker, for steps and compensations without their own
+    /// `queueTimeout`. Without it, a task waits until the execution ends.
     #[serde(
         default,
         with = "duration::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub queue_timeout: Option<Duration>,
-    /// The most executions of it that run at once; without it, there is no limit.
+    /// The most executions of this definition that run at the same time; without it, no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
-    /// What follows a failure when the step itself does not say.
+    /// What follows the failure of a step without `onFailure`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub failure_policy: FailurePolicy,
-    /// Who decides about escalated steps that do not say; without it, the engine's configuration.
+    /// Who decides about escalated steps without their own `escalation`; without it, the roles in
+    /// the engine's configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalation: Option<Escalation>,
-    /// What one execution may cost before its next task is refused, its children included.
+    /// The limit of one execution, its children included; at the limit, the next task is refused.
     #[serde(default, skip_serializing_if = "is_default")]
     pub budget: Budget,
     /// The steps, in the order of the file.
     pub steps: Vec<Step>,
-    /// How completed steps are undone.
+    /// How completed steps are compensated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compensation: Vec<Compensation>,
-    /// What an execution answers; without it, the outputs of its leaf steps by name.
+    /// The output of an execution; without it, the outputs of its leaf steps by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Template>,
 }
 
 impl Definition {
-    /// The step of this name.
+    /// Finds a step by its name.
     #[must_use]
     pub fn step(&self, name: &str) -> Option<&Step> {
         self.steps.iter().find(|step| step.name == name)
     }
 
-    /// How the step of this name is undone.
+    /// Finds the compensation of a step.
     #[must_use]
     pub fn compensation_of(&self, name: &str) -> Option<&Compensation> {
         self.compensation
@@ -84,23 +85,24 @@ pub struct Step {
     /// What it does.
     #[serde(rename = "does")]
     pub kind: StepKind,
-    /// The steps that have to be settled first.
+    /// The steps that must be completed or skipped first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<String>,
-    /// It runs only if this holds.
+    /// The step runs only if this condition is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<Condition>,
-    /// What it is given; without it, the input of the execution.
+    /// The input of the step; without it, the input of the execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Template>,
-    /// How long one attempt may take in a worker's hands.
+    /// How long one attempt may take once a worker has the task, or how long the HTTP call may
+    /// take.
     #[serde(
         default,
         with = "duration::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub timeout: Option<Duration>,
-    /// How long an attempt may wait for a worker; without it, the definition's.
+    /// How long an attempt may wait for a worker; without it, the definition's `queueTimeout`.
     #[serde(
         default,
         with = "duration::optional",
@@ -110,38 +112,38 @@ pub struct Step {
     /// How many workers in a row may be lost before the attempt fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_hand_outs: Option<u32>,
-    /// How long a worker may be silent before its task goes to another.
+    /// How long a worker may be silent before another worker gets the task.
     #[serde(
         default,
         with = "duration::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub heartbeat_timeout: Option<Duration>,
-    /// How failed attempts are repeated.
+    /// How failed attempts are retried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_policy: Option<RetryPolicy>,
-    /// What follows its failure; without it, the definition's failure policy decides.
+    /// What follows the failure of the step; without it, the definition's failure policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<OnFailure>,
-    /// What follows once `onFailure: compensate` has rolled everything back.
+    /// What follows the rollback after a failure of this step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<Then>,
-    /// Who decides when it is escalated; without it, the definition's.
+    /// Who decides when the step is escalated; without it, the definition's `escalation`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalation: Option<Escalation>,
-    /// What all its attempts may cost before the next one is refused.
+    /// The limit of all attempts together; at the limit, the next one is refused.
     #[serde(default, skip_serializing_if = "is_default")]
     pub budget: Budget,
-    /// What follows a timeout of an attempt that is not repeated.
+    /// What follows a timeout that is not retried.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_timeout: OnTimeout,
-    /// What its output must look like.
+    /// A JSON Schema for the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// How often a worker may correct an output that does not fit.
+    /// How often a worker may correct an output that does not match the schema.
     #[serde(default, skip_serializing_if = "is_default")]
     pub max_correction_attempts: u32,
-    /// It changes nothing, so there is nothing to undo.
+    /// The step changes nothing, so it is never compensated.
     #[serde(default, skip_serializing_if = "is_default")]
     pub read_only: bool,
 }
@@ -154,18 +156,18 @@ pub struct Step {
     deny_unknown_fields
 )]
 pub enum StepKind {
-    /// A worker does it.
+    /// A worker performs the step.
     Task {
         /// The role a worker must have; empty: any worker.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         agent: String,
-        /// What to do, in the worker's words.
+        /// The instruction for the worker.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         action: String,
         /// The skill a worker must have.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         skill: String,
-        /// The policy by which a worker picks its model.
+        /// The policy by which the worker picks a model.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         model_policy: String,
     },
@@ -179,20 +181,20 @@ pub enum StepKind {
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         headers: BTreeMap<String, Template>,
     },
-    /// Time passes.
+    /// The step waits for a fixed time.
     Sleep {
-        /// How much.
+        /// How long.
         #[serde(with = "duration::text")]
         lasts: Duration,
     },
-    /// A named message has to arrive; its payload is the output.
+    /// The step waits for a signal; its payload is the output.
     Signal {
-        /// The message's name.
+        /// The name of the signal.
         name: String,
     },
-    /// A person has to decide.
+    /// The step waits for a person's decision.
     Approval(Approval),
-    /// Another execution has to finish; its output is the output.
+    /// The step starts another execution; its output is the output of the step.
     Workflow {
         /// The definition to start.
         definition: String,
@@ -200,7 +202,7 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// The word of the format for it.
+    /// The name of the kind in the format.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -213,7 +215,7 @@ impl StepKind {
         }
     }
 
-    /// True when someone answers for it, so that an answer can be wrong and be corrected.
+    /// True when a worker, a server or a child execution gives an output that can be checked.
     #[must_use]
     pub const fn answers(&self) -> bool {
         matches!(
@@ -223,20 +225,20 @@ impl StepKind {
     }
 }
 
-/// Who has to decide, and what follows if nobody does.
+/// Who must decide, and what follows when nobody does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Approval {
     /// The role that may decide.
     pub role: String,
-    /// How long the request stands.
+    /// How long the request stays open.
     #[serde(
         default,
         with = "duration::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub expires_after: Option<Duration>,
-    /// What follows when it expires. Never an approval.
+    /// What follows when nobody decides in time. Never an approval.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_expiry: OnExpiry,
     /// What follows a rejection.
@@ -264,33 +266,34 @@ pub struct Budget {
     pub max_tokens: Option<u64>,
 }
 
-/// How many workers in a row may be lost before an attempt fails, unless the step says.
+/// How many workers in a row may be lost before an attempt fails, unless the step has its own
+/// `maxHandOuts`.
 pub const DEFAULT_MAX_HAND_OUTS: u32 = 3;
 
-/// How failed attempts are repeated.
+/// How failed attempts are retried.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RetryPolicy {
     /// How many attempts may follow the first.
     pub max_retries: u32,
-    /// How the pause grows.
+    /// How the delay between attempts grows.
     pub backoff: Backoff,
-    /// The pause before the first retry.
+    /// The delay before the first retry.
     #[serde(with = "duration::text")]
     pub initial_delay: Duration,
-    /// The longest pause.
+    /// The longest delay.
     #[serde(with = "duration::text")]
     pub max_delay: Duration,
-    /// The part of a pause, from 0 to 1, by which it may be shortened so that retries spread.
+    /// The largest part of a delay, from 0 to 1, by which it may be shortened.
     #[serde(default, skip_serializing_if = "is_default")]
     pub jitter: f64,
-    /// The failures that are repeated; without it, the defaults of each category.
+    /// The failure categories that are retried; without it, the defaults of each category.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_on: Option<Vec<ErrorCategory>>,
 }
 
 impl Default for RetryPolicy {
-    /// Seed 000's example: three retries, from one second, doubled, at most a minute.
+    /// Three retries, the first after one second, then doubled, at most a minute.
     fn default() -> Self {
         Self {
             max_retries: 3,
@@ -303,43 +306,44 @@ impl Default for RetryPolicy {
     }
 }
 
-/// How one completed step is undone.
+/// How one completed step is compensated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Compensation {
     /// The step.
     pub step: String,
-    /// What to do, in the worker's words.
+    /// The instruction for the worker.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub action: String,
     /// The role a worker must have; empty: any worker.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub agent: String,
-    /// How long one attempt may take.
+    /// How long one attempt may take once a worker has the task.
     #[serde(
         default,
         with = "duration::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub timeout: Option<Duration>,
-    /// How long an attempt may wait for a worker; without it, the definition's.
+    /// How long an attempt may wait for a worker; without it, the definition's `queueTimeout`.
     #[serde(
         default,
         with = "duration::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub queue_timeout: Option<Duration>,
-    /// Whether it also runs when nobody knows if the step completed: its worker was lost while the
-    /// execution turned back.
+    /// Whether the compensation also runs when it is unknown if the step completed, because its
+    /// worker was lost during a rollback.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub compensate_unknown: bool,
-    /// How failed attempts are repeated; without it, transient, external and timeout failures are.
+    /// How failed attempts are retried; without it, transient, external and timeout failures are
+    /// retried by the default policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_policy: Option<RetryPolicy>,
 }
 
 words! {
-    /// How the pause between attempts grows.
+    /// How the delay between attempts grows.
     pub enum Backoff as "back-off" {
         /// 5s, 5s, 5s.
         Constant = "constant",
@@ -355,11 +359,11 @@ words! {
     pub enum OnFailure as "failure action" {
         /// The execution fails.
         Abort = "abort",
-        /// The step is left out and the rest goes on.
+        /// The step is skipped and the rest continues.
         Skip = "skip",
-        /// What was completed is undone.
+        /// Completed steps are compensated.
         Compensate = "compensate",
-        /// The execution is held until someone resumes it, which tries the step again.
+        /// The execution is paused until someone resumes it, which retries the step.
         Pause = "pause",
         /// A person has to resume, reassign or cancel.
         Escalate = "escalate",
@@ -375,11 +379,11 @@ words! {
 }
 
 words! {
-    /// What follows a failure when the step itself does not say.
+    /// What follows the failure of a step without `onFailure`.
     pub enum FailurePolicy as "failure policy" {
         /// The execution fails.
         Abort = "abort",
-        /// What was completed is undone.
+        /// Completed steps are compensated.
         Compensate = "compensate",
     }
 }

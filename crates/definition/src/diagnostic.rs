@@ -92,7 +92,7 @@ impl fmt::Display for Invalid {
     }
 }
 
-/// Collects problems while a source is read, so that all of them are told at once.
+/// Collects problems while a source is read, so that all of them are reported together.
 pub(crate) struct Problems {
     file: String,
     found: Vec<Diagnostic>,

@@ -1,16 +1,16 @@
 //! The portable definition: one file that says what a workflow does, on every engine.
 //!
 //! [`parse`] takes YAML or JSON and gives either a [`Definition`] with its warnings or every
-//! problem at once, each with file, line, column, the rule that is broken and what to do. The way
-//! is: source text → tree with places (`source`) → draft (`decode`) → checked draft (`validate`)
-//! → definition. What is left knows nothing of the text it came from.
+//! problem together, each with file, line, column, the broken rule and a hint. The stages are:
+//! source text → tree with places (`source`) → draft (`decode`) → checked draft (`validate`)
+//! → definition. The result is independent of the source text.
 //!
 //! Beside it stand the [`Revision`] (a hash of what a definition says), [`conflicts`] (may a
-//! running execution go on with another revision?), the graph as [`mermaid`] and [`dot`], and the
+//! running execution continue under another revision?), the graph as [`mermaid`] and [`dot`], and the
 //! [`json_schema`] of the format, which is printed from the tables the reader itself uses.
 //!
-//! Nothing here does IO, reads a clock or runs anything: running is the business of
-//! `stateway-machine`. Every loop and every size has a bound in [`limits`].
+//! Nothing here does IO, reads a clock or runs a workflow; `stateway-machine` runs it. Every loop
+//! and every size has a bound in [`limits`].
 
 mod compatibility;
 mod condition;
@@ -55,16 +55,16 @@ pub use trigger::Trigger;
 
 use diagnostic::Problems;
 
-/// A definition that can be used, and what will hurt one day.
+/// A valid definition and its warnings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
     /// The definition.
     pub definition: Definition,
-    /// Its warnings, in the order of the lines.
+    /// The warnings, in the order of the lines.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Reads a definition from YAML or JSON. `file` is only used to say where a problem is.
+/// Reads a definition from YAML or JSON. `file` is only used in diagnostics.
 ///
 /// ```
 /// let parsed = stateway_definition::parse("steps: [{name: a, agent: x, timeout: 5m}]", "a.yaml");

@@ -28,11 +28,19 @@ pub const MAX_CONDITION_DEPTH: usize = 24;
 pub const MAX_RETRIES: u32 = 10_000;
 /// The most corrections of one step.
 pub const MAX_CORRECTIONS: u32 = 100;
-/// The longest duration: ten years. Longer ones are slips of the pen.
+/// The most workers in a row that may be lost before an attempt fails.
+pub const MAX_HAND_OUTS: u32 = 100;
+/// The highest `maxCost`, in currency units. With six decimals it is exact as a JSON number.
+pub const MAX_COST: u64 = 1_000_000_000;
+/// The highest `maxTokens`.
+pub const MAX_TOKENS: u64 = 1_000_000_000_000;
+/// How many conflicts between two revisions are listed before the rest is only counted.
+pub const MAX_CONFLICTS: usize = 20;
+/// The longest duration: ten years. Longer ones are typing errors.
 pub const MAX_DURATION: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
-/// The most executions of one definition that may be let run at once.
+/// The highest `concurrency`.
 pub const MAX_CONCURRENCY: u32 = 100_000;
 /// The most headers of one HTTP step.
 pub const MAX_HEADERS: usize = 64;
-/// From this many steps on, a definition is warned about (seed 000: keep it under ten).
+/// A definition with more steps than this gets a warning.
 pub const MANY_STEPS: usize = 10;

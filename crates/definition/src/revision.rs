@@ -65,7 +65,7 @@ pub fn canonical_form(definition: &Definition) -> String {
 }
 
 /// Sorts keys itself: whether `serde_json` does depends on a feature any crate may turn on.
-fn write_sorted(value: &Value, text: &mut String) {
+pub(crate) fn write_sorted(value: &Value, text: &mut String) {
     match value {
         Value::Object(fields) => {
             let mut sorted: Vec<_> = fields.iter().collect();

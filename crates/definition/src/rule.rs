@@ -1,4 +1,4 @@
-//! The rules a definition is held to, one word each. Every diagnostic names its rule.
+//! The rules that a definition must follow, one word each. Every diagnostic names its rule.
 
 use stateway_model::words;
 
@@ -7,77 +7,77 @@ words! {
     pub enum Rule as "rule" {
         /// The text is neither YAML nor JSON.
         Syntax = "syntax",
-        /// The source, its depth or its number of values is over the bound.
+        /// The source, its depth or its number of values exceeds a limit.
         Size = "size",
-        /// Anchors, aliases and tags would make YAML mean more than JSON can.
+        /// Anchors, aliases and tags are not part of the format.
         YamlFeature = "yaml-feature",
-        /// The same key twice in one mapping.
+        /// One mapping has the same key twice.
         DuplicateKey = "duplicate-key",
-        /// A key the format does not know.
+        /// The format has no such field.
         UnknownField = "unknown-field",
-        /// A key that has to be there.
+        /// A required field is missing.
         MissingField = "missing-field",
-        /// A value of the wrong kind.
+        /// A value has the wrong type.
         WrongType = "wrong-type",
-        /// A word outside its closed list.
+        /// A value is not in the list of allowed words.
         UnknownWord = "unknown-word",
-        /// A number outside its bounds.
+        /// A number is outside its range.
         OutOfRange = "out-of-range",
-        /// Not a duration.
+        /// A value is not a duration.
         BadDuration = "bad-duration",
-        /// A name that could not be referred to.
+        /// A name has characters that references do not allow.
         BadName = "bad-name",
-        /// Two kinds in one step, or a kind that disagrees with its block.
+        /// A step has two kinds, a `kind` that contradicts its block, or a field that its kind does not have.
         StepKind = "step-kind",
-        /// No steps at all.
+        /// The workflow has no steps.
         NoSteps = "no-steps",
-        /// More steps than the bound.
+        /// The workflow has more steps than the limit.
         TooManySteps = "too-many-steps",
-        /// More dependants or dependencies than the bound.
+        /// A step has more dependants or dependencies than the limit.
         FanOut = "fan-out",
-        /// Two steps of one name.
+        /// Two steps have the same name.
         DuplicateStep = "duplicate-step",
-        /// A dependency that does not exist.
+        /// A step depends on a step that does not exist.
         UnknownDependency = "unknown-dependency",
-        /// The same dependency twice.
+        /// A step lists the same dependency twice.
         DuplicateDependency = "duplicate-dependency",
-        /// Steps that wait for each other.
+        /// Steps depend on each other in a circle.
         Cycle = "cycle",
-        /// No step can start.
+        /// Every step has dependencies, so no step can start.
         NoRoot = "no-root",
-        /// A step that can never start.
+        /// A step can never start.
         Unreachable = "unreachable",
-        /// A compensation of a step that does not exist.
+        /// A compensation names a step that does not exist.
         CompensationStep = "compensation-step",
-        /// Two compensations of one step.
+        /// A step has two compensations.
         DuplicateCompensation = "duplicate-compensation",
-        /// A compensation that could never run.
+        /// A compensation can never run.
         UselessCompensation = "useless-compensation",
-        /// A `${…}` that does not parse.
+        /// A `${…}` is not a valid reference.
         BadReference = "bad-reference",
-        /// A `${steps.…}` to a step that does not exist.
+        /// A `${steps.…}` names a step that does not exist.
         UnknownReference = "unknown-reference",
-        /// A `${steps.…}` to a step that may not have run yet.
+        /// A `${steps.…}` names a step that may not have run yet.
         NotUpstream = "not-upstream",
-        /// A header that HTTP cannot carry.
+        /// A header name or value is not valid in HTTP.
         BadHeader = "bad-header",
-        /// A condition that does not parse.
+        /// A condition is not valid.
         BadCondition = "bad-condition",
-        /// A schedule or a time zone that does not exist.
+        /// A schedule or a time zone is not valid.
         BadSchedule = "bad-schedule",
-        /// An `outputSchema` that is no JSON Schema.
+        /// An `outputSchema` is not a JSON Schema.
         BadSchema = "bad-schema",
-        /// A setting that has no effect or contradicts another.
+        /// A setting has no effect or contradicts another setting.
         Contradiction = "contradiction",
-        /// A retry of what is never retried.
+        /// `retryOn` lists a category that is never retried.
         RetryOfGovernance = "retry-of-governance",
-        /// An approval that nobody gave.
+        /// An approval would be granted without a decision.
         ApprovalByTimeout = "approval-by-timeout",
-        /// A step that can hang for ever.
+        /// A step has no timeout and can hang forever.
         MissingTimeout = "missing-timeout",
-        /// A task that any worker may take.
+        /// A task names no role, so any worker may take it.
         MissingAgent = "missing-agent",
-        /// More steps than a person keeps in mind.
+        /// The workflow has more steps than a reader can keep in mind.
         ManySteps = "many-steps",
     }
 }

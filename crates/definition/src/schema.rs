@@ -4,12 +4,12 @@ use serde_json::{Map, Value, json};
 
 use crate::limits::{MAX_NAME_LENGTH, MAX_STEPS};
 use crate::shape::{
-    APPROVAL, COMPENSATION, FILE, HTTP, METADATA, Object, RETRY_POLICY, STEP, Shape, TRIGGER,
-    WORKFLOW,
+    APPROVAL, COMPENSATION, ESCALATION, FILE, HTTP, METADATA, Object, RETRY_POLICY, STEP, Shape,
+    TRIGGER, WORKFLOW,
 };
 
 /// Every mapping of the format.
-static OBJECTS: [&Object; 9] = [
+static OBJECTS: [&Object; 10] = [
     &FILE,
     &METADATA,
     &WORKFLOW,
@@ -19,6 +19,7 @@ static OBJECTS: [&Object; 9] = [
     &APPROVAL,
     &RETRY_POLICY,
     &COMPENSATION,
+    &ESCALATION,
 ];
 
 /// The schema, as it is committed in `schemas/definition.schema.json`.
@@ -77,6 +78,7 @@ fn shape(shape: &Shape) -> Value {
         Shape::Flag => json!({"type": "boolean"}),
         Shape::Count(most) => json!({"type": "integer", "minimum": 0, "maximum": most}),
         Shape::Positive(most) => json!({"type": "integer", "minimum": 1, "maximum": most}),
+        Shape::Amount(most) => json!({"type": "number", "exclusiveMinimum": 0, "maximum": most}),
         Shape::Fraction => json!({"type": "number", "minimum": 0, "maximum": 1}),
         Shape::Word(words, others) => {
             let all: Vec<_> = words().into_iter().chain(others.iter().copied()).collect();

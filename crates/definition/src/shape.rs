@@ -6,7 +6,7 @@
 mod tables;
 
 pub(crate) use tables::{
-    APPROVAL, COMPENSATION, FILE, HTTP, METADATA, RETRY_POLICY, STEP, TRIGGER, WORKFLOW,
+    APPROVAL, COMPENSATION, ESCALATION, FILE, HTTP, METADATA, RETRY_POLICY, STEP, TRIGGER, WORKFLOW,
 };
 
 /// A mapping of the format.
@@ -35,7 +35,9 @@ pub(crate) enum Shape {
     /// A whole number up to a bound.
     Count(u32),
     /// A whole number from 1 up to a bound.
-    Positive(u32),
+    Positive(u64),
+    /// An amount of currency units above zero, with at most six decimals.
+    Amount(u64),
     /// A number from 0 to 1.
     Fraction,
     /// One of a closed list; the second list is accepted too.

@@ -1,6 +1,7 @@
-//! What concerns several parts of a definition at once.
+//! Checks that compare several parts of a definition.
 
 mod compensation;
+mod failure;
 mod graph;
 mod lint;
 mod names;
@@ -22,6 +23,7 @@ pub(crate) fn validate(draft: &Draft, problems: &mut Problems) {
             references::check(draft, &upstream, problems);
         }
     }
+    failure::check(draft, problems);
     schema::check(draft, problems);
     lint::check(draft, problems);
 }

@@ -139,7 +139,10 @@ fn what_has_begun_must_stay_and_the_rest_may_change() {
     let changed = read("steps: [{name: a, timeout: 1m}, {name: b, dependsOn: [a]}]");
     assert_eq!(
         conflicts(&old, &changed, &begun),
-        ["step `a` has begun and is different in the new revision"]
+        [
+            "step `a` has begun and is different in the new revision: `timeout` was not set and is now \
+             1m"
+        ]
     );
     let gone = read("steps: [{name: b}]");
     assert_eq!(

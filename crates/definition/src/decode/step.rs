@@ -1,10 +1,10 @@
 //! One step.
 
 use super::fields::Fields;
-use super::{StepPlaces, http, policy, template, value};
-use crate::definition::{Approval, Budget, OnFailure, OnTimeout, StepKind};
+use super::{StepPlaces, budget, escalation, http, policy, template, value};
+use crate::definition::{Approval, OnFailure, OnTimeout, StepKind};
 use crate::diagnostic::{Position, Problems};
-use crate::limits::MAX_CORRECTIONS;
+use crate::limits::{MAX_CORRECTIONS, MAX_HAND_OUTS};
 use crate::rule::Rule;
 use crate::shape::{APPROVAL, STEP};
 use crate::source::{Node, NodeValue};
@@ -12,9 +12,19 @@ use crate::{Condition, Reference, Step};
 
 /// The blocks that say what a step does. Without any of them it is a task.
 const BLOCKS: [&str; 5] = ["http", "sleep", "signal", "approval", "workflow"];
-/// What only a task has.
-const TASK_FIELDS: [&str; 4] = ["agent", "action", "skill", "modelPolicy"];
-/// Seed 002's words.
+/// Fields that only a task has.
+const TASK_FIELDS: [&str; 7] = [
+    "agent",
+    "action",
+    "skill",
+    "modelPolicy",
+    "maxHandOuts",
+    "maxCost",
+    "maxTokens",
+];
+/// Blocks whose steps never wait for a worker or a free slot.
+const UNQUEUED_BLOCKS: [&str; 4] = ["sleep", "signal", "approval", "workflow"];
+/// Other spellings of `onFailure` that are accepted.
 const FAILURE_WORDS: [(&str, OnFailure); 3] = [
     ("fail_workflow", OnFailure::Abort),
     ("pause_workflow", OnFailure::Pause),
@@ -26,11 +36,12 @@ pub(super) fn step(node: &Node, problems: &mut Problems) -> Option<(Step, StepPl
     let mut places = StepPlaces {
         name: fields.get("name").map_or(node.at, |node| node.at),
         timeout: fields.place("timeout").unwrap_or(node.at),
+        then: fields.place("then").unwrap_or(node.at),
         output_schema: fields.place("outputSchema").unwrap_or(node.at),
         ..StepPlaces::default()
     };
     let step = Step {
-        // A step without a name was reported; it stays, so that the rest of it is checked too.
+        // A step without a name was reported; it stays, so that its other fields are checked too.
         name: fields.name("name", problems).unwrap_or_default(),
         kind: kind(&fields, node, &mut places, problems),
         depends_on: depends_on(&fields, &mut places, problems),
@@ -39,16 +50,18 @@ pub(super) fn step(node: &Node, problems: &mut Problems) -> Option<(Step, StepPl
             .get("input")
             .and_then(|node| template(node, &mut places.references, problems)),
         timeout: fields.duration("timeout", problems),
-        queue_timeout: None,
-        max_hand_outs: None,
+        queue_timeout: fields.duration("queueTimeout", problems),
+        max_hand_outs: fields
+            .get("maxHandOuts")
+            .and_then(|node| value::number(node, "maxHandOuts", 1..=MAX_HAND_OUTS, problems)),
         heartbeat_timeout: fields.duration("heartbeatTimeout", problems),
         retry_policy: fields
             .get("retryPolicy")
             .and_then(|node| policy::retry(node, problems)),
         on_failure: fields.word("onFailure", &FAILURE_WORDS, problems),
-        then: None,
-        escalation: None,
-        budget: Budget::default(),
+        then: fields.word("then", &[], problems),
+        escalation: escalation(&fields, problems),
+        budget: budget::budget(&fields, problems),
         on_timeout: fields
             .word("onTimeout", &[], problems)
             .unwrap_or(OnTimeout::Fail),
@@ -85,20 +98,36 @@ fn kind(
     let block = blocks.first().copied();
     check_said(said.as_deref(), block, fields, node, problems);
     if let Some(block) = block {
-        for extra in TASK_FIELDS.into_iter().filter(|field| fields.has(field)) {
-            let at = fields.place(extra).unwrap_or(node.at);
-            let hint = format!("Remove `{extra}`, or `{block}` to make the step a task.");
-            problems.error(
-                Rule::StepKind,
-                at,
-                format!("a `{block}` step has no `{extra}`"),
-                hint,
-            );
-        }
+        check_task_fields(block, fields, node, problems);
+        check_queue_timeout(block, fields, node, problems);
     }
     block
         .and_then(|block| of_block(block, fields, places, problems))
         .unwrap_or_else(|| task(fields, problems))
+}
+
+fn check_task_fields(block: &str, fields: &Fields<'_>, node: &Node, problems: &mut Problems) {
+    for extra in TASK_FIELDS.into_iter().filter(|field| fields.has(field)) {
+        let at = fields.place(extra).unwrap_or(node.at);
+        let hint = format!("Remove `{extra}`, or `{block}` to make the step a task.");
+        problems.error(
+            Rule::StepKind,
+            at,
+            format!("a `{block}` step has no `{extra}`"),
+            hint,
+        );
+    }
+}
+
+fn check_queue_timeout(block: &str, fields: &Fields<'_>, node: &Node, problems: &mut Problems) {
+    if UNQUEUED_BLOCKS.contains(&block) && fields.has("queueTimeout") {
+        problems.error(
+            Rule::Contradiction,
+            fields.place("queueTimeout").unwrap_or(node.at),
+            format!("a `{block}` step never waits for a worker"),
+            "Remove `queueTimeout`, or use `timeout`.",
+        );
+    }
 }
 
 fn check_said(

@@ -1,5 +1,6 @@
 //! Single values: text, names, durations, numbers, words.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
@@ -81,16 +82,16 @@ pub(super) fn count(node: &Node, name: &str, most: u32, problems: &mut Problems)
     number(node, name, 0..=most, problems)
 }
 
-pub(super) fn number(
+pub(super) fn number<N: TryFrom<u64> + PartialOrd + Display>(
     node: &Node,
     name: &str,
-    bounds: RangeInclusive<u32>,
+    bounds: RangeInclusive<N>,
     problems: &mut Problems,
-) -> Option<u32> {
+) -> Option<N> {
     let NodeValue::Number(number) = &node.value else {
         return wrong(node, name, "a whole number", problems);
     };
-    let count = number.as_u64().and_then(|count| u32::try_from(count).ok());
+    let count = number.as_u64().and_then(|count| N::try_from(count).ok());
     match count {
         Some(count) if bounds.contains(&count) => Some(count),
         _ => {
@@ -177,7 +178,7 @@ pub(super) fn references(
                 false
             }
         },
-        // Counted and not short-circuited, so that every broken reference is told.
+        // Counted and not short-circuited, so that every broken reference is reported.
         NodeValue::List(items) => {
             items
                 .iter()

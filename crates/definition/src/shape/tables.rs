@@ -3,8 +3,10 @@
 use stateway_model::ErrorCategory;
 
 use super::{Field, Object, Shape};
-use crate::limits::{MAX_CONCURRENCY, MAX_CORRECTIONS, MAX_RETRIES};
-use crate::{Backoff, FailurePolicy, OnExpiry, OnFailure, OnReject, OnTimeout};
+use crate::limits::{
+    MAX_CONCURRENCY, MAX_CORRECTIONS, MAX_COST, MAX_HAND_OUTS, MAX_RETRIES, MAX_TOKENS,
+};
+use crate::{Backoff, FailurePolicy, OnExpiry, OnFailure, OnReject, OnTimeout, Then};
 
 const fn field(name: &'static str, shape: Shape, doc: &'static str) -> Field {
     Field {
@@ -60,7 +62,7 @@ pub(crate) static FILE: Object = Object {
         field(
             "metadata",
             Shape::Object(&METADATA),
-            "Where a wrapped definition has its name.",
+            "The name and description of a wrapped definition.",
         ),
         required("spec", Shape::Object(&WORKFLOW), "The workflow."),
     ],
@@ -70,7 +72,11 @@ pub(crate) static METADATA: Object = Object {
     what: "metadata",
     fields: &[
         field("name", Shape::Name, "The definition's name."),
-        field("description", Shape::Text, "One line for a person."),
+        field(
+            "description",
+            Shape::Text,
+            "One line that describes the workflow.",
+        ),
         field("labels", Shape::TextMap, "Accepted and ignored."),
         field("annotations", Shape::TextMap, "Accepted and ignored."),
     ],
@@ -80,39 +86,66 @@ pub(crate) static WORKFLOW: Object = Object {
     what: "a workflow",
     fields: &[
         field("name", Shape::Name, "The definition's name."),
-        field("description", Shape::Text, "One line for a person."),
+        field(
+            "description",
+            Shape::Text,
+            "One line that describes the workflow.",
+        ),
         field("domainsInvolved", Shape::Any, "Accepted and ignored."),
         field(
             "trigger",
             Shape::Object(&TRIGGER),
-            "What starts it by itself.",
+            "The event or schedule that starts executions.",
         ),
         field(
             "timeout",
             Shape::Duration,
-            "How long a whole execution may take, waiting included.",
+            "How long a whole execution may take, waiting and pauses included.",
+        ),
+        also(
+            "queueTimeout",
+            &["queue_timeout"],
+            Shape::Duration,
+            "How long a task may wait for a worker, for steps and compensations without their own (default: no limit).",
         ),
         field(
             "concurrency",
-            Shape::Positive(MAX_CONCURRENCY),
-            "The most executions of it that run at once; no limit unless given.",
+            Shape::Positive(MAX_CONCURRENCY as u64),
+            "The most executions of this definition that run at the same time (default: no limit).",
         ),
         also(
             "failurePolicy",
             &["failure_policy"],
             Shape::Word(listed!(FailurePolicy), &[]),
-            "What follows a failure when the step does not say.",
+            "What follows the failure of a step without `onFailure` (default: `abort`).",
+        ),
+        field(
+            "escalation",
+            Shape::Object(&ESCALATION),
+            "Who decides about escalated steps without their own `escalation` (default: the roles in the engine's configuration).",
+        ),
+        also(
+            "maxCost",
+            &["max_cost"],
+            Shape::Amount(MAX_COST),
+            "The highest cost of one execution, its children included, in currency units.",
+        ),
+        also(
+            "maxTokens",
+            &["max_tokens"],
+            Shape::Positive(MAX_TOKENS),
+            "The most tokens of one execution, its children included.",
         ),
         required("steps", Shape::List(&Shape::Object(&STEP)), "The steps."),
         field(
             "compensation",
             Shape::List(&Shape::Object(&COMPENSATION)),
-            "How completed steps are undone.",
+            "How completed steps are compensated.",
         ),
         field(
             "output",
             Shape::Any,
-            "What an execution answers; may hold references.",
+            "The output of an execution; may contain references (default: the outputs of the last steps by name).",
         ),
     ],
 };
@@ -120,21 +153,21 @@ pub(crate) static WORKFLOW: Object = Object {
 pub(crate) static TRIGGER: Object = Object {
     what: "a trigger",
     fields: &[
-        field("event", Shape::Text, "The event's name."),
+        field("event", Shape::Text, "The name of the event."),
         field(
             "condition",
             Shape::Text,
-            "What has to hold of the event; `${event.x}` is from its payload.",
+            "A condition on the event; `${event.x}` is a field of its payload.",
         ),
         field(
             "schedule",
             Shape::Text,
-            "Five fields of crontab, or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`.",
+            "Five crontab fields, or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`.",
         ),
         field(
             "timezone",
             Shape::Text,
-            "The schedule's IANA time zone; UTC unless given.",
+            "The IANA time zone of the schedule (default: UTC).",
         ),
     ],
 };
@@ -149,58 +182,82 @@ pub(crate) static STEP: Object = Object {
                 || vec!["task", "http", "sleep", "signal", "approval", "workflow"],
                 &[],
             ),
-            "What the step does; follows from its block where that is given.",
+            "The kind of the step (default: the kind of its block, or `task`).",
         ),
         field("agent", Shape::Text, "Task: the role a worker must have."),
-        field("action", Shape::Text, "Task: what to do."),
+        field(
+            "action",
+            Shape::Text,
+            "Task: the instruction for the worker.",
+        ),
         field("skill", Shape::Text, "Task: the skill a worker must have."),
         also(
             "modelPolicy",
             &["model_policy"],
             Shape::Text,
-            "Task: how a worker picks its model.",
+            "Task: the policy by which the worker picks a model.",
         ),
         field("http", Shape::Object(&HTTP), "The engine calls a URL."),
-        field("sleep", Shape::Duration, "Time passes."),
+        field("sleep", Shape::Duration, "The step waits for this long."),
         field(
             "signal",
             Shape::Name,
-            "A message of this name has to arrive.",
+            "The step waits for a signal of this name.",
         ),
         field(
             "approval",
             Shape::Object(&APPROVAL),
-            "A person has to decide.",
+            "The step waits for a person's decision.",
         ),
         field(
             "workflow",
             Shape::Name,
-            "An execution of this definition has to finish.",
+            "The step starts an execution of this definition and waits for its end.",
         ),
         also(
             "dependsOn",
             &["depends_on"],
             Shape::List(&Shape::Name),
-            "The steps that have to be settled first.",
+            "The steps that must be completed or skipped first.",
         ),
-        field("when", Shape::Text, "The step runs only if this holds."),
+        field(
+            "when",
+            Shape::Text,
+            "The step runs only if this condition is true.",
+        ),
         field(
             "input",
             Shape::Any,
-            "What the step is given; may hold references.",
+            "The input of the step; may contain references (default: the input of the execution).",
         ),
-        field("timeout", Shape::Duration, "How long one attempt may take."),
+        field(
+            "timeout",
+            Shape::Duration,
+            "How long one attempt may take once a worker has the task, or how long the HTTP call may take.",
+        ),
+        also(
+            "queueTimeout",
+            &["queue_timeout"],
+            Shape::Duration,
+            "Task and http: how long an attempt may wait for a worker (default: the workflow's `queueTimeout`).",
+        ),
         also(
             "heartbeatTimeout",
             &["heartbeat_timeout"],
             Shape::Duration,
-            "How long a worker may be silent.",
+            "Task: how long a worker may be silent before another worker gets the task.",
+        ),
+        also(
+            "maxHandOuts",
+            &["max_hand_outs"],
+            Shape::Positive(MAX_HAND_OUTS as u64),
+            "Task: how many workers in a row may be lost before the attempt fails (default: 3).",
         ),
         also(
             "retryPolicy",
             &["retry_policy"],
             Shape::Object(&RETRY_POLICY),
-            "How failed attempts are repeated.",
+            "How failed attempts are retried.",
         ),
         also(
             "onFailure",
@@ -209,31 +266,53 @@ pub(crate) static STEP: Object = Object {
                 listed!(OnFailure),
                 &["fail_workflow", "pause_workflow", "continue"],
             ),
-            "What follows the step's failure.",
+            "What follows the failure of the step (default: the workflow's `failurePolicy`).",
+        ),
+        field(
+            "then",
+            Shape::Word(listed!(Then), &[]),
+            "What follows the rollback; only with `compensate`.",
+        ),
+        field(
+            "escalation",
+            Shape::Object(&ESCALATION),
+            "Who decides when the step is escalated (default: the workflow's `escalation`).",
+        ),
+        also(
+            "maxCost",
+            &["max_cost"],
+            Shape::Amount(MAX_COST),
+            "Task: the highest cost of all attempts, in currency units.",
+        ),
+        also(
+            "maxTokens",
+            &["max_tokens"],
+            Shape::Positive(MAX_TOKENS),
+            "Task: the most tokens of all attempts.",
         ),
         also(
             "onTimeout",
             &["on_timeout"],
             Shape::Word(listed!(OnTimeout), &[]),
-            "What follows a timeout that is not retried.",
+            "What follows a timeout that is not retried (default: `fail`).",
         ),
         also(
             "outputSchema",
             &["output_schema"],
             Shape::Any,
-            "A JSON Schema the output has to fit.",
+            "A JSON Schema for the output.",
         ),
         also(
             "maxCorrectionAttempts",
             &["max_correction_attempts"],
             Shape::Count(MAX_CORRECTIONS),
-            "How often a worker may correct an output that does not fit.",
+            "How often a worker may correct an output that does not match `outputSchema` (default: 0).",
         ),
         also(
             "readOnly",
             &["read_only"],
             Shape::Flag,
-            "It changes nothing, so nothing is undone.",
+            "The step changes nothing, so it is never compensated.",
         ),
     ],
 };
@@ -241,12 +320,12 @@ pub(crate) static STEP: Object = Object {
 pub(crate) static HTTP: Object = Object {
     what: "an http block",
     fields: &[
-        field("method", Shape::Text, "The method; `POST` unless given."),
-        required("url", Shape::Text, "The address; may hold references."),
+        field("method", Shape::Text, "The HTTP method (default: `POST`)."),
+        required("url", Shape::Text, "The URL; may contain references."),
         field(
             "headers",
             Shape::TextMap,
-            "The headers; their values may hold references.",
+            "The headers; their values may contain references.",
         ),
     ],
 };
@@ -259,19 +338,19 @@ pub(crate) static APPROVAL: Object = Object {
             "expiresAfter",
             &["expires_after"],
             Shape::Duration,
-            "How long the request stands.",
+            "How long the request stays open (default: no limit).",
         ),
         also(
             "onExpiry",
             &["on_expiry"],
             Shape::Word(listed!(OnExpiry), &[]),
-            "What follows when it expires; never an approval.",
+            "What follows when nobody decides in time; never an approval (default: `escalate`).",
         ),
         also(
             "onReject",
             &["on_reject"],
             Shape::Word(listed!(OnReject), &[]),
-            "What follows a rejection.",
+            "What follows a rejection (default: `cancel`).",
         ),
     ],
 };
@@ -283,35 +362,35 @@ pub(crate) static RETRY_POLICY: Object = Object {
             "maxRetries",
             &["max_retries"],
             Shape::Count(MAX_RETRIES),
-            "How many attempts may follow the first; 3 unless given.",
+            "How many attempts may follow the first (default: 3).",
         ),
         field(
             "backoff",
             Shape::Word(listed!(Backoff), &[]),
-            "How the pause grows.",
+            "How the delay between attempts grows (default: `exponential`).",
         ),
         also(
             "initialDelay",
             &["initial_delay"],
             Shape::Duration,
-            "The pause before the first retry; 1s unless given.",
+            "The delay before the first retry (default: 1s).",
         ),
         also(
             "maxDelay",
             &["max_delay"],
             Shape::Duration,
-            "The longest pause; 60s unless given.",
+            "The longest delay (default: 60s).",
         ),
         field(
             "jitter",
             Shape::Fraction,
-            "By which part, at most, a pause is shortened.",
+            "The largest part of a delay by which it may be shortened at random (default: 0).",
         ),
         also(
             "retryOn",
             &["retry_on"],
             Shape::List(&Shape::Word(listed!(ErrorCategory), &[])),
-            "The failures that are repeated.",
+            "The failure categories that are retried.",
         ),
     ],
 };
@@ -319,15 +398,36 @@ pub(crate) static RETRY_POLICY: Object = Object {
 pub(crate) static COMPENSATION: Object = Object {
     what: "a compensation",
     fields: &[
-        required("step", Shape::Name, "The step that is undone."),
-        field("action", Shape::Text, "What to do."),
+        required("step", Shape::Name, "The step that is compensated."),
+        field("action", Shape::Text, "The instruction for the worker."),
         field("agent", Shape::Text, "The role a worker must have."),
-        field("timeout", Shape::Duration, "How long one attempt may take."),
+        field(
+            "timeout",
+            Shape::Duration,
+            "How long one attempt may take once a worker has the task.",
+        ),
+        also(
+            "queueTimeout",
+            &["queue_timeout"],
+            Shape::Duration,
+            "How long an attempt may wait for a worker (default: the workflow's `queueTimeout`).",
+        ),
+        also(
+            "compensateUnknown",
+            &["compensate_unknown"],
+            Shape::Flag,
+            "Whether the compensation also runs when a lost worker leaves open if the step completed (default: true).",
+        ),
         also(
             "retryPolicy",
             &["retry_policy"],
             Shape::Object(&RETRY_POLICY),
-            "How failed attempts are repeated; not at all unless given.",
+            "How failed attempts are retried (default: transient, external and timeout failures, 3 retries).",
         ),
     ],
+};
+
+pub(crate) static ESCALATION: Object = Object {
+    what: "an escalation block",
+    fields: &[required("role", Shape::Name, "The role that may decide.")],
 };

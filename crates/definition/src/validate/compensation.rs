@@ -1,4 +1,4 @@
-//! Compensations name steps that exist, once each, and that have something to undo.
+//! A compensation names an existing step that changes something; a step has at most one.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ pub(super) fn check(draft: &Draft, problems: &mut Problems) {
             problems.error(
                 Rule::CompensationStep,
                 *at,
-                format!("a compensation undoes `{name}`, which does not exist"),
+                format!("a compensation is for step `{name}`, which does not exist"),
                 meant(
                     name,
                     definition.steps.iter().map(|step| step.name.as_str()),
@@ -26,7 +26,7 @@ pub(super) fn check(draft: &Draft, problems: &mut Problems) {
             continue;
         };
         if !seen.insert(name) {
-            let hint = "Keep one; a step is undone once.";
+            let hint = "Keep one; a step is compensated once.";
             let message = format!("`{name}` has two compensations");
             problems.error(Rule::DuplicateCompensation, *at, message, hint);
         }

@@ -1,11 +1,11 @@
-//! What is allowed and will hurt one day.
+//! Warnings: settings that are allowed and probably not meant.
 
-use crate::Step;
 use crate::decode::{Draft, StepPlaces};
 use crate::definition::{OnTimeout, StepKind};
 use crate::diagnostic::Problems;
 use crate::limits::MANY_STEPS;
 use crate::rule::Rule;
+use crate::{Definition, Step};
 
 pub(super) fn check(draft: &Draft, problems: &mut Problems) {
     let steps = &draft.definition.steps;
@@ -14,22 +14,21 @@ pub(super) fn check(draft: &Draft, problems: &mut Problems) {
             Rule::ManySteps,
             draft.steps[MANY_STEPS].name,
             format!("the workflow has {} steps", steps.len()),
-            "Keep it to ten and call the parts with `workflow:` steps.",
+            "Use at most ten steps, and call other definitions with `workflow:` steps.",
         );
     }
-    let bounded = draft.definition.timeout.is_some();
     for (step, places) in steps.iter().zip(&draft.steps) {
-        step_lints(step, places, bounded, problems);
+        step_lints(step, places, &draft.definition, problems);
     }
 }
 
-fn step_lints(step: &Step, places: &StepPlaces, bounded: bool, problems: &mut Problems) {
+fn step_lints(step: &Step, places: &StepPlaces, workflow: &Definition, problems: &mut Problems) {
     let name = &step.name;
     if can_hang(step) {
-        let rest = if bounded {
+        let rest = if workflow.timeout.is_some() {
             "only the workflow's timeout ends it"
         } else {
-            "it can hang for ever"
+            "it can hang forever"
         };
         let field = if matches!(step.kind, StepKind::Approval(_)) {
             "expiresAfter"
@@ -52,7 +51,7 @@ fn step_lints(step: &Step, places: &StepPlaces, bounded: bool, problems: &mut Pr
         );
     }
     ignored_timeout(step, places, problems);
-    contradictions(step, places, problems);
+    contradictions(step, places, workflow, problems);
 }
 
 fn can_hang(step: &Step) -> bool {
@@ -63,7 +62,7 @@ fn can_hang(step: &Step) -> bool {
     }
 }
 
-/// A limit that nothing looks at.
+/// A timeout that nothing applies.
 fn ignored_timeout(step: &Step, places: &StepPlaces, problems: &mut Problems) {
     let (why, hint) = match &step.kind {
         _ if step.timeout.is_none() => return,
@@ -78,7 +77,12 @@ fn ignored_timeout(step: &Step, places: &StepPlaces, problems: &mut Problems) {
     problems.warning(Rule::Contradiction, places.timeout, message, hint);
 }
 
-fn contradictions(step: &Step, places: &StepPlaces, problems: &mut Problems) {
+fn contradictions(
+    step: &Step,
+    places: &StepPlaces,
+    workflow: &Definition,
+    problems: &mut Problems,
+) {
     let mut useless = |what: &str, hint: &str| {
         let message = format!("`{}`: {what}", step.name);
         problems.warning(Rule::Contradiction, places.name, message, hint);
@@ -86,29 +90,34 @@ fn contradictions(step: &Step, places: &StepPlaces, problems: &mut Problems) {
     let judged = step.max_correction_attempts > 0 || step.output_schema.is_some();
     if judged && !step.kind.answers() {
         useless(
-            "nobody answers for it, so its output is not checked",
-            "Remove `outputSchema`.",
+            "a step of this kind has no answer to check",
+            "Remove `outputSchema` and `maxCorrectionAttempts`.",
         );
     }
     if step.max_correction_attempts > 0 && matches!(step.kind, StepKind::Workflow { .. }) {
         useless(
-            "a child starts over and is not corrected",
+            "a child execution is not corrected",
             "Remove `maxCorrectionAttempts`, or set it in the child's own steps.",
         );
     }
     if step.heartbeat_timeout.is_some() && !matches!(step.kind, StepKind::Task { .. }) {
         useless(
-            "`heartbeatTimeout` only concerns tasks",
+            "`heartbeatTimeout` is only for tasks",
             "Remove it, or use `timeout`.",
         );
     }
     if step.on_timeout == OnTimeout::Escalate
         && step.timeout.is_none()
-        && step.heartbeat_timeout.is_none()
+        && !can_time_out_in_queue(step, workflow)
     {
         useless(
             "`onTimeout` has no effect without a timeout",
-            "Add `timeout`.",
+            "Add `timeout` or `queueTimeout`.",
         );
     }
+}
+
+fn can_time_out_in_queue(step: &Step, workflow: &Definition) -> bool {
+    let queued = matches!(step.kind, StepKind::Task { .. } | StepKind::Http { .. });
+    queued && step.queue_timeout.or(workflow.queue_timeout).is_some()
 }

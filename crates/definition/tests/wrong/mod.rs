@@ -151,6 +151,7 @@ pub(crate) fn cases() -> Vec<(Rule, String)> {
         Rule::Contradiction,
         "steps:\n  - name: a\n    approval: {role: boss, expiresAfter: 1h}\n    timeout: 2h\n",
     );
+    limits(&mut add, &step);
     add(
         Rule::RetryOfGovernance,
         &step("retryPolicy: {retryOn: [transient, governance]}"),
@@ -163,6 +164,45 @@ pub(crate) fn cases() -> Vec<(Rule, String)> {
     add(Rule::MissingAgent, "steps:\n  - {name: a, timeout: 1m}\n");
     add(Rule::ManySteps, &many(11, ""));
     cases
+}
+
+/// Queue timeouts, lost workers, budgets and escalations.
+fn limits(add: &mut dyn FnMut(Rule, &str), step: &dyn Fn(&str) -> String) {
+    let sleep = |field: &str| format!("steps:\n  - name: a\n    sleep: 1m\n    {field}\n");
+    add(Rule::Contradiction, &sleep("queueTimeout: 1m"));
+    add(Rule::StepKind, &sleep("maxHandOuts: 2"));
+    add(Rule::StepKind, &sleep("maxCost: 2"));
+    add(Rule::StepKind, &sleep("maxTokens: 2"));
+    add(Rule::BadDuration, &step("queueTimeout: 60"));
+    add(Rule::OutOfRange, &step("maxHandOuts: 0"));
+    add(Rule::OutOfRange, &step("maxHandOuts: 101"));
+    add(Rule::Contradiction, &step("then: escalate"));
+    add(
+        Rule::Contradiction,
+        &format!(
+            "failurePolicy: compensate\n{}",
+            step("onFailure: skip\n    then: escalate")
+        ),
+    );
+    add(
+        Rule::UnknownWord,
+        &step("onFailure: compensate\n    then: pause"),
+    );
+    add(Rule::MissingField, &step("escalation: {}"));
+    add(
+        Rule::UnknownField,
+        &step("escalation: {role: ops, after: 1h}"),
+    );
+    for wrong in ["0", "-1", "0.0000001", "1000000000.5"] {
+        add(Rule::OutOfRange, &step(&format!("maxCost: {wrong}")));
+    }
+    add(Rule::WrongType, &step("maxCost: 10 EUR"));
+    add(Rule::OutOfRange, &step("maxTokens: 0"));
+    add(Rule::OutOfRange, &step("maxTokens: 1.5"));
+    add(
+        Rule::Contradiction,
+        "steps:\n  - {name: a, agent: w, heartbeatTimeout: 5s, onTimeout: escalate}\n",
+    );
 }
 
 fn many(count: usize, more: &str) -> String {
