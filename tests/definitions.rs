@@ -6,7 +6,7 @@ use stateway_proto::v1::portability::Verdict;
 use tonic::Code;
 use tonic_types::StatusExt;
 
-use crate::support::{BuiltInRig, Puppet, TestGateway, error_info, reason_of};
+use crate::support::{BuiltInRig, Puppet, TestGateway, clock, error_info, reason_of};
 
 const HELLO: &str = "\
 name: hello
@@ -374,4 +374,110 @@ async fn a_portable_definition_goes_to_the_only_provider_that_can_run_it() {
     let (reason, metadata) = error_info(&status);
     assert_eq!(reason, "CAPABILITY_NOT_SUPPORTED");
     assert!(metadata.contains_key("hint"));
+}
+
+fn start(definition: &str) -> v1::StartExecutionRequest {
+    v1::StartExecutionRequest {
+        definition: definition.into(),
+        ..v1::StartExecutionRequest::default()
+    }
+}
+
+/// The message and the suggestion of a refusal that says a definition does not exist.
+fn unknown(status: &tonic::Status) -> (String, Option<String>) {
+    assert_eq!(status.code(), Code::NotFound, "{status}");
+    let (reason, mut metadata) = error_info(status);
+    assert_eq!(reason, "DEFINITION_NOT_FOUND");
+    (status.message().to_owned(), metadata.remove("suggestion"))
+}
+
+#[tokio::test]
+async fn a_misspelt_definition_is_refused_with_the_name_that_was_meant() {
+    let expected = (
+        "no definition `helo`; did you mean `hello`?".to_owned(),
+        Some("hello".to_owned()),
+    );
+    let alone = BuiltInRig::start().await;
+    let beside = BuiltInRig::start_beside(|gateway| gateway.with_memory("m", &clock())).await;
+    for rig in [alone, beside] {
+        rig.apply(HELLO).await;
+        let mut executions = rig.gateway.executions().await;
+        for name in ["definitions/helo", "providers/b/definitions/helo"] {
+            let status = executions.start_execution(start(name)).await.unwrap_err();
+            assert_eq!(unknown(&status), expected, "{name}");
+        }
+        let mut definitions = rig.definitions().await;
+        let status = definitions.get_definition(get("definitions/helo")).await;
+        assert_eq!(unknown(&status.unwrap_err()), expected);
+        let status = definitions.get_definition(get("definitions/nobody")).await;
+        let nothing_similar = ("no definition `nobody`".to_owned(), None);
+        assert_eq!(unknown(&status.unwrap_err()), nothing_similar);
+    }
+}
+
+#[tokio::test]
+async fn a_misspelt_definition_is_no_question_of_the_provider_where_several_could_run_it() {
+    let rig = BuiltInRig::start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let config = stateway_engine::Config::new(directory.path().join("other.db"));
+    let other = stateway_gateway::BuiltIn {
+        engine: stateway_engine::Engine::open(&config).unwrap(),
+        backups: None,
+    };
+    let two = TestGateway::new()
+        .with_engine("b", rig.built_in())
+        .with_engine("c", other)
+        .start()
+        .await;
+    rig.apply(HELLO).await;
+    let mut client = two.executions().await;
+    let status = client.start_execution(start("definitions/helo")).await;
+    assert_eq!(
+        unknown(&status.unwrap_err()),
+        (
+            "no definition `helo`; did you mean `hello`?".to_owned(),
+            Some("hello".to_owned())
+        )
+    );
+    // A name that exists needs the provider.
+    let status = client.start_execution(start("definitions/hello")).await;
+    let status = status.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert!(status.message().contains("`parent`"), "{status}");
+}
+
+#[tokio::test]
+async fn a_misspelt_definition_of_an_engines_own_is_refused_with_the_name_that_was_meant() {
+    let puppet = Puppet::new();
+    puppet.define(vec![stateway_provider_api::NativeDefinition {
+        name: "payments".into(),
+        ..Default::default()
+    }]);
+    let gateway = TestGateway::new()
+        .with_puppet("p", &puppet)
+        .with_memory("m", &clock())
+        .start()
+        .await;
+    let mut client = gateway.executions().await;
+    for (name, message, suggestion) in [
+        (
+            "providers/p/definitions/payment",
+            "provider p: no workflow `payment`; did you mean `payments`?",
+            Some("payments"),
+        ),
+        (
+            "providers/p/definitions/orders",
+            "provider p: no workflow `orders`",
+            None,
+        ),
+        (
+            "providers/m/definitions/helo",
+            "provider m: no definition `helo`; did you mean `hello`?",
+            Some("hello"),
+        ),
+    ] {
+        let status = client.start_execution(start(name)).await.unwrap_err();
+        let expected = (message.to_owned(), suggestion.map(str::to_owned));
+        assert_eq!(unknown(&status), expected, "{name}");
+    }
 }

@@ -4,17 +4,24 @@ use std::time::{Duration, Instant};
 
 use stateway_proto::v1::provider_health::{Breaker, Status as Serving};
 use stateway_proto::v1::{
-    GetExecutionRequest, GetProviderRequest, ListExecutionsRequest, Provider,
+    GetExecutionRequest, GetProviderRequest, ListExecutionsRequest, Provider, StartExecutionRequest,
 };
 use stateway_provider_api::{ErrorKind, Verb};
 use tonic::{Code, Request};
 
-use crate::support::{Puppet, Running, TestGateway, reason_of, retry_delay_of};
+use crate::support::{Puppet, Running, TestGateway, error_info, reason_of, retry_delay_of};
 
 fn get(provider: &str) -> GetExecutionRequest {
     GetExecutionRequest {
         name: format!("providers/{provider}/executions/x"),
         view: 0,
+    }
+}
+
+fn start(provider: &str) -> StartExecutionRequest {
+    StartExecutionRequest {
+        definition: format!("providers/{provider}/definitions/any"),
+        ..Default::default()
     }
 }
 
@@ -149,6 +156,42 @@ async fn the_breaker_opens_refuses_at_once_and_closes_again() {
     tokio::time::timeout(Duration::from_secs(5), recovered)
         .await
         .expect("it closes again");
+    assert_eq!(
+        provider(&gateway, "bad").await.health.unwrap().breaker(),
+        Breaker::Closed
+    );
+}
+
+#[tokio::test]
+async fn the_outage_of_a_component_stops_only_the_verbs_that_need_the_component() {
+    let (bad, _, mut gateway) = two().await;
+    bad.component_down("ingress", &[Verb::Start]);
+    gateway.settings.default_upstream.breaker_failures = 3;
+    gateway.settings.default_upstream.breaker_cool_down = Duration::from_secs(3600);
+    let gateway = gateway.start().await;
+    let mut client = gateway.executions().await;
+    for attempt in 1..=10 {
+        let refused = client.start_execution(start("bad")).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Unavailable);
+        assert!(refused.message().contains("ingress"), "{refused}");
+        assert_eq!(error_info(&refused).1["component"], "ingress");
+        let reason = if attempt <= 3 {
+            "PROVIDER_UNAVAILABLE"
+        } else {
+            "PROVIDER_BREAKER_OPEN"
+        };
+        assert_eq!(reason_of(&refused), reason, "attempt {attempt}");
+        client
+            .get_execution(get("bad"))
+            .await
+            .expect("reads answer");
+    }
+    assert_eq!(bad.asked(Verb::Start), 3);
+    let list = ListExecutionsRequest {
+        parent: "providers/bad".into(),
+        ..Default::default()
+    };
+    client.list_executions(list).await.expect("lists answer");
     assert_eq!(
         provider(&gateway, "bad").await.health.unwrap().breaker(),
         Breaker::Closed

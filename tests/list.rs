@@ -1,9 +1,11 @@
 //! Lists: pages, filters, all providers at once.
 
-use stateway_proto::v1::{Execution, ListExecutionsRequest, ListExecutionsResponse};
+use stateway_proto::v1::{
+    Execution, ListExecutionsRequest, ListExecutionsResponse, StartExecutionRequest,
+};
 use tonic::Code;
 
-use crate::support::{Puppet, Running, TestGateway, error_info, reason_of};
+use crate::support::{BuiltInRig, Puppet, Running, TestGateway, clock, error_info, reason_of};
 
 async fn page(gateway: &Running, request: ListExecutionsRequest) -> ListExecutionsResponse {
     gateway
@@ -272,4 +274,61 @@ async fn a_provider_that_cannot_list_is_named_and_alone_it_is_refused() {
         .unwrap_err();
     assert_eq!(status.code(), Code::Unimplemented);
     assert_eq!(reason_of(&status), "CAPABILITY_NOT_SUPPORTED");
+}
+
+#[tokio::test]
+async fn a_definition_is_filtered_by_its_short_name_its_shown_name_and_its_full_name() {
+    let rig = BuiltInRig::start_beside(|gateway| gateway.with_memory("m", &clock())).await;
+    rig.apply("name: hello\nsteps: [{name: greet, agent: greeter}]\n")
+        .await;
+    rig.apply("name: hello-2\nsteps: [{name: greet, agent: greeter}]\n")
+        .await;
+    let mut client = rig.gateway.executions().await;
+    for (definition, id) in [
+        ("definitions/hello", "ours"),
+        ("definitions/hello-2", "second"),
+        ("providers/m/definitions/hello", "theirs"),
+        ("providers/m/definitions/long", "long"),
+    ] {
+        let request = StartExecutionRequest {
+            definition: definition.into(),
+            execution_id: id.into(),
+            ..Default::default()
+        };
+        client.start_execution(request).await.expect("it starts");
+    }
+    let (ours, theirs) = (
+        "providers/b/executions/ours",
+        "providers/m/executions/theirs",
+    );
+    let everything_else = [
+        "providers/b/executions/second",
+        "providers/m/executions/long",
+    ];
+    for (filter, expected) in [
+        ("definition = hello", &[ours, theirs][..]),
+        ("definition = definitions/hello", &[ours]),
+        ("definition = m/hello", &[theirs]),
+        ("definition = providers/m/definitions/hello", &[theirs]),
+        ("definition = providers/b/definitions/hello", &[]),
+        ("definition = hell", &[]),
+        ("definition != hello", &everything_else),
+        ("definition = hello AND provider = m", &[theirs]),
+    ] {
+        for parent in ["providers/-", "providers/b", "providers/m"] {
+            let request = ListExecutionsRequest {
+                parent: parent.into(),
+                filter: filter.into(),
+                ..Default::default()
+            };
+            let (found, _) = all_pages(&rig.gateway, request).await;
+            let under = parent.trim_end_matches('-');
+            let expected = expected.iter().filter(|name| name.starts_with(under));
+            assert_eq!(
+                ids(&found),
+                expected.copied().collect::<Vec<_>>(),
+                "{parent}: {filter}"
+            );
+        }
+    }
 }

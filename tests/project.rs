@@ -25,7 +25,7 @@ fn project(vocabulary: &str) -> v1::ProjectExecutionRequest {
 }
 
 #[tokio::test]
-async fn a_failure_reads_as_seed_002_has_it_in_its_state_file() {
+async fn a_failure_has_the_fields_of_buquets_state_file() {
     let rig = BuiltInRig::start().await;
     rig.apply(FLAKY).await;
     let mut worker = rig
@@ -75,6 +75,7 @@ async fn a_failure_reads_as_seed_002_has_it_in_its_state_file() {
             ("running", "failed", Kind::Legal),
         ]
     );
+    assert_eq!(failed.source, "workflow engine");
     let step: Vec<_> = failed.steps[0].moves.iter().map(|one| &*one.to).collect();
     assert_eq!(
         step,
@@ -93,7 +94,7 @@ async fn a_failure_reads_as_seed_002_has_it_in_its_state_file() {
 }
 
 #[tokio::test]
-async fn a_vocabulary_or_execution_that_there_is_not_is_refused() {
+async fn an_unknown_vocabulary_or_execution_is_refused() {
     let rig = BuiltInRig::start().await;
     let mut client = rig.gateway.executions().await;
     let status = client

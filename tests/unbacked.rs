@@ -32,6 +32,25 @@ async fn every_method_without_a_backing_is_unimplemented_with_the_reason() {
             .list_definitions(v1::ListDefinitionsRequest::default())
             .await
             .err(),
+        definitions
+            .delete_definition(v1::DeleteDefinitionRequest::default())
+            .await
+            .err(),
+        triggers
+            .disable_trigger(v1::DisableTriggerRequest::default())
+            .await
+            .err(),
+        triggers
+            .enable_trigger(v1::EnableTriggerRequest::default())
+            .await
+            .err(),
+        executions
+            .adopt_definition(v1::AdoptDefinitionRequest {
+                name: "providers/p/executions/a".into(),
+                ..v1::AdoptDefinitionRequest::default()
+            })
+            .await
+            .err(),
         approvals
             .list_approvals(v1::ListApprovalsRequest {
                 parent: "providers/-".into(),

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use stateway_model::ExecutionId;
 use stateway_proto::v1::WatchExecutionsRequest;
 use stateway_proto::v1::watch_executions_response::Kind;
-use stateway_provider_api::{ErrorKind, Verb};
+use stateway_provider_api::{ErrorKind, NativeState, Observation, ObservedDefinition, Verb};
 use tonic::Code;
 
 use crate::support::{Puppet, TestGateway, Watching, clock, reason_of};
@@ -123,6 +124,38 @@ async fn a_filter_turns_changes_into_comings_and_goings() {
         watching.change().await,
         (Kind::Removed, "x".into(), "RUNNING".into())
     );
+}
+
+#[tokio::test]
+async fn a_watch_is_filtered_by_the_short_name_of_a_definition() {
+    let (puppet, gateway) = polled().await;
+    let of = |id: &str, definition: &str| {
+        let id = ExecutionId::new(id).expect("an id");
+        let mut seen = Observation::new(id, NativeState::new("RUNNING"));
+        seen.definition = Some(ObservedDefinition::Native(definition.to_owned()));
+        puppet.show_observation(seen);
+    };
+    of("wanted", "Order/run");
+    of("other", "Order/cancel");
+    let gateway = gateway.start().await;
+    let added = |id: &str| (Kind::Added, id.to_owned(), "RUNNING".to_owned());
+    let mut watches = Vec::new();
+    for filter in ["definition = Order/run", "definition = p/Order/run"] {
+        let request = WatchExecutionsRequest {
+            parent: "providers/p".into(),
+            filter: filter.into(),
+            ..Default::default()
+        };
+        let mut watching = Watching::open(&gateway, request).await.expect("it opens");
+        assert_eq!(watching.change().await, added("wanted"));
+        watching.expect(Kind::Bookmark).await;
+        watches.push(watching);
+    }
+    of("another-other", "Order/cancel");
+    of("another-wanted", "Order/run");
+    for watching in &mut watches {
+        assert_eq!(watching.change().await, added("another-wanted"));
+    }
 }
 
 #[tokio::test]

@@ -188,17 +188,84 @@ async fn a_wrong_answer_is_refused_and_the_stream_goes_on() {
         })
     };
     worker.say(failed("nonsense", "transient"));
-    worker.say(failed(&task.task_token, "bad luck"));
-    let mut reasons = Vec::new();
-    for _ in 0..2 {
-        let Some(Told::Refused(refused)) = worker.next().await else {
-            panic!("taken");
-        };
-        reasons.push(refused.reason);
-    }
-    assert_eq!(reasons, ["INVALID_TASK_TOKEN", "INVALID_ARGUMENT"]);
+    let Some(Told::Refused(refused)) = worker.next().await else {
+        panic!("taken");
+    };
+    assert_eq!(refused.reason, "INVALID_TASK_TOKEN");
     worker.complete(&task, &json!("fine"));
     rig.until("x1", done).await;
+}
+
+#[tokio::test]
+async fn a_failure_of_an_unknown_category_ends_the_attempt_as_an_agent_error() {
+    let rig = rig().await;
+    let mut worker = rig.work(greeter("w", 1)).await.unwrap();
+    rig.begin("one", "u1", "ada", json!({"name": "Eve"})).await;
+    let task = worker.task().await;
+    worker.say(Said::Failed(v1::TaskFailed {
+        task_token: task.task_token.clone(),
+        category: "oops".into(),
+        message: "the card is blocked".into(),
+        ..v1::TaskFailed::default()
+    }));
+    let Some(Told::Accepted(accepted)) = worker.next().await else {
+        panic!("not accepted");
+    };
+    assert_eq!(accepted.task_token, task.task_token);
+    let view = rig.until("u1", |view| view.last_error.is_some()).await;
+    let error = view.last_error.unwrap();
+    assert_eq!(error.category.unwrap().as_str(), "agent_error");
+    assert_eq!(
+        error.message,
+        "the card is blocked (unknown failure category `oops`)"
+    );
+    let again = worker.task().await;
+    assert_eq!(again.attempt, 2);
+    worker.complete(&again, &json!("fine"));
+    rig.until("u1", done).await;
+}
+
+#[tokio::test]
+async fn a_stack_trace_is_shown_by_the_line_that_names_the_error_and_stays_readable() {
+    let rig = rig().await;
+    let trace =
+        "Traceback (most recent call last):\n  File \"pay.py\", line 3\nKeyError: 'items'\n";
+    let mut worker = rig.work(greeter("w", 1)).await.unwrap();
+    rig.begin("one", "t1", "ada", json!({"name": "Eve"})).await;
+    let task = worker.task().await;
+    worker.say(Said::Failed(v1::TaskFailed {
+        task_token: task.task_token.clone(),
+        message: trace.into(),
+        ..v1::TaskFailed::default()
+    }));
+    let again = worker.task().await;
+    let name = "providers/b/executions/t1".to_owned();
+    let mut client = rig.gateway.executions().await;
+    let get = v1::GetExecutionRequest {
+        name: name.clone(),
+        view: v1::ExecutionView::Full.into(),
+    };
+    let shown = client.get_execution(get).await.unwrap().into_inner();
+    let error = shown.last_error.expect("an error");
+    assert_eq!(error.message, "KeyError: 'items'");
+    assert_eq!(error.detail, trace);
+    let of_step = shown.steps[0].last_error.as_ref().expect("an error");
+    assert_eq!(of_step.message, "KeyError: 'items'");
+    let list = v1::ListEventsRequest {
+        parent: name,
+        ..v1::ListEventsRequest::default()
+    };
+    let events = client.list_events(list).await.unwrap().into_inner().events;
+    let failed = events
+        .iter()
+        .find(|event| event.native_type == "AttemptFailed");
+    assert_eq!(
+        failed.expect("an event").summary,
+        "agent_error: KeyError: 'items'"
+    );
+    assert!(events.iter().all(|event| !event.summary.contains('\n')));
+    worker.complete(&again, &json!("fine"));
+    rig.until("t1", done).await;
 }
 
 #[tokio::test]

@@ -10,21 +10,28 @@ pb, services = grpc.protos_and_services("stateway/v1/workers.proto")
 
 
 def work(address, role, handler, capacity=4):
-    send, pool = queue.SimpleQueue(), concurrent.futures.ThreadPoolExecutor(capacity)
+    send, stops, pool = queue.SimpleQueue(), {}, concurrent.futures.ThreadPoolExecutor(capacity)
     offer = pb.Offer(worker_id=f"python-{os.getpid()}", roles=[role], capacity=capacity)
     send.put(pb.WorkRequest(offer=offer))
     for told in services.WorkersStub(grpc.insecure_channel(address)).Work(iter(send.get, None)):
-        if told.HasField("task"):
-            pool.submit(lambda task: send.put(answer(task, handler)), told.task)
-        elif told.HasField("welcome"):
-            every = told.welcome.lease.ToTimedelta().total_seconds() / 3
+        kind = told.WhichOneof("message")
+        message = getattr(told, kind)
+        if kind == "task":
+            stop = stops[message.task_token] = threading.Event()
+            pool.submit(lambda task, stop: send.put(answer(task, handler, stop)), message, stop)
+        elif kind == "cancelled":  # The handler may stop early; its answer counts in any case.
+            stops.get(message.task_token, threading.Event()).set()
+        elif kind in ("accepted", "refused", "withdrawn"):
+            stops.pop(message.task_token, threading.Event()).set()
+        elif kind == "welcome":
+            every = message.lease.ToTimedelta().total_seconds() / 3
             threading.Thread(target=show_life, args=(send, every), daemon=True).start()
 
 
-def answer(task, handler):
+def answer(task, handler, stop):
     try:
         done = pb.TaskCompleted(task_token=task.task_token)
-        done.output.data = json.dumps(handler(task, json.loads(task.input.data))).encode()
+        done.output.data = json.dumps(handler(task, json.loads(task.input.data), stop)).encode()
         return pb.WorkRequest(completed=done)
     except Exception as error:
         failed = pb.TaskFailed(category="agent_error", message=str(error), task_token=task.task_token)
@@ -37,5 +44,11 @@ def show_life(send, every):
         send.put(pb.WorkRequest(heartbeat=pb.TaskHeartbeat()))
 
 
+def deliver(task, order, stop):
+    if stop.wait(order.get("seconds", 0)):  # Set when the execution is cancelled.
+        raise RuntimeError("stopped before the parcel left")
+    return {"parcel": f"to {order['address']}", "by": task.role}
+
+
 if __name__ == "__main__":
-    work(sys.argv[1], sys.argv[2], lambda task, order: {"shipped": order["items"], "by": task.role})
+    work(sys.argv[1], sys.argv[2], deliver)

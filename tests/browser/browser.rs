@@ -1,14 +1,14 @@
 //! A Chromium of the test's own, spoken to by WebDriver. It ends with the test, however that ends.
 
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::driver::Driver;
 use crate::wire::exchange;
 
 /// How long anything may take before a test gives up on it.
@@ -48,12 +48,13 @@ impl Programs {
         }
         let place = |variable: &str, usual: &str| {
             let place = std::env::var_os(variable).map_or_else(|| usual.into(), PathBuf::from);
-            match place.is_file() {
-                true => Ok(place),
-                false => Err(format!(
-                    "{} is not here; `cargo xtask test` installs it",
-                    place.display()
-                )),
+            if place.is_file() {
+                Ok(place)
+            } else {
+                let place = place.display();
+                Err(format!(
+                    "{place} does not exist; `cargo xtask test` installs it"
+                ))
             }
         };
         Ok(Self {
@@ -65,8 +66,7 @@ impl Programs {
 
 /// One browser with a profile of its own.
 pub(crate) struct Browser {
-    driver: Child,
-    port: u16,
+    driver: Driver,
     session: String,
     _profile: tempfile::TempDir,
 }
@@ -74,14 +74,12 @@ pub(crate) struct Browser {
 impl Browser {
     pub(crate) fn open(programs: &Programs) -> Self {
         let profile = tempfile::tempdir().expect("a folder");
-        let mut driver = Command::new(&programs.driver)
-            .arg("--port=0")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the driver starts");
-        let port = port_of(&mut driver);
+        let driver = Driver::start(|| {
+            let mut command = Command::new(&programs.driver);
+            command.arg("--port=0");
+            command
+        });
+        let driver = driver.unwrap_or_else(|error| panic!("{error}"));
         let mut flags: Vec<String> = FLAGS.iter().map(|flag| (*flag).to_owned()).collect();
         flags.push(format!("--user-data-dir={}", profile.path().display()));
         let wanted = json!({"capabilities": {"alwaysMatch": {
@@ -93,11 +91,11 @@ impl Browser {
         }}});
         let mut browser = Self {
             driver,
-            port,
             session: String::new(),
             _profile: profile,
         };
-        let begun = exchange(port, "POST", "/session", Some(&wanted)).expect("the driver answers");
+        let begun = exchange(browser.driver.port, "POST", "/session", Some(&wanted));
+        let begun = begun.expect("the driver answers");
         let id = begun.1["value"]["sessionId"].as_str();
         browser.session = id
             .unwrap_or_else(|| panic!("no session: {begun:?}"))
@@ -108,7 +106,7 @@ impl Browser {
     /// One command of WebDriver; its value, or the driver's word for what went wrong.
     fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, String> {
         let path = format!("/session/{}{path}", self.session);
-        let answer = exchange(self.port, method, &path, body);
+        let answer = exchange(self.driver.port, method, &path, body);
         let (status, mut answer) = answer.expect("the driver answers");
         match status {
             200 => Ok(answer["value"].take()),
@@ -299,27 +297,8 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The driver ends the browser with the session; both may be gone already.
-        let _ = exchange(
-            self.port,
-            "DELETE",
-            &format!("/session/{}", self.session),
-            None,
-        );
-        let _ = self.driver.kill();
-        let _ = self.driver.wait();
+        // The driver ends the browser with the session; both may have ended already.
+        let path = format!("/session/{}", self.session);
+        let _ = exchange(self.driver.port, "DELETE", &path, None);
     }
-}
-
-/// The driver says on which port it listens.
-fn port_of(driver: &mut Child) -> u16 {
-    let output = driver.stdout.take().expect("it is piped");
-    let mut lines = BufReader::new(output).lines().map_while(Result::ok);
-    let port = lines.find_map(|line| {
-        let (_, rest) = line.split_once("started successfully on port ")?;
-        rest.trim_end_matches('.').parse().ok()
-    });
-    // What else it says is read, so that it never waits for a reader.
-    std::thread::spawn(move || lines.for_each(drop));
-    port.expect("the driver says its port")
 }

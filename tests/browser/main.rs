@@ -9,6 +9,7 @@
 mod access;
 mod browser;
 mod demo;
+mod driver;
 mod execution;
 mod executions;
 mod harness;
@@ -39,12 +40,22 @@ macro_rules! trials {
     };
 }
 
+/// Tests of the harness itself, which need no browser.
+macro_rules! rules {
+    ($($name:ident),+ $(,)?) => {
+        [$(Trial::test(stringify!($name), || {
+            driver::rules::$name();
+            Ok(())
+        })),+]
+    };
+}
+
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // A browser is a dozen processes: two at once keep a small machine busy.
     arguments.test_threads = arguments.test_threads.or(Some(2));
     let programs = Programs::here();
-    let trials = trials![programs;
+    let mut trials = trials![programs;
         harness::a_browser_tells_what_went_wrong_on_a_page,
         inbox::an_approval_granted_in_the_browser_moves_the_execution_within_a_second,
         inbox::an_approval_denied_in_the_browser_is_on_the_record,
@@ -71,11 +82,16 @@ fn main() -> ExitCode {
         execution::markup_of_others_does_not_run,
         demo::the_demo_shows_all_six_sub_states_within_a_minute,
     ];
-    // Pictures are no test: they are made when they are asked for, and then nothing else is done.
-    let trials = match std::env::var_os("STATEWAY_SCREENSHOTS") {
-        None => trials,
-        Some(_) => trials![programs; demo::screenshots],
-    };
+    trials.extend(rules![
+        the_port_is_read_wherever_the_line_stands,
+        a_driver_that_ends_before_it_prints_its_port_is_started_again,
+        a_driver_that_never_starts_is_reported_with_its_output,
+        a_driver_that_prints_no_port_is_ended_and_reported_with_its_output,
+    ]);
+    // Pictures are not a test: `STATEWAY_SCREENSHOTS` asks for them, and then nothing else runs.
+    if std::env::var_os("STATEWAY_SCREENSHOTS").is_some() {
+        trials = trials![programs; demo::screenshots];
+    }
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

@@ -251,3 +251,86 @@ async fn an_engines_own_definitions_are_listed_compared_and_started() {
         .is(303);
     assert_eq!(started.headers["location"], "/executions/p/n1");
 }
+
+const NIGHTLY: &str = "\
+name: nightly
+trigger: {event: dusk, schedule: '0 2 * * *'}
+steps:
+  - {name: rest, signal: go, timeout: 1h}
+";
+
+#[tokio::test]
+async fn a_trigger_is_disabled_and_enabled_on_the_page() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(NIGHTLY).await;
+    let mut visit = Visit::by(&rig.gateway, "ada", "").await;
+    let page = visit.get("/definitions/nightly").await.is(200);
+    page.has(&["Started by the event", "0 2 * * *", "the next start is"]);
+    let question = visit.get(&page.link("Disable the trigger")).await.is(200);
+    let fields = [("comment", "maintenance <b>")];
+    visit
+        .send(
+            &question,
+            "/definitions/nightly/do/disable-trigger",
+            &fields,
+        )
+        .await
+        .is(303);
+    let page = visit.get("/definitions/nightly").await.is(200);
+    page.has(&[
+        "The trigger is disabled.",
+        "disabled by",
+        "maintenance &lt;b&gt;",
+    ])
+    .lacks(&["the next start is", "Disable the trigger"]);
+    visit
+        .get("/definitions")
+        .await
+        .has(&["Trigger disabled by"]);
+    visit.get("/workers").await.has(&["does not start: "]);
+    let question = visit.get(&page.link("Enable the trigger")).await.is(200);
+    visit
+        .send(&question, "/definitions/nightly/do/enable-trigger", &[])
+        .await
+        .is(303);
+    let page = visit.get("/definitions/nightly").await.is(200);
+    page.has(&["The trigger is enabled.", "the next start is"]);
+}
+
+#[tokio::test]
+async fn a_definition_is_deleted_on_the_page() {
+    let rig = BuiltInRig::start().await;
+    let revision = rig.apply(NIGHTLY).await.revision;
+    rig.begin("nightly", "n1", "ada", serde_json::json!(null))
+        .await;
+    let mut visit = Visit::by(&rig.gateway, "ada", "").await;
+    let page = visit.get("/definitions/nightly").await.is(200);
+    let question = visit.get(&page.link("Delete")).await.is(200);
+    let path = "/definitions/nightly/do/delete";
+    let refused = visit.send(&question, path, &[]).await.is(409);
+    refused.has(&["an execution of the definition `nightly` is open"]);
+    let fields = [("keep_running", "1")];
+    visit.send(&refused, path, &fields).await.is(303);
+    let page = visit.get("/definitions").await.is(200);
+    page.has(&["nightly is deleted. Open executions finish under their revision: 1."])
+        .lacks(&["href=\"/definitions/nightly\""]);
+    let old = format!("/definitions/nightly?revision={revision}");
+    let page = visit.get(&old).await.is(200);
+    page.has(&["The definition was deleted."])
+        .lacks(&["Start an execution of it", ">Delete<"]);
+    visit.get("/definitions/nightly/do/explode").await.is(404);
+    visit.get("/definitions/nightly/do/delete").await.is(404);
+}
+
+#[tokio::test]
+async fn a_definition_is_not_changed_by_nobody() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(NIGHTLY).await;
+    let mut visit = Visit::new(&rig.gateway);
+    let question = visit.get("/definitions/nightly/do/delete").await.is(200);
+    visit
+        .send(&question, "/definitions/nightly/do/delete", &[])
+        .await
+        .is(403);
+    visit.get("/definitions/nightly").await.is(200);
+}

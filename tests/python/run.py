@@ -145,8 +145,8 @@ def test_an_error_carries_its_error_info(address):
 SHIPMENT = """
 name: shipment
 steps:
-  - {name: ship, agent: shipping, action: Ship it, input: {items: "${input.items}"}}
-output: {shipped: "${steps.ship.output.shipped}", by: "${steps.ship.output.by}"}
+  - {name: ship, agent: shipping, action: Ship it, timeout: 5m}
+output: {parcel: "${steps.ship.output.parcel}", by: "${steps.ship.output.by}"}
 """
 
 
@@ -162,10 +162,10 @@ def test_the_worker_example_does_tasks(address):
     start = executions_pb2.StartExecutionRequest(
         parent="providers/builtin", definition="definitions/shipment"
     )
-    start.input.data = json.dumps({"items": [1, 2]}).encode()
+    start.input.data = json.dumps({"address": "Oslo"}).encode()
     script = ROOT / "examples/python/worker.py"
     own = [line for line in script.read_text().splitlines() if line.strip()]
-    assert len(own) - len([line for line in own if "import" in line or line.startswith('"""')]) < 30
+    assert len(own) - len([line for line in own if "import" in line or line.startswith('"""')]) < 40
     worker = subprocess.Popen([sys.executable, script, address, "shipping"])
     try:
         for _ in range(3):
@@ -178,7 +178,21 @@ def test_the_worker_example_does_tasks(address):
                 executions_pb2.GetExecutionRequest(name=name, view=execution_pb2.FULL),
                 timeout=TIMEOUT,
             )
-            assert json.loads(got.output.data) == {"shipped": [1, 2], "by": "shipping"}, got
+            assert json.loads(got.output.data) == {"parcel": "to Oslo", "by": "shipping"}, got
+        start.input.data = json.dumps({"address": "Oslo", "seconds": 600}).encode()
+        name = stub.StartExecution(start, timeout=TIMEOUT).name
+        events = executions_pb2.ListEventsRequest(parent=name)
+        taken = lambda event: event.native_type == "TaskAssigned"
+        while not any(map(taken, stub.ListEvents(events, timeout=TIMEOUT).events)):
+            pass
+        stub.CancelExecution(executions_pb2.CancelExecutionRequest(name=name), timeout=TIMEOUT)
+        waited = stub.WaitExecution(
+            executions_pb2.WaitExecutionRequest(name=name), timeout=TIMEOUT
+        )
+        assert waited.execution.sub_state == execution_pb2.FAILED, waited
+        assert waited.execution.reason == "CANCELLED", waited
+        told = [event.summary for event in stub.ListEvents(events, timeout=TIMEOUT).events]
+        assert any("stopped before the parcel left" in summary for summary in told), told
     finally:
         worker.terminate()
         worker.wait(timeout=TIMEOUT)

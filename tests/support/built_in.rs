@@ -41,6 +41,27 @@ impl BuiltInRig {
         Self::made(|_| {}, more).await
     }
 
+    /// With a configuration of the provider as an operator writes it, HTTP steps included.
+    pub(crate) async fn configured(text: &str, change: impl FnOnce(&mut Config)) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut provider: stateway_provider_builtin::Config =
+            toml::from_str(text).expect("a configuration");
+        provider.path = directory.path().join("store.db");
+        let mut config = provider.engine().expect("usable limits");
+        change(&mut config);
+        let engine = Engine::open(&config).expect("the engine opens");
+        let built_in = BuiltIn {
+            engine: engine.clone(),
+            backups: None,
+        };
+        let gateway = TestGateway::new().with_configured_engine("b", built_in, &provider);
+        Self {
+            gateway: gateway.start().await,
+            engine,
+            directory,
+        }
+    }
+
     /// With another configuration of the engine.
     pub(crate) async fn with(change: impl FnOnce(&mut Config)) -> Self {
         Self::made(change, |gateway| gateway).await
@@ -67,6 +88,14 @@ impl BuiltInRig {
             gateway,
             engine,
             directory,
+        }
+    }
+
+    /// The engine for a second gateway.
+    pub(crate) fn built_in(&self) -> BuiltIn {
+        BuiltIn {
+            engine: self.engine.clone(),
+            backups: None,
         }
     }
 

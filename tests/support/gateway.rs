@@ -58,6 +58,20 @@ impl TestGateway {
         self.with(id, "builtin", Arc::new(provider))
     }
 
+    /// Adds a built-in engine that makes HTTP calls as its configuration says.
+    pub(crate) fn with_configured_engine(
+        mut self,
+        id: &str,
+        built_in: BuiltIn,
+        config: &stateway_provider_builtin::Config,
+    ) -> Self {
+        let provider = BuiltinProvider::over(built_in.engine.clone(), Capabilities::ALL);
+        let provider = provider.reaching_out(id, config);
+        self.engines
+            .insert(id.parse().expect("a provider id"), built_in);
+        self.with(id, "builtin", Arc::new(provider.expect("usable settings")))
+    }
+
     /// Adds an in-memory provider whose time only the test moves.
     pub(crate) fn with_memory(self, id: &str, clock: &Clock) -> Self {
         let provider = MemoryProvider::on(

@@ -28,6 +28,7 @@ struct State {
     batches: Vec<usize>,
     hangs: bool,
     fails: Option<(ErrorKind, Option<Duration>)>,
+    component_down: Option<(&'static str, Vec<Verb>)>,
     budgets: Vec<Duration>,
     list_takes: Duration,
     panics_once: bool,
@@ -90,6 +91,11 @@ impl Puppet {
         self.lock().fails = Some((kind, pause));
     }
 
+    /// A component of the engine is down from now on: the verbs that need the component fail.
+    pub(crate) fn component_down(&self, component: &'static str, verbs: &[Verb]) {
+        self.lock().component_down = Some((component, verbs.to_vec()));
+    }
+
     /// Lists take this long from now on, and show what there was when they began.
     pub(crate) fn slow_lists(&self, take: Duration) {
         self.lock().list_takes = take;
@@ -101,7 +107,9 @@ impl Puppet {
     }
 
     pub(crate) fn recover(&self) {
-        self.lock().fails = None;
+        let mut state = self.lock();
+        state.fails = None;
+        state.component_down = None;
     }
 
     /// How often it was asked.
@@ -136,6 +144,13 @@ impl Puppet {
                 let mut error = Error::new(kind, verb, "the test says so");
                 error.retry_after = pause;
                 return Err(error);
+            }
+            if let Some((component, verbs)) = &state.component_down
+                && verbs.contains(&verb)
+            {
+                let message = format!("the {component} cannot be reached");
+                let error = Error::new(ErrorKind::Unavailable, verb, message);
+                return Err(error.with_component(component));
             }
             state.hangs
         };
@@ -175,6 +190,13 @@ impl Provider for Puppet {
 
     async fn start(&self, call: &Call, request: StartRequest) -> Result<Observation> {
         self.come_in(call, Verb::Start).await?;
+        // An engine that has definitions of its own starts no others.
+        let defined = self.lock().defined.first().map(|one| one.name.clone());
+        if defined.is_some_and(|defined| defined != request.definition) {
+            let message = format!("no workflow `{}`", request.definition);
+            let error = Error::new(ErrorKind::NotFound, Verb::Start, message);
+            return Err(error.with_reason("DEFINITION_NOT_FOUND"));
+        }
         let id = request
             .execution_id
             .unwrap_or(ExecutionId::new("new").expect("an id"));

@@ -19,6 +19,20 @@ impl Triggers for Empty {
     ) -> Result<Response<v1::PublishEventResponse>, Status> {
         Ok(Response::new(v1::PublishEventResponse::default()))
     }
+
+    async fn disable_trigger(
+        &self,
+        _: Request<v1::DisableTriggerRequest>,
+    ) -> Result<Response<v1::Trigger>, Status> {
+        Ok(Response::new(v1::Trigger::default()))
+    }
+
+    async fn enable_trigger(
+        &self,
+        _: Request<v1::EnableTriggerRequest>,
+    ) -> Result<Response<v1::Trigger>, Status> {
+        Ok(Response::new(v1::Trigger::default()))
+    }
 }
 
 /// Serves until it is ended.

@@ -30,6 +30,7 @@ mod serve;
 mod signal;
 mod start;
 mod top;
+mod triggers;
 mod verify;
 mod wait;
 mod watch;
@@ -89,7 +90,7 @@ pub enum Command {
     RetryFrom(retry_from::RetryFrom),
     /// Run a program for every task of a role
     Worker(worker::Worker),
-    /// Check, keep and draw portable definitions
+    /// Apply, check, draw and delete definitions, and offer them to running executions
     #[command(subcommand)]
     Definitions(definitions::Definitions),
     /// Decide about what waits for a yes or a no
@@ -101,6 +102,9 @@ pub enum Command {
     /// Tell of events that start executions
     #[command(subcommand)]
     Events(events::Events),
+    /// Disable and enable events and schedules that start executions
+    #[command(subcommand)]
+    Triggers(triggers::Triggers),
     /// Show who takes tasks
     #[command(subcommand)]
     Workers(workers::Workers),
@@ -141,6 +145,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
         Command::Approvals(command) => command.run(&context()?).await,
         Command::Escalations(command) => command.run(&context()?).await,
         Command::Events(command) => command.run(&context()?).await,
+        Command::Triggers(command) => command.run(&context()?).await,
         Command::Workers(command) => command.run(&context()?).await,
         Command::Queue(command) => command.run(&context()?).await,
         Command::Admin(command) => command.run(&context()?).await,

@@ -4,11 +4,12 @@
 //! metrics come together (`command/serve.rs`). Every other command is a thin shell around
 //! `stateway-client`: read the arguments, make one call, show the answer.
 //!
-//! Standard output is data, standard error is talk.
+//! Results go to stdout, messages to stderr.
 
 pub mod arguments;
 pub mod command;
 pub mod config;
+pub mod confirm;
 pub mod context;
 pub mod demo;
 pub mod duration;

@@ -4,6 +4,7 @@
 //! the terminal reaches the worker and not the work.
 
 use std::collections::HashSet;
+use std::convert::Infallible;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -22,13 +23,17 @@ const MAX_SAID: usize = 2 * 1024;
 /// How many of its last lines become the message of a failure.
 const LINES_SAID: usize = 5;
 
-/// How long a process may take to end after it was asked to.
+/// How long a process may take to end whose answer is not wanted any more.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// The exit code of a program that rules out another attempt: EX_CONFIG of `sysexits.h`.
+const NEVER_RETRY: i32 = 78;
 
 /// A program, and the processes that run it at present.
 #[derive(Debug)]
 pub struct Program {
     command: String,
+    grace: Duration,
     groups: Mutex<HashSet<Pid>>,
 }
 
@@ -36,24 +41,26 @@ pub struct Program {
 enum Ended {
     Exited(ExitStatus),
     TooLong,
-    NotWanted,
+    StillRunning,
     TooMuch,
 }
 
 impl Program {
-    /// This command, for `sh -c`.
+    /// This command, for `sh -c`. A process whose execution is cancelled may take this long to end.
     #[must_use]
-    pub fn new(command: &str) -> Self {
+    pub fn new(command: &str, grace: Duration) -> Self {
         Self {
             command: command.to_owned(),
+            grace,
             groups: Mutex::default(),
         }
     }
 
-    /// Does one task. When the future is dropped, the process and all it started are ended.
+    /// Runs one task. A process whose task is cancelled is asked to end (SIGTERM), and its outcome
+    /// counts. When the future is dropped, the process and everything it started are killed.
     ///
     /// # Errors
-    /// It could not be started, or ended with another code than 0, or answered something that is
+    /// The process could not be started, ended with another code than 0, printed something that is
     /// not JSON, or took too long.
     pub async fn run(&self, task: &Task) -> Result<Done, TaskError> {
         let mut child = self.spawn(task)?;
@@ -79,11 +86,10 @@ impl Program {
                 );
                 whole
             };
+            let exit = until_exit(&mut child, exchange);
             tokio::select! {
-                ended = until_exit(&mut child, exchange) => ended?,
-                () = deadline(task.deadline()) => Ended::TooLong,
-                () = task.cancelled() => Ended::NotWanted,
-                () = beat(task) => Ended::NotWanted,
+                ended = self.until_end(task, &group, exit) => ended?,
+                never = beat(task) => match never {},
             }
         };
         match ended {
@@ -99,9 +105,11 @@ impl Program {
                 group.end(&mut child).await;
                 Err(TaskError::timed_out("the program was not done in time"))
             }
-            Ended::NotWanted => {
-                group.end(&mut child).await;
-                Err(TaskError::agent_error("the task was withdrawn"))
+            Ended::StillRunning => {
+                drop(group);
+                Err(TaskError::agent_error(
+                    "the task was cancelled; the program did not end in time and was killed",
+                ))
             }
             Ended::TooMuch => {
                 group.end(&mut child).await;
@@ -113,7 +121,32 @@ impl Program {
         }
     }
 
-    /// Ends every process at once, and all they started.
+    /// Waits for the process to end, by itself or because its task is cancelled; or until it has taken
+    /// too long.
+    async fn until_end(
+        &self,
+        task: &Task,
+        group: &Group<'_>,
+        exit: impl Future<Output = Result<Ended, TaskError>>,
+    ) -> Result<Ended, TaskError> {
+        tokio::pin!(exit);
+        tokio::select! {
+            ended = &mut exit => return ended,
+            () = deadline(task.deadline()) => return Ok(Ended::TooLong),
+            () = task.cancelled() => group.ask_to_end(),
+        }
+        let withdrawn = async {
+            task.withdrawn().await;
+            tokio::time::sleep(GRACE).await;
+        };
+        tokio::select! {
+            ended = &mut exit => ended,
+            () = withdrawn => Ok(Ended::StillRunning),
+            () = tokio::time::sleep(self.grace) => Ok(Ended::StillRunning),
+        }
+    }
+
+    /// Kills every process immediately, with everything it started.
     pub fn kill_all(&self) {
         for group in &*self.groups.lock().unwrap_or_else(PoisonError::into_inner) {
             // One that has ended meanwhile is what was wanted.
@@ -122,7 +155,7 @@ impl Program {
     }
 
     fn spawn(&self, task: &Task) -> Result<Child, TaskError> {
-        let compensation = if task.is_compensation() { "1" } else { "" };
+        let flag = |set: bool| if set { "1" } else { "" };
         let spawned = Command::new("sh")
             .args(["-c", &self.command])
             .env("STATEWAY_EXECUTION", task.execution())
@@ -131,7 +164,8 @@ impl Program {
             .env("STATEWAY_ACTION", task.action())
             .env("STATEWAY_ROLE", task.role())
             .env("STATEWAY_FEEDBACK", task.feedback().unwrap_or_default())
-            .env("STATEWAY_COMPENSATION", compensation)
+            .env("STATEWAY_COMPENSATION", flag(task.is_compensation()))
+            .env("STATEWAY_OUTCOME_UNKNOWN", flag(task.outcome_unknown()))
             .env("STATEWAY_TASK", task.token())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -161,10 +195,16 @@ impl<'p> Group<'p> {
         Ok(Self { program, id })
     }
 
-    /// Asks it to end, and ends it when it does not.
-    async fn end(self, child: &mut Child) {
-        // One that has ended meanwhile is what was wanted; so below, by dropping this.
+    /// Asks every process of the group to end.
+    fn ask_to_end(&self) {
+        // A group that has ended meanwhile need not be asked.
         let _ = kill_process_group(self.id, Signal::TERM);
+    }
+
+    /// Asks the group to end, and kills it when it does not.
+    async fn end(self, child: &mut Child) {
+        self.ask_to_end();
+        // Dropping the group kills it.
         let _ = tokio::time::timeout(GRACE, child.wait()).await;
     }
 
@@ -231,8 +271,8 @@ async fn deadline(at: Option<SystemTime>) {
     }
 }
 
-/// A program cannot say that it is alive, so it is said for it. Never resolves.
-async fn beat(task: &Task) {
+/// Sends heartbeats in the program's place, which cannot send any.
+async fn beat(task: &Task) -> Infallible {
     let Some(timeout) = task.heartbeat_timeout() else {
         return std::future::pending().await;
     };
@@ -271,7 +311,12 @@ fn failure(status: ExitStatus, last: &[u8]) -> TaskError {
     let code = status
         .code()
         .map_or_else(String::new, |code| code.to_string());
-    TaskError::new(category(status.code()), message).code(code)
+    let error = TaskError::new(category(status.code()), message).code(code);
+    if status.code() == Some(NEVER_RETRY) {
+        error.no_retry()
+    } else {
+        error
+    }
 }
 
 /// The codes of `sysexits.h`, and of `timeout(1)`.

@@ -141,7 +141,7 @@ pub fn definition(text: &str, on: Option<&str>) -> Result<Startable, Failure> {
         (None, Some((provider, id))) => (provider, id),
         (None, None) => {
             return Err(Failure::usage(format!(
-                "`{text}` does not say which provider is to run it"
+                "`{text}` does not name the provider that runs it"
             ))
             .hint(format!("Add --provider, or write provider/{text}.")));
         }

@@ -10,7 +10,7 @@ mod report;
 mod table;
 mod tree;
 
-pub use details::{details, details_of, result};
+pub use details::{details, details_of, result, traces};
 pub use live::Live;
 pub use name::{short_definition, short_name};
 pub use paint::Paint;

@@ -2,10 +2,14 @@
 //! its API; whoever reads it here has commands.
 
 /// Calls and the commands that make them.
-const COMMANDS: [(&str, &str); 23] = [
+const COMMANDS: [(&str, &str); 27] = [
+    ("AdoptDefinition", "definitions adopt"),
     ("ApplyDefinition", "definitions apply"),
     ("CancelExecution", "cancel"),
     ("DecideApproval", "approvals grant"),
+    ("DeleteDefinition", "definitions delete"),
+    ("DisableTrigger", "triggers disable"),
+    ("EnableTrigger", "triggers enable"),
     ("ExplainState", "explain"),
     ("GetApproval", "approvals get"),
     ("GetDefinition", "definitions get"),

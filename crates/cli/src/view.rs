@@ -15,6 +15,7 @@ mod provider;
 mod recovery;
 mod text;
 mod time;
+mod trigger;
 mod worker;
 
 pub use approval::{Approval, Decision, Escalation, Past};
@@ -30,4 +31,5 @@ pub use recovery::{
 };
 pub use text::Text;
 pub use time::{duration, timestamp};
+pub use trigger::{DisabledTrigger, Trigger};
 pub use worker::{Queue, QueuedExecutions, QueuedTasks, ScheduledStart, Worker};

@@ -3,9 +3,10 @@
 use stateway_proto::v1;
 
 use crate::{
-    ApplyDefinition, Backup, Client, DecideApproval, Error, GetApproval, GetDefinition, GetQueue,
-    ListApprovals, ListDefinitions, ListEscalations, ListWorkers, PublishEvent, PurgeExecutions,
-    ResolveEscalation, ValidateDefinition,
+    ApplyDefinition, Backup, Client, DecideApproval, DeleteDefinition, DisableTrigger,
+    EnableTrigger, Error, GetApproval, GetDefinition, GetQueue, ListApprovals, ListDefinitions,
+    ListEscalations, ListWorkers, PublishEvent, PurgeExecutions, ResolveEscalation,
+    ValidateDefinition,
 };
 
 /// A read or a write: the generated method of a service.
@@ -39,6 +40,14 @@ impl Client {
         call: ListDefinitions,
     ) -> Result<v1::ListDefinitionsResponse, Error> {
         make!(self.read(call), definitions.list_definitions)
+    }
+
+    /// Deletes a definition.
+    pub async fn delete_definition(
+        &self,
+        call: DeleteDefinition,
+    ) -> Result<v1::DeleteDefinitionResponse, Error> {
+        make!(self.write(call), definitions.delete_definition)
     }
 
     /// Checks a definition and says who can run it.
@@ -112,5 +121,15 @@ impl Client {
     /// Tells of an event, which starts what it triggers; an id makes a repetition harmless.
     pub async fn publish(&self, call: PublishEvent) -> Result<v1::PublishEventResponse, Error> {
         make!(self.read(call), triggers.publish_event)
+    }
+
+    /// Disables the trigger of a definition.
+    pub async fn disable_trigger(&self, call: DisableTrigger) -> Result<v1::Trigger, Error> {
+        make!(self.write(call), triggers.disable_trigger)
+    }
+
+    /// Enables the trigger of a definition.
+    pub async fn enable_trigger(&self, call: EnableTrigger) -> Result<v1::Trigger, Error> {
+        make!(self.write(call), triggers.enable_trigger)
     }
 }

@@ -57,6 +57,14 @@ pub type GetDefinition = Call<v1::GetDefinitionRequest>;
 pub type ListDefinitions = Call<v1::ListDefinitionsRequest>;
 /// Checks a definition.
 pub type ValidateDefinition = Call<v1::ValidateDefinitionRequest>;
+/// Deletes a definition.
+pub type DeleteDefinition = Call<v1::DeleteDefinitionRequest>;
+/// Offers another revision of its definition to an execution.
+pub type AdoptDefinition = Call<v1::AdoptDefinitionRequest>;
+/// Disables the trigger of a definition.
+pub type DisableTrigger = Call<v1::DisableTriggerRequest>;
+/// Enables the trigger of a definition.
+pub type EnableTrigger = Call<v1::EnableTriggerRequest>;
 /// Lists approvals.
 pub type ListApprovals = Call<v1::ListApprovalsRequest>;
 /// Reads an approval.
@@ -148,6 +156,10 @@ writes! {
     RetryNowRequest { etag }
     RetryFromRequest { etag }
     ApplyDefinitionRequest {}
+    DeleteDefinitionRequest {}
+    AdoptDefinitionRequest { etag }
+    DisableTriggerRequest {}
+    EnableTriggerRequest {}
     DecideApprovalRequest { etag }
     ResolveEscalationRequest { etag }
     PurgeExecutionRequest { etag }
@@ -197,6 +209,7 @@ about_one! {
     Resume { name, etag }
     RetryNow { name, etag }
     RetryFrom { name, etag }
+    AdoptDefinition { name, etag }
     Project { name }
     GetApproval { name }
     DecideApproval { name, etag }

@@ -3,8 +3,8 @@
 use stateway_proto::v1;
 
 use crate::{
-    Cancel, Client, Count, Error, Events, Explain, Get, List, Pause, Project, Purge, Resume,
-    RetryFrom, RetryNow, Signal, Start, Wait,
+    AdoptDefinition, Cancel, Client, Count, Error, Events, Explain, Get, List, Pause, Project,
+    Purge, Resume, RetryFrom, RetryNow, Signal, Start, Wait,
 };
 
 /// A write: the generated method, under one request id.
@@ -102,6 +102,12 @@ impl Client {
     /// Does the work again from a step on.
     pub async fn retry_from(&self, call: RetryFrom) -> Result<v1::Execution, Error> {
         write!(self, call, retry_from)
+    }
+
+    /// Offers another revision of its definition to an execution: adopted if compatible, otherwise the
+    /// execution pauses.
+    pub async fn adopt_definition(&self, call: AdoptDefinition) -> Result<v1::Execution, Error> {
+        write!(self, call, adopt_definition)
     }
 
     /// Removes the record of a finished execution. A purge that was carried out although its answer

@@ -40,8 +40,9 @@ mod watch;
 mod worker;
 
 pub use call::{
-    ApplyDefinition, Backup, Call, Cancel, Count, DecideApproval, Events, Explain, ExportHistory,
-    Get, GetApproval, GetDefinition, GetProvider, GetQueue, List, ListApprovals, ListBranches,
+    AdoptDefinition, ApplyDefinition, Backup, Call, Cancel, Count, DecideApproval,
+    DeleteDefinition, DisableTrigger, EnableTrigger, Events, Explain, ExportHistory, Get,
+    GetApproval, GetDefinition, GetProvider, GetQueue, List, ListApprovals, ListBranches,
     ListDefinitions, ListEscalations, ListProviders, ListWorkers, Pause, Project, PublishEvent,
     Purge, PurgeExecutions, Recover, Replay, ResolveEscalation, Resume, RetryFrom, RetryNow,
     Signal, Start, ValidateDefinition, Verify, VerifyAll, Wait, WatchRequest, Write,

@@ -22,8 +22,9 @@
 //!
 //! What is done for the caller: the connection is taken up again under the same id; answers are
 //! sent again until the gateway has them on disk or refuses them; the gateway is told regularly
-//! that the worker lives; a handler that panics fails its task and nothing else; a stop finishes
-//! what has begun and gives back what has not.
+//! that the worker lives; a handler that panics fails its task and nothing else; a handler whose
+//! execution is cancelled is asked to stop ([`Task::cancelled`]) and its answer is sent; a stop
+//! finishes the tasks that have begun and gives back those that have not.
 
 mod desk;
 mod failure;

@@ -7,6 +7,7 @@ use stateway_proto::v1::definitions_client::DefinitionsClient;
 use stateway_proto::v1::executions_client::ExecutionsClient;
 use stateway_proto::v1::providers_client::ProvidersClient;
 use stateway_proto::v1::recovery_client::RecoveryClient;
+use stateway_proto::v1::triggers_client::TriggersClient;
 use stateway_proto::v1::workers_client::WorkersClient;
 use tonic::service::Routes;
 
@@ -39,6 +40,10 @@ impl Api {
 
     pub(crate) fn approvals(&self) -> ApprovalsClient<Routes> {
         ApprovalsClient::new(self.0.clone()).max_decoding_message_size(LARGEST_ANSWER)
+    }
+
+    pub(crate) fn triggers(&self) -> TriggersClient<Routes> {
+        TriggersClient::new(self.0.clone()).max_decoding_message_size(LARGEST_ANSWER)
     }
 
     pub(crate) fn workers(&self) -> WorkersClient<Routes> {

@@ -1,6 +1,7 @@
-//! Definitions: what they do as a picture, their revisions and what changed between them, and a form
-//! to start one.
+//! Definitions: what they do as a picture, their triggers, their revisions and what changed between
+//! them, a form to start one, and what can be done about one.
 
+mod action;
 mod diff;
 mod list;
 mod name;
@@ -8,6 +9,9 @@ mod one;
 mod revisions;
 mod source;
 mod start;
+mod trigger;
+
+pub(crate) use trigger::disabled;
 
 use axum::Router;
 use axum::routing::{get, post};
@@ -19,6 +23,10 @@ pub(crate) fn routes() -> Router<Site> {
         .route("/definitions", get(list::show))
         .route("/definitions/{definition}", get(one::show))
         .route("/definitions/{definition}/start", post(start::send))
+        .route(
+            "/definitions/{definition}/do/{action}",
+            get(action::ask).post(action::send),
+        )
         .route(
             "/providers/{provider}/definitions/{definition}",
             get(one::show),

@@ -3,9 +3,12 @@
 use std::borrow::Cow;
 
 use maud::{Markup, html};
+use stateway_proto::v1::ExecutionError;
 
 /// The longest text in a line of a page, in characters; the rest is cut off.
 const LONGEST: usize = 300;
+/// The longest text in a block of lines, in characters; the rest is cut off.
+const LONGEST_BLOCK: usize = 4_000;
 /// Larger payloads are not set out in lines.
 const SET_OUT: usize = 256 * 1024;
 
@@ -47,6 +50,17 @@ pub(crate) fn prose(text: &str, longest: usize) -> Markup {
 /// A text of several lines, kept as they are.
 pub(crate) fn lines(text: &str) -> Markup {
     html! { bdi { (visible(text, true)) } }
+}
+
+/// The text of an error as a block of lines: all of it, within a limit.
+pub(crate) fn error_text(error: &ExecutionError) -> Markup {
+    let whole = if error.detail.is_empty() {
+        &error.message
+    } else {
+        &error.detail
+    };
+    let shown = cut(whole, LONGEST_BLOCK);
+    html! { pre.message { (lines(shown.unwrap_or(whole))) @if shown.is_some() { "…" } } }
 }
 
 /// A payload as text: JSON set out in lines, unless it is too large for that; other text as it is;

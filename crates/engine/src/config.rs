@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use std::sync::Arc;
+
+use crate::policy::Policy;
 use crate::{Clock, Faults};
 
 /// What an engine is opened with.
@@ -29,9 +32,16 @@ pub struct Config {
     /// How long to rest between two looks over all executions for what contradicts their logs;
     /// zero: no such looks.
     pub verify_every: Duration,
+    /// The roles that may decide about escalations whose definition names none.
+    pub escalation_roles: Vec<Arc<str>>,
+    /// The rules that decide before a task is handed out; none: every task is.
+    pub policy: Option<Arc<dyn Policy>>,
     /// What goes wrong, for tests.
     pub faults: Faults,
 }
+
+/// The role that may decide about escalations where neither definition nor configuration names one.
+pub const OPERATOR_ROLE: &str = "operator";
 
 impl Config {
     /// The defaults, for a file.
@@ -48,6 +58,8 @@ impl Config {
             request_memory: Duration::from_secs(24 * 60 * 60),
             snapshot_events: 500,
             verify_every: Duration::from_secs(60 * 60),
+            escalation_roles: vec![OPERATOR_ROLE.into()],
+            policy: None,
             faults: Faults::default(),
         }
     }

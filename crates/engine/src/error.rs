@@ -25,6 +25,8 @@ pub struct EngineError {
     pub hint: String,
     /// How long to wait before trying again, where that helps.
     pub retry_after: Option<Duration>,
+    /// Figures and names for programs, by key.
+    pub metadata: Vec<(&'static str, String)>,
 }
 
 /// What kind of no it is.
@@ -58,7 +60,13 @@ impl EngineError {
             message: message.to_string(),
             hint: String::new(),
             retry_after: None,
+            metadata: Vec::new(),
         }
+    }
+
+    pub(crate) fn with(mut self, key: &'static str, value: impl fmt::Display) -> Self {
+        self.metadata.push((key, value.to_string()));
+        self
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -81,6 +89,16 @@ impl EngineError {
             format_args!("there is no definition `{name}`"),
         )
         .hint("Apply it first: stateway definitions apply FILE.")
+    }
+
+    /// The same reason as for an unknown definition: a program treats both alike.
+    pub(crate) fn deleted_definition(name: &str) -> Self {
+        Self::new(
+            ErrorKind::NotFound,
+            "DEFINITION_NOT_FOUND",
+            format_args!("the definition `{name}` was deleted"),
+        )
+        .hint("Apply it again: stateway definitions apply FILE.")
     }
 
     pub(crate) fn request_reused() -> Self {
@@ -113,7 +131,7 @@ impl From<Rejection> for EngineError {
     }
 }
 
-/// One kind and one word for every refusal of the core.
+/// One kind and one reason for every rejection by the core.
 const fn of_rejection(rejection: &Rejection) -> (ErrorKind, &'static str) {
     use ErrorKind::{AlreadyExists, FailedPrecondition, Forbidden, Invalid, NotFound};
     match rejection {
@@ -134,7 +152,10 @@ const fn of_rejection(rejection: &Rejection) -> (ErrorKind, &'static str) {
         Rejection::ApprovalExpired { .. } => (FailedPrecondition, "APPROVAL_EXPIRED"),
         Rejection::AlreadyDecided { .. } => (FailedPrecondition, "ALREADY_DECIDED"),
         Rejection::RoleRequired { .. } => (Forbidden, "ROLE_REQUIRED"),
-        Rejection::SelfApproval { .. } => (Forbidden, "SELF_APPROVAL"),
+        Rejection::SelfApproval { .. }
+        | Rejection::RedoneBySelf { .. }
+        | Rejection::OwnWork { .. } => (Forbidden, "SELF_APPROVAL"),
+        Rejection::StaleEscalation { .. } => (FailedPrecondition, "STALE_ESCALATION"),
         Rejection::NotEscalated { .. } => (FailedPrecondition, "NOT_ESCALATED"),
         Rejection::NotBackingOff { .. } => (FailedPrecondition, "NOT_BACKING_OFF"),
         Rejection::Incompatible { .. } => (FailedPrecondition, "INCOMPATIBLE_REVISION"),
@@ -144,7 +165,7 @@ const fn of_rejection(rejection: &Rejection) -> (ErrorKind, &'static str) {
 }
 
 impl EngineError {
-    /// What everyone is told whom the same failure of the store keeps waiting.
+    /// The error sent to every caller waiting on the failed commit.
     pub(crate) fn from_store(error: &StoreError) -> Self {
         let kind = match error {
             StoreError::Corrupt { .. } => ErrorKind::Corrupt,

@@ -1,5 +1,6 @@
 //! The handle that everyone else holds.
 
+mod definitions;
 mod verify;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use stateway_model::SubState;
 use tokio::sync::{oneshot, watch};
 
 use crate::catalogue::Catalogue;
+use crate::coverage::Covered;
 use crate::error::Result;
 use crate::keeper::{self, Ask, Inbox, Message};
 use crate::news::Board;
@@ -19,9 +21,8 @@ use crate::reader::Readers;
 use crate::recording::Recording;
 use crate::recovery::scan::{Scan, memory};
 use crate::request::{
-    ActorName, Applied, ApplyDefinition, BranchRecord, Decide, DefinitionRecord, EventRecord,
-    ListQuery, Page, Publish, Published, Purged, RequestKey, Resolve, RetryFrom, Start, Steer,
-    Survey,
+    ActorName, BranchRecord, Decide, EventRecord, ListQuery, Page, Publish, Published, Purged,
+    RequestKey, Resolve, RetryFrom, Start, Steer, Survey,
 };
 use crate::store::{Backend, SqliteFile};
 use crate::worker::{Answer, Offer, WorkerSession};
@@ -43,6 +44,8 @@ struct Inner {
     readers: Arc<Readers>,
     catalogue: Arc<Catalogue>,
     board: Arc<Board>,
+    covered: Arc<Covered>,
+    escalation_roles: Vec<Arc<str>>,
     committed: watch::Receiver<i64>,
     clock: Clock,
     lease: Duration,
@@ -95,7 +98,9 @@ impl Engine {
         let readers = Arc::new(Readers::open(Arc::clone(&file))?);
         let catalogue = Arc::new(Catalogue::default());
         let board = Arc::new(Board::new());
-        let (committed, keeper, inbox) = keeper::spawn(config, store, &catalogue, &board)?;
+        let covered = Arc::new(Covered::default());
+        let shared = (&catalogue, &board, &covered);
+        let (committed, keeper, inbox) = keeper::spawn(config, store, shared)?;
         let scan = Scan::start(config, &file, &catalogue, &inbox)?;
         Ok(Self {
             inner: Arc::new(Inner {
@@ -103,6 +108,8 @@ impl Engine {
                 readers,
                 catalogue,
                 board,
+                covered,
+                escalation_roles: config.escalation_roles.clone(),
                 committed,
                 clock: config.clock.clone(),
                 lease: config.lease,
@@ -147,10 +154,11 @@ impl Engine {
         .await
     }
 
-    /// Does the work again from a step on, as a new branch of the log.
+    /// Runs an execution again from a step on: as a new branch of its log or, where it has succeeded,
+    /// as a new execution that is forked from it.
     ///
     /// # Errors
-    /// An unknown execution or step.
+    /// An unknown execution or step, or a compensation that is in a worker's hands.
     pub async fn retry_from(
         &self,
         id: Arc<str>,
@@ -190,13 +198,19 @@ impl Engine {
             roles: decide.roles,
             comment: decide.comment,
         };
-        self.command(id, verb, request).await
+        self.command(id, verb, decide.branch, request).await
+    }
+
+    /// The roles that may decide about escalations whose definition names none.
+    #[must_use]
+    pub fn escalation_roles(&self) -> &[Arc<str>] {
+        &self.inner.escalation_roles
     }
 
     /// Decides about an escalated step.
     ///
     /// # Errors
-    /// A step that is not escalated.
+    /// A step that is not escalated, an escalation that was resolved, a person who may not decide.
     pub async fn resolve(
         &self,
         id: Arc<str>,
@@ -206,17 +220,27 @@ impl Engine {
     ) -> Result<View> {
         let verb = Verb::ResolveEscalation {
             step: resolve.step,
+            attempt: resolve.attempt,
             resolution: resolve.resolution,
             by: actor,
+            roles: resolve.roles,
+            operators: self.inner.escalation_roles.clone(),
             comment: resolve.comment,
         };
-        self.command(id, verb, request).await
+        self.command(id, verb, resolve.branch, request).await
     }
 
-    async fn command(&self, id: Arc<str>, verb: Verb, request: RequestKey) -> Result<View> {
+    async fn command(
+        &self,
+        id: Arc<str>,
+        verb: Verb,
+        branch: Option<u32>,
+        request: RequestKey,
+    ) -> Result<View> {
         self.ask(|answer| Ask::Command {
             id,
             verb,
+            branch,
             request,
             answer,
         })
@@ -233,9 +257,10 @@ impl Engine {
             return Ok(view);
         }
         let catalogue = Arc::clone(&self.inner.catalogue);
+        let coverage = self.inner.covered.get();
         self.read(move |reader| {
             reader
-                .get(&id, &catalogue)?
+                .get(&id, &catalogue, &coverage)?
                 .ok_or_else(|| EngineError::no_execution(&id))
         })
         .await
@@ -255,8 +280,17 @@ impl Engine {
     /// The store cannot be read.
     pub async fn list(&self, query: ListQuery) -> Result<Page<View>> {
         let catalogue = Arc::clone(&self.inner.catalogue);
-        self.read(move |reader| reader.list(&query, &catalogue))
+        let coverage = self.inner.covered.get();
+        self.read(move |reader| reader.list(&query, &catalogue, &coverage))
             .await
+    }
+
+    /// The ids of the executions that were forked from one, oldest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn forks(&self, id: Arc<str>, limit: usize) -> Result<Vec<Arc<str>>> {
+        self.read(move |reader| reader.forks(&id, limit)).await
     }
 
     /// Counts the executions by the sub-state they show, each up to `most`.
@@ -363,49 +397,6 @@ impl Engine {
         self.inner.board.watch_one(id, false)
     }
 
-    /// Makes a definition known, or a new revision of it current.
-    ///
-    /// # Errors
-    /// It is not a valid definition, or has no name.
-    pub async fn apply(&self, apply: ApplyDefinition) -> Result<Applied> {
-        let (send, answer) = oneshot::channel();
-        self.inner.inbox.ask(Message::Apply {
-            apply: Box::new(apply),
-            answer: send,
-        })?;
-        answer.await.unwrap_or_else(|_| Err(EngineError::stopped()))
-    }
-
-    /// Reads a definition: its newest revision, or the one named.
-    ///
-    /// # Errors
-    /// There is none.
-    pub async fn definition(
-        &self,
-        name: Arc<str>,
-        revision: Option<Arc<str>>,
-    ) -> Result<DefinitionRecord> {
-        self.read(move |reader| {
-            reader
-                .definition(&name, revision.as_deref())?
-                .ok_or_else(|| EngineError::no_definition(&name))
-        })
-        .await
-    }
-
-    /// Lists the newest revision of every definition, by name.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn definitions(
-        &self,
-        after: Option<Arc<str>>,
-        limit: usize,
-    ) -> Result<Vec<DefinitionRecord>> {
-        self.read(move |reader| reader.definitions(after.as_deref(), limit))
-            .await
-    }
-
     /// Tells of something that happened; every definition it triggers is started once.
     ///
     /// # Errors
@@ -419,14 +410,6 @@ impl Engine {
             answer: send,
         })?;
         answer.await.unwrap_or_else(|_| Err(EngineError::stopped()))
-    }
-
-    /// Lists every revision of a definition, newest first.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn revisions(&self, name: Arc<str>) -> Result<Vec<DefinitionRecord>> {
-        self.read(move |reader| reader.revisions(&name)).await
     }
 
     /// Tells who is connected and what waits.

@@ -182,6 +182,8 @@ impl Desk {
     fn take(&mut self, message: WorkerMessage) -> bool {
         match message {
             WorkerMessage::Task(task) => self.begin(*task),
+            // A call that has left cannot be taken back; its answer says what became of it.
+            WorkerMessage::Cancel { .. } => {}
             WorkerMessage::Withdrawn { token, .. }
             | WorkerMessage::Accepted { token }
             | WorkerMessage::Refused { token, .. } => {

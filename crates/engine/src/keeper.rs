@@ -6,19 +6,25 @@
 //!
 //! The parts: `ask` answers requests, `carry` takes one command through the core, `hand_out` gives
 //! tasks to workers by `dispatch`'s book, `slots` says whose turn it is, `alarm` fires timers,
-//! `child` starts and ends children, `branch` goes back in a log, `recover` puts right what
-//! contradicts one, `recall` compares memory with it, `wake` takes up what was left, `finish` writes the turn and lets it be seen.
+//! `child` starts and ends children, `definitions` applies and deletes definitions and switches
+//! their triggers, `branch` goes back in a log, `recover` puts right what contradicts one, `recall`
+//! compares memory with it, `wake` takes up what was left, `finish` writes the turn and lets it be
+//! seen.
 
 mod alarm;
 mod ask;
 mod branch;
 mod carry;
 mod child;
+mod cover;
+mod definitions;
 mod dispatch;
 mod fair;
 mod finish;
+mod fork;
 mod hand_out;
 mod inbox;
+mod judge;
 mod live;
 mod recall;
 mod recover;
@@ -27,9 +33,11 @@ mod slots;
 mod survey;
 mod trigger;
 mod wake;
+mod withdrawal;
 
 pub(crate) use ask::bounded;
 pub(crate) use child::child_id;
+pub(crate) use definitions::DefinitionAsk;
 pub use inbox::SinkStart;
 pub(crate) use inbox::{Ask, Inbox, Message};
 pub(crate) use recover::Mended;
@@ -44,6 +52,7 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::catalogue::Catalogue;
+use crate::coverage::{Coverage, Covered};
 use crate::error::Result;
 use crate::news::Board;
 use crate::store::{Store, StoreError, Turn};
@@ -66,6 +75,11 @@ struct Keeper {
     store: Box<dyn Store>,
     catalogue: Arc<Catalogue>,
     board: Arc<Board>,
+    /// Where readers find which workers are connected.
+    covered: Arc<Covered>,
+    coverage: Arc<Coverage>,
+    /// Executions whose tasks may have found or lost the workers that could take them.
+    stale: VecDeque<i64>,
     inbox: Inbox,
     messages: Receiver<Message>,
     now: Timestamp,
@@ -73,8 +87,8 @@ struct Keeper {
     hot: HashMap<i64, Live>,
     /// Their numbers by id.
     numbers: HashMap<Arc<str>, i64>,
-    /// The plans of current definitions, by name.
-    current: HashMap<Arc<str>, Arc<stateway_machine::Plan>>,
+    /// The plans of current definitions, by name; none for one that was deleted.
+    current: HashMap<Arc<str>, Option<Arc<stateway_machine::Plan>>>,
     last_number: i64,
     dispatch: Dispatch,
     slots: Slots,
@@ -126,17 +140,18 @@ enum Work {
         task: stateway_machine::Task,
         worker: dispatch::WorkerIx,
     },
-    /// Give a worker what waits for its like.
+    /// Hand a worker the next tasks it can do.
     Feed(dispatch::WorkerIx),
     /// Start a child.
     StartChild {
         parent: i64,
         order: stateway_machine::ChildOrder,
     },
-    /// A child has ended.
+    /// A child has ended, and what it cost.
     FinishChild {
         parent: crate::Parent,
         outcome: Result<stateway_machine::Data, stateway_machine::Failure>,
+        usage: stateway_model::Usage,
     },
     /// A parent has ended before its child.
     EndChild { number: i64, kill: bool },
@@ -148,7 +163,7 @@ enum Effect {
     Tell(mpsc::UnboundedSender<WorkerMessage>, WorkerMessage),
     Published(oneshot::Sender<Result<crate::Published>>, crate::Published),
     SinkOpened(oneshot::Sender<Result<i64>>, i64),
-    Applied(oneshot::Sender<Result<crate::Applied>>, Box<crate::Applied>),
+    Definition(definitions::DefinitionAnswer),
     Mended(oneshot::Sender<Result<Mended>>, Box<Mended>),
 }
 
@@ -156,8 +171,7 @@ enum Effect {
 pub(crate) fn spawn(
     config: &Config,
     store: Box<dyn Store>,
-    catalogue: &Arc<Catalogue>,
-    board: &Arc<Board>,
+    (catalogue, board, covered): (&Arc<Catalogue>, &Arc<Board>, &Arc<Covered>),
 ) -> Result<(watch::Receiver<i64>, JoinHandle<()>, Inbox)> {
     let (inbox, messages) = Inbox::new(config.max_backlog);
     let now = config.clock.now();
@@ -171,6 +185,9 @@ pub(crate) fn spawn(
         store,
         catalogue: Arc::clone(catalogue),
         board: Arc::clone(board),
+        covered: Arc::clone(covered),
+        coverage: Arc::default(),
+        stale: VecDeque::new(),
         inbox: inbox.clone(),
         messages,
         now,
@@ -243,6 +260,7 @@ impl Keeper {
             self.ring();
             self.start_scheduled();
             self.check_leases();
+            self.refresh_coverage();
         }
         self.finish();
         self.housekeep();
@@ -276,7 +294,7 @@ impl Keeper {
                 progress,
             } => self.heartbeat(session, token.as_ref(), progress),
             Message::Gone { session } => self.gone(session),
-            Message::Apply { apply, answer } => self.apply(&apply, answer),
+            Message::Definition(ask) => self.definition_ask(*ask),
             Message::Purge {
                 ended_before,
                 limit,
@@ -341,7 +359,11 @@ impl Keeper {
                 } => self.assign(number, task, worker),
                 Work::Feed(worker) => self.feed(worker),
                 Work::StartChild { parent, order } => self.start_child(parent, &order),
-                Work::FinishChild { parent, outcome } => self.finish_child(parent, outcome),
+                Work::FinishChild {
+                    parent,
+                    outcome,
+                    usage,
+                } => self.finish_child(parent, outcome, usage),
                 Work::EndChild { number, kill } => self.end_child(number, kill),
             }
         }
@@ -349,7 +371,7 @@ impl Keeper {
 
     /// How long there is nothing to do.
     fn nap(&self) -> Duration {
-        if self.slots.are_wanted() && !self.work.is_empty() {
+        if self.slots.are_wanted() && !self.work.is_empty() || !self.stale.is_empty() {
             return Duration::ZERO;
         }
         if self.config.clock.is_manual() {

@@ -17,6 +17,7 @@
 mod catalogue;
 mod clock;
 mod config;
+mod coverage;
 mod error;
 mod fault;
 mod handle;
@@ -24,6 +25,7 @@ mod http;
 mod id;
 mod keeper;
 mod news;
+mod policy;
 mod reader;
 pub mod recording;
 pub mod recovery;
@@ -36,7 +38,7 @@ mod view;
 mod worker;
 
 pub use clock::Clock;
-pub use config::Config;
+pub use config::{Config, OPERATOR_ROLE};
 pub use error::{EngineError, ErrorKind};
 pub use fault::{Fate, Faults, Write};
 pub use handle::{Engine, Ticket};
@@ -46,10 +48,12 @@ pub use http::{
 };
 pub use keeper::SinkStart;
 pub use news::{Changes, News};
+pub use policy::{Policy, PolicyQuestion, PolicyVerdict, Ruling};
 pub use request::{
-    ActorName, Applied, ApplyDefinition, BranchRecord, Damaged, Decide, DefinitionRecord,
-    EventRecord, HeldTask, ListQuery, Page, Publish, Published, Purged, QueueLine, RequestKey,
-    Resolve, RetryFrom, Scheduled, Start, Steer, Survey, TaskLine, WorkerStatus,
+    ActorName, AdoptDefinition, Applied, ApplyDefinition, BranchRecord, Damaged, Decide,
+    DefinitionRecord, DeleteDefinition, DeletedDefinition, DisabledTrigger, EventRecord, HeldTask,
+    ListQuery, Page, Publish, Published, Purged, QueueLine, RequestKey, Resolve, RetryFrom,
+    Scheduled, Start, Steer, Survey, SwitchTrigger, TaskLine, WorkerStatus,
 };
 pub use sink::{EVENT_NAMES, Secret, WebhookError, WebhookSettings, WebhookStatus, Webhooks};
 pub use store::{SCHEMA_VERSION, StoreError};

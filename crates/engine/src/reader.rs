@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 
 use crate::View;
 use crate::catalogue::Catalogue;
+use crate::coverage::Coverage;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::recording::{Grown, MOST_RECORDED_EVENTS, Recording, Row, Source, count};
 use crate::request::{BranchRecord, DefinitionRecord, EventRecord, ListQuery, Page, Purged};
@@ -86,17 +87,28 @@ impl Reader {
         outcome.unwrap_or_else(|| Err(EngineError::stopped()))
     }
 
-    pub(crate) fn get(&mut self, id: &str, catalogue: &Catalogue) -> Result<Option<View>> {
+    pub(crate) fn get(
+        &mut self,
+        id: &str,
+        catalogue: &Catalogue,
+        coverage: &Coverage,
+    ) -> Result<Option<View>> {
         self.at_once(|store| {
             let Some(number) = store.number_of(id)? else {
                 return Ok(None);
             };
             let kept = store.kept(number)?;
-            kept.map(|kept| view(store, kept, catalogue)).transpose()
+            kept.map(|kept| view(store, kept, catalogue, coverage))
+                .transpose()
         })
     }
 
-    pub(crate) fn list(&mut self, query: &ListQuery, catalogue: &Catalogue) -> Result<Page<View>> {
+    pub(crate) fn list(
+        &mut self,
+        query: &ListQuery,
+        catalogue: &Catalogue,
+        coverage: &Coverage,
+    ) -> Result<Page<View>> {
         self.at_once(|store| {
             let rows = store.list(query)?;
             let full = rows.len() == query.limit;
@@ -106,7 +118,7 @@ impl Reader {
                 match load(store, kept.clone(), catalogue) {
                     Err(StoreError::Corrupt { what }) => Ok(View::unreadable(&kept, &what)),
                     Err(error) => Err(error.into()),
-                    Ok(loaded) => Ok(View::of(&loaded.kept.origin, &loaded.state)),
+                    Ok(loaded) => Ok(View::of(&loaded.kept.origin, &loaded.state, coverage)),
                 }
             });
             Ok(Page {
@@ -114,6 +126,10 @@ impl Reader {
                 next,
             })
         })
+    }
+
+    pub(crate) fn forks(&mut self, id: &str, limit: usize) -> Result<Vec<Arc<str>>> {
+        Ok(self.store.forks(id, limit)?)
     }
 
     pub(crate) fn showing(&mut self, most: u32) -> Result<Vec<(SubState, u64)>> {
@@ -285,14 +301,6 @@ impl Reader {
         self.at_once(|store| Ok(store.log(after, limit)?))
     }
 
-    pub(crate) fn definition(
-        &mut self,
-        name: &str,
-        revision: Option<&str>,
-    ) -> Result<Option<DefinitionRecord>> {
-        Ok(self.store.definition(name, revision)?)
-    }
-
     pub(crate) fn revisions(&mut self, name: &str) -> Result<Vec<DefinitionRecord>> {
         Ok(self.store.revisions(name)?)
     }
@@ -373,6 +381,10 @@ fn opened(store: &dyn Reading, kept: &Kept, branch: Branch) -> Result<BranchReco
                 let what = redo.as_deref().map(again).unwrap_or_default();
                 (record.by, record.cause) = (Arc::clone(by), format!("retry {what}"));
             }
+            Fact::ExecutionForked { from, by, redo, .. } => {
+                let what = redo.as_deref().map(again).unwrap_or_default();
+                (record.by, record.cause) = (Arc::clone(by), format!("fork of {from} {what}"));
+            }
             Fact::ExecutionRecovered { reason, .. } => {
                 record.cause = format!("recovered: {reason}");
             }
@@ -382,7 +394,12 @@ fn opened(store: &dyn Reading, kept: &Kept, branch: Branch) -> Result<BranchReco
     Ok(record)
 }
 
-fn view(store: &dyn Reading, kept: Kept, catalogue: &Catalogue) -> Result<View> {
+fn view(
+    store: &dyn Reading,
+    kept: Kept,
+    catalogue: &Catalogue,
+    coverage: &Coverage,
+) -> Result<View> {
     let loaded = load(store, kept, catalogue)?;
-    Ok(View::of(&loaded.kept.origin, &loaded.state))
+    Ok(View::of(&loaded.kept.origin, &loaded.state, coverage))
 }

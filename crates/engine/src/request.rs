@@ -1,5 +1,11 @@
 //! What can be asked of the engine, and what lists answer.
 
+mod definition;
+
+pub use definition::{
+    AdoptDefinition, DeleteDefinition, DeletedDefinition, DisabledTrigger, SwitchTrigger,
+};
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -70,8 +76,11 @@ pub struct RetryFrom {
     pub from_start: bool,
     /// Other input for that step.
     pub input: Option<Data>,
-    /// What whoever does that step is told; empty when nothing is said.
+    /// A message for the worker that runs that step; empty when there is none.
     pub feedback: Arc<str>,
+    /// The id of the new execution where a succeeded one is forked; the engine chooses when there
+    /// is none.
+    pub fork_id: Option<Arc<str>>,
 }
 
 /// Decide about an approval.
@@ -81,7 +90,9 @@ pub struct Decide {
     pub step: Arc<str>,
     /// Which request of that step.
     pub attempt: u32,
-    /// Yes or no.
+    /// The branch of the log it belongs to; none: the present one.
+    pub branch: Option<u32>,
+    /// Whether it is granted.
     pub grant: bool,
     /// The roles the person has.
     pub roles: Vec<Arc<str>>,
@@ -94,6 +105,12 @@ pub struct Decide {
 pub struct Resolve {
     /// The step.
     pub step: Arc<str>,
+    /// The attempt that was escalated.
+    pub attempt: u32,
+    /// The branch of the log it belongs to; none: the present one.
+    pub branch: Option<u32>,
+    /// The roles the person has.
+    pub roles: Vec<Arc<str>>,
     /// What is to be done.
     pub resolution: Resolution,
     /// Why.
@@ -120,17 +137,20 @@ pub struct Publish {
 pub struct Published {
     /// The executions it started, now or when it was first told.
     pub started: Vec<Arc<str>>,
-    /// Definitions whose condition could not be judged, and why.
+    /// Definitions that were not started although the event is theirs, and why: the condition could
+    /// not be evaluated, or the trigger is disabled.
     pub refused: Vec<(Arc<str>, String)>,
 }
 
-/// A schedule that will start something.
+/// A schedule of a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scheduled {
-    /// What.
+    /// The definition.
     pub definition: Arc<str>,
-    /// When.
-    pub next: Timestamp,
+    /// The next start; none while the trigger is disabled.
+    pub next: Option<Timestamp>,
+    /// Who disabled the trigger, and when; none while it is enabled.
+    pub disabled: Option<DisabledTrigger>,
 }
 
 /// Make a definition known.
@@ -257,7 +277,7 @@ pub struct Survey {
     pub tasks: Vec<TaskLine>,
     /// Executions that wait for a slot.
     pub queued: Vec<QueueLine>,
-    /// What the clock will start.
+    /// The schedules: first the enabled ones by their next start, then the disabled ones.
     pub scheduled: Vec<Scheduled>,
     /// Executions that could not be taken up because what is stored of them cannot be read.
     pub damaged: Vec<Damaged>,

@@ -20,7 +20,9 @@ pub(crate) use load::{LogRow, load, plan};
 pub use sqlite::SCHEMA_VERSION;
 pub(crate) use sqlite::SqliteFile;
 pub(crate) use status::{Kept, Status, UnderWay};
-pub(crate) use turn::{ANY_BODY, Answered, Append, Branch, Created, Snapshot, Turn};
+pub(crate) use turn::{
+    ANY_BODY, Answered, Append, Branch, Created, DefinitionChange, Snapshot, Turn,
+};
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -29,7 +31,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use stateway_model::SubState;
 
-use crate::request::{DefinitionRecord, EventRecord, ListQuery};
+use crate::request::{DefinitionRecord, DisabledTrigger, EventRecord, ListQuery};
 
 type Result<T> = std::result::Result<T, StoreError>;
 
@@ -54,7 +56,8 @@ pub(crate) trait Store: Reading + Debug + Send {
     /// Whether it can be written, after it could not.
     fn probe(&mut self) -> Result<()>;
 
-    /// Removes executions with all that belongs to them.
+    /// Removes executions with all that belongs to them, and the revisions of deleted definitions
+    /// that no execution needs any more.
     fn remove(&mut self, numbers: &[i64]) -> Result<()>;
 
     /// Forgets requests that were answered before this time, at most `limit` of them.
@@ -151,6 +154,9 @@ pub(crate) trait Reading: Debug {
     /// The open children of an execution.
     fn open_children(&self, parent: i64) -> Result<Vec<Kept>>;
 
+    /// The ids of the executions that were forked from one, oldest first, at most `limit`.
+    fn forks(&self, id: &str, limit: usize) -> Result<Vec<Arc<str>>>;
+
     /// The executions that have begun and not ended, each with its definition.
     fn begun(&self) -> Result<Vec<(Arc<str>, i64)>>;
 
@@ -171,6 +177,12 @@ pub(crate) trait Reading: Debug {
 
     /// The current revisions, by name.
     fn definitions(&self, after: &str, limit: usize) -> Result<Vec<DefinitionRecord>>;
+
+    /// The triggers that someone has disabled, by definition.
+    fn disabled_triggers(&self) -> Result<Vec<(Arc<str>, DisabledTrigger)>>;
+
+    /// How many executions of a definition have not ended.
+    fn open_executions(&self, definition: &str) -> Result<u64>;
 
     /// When a definition's schedule last started something.
     fn last_scheduled(&self, name: &str) -> Result<Option<Timestamp>>;

@@ -1,6 +1,10 @@
 //! An event of the engine's log in one line, for people.
 
-use stateway_machine::{Fact, PauseCause, Redo, Resolution, SkipCause, Task, TurnCause, WaitFor};
+use std::sync::Arc;
+
+use stateway_machine::{
+    Fact, PauseCause, PolicyDecision, Redo, Resolution, SkipCause, Task, TurnCause, WaitFor,
+};
 use stateway_model::{AttemptPhase, Event};
 
 /// An event of the log as an event of a history.
@@ -48,9 +52,13 @@ const fn attempt(fact: &Fact) -> u32 {
         | Fact::ApprovalExpired { attempt, .. }
         | Fact::StepCompensationStarted { attempt, .. }
         | Fact::StepCompensationFailed { attempt, .. }
+        | Fact::OutcomeUnknown { attempt, .. }
+        | Fact::ExecutionEscalated { attempt, .. }
+        | Fact::EscalationResolved { attempt, .. }
         | Fact::StepCompensated { attempt, .. } => *attempt,
         Fact::TaskAssigned { task, .. }
-        | Fact::TaskReleased { task }
+        | Fact::TaskReleased { task, .. }
+        | Fact::PolicyDecided { task, .. }
         | Fact::UsageReported { task, .. } => task.attempt,
         _ => 0,
     }
@@ -58,47 +66,75 @@ const fn attempt(fact: &Fact) -> u32 {
 
 fn words(fact: &Fact) -> String {
     match fact {
-        Fact::ExecutionCreated { initiator, .. } => format!("asked for by {initiator}"),
-        Fact::ExecutionQueued { .. } => "waits for its turn".to_owned(),
-        Fact::ExecutionStarted { deadline: None } => "its turn has come".to_owned(),
+        Fact::ExecutionCreated { initiator, .. } => format!("started by {initiator}"),
+        Fact::ExecutionQueued { .. } => "queued".to_owned(),
+        Fact::ExecutionStarted { deadline: None } => "started".to_owned(),
         Fact::ExecutionStarted {
             deadline: Some(deadline),
-        } => format!("its turn has come; it has until {deadline}"),
+        } => format!("started; times out at {deadline}"),
         Fact::StepStarted { .. } => "ready for a worker".to_owned(),
         Fact::StepWaiting { wait, .. } => waiting(wait),
-        Fact::TaskAssigned { task, worker } => format!("{}with worker {worker}", undoing(task)),
-        Fact::TaskReleased { task } => format!("{}with no worker any more", undoing(task)),
-        Fact::HeartbeatRecorded { .. } => "the worker is alive".to_owned(),
+        Fact::TaskAssigned { task, worker, .. } => {
+            format!("{}taken by worker {worker}", of_task(task))
+        }
+        Fact::TaskReleased { task, lost, .. } => {
+            let how = if *lost {
+                "worker lost; ready for another worker"
+            } else {
+                "given back by its worker"
+            };
+            format!("{}{how}", of_task(task))
+        }
+        Fact::PolicyDecided { rule, decision, .. } => decided(rule, decision),
+        Fact::OutcomeUnknown {
+            compensate: true, ..
+        } => "worker lost: outcome unknown, compensated in case it completed".to_owned(),
+        Fact::OutcomeUnknown { .. } => "worker lost: outcome unknown".to_owned(),
+        Fact::HeartbeatRecorded { .. } => "heartbeat".to_owned(),
         Fact::ProgressReported {
             progress, detail, ..
-        } => said(&format!("{:.0} %", progress.get() * 100.0), detail),
+        } => with_comment(&format!("{:.0} %", progress.get() * 100.0), detail),
         Fact::UsageReported { usage, .. } => format!(
-            "used {} + {} tokens, {} millionths",
+            "used {} + {} tokens, cost {} millionths",
             usage.input_tokens, usage.output_tokens, usage.cost_micros
         ),
-        Fact::StepCompleted { .. } => "done".to_owned(),
+        Fact::StepCompleted { .. } => "completed".to_owned(),
         Fact::AttemptFailed { failure, .. } => format!("{}: {}", failure.category, failure.message),
-        Fact::RetryScheduled { at, .. } => format!("tried again at {at}"),
-        Fact::CorrectionRequested { feedback, .. } => format!("to be corrected: {feedback}"),
+        Fact::RetryScheduled { at, .. } => format!("next attempt at {at}"),
+        Fact::CorrectionRequested { feedback, .. } => format!("correction requested: {feedback}"),
         Fact::StepSkipped { cause, .. } => match cause {
-            SkipCause::Condition => "left out: its condition does not hold".to_owned(),
-            SkipCause::Upstream(step) => format!("left out: {step} was"),
-            SkipCause::Failure => "left out after its failure".to_owned(),
+            SkipCause::Condition => "skipped: its condition does not hold".to_owned(),
+            SkipCause::Upstream(step) => format!("skipped: {step} was skipped"),
+            SkipCause::Failure => "skipped after its failure".to_owned(),
         },
-        Fact::SignalReceived { name, .. } => format!("signal {name} came"),
-        Fact::SignalDelivered { name, .. } => format!("signal {name} ended the wait"),
-        Fact::ApprovalGranted { by, comment, .. } => said(&format!("granted by {by}"), comment),
-        Fact::ApprovalRejected { by, comment, .. } => said(&format!("rejected by {by}"), comment),
-        Fact::ApprovalExpired { .. } => "nobody decided in time".to_owned(),
+        Fact::SignalReceived { name, .. } => format!("signal {name} received"),
+        Fact::SignalDelivered { name, .. } => format!("signal {name} delivered"),
+        _ => of_people(fact),
+    }
+}
+
+/// What people decided, and how the execution ended.
+fn of_people(fact: &Fact) -> String {
+    match fact {
+        Fact::ApprovalGranted { by, comment, .. } => {
+            with_comment(&format!("granted by {by}"), comment)
+        }
+        Fact::ApprovalRejected { by, comment, .. } => {
+            with_comment(&format!("rejected by {by}"), comment)
+        }
+        Fact::ApprovalExpired { .. } => "expired: nobody decided in time".to_owned(),
         Fact::ExecutionPaused { cause } => match cause {
-            PauseCause::ByHand { by, comment } => said(&format!("held by {by}"), comment),
-            PauseCause::StepFailed { step } => format!("held after the failure of {step}"),
-            PauseCause::RevisionMismatch { offered, .. } => {
-                format!("held: it cannot follow revision {offered}")
+            PauseCause::ByHand { by, comment } => with_comment(&format!("paused by {by}"), comment),
+            PauseCause::StepFailed { step } => format!("paused after the failure of {step}"),
+            PauseCause::RevisionMismatch { offered, conflicts } => {
+                format!("paused: {}", incompatible(offered, conflicts))
             }
         },
-        Fact::ExecutionResumed { by } => format!("let go on by {by}"),
-        Fact::ExecutionEscalated { reason, .. } => format!("a person has to decide: {reason}"),
+        Fact::ExecutionResumed { by } => format!("resumed by {by}"),
+        Fact::ExecutionEscalated { reason, role, .. } => match &**role {
+            "" => format!("escalated: {reason}"),
+            role => format!("escalated to {role}: {reason}"),
+        },
         Fact::EscalationResolved {
             resolution,
             by,
@@ -106,42 +142,13 @@ fn words(fact: &Fact) -> String {
             ..
         } => {
             let what = match resolution {
-                Resolution::Resume => "to be tried again".to_owned(),
-                Resolution::Reassign { role } => format!("given to {role}"),
-                Resolution::Cancel => "to be ended".to_owned(),
+                Resolution::Resume => format!("resumed by {by}"),
+                Resolution::Reassign { role } => format!("reassigned to {role} by {by}"),
+                Resolution::Cancel => format!("cancelled by {by}"),
             };
-            said(&format!("{what}, says {by}"), comment)
+            with_comment(&what, comment)
         }
-        Fact::CompensationStarted { cause } => match cause {
-            TurnCause::StepFailed { step, .. } => format!("undone after the failure of {step}"),
-            TurnCause::TimedOut => "undone because it took too long".to_owned(),
-            TurnCause::Cancelled { by, comment } => {
-                said(&format!("undone because {by} cancelled it"), comment)
-            }
-        },
-        Fact::StepCompensationStarted { .. } => "ready to be undone".to_owned(),
-        Fact::StepCompensationFailed {
-            failure, retry_at, ..
-        } => {
-            let why = format!("not undone: {}: {}", failure.category, failure.message);
-            match retry_at {
-                Some(at) => format!("{why}; tried again at {at}"),
-                None => why,
-            }
-        }
-        Fact::StepCompensated { .. } => "undone".to_owned(),
-        Fact::ExecutionCompleted { .. } => "every step is settled".to_owned(),
-        Fact::ExecutionRolledBack { .. } => "everything that was done is undone".to_owned(),
-        Fact::ExecutionFailed { reason, .. } => format!("failed: {reason}"),
-        Fact::ExecutionCancelled {
-            by,
-            reason,
-            comment,
-        } => match &**by {
-            "" => said(reason.as_str(), comment),
-            by => said(&format!("{reason} by {by}"), comment),
-        },
-        Fact::RevisionAdopted { revision, .. } => format!("goes on by revision {revision}"),
+        Fact::RevisionAdopted { revision, .. } => format!("adopted revision {revision}"),
         Fact::BranchOpened {
             branch,
             cutoff,
@@ -151,46 +158,166 @@ fn words(fact: &Fact) -> String {
         } => {
             let what = redo.as_deref().map(|redo| format!(" ({})", again(redo)));
             let what = what.unwrap_or_default();
-            format!("done again after event {cutoff}, says {by}: branch {branch}{what}")
+            format!("branch {branch} opened after event {cutoff} by {by}{what}")
         }
+        Fact::ExecutionReopened { by, from } => format!("reopened by {by}; it had ended as {from}"),
+        Fact::ExecutionForked {
+            from, cutoff, by, ..
+        } => format!("forked from {from} after event {cutoff} by {by}"),
         Fact::ExecutionRecovered {
             reason, by, again, ..
         } => match again.join(", ") {
             again if again.is_empty() => format!("recovered by {by}: {reason}"),
-            again => format!("recovered by {by}: {reason}; done again: {again}"),
+            again => format!("recovered by {by}: {reason}; runs again: {again}"),
         },
+        _ => of_end(fact),
     }
 }
 
-/// What is done again, and what is new about it.
+/// How an execution rolls back and ends. The other facts have been told.
+fn of_end(fact: &Fact) -> String {
+    match fact {
+        Fact::CompensationStarted {
+            cause,
+            message,
+            awaited,
+        } => {
+            let why = match cause {
+                TurnCause::StepFailed { step, .. } => {
+                    format!("rolling back after the failure of {step}")
+                }
+                TurnCause::TimedOut => with_comment("rolling back", message),
+                TurnCause::Cancelled { by, comment, .. } => {
+                    with_comment(&cancelled_by(by), comment)
+                }
+            };
+            awaiting(&why, awaited)
+        }
+        Fact::CancellationStarted {
+            by,
+            comment,
+            awaited,
+            ..
+        } => awaiting(&with_comment(&cancelled_by(by), comment), awaited),
+        Fact::StepCompensationStarted { .. } => "compensation ready for a worker".to_owned(),
+        Fact::StepCompensationFailed {
+            failure, retry_at, ..
+        } => {
+            let why = format!(
+                "compensation failed: {}: {}",
+                failure.category, failure.message
+            );
+            match retry_at {
+                Some(at) => format!("{why}; next attempt at {at}"),
+                None => why,
+            }
+        }
+        Fact::StepCompensated { .. } => "compensated".to_owned(),
+        Fact::ExecutionCompleted { .. } => "completed: every step is settled".to_owned(),
+        Fact::ExecutionRolledBack { left, .. } => rolled_back("rolled back", left),
+        Fact::ExecutionFailed {
+            reason,
+            message,
+            left,
+            ..
+        } => {
+            let failed = with_comment(&format!("failed: {reason}"), message);
+            not_rolled_back(&failed, left)
+        }
+        Fact::ExecutionCancelled {
+            by,
+            reason,
+            comment,
+            left,
+        } => {
+            let what = match &**by {
+                "" => reason.to_string(),
+                by => format!("{reason} by {by}"),
+            };
+            not_rolled_back(&with_comment(&what, comment), left)
+        }
+        other => other.name().to_owned(),
+    }
+}
+
+fn decided(rule: &str, decision: &PolicyDecision) -> String {
+    match decision {
+        PolicyDecision::Allow => format!("allowed by policy rule {rule}"),
+        PolicyDecision::Deny { message } => {
+            with_comment(&format!("denied by policy rule {rule}"), message)
+        }
+        PolicyDecision::RequireApproval { role, .. } => {
+            format!("policy rule {rule} requires an approval by {role}")
+        }
+    }
+}
+
+fn cancelled_by(by: &str) -> String {
+    match by {
+        "" => "cancelled".to_owned(),
+        by => format!("cancelled by {by}"),
+    }
+}
+
+fn awaiting(what: &str, awaited: &[Arc<str>]) -> String {
+    if awaited.is_empty() {
+        return what.to_owned();
+    }
+    format!("{what}; waits for work in flight: {}", awaited.join(", "))
+}
+
+fn rolled_back(what: &str, left: &[Arc<str>]) -> String {
+    if left.is_empty() {
+        return format!("{what}: every completed step was compensated");
+    }
+    format!("{what}; no compensation for: {}", left.join(", "))
+}
+
+fn not_rolled_back(what: &str, left: &[Arc<str>]) -> String {
+    if left.is_empty() {
+        return what.to_owned();
+    }
+    format!("{what}; not rolled back: {}", left.join(", "))
+}
+
+/// The step that runs again, and what is new about it.
 pub(crate) fn again(redo: &Redo) -> String {
     let mut words = format!("from {}", redo.step);
     if redo.input.is_some() {
         words.push_str(", with other input");
     }
     if !redo.feedback.is_empty() {
-        words = format!("{words}, told: {}", redo.feedback);
+        words = format!("{words}, with feedback: {}", redo.feedback);
     }
     words
 }
 
 fn waiting(wait: &WaitFor) -> String {
     match wait {
-        WaitFor::Timer => "waits for its time".to_owned(),
+        WaitFor::Timer => "sleeping".to_owned(),
         WaitFor::Signal(name) => format!("waits for signal {name}"),
-        WaitFor::Approval(role) => format!("waits for the approval of {role}"),
+        WaitFor::Approval(role) => format!("waits for an approval by {role}"),
         WaitFor::Child(definition) => format!("waits for an execution of {definition}"),
         WaitFor::Person => "waits for a person".to_owned(),
     }
 }
 
-const fn undoing(task: &Task) -> &'static str {
-    if task.undo { "undo " } else { "" }
+const fn of_task(task: &Task) -> &'static str {
+    if task.undo { "compensation: " } else { "" }
 }
 
-fn said(what: &str, comment: &str) -> String {
+fn with_comment(what: &str, comment: &str) -> String {
     match comment {
         "" => what.to_owned(),
         comment => format!("{what}: {comment}"),
     }
+}
+
+/// Why an execution cannot continue under a revision that was offered to it.
+pub(crate) fn incompatible(offered: &str, conflicts: &[String]) -> String {
+    let short = offered.get(..12).unwrap_or(offered);
+    format!(
+        "revision {short} is not compatible: {}",
+        conflicts.join("; ")
+    )
 }

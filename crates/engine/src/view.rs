@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::coverage::Coverage;
 use crate::store::Kept;
+use crate::summary::incompatible;
 use jiff::Timestamp;
 use serde_json::Value;
 use stateway_machine::{
-    Data, ExecutionState, PauseCause, State, Times, last_error, step_views, sub_state, usage, waits,
+    Cancellation, Data, ExecutionState, PauseCause, Reopened, State, Times, abandoned_usage,
+    last_error, seeking, step_usage, step_views, sub_state_where, usage, waits,
 };
 use stateway_model::{
     DefinitionName, Execution, ExecutionError, ExecutionName, MappingBasis, Payload, Reason, Retry,
-    Step, SubState, Usage, Wait,
+    Step, SubState, Usage, Wait, WaitKind,
 };
 
 /// An execution as it is shown.
@@ -35,15 +38,29 @@ pub struct View {
     pub sub_state: SubState,
     /// Why, where the word alone does not say.
     pub reason: Option<Reason>,
-    /// Why it is held, while it is.
+    /// Why it is paused, while it is.
     pub pause: Option<PauseKind>,
+    /// Who paused it and why, or what stands in the way of a new revision.
+    pub pause_cause: Option<PauseCause>,
+    /// Who cancelled it and why.
+    pub cancellation: Option<Cancellation>,
+    /// When and by whom it was reopened last.
+    pub reopened: Option<Reopened>,
+    /// The execution it was forked from.
+    pub forked_from: Option<Arc<str>>,
+    /// Completed steps that were not rolled back when it ended.
+    pub not_rolled_back: Vec<Arc<str>>,
+    /// Steps whose tasks no connected worker can take.
+    pub unserved: Vec<Arc<str>>,
     /// Why the execution as a whole is where it is: the core's own reason.
     pub cause: Option<Reason>,
     /// What it waits for, its steps' waits included.
     pub waits: Vec<Wait>,
-    /// The steps that have begun.
+    /// Every step, in the order of the definition.
     pub steps: Vec<Step>,
-    /// What went wrong last.
+    /// What each of the steps cost, in the same order.
+    pub step_usage: Vec<Usage>,
+    /// What went wrong last; while the execution is paused for a revision, why.
     pub last_error: Option<ExecutionError>,
     /// When what happened to it.
     pub times: Times,
@@ -59,8 +76,10 @@ pub struct View {
     pub branch: u32,
     /// Who started it.
     pub initiator: Arc<str>,
-    /// What its attempts cost so far.
+    /// What its attempts cost so far: children, compensations and abandoned branches included.
     pub usage: Usage,
+    /// The part of it that abandoned branches cost.
+    pub abandoned_usage: Usage,
 }
 
 /// Why an execution is held.
@@ -70,7 +89,7 @@ pub enum PauseKind {
     Hand,
     /// A step failed and its policy is to pause.
     Failure,
-    /// It cannot follow a new revision.
+    /// The execution was offered a revision with which it is not compatible.
     Revision,
 }
 
@@ -98,6 +117,8 @@ pub(crate) struct Origin {
     /// How many executions it is a child of.
     pub(crate) depth: u32,
     pub(crate) not_before: Option<Timestamp>,
+    /// The execution it was forked from.
+    pub(crate) forked_from: Option<Arc<str>>,
 }
 
 impl Origin {
@@ -125,8 +146,9 @@ impl View {
             parent: None,
             depth: 0,
             not_before: None,
+            forked_from: None,
         };
-        Self::of(&origin, state)
+        Self::of(&origin, state, &Coverage::everyone())
     }
 
     /// An execution whose log cannot be read, as its row has it.
@@ -143,9 +165,16 @@ impl View {
             sub_state: SubState::Error,
             reason: Some(Reason::Stuck),
             pause: None,
+            pause_cause: None,
+            cancellation: None,
+            reopened: None,
+            forked_from: None,
+            not_rolled_back: Vec::new(),
+            unserved: Vec::new(),
             cause: Some(Reason::Stuck),
             waits: Vec::new(),
             steps: Vec::new(),
+            step_usage: Vec::new(),
             last_error: Some(ExecutionError::message(format!(
                 "what is stored of it cannot be read: {why}"
             ))),
@@ -160,11 +189,21 @@ impl View {
             branch: status.branch,
             initiator: "".into(),
             usage: Usage::default(),
+            abandoned_usage: Usage::default(),
         }
     }
 
-    pub(crate) fn of(origin: &Origin, state: &State) -> Self {
-        let (shown, reason) = sub_state(state);
+    pub(crate) fn of(origin: &Origin, state: &State, coverage: &Coverage) -> Self {
+        let unserved = coverage.unserved(state, origin.tenant());
+        let names: Vec<Arc<str>> = unserved.iter().map(|task| Arc::clone(&task.step)).collect();
+        let (shown, reason) = sub_state_where(state, &names);
+        let (mut steps, mut waits) = (step_views(state), waits(state));
+        for task in seeking(state) {
+            let detail = coverage.words(&task, origin.tenant());
+            let stuck = names.contains(&task.step);
+            explain(&mut steps, &mut waits, &task.step, &detail, stuck);
+        }
+        let usages = steps.iter().map(|step| step_usage(state, &step.name));
         Self {
             number: origin.number,
             id: Arc::clone(&origin.id),
@@ -176,10 +215,17 @@ impl View {
             sub_state: shown,
             reason,
             pause: state.hold().map(kind_of),
+            pause_cause: state.hold().cloned(),
+            cancellation: state.cancellation().cloned(),
+            reopened: state.reopened().cloned(),
+            forked_from: state.forked_from().cloned(),
+            not_rolled_back: state.left_behind().to_vec(),
+            unserved: names,
             cause: state.reason(),
-            waits: waits(state),
-            steps: step_views(state),
-            last_error: last_error(state),
+            waits,
+            step_usage: usages.collect(),
+            steps,
+            last_error: mismatch(state).or_else(|| last_error(state)),
             times: state.times(),
             not_before: origin
                 .not_before
@@ -190,6 +236,27 @@ impl View {
             branch: state.branch(),
             initiator: Arc::clone(state.initiator()),
             usage: usage(state),
+            abandoned_usage: abandoned_usage(state),
+        }
+    }
+}
+
+/// Adds to a step that is ready for a worker how many workers are connected; one that no worker can
+/// take is waiting.
+fn explain(steps: &mut [Step], waits: &mut [Wait], name: &str, detail: &str, stuck: bool) {
+    let Some(step) = steps.iter_mut().find(|step| step.name == *name) else {
+        return;
+    };
+    if stuck {
+        (step.sub_state, step.reason) = (SubState::Waiting, Some(Reason::NoWorker));
+    }
+    for wait in &mut step.waits {
+        let same = waits.iter_mut().find(|other| *other == wait);
+        if wait.kind == WaitKind::Capacity {
+            detail.clone_into(&mut wait.detail);
+            if let Some(same) = same {
+                detail.clone_into(&mut same.detail);
+            }
         }
     }
 }
@@ -203,9 +270,7 @@ impl View {
             Value::Null => None,
             value => Some(Payload::json(value.to_string())),
         };
-        let shown = |step: &&Step| step.sub_state == self.sub_state;
-        let teller = self.steps.iter().find(shown);
-        let retry = teller.map_or(Retry::UNKNOWN, |step| step.retry.clone());
+        let retry = retry_of(&self.steps, self.sub_state);
         let definition = DefinitionName::portable(&self.definition);
         Execution {
             name,
@@ -230,6 +295,39 @@ impl View {
             usage: Some(self.usage).filter(|usage| *usage != Usage::default()),
         }
     }
+}
+
+/// How an execution is being retried: by the step that decides its sub-state, or, once it has ended,
+/// by the step that was tried most.
+fn retry_of(steps: &[Step], shown: SubState) -> Retry {
+    let tried = |step: &&Step| step.retry.attempt > 0;
+    let open = steps
+        .iter()
+        .filter(tried)
+        .find(|step| step.sub_state == shown && step.end_time.is_none());
+    let most = || {
+        steps
+            .iter()
+            .filter(tried)
+            .max_by_key(|step| step.retry.attempt)
+    };
+    open.or_else(most)
+        .map_or(Retry::UNKNOWN, |step| step.retry.clone())
+}
+
+/// The code of the error that an execution shows while it is paused for a revision.
+const REVISION_MISMATCH: &str = "REVISION_MISMATCH";
+
+/// Why an execution is paused that was offered a revision with which it is not compatible.
+fn mismatch(state: &State) -> Option<ExecutionError> {
+    let Some(PauseCause::RevisionMismatch { offered, conflicts }) = state.hold() else {
+        return None;
+    };
+    Some(ExecutionError {
+        native_code: REVISION_MISMATCH.to_owned(),
+        at: state.times().updated,
+        ..ExecutionError::message(incompatible(offered, conflicts))
+    })
 }
 
 const fn kind_of(cause: &PauseCause) -> PauseKind {

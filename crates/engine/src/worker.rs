@@ -34,11 +34,17 @@ pub struct Offer {
 pub enum WorkerMessage {
     /// Do this.
     Task(Box<WorkerTask>),
-    /// This need not be done any more.
+    /// Stop working on this if possible, and answer all the same: the execution ends, and what was
+    /// completed is compensated.
+    Cancel {
+        /// Which task.
+        token: TaskToken,
+    },
+    /// The answer to this task is not wanted any more.
     Withdrawn {
         /// Which task.
         token: TaskToken,
-        /// Why, as a stable word.
+        /// Why, as a stable word: NOT_NEEDED, CANCELLED, TIMED_OUT or WORKER_LOST.
         reason: &'static str,
     },
     /// An answer to it came too late or twice.
@@ -79,6 +85,8 @@ pub struct WorkerTask {
     pub feedback: Option<Arc<str>>,
     /// When the attempt times out.
     pub due: Option<Timestamp>,
+    /// A compensation of a step of which nobody knows whether it completed.
+    pub unknown: bool,
     /// How long the worker may be silent about it.
     pub heartbeat_timeout: Option<Duration>,
     /// The policy by which the worker picks its model.

@@ -3,10 +3,14 @@
 // What a test stages must succeed.
 #![allow(clippy::unwrap_used)]
 
+#[path = "engine/adopt.rs"]
+mod adopt;
 #[path = "engine/branch.rs"]
 mod branch;
 #[path = "engine/child.rs"]
 mod child;
+#[path = "engine/definitions.rs"]
+mod definitions;
 #[path = "engine/fault.rs"]
 mod fault;
 #[path = "engine/histories.rs"]
@@ -15,15 +19,23 @@ mod histories;
 mod http;
 #[path = "engine/lab.rs"]
 mod lab;
+#[path = "engine/lost.rs"]
+mod lost;
 #[path = "engine/many.rs"]
 mod many;
 #[path = "engine/migration.rs"]
 mod migration;
+#[path = "engine/policy.rs"]
+mod policy;
 #[path = "engine/recovery.rs"]
 mod recovery;
+#[path = "engine/rollback.rs"]
+mod rollback;
 #[path = "engine/run.rs"]
 mod run;
 #[path = "engine/sink.rs"]
 mod sink;
+#[path = "engine/time.rs"]
+mod time;
 #[path = "engine/trigger.rs"]
 mod trigger;

@@ -150,6 +150,9 @@ impl Chosen<'_> {
         if !error.hint.is_empty() {
             metadata.insert("hint".to_owned(), error.hint.clone());
         }
+        for (key, value) in &error.metadata {
+            metadata.insert((*key).to_owned(), value.clone());
+        }
         let mut details = ErrorDetails::new();
         details.set_error_info(error.reason, DOMAIN, metadata);
         if matches!(error.kind, ErrorKind::Busy | ErrorKind::Unavailable) {

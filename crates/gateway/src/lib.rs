@@ -17,6 +17,7 @@ pub mod replay;
 mod server;
 mod service;
 mod settings;
+mod similar;
 mod status;
 mod token;
 mod upstream;

@@ -41,6 +41,14 @@ pub(crate) fn of_provider(provider: &ProviderId, error: &Error) -> Status {
     if !error.native_code.is_empty() {
         metadata.insert("native_code".to_owned(), error.native_code.clone());
     }
+    let mut message = format!("provider {provider}: {}", error.message);
+    if let Some(similar) = &error.suggestion {
+        metadata.insert("suggestion".to_owned(), similar.to_string());
+        message = format!("{message}; did you mean `{similar}`?");
+    }
+    if let Some(component) = error.component {
+        metadata.insert("component".to_owned(), component.to_owned());
+    }
     if !error.hint.is_empty() {
         metadata.insert("hint".to_owned(), error.hint.clone());
     }
@@ -49,7 +57,6 @@ pub(crate) fn of_provider(provider: &ProviderId, error: &Error) -> Status {
     if error.kind.is_retryable() {
         details.set_retry_info(Some(error.retry_after.unwrap_or(DEFAULT_PAUSE)));
     }
-    let message = format!("provider {provider}: {}", error.message);
     Status::with_error_details(code(error.kind), message, details)
 }
 

@@ -4,6 +4,7 @@
 //! what the others need nor be hammered while it is down.
 
 mod breaker;
+mod breakers;
 mod health;
 mod meter;
 
@@ -24,7 +25,7 @@ pub(crate) use breaker::Position;
 pub(crate) use health::{Prober, Report, Serving};
 
 use crate::settings::{Settings, UpstreamSettings};
-use breaker::Breaker;
+use breakers::{Breakers, Outcome};
 use meter::Meter;
 
 /// A call that was given less than this part of the provider's own timeout says nothing about the
@@ -47,7 +48,7 @@ pub(crate) struct Upstream {
     pub(crate) settings: UpstreamSettings,
     provider: Arc<dyn Provider>,
     slots: Semaphore,
-    breaker: Mutex<Breaker>,
+    breakers: Mutex<Breakers>,
     meter: Meter,
     report: Mutex<Report>,
 }
@@ -65,7 +66,7 @@ impl Upstream {
                 settings,
                 provider: registration.provider.clone(),
                 slots: Semaphore::new(settings.max_concurrent),
-                breaker: Mutex::new(Breaker::new(
+                breakers: Mutex::new(Breakers::new(
                     settings.breaker_failures,
                     settings.breaker_cool_down,
                 )),
@@ -125,7 +126,7 @@ impl Upstream {
             }
             Err(_) => Err(Error::new(ErrorKind::Timeout, verb, "no answer in time")),
         };
-        attempt.finish(outcome.as_ref().err().map(|error| error.kind));
+        attempt.finish(outcome.as_ref().err());
         if let Err(error) = &outcome {
             tracing::debug!(provider = %self.id, %verb, reason = error.reason(), "call failed: {error}");
         }
@@ -138,7 +139,7 @@ impl Upstream {
     }
 
     pub(crate) fn breaker_position(&self) -> Position {
-        self.breaker().position()
+        self.breakers().position()
     }
 
     pub(crate) fn calls_in_flight(&self) -> usize {
@@ -149,14 +150,19 @@ impl Upstream {
 
     fn admit(&self, verb: Verb) -> Result<Attempt<'_>> {
         let began = Instant::now();
-        self.breaker().admit(began).map_err(|pause| {
-            Error::new(
-                ErrorKind::Unavailable,
-                verb,
-                "it has not been answering and is left alone",
-            )
-            .with_reason("PROVIDER_BREAKER_OPEN")
-            .with_retry_after(pause)
+        self.breakers().admit(verb, began).map_err(|refused| {
+            let silent = match refused.component {
+                Some(component) => format!("its {component}"),
+                None => "it".to_owned(),
+            };
+            let message = format!("{silent} has not been answering and is not called for a while");
+            let error = Error::new(ErrorKind::Unavailable, verb, message)
+                .with_reason("PROVIDER_BREAKER_OPEN")
+                .with_retry_after(refused.pause);
+            match refused.component {
+                Some(component) => error.with_component(component),
+                None => error,
+            }
         })?;
         Ok(Attempt {
             upstream: self,
@@ -166,12 +172,12 @@ impl Upstream {
         })
     }
 
-    fn breaker(&self) -> MutexGuard<'_, Breaker> {
-        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    fn breakers(&self) -> MutexGuard<'_, Breakers> {
+        self.breakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One admitted call. Whatever becomes of it, the breaker hears of it.
+/// One admitted call. Its outcome is reported to the breakers, however the call ends.
 struct Attempt<'u> {
     upstream: &'u Upstream,
     verb: Verb,
@@ -180,20 +186,18 @@ struct Attempt<'u> {
 }
 
 impl Attempt<'_> {
-    fn finish(&mut self, failure: Option<ErrorKind>) {
+    fn finish(&mut self, failure: Option<&Error>) {
         self.finished = true;
         let took = self.began.elapsed();
-        self.upstream.meter.record(self.verb, failure, took);
-        let mut breaker = self.upstream.breaker();
-        let before = breaker.position();
+        let kind = failure.map(|error| error.kind);
+        self.upstream.meter.record(self.verb, kind, took);
         let had_a_chance = took >= self.upstream.settings.timeout.mul_f64(FAIR_CHANCE);
-        match failure {
-            Some(ErrorKind::Timeout) if !had_a_chance => breaker.abandoned(Instant::now()),
-            Some(kind) if kind.is_outage() => breaker.failed(Instant::now()),
-            _ => breaker.answered(),
-        }
-        let after = breaker.position();
-        drop(breaker);
+        let outcome = outcome(failure, had_a_chance);
+        let mut breakers = self.upstream.breakers();
+        let before = breakers.position();
+        breakers.finish(self.verb, outcome, Instant::now());
+        let after = breakers.position();
+        drop(breakers);
         if before != after {
             self.upstream.meter.breaker(after);
             tracing::warn!(provider = %self.upstream.id, ?before, ?after, "breaker moved");
@@ -204,7 +208,20 @@ impl Attempt<'_> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if !self.finished {
-            self.upstream.breaker().abandoned(Instant::now());
+            let mut breakers = self.upstream.breakers();
+            breakers.finish(self.verb, Outcome::Abandoned, Instant::now());
         }
+    }
+}
+
+/// What the end of a call shows about the provider.
+fn outcome(failure: Option<&Error>, had_a_chance: bool) -> Outcome {
+    match failure {
+        Some(error) if error.kind == ErrorKind::Timeout && !had_a_chance => Outcome::Abandoned,
+        Some(error) if error.kind.is_outage() => match error.component {
+            Some(component) => Outcome::ComponentOutage(component),
+            None => Outcome::Outage,
+        },
+        _ => Outcome::Answered,
     }
 }

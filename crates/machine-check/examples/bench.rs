@@ -181,6 +181,7 @@ fn with_retries(plan: &Arc<Plan>, retries: u32) -> Vec<Event> {
                 state,
                 Verb::RetryNow {
                     step: Arc::clone(&name),
+                    by: "ada".into(),
                 },
                 now,
                 &mut log,

@@ -152,7 +152,7 @@ impl Coverage {
     }
 }
 
-/// Seed 001's words are our sub-states: the table and the view must say the same.
+/// The states of `landlord` are the six sub-states: the table and the view must agree.
 fn check_view(
     story: &Story,
     vocabulary: &Vocabulary,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use stateway_definition::{
-    Approval, Backoff, Budget, Compensation, Condition, Definition, FailurePolicy, OnExpiry,
-    OnFailure, OnReject, OnTimeout, RetryPolicy, Step, StepKind, Template,
+    Approval, Backoff, Budget, Compensation, Condition, Definition, Escalation, FailurePolicy,
+    OnExpiry, OnFailure, OnReject, OnTimeout, RetryPolicy, Step, StepKind, Template, Then,
 };
 use stateway_model::ErrorCategory;
 
@@ -34,17 +34,34 @@ pub fn definition(chance: &mut Chance, most: usize) -> Definition {
         name: None,
         description: String::new(),
         trigger: None,
-        timeout: chance
-            .percent(40)
-            .then(|| Duration::from_secs(60 + chance.next() % 3_600)),
-        queue_timeout: None,
+        timeout: chance.percent(40).then(|| seconds(chance, 60, 3_600)),
+        queue_timeout: chance.percent(20).then(|| seconds(chance, 20, 100)),
         concurrency: None,
-        escalation: None,
-        budget: Budget::default(),
+        escalation: chance.percent(30).then(|| escalation("chief")),
+        budget: budget(chance, 15, 60),
         failure_policy: one(chance, FailurePolicy::ALL),
         steps,
         compensation,
         output: None,
+    }
+}
+
+fn seconds(chance: &mut Chance, least: u64, more: u64) -> Duration {
+    Duration::from_secs(least + chance.next() % more)
+}
+
+fn escalation(role: &str) -> Escalation {
+    Escalation {
+        role: role.to_owned(),
+    }
+}
+
+fn budget(chance: &mut Chance, percent: usize, most: u64) -> Budget {
+    Budget {
+        max_cost_micros: chance.percent(percent).then(|| 1 + chance.next() % most),
+        max_tokens: chance
+            .percent(percent)
+            .then(|| 1 + chance.next() % (8 * most)),
     }
 }
 
@@ -65,14 +82,13 @@ fn step(chance: &mut Chance, at: usize, before: &[Step]) -> Step {
         when: chance.percent(15).then(|| condition(chance, &depends_on)),
         input: chance.percent(30).then(|| input(chance, &depends_on)),
         depends_on,
-        timeout: chance
-            .percent(60)
-            .then(|| Duration::from_secs(5 + chance.next() % 300)),
-        queue_timeout: None,
-        max_hand_outs: None,
-        then: None,
-        escalation: None,
-        budget: Budget::default(),
+        timeout: chance.percent(60).then(|| seconds(chance, 5, 300)),
+        queue_timeout: (takes_worker && chance.percent(25)).then(|| seconds(chance, 5, 60)),
+        max_hand_outs: (takes_worker && chance.percent(50))
+            .then(|| u32::try_from(1 + chance.below(3)).unwrap_or(1)),
+        then: chance.percent(25).then_some(Then::Escalate),
+        escalation: chance.percent(20).then(|| escalation("lead")),
+        budget: budget(chance, 8, 10),
         heartbeat_timeout: (takes_worker && chance.percent(30)).then(|| Duration::from_secs(20)),
         retry_policy: chance.percent(50).then(|| retry(chance)),
         on_failure: chance.percent(80).then(|| one(chance, OnFailure::ALL)),
@@ -170,10 +186,10 @@ fn compensation(chance: &mut Chance, step: String) -> Compensation {
     Compensation {
         step,
         action: String::new(),
-        agent: "undoer".to_owned(),
+        agent: "compensator".to_owned(),
         timeout: chance.percent(40).then(|| Duration::from_secs(30)),
-        queue_timeout: None,
-        compensate_unknown: true,
+        queue_timeout: chance.percent(25).then(|| seconds(chance, 5, 60)),
+        compensate_unknown: chance.percent(60),
         retry_policy: chance.percent(40).then(|| retry(chance)),
     }
 }

@@ -1,30 +1,38 @@
 //! Every state that a small definition can reach, visited by stateright.
 //!
-//! Time is taken out of the comparison (two states that differ only in when they were reached are
-//! one), and attempts are bounded: a person may begin a step afresh as often as they like, the
-//! check lets them do it once. Within those bounds nothing is left to chance.
+//! Time is left out of the comparison (two states that differ only in when they were reached count as
+//! one), and attempts are bounded: a person may restart a step as often as they like, the check lets
+//! them do it once. Within those bounds every state is visited.
 
-use std::hash::{Hash, Hasher};
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 use stateright::{Checker as _, Model, Property};
 use stateway_definition::parse;
 use stateway_machine::{
-    Awaited, CancelMode, Command, Data, ExecutionState, Failure, Obligation, Plan, Resolution,
-    State, StepState, Task, Verb, awaited, decide, evolve, execution_may_move, later, obligations,
-    step_may_move, step_views, sub_state,
+    Awaited, CancelMode, Command, Data, ExecutionState, Failure, Obligation, Plan, PolicyDecision,
+    Resolution, State, StepState, Task, TaskOrder, Verb, awaited, decide, evolve,
+    execution_may_move, later, obligations, snapshot, step_may_move, step_views, sub_state,
 };
-use stateway_model::ErrorCategory;
+use stateway_model::{ErrorCategory, Reason, Usage};
 
-use crate::invariant::moves_on;
+use crate::invariant::everything_open_can_continue;
 
-/// A small definition with every failure action and every kind of wait.
-pub const SMALL: &str = include_str!("exhaustive.yaml");
+/// Small definitions: one with every failure action and every kind of wait, one with work in flight
+/// when it rolls back.
+pub const SMALL: [(&str, &str); 2] = [
+    ("exhaustive.yaml", include_str!("exhaustive.yaml")),
+    ("in-flight.yaml", include_str!("in-flight.yaml")),
+];
 /// How often any step is begun, first attempts and people's decisions included.
 const MOST_ATTEMPTS: u32 = 3;
+
+/// The role whose tasks need an approval by a policy rule.
+const GUARDED: &str = "guarded";
 
 /// A state, compared without its times.
 #[derive(Clone, Debug)]
@@ -32,27 +40,11 @@ pub struct Node {
     state: State,
     now: Timestamp,
     legal: bool,
+    /// The state without its times, hashed.
+    print: u64,
 }
 
 impl Node {
-    /// Everything that decides what can follow, without times: states, attempts, failures so
-    /// far, what is due, what is awaited.
-    fn print(&self) -> String {
-        let steps: Vec<_> = self
-            .state
-            .step_states()
-            .map(|(step, state)| (step, state, self.state.failures(step)))
-            .collect();
-        let views: Vec<_> = step_views(&self.state)
-            .into_iter()
-            .map(|view| (view.name, view.retry.attempt, view.reason))
-            .collect();
-        let due: Vec<String> = obligations(&self.state).iter().map(untimed).collect();
-        let outside = awaited(&self.state);
-        let at = (self.state.state(), sub_state(&self.state), self.legal);
-        format!("{at:?} {steps:?} {views:?} {due:?} {outside:?}")
-    }
-
     fn attempt(&self, step: &str) -> u32 {
         let views = step_views(&self.state);
         views
@@ -62,18 +54,107 @@ impl Node {
     }
 }
 
-fn untimed(obligation: &Obligation) -> String {
-    match obligation {
-        Obligation::Slot => "slot".to_owned(),
-        Obligation::Task(order) => format!("{} {:?} {:?}", order.key, order.worker, order.feedback),
-        Obligation::Child(order) => format!("{} child", order.key),
-        Obligation::Timer { timer, .. } => format!("{timer:?}"),
+/// Members of a snapshot that tell what happened and do not decide what can follow: times, results,
+/// who decided what.
+const PAST: [&str; 21] = [
+    "at",
+    "cancelled",
+    "decision",
+    "ended",
+    "escalation_role",
+    "failed_at",
+    "failed_attempt",
+    "fault",
+    "feedback",
+    "first_started",
+    "last_event",
+    "last_failed",
+    "left_behind",
+    "message",
+    "output",
+    "revision",
+    "seen",
+    "sequence",
+    "since",
+    "times",
+    "usage",
+];
+/// Members of a step that count only while something of it is open.
+const OPEN: [&str; 3] = ["lost", "timed", "worker"];
+/// Members of a step that count only while the execution may start it again.
+const FORWARD: [&str; 7] = [
+    "approved_rule",
+    "attempt",
+    "corrections",
+    "failures",
+    "role",
+    "skipped_by_failure",
+    "unmet",
+];
+/// Members of which only the presence counts.
+const DUE: [&str; 6] = [
+    "deadline",
+    "held_since",
+    "due",
+    "queue_due",
+    "heartbeat_due",
+    "resume_at",
+];
+
+/// Everything that decides what can follow: the snapshot of the state, without what is past.
+fn print(state: &State, legal: bool) -> u64 {
+    let mut value: Value = serde_json::from_slice(&snapshot(state)).unwrap_or_default();
+    let unsettled = value["head"]["unsettled"].take();
+    let ends = value["head"]["ending"].get("escalated").is_none();
+    let over = state.state().is_terminal() || state.state().is_ending() && ends;
+    if let Some(steps) = value["steps"].as_array_mut() {
+        for (at, (step, (_, now))) in steps.iter_mut().zip(state.step_states()).enumerate() {
+            let failed = unsettled
+                .as_array()
+                .is_some_and(|list| list.contains(&json!(at)));
+            forget(step, (now.is_open(), failed), over);
+        }
+    }
+    strip(&mut value);
+    let mut hasher = DefaultHasher::new();
+    (value.to_string(), legal).hash(&mut hasher);
+    hasher.finish()
+}
+
+fn forget(step: &mut Value, (open, failed): (bool, bool), over: bool) {
+    if let Some(step) = step.as_object_mut() {
+        step.retain(|name, _| {
+            let name = name.as_str();
+            let counts = match name {
+                "failure" => failed,
+                name if OPEN.contains(&name) => open,
+                _ => true,
+            };
+            counts && !(over && FORWARD.contains(&name))
+        });
+    }
+}
+
+fn strip(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|name, _| !PAST.contains(&name.as_str()));
+            for (name, member) in members.iter_mut() {
+                if DUE.contains(&name.as_str()) {
+                    *member = Value::Bool(true);
+                } else {
+                    strip(member);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        _ => {}
     }
 }
 
 impl PartialEq for Node {
     fn eq(&self, other: &Self) -> bool {
-        self.print() == other.print()
+        self.print == other.print
     }
 }
 
@@ -81,22 +162,22 @@ impl Eq for Node {}
 
 impl Hash for Node {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.print().hash(state);
+        self.print.hash(state);
     }
 }
 
-/// Everything that can be done to the small definition.
+/// Everything that can be done to a small definition.
 pub struct Small {
     plan: Arc<Plan>,
 }
 
 impl Small {
-    /// The model of [`SMALL`].
+    /// The model of one of [`SMALL`].
     ///
     /// # Errors
     /// The definition does not parse.
-    pub fn new() -> Result<Self, String> {
-        let parsed = parse(SMALL, "exhaustive.yaml").map_err(|invalid| invalid.to_string())?;
+    pub fn new(file: &str, source: &str) -> Result<Self, String> {
+        let parsed = parse(source, file).map_err(|invalid| invalid.to_string())?;
         let plan = Plan::new(parsed.definition).map_err(|error| error.to_string())?;
         Ok(Self {
             plan: Arc::new(plan),
@@ -114,6 +195,7 @@ impl Model for Small {
             state: State::new(Arc::clone(&self.plan)),
             now,
             legal: true,
+            print: 0,
         };
         let create = Verb::Create {
             execution: "e".into(),
@@ -132,8 +214,12 @@ impl Model for Small {
         for obligation in obligations(&node.state) {
             match obligation {
                 Obligation::Slot => actions.push((soon, Act::GrantSlot)),
-                Obligation::Task(order) => tasks(node, &order.key.task, actions),
-                Obligation::Child(order) => actions.push((soon, Act::Child(order.key.task))),
+                Obligation::Task(order) => tasks(node, &order, actions),
+                Obligation::Child(order) => {
+                    let task = order.key.task;
+                    actions.push((soon, Act::Child(task.clone(), false)));
+                    actions.push((soon, Act::Child(task, true)));
+                }
                 Obligation::Timer { timer, due } => {
                     let wait = Duration::try_from(due.duration_since(node.now)).unwrap_or(soon);
                     actions.push((wait, Act::Fire(format!("{timer:?}"))));
@@ -160,13 +246,9 @@ impl Model for Small {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::<Self>::always("every move is in the table", |_, node| node.legal),
-            Property::<Self>::always("something moves it on, or it is over", |_, node| {
-                node.state.state().is_terminal()
-                    || obligations(&node.state).iter().any(moves_on)
-                    || !awaited(&node.state).is_empty()
-            }),
-            Property::<Self>::always("what is over owes nothing", |_, node| {
-                !node.state.state().is_terminal() || obligations(&node.state).is_empty()
+            Property::<Self>::always("whatever is open can continue", |_, node| {
+                let owed = obligations(&node.state);
+                everything_open_can_continue(&owed, &node.state, node.now).is_ok()
             }),
             Property::<Self>::always("completed means settled", |_, node| {
                 node.state.state() != ExecutionState::Completed
@@ -182,10 +264,24 @@ impl Model for Small {
             }),
             Property::<Self>::sometimes("it can be rolled back in part", |_, node| {
                 let (_, reason) = sub_state(&node.state);
-                reason == Some(stateway_model::Reason::PartiallyRolledBack)
+                reason == Some(Reason::PartiallyRolledBack)
             }),
             Property::<Self>::sometimes("it can be escalated", |_, node| {
                 node.state.state() == ExecutionState::Escalated
+            }),
+            Property::<Self>::sometimes("it can wait for work in flight", |_, node| {
+                node.state.state() == ExecutionState::Cancelling
+            }),
+            Property::<Self>::sometimes("it can run again after a rollback", |_, node| {
+                let mut steps = node.state.step_states();
+                node.attempt("bill") > 1 && steps.all(|(_, state)| state == StepState::Completed)
+            }),
+            Property::<Self>::always("nothing is compensated beside work in flight", |_, node| {
+                let open = |wanted| {
+                    let busy = |owed: &Obligation| matches!(owed, Obligation::Task(order) if order.key.task.undo == wanted);
+                    obligations(&node.state).iter().any(busy)
+                };
+                !(open(true) && open(false))
             }),
         ]
     }
@@ -200,14 +296,18 @@ pub enum Act {
     GrantSlot,
     /// A worker takes a task.
     Assign(Task),
+    /// A worker gives a task back, or is lost with it.
+    Release(Task, bool),
+    /// A policy rule asks for an approval.
+    Require(Task),
     /// A worker is done.
     Complete(Task),
     /// A worker's output does not fit.
     Botch(Task),
     /// A worker fails.
     Fail(Task, ErrorCategory),
-    /// A child is done.
-    Child(Task),
+    /// A child completes, or fails.
+    Child(Task, bool),
     /// A timer fires.
     Fire(String),
     /// A signal.
@@ -215,12 +315,12 @@ pub enum Act {
     /// An approval is decided.
     Vote(Arc<str>, u32, bool),
     /// An escalation is resolved.
-    Resolve(Arc<str>, Resolution),
-    /// Hold.
+    Resolve(Arc<str>, u32, Resolution),
+    /// Pause.
     Pause,
-    /// Go on.
+    /// Resume.
     Resume,
-    /// End.
+    /// Cancel.
     Cancel(CancelMode),
 }
 
@@ -234,30 +334,42 @@ impl Act {
                 task,
                 worker: "w".into(),
             },
+            Self::Release(task, lost) => Verb::ReleaseTask { task, lost },
+            Self::Require(task) => Verb::DecidePolicy {
+                task,
+                rule: "rule".into(),
+                decision: PolicyDecision::RequireApproval {
+                    role: "boss".into(),
+                    due: None,
+                },
+            },
             Self::Complete(task) => Verb::complete(task, Data::new(json!({"ok": 1}))),
             Self::Botch(task) => Verb::complete(task, Data::new(json!(0))),
             Self::Fail(task, category) => Verb::fail(task, Failure::reported(category, "x")),
-            Self::Child(Task { step, attempt, .. }) => Verb::FinishChild {
+            Self::Child(Task { step, attempt, .. }, completes) => Verb::FinishChild {
                 step,
                 attempt,
-                outcome: Ok(Data::new(json!({}))),
+                outcome: if completes {
+                    Ok(Data::new(json!({})))
+                } else {
+                    Err(Failure::reported(ErrorCategory::External, "x"))
+                },
+                usage: Usage::default(),
             },
-            Self::Fire(shown) => Verb::FireTimer {
-                timer: obligations(state)
-                    .into_iter()
-                    .find_map(|obligation| match obligation {
-                        Obligation::Timer { timer, .. } if format!("{timer:?}") == shown => {
-                            Some(timer)
-                        }
-                        _ => None,
-                    })?,
-            },
+            Self::Fire(shown) => {
+                let mut owed = obligations(state).into_iter();
+                Verb::fire(owed.find_map(|owed| match owed {
+                    Obligation::Timer { timer, .. } if format!("{timer:?}") == shown => Some(timer),
+                    _ => None,
+                })?)
+            }
             Self::Signal(name) => {
                 let id = format!("m{}", state.sequence()).into();
                 Verb::SendSignal {
                     name,
                     id,
                     payload: Data::new(json!({})),
+                    by,
                 }
             }
             Self::Vote(step, attempt, grant) => Verb::DecideApproval {
@@ -268,10 +380,13 @@ impl Act {
                 roles: vec!["boss".into()],
                 comment,
             },
-            Self::Resolve(step, resolution) => Verb::ResolveEscalation {
+            Self::Resolve(step, attempt, resolution) => Verb::ResolveEscalation {
                 step,
+                attempt,
                 resolution,
                 by,
+                roles: vec!["lead".into()],
+                operators: Vec::new(),
                 comment,
             },
             Self::Pause => Verb::Pause { by, comment },
@@ -281,9 +396,18 @@ impl Act {
     }
 }
 
-fn tasks(node: &Node, task: &Task, actions: &mut Vec<(Duration, Act)>) {
+fn tasks(node: &Node, order: &TaskOrder, actions: &mut Vec<(Duration, Act)>) {
+    let task = &order.key.task;
     let mut add = |act| actions.push((Duration::ZERO, act));
-    add(Act::Assign(task.clone()));
+    if order.worker.is_none() {
+        add(Act::Assign(task.clone()));
+        if *order.role == *GUARDED {
+            add(Act::Require(task.clone()));
+        }
+        return;
+    }
+    add(Act::Release(task.clone(), false));
+    add(Act::Release(task.clone(), true));
     add(Act::Complete(task.clone()));
     add(Act::Botch(task.clone()));
     if node.attempt(&task.step) <= MOST_ATTEMPTS {
@@ -297,20 +421,25 @@ fn answers(node: &Node, awaited: &Awaited) -> Vec<Act> {
     match awaited {
         Awaited::Trigger => vec![Act::Trigger],
         Awaited::Resume => {
-            let tired = node
+            let enough = node
                 .state
                 .step_states()
                 .any(|(step, _)| node.attempt(step) >= MOST_ATTEMPTS);
-            if tired { Vec::new() } else { vec![Act::Resume] }
+            if enough {
+                Vec::new()
+            } else {
+                vec![Act::Resume]
+            }
         }
         Awaited::Signal { name, .. } => vec![Act::Signal(Arc::clone(name))],
         Awaited::Approval { step, attempt, .. } => [true, false]
             .map(|grant| Act::Vote(Arc::clone(step), *attempt, grant))
             .to_vec(),
-        Awaited::Person { step } => {
-            let mut acts = vec![Act::Resolve(Arc::clone(step), Resolution::Cancel)];
+        Awaited::Person { step, attempt, .. } => {
+            let resolve = |resolution| Act::Resolve(Arc::clone(step), *attempt, resolution);
+            let mut acts = vec![resolve(Resolution::Cancel)];
             if node.attempt(step) < MOST_ATTEMPTS {
-                acts.push(Act::Resolve(Arc::clone(step), Resolution::Resume));
+                acts.push(resolve(Resolution::Resume));
             }
             acts
         }
@@ -331,6 +460,7 @@ fn step(node: &Node, verb: Verb, now: Timestamp) -> Option<Node> {
             .all(|((_, from), (_, to))| step_may_move(from, to));
         next.state = state;
     }
+    next.print = print(&next.state, next.legal);
     Some(next)
 }
 
@@ -347,33 +477,47 @@ pub struct Visit {
     pub broken: Vec<String>,
 }
 
-/// Visits everything.
+/// Visits every state of every small definition.
 ///
 /// # Errors
-/// The small definition does not parse.
+/// A small definition does not parse.
 pub fn visit() -> Result<Visit, String> {
-    let checker = Small::new()?.checker().threads(2).spawn_bfs().join();
-    let wanted: Vec<&str> = checker
-        .model()
-        .properties()
-        .iter()
-        .map(|p| p.name)
-        .collect();
-    let found = checker.discoveries();
-    let is_example = |name: &str| name.starts_with("it can");
-    let mut broken: Vec<String> = found
-        .iter()
-        .filter(|(name, _)| !is_example(name))
-        .map(|(name, path)| format!("{name}: {:?}", path.clone().into_actions()))
-        .collect();
-    let lost = wanted
-        .into_iter()
-        .filter(|name| is_example(name) && !found.contains_key(name));
-    broken.extend(lost.map(|name| format!("never: {name}")));
-    Ok(Visit {
-        unique: checker.unique_state_count(),
-        generated: checker.state_count(),
-        depth: checker.max_depth(),
-        broken,
-    })
+    let mut visit = Visit {
+        unique: 0,
+        generated: 0,
+        depth: 0,
+        broken: Vec::new(),
+    };
+    let mut reached = BTreeSet::new();
+    let mut wanted = BTreeSet::new();
+    for (file, source) in SMALL {
+        let checker = Small::new(file, source)?
+            .checker()
+            .threads(2)
+            .spawn_bfs()
+            .join();
+        visit.unique += checker.unique_state_count();
+        visit.generated += checker.state_count();
+        visit.depth = visit.depth.max(checker.max_depth());
+        let properties = checker.model().properties();
+        wanted.extend(properties.iter().map(|property| property.name));
+        for (name, path) in checker.discoveries() {
+            if is_example(name) {
+                reached.insert(name);
+            } else {
+                let way = path.into_actions();
+                visit.broken.push(format!("{file}: {name}: {way:?}"));
+            }
+        }
+    }
+    let wanted = wanted.into_iter().filter(|name| is_example(name));
+    let missed = wanted.filter(|name| !reached.contains(name));
+    visit
+        .broken
+        .extend(missed.map(|name| format!("never: {name}")));
+    Ok(visit)
+}
+
+fn is_example(property: &str) -> bool {
+    property.starts_with("it can")
 }

@@ -300,9 +300,7 @@ fn poke(state: &State, now: Timestamp) {
         Verb::Resume {
             by: Arc::clone(&by),
         },
-        Verb::FireTimer {
-            timer: Timer::Execution,
-        },
+        Verb::fire(Timer::Execution),
         Verb::Cancel {
             mode: CancelMode::Compensate,
             comment: Arc::clone(&by),

@@ -1,27 +1,30 @@
 //! A random world around one execution: workers, people, clocks and mistakes.
 
+mod act;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::json;
-use stateway_definition::Definition;
 use stateway_machine::{
-    Awaited, CancelMode, Command, Data, Event, Failure, Obligation, Plan, Redo, Rejection,
-    Resolution, State, Task, Timer, Verb, awaited, decide, evolve, later, obligations,
+    CancelMode, Command, Data, Event, ExecutionState, Fact, Plan, Redo, Rejection, State, Verb,
+    decide, evolve, later, obligations, replay, usage,
 };
-use stateway_model::{ErrorCategory, Progress, Usage};
+use stateway_model::Usage;
 
 use crate::chance::Chance;
 use crate::definitions;
 use crate::invariant::{Checker, is_in_place, snapshot_is_the_state};
 
-/// How many commands a world sends before it only does what moves the execution on.
+/// How many commands a world sends before it sends only commands that the execution waits for.
 const WILD_COMMANDS: usize = 40;
-/// After how many commands people give up on an execution that keeps coming back to them.
+/// After how many commands people cancel an execution that keeps asking for them.
 const PATIENCE: usize = 150;
 /// How many commands are enough to end any execution that can be ended.
 const MOST_COMMANDS: usize = 2_000;
+/// How often an execution that has ended is run again from a step.
+const MOST_REOPENED: usize = 2;
 
 /// One execution, what happened to it, and the chance that decides what happens next.
 pub struct World {
@@ -32,6 +35,7 @@ pub struct World {
     now: Timestamp,
     sent: usize,
     accepted: usize,
+    reopened: usize,
     checker: Checker,
 }
 
@@ -75,14 +79,26 @@ impl World {
             now: Timestamp::from_second(1_800_000_000).unwrap_or(Timestamp::UNIX_EPOCH),
             sent: 0,
             accepted: 0,
+            reopened: 0,
             checker: Checker::default(),
         }
     }
 
-    /// Lives until the execution ends.
+    /// Lives until the execution has ended for good.
     fn live(&mut self) -> Result<(), String> {
         self.begin()?;
         let wild = self.chance.below(WILD_COMMANDS);
+        loop {
+            self.live_until_the_end(wild)?;
+            self.stays_ended()?;
+            self.checker.finish(&self.plan, &self.events, &self.state)?;
+            if self.reopened >= MOST_REOPENED || !self.chance.percent(15) || !self.run_again()? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn live_until_the_end(&mut self, wild: usize) -> Result<(), String> {
         while !self.state.state().is_terminal() {
             if self.sent > MOST_COMMANDS {
                 return Err("it does not come to an end".to_owned());
@@ -93,17 +109,30 @@ impl World {
                 self.helpful_verb()
             };
             let Some(verb) = verb else {
-                return Err("nothing can move it on".to_owned());
+                return Err("no command can move it on".to_owned());
             };
             self.send(&verb)?;
         }
+        Ok(())
+    }
+
+    /// A finished execution takes no command; only to cancel what is cancelled is accepted, and
+    /// writes nothing.
+    fn stays_ended(&mut self) -> Result<(), String> {
+        let length = self.events.len();
         for _ in 0..5 {
             let verb = self.nonsense();
             if self.attempt(&verb).is_ok() {
                 return Err("a finished execution took a command".to_owned());
             }
         }
-        self.checker.finish(&self.plan, &self.events, &self.state)
+        let verb = self.cancel(CancelMode::Policy);
+        let taken = self.attempt(&verb).is_ok();
+        let cancelled = self.state.state() == ExecutionState::Cancelled;
+        if taken != cancelled || self.events.len() != length {
+            return Err("a finished execution was cancelled".to_owned());
+        }
+        Ok(())
     }
 
     fn begin(&mut self) -> Result<(), String> {
@@ -117,7 +146,55 @@ impl World {
         })
     }
 
-    /// Sends a command; a refusal is fine, a broken invariant is not.
+    /// Runs the execution again from a step, as `retry-from` does: the log is left before the step
+    /// began, and continues as another branch or as another execution.
+    fn run_again(&mut self) -> Result<bool, String> {
+        let begun: Vec<usize> = (0..self.events.len())
+            .filter(|at| begins(&self.events[*at].fact))
+            .collect();
+        let Some(at) = self.chance.pick(&begun).copied() else {
+            return Ok(false);
+        };
+        let Some(step) = self.events[at].fact.step().cloned() else {
+            return Ok(false);
+        };
+        let (ended, cost, branch) = (self.state.state(), usage(&self.state), self.state.branch());
+        self.events.truncate(at);
+        self.state =
+            replay(Arc::clone(&self.plan), &self.events).map_err(|error| error.to_string())?;
+        self.checker = Checker::of(&self.plan, &self.events);
+        self.reopened += 1;
+        let (cutoff, by) = (self.state.sequence(), "eve".into());
+        let redo = Redo {
+            input: self.chance.percent(30).then(|| self.output()),
+            ..Redo::from(step)
+        };
+        let redo = Box::new(redo);
+        let forks = ended == ExecutionState::Completed || self.chance.percent(20);
+        let verb = if forks {
+            Verb::Fork {
+                from: "another".into(),
+                branch,
+                cutoff,
+                by,
+                redo,
+            }
+        } else {
+            Verb::OpenBranch {
+                branch: branch.max(self.state.branch()) + 1,
+                cutoff,
+                by,
+                redo: Some(redo),
+                reopened: Some(ended),
+                spent: difference(cost, usage(&self.state)),
+            }
+        };
+        let taken = self.attempt(&verb);
+        taken.map_err(|refused| format!("it cannot run again: {refused}"))??;
+        Ok(true)
+    }
+
+    /// Sends a command; a rejection is fine, a broken invariant is not.
     fn send(&mut self, verb: &Verb) -> Result<(), String> {
         match self.attempt(verb) {
             Ok(broken) => broken,
@@ -128,284 +205,36 @@ impl World {
     fn attempt(&mut self, verb: &Verb) -> Result<Result<(), String>, Rejection> {
         self.sent += 1;
         self.now = later(self.now, Duration::from_millis(self.chance.next() % 3_000));
-        let name = verb.name();
-        let id: Arc<str> = format!("{name}#{}", self.sent).into();
+        let id: Arc<str> = format!("{}#{}", verb.name(), self.sent).into();
         let events = decide(&self.state, Command::new(id, verb.clone()), self.now)?;
         self.accepted += 1;
         let before = obligations(&self.state);
         let mut broken = is_in_place(&self.state, verb, self.now);
         for event in &events {
             let next = evolve(self.state.clone(), event);
-            broken = broken.and_then(|()| self.checker.event(&self.state, event, &next, name));
+            broken = broken.and_then(|()| self.checker.event(&self.state, event, &next));
             self.state = next;
         }
-        broken = broken.and_then(|()| self.checker.batch(&before, &events, &self.state));
+        let now = self.now;
+        broken = broken.and_then(|()| self.checker.batch(&before, verb, &events, &self.state, now));
         broken = broken.and_then(|()| snapshot_is_the_state(&self.state));
         self.events.extend(events);
         Ok(broken)
     }
 
-    /// Anything anyone could send.
-    fn any_verb(&mut self) -> Option<Verb> {
-        match self.chance.below(20) {
-            0 => Some(self.nonsense()),
-            1 | 2 => Some(self.steering()),
-            _ => self.helpful_verb(),
-        }
-    }
-
-    /// Something that moves the execution on.
-    fn helpful_verb(&mut self) -> Option<Verb> {
-        let due = obligations(&self.state);
-        let outside = awaited(&self.state);
-        let at = self.chance.below(due.len() + outside.len());
-        if let Some(obligation) = due.get(at).cloned() {
-            return Some(self.meet(obligation));
-        }
-        outside
-            .get(at - due.len())
-            .cloned()
-            .map(|awaited| self.answer(awaited))
-    }
-
-    fn meet(&mut self, obligation: Obligation) -> Verb {
-        match obligation {
-            Obligation::Slot => Verb::GrantSlot,
-            Obligation::Task(order) => self.work(order.key.task),
-            Obligation::Child(order) => {
-                let outcome = if self.chance.percent(70) {
-                    Ok(self.output())
-                } else {
-                    Err(self.failure())
-                };
-                let Task { step, attempt, .. } = order.key.task;
-                Verb::FinishChild {
-                    step,
-                    attempt,
-                    outcome,
-                }
-            }
-            Obligation::Timer { timer, due } => {
-                if self.chance.percent(80) {
-                    self.now = self.now.max(due);
-                }
-                Verb::FireTimer { timer }
-            }
-        }
-    }
-
-    fn work(&mut self, task: Task) -> Verb {
-        match self.chance.below(10) {
-            0 => Verb::ReleaseTask { task },
-            1 | 2 => Verb::AssignTask {
-                task,
-                worker: format!("w{}", self.chance.below(2)).into(),
-            },
-            3 => Verb::RecordHeartbeat {
-                step: task.step,
-                attempt: task.attempt,
-                progress: self.progress(),
-            },
-            4 => Verb::FailTask {
-                task,
-                failure: self.failure(),
-                usage: self.usage(),
-            },
-            _ => Verb::CompleteTask {
-                task,
-                output: self.output(),
-                usage: self.usage(),
-            },
-        }
-    }
-
-    fn output(&mut self) -> Data {
-        Data::new(match self.chance.below(4) {
-            0 => json!({"ok": true, "maybe": 1}),
-            1 => json!("not what the schema wants"),
-            _ => json!({"ok": true}),
-        })
-    }
-
-    /// Now and then a worker says nothing, or that it used nothing.
-    fn usage(&mut self) -> Option<Usage> {
-        let figure = self.chance.next() % 3;
-        let usage = Usage {
-            input_tokens: figure,
-            output_tokens: figure * 7,
-            cost_micros: figure,
-        };
-        self.chance.percent(60).then_some(usage)
-    }
-
-    fn progress(&mut self) -> Option<Progress> {
-        let part = u8::try_from(self.chance.below(4)).unwrap_or(0);
-        let told = Progress::new(f64::from(part) / 3.0, "at it");
-        told.filter(|_| self.chance.percent(70))
-    }
-
-    fn failure(&mut self) -> Failure {
-        let category = self.chance.pick(ErrorCategory::ALL).copied();
-        Failure::reported(category.unwrap_or(ErrorCategory::Transient), "it broke")
-    }
-
-    fn answer(&mut self, awaited: Awaited) -> Verb {
-        if self.sent > PATIENCE && matches!(awaited, Awaited::Resume | Awaited::Person { .. }) {
-            let mode = CancelMode::Stop;
-            return Verb::Cancel {
-                mode,
-                by: "bob".into(),
-                comment: "enough".into(),
-            };
-        }
-        match awaited {
-            Awaited::Trigger => Verb::Trigger { by: "ada".into() },
-            Awaited::Resume => Verb::Resume { by: "bob".into() },
-            Awaited::Signal { name, .. } => self.signal(name),
-            Awaited::Approval {
-                step,
-                attempt,
-                role,
-            } => Verb::DecideApproval {
-                step,
-                attempt,
-                grant: self.chance.percent(60),
-                by: if self.chance.percent(5) {
-                    "ada".into()
-                } else {
-                    "bob".into()
-                },
-                roles: vec![role],
-                comment: "seen".into(),
-            },
-            Awaited::Person { step } => Verb::ResolveEscalation {
-                step,
-                resolution: match self.chance.below(4) {
-                    0 => Resolution::Cancel,
-                    1 => Resolution::Reassign {
-                        role: "chief".into(),
-                    },
-                    _ => Resolution::Resume,
-                },
-                by: "bob".into(),
-                comment: "decided".into(),
-            },
-        }
-    }
-
-    fn signal(&mut self, name: Arc<str>) -> Verb {
-        let id = format!("m{}", self.chance.below(30)).into();
-        Verb::SendSignal {
-            name,
-            id,
-            payload: self.output(),
-        }
-    }
-
-    /// What an operator does.
-    fn steering(&mut self) -> Verb {
-        let step: Arc<str> = format!("s{}", self.chance.below(3)).into();
-        match self.chance.below(13) {
-            0..=2 => Verb::Pause {
-                by: "bob".into(),
-                comment: "look".into(),
-            },
-            3 => Verb::Resume { by: "bob".into() },
-            4 | 5 => Verb::RetryNow { step },
-            6 => self.signal("go0".into()),
-            7 => self.signal("go1".into()),
-            8 => self.offer(),
-            9 => Verb::OpenBranch {
-                branch: self.state.branch() + 1,
-                cutoff: 1,
-                by: "bob".into(),
-                redo: self.redo(step),
-            },
-            10 => Verb::Recover {
-                reason: "a look".into(),
-                from: self.state.branch(),
-                cutoff: self.state.sequence(),
-                again: Vec::new(),
-                left: Vec::new(),
-                by: "bob".into(),
-            },
-            _ => {
-                let mode = self
-                    .chance
-                    .pick(CancelMode::ALL)
-                    .copied()
-                    .unwrap_or(CancelMode::Stop);
-                Verb::Cancel {
-                    mode,
-                    by: "bob".into(),
-                    comment: "enough".into(),
-                }
-            }
-        }
-    }
-
-    /// A step again, as it was or with something new.
-    fn redo(&mut self, step: Arc<str>) -> Option<Box<Redo>> {
-        let redo = Redo {
-            step,
-            input: self.chance.percent(50).then(|| self.output()),
-            feedback: if self.chance.percent(50) { "look" } else { "" }.into(),
-        };
-        self.chance.percent(50).then(|| Box::new(redo))
-    }
-
-    /// The definition with a longer timeout somewhere, or one more step.
-    fn offer(&mut self) -> Verb {
-        let mut definition: Definition = self.state.plan().definition().clone();
-        let at = self.chance.below(definition.steps.len());
-        if self.chance.percent(50) {
-            definition.steps[at].timeout = Some(Duration::from_secs(77));
-        } else {
-            let mut more = definition.steps[at].clone();
-            more.name = format!("{}x", more.name);
-            more.depends_on = vec![definition.steps[at].name.clone()];
-            (more.input, more.when) = (None, None);
-            let place = if self.chance.percent(50) {
-                0
-            } else {
-                definition.steps.len()
-            };
-            if definition.step(&more.name).is_none() {
-                definition.steps.insert(place, more);
-            }
-        }
-        Verb::OfferDefinition {
-            definition: Arc::new(definition),
-        }
-    }
-
-    /// Something that is out of date, out of place or made up.
-    fn nonsense(&mut self) -> Verb {
-        let step: Arc<str> = format!("s{}", self.chance.below(12)).into();
-        let attempt = u32::try_from(self.chance.below(5)).unwrap_or(0);
-        match self.chance.below(9) {
-            0 => Verb::GrantSlot,
-            1 => Verb::complete(Task::of(step, attempt), self.output()),
-            2 => Verb::fail(Task::undo(step, attempt), self.failure()),
-            3 => Verb::FireTimer {
-                timer: Timer::Execution,
-            },
-            4 => Verb::Trigger { by: "eve".into() },
-            5 => self.signal("nobody-waits".into()),
-            6 => Verb::heartbeat(step, attempt),
-            7 => Verb::Resume { by: "eve".into() },
-            _ => Verb::FinishChild {
-                step,
-                attempt,
-                outcome: Ok(self.output()),
-            },
-        }
-    }
-
     fn log(&self) -> String {
-        let line =
-            |event: &Event| format!("{} {} {:?}\n", event.sequence, event.causation, event.fact);
-        self.events.iter().map(line).collect()
+        let line = |event: &Event| {
+            let Event {
+                sequence,
+                at,
+                causation,
+                fact,
+                ..
+            } = event;
+            format!("{sequence} {at} {causation} {fact:?}\n")
+        };
+        let log: String = self.events.iter().map(line).collect();
+        format!("{log}{:#?}", self.plan.definition())
     }
 
     fn into_story(self) -> Story {
@@ -415,5 +244,22 @@ impl World {
             state: self.state,
             commands: (self.sent, self.accepted),
         }
+    }
+}
+
+const fn begins(fact: &Fact) -> bool {
+    matches!(
+        fact,
+        Fact::StepStarted { attempt: 1, .. }
+            | Fact::StepWaiting { attempt: 1, .. }
+            | Fact::StepSkipped { .. }
+    )
+}
+
+const fn difference(of: Usage, less: Usage) -> Usage {
+    Usage {
+        input_tokens: of.input_tokens.saturating_sub(less.input_tokens),
+        output_tokens: of.output_tokens.saturating_sub(less.output_tokens),
+        cost_micros: of.cost_micros.saturating_sub(less.cost_micros),
     }
 }

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_curves_of_seed_000() {
+    fn the_three_curves_of_a_back_off() {
         let policy = |backoff, seconds| RetryPolicy {
             backoff,
             initial_delay: Duration::from_secs(seconds),

@@ -113,7 +113,7 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
             due,
             heartbeat_due,
         } => with(l, &task.step, |l, ix| {
-            attempt::assigned(l, ix, task, worker, (*due, *heartbeat_due));
+            attempt::assigned(l, ix, task, worker, (*due, *heartbeat_due), event);
         }),
         Fact::TaskReleased {
             task,

@@ -129,6 +129,7 @@ pub fn classify(
     }
     let correctable = failure.category == ErrorCategory::Validation
         && failure.cause != FailureCause::BadInput
+        && !failure.no_retry
         && corrections < max_corrections;
     if correctable {
         return Class::Correct;
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn categories_have_the_defaults_of_seed_000() {
+    fn each_category_has_its_default() {
         use ErrorCategory::{AgentError, External, Governance, Timeout, Transient, Validation};
         let policy = RetryPolicy::default();
         for (category, without, with) in [
@@ -213,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn seed_003_calls_invalid_output_correctable_until_the_bound() {
+    fn an_invalid_output_is_corrected_until_the_bound() {
         let failure = Failure::of(FailureCause::InvalidOutput, ErrorCategory::Validation, "x");
         assert_eq!(classify(&failure, None, 1, 0, 2), Class::Correct);
         assert_eq!(classify(&failure, None, 3, 2, 2), Class::Terminal);
     }
 
     #[test]
-    fn a_reference_without_a_value_is_never_tried_again() {
+    fn a_reference_without_a_value_is_never_retried() {
         let failure = Failure::of(FailureCause::BadInput, ErrorCategory::Validation, "x");
         let policy = RetryPolicy {
             retry_on: Some(vec![ErrorCategory::Validation]),

@@ -1,10 +1,10 @@
-//! The pure core: what a workflow does, without doing it.
+//! The pure core: it decides what a workflow does next and carries nothing out.
 //!
-//! Three functions. [`decide`] takes a state, a command and the time, and gives the events the
-//! command leads to, or a [`Rejection`]. [`evolve`] takes a state and an event and gives the next
-//! state. [`obligations`] takes a state and gives what has to be done now: tasks, children,
-//! timers, a slot. Whoever runs a workflow writes the events down, does the obligations, and sends
-//! what comes of them back as commands.
+//! Three functions. [`decide`] takes a state, a command and the time, and returns the events the
+//! command leads to, or a [`Rejection`]. [`evolve`] takes a state and an event and returns the next
+//! state. [`obligations`] takes a state and returns what has to be done now: tasks, children,
+//! timers, a slot. A host stores the events, carries the obligations out, and sends their results
+//! back as commands.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -26,18 +26,17 @@
 //! assert_eq!(obligations(&state).len(), 1);
 //! ```
 //!
-//! What is absent, and stays absent: async, IO, a clock, randomness, hash maps. Time and ids come
-//! inside the command; a pause's jitter follows from execution, step and attempt. The same log
-//! gives the same state on every machine, so the engine of this workspace, a handler inside
-//! another engine and a replay years later agree.
+//! The crate has no async, no IO, no clock, no randomness and no hash maps. Time and ids come inside
+//! the command; the jitter of a back-off follows from execution, step and attempt. The same log leads
+//! to the same state on every machine, so the engine of this workspace, a handler inside another
+//! engine and a replay years later agree.
 //!
-//! The parts: a `plan` is a definition made ready to run; `admission` says which verb is
-//! considered in which state; `decide` answers it; `ledger` lets `decide` see its own events
-//! without copying the steps it does not touch; `evolve` applies events; `moves` is the table both
-//! are held to. `view` and `trajectory` tell an execution in the words of every client,
-//! `vocabulary` in the words of the five seeds; `shadow` says what another definition would have
-//! made of a recorded run. `codec` is the form of the log,
-//! `snapshot` that of a state.
+//! The parts: a `plan` is a definition made ready to run; `admission` lists the states in which a verb
+//! is considered; `decide` answers the verb; `ledger` lets `decide` see its own events without copying
+//! the steps it does not touch; `evolve` applies events; `moves` lists every legal move. `view` and
+//! `trajectory` show an execution as clients see it, `vocabulary` in the words of five other systems;
+//! `shadow` derives what another definition would have made of a recorded execution. `codec` is the
+//! form of the log, `snapshot` the form of a state.
 
 mod admission;
 mod awaited;
@@ -91,7 +90,8 @@ pub use state::{Cancellation, Reopened, State, Times};
 pub use timer::{StepTimer, Timer};
 pub use trajectory::{Point, Trajectory};
 pub use view::{
-    abandoned_usage, last_error, not_retried, step_usage, step_views, sub_state, usage, waits,
+    Seeking, abandoned_usage, last_error, not_retried, seeking, step_usage, step_views, sub_state,
+    sub_state_where, usage, waits,
 };
 pub use vocabulary::{
     Bridge, Emitted, Machine, Mapping, Move, MoveKind, Outside, Projection, StateRow, Transition,

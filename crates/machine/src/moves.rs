@@ -1,7 +1,8 @@
 //! The legal moves, as one table for executions and one for steps.
 //!
-//! The machine is not driven by this table: it is what the machine is held to. The soak checks
-//! every move of every history against it and that no entry of it is unused.
+//! The tables do not drive the machine; they check it. The soak compares every move of every history
+//! with them, and fails if an entry is never used. A branch of the log begins with an earlier state of
+//! its parent, so reopening an execution is no move from a terminal state.
 
 use crate::{ExecutionState, StepState};
 
@@ -35,7 +36,6 @@ pub const EXECUTION_MOVES: &[(ExecutionState, &[ExecutionState])] = &[
             AwaitingApproval,
             Paused,
             Escalated,
-            Cancelling,
             Compensating,
             Failed,
             ExecutionState::Cancelled,
@@ -48,7 +48,6 @@ pub const EXECUTION_MOVES: &[(ExecutionState, &[ExecutionState])] = &[
             AwaitingSignal,
             Paused,
             Escalated,
-            Cancelling,
             Compensating,
             Failed,
             ExecutionState::Cancelled,

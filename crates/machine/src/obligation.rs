@@ -124,6 +124,11 @@ pub fn obligations_of(state: &State, events: &[Event]) -> Vec<Obligation> {
             | Fact::ExecutionForked { .. }
             | Fact::ExecutionRecovered { .. }
             | Fact::RevisionAdopted { .. } => return obligations(state),
+            // The workflow's timeout does not count during a rollback; it does after it.
+            Fact::ExecutionEscalated { step, .. } => {
+                found.extend(deadline(state));
+                steps.extend(state.plan().find(step));
+            }
             fact => steps.extend(fact.step().and_then(|step| state.plan().find(step))),
         }
     }
@@ -178,7 +183,11 @@ fn of_step(state: &State, ix: StepIx, found: &mut Vec<Obligation>) {
         timer(limit, run.due);
         timer(queue, run.queue_due);
     }
-    timer(StepTimer::Heartbeat, run.heartbeat_due);
+    // Only a worker can be silent; logs of version 1 set the time before one had the task.
+    timer(
+        StepTimer::Heartbeat,
+        run.heartbeat_due.filter(|_| run.worker.is_some()),
+    );
     match run.state {
         StepState::BackingOff if state.state().is_active() => {
             timer(StepTimer::Retry, run.resume_at);
@@ -221,7 +230,7 @@ fn order(state: &State, ix: StepIx, undo: bool) -> TaskOrder {
         role,
         worker: run.worker.clone(),
         feedback: (run.feedback.clone().or_else(|| run.advice.clone())).filter(|_| !undo),
-        due: run.due,
+        due: state.limit(run.due),
         cancel: run.cancelling,
         unknown: undo && run.unknown,
     }

@@ -360,9 +360,24 @@ impl State {
         &self.steps[ix.at()]
     }
 
+    /// When a step's timeout is due as of the newest event. It stands still while the execution is
+    /// paused or escalated, and what is kept of it is the time when that began.
+    pub(crate) fn limit(&self, due: Option<Timestamp>) -> Option<Timestamp> {
+        match (self.head.held_since, self.head.times.updated) {
+            (Some(since), Some(now)) => {
+                due.map(|due| due.checked_add(now.duration_since(since)).unwrap_or(due))
+            }
+            _ => due,
+        }
+    }
+
     /// The steps that the next event may move without naming them.
     pub(crate) fn astir(&self) -> Vec<StepIx> {
         let head = &self.head;
+        // A resume after a rollback starts over with whatever was rolled back or given up.
+        if head.rolled_back {
+            return head.plan.steps().map(|(ix, _)| ix).collect();
+        }
         head.open
             .iter()
             .chain(&head.unsettled)

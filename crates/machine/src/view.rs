@@ -1,5 +1,7 @@
 //! An execution as every client sees it: sub-states, reasons, retries, waits.
 
+use std::sync::Arc;
+
 use stateway_definition::StepKind;
 use stateway_model::{
     ErrorCategory, ExecutionError, MappingBasis, Reason, Retry, RetryBasis, Step, SubState, Usage,
@@ -12,16 +14,74 @@ use crate::plan::StepIx;
 use crate::state::StepRun;
 use crate::{ExecutionState, Failure, FailureCause, State, StepState};
 
+/// An attempt that is ready for a worker and that none has taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seeking {
+    /// The step.
+    pub step: Arc<str>,
+    /// The role a worker must have; empty: any worker.
+    pub role: Arc<str>,
+    /// The skill a worker must have; empty: none.
+    pub skill: Arc<str>,
+    /// Whether the engine's own HTTP client takes it, and no worker.
+    pub http: bool,
+}
+
+/// The attempts that are ready for a worker, unless the execution is paused or escalated: then none
+/// is handed out.
+#[must_use]
+pub fn seeking(state: &State) -> Vec<Seeking> {
+    if state.state().is_held() {
+        return Vec::new();
+    }
+    let open = state.head.open.iter();
+    let ready = open.filter(|ix| {
+        let run = state.run(**ix);
+        run.has_open_attempt() && run.worker.is_none()
+    });
+    ready.map(|ix| seeks(state, *ix)).collect()
+}
+
+fn seeks(state: &State, ix: StepIx) -> Seeking {
+    let (run, plan) = (state.run(ix), state.plan());
+    let undo = run.state == StepState::Compensating;
+    let (role, skill, http) = match &plan.define(ix).kind {
+        _ if undo => {
+            let compensation = plan.compensation(ix);
+            let agent = compensation.map_or("", |compensation| compensation.agent.as_str());
+            (agent, "", false)
+        }
+        StepKind::Task { agent, skill, .. } => {
+            let role = run.role.as_deref().unwrap_or(agent);
+            (role, skill.as_str(), false)
+        }
+        StepKind::Http { .. } => ("", "", true),
+        _ => ("", "", false),
+    };
+    Seeking {
+        step: plan.name(ix),
+        role: role.into(),
+        skill: skill.into(),
+        http,
+    }
+}
+
 /// The execution's sub-state, and why.
 #[must_use]
 pub fn sub_state(state: &State) -> (SubState, Option<Reason>) {
+    sub_state_where(state, &[])
+}
+
+/// The same where no connected worker can take the tasks of some steps: such a step is waiting.
+#[must_use]
+pub fn sub_state_where(state: &State, unserved: &[Arc<str>]) -> (SubState, Option<Reason>) {
     let head = &state.head;
     match head.state {
         ExecutionState::Created => (SubState::Waiting, Some(Reason::Scheduled)),
         ExecutionState::Queued => (SubState::Waiting, head.reason),
         ExecutionState::Running
         | ExecutionState::AwaitingSignal
-        | ExecutionState::AwaitingApproval => of_steps(state),
+        | ExecutionState::AwaitingApproval => of_steps(state, unserved),
         ExecutionState::Paused => match &head.hold {
             Some(PauseCause::StepFailed { .. } | PauseCause::RevisionMismatch { .. }) => {
                 (SubState::Error, head.reason)
@@ -29,6 +89,9 @@ pub fn sub_state(state: &State) -> (SubState, Option<Reason>) {
             Some(PauseCause::ByHand { .. }) | None => (SubState::Waiting, head.reason),
         },
         ExecutionState::Escalated => (SubState::Error, head.reason),
+        ExecutionState::Compensating if is_unserved(state, unserved) => {
+            (SubState::Waiting, Some(Reason::NoWorker))
+        }
         ExecutionState::Cancelling | ExecutionState::Compensating => {
             (SubState::Running, head.reason)
         }
@@ -39,21 +102,30 @@ pub fn sub_state(state: &State) -> (SubState, Option<Reason>) {
     }
 }
 
+/// Whether the compensation that is next has no worker that could take it.
+fn is_unserved(state: &State, unserved: &[Arc<str>]) -> bool {
+    let mut open = state.head.open.iter();
+    open.any(|ix| unserved.contains(&state.plan().step(*ix).name))
+}
+
 /// The open step that decides lends its reason too.
-fn of_steps(state: &State) -> (SubState, Option<Reason>) {
+fn of_steps(state: &State, unserved: &[Arc<str>]) -> (SubState, Option<Reason>) {
     let open = || {
-        state
-            .head
-            .open
-            .iter()
-            .filter_map(|ix| step_sub_state(state, *ix))
+        let steps = state.head.open.iter();
+        steps.filter_map(|ix| {
+            if unserved.contains(&state.plan().step(*ix).name) {
+                return Some((SubState::Waiting, Some(Reason::NoWorker)));
+            }
+            step_sub_state(state, *ix)
+        })
     };
     let shown = SubState::of_open_steps(open().map(|(sub_state, _)| sub_state));
     let shown = shown.unwrap_or(SubState::Running);
-    let reason = open()
-        .find(|(sub_state, _)| *sub_state == shown)
-        .and_then(|(_, reason)| reason);
-    (shown, reason)
+    let reasons = open().filter(|(sub_state, _)| *sub_state == shown);
+    // That nobody can take a task is the reason worth knowing among several waits.
+    let mut reasons: Vec<_> = reasons.filter_map(|(_, reason)| reason).collect();
+    reasons.sort_by_key(|reason| *reason != Reason::NoWorker);
+    (shown, reasons.first().copied())
 }
 
 /// A step's sub-state, and why; nothing before it starts.
@@ -273,6 +345,7 @@ fn wait(state: &State, ix: StepIx) -> Option<Wait> {
         name: name.to_owned(),
         since: run.since,
         deadline,
+        detail: String::new(),
     })
 }
 

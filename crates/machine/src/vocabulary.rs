@@ -1,10 +1,10 @@
-//! Histories in the words of the five seeds.
+//! Histories in the words of five other systems.
 //!
-//! Each seed has its own machine: states, legal and forbidden moves, names for what happens. They
-//! are data, in `provider-tables/vocabularies/`, and a history is projected into them event by
-//! event. A move that the seed does not list is either made in several legal ones (a `bridge`,
-//! because the seed knows only one thing at a time and we run steps in parallel) or said to be
-//! `outside`; both are listed in the table, and nothing else may happen.
+//! Each system has its own states, legal and forbidden moves, and names for events. They are data, in
+//! `provider-tables/vocabularies/`, and a history is projected into them event by event. A move that the
+//! system does not list is either made in several legal ones (a `bridge`, because the system does one
+//! thing at a time and we run steps in parallel) or marked `outside` with a reason; both are listed in
+//! the table, and nothing else may happen.
 
 mod projection;
 mod table;

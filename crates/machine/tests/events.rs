@@ -1,4 +1,4 @@
-//! The log's own form: a golden file for version 1, and what cannot be read.
+//! The form of the log: a golden file for each version, and what cannot be read.
 #![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
 mod kit;
@@ -6,15 +6,19 @@ mod kit;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kit::history::long_history;
+use kit::history::{EVERY_FACT, histories, long_history};
 use kit::{Run, plan};
 use serde_json::{Value, json};
 use stateway_machine::{
-    CancelMode, DecodeError, Event, Fact, Failure, FailureCause, PauseCause, Redo, ReplayError,
-    Resolution, SkipCause, Task, TurnCause, WaitFor, decode, encode, replay,
+    CancelMode, DecodeError, Event, ExecutionState, Fact, Failure, FailureCause, PauseCause,
+    PolicyDecision, Redo, ReplayError, Resolution, SkipCause, Task, TurnCause, WaitFor, decode,
+    encode, replay,
 };
 use stateway_model::ErrorCategory::Validation;
 use stateway_model::{Fraction, Reason, Usage};
+
+const VERSION_1: &str = include_str!("golden/events-v1.jsonl");
+const VERSION_2: &str = include_str!("golden/events-v2.jsonl");
 
 fn endings() -> Vec<Event> {
     let mut done = Run::started("steps: [{name: a}]");
@@ -29,7 +33,7 @@ fn endings() -> Vec<Event> {
         .collect()
 }
 
-/// Every detail that a fact can have and that no history above has: their words are kept too.
+/// Every detail that a fact can have and that no history above has.
 fn details() -> Vec<Event> {
     let step = || Arc::<str>::from("a");
     let wait = |wait| Fact::StepWaiting {
@@ -46,6 +50,7 @@ fn details() -> Vec<Event> {
             cause,
             message: "broke".into(),
             code: "E1".into(),
+            no_retry: false,
             retry_after: None,
         },
     };
@@ -53,7 +58,11 @@ fn details() -> Vec<Event> {
         step: step(),
         cause,
     };
-    let turned = |cause| Fact::CompensationStarted { cause };
+    let turned = |cause| Fact::CompensationStarted {
+        cause,
+        message: "".into(),
+        awaited: Vec::new(),
+    };
     let mut facts = vec![
         skipped(SkipCause::Condition),
         skipped(SkipCause::Upstream("b".into())),
@@ -66,7 +75,78 @@ fn details() -> Vec<Event> {
         turned(TurnCause::Cancelled {
             by: "bob".into(),
             comment: "enough".into(),
+            reason: None,
         }),
+        turned(TurnCause::Cancelled {
+            by: "bob".into(),
+            comment: "enough".into(),
+            reason: Some(Reason::Rejected),
+        }),
+        Fact::CompensationStarted {
+            cause: TurnCause::TimedOut,
+            message: "the execution took longer than its timeout of 10m".into(),
+            awaited: vec![step()],
+        },
+        Fact::CancellationStarted {
+            by: "bob".into(),
+            reason: Reason::Rejected,
+            comment: "no".into(),
+            awaited: vec![step()],
+        },
+        Fact::ExecutionFailed {
+            step: None,
+            reason: Reason::TimedOut,
+            message: "the execution took longer than its timeout of 10m".into(),
+            left: vec![step()],
+        },
+        Fact::ExecutionRolledBack {
+            reason: Reason::RolledBack,
+            left: vec![step()],
+        },
+        Fact::ExecutionCancelled {
+            by: "bob".into(),
+            reason: Reason::Killed,
+            comment: "".into(),
+            left: vec![step()],
+        },
+        Fact::OutcomeUnknown {
+            step: step(),
+            attempt: 1,
+            compensate: false,
+        },
+        Fact::PolicyDecided {
+            task: Task::of("a", 1),
+            rule: "spending".into(),
+            decision: PolicyDecision::Allow,
+        },
+        Fact::PolicyDecided {
+            task: Task::of("a", 1),
+            rule: "spending".into(),
+            decision: PolicyDecision::Deny {
+                message: "too expensive".into(),
+            },
+        },
+        Fact::PolicyDecided {
+            task: Task::of("a", 1),
+            rule: "spending".into(),
+            decision: PolicyDecision::RequireApproval {
+                role: "boss".into(),
+                due: None,
+            },
+        },
+        Fact::AttemptFailed {
+            step: step(),
+            attempt: 1,
+            failure: Failure {
+                no_retry: true,
+                retry_after: Some(std::time::Duration::from_millis(1_500)),
+                ..Failure::reported(Validation, "broke")
+            },
+        },
+        Fact::ExecutionReopened {
+            by: "bob".into(),
+            from: ExecutionState::RolledBack,
+        },
         Fact::ExecutionPaused {
             cause: PauseCause::RevisionMismatch {
                 offered: "r2".into(),
@@ -75,12 +155,15 @@ fn details() -> Vec<Event> {
         },
         Fact::EscalationResolved {
             step: step(),
+            attempt: 2,
             resolution: Resolution::Cancel,
             by: "bob".into(),
             comment: "no".into(),
         },
         Fact::TaskReleased {
             task: Task::undo("a", 1),
+            lost: true,
+            queue_due: Some(jiff::Timestamp::UNIX_EPOCH),
         },
         Fact::ProgressReported {
             step: step(),
@@ -142,11 +225,14 @@ fn details() -> Vec<Event> {
         cutoff: 9,
         by: "bob".into(),
         redo: Some(Box::new(redo)),
+        spent: Usage::default(),
     }));
     let event = |fact| Event {
         sequence: 1,
         at: jiff::Timestamp::UNIX_EPOCH,
         causation: "c1".into(),
+        cause: None,
+        actor: "".into(),
         correlation: "order-7".into(),
         fact,
     };
@@ -160,12 +246,21 @@ fn lines(events: &[Event]) -> String {
         .collect()
 }
 
+fn read(golden: &str) -> Vec<Event> {
+    let lines = golden.lines();
+    lines.map(|line| decode(line.as_bytes()).unwrap()).collect()
+}
+
+fn names(events: &[Event]) -> BTreeSet<&'static str> {
+    events.iter().map(|event| event.fact.name()).collect()
+}
+
 #[test]
-fn version_1_is_written_as_it_always_was() {
-    let mut events = long_history().events;
+fn version_2_is_written_as_it_always_was() {
+    let mut events: Vec<Event> = histories().into_iter().flat_map(|run| run.events).collect();
     events.extend(endings());
     events.extend(details());
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/events-v1.jsonl");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/events-v2.jsonl");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(path, lines(&events)).unwrap();
     }
@@ -173,54 +268,84 @@ fn version_1_is_written_as_it_always_was() {
 }
 
 #[test]
-fn version_1_is_read_and_holds_every_fact() {
-    let golden = include_str!("golden/events-v1.jsonl");
-    let events: Vec<Event> = golden
-        .lines()
-        .map(|line| decode(line.as_bytes()).unwrap())
-        .collect();
-    assert_eq!(lines(&events), golden);
-    let names: BTreeSet<&str> = events.iter().map(|event| event.fact.name()).collect();
-    assert_eq!(names.len(), 35, "{names:?}");
+fn version_2_is_read_and_holds_every_fact() {
+    let events = read(VERSION_2);
+    assert_eq!(lines(&events), VERSION_2);
+    assert_eq!(names(&events).len(), 40, "{:?}", names(&events));
 }
 
+/// The file was written by a build that knew only version 1. It never changes.
 #[test]
-fn a_history_that_was_read_leads_to_the_state_that_was_lived() {
-    let run = long_history();
-    let read: Vec<Event> = run
-        .events
-        .iter()
-        .map(|event| decode(&encode(event)).unwrap())
-        .collect();
-    assert_eq!(replay(Arc::clone(&run.plan), &read).unwrap(), run.state);
-}
-
-#[test]
-fn every_event_names_its_cause_and_its_correlation() {
-    let run = long_history();
-    for event in &run.events {
-        assert!(event.causation.starts_with('c'));
-        assert_eq!(&*event.correlation, "order-7");
+fn version_1_is_still_read_and_holds_every_fact_that_it_knew() {
+    let events = read(VERSION_1);
+    assert!(VERSION_1.lines().all(|line| line.starts_with("{\"v\":1,")));
+    assert_eq!(names(&events).len(), 35, "{:?}", names(&events));
+    for event in &events {
+        assert_eq!((event.cause, &*event.actor), (None, ""));
     }
-    let causes: Vec<_> = run
-        .events
-        .iter()
-        .take(4)
-        .map(|event| &*event.causation)
+}
+
+#[test]
+fn an_event_of_version_1_is_written_again_as_version_2_and_means_the_same() {
+    for (line, event) in VERSION_1.lines().zip(read(VERSION_1)) {
+        let written = String::from_utf8(encode(&event)).unwrap();
+        let version_2 = line.replacen("{\"v\":1,", "{\"v\":2,", 1);
+        assert_eq!(written, version_2);
+        assert_eq!(decode(written.as_bytes()).unwrap(), event);
+    }
+}
+
+#[test]
+fn the_history_of_version_1_replays_to_the_state_it_led_to() {
+    let whole = read(VERSION_1);
+    let events: Vec<&Event> = (1..)
+        .zip(&whole)
+        .take_while(|(sequence, event)| event.sequence == *sequence)
+        .map(|(_, event)| event)
         .collect();
-    assert_eq!(causes, ["c1", "c2", "c3", "c3"]);
+    assert_eq!(events.len(), 45);
+    let state = replay(plan(EVERY_FACT), events).unwrap();
+    assert_eq!(state.state(), ExecutionState::RolledBack);
+    let steps: Vec<_> = state
+        .step_states()
+        .map(|(step, state)| format!("{step} {state}"))
+        .collect();
+    assert_eq!(
+        steps,
+        [
+            "a compensated",
+            "opt skipped",
+            "s completed",
+            "g completed",
+            "risky completed",
+            "g2 failed",
+            "later pending"
+        ]
+    );
+}
+
+#[test]
+fn a_history_that_was_read_leads_to_the_state_that_was_recorded() {
+    for run in histories() {
+        let read: Vec<Event> = run
+            .events
+            .iter()
+            .map(|event| decode(&encode(event)).unwrap())
+            .collect();
+        assert_eq!(replay(Arc::clone(&run.plan), &read).unwrap(), run.state);
+    }
 }
 
 #[test]
 fn an_unknown_version_is_named() {
     let first = encode(&long_history().events[0]);
     let mut newer: Value = serde_json::from_slice(&first).unwrap();
-    newer["v"] = json!(2);
+    newer["v"] = json!(3);
     newer["something"] = json!("new");
     let error = decode(newer.to_string().as_bytes()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "event version 2 is unknown; this build reads version 1"
+        "event version 3 is unknown; this build reads versions 1 to 2"
     );
 }
 

@@ -1,11 +1,11 @@
-//! The form of a state: a golden file for version 1, and what is refused.
+//! The form of a state: a golden file for the version that is written, and what is refused.
 #![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
 mod kit;
 
 use std::sync::Arc;
 
-use kit::history::long_history;
+use kit::history::histories;
 use kit::{Run, plan};
 use serde_json::{Value, json};
 use stateway_machine::{
@@ -16,7 +16,9 @@ use stateway_model::ErrorCategory::{Governance, Transient};
 use stateway_model::{Progress, Usage};
 
 const BUSY: &str = include_str!("busy.yaml");
-const GOLDEN: &str = include_str!("golden/snapshot-v1.json");
+const GOLDEN: &str = include_str!("golden/snapshot-v2.json");
+/// Written by a build that knew only version 1. It never changes.
+const VERSION_1: &str = include_str!("golden/snapshot-v1.json");
 
 /// Something of every sort: completed, open, backing off, waiting, escalated, a signal kept.
 fn busy() -> Run {
@@ -56,8 +58,8 @@ fn change(edit: impl FnOnce(&mut Value)) -> Result<State, SnapshotError> {
 }
 
 #[test]
-fn version_1_is_written_as_it_always_was() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/snapshot-v1.json");
+fn version_2_is_written_as_it_always_was() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/snapshot-v2.json");
     let written = String::from_utf8(snapshot(&busy().state)).unwrap() + "\n";
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(path, &written).unwrap();
@@ -66,19 +68,29 @@ fn version_1_is_written_as_it_always_was() {
 }
 
 #[test]
-fn version_1_is_read() {
+fn version_2_is_read() {
     let read = restore(plan(BUSY), GOLDEN.trim_end().as_bytes()).unwrap();
     assert_eq!(read, busy().state);
 }
 
+/// A snapshot is a cache: the log is replayed instead.
 #[test]
-fn every_state_of_a_long_history_comes_back() {
-    let run = long_history();
-    let mut state = State::new(Arc::clone(&run.plan));
-    for event in &run.events {
-        state = evolve(state, event);
-        let read = restore(Arc::clone(state.plan()), &snapshot(&state)).unwrap();
-        assert_eq!(read, state, "after {}", event.fact.name());
+fn version_1_is_refused_by_its_version() {
+    let error = restore(plan(BUSY), VERSION_1.trim_end().as_bytes()).unwrap_err();
+    assert!(matches!(error, SnapshotError::UnknownVersion { found: 1 }));
+    let error = snapshot_revision(VERSION_1.as_bytes()).unwrap_err();
+    assert!(matches!(error, SnapshotError::UnknownVersion { found: 1 }));
+}
+
+#[test]
+fn every_state_of_every_history_is_restored() {
+    for run in histories() {
+        let mut state = State::new(Arc::clone(&run.plan));
+        for event in &run.events {
+            state = evolve(state, event);
+            let read = restore(Arc::clone(state.plan()), &snapshot(&state)).unwrap();
+            assert_eq!(read, state, "after {}", event.fact.name());
+        }
     }
     let mut cancelled = busy();
     cancelled.cancel(CancelMode::Stop);
@@ -87,19 +99,20 @@ fn every_state_of_a_long_history_comes_back() {
 }
 
 #[test]
-fn a_state_before_the_creation_comes_back() {
+fn a_state_before_the_creation_is_restored() {
     let absent = Run::absent(BUSY).state;
     assert_eq!(restore(plan(BUSY), &snapshot(&absent)).unwrap(), absent);
 }
 
 #[test]
-fn a_payload_as_deep_as_an_event_takes_is_taken() {
+fn a_payload_as_deep_as_an_event_allows_is_restored() {
     let mut run = Run::started(BUSY);
     let deep = (0..120).fold(json!(1), |inner, _| json!([inner]));
     run.ok(Verb::SendSignal {
         name: "go".into(),
         id: "m1".into(),
         payload: Arc::new(deep),
+        by: "shop".into(),
     });
     let event = run.events.last().unwrap();
     stateway_machine::decode(&stateway_machine::encode(event)).unwrap();
@@ -110,7 +123,7 @@ fn a_payload_as_deep_as_an_event_takes_is_taken() {
 }
 
 #[test]
-fn another_revision_is_refused_and_the_right_one_is_told() {
+fn another_revision_is_refused_and_the_right_one_is_named() {
     let run = busy();
     let error = restore(plan("steps: [{name: z}]"), &snapshot(&run.state)).unwrap_err();
     assert!(matches!(error, SnapshotError::OtherRevision { .. }));
@@ -126,18 +139,18 @@ fn another_version_is_named() {
     });
     assert_eq!(
         error.unwrap_err().to_string(),
-        "snapshot version 2 is unknown; this build reads version 1"
+        "snapshot version 3 is unknown; this build reads version 2"
     );
 }
 
 #[test]
-fn what_is_no_snapshot_is_refused() {
+fn bytes_that_are_no_snapshot_are_refused() {
     for bytes in [
         "",
         "{}",
         "[]",
         "null",
-        r#"{"v":1}"#,
+        r#"{"v":2}"#,
         &GOLDEN[..GOLDEN.len() / 2],
     ] {
         assert!(restore(plan(BUSY), bytes.as_bytes()).is_err(), "{bytes}");
@@ -147,7 +160,7 @@ fn what_is_no_snapshot_is_refused() {
 }
 
 #[test]
-fn what_does_not_hold_together_is_refused() {
+fn an_inconsistent_snapshot_is_refused() {
     let edits: [(&str, Edit); 12] = [
         ("a step too few", |s| {
             drop(s["steps"].as_array_mut().unwrap().pop());

@@ -1,4 +1,4 @@
-//! The canonical sequence, kept as a golden file: other engines will be held to it.
+//! The canonical sequence, kept as a golden file: every engine has to produce it.
 #![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
 mod kit;
@@ -33,7 +33,7 @@ fn rolled_back() -> Run {
 }
 
 #[test]
-fn a_saga_that_turns_back_has_this_trajectory() {
+fn a_saga_that_rolls_back_has_this_trajectory() {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/tests/golden/trajectory-saga.txt"

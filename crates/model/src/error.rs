@@ -29,7 +29,8 @@ pub struct ExecutionError {
     /// The step it happened in; empty when the execution as a whole failed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub step: String,
-    /// One line for a person. Stack traces stay with the engine.
+    /// What went wrong, for a person. If it has several lines, for example a stack trace, clients get
+    /// its [`headline`](crate::headline) as the message and the whole text as the detail.
     pub message: String,
     /// The engine's own name or code for it, verbatim; empty when it has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -11,6 +11,7 @@
 mod basis;
 mod error;
 mod execution;
+mod headline;
 mod history;
 mod name;
 mod payload;
@@ -26,6 +27,7 @@ mod words;
 pub use basis::{MappingBasis, RetryBasis};
 pub use error::{ErrorCategory, ExecutionError};
 pub use execution::{Execution, Labels};
+pub use headline::{headline, one_line_summary};
 pub use history::{AttemptPhase, Event};
 pub use name::{
     DefinitionName, ExecutionId, ExecutionName, MAX_ID_LENGTH, MAX_PROVIDER_ID_LENGTH, NameError,

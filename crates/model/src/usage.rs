@@ -33,6 +33,18 @@ const fn is_zero(figure: &u64) -> bool {
     *figure == 0
 }
 
+impl Usage {
+    /// What this is more than another; nothing where it is less.
+    #[must_use]
+    pub const fn beyond(self, other: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_sub(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(other.output_tokens),
+            cost_micros: self.cost_micros.saturating_sub(other.cost_micros),
+        }
+    }
+}
+
 impl Add for Usage {
     type Output = Self;
 

@@ -39,6 +39,9 @@ pub struct Wait {
     /// When the wait ends by itself: a timer's end, an expiry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
+    /// What keeps it, in one line: how many workers are connected, for instance.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
 }
 
 impl Wait {
@@ -50,6 +53,7 @@ impl Wait {
             name: name.into(),
             since: None,
             deadline: None,
+            detail: String::new(),
         }
     }
 

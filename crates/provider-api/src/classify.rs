@@ -78,9 +78,10 @@ pub fn classify<'a>(table: &'a Table, observation: &Observation, now: Timestamp)
         })
         .collect();
     let evidence = Evidence::new(observation.retry.as_ref(), &observation.waits, now);
-    let open = match observation.steps_are_detail {
-        true => None,
-        false => open_steps(&steps),
+    let open = if observation.steps_are_detail {
+        None
+    } else {
+        open_steps(&steps)
     };
     let execution = verdict(
         table,
@@ -95,10 +96,17 @@ pub fn classify<'a>(table: &'a Table, observation: &Observation, now: Timestamp)
     Classified { execution, steps }
 }
 
-/// What the open steps together show, and the first step that shows it.
+/// What the open steps together show, and the first step that shows it. A step that has not started
+/// is not open. Among waiting steps, one that no worker can take decides: it is the one to act on.
 fn open_steps<'a>(steps: &[Verdict<'a>]) -> Option<(usize, Verdict<'a>)> {
-    let shown = SubState::of_open_steps(steps.iter().map(|step| step.sub_state))?;
-    let deciding = steps.iter().position(|step| step.sub_state == shown)?;
+    let begun = |step: &&Verdict<'a>| step.reason != Some(Reason::NotStarted);
+    let shown = SubState::of_open_steps(steps.iter().filter(begun).map(|step| step.sub_state))?;
+    let shows = |step: &Verdict<'a>| begun(&step) && step.sub_state == shown;
+    let unserved = |step: &Verdict<'a>| shows(step) && step.reason == Some(Reason::NoWorker);
+    let deciding = steps
+        .iter()
+        .position(unserved)
+        .or_else(|| steps.iter().position(shows))?;
     Some((deciding, steps[deciding]))
 }
 
@@ -106,7 +114,10 @@ fn open_steps<'a>(steps: &[Verdict<'a>]) -> Option<(usize, Verdict<'a>)> {
 fn close(step: &mut Verdict<'_>) {
     if !step.sub_state.is_terminal() {
         step.sub_state = SubState::Failed;
-        step.reason = Some(Reason::Cancelled);
+        step.reason = step
+            .reason
+            .filter(|reason| *reason == Reason::NotStarted)
+            .or(Some(Reason::Cancelled));
         step.basis = MappingBasis::Derived;
         step.decision = Decision::ExecutionFinished;
         step.overdue = false;
@@ -144,6 +155,7 @@ impl<'o> Evidence<'o> {
             WaitKind::Signal | WaitKind::Approval | WaitKind::Callback => Reason::AwaitingInput,
             WaitKind::Timer => Reason::AwaitingTimer,
             WaitKind::Child => Reason::AwaitingChild,
+            WaitKind::Escalation => return Some((SubState::Error, Some(Reason::Escalated))),
             WaitKind::Capacity => return None,
         };
         Some((SubState::Waiting, Some(reason)))

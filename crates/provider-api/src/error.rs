@@ -107,6 +107,11 @@ pub struct Error {
     pub native_code: String,
     /// A finer machine-readable reason than the kind's, in UPPER_SNAKE_CASE.
     pub reason: Option<&'static str>,
+    /// The component of the engine that failed while the rest of the engine may answer, for example
+    /// `ingress`. The outage of a component counts against this verb only, not against the provider.
+    pub component: Option<&'static str>,
+    /// The name that the caller probably meant instead of an unknown one.
+    pub suggestion: Option<Box<str>>,
     /// How long to wait before trying again, where the engine says.
     pub retry_after: Option<Duration>,
     /// What lies underneath.
@@ -124,6 +129,8 @@ impl Error {
             hint: String::new(),
             native_code: String::new(),
             reason: None,
+            component: None,
+            suggestion: None,
             retry_after: None,
             source: None,
         }
@@ -146,6 +153,14 @@ impl Error {
         Self::new(ErrorKind::NotFound, verb, format!("no execution `{id}`"))
     }
 
+    /// The answer to a write that a finished execution does not take.
+    #[must_use]
+    pub fn already_finished(verb: Verb, message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::FailedPrecondition, verb, message)
+            .with_reason("ALREADY_FINISHED")
+            .with_hint("Start a new execution, or run this one again from a step with RetryFrom.")
+    }
+
     /// Adds a sentence that tells the reader what to do.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
@@ -164,6 +179,20 @@ impl Error {
     #[must_use]
     pub const fn with_reason(mut self, reason: &'static str) -> Self {
         self.reason = Some(reason);
+        self
+    }
+
+    /// Adds the component of the engine that failed.
+    #[must_use]
+    pub const fn with_component(mut self, component: &'static str) -> Self {
+        self.component = Some(component);
+        self
+    }
+
+    /// Adds the name that the caller probably meant.
+    #[must_use]
+    pub fn with_suggestion(mut self, name: impl Into<Box<str>>) -> Self {
+        self.suggestion = Some(name.into());
         self
     }
 

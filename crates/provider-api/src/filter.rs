@@ -10,7 +10,12 @@
 //! assert_eq!((wrong.column, wrong.message.as_str()), (1, "`substate` is not a field"));
 //! # Ok::<(), stateway_provider_api::filter::FilterError>(())
 //! ```
+//!
+//! The grammar is the same for every kind of [`Condition`]; [`Term`], on executions, is the one that
+//! lists and watches use.
 
+mod condition;
+mod definition;
 mod evaluate;
 mod field;
 mod hints;
@@ -21,6 +26,8 @@ use jiff::Timestamp;
 use stateway_model::{MappingBasis, Reason, SubState, WaitKind};
 use thiserror::Error;
 
+pub use condition::{Condition, Mismatch};
+pub use definition::DefinitionPattern;
 pub use field::FIELDS;
 pub use hints::Hints;
 
@@ -29,9 +36,9 @@ pub const MAX_LENGTH: usize = 2_000;
 /// The deepest nesting of parentheses and negations.
 pub const MAX_DEPTH: usize = 16;
 
-/// A filter over executions.
+/// A filter: over executions, or over something else that has conditions of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Filter {
+pub enum Filter<C = Term> {
     /// Every one of these; none at all admits everything.
     And(Vec<Self>),
     /// At least one of these.
@@ -39,10 +46,10 @@ pub enum Filter {
     /// Not this.
     Not(Box<Self>),
     /// A single condition.
-    Term(Term),
+    Term(C),
 }
 
-/// A single condition, by the kind of field.
+/// A single condition on an execution, by the kind of field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Term {
     /// `sub_state = …`
@@ -53,6 +60,8 @@ pub enum Term {
     MappingBasis(Equality, MappingBasis),
     /// `waits.kind = …`: at least one open wait is of this kind.
     WaitKind(Equality, WaitKind),
+    /// `definition = …`
+    Definition(Equality, DefinitionPattern),
     /// A text field.
     Text(TextField, Equality, String),
     /// A count.
@@ -70,8 +79,6 @@ pub enum Term {
 pub enum TextField {
     /// `provider`
     Provider,
-    /// `definition`
-    Definition,
     /// `native_state`
     NativeState,
 }
@@ -146,12 +153,22 @@ impl Filter {
     /// # Errors
     /// Wrong syntax, an unknown field, or a value that does not fit it, with the position.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
-        parser::parse(text)
+        Self::parse_as(text)
     }
 
     /// The filter that admits everything.
     #[must_use]
     pub const fn everything() -> Self {
         Self::And(Vec::new())
+    }
+}
+
+impl<C: Condition> Filter<C> {
+    /// Reads a filter over other fields than those of executions.
+    ///
+    /// # Errors
+    /// As [`Filter::parse`].
+    pub fn parse_as(text: &str) -> Result<Self, FilterError> {
+        parser::parse(text)
     }
 }

@@ -18,6 +18,7 @@ mod observation;
 mod provider;
 mod registry;
 mod request;
+mod suggest;
 pub mod table;
 mod verb;
 
@@ -40,6 +41,7 @@ pub use request::{
     PauseRequest, PurgeRequest, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
     StartRequest, View, WatchScope,
 };
+pub use suggest::nearest;
 pub use table::Table;
 pub use verb::Verb;
 

@@ -1,6 +1,7 @@
 //! What an operator may say of the built-in engine.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{Span, SpanRelativeTo};
@@ -8,6 +9,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use stateway_engine::{Config as EngineConfig, EngineError};
 use thiserror::Error;
 
+use crate::policy::Rules;
 use crate::reach::{Http, Webhook};
 
 /// The configuration of a built-in engine. Everything has a default.
@@ -42,6 +44,8 @@ pub struct Config {
     pub http: Http,
     /// Who is told of every event.
     pub webhooks: Vec<Webhook>,
+    /// Rules that decide before a task is handed out; the first one that applies decides.
+    pub policy: Rules,
     /// Capabilities to go without, by name.
     pub disable: Vec<String>,
 }
@@ -61,6 +65,7 @@ impl Default for Config {
             backups: None,
             http: Http::default(),
             webhooks: Vec::new(),
+            policy: Rules::default(),
             disable: Vec::new(),
         }
     }
@@ -99,7 +104,11 @@ impl Config {
     /// Where the store is unless said otherwise.
     pub const PATH: &'static str = "stateway.db";
 
-    pub(crate) fn engine(&self) -> Result<EngineConfig, ConfigError> {
+    /// What the engine is opened with.
+    ///
+    /// # Errors
+    /// A limit that cannot be used.
+    pub fn engine(&self) -> Result<EngineConfig, ConfigError> {
         let limits = [
             ("max_active", self.max_active == 0),
             ("max_backlog", self.max_backlog == 0),
@@ -120,6 +129,9 @@ impl Config {
         config.reconnect = self.reconnect;
         config.request_memory = self.request_memory;
         config.verify_every = self.verify_every;
+        if !self.policy.is_empty() {
+            config.policy = Some(Arc::new(self.policy.clone()));
+        }
         Ok(config)
     }
 }

@@ -29,6 +29,10 @@ pub(crate) fn refused(verb: Verb, error: EngineError) -> Error {
     ) {
         refusal = refusal.with_reason(error.reason);
     }
+    if refusal.reason() == "ALREADY_FINISHED" {
+        // The same hint as every provider has: it names the call, which clients turn into a command.
+        refusal.hint = Error::already_finished(verb, "").hint;
+    }
     if let Some(pause) = error.retry_after {
         refusal = refusal.with_retry_after(pause);
     }

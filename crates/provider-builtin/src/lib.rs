@@ -9,6 +9,7 @@ mod capability;
 mod config;
 mod error;
 mod line;
+mod policy;
 mod provider;
 mod reach;
 mod request;
@@ -17,6 +18,7 @@ mod watch;
 
 pub use config::{Config, ConfigError};
 pub use line::Disturb;
+pub use policy::{Amount, PolicyCondition, PolicyField, Rule, Rules};
 pub use provider::BuiltinProvider;
 pub use reach::{From, Http, Webhook};
 pub use response::observation;

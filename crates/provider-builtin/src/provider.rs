@@ -305,6 +305,7 @@ impl Provider for BuiltinProvider {
             from_start: request.from_start,
             input: input.map(read).transpose()?,
             feedback: request.feedback.as_str().into(),
+            fork_id: None,
         };
         let id = request.id.as_str().into();
         let asked = self

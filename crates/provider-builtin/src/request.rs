@@ -7,7 +7,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use stateway_engine::{ListQuery, RequestKey, Start, Steer};
 use stateway_machine::{CancelMode as Ending, Data};
-use stateway_model::{DefinitionName, Payload};
+use stateway_model::Payload;
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{
     Call, CancelMode, CancelRequest, Capabilities, Error, ErrorKind, RequestId, Result,
@@ -174,13 +174,9 @@ pub(crate) fn narrowed(hints: &Hints, can: &Capabilities) -> Option<ListQuery> {
         }
         query.sub_states.clone_from(&hints.sub_states);
     }
-    if let Some(name) = &hints.definition {
+    if let Some(wanted) = &hints.definition {
         // Executions here are shown with the names of portable definitions.
-        let name: DefinitionName = name.parse().ok()?;
-        if name.provider.is_some() {
-            return None;
-        }
-        query.definition = Some(name.id.to_string());
+        query.definition = Some(wanted.portable_id()?.to_owned());
     }
     Some(query)
 }

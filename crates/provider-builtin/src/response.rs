@@ -62,12 +62,16 @@ fn native(seen: &Seen) -> NativeState {
             None => native,
         },
         ExecutionState::Failed | ExecutionState::Cancelled => ended(native, seen.cause),
+        ExecutionState::Compensating if !seen.unserved.is_empty() => {
+            native.with("assigned", "nobody")
+        }
         ExecutionState::Created
         | ExecutionState::Queued
         | ExecutionState::Running
         | ExecutionState::AwaitingSignal
         | ExecutionState::AwaitingApproval
         | ExecutionState::Escalated
+        | ExecutionState::Cancelling
         | ExecutionState::Compensating
         | ExecutionState::Completed
         | ExecutionState::RolledBack => native,
@@ -120,6 +124,11 @@ fn step_native(seen: &Step) -> NativeState {
         return native;
     };
     match state {
+        StepState::Running | StepState::Correcting | StepState::Compensating
+            if seen.reason == Some(Reason::NoWorker) =>
+        {
+            native.with("assigned", "nobody")
+        }
         StepState::Running if waits_for_a_worker(&seen.waits) => native.with("assigned", "no"),
         StepState::Waiting if seen.reason == Some(Reason::Escalated) => {
             native.with("escalated", "yes")

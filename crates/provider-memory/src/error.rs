@@ -1,15 +1,13 @@
 //! Refusals as provider errors.
 
-use stateway_provider_api::{Error, ErrorKind, Verb};
+use stateway_provider_api::{Error, ErrorKind, Verb, nearest};
 
 use crate::script::{Refusal, ScriptError};
 
 pub(crate) fn refused(verb: Verb, refusal: Refusal) -> Error {
     let precondition = |message: &str| Error::new(ErrorKind::FailedPrecondition, verb, message);
     match refusal {
-        Refusal::AlreadyFinished => {
-            precondition("the execution has finished").with_reason("ALREADY_FINISHED")
-        }
+        Refusal::AlreadyFinished => Error::already_finished(verb, "the execution has finished"),
         Refusal::BeingUndone => precondition("the execution is being undone"),
         Refusal::NeitherHeldNorStuck => precondition("the execution is neither held nor stuck"),
         Refusal::NothingBacksOff => precondition("no step waits for its next attempt"),
@@ -55,8 +53,8 @@ pub(crate) fn execution_exists(id: &stateway_model::ExecutionId) -> Error {
     .with_reason("EXECUTION_ALREADY_EXISTS")
 }
 
-pub(crate) fn no_definition(name: &str) -> Error {
-    Error::new(
+pub(crate) fn no_definition<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Error {
+    let error = Error::new(
         ErrorKind::NotFound,
         Verb::Start,
         format!("no definition `{name}`"),
@@ -65,7 +63,11 @@ pub(crate) fn no_definition(name: &str) -> Error {
     .with_hint(
         "Start one of hello, flaky, approval, stuck, doomed, fan-out, long; or script, with a \
          script as its JSON input.",
-    )
+    );
+    match nearest(name, known) {
+        Some(similar) => error.with_suggestion(similar),
+        None => error,
+    }
 }
 
 pub(crate) fn bad_script(error: &ScriptError) -> Error {

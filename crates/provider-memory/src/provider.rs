@@ -160,6 +160,7 @@ impl Provider for MemoryProvider {
                 hint: error.hint.clone(),
                 message: error.message.clone(),
                 native_code: error.native_code.clone(),
+                suggestion: error.suggestion.clone(),
                 ..error
             };
             return ids.iter().map(|_| Err(again())).collect();

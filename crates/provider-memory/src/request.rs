@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use stateway_model::{DefinitionName, Labels, Payload, ProviderId, SubState};
+use stateway_model::{Labels, Payload, ProviderId, SubState};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::table::Scope;
 use stateway_provider_api::{
@@ -43,7 +43,7 @@ pub(crate) fn start(
         return Err(Error::unsupported(Verb::Start).with_hint("Start without labels."));
     }
     if request.portable {
-        return Err(no_definition(&request.definition));
+        return Err(no_definition(&request.definition, []));
     }
     let script = match scripts.get(&request.definition) {
         Some(script) => script.clone(),
@@ -52,7 +52,10 @@ pub(crate) fn start(
             let text = input.map_or(&b"{}"[..], |input| &input.data);
             Arc::new(Script::from_json(text).map_err(|error| bad_script(&error))?)
         }
-        None => return Err(no_definition(&request.definition)),
+        None => {
+            let known = scripts.keys().map(String::as_str).chain([SCRIPT]);
+            return Err(no_definition(&request.definition, known));
+        }
     };
     let body = StartBody {
         definition: request.definition.clone(),
@@ -84,28 +87,22 @@ pub(crate) fn read_cursor(list: &str, cursor: Option<&str>, verb: Verb) -> Resul
 pub(crate) struct Narrowing<'t> {
     sub_states: Vec<SubState>,
     table: &'t Table,
-    definition: Option<std::result::Result<Arc<str>, NotOurs>>,
+    /// The ids of the definitions that can pass; `None` when every definition can.
+    definitions: Option<Vec<String>>,
     from: Option<Timestamp>,
     until: Option<Timestamp>,
 }
 
-/// A definition that cannot be one of this provider's.
-struct NotOurs;
-
 impl<'t> Narrowing<'t> {
     pub(crate) fn new(hints: &Hints, table: &'t Table, provider: &ProviderId) -> Self {
-        let definition = hints.definition.as_ref().map(|name| {
-            let name: DefinitionName = name.parse().map_err(|_| NotOurs)?;
-            if name.provider.as_ref() == Some(provider) {
-                Ok(name.id)
-            } else {
-                Err(NotOurs)
-            }
+        let definitions = hints.definition.as_ref().map(|wanted| {
+            let ids = wanted.native_ids(provider);
+            ids.map(str::to_owned).collect()
         });
         Self {
             sub_states: hints.sub_states.clone(),
             table,
-            definition,
+            definitions,
             from: hints.started_from,
             until: hints.started_until,
         }
@@ -122,10 +119,9 @@ impl<'t> Narrowing<'t> {
         if !wanted {
             return false;
         }
-        match &self.definition {
-            Some(Ok(wanted)) if **wanted != *definition => return false,
-            Some(Err(NotOurs)) => return false,
-            Some(Ok(_)) | None => {}
+        let is_wanted = |ids: &Vec<String>| ids.iter().any(|id| id == definition);
+        if !self.definitions.as_ref().is_none_or(is_wanted) {
+            return false;
         }
         let early = self
             .from

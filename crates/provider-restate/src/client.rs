@@ -23,6 +23,10 @@ const LONGEST_ANSWER: usize = 64 << 20;
 /// How long a connection may take to come about, whatever the call's deadline allows.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The longest time that is left over when a call to the ingress ends at the call's deadline. Its
+/// error then names the ingress, before the caller's own timeout ends the call without a name.
+const INGRESS_MARGIN: Duration = Duration::from_millis(100);
+
 /// Both APIs of one server.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -224,7 +228,12 @@ impl Line {
 
     async fn send(&self, call: &Call, verb: Verb, request: RequestBuilder) -> Result<Answer> {
         let exchange = self.exchange(verb, request);
-        match tokio::time::timeout(call.remaining(), exchange).await {
+        let left = call.remaining();
+        let limit = match self.api {
+            Api::Admin => left,
+            Api::Ingress => left - INGRESS_MARGIN.min(left / 10),
+        };
+        match tokio::time::timeout(limit, exchange).await {
             Ok(answer) => answer,
             Err(_) => Err(timeout(verb, self.api)),
         }

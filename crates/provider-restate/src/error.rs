@@ -16,10 +16,36 @@ pub(crate) enum Api {
 }
 
 impl Api {
+    /// The name of its table in the configuration.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Admin => "admin",
             Self::Ingress => "ingress",
+        }
+    }
+
+    /// The name in messages.
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Admin => "admin API",
+            Self::Ingress => "ingress",
+        }
+    }
+
+    /// An outage of this API. Every read uses the admin API alone, so an outage of the ingress is the
+    /// outage of one component.
+    fn outage(self, error: Error) -> Error {
+        if self == Self::Admin || !error.kind.is_outage() {
+            return error;
+        }
+        let error = error.with_component(self.name());
+        if error.hint.is_empty() {
+            error.with_hint(
+                "Check that the ingress runs and that `ingress.url` names it. Reads need the admin \
+                 API only.",
+            )
+        } else {
+            error
         }
     }
 }
@@ -31,7 +57,7 @@ pub(crate) fn refusal(verb: Verb, api: Api, answer: &Answer) -> Error {
     let error = Error::new(
         kind,
         verb,
-        format!("the {} answered {}: {message}", api.name(), answer.status),
+        format!("the {} answered {}: {message}", api.title(), answer.status),
     )
     .with_native_code(answer.status.to_string());
     match kind {
@@ -45,7 +71,7 @@ pub(crate) fn refusal(verb: Verb, api: Api, answer: &Answer) -> Error {
         ErrorKind::Unsupported => {
             error.with_hint("This server's version does not offer it; a newer one may.")
         }
-        _ => error,
+        _ => api.outage(error),
     }
 }
 
@@ -77,32 +103,33 @@ pub(crate) fn transport(verb: Verb, api: Api, error: reqwest::Error) -> Error {
         return timeout(verb, api);
     }
     if let Some((message, hint)) = distrust(api, &error) {
-        return Error::new(ErrorKind::Unavailable, verb, message)
-            .with_hint(hint)
-            .with_source(error);
+        let distrusted = Error::new(ErrorKind::Unavailable, verb, message).with_hint(hint);
+        return api.outage(distrusted.with_source(error));
     }
-    let (kind, what) = match error.is_decode() {
-        true => (ErrorKind::Malformed, "answered what cannot be understood"),
-        false => (ErrorKind::Unavailable, "cannot be reached"),
+    let (kind, what) = if error.is_decode() {
+        (ErrorKind::Malformed, "answered what cannot be understood")
+    } else {
+        (ErrorKind::Unavailable, "cannot be reached")
     };
-    Error::new(kind, verb, format!("the {} {what}", api.name())).with_source(error)
+    let failed = Error::new(kind, verb, format!("the {} {what}", api.title()));
+    api.outage(failed.with_source(error))
 }
 
 /// What went wrong between the two ends of a TLS connection, in words, and what to do about it.
 fn distrust(api: Api, error: &reqwest::Error) -> Option<(String, String)> {
-    let name = api.name();
+    let (name, title) = (api.name(), api.title());
     let tls = tls_error(error)?;
     Some(match tls {
         rustls::Error::InvalidCertificate(why) => (
-            format!("the {name}'s certificate is not trusted: {why:?}"),
+            format!("the {title}'s certificate is not trusted: {why:?}"),
             format!("Name the authority that signed it in `{name}.ca_file`."),
         ),
         rustls::Error::AlertReceived(alert) => (
-            format!("the {name} ended the TLS connection: {alert:?}"),
+            format!("the {title} ended the TLS connection: {alert:?}"),
             format!("If it asks who the gateway is, say so in `{name}.identity_file`."),
         ),
         other => (
-            format!("no TLS connection to the {name}: {other}"),
+            format!("no TLS connection to the {title}: {other}"),
             format!("Check `{name}.url`: is it https that is spoken there?"),
         ),
     })
@@ -126,8 +153,8 @@ fn tls_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e rus
 }
 
 pub(crate) fn timeout(verb: Verb, api: Api) -> Error {
-    let message = format!("the {} did not answer in time", api.name());
-    Error::new(ErrorKind::Timeout, verb, message)
+    let message = format!("the {} did not answer in time", api.title());
+    api.outage(Error::new(ErrorKind::Timeout, verb, message))
 }
 
 pub(crate) fn malformed(verb: Verb, api: Api, why: impl std::fmt::Display) -> Error {
@@ -137,7 +164,7 @@ pub(crate) fn malformed(verb: Verb, api: Api, why: impl std::fmt::Display) -> Er
         verb,
         format!(
             "the {} answered what cannot be understood: {why}",
-            api.name()
+            api.title()
         ),
     )
 }
@@ -161,7 +188,7 @@ pub(crate) fn no_row(verb: Verb, id: &ExecutionId, last_seen: Option<&str>) -> E
 }
 
 pub(crate) fn already_finished(verb: Verb) -> Error {
-    precondition(verb, "the invocation has finished").with_reason("ALREADY_FINISHED")
+    Error::already_finished(verb, "the invocation has finished")
 }
 
 pub(crate) fn precondition(verb: Verb, message: impl Into<String>) -> Error {
@@ -195,6 +222,8 @@ pub(crate) fn again(error: &Error) -> Error {
         hint: error.hint.clone(),
         native_code: error.native_code.clone(),
         reason: error.reason,
+        component: error.component,
+        suggestion: error.suggestion.clone(),
         retry_after: error.retry_after,
         source: None,
     }

@@ -39,10 +39,9 @@ pub(crate) fn wait(kind: &str, command: &Value, since: Option<Timestamp>) -> Opt
     };
     let wakes = command["wake_up_time"].as_i64();
     Some(Wait {
-        kind,
-        name,
         since,
         deadline: wakes.and_then(|wakes| Timestamp::from_millisecond(wakes).ok()),
+        ..Wait::new(kind, name)
     })
 }
 
@@ -282,11 +281,7 @@ pub(crate) fn input(entries: &[Entry]) -> Option<Input> {
             Some((name, header["value"].as_str()?.to_owned()))
         })
         .collect();
-    let bytes = body["payload"].as_array()?.iter().map(|byte| {
-        let byte = byte.as_u64()?;
-        u8::try_from(byte).ok()
-    });
-    let data: Vec<u8> = bytes.collect::<Option<_>>()?;
+    let data = bytes(&body["payload"])?;
     let content_type = headers.get("content-type").cloned();
     // No body and no type: it was started with nothing.
     let payload = (!data.is_empty() || content_type.is_some()).then(|| Payload {
@@ -294,6 +289,28 @@ pub(crate) fn input(entries: &[Entry]) -> Option<Input> {
         data: data.into(),
     });
     Some(Input { payload, headers })
+}
+
+/// What an invocation answered. The journal keeps no content type: bytes that are JSON are shown as
+/// JSON.
+pub(crate) fn output(entries: &[Entry]) -> Option<Payload> {
+    let entry = entries
+        .iter()
+        .find(|entry| entry.entry_type == "Command: Output")?;
+    let body: Value = serde_json::from_str(entry.entry_json.as_deref()?).ok()?;
+    let data = bytes(&body["Command"]["Output"]["result"]["Success"])?;
+    let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&data).is_ok();
+    let content_type = if is_json { "application/json" } else { "" };
+    Some(Payload {
+        content_type: content_type.to_owned(),
+        data: data.into(),
+    })
+}
+
+/// Bytes, as the journal writes them: an array of numbers.
+fn bytes(value: &Value) -> Option<Vec<u8>> {
+    let byte = |byte: &Value| u8::try_from(byte.as_u64()?).ok();
+    value.as_array()?.iter().map(byte).collect()
 }
 
 /// What a restarted invocation kept of the journal it was restarted with: what is older than itself.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use stateway_model::{ExecutionId, ProviderId};
@@ -80,6 +81,22 @@ impl RestateProvider {
         }
     }
 
+    /// What fails because the ingress does not answer. Any answer is a sign of life.
+    async fn ingress_down(&self, call: &Call) -> Option<String> {
+        let patience = Call {
+            deadline: Instant::now() + call.remaining() / 2,
+            ..call.clone()
+        };
+        let path = ["restate", "health"];
+        let asked = self
+            .reader
+            .client
+            .ingress_get(&patience, Verb::Health, &path)
+            .await;
+        let error = asked.err()?;
+        Some(format!("{}, so start and signal fail", error.message))
+    }
+
     /// What only the full view shows: input, output and steps, for one query more.
     async fn in_full(
         &self,
@@ -116,13 +133,14 @@ impl Provider for RestateProvider {
         // For a moment after its start a server answers everything but queries.
         let client = &self.reader.client;
         let _: Vec<Invocation> = client.query(call, Verb::Health, sql::PROBE).await?;
-        let detail = match server.vqueues {
-            true => "vqueues are on",
-            false => "",
-        };
+        let queues = server.vqueues.then(|| "vqueues are on".to_owned());
+        let detail: Vec<String> = queues
+            .into_iter()
+            .chain(self.ingress_down(call).await)
+            .collect();
         Ok(Health {
             engine_version,
-            detail: detail.to_owned(),
+            detail: detail.join("; "),
         })
     }
 

@@ -1,6 +1,7 @@
 //! What the gateway asks, in Restate's own terms.
 
-use stateway_model::{DefinitionName, ProviderId, SubState};
+use stateway_model::{ProviderId, SubState};
+use stateway_provider_api::filter::DefinitionPattern;
 use stateway_provider_api::{
     Capabilities, Error, ErrorKind, ListRequest, Result, StartRequest, Table, Verb,
 };
@@ -133,14 +134,23 @@ pub(crate) fn narrowing(
     };
     if use_hints {
         narrowing.unwanted = unwanted(&request.hints.sub_states, table);
-        narrowing.target = request.hints.definition.as_deref().and_then(|name| {
-            let name: DefinitionName = name.parse().ok()?;
-            let ours = name.provider.as_ref() == Some(provider);
-            let target = Target::parse(&name.id).filter(|it| ours && it.key.is_none())?;
-            Some((target.service, target.handler))
-        });
+        narrowing.target = request
+            .hints
+            .definition
+            .as_ref()
+            .and_then(|wanted| wanted_target(wanted, provider));
     }
     Ok(narrowing)
+}
+
+/// The only handler whose invocations can pass; `None` when several can.
+fn wanted_target(wanted: &DefinitionPattern, provider: &ProviderId) -> Option<(String, String)> {
+    let targets = wanted.native_ids(provider).filter_map(Target::parse);
+    // Invocations are shown with `Service/handler`, never with a key.
+    let mut targets = targets.filter(|target| target.key.is_none());
+    let target = targets.next()?;
+    let is_only = targets.next().is_none();
+    is_only.then_some((target.service, target.handler))
 }
 
 /// The statuses of the table that can show none of the wanted sub-states.
@@ -224,6 +234,24 @@ mod tests {
             ["restate", "send", "Obj", "k", "add"]
         );
         assert_eq!(target.send_path(false), ["Obj", "k", "add", "send"]);
+    }
+
+    #[test]
+    fn a_list_is_narrowed_to_a_handler_only_where_no_other_can_pass() {
+        let provider: ProviderId = "shop".parse().unwrap();
+        let target = |value: &str| wanted_target(&DefinitionPattern::new(value), &provider);
+        let run = Some(("Order".to_owned(), "run".to_owned()));
+        assert_eq!(target("providers/shop/definitions/Order%2Frun"), run);
+        assert_eq!(target("Order/run"), run);
+        assert_eq!(target("shop/Order/run"), run);
+        for anything in [
+            "providers/other/definitions/Order%2Frun",
+            "definitions/order-saga",
+            "order-saga",
+            "run",
+        ] {
+            assert_eq!(target(anything), None, "{anything}");
+        }
     }
 
     fn asked(request_id: &str, execution_id: Option<&str>, definition: &str) -> StartRequest {

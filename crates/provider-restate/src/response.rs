@@ -256,10 +256,9 @@ fn last_error(row: &Invocation, detail: &Detail) -> Option<ExecutionError> {
 
 fn waits(row: &Invocation, detail: &Detail) -> Vec<Wait> {
     let wait = |kind, name: String, since, deadline| Wait {
-        kind,
-        name,
         since,
         deadline,
+        ..Wait::new(kind, name)
     };
     match (row.status.as_str(), detail) {
         ("pending", _) => vec![wait(WaitKind::Capacity, lock(row), row.inboxed_at, None)],

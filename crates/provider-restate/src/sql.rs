@@ -245,6 +245,15 @@ pub(crate) fn input(id: &InvocationId) -> String {
     )
 }
 
+/// What an invocation answered.
+pub(crate) fn output(id: &InvocationId) -> String {
+    let id = quoted(id.as_str());
+    format!(
+        "SELECT id, index, entry_type, entry_json FROM sys_journal \
+         WHERE id = {id} AND entry_type = 'Command: Output'"
+    )
+}
+
 fn id_list(ids: &[InvocationId]) -> String {
     let quoted: Vec<_> = ids.iter().map(|id| quoted(id.as_str())).collect();
     quoted.join(", ")

@@ -1,5 +1,7 @@
 //! Starting and answering: what goes through the ingress.
 
+use std::time::Instant;
+
 use serde::Deserialize;
 use stateway_model::{ExecutionId, Payload};
 use stateway_provider_api::{
@@ -114,16 +116,34 @@ impl RestateProvider {
         }
     }
 
-    /// What an invocation answered, while Restate keeps it.
+    /// What an invocation answered, while Restate keeps it. The ingress knows the content type too;
+    /// while the ingress fails, the journal has the bytes.
     pub(crate) async fn output(&self, call: &Call, id: &InvocationId) -> Result<Option<Payload>> {
-        let server = self.reader.server(call, Verb::Get).await?;
-        let path = match server.version.has_new_ingress() {
-            true => ["restate", "output", id.as_str(), ""],
-            false => ["restate", "invocation", id.as_str(), "output"],
+        let patience = Call {
+            deadline: Instant::now() + call.remaining() / 2,
+            ..call.clone()
         };
-        let path: Vec<&str> = path.into_iter().filter(|it| !it.is_empty()).collect();
+        match self.ingress_output(&patience, id).await {
+            Ok(output) => Ok(output),
+            Err(_) => self.journal_output(call, id).await,
+        }
+    }
+
+    async fn journal_output(&self, call: &Call, id: &InvocationId) -> Result<Option<Payload>> {
+        let query = sql::output(id);
+        let entries: Vec<Entry> = self.reader.client.query(call, Verb::Get, &query).await?;
+        Ok(journal::output(&entries))
+    }
+
+    async fn ingress_output(&self, call: &Call, id: &InvocationId) -> Result<Option<Payload>> {
+        let server = self.reader.server(call, Verb::Get).await?;
+        let path: &[&str] = if server.version.has_new_ingress() {
+            &["restate", "output", id.as_str()]
+        } else {
+            &["restate", "invocation", id.as_str(), "output"]
+        };
         let client = &self.reader.client;
-        let answer = client.ingress_get(call, Verb::Get, &path).await?;
+        let answer = client.ingress_get(call, Verb::Get, path).await?;
         match answer.status {
             200 => Ok(Some(Payload {
                 content_type: answer.content_type.unwrap_or_default(),
@@ -180,9 +200,10 @@ impl RestateProvider {
         };
         let client = &self.reader.client;
         let answer = client.ingress_post(call, Verb::Signal, &path, send).await?;
-        match answer.is_success() {
-            true => Ok(()),
-            false => Err(refusal(Verb::Signal, Api::Ingress, &answer)),
+        if answer.is_success() {
+            Ok(())
+        } else {
+            Err(refusal(Verb::Signal, Api::Ingress, &answer))
         }
     }
 
@@ -225,9 +246,10 @@ impl RestateProvider {
         };
         let client = &self.reader.client;
         let answer = client.ingress_post(call, Verb::Signal, &path, send).await?;
-        match answer.is_success() {
-            true => Ok(()),
-            false => Err(refusal(Verb::Signal, Api::Ingress, &answer)),
+        if answer.is_success() {
+            Ok(())
+        } else {
+            Err(refusal(Verb::Signal, Api::Ingress, &answer))
         }
     }
 }

@@ -77,7 +77,6 @@ const NEVER_ASKED: &[(&str, &str)] = &[
     ("admin_purge_journal", "a purge takes the whole record"),
     ("admin_health", "health is asked by a query"),
     ("admin_cluster_health", "health is asked by a query"),
-    ("ingress_health", "health is asked by a query"),
     ("admin_deployments", "where a service lives is not shown"),
     (
         "sys_invocation_status",
@@ -329,6 +328,7 @@ async fn every_recording_is_replayed_or_said_to_be_of_no_use() {
             "ingress_approve" => approve(&file).await,
             asked if asked.starts_with("ingress_re") => awakeable(&file).await,
             "samples" => timeline(&file).await,
+            "ingress_health" => ingress_health(&file).await,
             "admin_version" | "admin_service_Lab" | "admin_services" | "query_columns" => {
                 about_the_server().await;
             }
@@ -677,8 +677,17 @@ fn cancel(id: ExecutionId, mode: CancelMode) -> CancelRequest {
     }
 }
 
+/// Any answer of the ingress, whatever it says of a service, is a sign of life.
+async fn ingress_health(file: &str) {
+    let replay = Replay::scenario("backing_off", None, response(file)).await;
+    let health = replay.provider.health(&call()).await.unwrap();
+    assert_eq!(health.detail, "");
+    assert_eq!(replay.asked(), ["/restate/health"]);
+}
+
 async fn about_the_server() {
-    let replay = Replay::scenario("backing_off", None, Value::Null).await;
+    let answer = response("meta.ingress_health");
+    let replay = Replay::scenario("backing_off", None, answer).await;
     let health = replay.provider.health(&call()).await.unwrap();
     assert_eq!(health.engine_version, "1.7.12");
     let id = rows("backing_off.sys_invocation")[0]["id"]

@@ -185,7 +185,7 @@ async fn a_certificate_of_an_unknown_authority_is_refused_in_words() {
     assert_eq!(refused.kind, ErrorKind::Unavailable);
     assert_eq!(
         refused.message,
-        "the admin's certificate is not trusted: UnknownIssuer"
+        "the admin API's certificate is not trusted: UnknownIssuer"
     );
     assert!(hint(&refused).contains("`admin.ca_file`"), "{refused:?}");
     assert!(proxy.seen().is_empty());
@@ -208,7 +208,7 @@ async fn a_gateway_without_a_certificate_is_told_what_is_asked_for() {
     assert_eq!(refused.kind, ErrorKind::Unavailable);
     assert_eq!(
         refused.message,
-        "the admin ended the TLS connection: CertificateRequired"
+        "the admin API ended the TLS connection: CertificateRequired"
     );
     assert!(
         hint(&refused).contains("`admin.identity_file`"),

@@ -267,9 +267,7 @@ struct Unprinted(&'static str);
 
 pub(crate) fn finished(verb: Verb, status: &str) -> Error {
     let message = format!("the execution has finished: {status}");
-    Error::new(ErrorKind::FailedPrecondition, verb, message)
-        .with_reason("ALREADY_FINISHED")
-        .with_native_code(status)
+    Error::already_finished(verb, message).with_native_code(status)
 }
 
 pub(crate) fn invalid(verb: Verb, message: impl Into<String>) -> Error {

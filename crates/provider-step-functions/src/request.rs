@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use stateway_model::{DefinitionName, ExecutionId, Payload, SubState};
-use stateway_provider_api::filter::Hints;
+use stateway_model::{ExecutionId, Payload, SubState};
+use stateway_provider_api::filter::{DefinitionPattern, Hints};
 use stateway_provider_api::{Capabilities, Error, ErrorKind, Result, StartRequest, Verb};
 
 use crate::arn::{ExecutionArn, ExecutionKind};
@@ -110,10 +110,10 @@ pub(crate) struct Narrowing {
 impl Narrowing {
     pub(crate) fn new(hints: &Hints, used: bool) -> Self {
         let hints = if used { hints.clone() } else { Hints::none() };
-        let definition = hints.definition.as_ref();
-        let machine = definition.and_then(|name| {
-            let name: DefinitionName = name.parse().ok()?;
-            name.provider.is_some().then(|| name.id.to_string())
+        let machine = hints.definition.as_ref().and_then(|wanted| match wanted {
+            DefinitionPattern::Full(name) => name.provider.is_some().then(|| name.id.to_string()),
+            // A name with a slash may begin with the id of this provider, which is not known here.
+            DefinitionPattern::Short(id) => (!id.contains('/')).then(|| id.clone()),
         });
         Self {
             statuses: statuses(&hints.sub_states),

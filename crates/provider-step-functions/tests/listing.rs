@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use mock::bench::{Bench, call};
 use mock::scene::long_running_sequence;
 use stateway_model::SubState;
-use stateway_provider_api::filter::Hints;
+use stateway_provider_api::filter::{DefinitionPattern, Hints};
 use stateway_provider_api::{ListRequest, Provider};
 use stateway_provider_step_functions::Config;
 
@@ -109,7 +109,9 @@ async fn only_the_machines_that_are_wanted_are_asked() {
     let rows = listed(&configured, Hints::none()).await;
     assert_eq!(once(&rows), expected(&["order", "ship"], &STATUSES));
     let hints = Hints {
-        definition: Some("providers/payments/definitions/refund".to_owned()),
+        definition: Some(DefinitionPattern::new(
+            "providers/payments/definitions/refund",
+        )),
         ..Hints::none()
     };
     assert_eq!(
@@ -124,4 +126,16 @@ async fn only_the_machines_that_are_wanted_are_asked() {
         asked.iter().all(|(machine, _)| machine == "refund"),
         "{asked:?}"
     );
+    for (value, machines) in [
+        ("refund", &["refund"][..]),
+        ("nobody", &[]),
+        ("payments/refund", &MACHINES),
+    ] {
+        let hints = Hints {
+            definition: Some(DefinitionPattern::new(value)),
+            ..Hints::none()
+        };
+        let rows = listed(&all, hints).await;
+        assert_eq!(once(&rows), expected(machines, &STATUSES), "{value}");
+    }
 }

@@ -2,12 +2,11 @@
 //! new version of the SDK fails these tests until it is.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use aws_sdk_sfn::types::HistoryEventType;
-use serde_json::{Value, json};
+use serde_json::json;
 use stateway_model::ExecutionId;
 use stateway_provider_api::{Call, ErrorKind, HistoryRequest, Provider, View};
 use stateway_provider_step_functions::{Api, Config, ERROR_NAMES, Quota, StepFunctionsProvider};
@@ -15,21 +14,50 @@ use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::a
 
 const ANYONE: &str = "arn:aws:states:us-east-1:000000000000:execution:m:e";
 
-/// Where the SDK's source lies: this build was made from it.
+/// The folder of the SDK's source, as the compiler recorded it beside this test's own binary. The
+/// source is there because this test was built from it; `cargo metadata` would also ask for crates
+/// of other platforms, which a build never downloads.
 fn sdk() -> PathBuf {
-    let told = Command::new(env!("CARGO"))
-        .args(["metadata", "--offline", "--format-version", "1"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .expect("cargo runs");
-    let told: Value = serde_json::from_slice(&told.stdout).expect("metadata");
-    let packages = told["packages"].as_array().expect("packages");
-    let sdk = packages
-        .iter()
-        .find(|package| package["name"] == "aws-sdk-sfn")
-        .expect("the SDK");
-    let manifest = PathBuf::from(sdk["manifest_path"].as_str().expect("a path"));
-    manifest.parent().expect("a folder").to_owned()
+    let version = locked_version("aws-sdk-sfn");
+    let binary = std::env::current_exe().expect("the path of this test");
+    let deps = binary.parent().expect("a folder");
+    let folders: BTreeSet<PathBuf> = std::fs::read_dir(deps)
+        .expect("the folder of the build")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| is_dep_info_of("aws_sdk_sfn-", path))
+        .filter_map(|path| source_folder(&std::fs::read_to_string(path).expect("a text")))
+        .collect();
+    // A target folder that has seen an update holds the dep-info of the older version too.
+    let has_version = |folder: &&PathBuf| {
+        std::fs::read_to_string(folder.join("Cargo.toml"))
+            .is_ok_and(|manifest| manifest.contains(&format!("version = \"{version}\"")))
+    };
+    let found = folders.iter().find(has_version);
+    found
+        .unwrap_or_else(|| panic!("no source of aws-sdk-sfn {version} in {folders:?}"))
+        .clone()
+}
+
+fn is_dep_info_of(prefix: &str, path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with(prefix) && name.ends_with(".d")
+}
+
+/// The package folder of a dep-info file, which has a line `<path>:` for each source file.
+fn source_folder(dep_info: &str) -> Option<PathBuf> {
+    let root = |line: &str| line.strip_suffix("/src/lib.rs:").map(str::to_owned);
+    let folder = dep_info.lines().find_map(root)?;
+    Some(PathBuf::from(folder.replace("\\ ", " ")))
+}
+
+/// The version of a package in Cargo.lock.
+fn locked_version(package: &str) -> String {
+    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
+    let lock = std::fs::read_to_string(lock).expect("Cargo.lock");
+    let entry = format!("name = \"{package}\"\nversion = \"");
+    let (_, rest) = lock.split_once(&entry).expect("the package in Cargo.lock");
+    let (version, _) = rest.split_once('"').expect("a version");
+    version.to_owned()
 }
 
 #[test]
@@ -82,9 +110,10 @@ impl Respond for OneKind {
             event(4, &self.0),
         ];
         let reverse = String::from_utf8_lossy(&request.body).contains("\"reverseOrder\":true");
-        let events: Vec<_> = match reverse {
-            true => events.into_iter().rev().collect(),
-            false => events.to_vec(),
+        let events: Vec<_> = if reverse {
+            events.into_iter().rev().collect()
+        } else {
+            events.to_vec()
         };
         ResponseTemplate::new(200).set_body_json(match target.rsplit('.').next() {
             Some("GetExecutionHistory") => json!({"events": events}),

@@ -1,13 +1,15 @@
 //! `cargo xtask`: the developer's commands.
 //!
-//! `test` runs everything, `docs` renders what is generated from data, `soak` holds the pure
-//! core to its invariants at length, `histories` records golden histories, `crash` kills the
-//! gateway under load, `bench` measures, `screenshots` takes the pictures of the dashboard.
+//! `test` runs every test, `fresh` runs the README's commands in a new clone, `docs` renders
+//! generated documentation, `soak` checks the invariants of the pure core in many random worlds,
+//! `histories` records golden histories, `crash` kills the gateway under load, `bench` measures,
+//! `screenshots` takes the pictures of the dashboard.
 
 mod bench;
 mod browser;
 mod crash;
 mod docs;
+mod fresh;
 mod histories;
 mod peers;
 mod run;
@@ -21,7 +23,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "What a developer of Stateway runs")]
+#[command(name = "cargo xtask", about = "Commands for developers of Stateway")]
 struct Arguments {
     #[command(subcommand)]
     task: Task,
@@ -31,15 +33,17 @@ struct Arguments {
 enum Task {
     /// Run every test and end with counts
     Test(test::Options),
+    /// Clone HEAD into a temporary folder and run the README's commands there, with an empty cargo cache
+    Fresh(fresh::Options),
     /// Render the generated parts of docs/, or check them
     Docs(docs::Options),
-    /// Make the golden histories in tests/histories/ anew
+    /// Record the golden histories in tests/histories/ again
     Histories,
-    /// Hold the pure core to its invariants, at length
+    /// Check the invariants of the pure core in many random worlds
     Soak(soak::Options),
-    /// Kill the gateway again and again under load, and check what it promised
+    /// Kill the gateway repeatedly under load, and check that nothing acknowledged is lost
     Crash(crash::Options),
-    /// Take the pictures of the dashboard in docs/images anew
+    /// Take the pictures of the dashboard in docs/images again
     Screenshots,
     /// Measure, as a ratio against a baseline in the same run
     Bench(bench::Options),
@@ -48,6 +52,7 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Test(options) => test::run(&options),
+        Task::Fresh(options) => fresh::run(&options),
         Task::Docs(options) => docs::run(&options),
         Task::Histories => histories::run(),
         Task::Soak(options) => soak::run(&options),

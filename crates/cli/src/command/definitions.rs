@@ -1,4 +1,8 @@
-//! `stateway definitions`: portable definitions, checked, kept and drawn.
+//! `stateway definitions`: portable definitions, checked, stored, drawn, deleted and offered to
+//! running executions.
+
+mod adopt;
+mod delete;
 
 use std::io::Read;
 use std::path::Path;
@@ -27,7 +31,7 @@ const LARGEST: u64 = 4 * 1024 * 1024;
 /// Portable definitions.
 #[derive(Debug, Subcommand)]
 pub enum Definitions {
-    /// Make definitions known, or new revisions of them the current ones
+    /// Upload definitions; a changed file becomes the current revision
     #[command(after_help = "\
 Examples:
   stateway definitions apply order.yaml
@@ -44,6 +48,28 @@ Examples:
   stateway definitions get order-saga --source > order.yaml
   stateway definitions get order-saga --revision 1f3a09bc")]
     Get(Get),
+    /// Delete a definition
+    #[command(after_help = "\
+Nothing starts the definition any more and its schedule stops. Stored executions stay readable with their
+revision. While executions are open, the request is refused unless --keep-running is given. Applying a
+definition of the same name brings it back.
+
+Examples:
+  stateway definitions delete order-saga
+  stateway definitions delete order-saga --keep-running --yes")]
+    Delete(delete::Delete),
+    /// Offer another revision to running executions
+    #[command(after_help = "\
+A revision is compatible with an execution if every step that has begun is in it unchanged, and so is its
+compensation. An execution that is not compatible pauses, and the reason names the differences;
+`stateway resume` continues under the old revision. With --filter a preview is shown and confirmed first.
+Exits 4 when an execution was paused or refused.
+
+Examples:
+  stateway definitions adopt builtin/order-17
+  stateway definitions adopt builtin/order-17 --revision 1f3a09bc
+  stateway definitions adopt --filter 'definition = \"definitions/order-saga\" AND labels.tenant = blue'")]
+    Adopt(adopt::Adopt),
     /// Check files; no gateway is needed
     #[command(after_help = "\
 Examples:
@@ -163,6 +189,8 @@ impl Definitions {
             Self::Apply(command) => command.run(&Context::new(globals)?).await,
             Self::List(command) => command.run(&Context::new(globals)?).await,
             Self::Get(command) => command.run(&Context::new(globals)?).await,
+            Self::Delete(command) => command.run(&Context::new(globals)?).await,
+            Self::Adopt(command) => command.run(&Context::new(globals)?).await,
             Self::Validate(command) => command.run(globals).await,
             Self::Graph(command) => command.run(globals).await,
         }
@@ -234,7 +262,7 @@ impl List {
         context.show(&listed, || {
             more(&listed.next_page_token);
             let now = jiff::Timestamp::now();
-            let headings = ["NAME", "REVISION", "AGE", "DESCRIPTION"];
+            let headings = ["NAME", "REVISION", "AGE", "TRIGGER", "DESCRIPTION"];
             let mut table = Table::new(&headings, context.paint);
             for definition in &listed.definitions {
                 let age = definition.create_time.map(|time| ago(time, now));
@@ -242,6 +270,7 @@ impl List {
                     definition.name.to_string(),
                     short(&definition.revision),
                     age.unwrap_or_default(),
+                    trigger(definition),
                     definition.description.to_string(),
                 ]);
             }
@@ -274,6 +303,19 @@ impl Get {
             }
             if let Some(time) = shown.create_time {
                 table.row(vec!["applied".into(), moment(time)]);
+            }
+            if shown.deleted {
+                let deleted = "yes: nothing starts the definition any more";
+                table.row(vec!["deleted".into(), deleted.into()]);
+            }
+            if let Some(trigger) = &shown.trigger {
+                table.row(vec!["trigger".into(), trigger.summary()]);
+                if let Some(disabled) = &trigger.disabled {
+                    table.row(vec!["disabled".into(), disabled.by_whom()]);
+                }
+                if let Some(next) = trigger.next_time {
+                    table.row(vec!["next start".into(), moment(next)]);
+                }
             }
             let joined = |texts: Vec<String>| texts.join(", ");
             if !shown.revisions.is_empty() {
@@ -438,18 +480,32 @@ async fn fetch(
     name: &str,
     revision: Option<&str>,
 ) -> Result<v1::Definition, Failure> {
-    let whole = name.starts_with("definitions/") || name.starts_with("providers/");
-    let mut name = match whole {
-        true => name.to_owned(),
-        false => DefinitionName::portable(name)
-            .map_err(|error| Failure::usage(error.to_string()))?
-            .to_string(),
-    };
+    let mut name = full_name(name)?;
     if let Some(revision) = revision {
         name = format!("{name}/revisions/{revision}");
     }
     let call = Call::from_message(v1::GetDefinitionRequest { name });
     Ok(context.client.definition(context.call(call)).await?)
+}
+
+/// The full name of a definition that is given in full or without `definitions/`.
+pub(super) fn full_name(name: &str) -> Result<String, Failure> {
+    if name.starts_with("definitions/") || name.starts_with("providers/") {
+        return Ok(name.to_owned());
+    }
+    DefinitionName::portable(name)
+        .map(|name| name.to_string())
+        .map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// One word about the trigger, for lists.
+fn trigger(definition: &view::Definition) -> String {
+    match &definition.trigger {
+        None => String::new(),
+        Some(trigger) if trigger.disabled.is_some() => "disabled".to_owned(),
+        Some(trigger) if trigger.schedule.is_empty() => "event".to_owned(),
+        Some(_) => "schedule".to_owned(),
+    }
 }
 
 fn warn(warning: &view::Diagnostic) {

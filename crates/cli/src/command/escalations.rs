@@ -134,7 +134,7 @@ impl List {
                     escalation.definition.to_string(),
                     escalation.attempts.to_string(),
                     age.unwrap_or_default(),
-                    escalation.cause.first_line().to_string(),
+                    escalation.cause.to_string(),
                 ]);
             }
             table.text()

@@ -72,7 +72,7 @@ impl Events {
         };
         for refused in &answer.refused {
             talk(&format!(
-                "warning: the condition of {} cannot be judged: {}",
+                "warning: {} was not started: {}",
                 refused.definition, refused.reason
             ));
         }

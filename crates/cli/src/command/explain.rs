@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::held::held;
 use crate::resource;
-use crate::screen::{Paint, short_name};
+use crate::screen::{Paint, short_name, traces};
 use crate::view::{Explanation, Row, Text};
 
 /// Explains a sub-state.
@@ -73,6 +73,9 @@ fn text(explanation: &Explanation, held: &str, paint: Paint) -> String {
             step.summary
         );
         reasons(&mut text, paint, "  ", step.row.as_ref(), &step.evidence);
+    }
+    if let Some(execution) = &explanation.execution {
+        text.push_str(&traces(execution, paint));
     }
     text
 }

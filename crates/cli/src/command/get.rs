@@ -87,7 +87,8 @@ fn text(told: &view::Projection, paint: Paint) -> String {
     };
     line("name", told.name.to_string());
     line("status", told.status.to_string());
-    line("words of", format!("{} ({})", told.vocabulary, told.source));
+    let words = format!("{} ({})", told.vocabulary, told.source);
+    line("vocabulary", words);
     let steps: Vec<_> = told.current_steps.iter().map(ToString::to_string).collect();
     line("steps", steps.join(" "));
     if let Some(error) = &told.last_error {
@@ -104,14 +105,80 @@ fn text(told: &view::Projection, paint: Paint) -> String {
     for step in &told.steps {
         line(&format!("  {}", step.step), path(&step.moves));
     }
+    let all = || told.steps.iter().flat_map(|step| &step.moves);
+    for (kind, meaning) in LEGEND {
+        if told.moves.iter().chain(all()).any(|one| one.kind == kind) {
+            line(arrow(kind).trim(), meaning.to_owned());
+        }
+    }
     table.text()
 }
 
-/// The states one after the other; what the other system has no word for is marked.
+/// What the arrows mean that are not plain moves.
+const LEGEND: [(&str, &str); 2] = [
+    (
+        "bridged",
+        "part of one move that the other system makes in several",
+    ),
+    ("outside", "a move that the other system does not have"),
+];
+
+fn arrow(kind: &str) -> &'static str {
+    match kind {
+        "begin" => "",
+        "bridged" => " ~> ",
+        "outside" => " !> ",
+        _ => " > ",
+    }
+}
+
+/// The states one after the other, with an arrow for each kind of move.
 fn path(moves: &[view::Move]) -> String {
-    let states = moves.iter().map(|one| match one.kind.as_str() {
-        "outside" => format!("{} (outside)", one.to),
-        _ => one.to.to_string(),
-    });
-    states.collect::<Vec<_>>().join(" > ")
+    let each = moves
+        .iter()
+        .map(|one| format!("{}{}", arrow(&one.kind), one.to));
+    each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use stateway_client::v1;
+    use stateway_client::v1::projected_move::Kind;
+
+    use super::text;
+    use crate::screen::Paint;
+    use crate::view;
+
+    fn projection(kinds: &[Kind]) -> view::Projection {
+        let each = ["Created", "Running", "Compensating", "Failed"].iter();
+        let moves = each.zip(kinds).map(|(to, kind)| v1::ProjectedMove {
+            from: String::new(),
+            to: (*to).to_owned(),
+            kind: (*kind).into(),
+        });
+        view::Projection::from(&v1::ProjectedExecution {
+            vocabulary: "connectsoft".to_owned(),
+            source: "software factory".to_owned(),
+            moves: moves.collect(),
+            ..v1::ProjectedExecution::default()
+        })
+    }
+
+    #[test]
+    fn bridges_and_moves_outside_are_marked_and_explained() {
+        let kinds = [Kind::Begin, Kind::Legal, Kind::Bridged, Kind::Outside];
+        let text = text(&projection(&kinds), Paint::new(false));
+        assert!(
+            text.contains("Created > Running ~> Compensating !> Failed"),
+            "{text}"
+        );
+        assert!(text.contains("makes in several"), "{text}");
+        assert!(text.contains("does not have"), "{text}");
+    }
+
+    #[test]
+    fn plain_moves_need_no_legend() {
+        let text = text(&projection(&[Kind::Begin, Kind::Legal]), Paint::new(false));
+        assert!(!text.contains("other system"), "{text}");
+    }
 }

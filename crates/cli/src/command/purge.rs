@@ -1,14 +1,13 @@
 //! `stateway purge`: the record of a finished execution, removed for good.
 
-use std::io::{self, BufRead, IsTerminal, Write};
-
 use clap::Args;
 use serde::Serialize;
 use stateway_client as client;
 
+use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::visible::visible;
 use crate::{input, resource};
 
@@ -44,7 +43,11 @@ impl Purge {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let name = resource::execution(&self.name)?;
         if !self.yes {
-            confirm(&self.name)?;
+            confirm(
+                &format!("Remove the record of {} for good?", visible(&self.name)),
+                "a purge cannot be undone",
+                "nothing was removed",
+            )?;
         }
         let call = client::Purge::new(&name)
             .request_id(self.request_id.unwrap_or_default())
@@ -54,29 +57,5 @@ impl Purge {
             format!("purged {}", visible(&self.name))
         })?;
         Ok(Exit::Ok)
-    }
-}
-
-/// Asks the person in front of the screen; refuses where there is none.
-fn confirm(name: &str) -> Result<(), Failure> {
-    let stdin = io::stdin();
-    if !stdin.is_terminal() {
-        return Err(
-            Failure::usage("a purge cannot be undone and nobody can be asked")
-                .hint("Add --yes to go ahead."),
-        );
-    }
-    let mut screen = io::stderr();
-    write!(
-        screen,
-        "Remove the record of {} for good? [y/N] ",
-        visible(name)
-    )?;
-    screen.flush()?;
-    let mut answer = String::new();
-    stdin.lock().read_line(&mut answer)?;
-    match answer.trim() {
-        "y" | "Y" | "yes" => Ok(()),
-        _ => Err(Failure::new(Exit::Refused, "nothing was removed")),
     }
 }

@@ -71,12 +71,12 @@ fn text(queue: &view::Queue, paint: Paint) -> String {
         ]);
     }
     for start in &queue.scheduled {
-        let next = start.next_time.map(|time| until(time, now));
-        talk(&format!(
-            "{} starts in {}",
-            start.definition.raw(),
-            next.unwrap_or_default()
-        ));
+        let when = match (&start.disabled, start.next_time) {
+            (Some(disabled), _) => format!("does not start: {}", disabled.summary()),
+            (None, Some(time)) => format!("starts in {}", until(time, now)),
+            (None, None) => continue,
+        };
+        talk(&format!("{} {when}", start.definition.raw()));
     }
     table.text()
 }

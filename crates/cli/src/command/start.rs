@@ -3,6 +3,7 @@
 use clap::Args;
 use futures::TryStreamExt;
 use stateway_client as client;
+use stateway_client::Code;
 use stateway_client::v1;
 
 use super::{wait, watch};
@@ -26,10 +27,10 @@ Examples:
 With --wait, --timeout says how long to wait. On a terminal the steps are shown live meanwhile; the
 end is shown in any case, with the output, and is the exit code: 1 when it failed.")]
 pub struct Start {
-    /// provider/definition, a full name, or a short one: beside --provider, or where it is clear
-    /// who runs it
+    /// provider/definition, a full name, or a short name: with --provider, of the only provider, or
+    /// of a portable definition
     definition: String,
-    /// Who is to run it
+    /// The provider that runs the execution
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
     /// The input: JSON, @file, or - for standard input
@@ -64,22 +65,24 @@ impl Start {
         let call = call.timeout(limit.max(client::DEFAULT_TIMEOUT));
         let started = context.client.start(call).await?;
         talk(&format!("started {}", started.name));
-        match context.terminal && context.output == Output::Table {
-            true => watch_to_the_end(context, &started.name).await,
-            false => wait::until_finished(context, &started.name).await,
+        if context.terminal && context.output == Output::Table {
+            watch_to_the_end(context, &started.name).await
+        } else {
+            wait::until_finished(context, &started.name).await
         }
     }
 
-    /// Whether nothing is said of who is to run it.
+    /// Whether the name says nothing about the provider.
     fn is_bare(&self) -> bool {
         self.provider.is_none() && !self.definition.contains('/') && !self.definition.is_empty()
     }
 
     async fn call(&self, context: &Context) -> Result<client::Start, Failure> {
         let input = self.input.as_deref().map(input::json).transpose()?;
-        let what = match self.is_bare() {
-            true => only(context, &self.definition).await?,
-            false => resource::definition(&self.definition, self.provider.as_deref())?,
+        let what = if self.is_bare() {
+            only(context, &self.definition).await?
+        } else {
+            resource::definition(&self.definition, self.provider.as_deref())?
         };
         let mut call = client::Start::new(what.definition).on(what.parent);
         for (name, value) in &self.labels {
@@ -101,8 +104,8 @@ impl Start {
     }
 }
 
-/// What a bare name means: a definition of the only provider there is, or a portable one, which
-/// the gateway gives to the only provider that runs those.
+/// The meaning of a name without a provider. With one provider: a definition of that provider. With
+/// several: a portable definition, which the gateway gives to the only provider that can run it.
 async fn only(context: &Context, name: &str) -> Result<Startable, Failure> {
     let providers: Vec<_> = context.client.providers_all().try_collect().await?;
     if let [provider] = &providers[..] {
@@ -112,18 +115,27 @@ async fn only(context: &Context, name: &str) -> Result<Startable, Failure> {
     let get = client::GetDefinition::from_message(v1::GetDefinitionRequest {
         name: portable.definition.clone(),
     });
-    match context.client.definition(context.call(get)).await {
-        Ok(_) => Ok(portable),
-        Err(error) if !error.is_from_gateway() => Err(error.into()),
-        Err(_) => {
-            let ids = providers
-                .iter()
-                .map(|it| it.name.trim_start_matches("providers/"));
-            let ids: Vec<_> = ids.collect();
-            let message = format!("`{name}` does not say which provider is to run it");
-            let hint = format!("Add --provider; there are: {}.", ids.join(", "));
-            Err(Failure::usage(message).hint(hint))
-        }
+    let error = match context.client.definition(context.call(get)).await {
+        Ok(_) => return Ok(portable),
+        Err(error) => error,
+    };
+    // A name that is similar to a known one is misspelt. Any other name may be known to a provider
+    // whose definitions cannot be listed.
+    let is_misspelt = error.metadata().contains_key("suggestion");
+    if is_misspelt || !error.is_from_gateway() {
+        return Err(error.into());
+    }
+    let ids: Vec<_> = providers
+        .iter()
+        .map(|provider| provider.name.trim_start_matches("providers/"))
+        .collect();
+    let ids = ids.join(", ");
+    if error.code() == Code::NotFound {
+        let hint = format!("If a provider has a definition of this name, add --provider: {ids}.");
+        Err(Failure::from(error).hint(hint))
+    } else {
+        let message = format!("`{name}` does not name the provider that runs it");
+        Err(Failure::usage(message).hint(format!("Add --provider: {ids}.")))
     }
 }
 

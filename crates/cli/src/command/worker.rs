@@ -26,19 +26,25 @@ Examples:
 The program gets the task's input as JSON on standard input and answers with JSON on standard
 output. Its environment has STATEWAY_EXECUTION, STATEWAY_STEP, STATEWAY_ATTEMPT, STATEWAY_ACTION,
 STATEWAY_ROLE, STATEWAY_FEEDBACK (what a validator said of the attempt before),
-STATEWAY_COMPENSATION (1 when the step is to be undone) and STATEWAY_TASK (the same for the same
-attempt: an idempotency key).
+STATEWAY_COMPENSATION (1 when the task compensates the step), STATEWAY_OUTCOME_UNKNOWN (1 when it
+compensates a step whose worker was lost, so that the step may or may not have completed) and
+STATEWAY_TASK (the same for the same attempt: an idempotency key).
 
-How it ends says how it went:
-  0      done
+The exit code is the outcome:
+  0      completed
   65     the data is wrong (validation)
   69     something outside failed (external)
-  75     will pass by itself (transient): tried again
+  75     a temporary failure (transient): retried
   77     a policy forbids it (governance): a person decides
+  78     no other attempt can succeed (agent_error): never retried
   124    took too long (timeout)
   other  it failed (agent_error); the last lines of standard error say why
 
-SIGINT or SIGTERM lets what has begun finish; a second one ends it.")]
+When the execution is cancelled or rolls back, the program and every process it started get SIGTERM.
+The exit code and the output still count: a task that completed is compensated. A program that has not
+ended after --drain is killed.
+
+On SIGINT or SIGTERM the worker finishes the tasks that have begun; a second signal kills them.")]
 pub struct Worker {
     /// Takes tasks of this role; may be given several times
     #[arg(long = "role", value_name = "ROLE", required = true)]
@@ -64,7 +70,8 @@ pub struct Worker {
     /// The worker's id; a worker that comes back under the same id keeps its tasks
     #[arg(long, value_name = "ID", value_parser = crate::input::given)]
     id: Option<String>,
-    /// How long programs may go on after SIGINT or SIGTERM
+    /// How long programs may continue after the worker gets SIGINT or SIGTERM, and after their
+    /// execution is cancelled
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     drain: Span,
     /// Say nothing of single tasks
@@ -76,7 +83,7 @@ impl Worker {
     pub(super) async fn run(self, globals: &Globals) -> Outcome {
         let mut stop = Stop::new()?;
         let (stopping, stopped) = tokio::sync::oneshot::channel();
-        let program = Arc::new(Program::new(&self.exec));
+        let program = Arc::new(Program::new(&self.exec, self.drain.into()));
         let worker = self.worker(&globals.server, &program, async {
             // A sender that is gone has ended the process.
             let _ = stopped.await;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use stateway_model::ProviderId;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue, Deserializer};
+use toml::de::{DeArray, DeTable, DeValue, Deserializer};
 
 use super::{Kind, Limits, Log, Otlp, Problem, Server, Watch};
 
@@ -136,7 +136,7 @@ impl<'i> Reader<'i> {
     }
 
     fn options(&mut self, kind: Kind, mut table: Spanned<DeTable<'i>>) -> toml::Table {
-        let mut left = table.get_ref().len();
+        let mut left = culprits(table.get_ref());
         while let Err(error) = kind.check(table.clone()) {
             self.note(&error);
             if left == 0 || !without_culprit(table.get_mut(), &error) {
@@ -151,7 +151,7 @@ impl<'i> Reader<'i> {
     /// so that every mistake of the section is told.
     fn typed<T: DeserializeOwned + Default>(&mut self, value: Spanned<DeValue<'i>>) -> T {
         let mut table = self.table(value);
-        let mut left = table.get_ref().len();
+        let mut left = culprits(table.get_ref());
         loop {
             match T::deserialize(Deserializer::from(table.clone())) {
                 Ok(section) => return section,
@@ -184,19 +184,61 @@ impl<'i> Reader<'i> {
     }
 }
 
-/// Takes the entry out that an error is about; false when there is none.
+/// How many entries and elements of lists there are to set aside.
+fn culprits(table: &DeTable<'_>) -> usize {
+    let counts = table.iter().map(|(_, value)| match value.get_ref() {
+        DeValue::Array(elements) => 1 + elements.len(),
+        _ => 1,
+    });
+    counts.sum()
+}
+
+/// Takes out the entry that an error is about, or the element of its list; false when there is none.
 fn without_culprit(table: &mut DeTable<'_>, error: &toml::de::Error) -> bool {
     let Some(span) = error.span() else {
         return false;
     };
-    let about = |entry: &(&Spanned<_>, &Spanned<_>)| {
-        entry.0.span().contains(&span.start) || entry.1.span().contains(&span.start)
-    };
+    let at = span.start;
+    let about =
+        |entry: &(&Spanned<_>, &Spanned<_>)| entry.0.span().contains(&at) || covers(entry.1, at);
     let culprit = table
         .iter()
         .find(about)
         .map(|(key, _)| key.get_ref().to_string());
-    culprit.is_some_and(|key| table.remove(key.as_str()).is_some())
+    let Some(key) = culprit else {
+        return false;
+    };
+    let listed = table.get_mut(key.as_str());
+    if listed.is_some_and(|value| without_element(value, at)) {
+        return true;
+    }
+    table.remove(key.as_str()).is_some()
+}
+
+/// Takes the element out of a list that covers a place; false when it is no list, or no element
+/// does.
+fn without_element(value: &mut Spanned<DeValue<'_>>, at: usize) -> bool {
+    let DeValue::Array(elements) = value.get_mut() else {
+        return false;
+    };
+    let before = elements.len();
+    let kept = elements.iter().filter(|element| !covers(element, at));
+    let kept: DeArray<'_> = kept.cloned().collect();
+    let removed = kept.len() < before;
+    *elements = kept;
+    removed
+}
+
+/// Whether a value covers a place. The span of a `[[section]]` is that of its header alone.
+fn covers(value: &Spanned<DeValue<'_>>, at: usize) -> bool {
+    let inside = match value.get_ref() {
+        DeValue::Array(elements) => elements.iter().any(|element| covers(element, at)),
+        DeValue::Table(table) => table
+            .iter()
+            .any(|(key, value)| key.span().contains(&at) || covers(value, at)),
+        _ => false,
+    };
+    inside || value.span().contains(&at)
 }
 
 #[cfg(test)]
@@ -269,5 +311,26 @@ mod tests {
             "{}",
             found[0]
         );
+    }
+
+    #[test]
+    fn every_mistake_of_every_policy_rule_is_reported() {
+        let found = problems(
+            "[providers.b]\nkind = \"builtin\"\nlease = \"soon\"\n\
+             [[providers.b.policy]]\nname = \"a\"\nwhen = 'setp = promote'\ndecision = \"deny\"\n\
+             [[providers.b.policy]]\nname = \"b\"\ndecision = \"denny\"\n\
+             [[providers.b.policy]]\nname = \"c\"\ndecision = \"require-approval\"\n\
+             [[providers.b.policy]]\nname = \"d\"\ndecision = \"allow\"\n",
+        );
+        let starts = [
+            "f.toml:3:9: ",
+            "f.toml:6:8: `when`: `setp` is not a field at column 1 (Did you mean `step`? Fields:",
+            "f.toml:10:12: `denny` is not a decision; did you mean `deny`?",
+            "f.toml:11:1: policy rule `c` needs `role`",
+        ];
+        assert_eq!(found.len(), starts.len(), "{found:#?}");
+        for (found, start) in found.iter().zip(starts) {
+            assert!(found.starts_with(start), "{found}");
+        }
     }
 }

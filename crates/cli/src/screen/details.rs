@@ -78,6 +78,49 @@ pub fn details_of(outline: &Outline, held: &str, paint: Paint, now: Timestamp) -
     if !outline.branches.is_empty() {
         let _ = write!(text, "\n{}", steps_table(outline, paint, now));
     }
+    let traces = traces(execution, paint);
+    if !traces.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(&traces);
+    text
+}
+
+/// The error texts of several lines, whole: of the execution and of its steps, each text once.
+#[must_use]
+pub fn traces(execution: &Execution, paint: Paint) -> String {
+    let of_steps = execution.steps.iter().filter_map(|step| {
+        let error = step.last_error.as_ref()?;
+        Some((&step.name, error))
+    });
+    let of_execution = execution
+        .last_error
+        .iter()
+        .map(|error| (&error.step, error));
+    let mut shown = Vec::new();
+    let mut text = String::new();
+    for (step, error) in of_steps.chain(of_execution) {
+        let Some(detail) = error
+            .detail
+            .as_ref()
+            .filter(|detail| !shown.contains(detail))
+        else {
+            continue;
+        };
+        shown.push(detail);
+        let mut heading = "error trace".to_owned();
+        if !step.is_empty() {
+            let _ = write!(heading, " of {step}");
+        }
+        if error.attempt > 0 {
+            let _ = write!(heading, ", attempt {}", error.attempt);
+        }
+        let _ = writeln!(text, "\n{}", paint.dim(&heading));
+        for line in detail.lines() {
+            // Tabs of a trace are indentation; every other control character is written out.
+            let _ = writeln!(text, "  {}", visible(&line.raw().replace('\t', "    ")));
+        }
+    }
     text
 }
 

@@ -57,10 +57,10 @@ pub fn now(execution: &Execution, clock: Clock) -> String {
 /// `step: message`, or just the message.
 #[must_use]
 pub fn trouble(error: &ExecutionError) -> String {
-    let message = error.message.first_line();
-    match error.step.is_empty() {
-        true => message.to_string(),
-        false => format!("{}: {message}", error.step),
+    if error.step.is_empty() {
+        error.message.to_string()
+    } else {
+        format!("{}: {}", error.step, error.message)
     }
 }
 
@@ -78,7 +78,7 @@ fn backing_off(retry: &Retry, clock: Clock) -> String {
     }
     if let Some(error) = &retry.last_error {
         said.push_str(": ");
-        said.push_str(&error.message.first_line().to_string());
+        said.push_str(&error.message.to_string());
     }
     said
 }
@@ -117,11 +117,12 @@ mod tests {
     fn error() -> ExecutionError {
         ExecutionError {
             step: "charge".into(),
-            message: "connection refused\nat line 3".into(),
+            message: "connection refused".into(),
             category: None,
             attempt: 2,
             time: None,
             native_code: None,
+            detail: None,
         }
     }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use stateway_client::v1;
 
-use super::{Text, timestamp};
+use super::{Text, Trigger, timestamp};
 use crate::visible::visible;
 
 /// One definition.
@@ -16,7 +16,7 @@ pub struct Definition {
     pub name: Text,
     /// Its content hash.
     pub revision: Text,
-    /// One line for a person.
+    /// One line that describes the definition.
     pub description: Text,
     /// When this revision was first applied.
     pub create_time: Option<Timestamp>,
@@ -24,12 +24,16 @@ pub struct Definition {
     pub source: Text,
     /// After `apply`: whether it is new or has changed.
     pub changed: bool,
-    /// After `apply`: what will hurt one day.
+    /// After `apply`: the warnings.
     pub warnings: Vec<Diagnostic>,
     /// Of an engine's own: its labels; empty in lists.
     pub labels: BTreeMap<String, Text>,
-    /// Of an engine's own: every revision, newest first; empty in lists.
+    /// Every revision, newest first; empty in lists.
     pub revisions: Vec<Text>,
+    /// What starts executions; none when the definition has no trigger.
+    pub trigger: Option<Trigger>,
+    /// Of a revision that was read by its name: the definition was deleted since.
+    pub deleted: bool,
 }
 
 impl From<&v1::Definition> for Definition {
@@ -48,6 +52,8 @@ impl From<&v1::Definition> for Definition {
                 .map(|(key, value)| (visible(key).into_owned(), value.into()))
                 .collect(),
             revisions: wire.revisions.iter().map(Text::from).collect(),
+            trigger: wire.trigger.as_ref().map(Trigger::from),
+            deleted: wire.deleted,
         }
     }
 }

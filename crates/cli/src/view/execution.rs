@@ -125,6 +125,8 @@ pub struct ExecutionError {
     pub attempt: u32,
     pub time: Option<Timestamp>,
     pub native_code: Option<Text>,
+    /// The whole text, if it has several lines.
+    pub detail: Option<Text>,
 }
 
 impl From<&v1::Execution> for Execution {
@@ -231,6 +233,7 @@ impl From<&v1::ExecutionError> for ExecutionError {
             attempt: wire.attempt,
             time: timestamp(wire.time.as_ref()),
             native_code: said(&wire.native_code),
+            detail: said(&wire.detail),
         }
     }
 }

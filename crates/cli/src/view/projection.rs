@@ -1,5 +1,5 @@
-//! An execution in the words of another system. The fields of seed 002's `state.json` (`status`,
-//! `current_steps`, `last_error`) have its names.
+//! An execution in the words of another system. `status`, `current_steps` and `last_error` have the names
+//! of buquet's `state.json`.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -12,11 +12,11 @@ use super::{Text, timestamp};
 pub struct Projection {
     /// The execution's full name.
     pub name: Text,
-    /// Whose words.
+    /// The name of the vocabulary.
     pub vocabulary: Text,
-    /// Where they are from.
+    /// The kind of system that uses it.
     pub source: Text,
-    /// Where it is.
+    /// The present state.
     pub status: Text,
     /// Nothing follows.
     pub terminal: bool,
@@ -24,15 +24,15 @@ pub struct Projection {
     pub current_steps: Vec<Text>,
     /// What went wrong last.
     pub last_error: Option<LastError>,
-    /// How it got there.
+    /// The moves that led to the present state.
     pub moves: Vec<Move>,
-    /// The steps that have begun.
+    /// Every step, steps that have not started included.
     pub steps: Vec<StepProjection>,
-    /// What happened, where there is a word for it.
+    /// The events that the other system has names for.
     pub events: Vec<Text>,
 }
 
-/// The last error as seed 002 writes it.
+/// The last error, in the form of buquet's `state.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LastError {
     /// The step.
@@ -52,8 +52,8 @@ pub struct Move {
     pub from: Text,
     /// To where.
     pub to: Text,
-    /// `begin`, `legal`, `bridged` for one of several where we make one, or `outside` where the
-    /// other system has no word for it.
+    /// `begin`; `legal`; `bridged` for a part of one move that the other system makes in several; or
+    /// `outside` for a move that the other system does not have.
     pub kind: String,
 }
 

@@ -24,10 +24,9 @@ impl Text {
         &self.0
     }
 
-    /// The first line, for where there is room for one.
-    #[must_use]
-    pub fn first_line(&self) -> Self {
-        Self(self.0.lines().next().unwrap_or_default().to_owned())
+    /// Its lines, each as a text of its own.
+    pub fn lines(&self) -> impl Iterator<Item = Self> {
+        self.0.lines().map(Self::from)
     }
 }
 
@@ -58,7 +57,8 @@ mod tests {
     fn people_see_what_programs_get_raw() {
         let text = Text::from("a\u{1b}[2J\nb");
         assert_eq!(text.to_string(), "a\\u{1b}[2J\\nb");
-        assert_eq!(text.first_line().to_string(), "a\\u{1b}[2J");
+        let lines: Vec<_> = text.lines().map(|line| line.to_string()).collect();
+        assert_eq!(lines, ["a\\u{1b}[2J", "b"]);
         assert_eq!(serde_json::to_string(&text).unwrap(), "\"a\\u001b[2J\\nb\"");
         assert_eq!(format!("{:<4}|", Text::from("\u{7f}")), "\\u{7f}|");
         assert_eq!(format!("{:<4}|", Text::from("é")), "é   |");

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use stateway_client::v1;
 
-use super::{Text, timestamp};
+use super::{DisabledTrigger, Text, timestamp};
 
 /// One worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -91,17 +91,19 @@ pub struct Queue {
     pub tasks: Vec<QueuedTasks>,
     /// Executions that have not got their turn.
     pub executions: Vec<QueuedExecutions>,
-    /// What schedules will start next.
+    /// The schedules by their next start, then the disabled ones.
     pub scheduled: Vec<ScheduledStart>,
 }
 
-/// A schedule that will start something.
+/// The schedule of a definition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ScheduledStart {
-    /// What.
+    /// The definition.
     pub definition: Text,
-    /// When.
+    /// The next start; none while the trigger is disabled.
     pub next_time: Option<Timestamp>,
+    /// Who disabled the trigger; none while it is enabled.
+    pub disabled: Option<DisabledTrigger>,
 }
 
 /// Tasks of one kind that no worker has taken.
@@ -159,6 +161,7 @@ impl From<&v1::Queue> for Queue {
                 .map(|start| ScheduledStart {
                     definition: (&start.definition).into(),
                     next_time: timestamp(start.next_time.as_ref()),
+                    disabled: start.disabled.as_ref().map(DisabledTrigger::from),
                 })
                 .collect(),
         }

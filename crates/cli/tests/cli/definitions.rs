@@ -117,3 +117,146 @@ fn a_drawing_of_what_is_wrong_says_what_on_lines_of_its_own() {
     );
     assert!(!answer.err.contains("\\n"), "{}", answer.err);
 }
+
+const GATE: &str = "name: gate\nsteps:\n  - {name: wait, signal: go, timeout: 1h}\n";
+const NIGHTLY: &str =
+    "name: nightly\ntrigger: {schedule: '0 2 * * *'}\nsteps:\n  - {name: rest, sleep: 1h}\n";
+
+#[test]
+fn a_definition_is_deleted_by_whoever_says_yes() {
+    let gateway = built_in::gateway();
+    built_in::apply(&gateway, GATE);
+    built_in::start(&gateway, "gate", "g1", "ada");
+    let unsaid = gateway.run(&["definitions", "delete", "gate"]).exits(2);
+    assert!(unsaid.err.contains("--yes"), "{}", unsaid.err);
+    let refused = gateway.run(&["definitions", "delete", "gate", "--yes"]);
+    let refused = refused.exits(4);
+    assert!(refused.err.contains("DEFINITION_IN_USE"), "{}", refused.err);
+    assert!(refused.err.contains("--keep-running"), "{}", refused.err);
+    let delete = [
+        "definitions",
+        "delete",
+        "gate",
+        "--keep-running",
+        "--yes",
+        "-o",
+        "json",
+    ];
+    let deleted = gateway.run(&delete).exits(0).json();
+    assert_eq!(deleted["deleted"], "definitions/gate");
+    assert_eq!(deleted["open_executions"], 1);
+    gateway.run(&["definitions", "get", "gate"]).exits(3);
+    gateway.run(&delete).exits(3);
+}
+
+#[test]
+fn a_trigger_is_disabled_and_enabled() {
+    let gateway = built_in::gateway();
+    built_in::apply(&gateway, NIGHTLY);
+    let shown = gateway.run(&["definitions", "get", "nightly"]).exits(0).out;
+    assert!(shown.contains("next start"), "{shown}");
+    let disable = [
+        "triggers",
+        "disable",
+        "nightly",
+        "--as",
+        "ada",
+        "--comment",
+        "repair",
+    ];
+    let disabled = gateway.run(&disable).exits(0).out;
+    assert!(
+        disabled.starts_with("definitions/nightly: disabled by ada at "),
+        "{disabled}"
+    );
+    let shown = gateway.run(&["definitions", "get", "nightly"]).exits(0).out;
+    assert!(shown.contains("disabled   by ada at "), "{shown}");
+    let listed = gateway.run(&["definitions", "list"]).exits(0).out;
+    assert!(listed.contains("disabled"), "{listed}");
+    let queue = gateway.run(&["queue"]).exits(0).err;
+    assert!(queue.contains("does not start: disabled by ada"), "{queue}");
+    let enabled = gateway.run(&["triggers", "enable", "nightly", "-o", "json"]);
+    let enabled = enabled.exits(0).json();
+    assert!(enabled["disabled"].is_null() && enabled["next_time"].is_string());
+    built_in::apply(&gateway, GATE);
+    let refused = gateway.run(&["triggers", "disable", "gate"]).exits(4);
+    assert!(refused.err.contains("NO_TRIGGER"), "{}", refused.err);
+}
+
+#[test]
+fn one_execution_adopts_a_revision_or_pauses_with_the_reason() {
+    let gateway = built_in::gateway();
+    built_in::apply(&gateway, GATE);
+    built_in::start(&gateway, "gate", "g1", "ada");
+    let adopt = |more: &[&str]| {
+        let arguments = ["definitions", "adopt", "builtin/g1", "-o", "json"];
+        gateway.run(&[&arguments, more].concat())
+    };
+    assert_eq!(adopt(&[]).exits(0).json()[0]["result"], "unchanged");
+    let longer = format!("{GATE}  - {{name: rest, sleep: 1h, dependsOn: [wait]}}\n");
+    let longer = built_in::apply(&gateway, &longer).json();
+    let adopted = adopt(&[]).exits(0).json();
+    assert_eq!(adopted[0]["result"], "adopted");
+    assert_eq!(adopted[0]["revision"], longer[0]["revision"]);
+    built_in::apply(&gateway, &GATE.replace("1h", "2h"));
+    let paused = adopt(&[]).exits(4).json();
+    assert_eq!(paused[0]["result"], "paused");
+    let difference = "`timeout` was 1h and is now 2h";
+    assert!(paused[0]["reason"].as_str().unwrap().contains(difference));
+    for command in ["get", "explain"] {
+        let shown = gateway.run(&[command, "builtin/g1"]).exits(0).out;
+        assert!(shown.contains(difference), "{shown}");
+    }
+    gateway.run(&["definitions", "adopt"]).exits(2);
+    gateway
+        .run(&["definitions", "adopt", "builtin/nobody"])
+        .exits(3);
+}
+
+#[test]
+fn executions_that_pass_a_filter_adopt_a_revision_after_a_preview() {
+    let gateway = built_in::gateway();
+    built_in::apply(&gateway, GATE);
+    for id in ["g1", "g2", "g3"] {
+        built_in::start(&gateway, "gate", id, "ada");
+    }
+    gateway.run(&["pause", "builtin/g3"]).exits(0);
+    let first = built_in::apply(&gateway, &GATE.replace("go", "went")).json();
+    let filter = "definition = \"definitions/gate\"";
+    let adopt = |more: &[&str]| {
+        gateway.run(&[&["definitions", "adopt", "--filter", filter], more].concat())
+    };
+    let preview = adopt(&["--dry-run"]).exits(0).out;
+    let offered = &first[0]["revision"].as_str().unwrap()[..12];
+    assert!(
+        preview.contains("builtin/g1") && preview.contains(offered),
+        "{preview}"
+    );
+    let unsaid = adopt(&[]).exits(2);
+    assert!(unsaid.err.contains("--yes"), "{}", unsaid.err);
+    let done = adopt(&["--yes"]).exits(4);
+    assert!(
+        done.err
+            .contains("0 adopted, 0 unchanged, 2 paused, 1 refused"),
+        "{}",
+        done.err
+    );
+    for result in [
+        "builtin/g1",
+        "paused",
+        "refused",
+        "`signal` was go and is now went",
+    ] {
+        assert!(done.out.contains(result), "{}", done.out);
+    }
+    let nothing = gateway.run(&[
+        "definitions",
+        "adopt",
+        "--filter",
+        "definition = \"definitions/other\"",
+        "--yes",
+        "-o",
+        "json",
+    ]);
+    assert_eq!(nothing.exits(0).json(), serde_json::json!([]));
+}

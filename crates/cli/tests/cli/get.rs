@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::binary::{Gateway, run};
-use crate::scripts::{BACKING_OFF, GOOD};
+use crate::scripts::{BACKING_OFF, GOOD, TRACE};
 
 #[test]
 fn the_json_has_every_key_of_the_api() {
@@ -157,4 +157,41 @@ fn steps_to_come_are_shown_to_people() {
     gateway.run(&["cancel", "builtin/t"]).exits(0);
     let text = gateway.run(&["get", "builtin/t"]).exits(0).out;
     assert!(!text.contains("not yet begun"), "{text}");
+}
+
+#[test]
+fn an_error_of_several_lines_is_shown_by_its_last_line_and_whole_below() {
+    let gateway = Gateway::new();
+    gateway.start("a", TRACE);
+    gateway.run(&["wait", "memory/a"]).exits(1);
+    let headline = "KeyError: 'items'";
+    let trace = "error trace of pay, attempt 1\n  Traceback (most recent call last):\n    \
+                 File \"pay.py\", line 3, in <module>\n      charge()\n  KeyError: 'items'\n";
+    for (command, has_trace) in [
+        (&["list"][..], false),
+        (&["history", "memory/a"], false),
+        (&["get", "memory/a"], true),
+        (&["explain", "memory/a"], true),
+    ] {
+        let shown = gateway.run(command).exits(0);
+        // The input is the script, which holds the error as JSON.
+        let lines = shown.out.lines().filter(|line| !line.starts_with("input "));
+        let out: String = lines.map(|line| format!("{line}\n")).collect();
+        assert!(out.contains(headline), "{out}");
+        assert!(!out.contains("\\n"), "{command:?}: {out}");
+        assert_eq!(out.contains(trace), has_trace, "{out}");
+        assert_eq!(out.contains("Traceback"), has_trace, "{out}");
+    }
+    let shown = gateway.run(&["get", "memory/a", "-o", "json"]).exits(0);
+    let error = &shown.json()["last_error"];
+    assert_eq!(error["message"], headline);
+    let detail = error["detail"].as_str().unwrap();
+    assert!(detail.starts_with("Traceback (most recent call last):\n  File"));
+    gateway.start("b", crate::scripts::BAD);
+    gateway.run(&["wait", "memory/b"]).exits(1);
+    let shown = gateway.run(&["get", "memory/b", "-o", "json"]).exits(0);
+    assert_eq!(
+        shown.json()["last_error"]["detail"],
+        serde_json::Value::Null
+    );
 }

@@ -19,6 +19,11 @@ pub(crate) const WAITING: &str =
 /// Works for an hour.
 pub(crate) const LONG: &str = r#"{"steps": [{"name": "crunch", "takes": "1h"}]}"#;
 
+/// Fails for good with a stack trace of Python.
+pub(crate) const TRACE: &str = r#"{"steps": [{"name": "pay", "fails": 1, "error": {"message":
+    "Traceback (most recent call last):\n  File \"pay.py\", line 3, in <module>\n\tcharge()\nKeyError: 'items'\n",
+    "fails_for_good": true}}]}"#;
+
 /// Uses up its one attempt and is stuck.
 pub(crate) const STUCK: &str = r#"{"steps": [{"name": "import", "fails": 1,
     "error": {"message": "row 17 has no customer"},

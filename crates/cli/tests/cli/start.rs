@@ -167,9 +167,38 @@ fn a_bare_name_is_enough_where_it_is_clear_who_runs_it() {
     crate::built_in::apply(&both, ours);
     let started = both.run(&["start", "ours", "-o", "json"]).exits(0).json();
     assert_eq!(started["definition"], "definitions/ours");
-    let unclear = both.run(&["start", "hello"]).exits(2);
-    assert!(unclear.err.contains("builtin, memory"), "{}", unclear.err);
+    let elsewhere = both.run(&["start", "hello"]).exits(3);
+    assert_eq!(
+        elsewhere.err,
+        "error: no definition `hello` (DEFINITION_NOT_FOUND)\n\
+         hint: If a provider has a definition of this name, add --provider: builtin, memory.\n"
+    );
     run(&["start", "hello", "--server", "http://127.0.0.1:1"]).exits(6);
+}
+
+#[test]
+fn a_misspelt_name_is_answered_with_the_name_that_was_meant() {
+    let one = "[providers.builtin]\nkind = \"builtin\"\n";
+    let two = format!("{one}[providers.memory]\nkind = \"memory\"\n");
+    for config in [one, &two] {
+        let gateway = Gateway::just(config, &[]);
+        crate::built_in::apply(&gateway, "name: order-saga\nsteps: [{name: a, agent: b}]\n");
+        let refused = gateway.run(&["start", "order-sage"]).exits(3);
+        assert_eq!(
+            refused.err,
+            "error: no definition `order-sage`; did you mean `order-saga`? (DEFINITION_NOT_FOUND)\n\
+             hint: `stateway definitions list` shows every definition.\n"
+        );
+    }
+    let gateway = Gateway::just(&two, &[]);
+    let refused = gateway.run(&["start", "memory/helo"]).exits(3);
+    assert!(
+        refused
+            .err
+            .contains("no definition `helo`; did you mean `hello`?"),
+        "{}",
+        refused.err
+    );
 }
 
 #[test]

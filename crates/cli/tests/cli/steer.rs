@@ -4,6 +4,23 @@
 use crate::binary::Gateway;
 use crate::scripts::{BACKING_OFF, BAD, GOOD, LONG, WAITING};
 
+/// What can still be done with a finished execution.
+const AGAIN: &str = "hint: Start a new execution, or run this one again from a step with \
+                     `stateway retry-from`.\n";
+
+#[test]
+fn a_finished_execution_of_the_built_in_engine_names_what_can_still_be_done() {
+    let gateway = crate::built_in::gateway();
+    crate::built_in::apply(&gateway, "name: one\nsteps: [{name: a, agent: nobody}]\n");
+    crate::built_in::start(&gateway, "one", "a", "ada");
+    gateway.run(&["cancel", "builtin/a"]).exits(0);
+    for command in ["retry-now", "pause"] {
+        let refused = gateway.run(&[command, "builtin/a"]).exits(4);
+        assert!(refused.err.contains("ALREADY_FINISHED"), "{}", refused.err);
+        assert!(refused.err.contains(AGAIN), "{}", refused.err);
+    }
+}
+
 #[test]
 fn a_signal_is_delivered_and_too_late_is_refused() {
     let gateway = Gateway::new();
@@ -16,6 +33,7 @@ fn a_signal_is_delivered_and_too_late_is_refused() {
         .exits(0);
     let late = gateway.run(&["signal", "memory/a", "go"]).exits(4);
     assert!(late.err.contains("ALREADY_FINISHED"), "{}", late.err);
+    assert!(late.err.contains(AGAIN), "{}", late.err);
     gateway.run(&["signal", "memory/nope", "go"]).exits(3);
     gateway.run(&["signal", "memory/a"]).exits(2);
 }

@@ -177,16 +177,19 @@ async fn a_program_gets_the_input_and_gives_the_output() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn its_environment_says_what_the_task_is() {
-    let program = r#"printf '"%s|%s|%s|%s|%s|%s|%s|%s"' "$STATEWAY_EXECUTION" "$STATEWAY_STEP" \
+    let program = r#"printf '"%s|%s|%s|%s|%s|%s|%s|%s|%s"' "$STATEWAY_EXECUTION" "$STATEWAY_STEP" \
         "$STATEWAY_ATTEMPT" "$STATEWAY_ACTION" "$STATEWAY_ROLE" "$STATEWAY_FEEDBACK" \
-        "$STATEWAY_COMPENSATION" "$STATEWAY_TASK""#;
+        "$STATEWAY_COMPENSATION" "$STATEWAY_OUTCOME_UNKNOWN" "$STATEWAY_TASK""#;
     let mut lab = Lab::with(&["--exec", program]).await;
     let mut undo = task("");
     undo.compensation = true;
     undo.feedback = "too short".into();
-    let expected =
-        "\"providers/builtin/executions/order-17|charge|2|charge card|billing|too short|1|t1\"";
-    assert_eq!(output(lab.answer(undo).await), expected);
+    let before = "providers/builtin/executions/order-17|charge|2|charge card|billing|too short";
+    let known = lab.answer(undo.clone()).await;
+    assert_eq!(output(known), format!("\"{before}|1||t1\""));
+    undo.outcome_unknown = true;
+    let unknown = lab.answer(undo).await;
+    assert_eq!(output(unknown), format!("\"{before}|1|1|t1\""));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -205,6 +208,20 @@ async fn how_it_ends_says_how_it_went() {
         assert_eq!(
             failure(lab.answer(task(&format!("{code}\n"))).await),
             expected
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exit_code_78_rules_out_another_attempt() {
+    let mut lab = Lab::with(&["--exec", "read code; exit $code"]).await;
+    for (code, no_retry) in [("78\n", true), ("1\n", false)] {
+        let FromWorker::Failed(failed) = lab.answer(task(code)).await else {
+            panic!("not failed");
+        };
+        assert_eq!(
+            (failed.category.as_str(), failed.no_retry),
+            ("agent_error", no_retry)
         );
     }
 }
@@ -253,9 +270,49 @@ async fn a_withdrawn_task_ends_the_program_and_is_not_answered() {
     lab.wait_for("begun");
     lab.connection.tell(ToWorker::Withdrawn(v1::TaskWithdrawn {
         task_token: "t1".into(),
-        reason: "EXECUTION_CANCELLED".into(),
+        reason: "TIMED_OUT".into(),
     }));
     lab.wait_for("asked");
+}
+
+fn cancel(lab: &Lab) {
+    let task_token = "t1".into();
+    lab.connection
+        .tell(ToWorker::Cancelled(v1::TaskCancelled { task_token }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_program_gets_sigterm_and_its_output_counts() {
+    let program = "trap 'echo 7; exit 0' TERM; touch begun; sleep 60 & wait";
+    let mut lab = Lab::with(&["--exec", program]).await;
+    lab.connection.tell(ToWorker::Task(task("")));
+    lab.wait_for("begun");
+    cancel(&lab);
+    assert_eq!(output(lab.connection.next().await), "7");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_program_that_ends_by_the_signal_has_failed() {
+    let mut lab = Lab::with(&["--exec", "touch begun; sleep 60"]).await;
+    lab.connection.tell(ToWorker::Task(task("")));
+    lab.wait_for("begun");
+    cancel(&lab);
+    let (category, message) = failure(lab.connection.next().await);
+    assert_eq!(category, "agent_error");
+    assert!(message.contains("signal: 15"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_program_that_does_not_end_is_killed_with_all_it_started() {
+    let program = "trap '' TERM; touch begun; sleep 2; touch late";
+    let mut lab = Lab::with(&["--drain", "100ms", "--exec", program]).await;
+    lab.connection.tell(ToWorker::Task(task("")));
+    lab.wait_for("begun");
+    cancel(&lab);
+    let (_, message) = failure(lab.connection.next().await);
+    assert!(message.contains("was killed"), "{message}");
+    tokio::time::sleep(Duration::from_millis(2200)).await;
+    assert!(!lab.has("late"), "the program has continued");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,8 +8,8 @@ use stateway_proto::v1;
 use stateway_proto::v1::cancel_execution_request::Mode;
 
 use super::{
-    Cancel, Events, Get, List, ListProviders, Pause, RetryFrom, RetryNow, Signal, Start, Wait,
-    WatchRequest,
+    AdoptDefinition, Cancel, DeleteDefinition, DisableTrigger, EnableTrigger, Events, Get, List,
+    ListProviders, Pause, RetryFrom, RetryNow, Signal, Start, Wait, WatchRequest,
 };
 
 impl Start {
@@ -209,6 +209,47 @@ impl RetryFrom {
     #[must_use]
     pub fn from_start(self, whole: bool) -> Self {
         self.with(|message| message.from_start = whole)
+    }
+}
+
+impl DeleteDefinition {
+    /// Of this definition: `definitions/{definition}`.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self::from_message(Default::default()).with(|message| message.name = name.into())
+    }
+
+    /// Although executions are open; they finish under their revision.
+    #[must_use]
+    pub fn keep_running(self, keep: bool) -> Self {
+        self.with(|message| message.keep_running = keep)
+    }
+}
+
+impl AdoptDefinition {
+    /// This revision, or its first digits; default: the current one.
+    #[must_use]
+    pub fn revision(self, revision: impl Into<String>) -> Self {
+        self.with(|message| message.revision = revision.into())
+    }
+}
+
+impl DisableTrigger {
+    /// Of this definition: `definitions/{definition}`.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self::from_message(Default::default()).with(|message| message.name = name.into())
+    }
+
+    /// The reason, for people.
+    #[must_use]
+    pub fn comment(self, comment: impl Into<String>) -> Self {
+        self.with(|message| message.comment = comment.into())
+    }
+}
+
+impl EnableTrigger {
+    /// Of this definition: `definitions/{definition}`.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self::from_message(Default::default()).with(|message| message.name = name.into())
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Desk {
 /// Where a token is.
 enum Place {
     Ready(u64),
-    UnderWay(u64, CancellationToken),
+    UnderWay(u64, Signals),
     /// Answered; kept until the gateway says that it has it.
     Answered(Message),
 }
@@ -31,7 +31,26 @@ pub(super) struct Begun {
     /// Tells this piece of work from a later one with the same token.
     pub(super) arrival: u64,
     pub(super) task: v1::Task,
+    pub(super) signals: Signals,
+}
+
+/// What a handler can be told while it works.
+#[derive(Debug, Clone)]
+pub(super) struct Signals {
+    /// It is asked to stop.
     pub(super) cancelled: CancellationToken,
+    /// Its answer is not wanted any more, so it is asked to stop too.
+    pub(super) withdrawn: CancellationToken,
+}
+
+impl Signals {
+    pub(super) fn new() -> Self {
+        let withdrawn = CancellationToken::new();
+        Self {
+            cancelled: withdrawn.child_token(),
+            withdrawn,
+        }
+    }
 }
 
 impl Desk {
@@ -66,13 +85,13 @@ impl Desk {
             if !matches!(place, Place::Ready(ready) if *ready == arrival) {
                 continue;
             }
-            let cancelled = CancellationToken::new();
-            *place = Place::UnderWay(arrival, cancelled.clone());
+            let signals = Signals::new();
+            *place = Place::UnderWay(arrival, signals.clone());
             self.busy += 1;
             return Some(Begun {
                 arrival,
                 task,
-                cancelled,
+                signals,
             });
         }
         None
@@ -96,10 +115,26 @@ impl Desk {
         }
     }
 
+    /// Asks for a task to be stopped; the answer is still wanted. A task that has not begun is taken
+    /// off the desk and has to be given back.
+    pub(super) fn cancel(&mut self, token: &str) -> Option<String> {
+        match self.places.get(token)? {
+            Place::UnderWay(_, signals) => {
+                signals.cancelled.cancel();
+                None
+            }
+            Place::Ready(_) => {
+                self.places.remove(token);
+                Some(token.to_owned())
+            }
+            Place::Answered(_) => None,
+        }
+    }
+
     /// A task need not be done any more. An answer on its way stays: it is accepted or refused.
     pub(super) fn withdraw(&mut self, token: &str) {
         match self.places.get(token) {
-            Some(Place::UnderWay(_, cancelled)) => cancelled.cancel(),
+            Some(Place::UnderWay(_, signals)) => signals.withdrawn.cancel(),
             Some(Place::Ready(_)) => {}
             Some(Place::Answered(_)) | None => return,
         }
@@ -124,8 +159,8 @@ impl Desk {
     pub(super) fn give_back_all(&mut self) -> Vec<String> {
         self.ready.clear();
         self.give_back(|place| match place {
-            Place::UnderWay(_, cancelled) => {
-                cancelled.cancel();
+            Place::UnderWay(_, signals) => {
+                signals.withdrawn.cancel();
                 true
             }
             Place::Ready(_) => true,
@@ -237,9 +272,29 @@ mod tests {
         let mut desk = desk(1, &["a", "b"]);
         let begun = begin(&mut desk);
         desk.withdraw("a");
-        assert!(begun[0].cancelled.is_cancelled());
+        assert!(begun[0].signals.cancelled.is_cancelled());
         assert_eq!(tokens(&begin(&mut desk)), [""; 0], "its hand is still busy");
         assert_eq!(desk.finish(begun[0].arrival, done("a")), None);
+        assert_eq!(tokens(&begin(&mut desk)), ["b"]);
+    }
+
+    #[test]
+    fn the_answer_to_a_cancelled_task_is_sent() {
+        let mut desk = desk(1, &["a"]);
+        let begun = begin(&mut desk);
+        assert_eq!(desk.cancel("a"), None);
+        assert!(begun[0].signals.cancelled.is_cancelled());
+        assert!(!begun[0].signals.withdrawn.is_cancelled());
+        assert_eq!(desk.finish(begun[0].arrival, done("a")), Some(done("a")));
+        assert_eq!(desk.cancel("a"), None, "its answer is on its way");
+        assert_eq!(desk.unacknowledged().collect::<Vec<_>>(), [&done("a")]);
+    }
+
+    #[test]
+    fn a_task_that_was_cancelled_before_it_began_is_given_back() {
+        let mut desk = desk(1, &["a", "b"]);
+        assert_eq!(desk.cancel("a").as_deref(), Some("a"));
+        assert_eq!(desk.cancel("unknown"), None);
         assert_eq!(tokens(&begin(&mut desk)), ["b"]);
     }
 
@@ -267,7 +322,7 @@ mod tests {
         let begun = begin(&mut desk);
         assert_eq!(desk.give_back_ready(), ["b"]);
         assert_eq!(desk.give_back_all(), ["a"]);
-        assert!(begun[0].cancelled.is_cancelled());
+        assert!(begun[0].signals.cancelled.is_cancelled());
         desk.finish(begun[0].arrival, done("a"));
         assert!(desk.is_clear());
     }

@@ -78,6 +78,7 @@ pub struct TaskError {
     pub(crate) message: String,
     pub(crate) code: String,
     pub(crate) retry_after: Option<Duration>,
+    pub(crate) no_retry: bool,
     pub(crate) usage: Option<Usage>,
 }
 
@@ -99,6 +100,7 @@ impl TaskError {
             message: message.into(),
             code: String::new(),
             retry_after: None,
+            no_retry: false,
             usage: None,
         }
     }
@@ -119,10 +121,18 @@ impl TaskError {
         self
     }
 
-    /// Not to be tried again before this long.
+    /// The next attempt starts after this long at the earliest.
     #[must_use]
     pub const fn retry_after(mut self, pause: Duration) -> Self {
         self.retry_after = Some(pause);
+        self
+    }
+
+    /// No other attempt can succeed: the task is not retried, whatever its category and the step's
+    /// retry policy.
+    #[must_use]
+    pub const fn no_retry(mut self) -> Self {
+        self.no_retry = true;
         self
     }
 

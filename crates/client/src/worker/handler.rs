@@ -157,6 +157,7 @@ fn message(task_token: String, done: Result<Done, TaskError>) -> Message {
                 .retry_after
                 .and_then(|pause| prost_types::Duration::try_from(pause).ok()),
             usage: error.usage.map(Into::into),
+            no_retry: error.no_retry,
         }),
     }
 }

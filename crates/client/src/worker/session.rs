@@ -214,9 +214,9 @@ impl Driver {
             let Begun {
                 arrival,
                 task,
-                cancelled,
+                signals,
             } = begun;
-            let task = Task::new(task, cancelled, self.heartbeats.0.clone());
+            let task = Task::new(task, signals, self.heartbeats.0.clone());
             let work = self.handlers.work_on(task);
             self.work.spawn(async move { (arrival, work.await) });
         }
@@ -255,6 +255,10 @@ impl Driver {
             }
             Response::Task(task) => self.desk.take(task),
             Response::Accepted(accepted) => self.desk.settle(&accepted.task_token),
+            Response::Cancelled(cancelled) => {
+                let not_begun = self.desk.cancel(&cancelled.task_token);
+                outbox.release(not_begun.into_iter().collect());
+            }
             Response::Withdrawn(withdrawn) => self.desk.withdraw(&withdrawn.task_token),
             Response::Refused(refused) => {
                 self.desk.settle(&refused.task_token);

@@ -8,24 +8,25 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::TaskError;
+use super::desk::Signals;
 
 /// One attempt of a step.
 #[derive(Debug)]
 pub struct Task {
     task: v1::Task,
-    cancelled: CancellationToken,
+    signals: Signals,
     heartbeats: mpsc::Sender<v1::TaskHeartbeat>,
 }
 
 impl Task {
     pub(super) const fn new(
         task: v1::Task,
-        cancelled: CancellationToken,
+        signals: Signals,
         heartbeats: mpsc::Sender<v1::TaskHeartbeat>,
     ) -> Self {
         Self {
             task,
-            cancelled,
+            signals,
             heartbeats,
         }
     }
@@ -77,10 +78,17 @@ impl Task {
         self.task.attempt
     }
 
-    /// Whether the step is to be undone; the input is then what it answered.
+    /// Whether the task compensates the step; the input is then the step's output.
     #[must_use]
     pub const fn is_compensation(&self) -> bool {
         self.task.compensation
+    }
+
+    /// Whether the task compensates a step whose worker was lost, so that the step may or may not
+    /// have completed. The compensation has to work in both cases; its input is `null`.
+    #[must_use]
+    pub const fn outcome_unknown(&self) -> bool {
+        self.task.outcome_unknown
     }
 
     /// What a validator said of the attempt before.
@@ -130,21 +138,30 @@ impl Task {
         let _ = self.heartbeats.try_send(heartbeat);
     }
 
-    /// Whether the answer is not wanted any more.
+    /// Whether the handler is asked to stop. See [`Task::cancelled`].
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.cancelled.is_cancelled()
+        self.signals.cancelled.is_cancelled()
     }
 
-    /// Resolves when the answer is not wanted any more: the execution was ended, the attempt was
-    /// given to someone else, or the worker has to stop now.
+    /// Resolves when the handler is asked to stop: the execution is cancelled or rolls back, the
+    /// attempt went to another worker, or the worker has to stop now.
+    ///
+    /// The handler may stop early or finish; it returns its result as always. While the execution
+    /// ends, the gateway waits for the result: a task that completed is compensated. In every other
+    /// case the result is dropped.
     pub async fn cancelled(&self) {
-        self.cancelled.cancelled().await;
+        self.signals.cancelled.cancelled().await;
     }
 
-    /// The same as a token to hand on.
+    /// Resolves when the result is not wanted any more, whatever the handler returns.
+    pub async fn withdrawn(&self) {
+        self.signals.withdrawn.cancelled().await;
+    }
+
+    /// [`Task::cancelled`] as a token to pass on.
     #[must_use]
     pub fn cancellation(&self) -> CancellationToken {
-        self.cancelled.clone()
+        self.signals.cancelled.clone()
     }
 }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use crate::fake::{Script, serve};
 use futures::{StreamExt, TryStreamExt};
 use stateway_client::{
-    Cancel, Client, Code, Get, List, Pause, Purge, Resume, RetryFrom, RetryNow, Signal, Start, v1,
+    AdoptDefinition, Cancel, Client, Code, Get, List, Pause, Purge, Resume, RetryFrom, RetryNow,
+    Signal, Start, v1,
 };
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt};
@@ -116,6 +117,7 @@ async fn a_write_with_an_etag_is_not_tried_again() {
         resume(Resume);
         retry_now(RetryNow);
         retry_from(RetryFrom);
+        adopt_definition(AdoptDefinition);
         purge(Purge);
     }
 }

@@ -92,6 +92,7 @@ impl Executions for Fake {
         resume_execution(ResumeExecutionRequest);
         retry_now(RetryNowRequest);
         retry_from(RetryFromRequest);
+        adopt_definition(AdoptDefinitionRequest);
     }
 
     async fn purge_execution(

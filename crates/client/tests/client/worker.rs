@@ -122,6 +122,11 @@ impl Connection {
         self.send.send(Ok(v1::WorkResponse { message })).unwrap();
     }
 
+    fn cancel(&self, token: &str) {
+        let task_token = token.into();
+        self.tell(ToWorker::Cancelled(v1::TaskCancelled { task_token }));
+    }
+
     fn task(&self, token: &str, action: &str, input: &str) {
         self.tell(ToWorker::Task(v1::Task {
             task_token: token.into(),
@@ -466,10 +471,63 @@ async fn a_withdrawn_task_is_cancelled_and_not_answered() {
     connection.task("t1", "slow", "");
     connection.tell(ToWorker::Withdrawn(v1::TaskWithdrawn {
         task_token: "t1".into(),
-        reason: "EXECUTION_CANCELLED".into(),
+        reason: "TIMED_OUT".into(),
     }));
     connection.task("t2", "echo", "2");
     assert_eq!(connection.next().await, completed("t2", "2"));
+}
+
+#[tokio::test]
+async fn a_cancelled_task_is_asked_to_stop_and_its_answer_is_sent() {
+    let mut gateway = Gateway::new().await;
+    let worker = Worker::new(&gateway.url)
+        .on("stops", |task: Task| async move {
+            task.cancelled().await;
+            Err::<(), _>(TaskError::agent_error("stopped half-way").no_retry())
+        })
+        .on("finishes", |task: Task| async move {
+            task.cancelled().await;
+            Ok(7)
+        });
+    let (_stop, _worker) = start(worker);
+    let (mut connection, _) = gateway.welcome().await;
+    connection.task("t1", "stops", "");
+    connection.cancel("t1");
+    let FromWorker::Failed(failed) = connection.next().await else {
+        panic!("the failure is sent");
+    };
+    assert_eq!(failed.message, "stopped half-way");
+    assert!(failed.no_retry);
+    connection.accept("t1");
+    connection.task("t2", "finishes", "");
+    connection.cancel("t2");
+    assert_eq!(connection.next().await, completed("t2", "7"));
+}
+
+#[tokio::test]
+async fn a_handler_that_ignores_a_cancellation_finishes_and_its_answer_is_sent() {
+    let mut gateway = Gateway::new().await;
+    let (go, gone) = tokio::sync::watch::channel(false);
+    let worker = Worker::new(&gateway.url)
+        .prefetch(1)
+        .on("slow", move |task: Task| {
+            let mut gone = gone.clone();
+            async move {
+                task.heartbeat(0.0, "");
+                gone.wait_for(|go| *go).await?;
+                Ok(task.outcome_unknown())
+            }
+        });
+    let (_stop, _worker) = start(worker);
+    let (mut connection, _) = gateway.welcome().await;
+    connection.task("t1", "slow", "");
+    connection.task("t2", "slow", "");
+    assert!(matches!(connection.next().await, FromWorker::Heartbeat(_)));
+    connection.cancel("t1");
+    connection.cancel("t2");
+    assert_eq!(connection.next().await, released("t2"), "it has not begun");
+    go.send(true).unwrap();
+    assert_eq!(connection.next().await, completed("t1", "false"));
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use tonic::Code;
 
 use super::name::DefinitionPath;
 use super::revisions::short;
+use super::trigger::disabled;
 use crate::Site;
 use crate::fields::{Fields, link};
 use crate::layout::Section;
@@ -136,7 +137,12 @@ fn row(definition: &Definition, now: Timestamp) -> Markup {
     html! {
         tr.row {
             td data-label="Name" { a.go href=(path.path()) { (said_within(&path.shown(), 80)) } }
-            td data-label="What it does" { (said(&definition.description)) }
+            td data-label="What it does" {
+                (said(&definition.description))
+                @if let Some(mark) = definition.trigger.as_ref().and_then(|trigger| trigger.disabled.as_ref()) {
+                    span.definition { "Trigger " (disabled(mark, now)) }
+                }
+            }
             td data-label="Revision" { code { (said_within(short(&definition.revision), 20)) } }
             td.time data-label="Since" {
                 @if let Some(time) = moment(definition.create_time.as_ref()) { (ago(time, now)) }

@@ -22,8 +22,9 @@ impl DefinitionPath {
     fn parse(path: &str) -> Option<Self> {
         let name = path.strip_prefix('/')?;
         let form = name.strip_suffix("/start");
+        let action = name.rsplit_once("/do/").map(|(name, _)| name);
         // A definition may be called `start` itself.
-        let found = [Some(name), form].into_iter().flatten();
+        let found = [Some(name), form, action].into_iter().flatten();
         let mut found = found.filter(|name| is_whole(name));
         found.next().map(Self::of)
     }

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use stateway_proto::v1::{Definition, DefinitionStep, GetDefinitionRequest};
 
 use super::name::DefinitionPath;
-use super::{revisions, source, start};
+use super::{action, revisions, source, start, trigger};
 use crate::Site;
 use crate::execution::of_definition;
 use crate::fields::{Fields, link};
@@ -76,8 +76,11 @@ pub(super) fn whole(
             @if let Some(time) = moment(found.create_time.as_ref()) { ", applied " (ago(time, now)) }
             @if !newest { ". This is not the newest one. " a href=(path.path()) { "Show the newest" } }
         }
+        @if found.deleted { p.lacking { "✕ The definition was deleted. Nothing starts it any more." } }
+        (action::buttons(path, found))
+        @if let Some(trigger) = &found.trigger { (trigger::render(trigger, now)) }
         @if !found.steps.is_empty() { (picture(found)) }
-        @if newest { (form) }
+        @if newest && !found.deleted { (form) }
         (source::render(&found.source))
         (revisions::render(path, &found.revisions, &found.revision))
     }
@@ -105,7 +108,7 @@ fn step_line(step: &DefinitionStep) -> Markup {
             @if !step.summary.is_empty() { ": " (said_within(&step.summary, 120)) }
             @if !step.depends_on.is_empty() { ", after " (said(&step.depends_on.join(", "))) }
             @if !step.condition.is_empty() { ", only if " code { (said_within(&step.condition, 120)) } }
-            @if step.compensated { ", can be undone" }
+            @if step.compensated { ", can be compensated" }
         }
     }
 }

@@ -9,7 +9,7 @@ use super::facts::Facts;
 use crate::executions::{ExecutionPath, attempt, reason, shown, waiting};
 use crate::fields::link;
 use crate::sub_state::{badge, finished};
-use crate::text::{lines, prose, said, said_within};
+use crate::text::{error_text, prose, said, said_within};
 use crate::time::{ago, moment, until};
 
 /// The most labels, waits and lines of evidence that are shown.
@@ -157,9 +157,8 @@ fn table_row(row: &TableRow) -> Markup {
     }
 }
 
-/// The last error, whole within reason.
+/// The last error, with all of its text.
 pub(super) fn trouble(error: &ExecutionError, now: Timestamp) -> Markup {
-    let message: String = error.message.chars().take(ERROR).collect();
     html! {
         div.trouble {
             p.muted {
@@ -170,7 +169,7 @@ pub(super) fn trouble(error: &ExecutionError, now: Timestamp) -> Markup {
                 @if !error.category.is_empty() { " " span.tag { (said_within(&error.category, 40)) } }
                 @if !error.native_code.is_empty() { " " code { (said_within(&error.native_code, 80)) } }
             }
-            pre.message { (lines(&message)) @if message.len() < error.message.len() { "…" } }
+            (error_text(error))
         }
     }
 }

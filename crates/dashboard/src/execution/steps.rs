@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
-use stateway_proto::v1::{Definition, DefinitionStep, Step, SubState};
+use stateway_proto::v1::{Definition, DefinitionStep, ExecutionError, Step, SubState};
 
 use super::action::{Action, allowed};
 use super::facts::Facts;
@@ -10,7 +10,7 @@ use crate::executions::{ExecutionPath, attempt, reason, waiting};
 use crate::fields::link;
 use crate::graph::{Graph, Node};
 use crate::sub_state::badge;
-use crate::text::said_within;
+use crate::text::{error_text, said_within};
 use crate::time::{ago, moment, until};
 
 /// The most steps in the table.
@@ -170,6 +170,16 @@ pub(super) fn table(path: &ExecutionPath, facts: &Facts, now: Timestamp) -> Mark
     }
 }
 
+/// The whole text of an error that has several lines.
+fn trace(step: &str, error: &ExecutionError) -> Markup {
+    html! {
+        details id=(format!("trace-{}", anchor(step))) {
+            summary { "Error trace" }
+            (error_text(error))
+        }
+    }
+}
+
 fn row(path: &ExecutionPath, facts: &Facts, step: &Step, now: Timestamp) -> Markup {
     let retry = step.retry.clone().unwrap_or_default();
     let next = moment(retry.next_attempt_time.as_ref());
@@ -201,6 +211,7 @@ fn row(path: &ExecutionPath, facts: &Facts, step: &Step, now: Timestamp) -> Mark
                         (said_within(&error.message, 160))
                         @if !error.category.is_empty() { " " span.tag { (said_within(&error.category, 40)) } }
                     }
+                    @if !error.detail.is_empty() { (trace(&step.name, error)) }
                 }
             }
             td.time { @if let Some(time) = time { (ago(time, now)) } }

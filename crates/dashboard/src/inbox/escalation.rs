@@ -7,7 +7,7 @@ use stateway_proto::v1::{Escalation, Event};
 use super::desk::Stuck;
 use super::given;
 use crate::fields::link;
-use crate::text::{said, said_within};
+use crate::text::{error_text, said, said_within};
 use crate::time::{ago, lasting, moment};
 use crate::visitor::Visitor;
 
@@ -49,6 +49,10 @@ pub(super) fn context(stuck: &Stuck, now: Timestamp) -> Markup {
                         (said_within(&error.category, 60)) " "
                         @if !error.native_code.is_empty() { code { (said_within(&error.native_code, 60)) } }
                     }
+                }
+                @if !error.detail.is_empty() {
+                    dt { "Error trace" }
+                    dd { (error_text(error)) }
                 }
             }
             @if !escalation.initiator.is_empty() {

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::{Queue, QueuedTasks};
 
+use crate::definitions::disabled;
 use crate::providers::id_of;
 use crate::text::said_within;
 use crate::time::{lasting, moment, until};
@@ -50,6 +51,7 @@ pub(super) fn render(queue: &Queue, now: Timestamp) -> Markup {
                             @if let Some(time) = moment(start.next_time.as_ref()) {
                                 " starts " (until(time, now))
                             }
+                            @if let Some(mark) = &start.disabled { " does not start: " (disabled(mark, now)) }
                         }
                     }
                 }

@@ -40,6 +40,37 @@ async fn a_back_off_is_told_drawn_and_counted_down() {
 }
 
 #[tokio::test]
+async fn an_error_of_several_lines_is_one_line_in_tables_and_whole_in_a_block() {
+    let rig = Rig::start().await;
+    let trace =
+        "Traceback (most recent call last):\n  File \"pay.py\", line 3\nKeyError: 'items'\n";
+    let input = serde_json::json!({
+        "steps": [{"name": "pay", "fails": 1, "error": {"message": trace, "fails_for_good": true}}],
+    });
+    rig.begin("m/script", "one", &input.to_string()).await;
+    rig.clock.advance(Duration::from_secs(2));
+    let mut browser = rig.browser();
+    let list = browser.get("/executions").await;
+    let row = between(&list.body, "<tbody", "</tbody>");
+    assert!(row.contains("KeyError: 'items'"), "{row}");
+    assert!(!row.contains("Traceback"), "{row}");
+    let page = browser.get("/executions/m/one").await;
+    let block = "<pre class=\"message\"><bdi>Traceback (most recent call last):\n  \
+                 File &quot;pay.py&quot;, line 3\nKeyError: 'items'\n</bdi></pre>";
+    let overview = between(&page.body, "id=\"overview\"", "</section>");
+    assert!(overview.contains(block), "{overview}");
+    let steps = between(&page.body, "<table class=\"steps\">", "</table>");
+    assert!(steps.contains(block), "{steps}");
+    assert!(steps.contains("<bdi>KeyError: 'items'</bdi>"), "{steps}");
+    let history = between(&page.body, "id=\"history\"", "</section>");
+    assert!(history.contains("KeyError: 'items'"), "{history}");
+    assert!(!history.contains("Traceback"), "{history}");
+    // The input is shown as JSON, which has its own way to write a line break.
+    let (before, _) = page.body.split_once("id=\"payloads\"").unwrap();
+    assert!(!before.contains("\\n"), "{before}");
+}
+
+#[tokio::test]
 async fn a_definition_is_drawn_whole_with_its_way_back() {
     let rig = Rig::start().await;
     rig.apply(SAGA).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use stateway_machine::{ExecutionState, Obligation, Verb, obligations};
+use stateway_machine::{ExecutionState, Obligation, StepTimer, Timer, Verb, obligations, seeking};
 
 use super::Keeper;
 
@@ -97,12 +97,34 @@ impl Keeper {
             })
             .collect();
         for timer in due {
-            // One timer may make another pointless; the core says so.
-            if let Err(error) = self.carry(number, &cause, Verb::FireTimer { timer }) {
+            let note = self.note(number, &timer);
+            // One timer may make another pointless; the core rejects that one.
+            if let Err(error) = self.carry(number, &cause, Verb::FireTimer { timer, note }) {
                 tracing::trace!(number, "a timer was over: {error}");
             }
         }
         self.work_off();
+    }
+
+    /// What is known about a task that no worker took: how many workers are connected.
+    fn note(&self, number: i64, timer: &Timer) -> Arc<str> {
+        let Timer::Step {
+            step,
+            kind: StepTimer::Queue | StepTimer::UndoQueue,
+            ..
+        } = timer
+        else {
+            return "".into();
+        };
+        let Some(live) = self.hot.get(&number) else {
+            return "".into();
+        };
+        let waiting = seeking(&live.state);
+        let task = waiting.iter().find(|task| task.step == *step);
+        task.map_or_else(
+            || "".into(),
+            |task| self.coverage.words(task, live.origin.tenant()).into(),
+        )
     }
 
     /// Lets an execution that was put off take its place in the queue.

@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use stateway_machine::{Data, ExecutionState, Fact, Plan, State, Verb};
+use stateway_machine::{Data, ExecutionState, Plan, State, Verb};
 use tokio::sync::oneshot;
 
 use super::{Ask, Effect, Keeper, Live};
-use crate::catalogue::usable;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::id::new_id;
-use crate::request::{
-    Applied, ApplyDefinition, DefinitionRecord, Purged, RequestKey, Start, Steer,
-};
-use crate::store::{ANY_BODY, Answered, plan};
+use crate::request::{Purged, RequestKey, Start, Steer};
+use crate::store::{ANY_BODY, Answered};
 use crate::view::{Origin, Parent};
 use crate::worker::Answer;
 use jiff::Timestamp;
@@ -21,7 +18,7 @@ use jiff::Timestamp;
 const MOST_LABELS: usize = 64;
 
 /// What is remembered with a request that was about no execution; their numbers begin at 1.
-const NO_EXECUTION: i64 = 0;
+pub(super) const NO_EXECUTION: i64 = 0;
 
 impl Keeper {
     pub(super) fn ask(&mut self, ask: Ask) {
@@ -35,19 +32,22 @@ impl Keeper {
                 answer,
             } => {
                 let done = self.once(&id, &request, |keeper, number| {
-                    keeper.steer(number, steer, &actor, &request.id)
+                    keeper.steer(number, steer, &actor, &request.id)?;
+                    Ok(number)
                 });
                 (answer, done)
             }
             Ask::Command {
                 id,
                 verb,
+                branch,
                 request,
                 answer,
             } => {
                 let done = self.once(&id, &request, |keeper, number| {
-                    keeper.by_another(number, &verb)?;
-                    keeper.carry(number, &request.id, verb).map(drop)
+                    keeper.check_branch(number, branch)?;
+                    keeper.carry(number, &request.id, verb)?;
+                    Ok(number)
                 });
                 (answer, done)
             }
@@ -67,39 +67,8 @@ impl Keeper {
         self.reply(answer, done);
     }
 
-    /// Nobody grants what they had done again themselves, with other input perhaps: that is asked
-    /// for like a start, which the core knows of.
-    fn by_another(&self, number: i64, verb: &Verb) -> Result<()> {
-        let Verb::DecideApproval {
-            grant: true, by, ..
-        } = verb
-        else {
-            return Ok(());
-        };
-        let branch = self.hot.get(&number).map_or(0, |live| live.state.branch());
-        let mut own = false;
-        if branch > 0 {
-            self.store.walk(number, branch, 0, &mut |row| {
-                own |= row.events(number)?.iter().any(|event| {
-                    matches!(&event.fact, Fact::BranchOpened { by: asked, redo: Some(_), .. }
-                        if asked == by)
-                });
-                Ok(!own)
-            })?;
-        }
-        if own {
-            return Err(EngineError::new(
-                ErrorKind::Forbidden,
-                "SELF_APPROVAL",
-                format_args!("`{by}` had this work done again and cannot decide about it"),
-            )
-            .hint("Ask someone else to decide."));
-        }
-        Ok(())
-    }
-
     /// Answers with the execution as it is when the turn ends, or with why not.
-    fn reply(&mut self, answer: oneshot::Sender<Answer>, done: Result<i64>) {
+    pub(super) fn reply(&mut self, answer: oneshot::Sender<Answer>, done: Result<i64>) {
         match done {
             Ok(number) => {
                 self.touch(number);
@@ -110,11 +79,11 @@ impl Keeper {
     }
 
     /// Does something to an execution, unless this request did it before.
-    fn once(
+    pub(super) fn once(
         &mut self,
         id: &str,
         request: &RequestKey,
-        work: impl FnOnce(&mut Self, i64) -> Result<()>,
+        work: impl FnOnce(&mut Self, i64) -> Result<i64>,
     ) -> Result<i64> {
         if let Some(number) = self.seen(request)? {
             self.bring(number)?;
@@ -122,9 +91,24 @@ impl Keeper {
         }
         let number = self.number_of(id)?;
         self.bring(number)?;
-        work(self, number)?;
+        let number = work(self, number)?;
         self.remember(request, number);
         Ok(number)
+    }
+
+    /// A decision names the branch of the log that its request belongs to; on another branch the
+    /// same step and attempt is another request.
+    fn check_branch(&self, number: i64, branch: Option<u32>) -> Result<()> {
+        let present = self.hot.get(&number).map(|live| live.state.branch());
+        if branch.is_none() || branch == present {
+            return Ok(());
+        }
+        Err(EngineError::new(
+            ErrorKind::FailedPrecondition,
+            "STALE_APPROVAL",
+            "the request belongs to a branch that the execution has left",
+        )
+        .hint("List the approvals and escalations again."))
     }
 
     /// The execution that this very request was about, if it came before.
@@ -169,19 +153,11 @@ impl Keeper {
             ));
         }
         let plan = self.current_plan(&start.definition)?;
-        if let Some(id) = &start.id {
-            usable_id(id)?;
-        }
         let id = match start.id {
-            Some(id) if self.is_taken(&id)? => {
-                return Err(EngineError::new(
-                    ErrorKind::AlreadyExists,
-                    "EXECUTION_ALREADY_EXISTS",
-                    format_args!("there is an execution `{id}` already"),
-                )
-                .hint("Use another id, or none."));
+            Some(id) => {
+                self.check_free(&id)?;
+                id
             }
-            Some(id) => id,
             None => new_id(self.now),
         };
         let birth = Birth {
@@ -198,6 +174,20 @@ impl Keeper {
         let number = self.create(plan, birth, &start.request.id)?;
         self.remember(&start.request, number);
         Ok(number)
+    }
+
+    /// Whether a new execution may have this id.
+    pub(super) fn check_free(&mut self, id: &str) -> Result<()> {
+        usable_id(id)?;
+        if !self.is_taken(id)? {
+            return Ok(());
+        }
+        Err(EngineError::new(
+            ErrorKind::AlreadyExists,
+            "EXECUTION_ALREADY_EXISTS",
+            format_args!("there is an execution `{id}` already"),
+        )
+        .hint("Use another id, or none."))
     }
 
     /// Whether there is an execution of this id. A row without an event is none: nothing of it was
@@ -242,6 +232,7 @@ impl Keeper {
             parent: birth.parent,
             depth: birth.depth,
             not_before,
+            forked_from: None,
         };
         self.keep(Live::new(Arc::new(origin), State::new(plan), [0; 16]));
         let verb = Verb::Create {
@@ -262,18 +253,6 @@ impl Keeper {
         Ok(number)
     }
 
-    /// The plan of a definition's current revision.
-    pub(super) fn current_plan(&mut self, name: &str) -> Result<Arc<Plan>> {
-        if let Some(plan) = self.current.get(name) {
-            return Ok(Arc::clone(plan));
-        }
-        let found = self.store.definition(name, None)?;
-        let found = found.ok_or_else(|| EngineError::no_definition(name))?;
-        let plan = plan(&*self.store, &found.revision, &self.catalogue)?;
-        self.current.insert(found.name, Arc::clone(&plan));
-        Ok(plan)
-    }
-
     fn steer(
         &mut self,
         number: i64,
@@ -287,23 +266,14 @@ impl Keeper {
                 name,
                 id: Arc::clone(cause),
                 payload,
+                by,
             },
-            Steer::Cancel { mode, cause } => {
-                if self.is_cancelled(number) {
-                    return Ok(());
-                }
-                Verb::Cancel {
-                    mode,
-                    by,
-                    comment: cause,
-                }
-            }
-            Steer::Pause { cause } => {
-                if self.state_of(number) == Some(ExecutionState::Paused) {
-                    return Ok(());
-                }
-                Verb::Pause { by, comment: cause }
-            }
+            Steer::Cancel { mode, cause } => Verb::Cancel {
+                mode,
+                by,
+                comment: cause,
+            },
+            Steer::Pause { cause } => Verb::Pause { by, comment: cause },
             Steer::Resume if self.state_of(number) == Some(ExecutionState::Escalated) => {
                 return Err(EngineError::new(
                     ErrorKind::FailedPrecondition,
@@ -318,8 +288,10 @@ impl Keeper {
                 self.mend_before(number)?;
                 Verb::Resume { by }
             }
-            Steer::RetryNow { step } if step.is_empty() => return self.retry_all(number, cause),
-            Steer::RetryNow { step } => Verb::RetryNow { step },
+            Steer::RetryNow { step } if step.is_empty() => {
+                return self.retry_all(number, &by, cause);
+            }
+            Steer::RetryNow { step } => Verb::RetryNow { step, by },
         };
         self.carry(number, cause, verb).map(drop)
     }
@@ -328,13 +300,8 @@ impl Keeper {
         self.hot.get(&number).map(|live| live.state.state())
     }
 
-    /// Cancelling what is cancelled is a success.
-    fn is_cancelled(&self, number: i64) -> bool {
-        self.state_of(number) == Some(ExecutionState::Cancelled)
-    }
-
     /// Makes every step that backs off try again now.
-    fn retry_all(&mut self, number: i64, cause: &Arc<str>) -> Result<()> {
+    fn retry_all(&mut self, number: i64, by: &Arc<str>, cause: &Arc<str>) -> Result<()> {
         let resting: Vec<Arc<str>> = self
             .hot
             .get(&number)
@@ -344,9 +311,9 @@ impl Keeper {
             .map(|(step, _)| step.into())
             .collect();
         if resting.is_empty() {
-            // The core has the right words for where it is.
-            let step = "".into();
-            let refused = self.carry(number, cause, Verb::RetryNow { step });
+            // The core has the right error for the execution's state.
+            let (step, by) = ("".into(), Arc::clone(by));
+            let refused = self.carry(number, cause, Verb::RetryNow { step, by });
             return Err(match refused {
                 Err(error) if error.reason != "STEP_NOT_FOUND" => error,
                 _ => EngineError::new(
@@ -357,72 +324,10 @@ impl Keeper {
             });
         }
         for step in resting {
-            self.carry(number, cause, Verb::RetryNow { step })?;
+            let by = Arc::clone(by);
+            self.carry(number, cause, Verb::RetryNow { step, by })?;
         }
         Ok(())
-    }
-
-    pub(super) fn apply(
-        &mut self,
-        apply: &ApplyDefinition,
-        answer: oneshot::Sender<Result<Applied>>,
-    ) {
-        match self.applied(apply) {
-            Ok(applied) => self
-                .effects
-                .push(Effect::Applied(answer, Box::new(applied))),
-            Err(error) => {
-                // Nobody waiting for the answer is no failure.
-                let _ = answer.send(Err(error));
-            }
-        }
-    }
-
-    fn applied(&mut self, apply: &ApplyDefinition) -> Result<Applied> {
-        let usable = usable(&apply.source, &apply.source_name)?;
-        let revision = usable.plan.shared_revision();
-        let repeated = match &apply.request {
-            Some(request) => self.seen(request)?.is_some(),
-            None => false,
-        };
-        let present = self.store.definition(&usable.name, None)?;
-        // What was applied in this very turn is not on disk yet.
-        let current = match self.current.get(&usable.name) {
-            Some(plan) => Some(plan.shared_revision()),
-            None => present
-                .as_ref()
-                .map(|present| Arc::clone(&present.revision)),
-        };
-        let changed = !repeated && current.as_ref() != Some(&revision);
-        let known = self.store.definition(&usable.name, Some(&revision))?;
-        let record = match (changed, present, known) {
-            (false, Some(present), _) if present.revision == revision => present,
-            (_, _, Some(known)) => known,
-            _ => DefinitionRecord {
-                name: Arc::clone(&usable.name),
-                revision,
-                source: apply.source.clone(),
-                created: self.now,
-            },
-        };
-        if changed {
-            self.turn.definitions.push(record.clone());
-            let plan = self.catalogue.keep(usable.plan);
-            self.set_trigger(&usable.name, &plan, self.now);
-            // A new schedule counts from now on, after a restart too.
-            self.turn
-                .schedules
-                .push((Arc::clone(&usable.name), self.now));
-            self.current.insert(usable.name, plan);
-        }
-        if let Some(request) = apply.request.as_ref().filter(|_| !repeated) {
-            self.remember(request, NO_EXECUTION);
-        }
-        Ok(Applied {
-            record,
-            changed,
-            warnings: usable.warnings,
-        })
     }
 
     /// Removes one finished execution, with all that belongs to it.

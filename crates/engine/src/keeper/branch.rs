@@ -1,25 +1,30 @@
-//! Going back in a log: the work from a step on is done again as a new branch. The old branch
-//! stays as it is.
+//! Going back in a log: an execution runs again from a step on, as a new branch. The old branch stays
+//! as it is. A success is forked instead, see `fork`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use stateway_definition::StepKind;
-use stateway_machine::{Event, Fact, Obligation, Redo, State, Verb, obligations};
+use stateway_machine::{
+    Event, ExecutionState, Fact, Obligation, Redo, State, Verb, obligations, usage,
+};
 
+use super::withdrawal::Withdrawal;
 use super::{Keeper, Live};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::request::RetryFrom;
 use crate::store::{Branch, plan};
 
 impl Keeper {
+    /// Runs an execution again from a step on; the number of the execution that continues. A success
+    /// is final: it is forked, and stays as it is.
     pub(super) fn retry_from(
         &mut self,
         number: i64,
         from: &RetryFrom,
         actor: &Arc<str>,
         cause: &Arc<str>,
-    ) -> Result<()> {
+    ) -> Result<i64> {
         let Some(live) = self.hot.get(&number) else {
             return Err(EngineError::no_execution(&number.to_string()));
         };
@@ -32,41 +37,72 @@ impl Keeper {
             )
             .hint("Try again in a moment."));
         }
-        let (present, origin) = (live.state.branch(), Arc::clone(&live.origin));
+        if let Some((step, worker)) = live.state.compensation_in_hands() {
+            return Err(EngineError::new(
+                ErrorKind::FailedPrecondition,
+                "COMPENSATION_IN_PROGRESS",
+                format_args!("worker `{worker}` is compensating step `{step}`"),
+            )
+            .hint("Wait until the compensation has ended."));
+        }
+        let (present, ended) = (live.state.branch(), live.state.state());
         let step = self.step_to_redo(live, from)?;
         let before = self.state_before(number, present, step.as_deref())?;
-        let Before {
-            state,
-            hash,
-            cutoff,
-            first,
-        } = before;
-        let redo = redo(&state, step.unwrap_or(first), from)?;
+        let redo = redo(
+            &before.state,
+            step.unwrap_or_else(|| Arc::clone(&before.first)),
+            from,
+        )?;
+        if ended == ExecutionState::Completed {
+            return self.fork(number, before, redo, (from.fork_id.as_ref(), actor, cause));
+        }
+        if from.fork_id.is_some() {
+            return Err(EngineError::new(
+                ErrorKind::Invalid,
+                "NOT_FORKED",
+                "only a succeeded execution is forked; this one keeps its name",
+            )
+            .hint("Leave the id of the new execution out."));
+        }
+        self.reopen(number, before, redo, (actor, cause))?;
+        Ok(number)
+    }
+
+    /// Continues on a new branch from an earlier point of the log.
+    fn reopen(
+        &mut self,
+        number: i64,
+        before: Before,
+        redo: Redo,
+        (actor, cause): (&Arc<str>, &Arc<str>),
+    ) -> Result<()> {
+        let Some(live) = self.hot.get(&number) else {
+            return Err(EngineError::no_execution(&number.to_string()));
+        };
+        let (status, origin) = (live.status.clone(), Arc::clone(&live.origin));
+        let ended = Some(live.state.state()).filter(|state| state.is_terminal());
+        let spent = usage(&live.state).beyond(usage(&before.state));
         let branches = self.store.branches(number)?;
         let branch = branches.iter().map(|known| known.branch).max().unwrap_or(0) + 1;
-
-        let status = self.hot.get(&number).and_then(|live| live.status.clone());
-        let was_over = self
-            .hot
-            .get(&number)
-            .is_some_and(|live| live.state.state().is_terminal());
         for (step, _, _) in self.dispatch.tasks_of(number) {
-            self.withdraw(number, &step);
+            self.withdraw(number, &step, Withdrawal::NotNeeded);
         }
         self.let_go(number);
-        let mut live = Live::new(Arc::clone(&origin), state, hash);
+        let (cutoff, parent) = (before.cutoff, before.state.branch());
+        let mut live = Live::new(Arc::clone(&origin), before.state, before.hash);
         live.status = status;
         self.keep(live);
         self.touch(number);
-        let parent = self.hot.get(&number).map_or(0, |live| live.state.branch());
         let verb = Verb::OpenBranch {
             branch,
             cutoff,
             by: Arc::clone(actor),
             redo: Some(Box::new(redo)),
+            reopened: ended,
+            spent,
         };
-        // It counts as begun before the branch is opened, which may end it at once.
-        if was_over {
+        // It counts as begun before the branch is opened, which may end it immediately.
+        if ended.is_some() {
             self.slots.begin(&origin.definition, number);
         }
         self.count(number, true);
@@ -81,7 +117,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Attempts that were with workers on the old branch are put up anew on this one.
+    /// Attempts that were with workers on the old branch are put up again on this one.
     pub(super) fn take_back(&mut self, number: i64, cause: &Arc<str>) {
         let Some(live) = self.hot.get(&number) else {
             return;
@@ -95,13 +131,13 @@ impl Keeper {
             .collect();
         for task in held {
             self.dispatch.remove(number, &task.step);
-            if let Err(error) = self.carry(number, cause, Verb::ReleaseTask { task }) {
-                tracing::warn!(number, "an attempt cannot be put up anew: {error}");
+            if let Err(error) = self.carry(number, cause, Verb::ReleaseTask { task, lost: false }) {
+                tracing::warn!(number, "an attempt cannot be put up again: {error}");
             }
         }
     }
 
-    /// The step to begin with: the one named, or the one that failed; none for the first of all.
+    /// The step to start with: the one named, or the one that failed; none for the first of all.
     fn step_to_redo(&self, live: &Live, from: &RetryFrom) -> Result<Option<Arc<str>>> {
         if from.from_start {
             let alone = from.step.is_empty() && from.input.is_none() && from.feedback.is_empty();
@@ -109,7 +145,7 @@ impl Keeper {
                 EngineError::new(
                     ErrorKind::Invalid,
                     "STEP_AND_START",
-                    "everything is done again, so no step, input or feedback can be given",
+                    "every step runs again, so no step, input or feedback can be given",
                 )
                 .hint("Name a step to give it other input or feedback.")
             });
@@ -136,9 +172,9 @@ impl Keeper {
         }
     }
 
-    /// The state just before a step was first begun, and how far the log goes until there; without
-    /// a step, before any was. What has been undone meanwhile, or was being undone, has to be done
-    /// again too, so the log is left before the first of that.
+    /// The state just before a step was first started, and how far the log goes until there; without
+    /// a step, before any was. Steps that have been compensated meanwhile, or were about to be, have to
+    /// run again too, so the log is left before the first of them.
     fn state_before(&self, number: i64, branch: u32, step: Option<&str>) -> Result<Before> {
         let store = &self.store;
         let kept = store.kept(number)?;
@@ -182,6 +218,7 @@ impl Keeper {
         let cutoff = state.sequence();
         Ok(Before {
             state,
+            events: before,
             hash,
             cutoff,
             first,
@@ -190,15 +227,16 @@ impl Keeper {
 }
 
 /// A log up to where it is left.
-struct Before {
-    state: State,
+pub(super) struct Before {
+    pub(super) state: State,
+    pub(super) events: Vec<Event>,
     hash: crate::store::Hash,
-    cutoff: u64,
-    /// The step that was begun next.
+    pub(super) cutoff: u64,
+    /// The step that was started next.
     first: Arc<str>,
 }
 
-/// What is done again, and with what.
+/// The step that runs again, and with what.
 fn redo(state: &State, step: Arc<str>, from: &RetryFrom) -> Result<Redo> {
     let refused = |reason, what| {
         let message = format!("the step `{step}` {what}");
@@ -220,7 +258,7 @@ fn redo(state: &State, step: Arc<str>, from: &RetryFrom) -> Result<Redo> {
         _ if !from.feedback.is_empty() => {
             return refused(
                 "STEP_TAKES_NO_FEEDBACK",
-                "is not done by a worker, who could be told",
+                "is not run by a worker, which could take feedback",
             );
         }
         _ => {}

@@ -1,13 +1,14 @@
-//! One command through the core: decide, take in what happened, see what it leads to.
+//! One command through the core: decide, apply the events, carry out what they lead to.
 
 use std::sync::Arc;
 
 use stateway_machine::{
-    CancelMode, Command, Event, ExecutionState, Fact, Failure, Obligation, Task, Verb, decide,
-    obligations, obligations_of,
+    Command, Event, ExecutionState, Fact, Failure, Obligation, Task, Verb, decide, obligations,
+    obligations_of, usage,
 };
 use stateway_model::ErrorCategory;
 
+use super::withdrawal::Withdrawal;
 use super::{Keeper, Work};
 use crate::EngineError;
 use crate::error::Result;
@@ -33,40 +34,46 @@ impl Keeper {
         Ok(true)
     }
 
-    /// Takes what is over out of the dispatcher's book.
+    /// Takes tasks that are over out of the dispatcher's book.
     fn put_away(&mut self, number: i64, events: &[Event]) {
-        let (mut everything, mut strays) = (false, false);
+        let (mut everything, mut strays) = (None, false);
         for event in events {
+            let why = Withdrawal::after(&event.fact);
             match &event.fact {
                 Fact::AttemptFailed { step, .. } => {
-                    self.withdraw(number, step);
+                    self.withdraw(number, step, why);
                     strays = true;
                 }
                 Fact::StepCompleted { step, .. }
                 | Fact::StepCompensated { step, .. }
-                | Fact::StepCompensationFailed { step, .. } => self.withdraw(number, step),
-                Fact::TaskReleased { task } => self.withdraw(number, &task.step),
+                | Fact::StepCompensationFailed { step, .. } => self.withdraw(number, step, why),
+                Fact::TaskReleased { task, .. } => self.withdraw(number, &task.step, why),
+                Fact::OutcomeUnknown { step, .. } => self.withdraw(number, step, why),
                 Fact::CompensationStarted { .. }
+                | Fact::CancellationStarted { .. }
                 | Fact::ExecutionCompleted { .. }
                 | Fact::ExecutionRolledBack { .. }
                 | Fact::ExecutionFailed { .. }
                 | Fact::ExecutionCancelled { .. }
                 | Fact::RevisionAdopted { .. }
                 | Fact::BranchOpened { .. }
-                | Fact::ExecutionRecovered { .. } => everything = true,
+                | Fact::ExecutionForked { .. }
+                | Fact::ExecutionRecovered { .. } => {
+                    everything.get_or_insert(why);
+                }
                 _ => {}
             }
         }
-        if everything {
-            self.sweep(number);
+        if let Some(why) = everything {
+            self.sweep(number, why);
         }
-        if everything || strays {
+        if everything.is_some() || strays {
             self.end_strays(number);
         }
     }
 
     /// Withdraws every task of an execution that is not owed any more.
-    pub(super) fn sweep(&mut self, number: i64) {
+    fn sweep(&mut self, number: i64, why: Withdrawal) {
         let Some(live) = self.hot.get(&number) else {
             return;
         };
@@ -80,7 +87,7 @@ impl Keeper {
             .collect();
         for (step, task, on) in self.dispatch.tasks_of(number) {
             if on != branch || !owed.contains(&task) {
-                self.withdraw(number, &step);
+                self.withdraw(number, &step, why);
             }
         }
     }
@@ -92,7 +99,13 @@ impl Keeper {
                 self.queue(number);
                 self.work.push_back(Work::Grant);
             }
-            Obligation::Task(order) => self.place(number, order),
+            Obligation::Task(order) => {
+                if order.cancel {
+                    self.ask_to_cancel(number, &order);
+                }
+                self.place(number, order);
+            }
+            Obligation::Child(order) if order.cancel => self.cancel_child(number, &order),
             Obligation::Child(order) => self.work.push_back(Work::StartChild {
                 parent: number,
                 order,
@@ -121,7 +134,7 @@ impl Keeper {
         }
     }
 
-    /// An execution has ended: its slot is free, its parent is told.
+    /// An execution has ended: its slot is free, its parent continues.
     fn ended(&mut self, number: i64) {
         let Some(live) = self.hot.get(&number) else {
             return;
@@ -133,8 +146,12 @@ impl Keeper {
                 ExecutionState::Completed => Ok(live.state.output().cloned().unwrap_or_default()),
                 state => Err(child_failed(live, &origin.id, state)),
             };
-            let parent = parent.clone();
-            self.work.push_back(Work::FinishChild { parent, outcome });
+            let (parent, usage) = (parent.clone(), usage(&live.state));
+            self.work.push_back(Work::FinishChild {
+                parent,
+                outcome,
+                usage,
+            });
         }
         self.count(number, false);
         if begun {
@@ -143,15 +160,6 @@ impl Keeper {
             self.slots.leave(number);
         }
         self.work.push_back(Work::Grant);
-    }
-
-    /// How a graceful end is asked for.
-    pub(super) const fn graceful(kill: bool) -> CancelMode {
-        if kill {
-            CancelMode::Kill
-        } else {
-            CancelMode::Compensate
-        }
     }
 }
 
@@ -162,18 +170,5 @@ fn child_failed(live: &super::Live, id: &str, state: ExecutionState) -> Failure 
     Failure::reported(
         ErrorCategory::External,
         format!("the child execution `{id}` ended as {state}{why}"),
-    )
-}
-
-/// What a worker is told of an open attempt beside its input: the role it is asked for, a
-/// validator's words, its time limit.
-pub(super) fn details(
-    state: &stateway_machine::State,
-    task: &Task,
-) -> (Arc<str>, Option<Arc<str>>, Option<jiff::Timestamp>) {
-    let order = stateway_machine::task_order(state, task);
-    order.map_or_else(
-        || ("".into(), None, None),
-        |order| (order.role, order.feedback, order.due),
     )
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use stateway_definition::StepKind;
 use stateway_machine::{
-    ChildOrder, Data, ExecutionState, Failure, Obligation, Task, Verb, obligations, task_input,
+    CancelMode, ChildOrder, Data, ExecutionState, Failure, Obligation, Task, Verb, obligations,
+    task_input, usage,
 };
-use stateway_model::{ErrorCategory, Reason};
+use stateway_model::{ErrorCategory, Reason, Usage};
 
 use super::ask::Birth;
 use super::{Keeper, Work};
@@ -32,6 +33,7 @@ impl Keeper {
             self.work.push_back(Work::FinishChild {
                 parent: from,
                 outcome,
+                usage: Usage::default(),
             });
         }
     }
@@ -91,18 +93,28 @@ impl Keeper {
                     format!("the child execution `{id}` ended as {state}"),
                 )),
             };
-            let parent = from.clone();
-            self.work.push_back(Work::FinishChild { parent, outcome });
+            let (parent, usage) = (from.clone(), usage(&live.state));
+            self.work.push_back(Work::FinishChild {
+                parent,
+                outcome,
+                usage,
+            });
         }
         Ok(())
     }
 
-    pub(super) fn finish_child(&mut self, parent: Parent, outcome: Result<Data, Failure>) {
+    pub(super) fn finish_child(
+        &mut self,
+        parent: Parent,
+        outcome: Result<Data, Failure>,
+        usage: Usage,
+    ) {
         let cause: Arc<str> = "child".into();
         let verb = Verb::FinishChild {
             step: parent.step,
             attempt: parent.attempt,
             outcome,
+            usage,
         };
         let done = self.bring(parent.number).and_then(|()| {
             let branch = self.hot.get(&parent.number).map(|live| live.state.branch());
@@ -166,14 +178,47 @@ impl Keeper {
         }
     }
 
+    /// Cancels the child of a step whose execution ends; the parent waits for the child's end.
+    pub(super) fn cancel_child(&mut self, parent: i64, order: &ChildOrder) {
+        let id = child_id(order);
+        match self.number_of(&id) {
+            Ok(number) => self.work.push_back(Work::EndChild {
+                number,
+                kill: false,
+            }),
+            // It was never started: the parent need not wait for it.
+            Err(_) => {
+                let task = &order.key.task;
+                let from = Parent {
+                    number: parent,
+                    step: Arc::clone(&task.step),
+                    attempt: task.attempt,
+                    branch: order.key.branch,
+                };
+                let category = ErrorCategory::External;
+                self.work.push_back(Work::FinishChild {
+                    parent: from,
+                    outcome: Err(Failure::reported(category, "the child was not started")),
+                    usage: Usage::default(),
+                });
+            }
+        }
+    }
+
+    /// Cancels a child by its own definition's failure policy, or kills it with its parent.
     pub(super) fn end_child(&mut self, number: i64, kill: bool) {
         let cause: Arc<str> = "parent".into();
-        let verb = Verb::Cancel {
-            mode: Self::graceful(kill),
-            by: "parent".into(),
-            comment: "its parent has ended".into(),
+        let mode = if kill {
+            CancelMode::Kill
+        } else {
+            CancelMode::Policy
         };
-        // One that has ended by itself needs no ending.
+        let verb = Verb::Cancel {
+            mode,
+            by: "parent".into(),
+            comment: "its parent ends".into(),
+        };
+        // One that has ended by itself needs no ending; its parent learns of it again.
         if let Err(error) = self.carry(number, &cause, verb) {
             tracing::debug!(number, "a child needs no ending: {error}");
         }

@@ -73,6 +73,11 @@ impl Worker {
         self.session.is_some() && self.held < self.offer.capacity
     }
 
+    /// Whether it has ever made an offer; one that is only expected back has not.
+    pub(super) fn was_connected(&self) -> bool {
+        self.session.is_some() || !self.offer.roles.is_empty() || self.offer.capacity > 0
+    }
+
     fn serves(&self, tenant: &str) -> bool {
         self.offer.tenant.is_empty() || *self.offer.tenant == *tenant
     }
@@ -101,6 +106,8 @@ pub(super) struct Dispatch {
     last: WorkerIx,
     /// How many tasks that are over may still stand in a line.
     left: usize,
+    /// Whether someone came, left or changed what they take since it was last asked.
+    changed: bool,
 }
 
 /// From this many on, they are looked for.
@@ -265,6 +272,16 @@ impl Dispatch {
         turns.back().copied()
     }
 
+    /// Puts a worker behind every other one, so that a task that it lost goes to another worker.
+    pub(super) fn yield_turn(&mut self, worker: WorkerIx) {
+        for turns in self.turns.values_mut() {
+            if let Some(at) = turns.iter().position(|ix| *ix == worker) {
+                turns.remove(at);
+                turns.push_back(worker);
+            }
+        }
+    }
+
     fn hold(&mut self, worker: WorkerIx) {
         if let Some(worker) = self.workers.get_mut(&worker) {
             worker.held += 1;
@@ -337,8 +354,23 @@ impl Dispatch {
         (ix, before.map(|(_, tell)| tell))
     }
 
+    /// Whether the connected workers have changed since this was last asked.
+    pub(super) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// The executions with a task that no worker has taken.
+    pub(super) fn waiting_executions(&self) -> Vec<i64> {
+        let waiting = self.tasks.iter();
+        let waiting = waiting.filter(|(_, entry)| entry.place == Place::Waiting);
+        let mut numbers: Vec<i64> = waiting.map(|((number, _), _)| *number).collect();
+        numbers.dedup();
+        numbers
+    }
+
     /// Changes what a worker offers.
     pub(super) fn set_offer(&mut self, ix: WorkerIx, offer: Offer) {
+        self.changed = true;
         self.leave_turns(ix);
         let Some(worker) = self.workers.get_mut(&ix) else {
             return;
@@ -382,6 +414,7 @@ impl Dispatch {
 
     /// Takes a worker out; the tasks it had.
     pub(super) fn dismiss(&mut self, ix: WorkerIx) -> (Option<Worker>, Vec<(i64, Task)>) {
+        self.changed = true;
         self.leave_turns(ix);
         let worker = self.workers.remove(&ix);
         if let Some(worker) = &worker {

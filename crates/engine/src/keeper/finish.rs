@@ -39,6 +39,7 @@ impl Keeper {
                 return false;
             }
             account(&turn, began.elapsed());
+            self.forget_deleted(&turn);
             if !turn.appends.is_empty() {
                 self.committed.send_replace(self.store.last_position());
             }
@@ -63,8 +64,11 @@ impl Keeper {
                     .board
                     .wants(&live.origin.id, live.state.state().is_terminal())
             {
-                self.board
-                    .tell(Arc::new(View::of(&live.origin, &live.state)));
+                self.board.tell(Arc::new(View::of(
+                    &live.origin,
+                    &live.state,
+                    &self.coverage,
+                )));
             }
         }
     }
@@ -77,7 +81,9 @@ impl Keeper {
         live.touched = false;
         let under_way = live.under_way();
         let (state, due) = (live.state.state(), under_way.due);
-        let status = Status::of(&live.state, &under_way);
+        let unserved = self.coverage.unserved(&live.state, live.origin.tenant());
+        let unserved: Vec<_> = unserved.into_iter().map(|task| task.step).collect();
+        let status = Status::unserved(&live.state, &under_way, &unserved);
         match &live.status {
             None => self.turn.created.push(Created {
                 origin: Arc::clone(&live.origin),
@@ -87,6 +93,9 @@ impl Keeper {
             }),
             Some(written) if *written != status => {
                 self.turn.statuses.push((number, status.clone()));
+                if live.lines.is_empty() {
+                    self.changed.push(number);
+                }
             }
             Some(_) => {}
         }
@@ -148,7 +157,10 @@ impl Keeper {
     fn answer(&mut self) {
         for (number, answer) in std::mem::take(&mut self.replies) {
             let view = match self.hot.get(&number) {
-                Some(live) => Ok(Box::new(View::of(&live.origin, &live.state))),
+                Some(live) => {
+                    let view = View::of(&live.origin, &live.state, &self.coverage);
+                    Ok(Box::new(view))
+                }
                 None => Err(EngineError::no_execution(&number.to_string())),
             };
             self.effects.push(Effect::Answer(answer, view));
@@ -283,9 +295,7 @@ impl Effect {
             Self::Published(answer, published) => {
                 let _ = answer.send(Ok(published));
             }
-            Self::Applied(answer, applied) => {
-                let _ = answer.send(Ok(*applied));
-            }
+            Self::Definition(answer) => answer.show(),
             Self::Mended(answer, mended) => {
                 let _ = answer.send(Ok(*mended));
             }
@@ -304,9 +314,7 @@ impl Effect {
             Self::Published(answer, _) => {
                 let _ = answer.send(Err(EngineError::from_store(error)));
             }
-            Self::Applied(answer, _) => {
-                let _ = answer.send(Err(EngineError::from_store(error)));
-            }
+            Self::Definition(answer) => answer.fail(EngineError::from_store(error)),
             Self::Mended(answer, _) => {
                 let _ = answer.send(Err(EngineError::from_store(error)));
             }

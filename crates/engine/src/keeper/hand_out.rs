@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stateway_definition::StepKind;
-use stateway_machine::{Failure, State, Task, TaskOrder, Verb, task_input};
+use stateway_machine::{Failure, State, Task, TaskOrder, Verb, task_input, task_order};
 use stateway_model::{ErrorCategory, Progress, Usage};
 use tokio::sync::mpsc;
 
 use super::dispatch::{Need, Place, WorkerIx};
+use super::withdrawal::Withdrawal;
 use super::{Effect, Keeper, Work};
 use crate::worker::{Offer, Outcome, TaskToken, WorkerMessage, WorkerTask};
 use crate::{Fate, Write};
@@ -35,7 +36,7 @@ impl Keeper {
             return;
         };
         if live.state.state().is_held() {
-            // It is owed again when the execution goes on.
+            // It is owed again when the execution is resumed.
             return;
         }
         if self.config.faults.fate(Write::TaskPlaced) != Fate::Done {
@@ -55,40 +56,54 @@ impl Keeper {
         }
     }
 
-    /// Gives a task to the worker it is entered for.
+    /// Gives a task to the worker it is entered for, unless a policy or a budget is in the way.
     pub(super) fn assign(&mut self, number: i64, task: Task, worker: WorkerIx) {
         let entered = self.dispatch.entry(number, &task.step);
         if entered.is_none_or(|entry| entry.task != task || entry.place != Place::With(worker)) {
             return;
         }
-        let Some(id) = self
-            .dispatch
-            .worker(worker)
-            .map(|worker| Arc::clone(&worker.offer.worker))
-        else {
+        // A policy's decision puts the task up again while it is being handed out.
+        if self.is_assigned(number, &task) {
+            return;
+        }
+        // It is entered again once it is assigned.
+        self.dispatch.remove(number, &task.step);
+        let id = self.dispatch.worker(worker);
+        let Some(id) = id.map(|worker| Arc::clone(&worker.offer.worker)) else {
             return;
         };
-        let held = self.bring(number).is_err()
-            || self
+        if self.is_ready(number) && self.is_permitted(number, &task) {
+            let verb = Verb::AssignTask {
+                task: task.clone(),
+                worker: id,
+            };
+            let cause: Arc<str> = "hand-out".into();
+            if let Err(error) = self.carry(number, &cause, verb) {
+                tracing::warn!(number, step = %task.step, "a task cannot be handed out: {error}");
+            }
+        }
+        let entered = self.dispatch.entry(number, &task.step);
+        if entered.is_some_and(|entry| entry.task == task && entry.place == Place::With(worker)) {
+            self.send_task(number, task, worker);
+        } else {
+            self.work.push_back(Work::Feed(worker));
+        }
+    }
+
+    /// Whether a worker has the task by the log.
+    fn is_assigned(&self, number: i64, task: &Task) -> bool {
+        let live = self.hot.get(&number);
+        let order = live.and_then(|live| task_order(&live.state, task));
+        order.is_some_and(|order| order.worker.is_some())
+    }
+
+    /// Whether tasks of an execution are handed out now.
+    fn is_ready(&mut self, number: i64) -> bool {
+        self.bring(number).is_ok()
+            && self
                 .hot
                 .get(&number)
-                .is_none_or(|live| live.state.state().is_held());
-        if held {
-            self.dispatch.remove(number, &task.step);
-            self.work.push_back(Work::Feed(worker));
-            return;
-        }
-        let verb = Verb::AssignTask {
-            task: task.clone(),
-            worker: Arc::clone(&id),
-        };
-        if let Err(error) = self.carry(number, &id, verb) {
-            tracing::warn!(number, step = %task.step, "a task cannot be handed out: {error}");
-            self.dispatch.remove(number, &task.step);
-            self.work.push_back(Work::Feed(worker));
-            return;
-        }
-        self.send_task(number, task, worker);
+                .is_some_and(|live| !live.state.state().is_held())
     }
 
     fn send_task(&mut self, number: i64, task: Task, worker: WorkerIx) {
@@ -107,15 +122,36 @@ impl Keeper {
         ));
     }
 
-    /// Gives a worker with room what waits for its like.
+    /// Hands a worker with room the next tasks it can do.
     pub(super) fn feed(&mut self, worker: WorkerIx) {
         while let Some((number, task)) = self.dispatch.next_for(worker) {
             self.assign(number, task, worker);
         }
     }
 
+    /// Asks the worker that has a task to stop; its answer is awaited.
+    pub(super) fn ask_to_cancel(&mut self, number: i64, order: &TaskOrder) {
+        let entry = self.dispatch.entry(number, &order.key.task.step);
+        let Some(Place::With(worker)) = entry.map(|entry| entry.place) else {
+            return;
+        };
+        let session = self
+            .dispatch
+            .worker(worker)
+            .and_then(|worker| worker.session.as_ref());
+        if let Some((_, tell)) = session {
+            let token = TaskToken {
+                number,
+                branch: order.key.branch,
+                task: order.key.task.clone(),
+            };
+            let message = WorkerMessage::Cancel { token };
+            self.effects.push(Effect::Tell(tell.clone(), message));
+        }
+    }
+
     /// Takes a task out of the book, and back from the worker that has it.
-    pub(super) fn withdraw(&mut self, number: i64, step: &Arc<str>) {
+    pub(super) fn withdraw(&mut self, number: i64, step: &Arc<str>, why: Withdrawal) {
         if self.config.faults.fate(Write::TaskWithdrawn) != Fate::Done {
             return;
         }
@@ -123,6 +159,9 @@ impl Keeper {
             return;
         };
         self.work.push_back(Work::Feed(holder));
+        if why == Withdrawal::WorkerLost {
+            self.dispatch.yield_turn(holder);
+        }
         let session = self
             .dispatch
             .worker(holder)
@@ -133,7 +172,7 @@ impl Keeper {
                 branch: entry.branch,
                 task: entry.task,
             };
-            let reason = "NOT_NEEDED";
+            let reason = why.as_str();
             let message = WorkerMessage::Withdrawn { token, reason };
             self.effects.push(Effect::Tell(tell.clone(), message));
         }
@@ -155,11 +194,18 @@ impl Keeper {
             let closed = WorkerMessage::Closed { reason };
             self.effects.push(Effect::Tell(before, closed));
         }
-        // Whether it still knows of the tasks it has by the log cannot be known here; it is told
-        // again, and drops what it is doing already.
+        // A worker may have lost the tasks it has by the log, so they are sent again; a worker drops
+        // a task that it is running already.
         for (number, task) in self.dispatch.tasks_with(worker) {
             if self.bring(number).is_ok() {
+                let order = self
+                    .hot
+                    .get(&number)
+                    .and_then(|live| task_order(&live.state, &task));
                 self.send_task(number, task, worker);
+                if let Some(order) = order.filter(|order| order.cancel) {
+                    self.ask_to_cancel(number, &order);
+                }
             }
         }
         self.work.push_back(Work::Feed(worker));
@@ -197,7 +243,7 @@ impl Keeper {
                 attempt: token.task.attempt,
                 progress,
             };
-            // One that came too late is told so by the withdrawal that crossed it.
+            // A withdrawal that crossed it says that it came too late.
             let _ = self.carry(token.number, &cause, verb);
         }
     }
@@ -231,10 +277,7 @@ impl Keeper {
             self.refuse(worker, token, STALE, "the attempt is not with this worker");
             return;
         }
-        let cause = self.dispatch.worker(worker).map_or_else(
-            || "worker".into(),
-            |worker| Arc::clone(&worker.offer.worker),
-        );
+        let cause: Arc<str> = "worker".into();
         self.dispatch.remove(number, &task.step);
         let verb = self.verdict(task.clone(), outcome, usage);
         match self.carry(number, &cause, verb) {
@@ -276,7 +319,7 @@ impl Keeper {
                 }
             }
             Outcome::Failed(failure) => fail(task, failure),
-            Outcome::Released => Verb::ReleaseTask { task },
+            Outcome::Released => Verb::ReleaseTask { task, lost: false },
         }
     }
 
@@ -319,7 +362,7 @@ impl Keeper {
         let cause: Arc<str> = "lease".into();
         for (number, task) in had {
             self.dispatch.remove(number, &task.step);
-            if let Err(error) = self.carry(number, &cause, Verb::ReleaseTask { task }) {
+            if let Err(error) = self.carry(number, &cause, Verb::ReleaseTask { task, lost: true }) {
                 tracing::debug!(number, "a task of a silent worker was over: {error}");
             }
         }
@@ -367,7 +410,12 @@ fn worker_task(live: &super::Live, task: Task) -> WorkerTask {
     // An open attempt's references have values: the core checked before it opened the attempt.
     let input = task_input(state, &task).unwrap_or_default();
     // A person may have given the step to another role than its definition names.
-    let (role, feedback, due) = super::carry::details(state, &task);
+    let order = task_order(state, &task);
+    let unknown = order.as_ref().is_some_and(|order| order.unknown);
+    let (role, feedback, due) = order.map_or_else(
+        || ("".into(), None, None),
+        |order| (order.role, order.feedback, order.due),
+    );
     WorkerTask {
         token: TaskToken {
             number: live.origin.number,
@@ -381,6 +429,7 @@ fn worker_task(live: &super::Live, task: Task) -> WorkerTask {
         input,
         feedback,
         due,
+        unknown,
         heartbeat_timeout: define.and_then(|define| define.heartbeat_timeout),
         http: http_request(state, &task),
         task,

@@ -9,12 +9,11 @@ use stateway_machine::Verb;
 use stateway_model::{Progress, Usage};
 use tokio::sync::{mpsc, oneshot};
 
-use super::Mended;
+use super::{DefinitionAsk, Mended};
 use crate::error::Result;
 use crate::recovery::{Finding, Recover};
 use crate::request::{
-    ActorName, Applied, ApplyDefinition, Publish, Published, Purged, RequestKey, RetryFrom, Start,
-    Steer, Survey,
+    ActorName, Publish, Published, Purged, RequestKey, RetryFrom, Start, Steer, Survey,
 };
 use crate::worker::{Answer, Offer, Outcome, TaskToken, WorkerMessage};
 use crate::{EngineError, ErrorKind};
@@ -51,10 +50,7 @@ pub(crate) enum Message {
     Gone {
         session: u64,
     },
-    Apply {
-        apply: Box<ApplyDefinition>,
-        answer: oneshot::Sender<Result<Applied>>,
-    },
+    Definition(Box<DefinitionAsk>),
     Purge {
         ended_before: Timestamp,
         limit: usize,
@@ -146,6 +142,8 @@ pub(crate) enum Ask {
     Command {
         id: Arc<str>,
         verb: Verb,
+        /// The branch of the log that the command is about; none: the present one.
+        branch: Option<u32>,
         request: RequestKey,
         answer: oneshot::Sender<Answer>,
     },
@@ -225,9 +223,7 @@ impl Message {
                 | Ask::RetryFrom { answer, .. }) = *ask;
                 let _ = answer.send(Err(error));
             }
-            Self::Apply { answer, .. } => {
-                let _ = answer.send(Err(error));
-            }
+            Self::Definition(ask) => ask.refuse(error),
             Self::Purge { answer, .. } => {
                 let _ = answer.send(Err(error));
             }

@@ -102,8 +102,10 @@ impl Keeper {
         let loaded = load(&*self.store, kept, &self.catalogue)?;
         let origin = Arc::clone(&loaded.kept.origin);
         let under_way = UnderWay::of(&loaded.state, origin.not_before);
-        let so = Status::of(&loaded.state, &under_way) == loaded.kept.status
-            && self.store.head(origin.number)? == Some((loaded.kept.status.branch, loaded.hash));
+        let so = loaded.kept.older
+            || Status::of(&loaded.state, &under_way).agrees(&loaded.kept.status)
+                && self.store.head(origin.number)?
+                    == Some((loaded.kept.status.branch, loaded.hash));
         if !so {
             self.drifted(origin.number)?;
             if self.hot.contains_key(&origin.number) {

@@ -228,6 +228,8 @@ impl Keeper {
                 cutoff,
                 by: Arc::clone(by),
                 redo: None,
+                reopened: None,
+                spent: stateway_model::Usage::default(),
             };
             self.carry(number, cause, verb)?;
             self.turn.branches.push(Branch {

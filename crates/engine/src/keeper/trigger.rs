@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::ask::Birth;
 use super::{Effect, Keeper};
 use crate::error::Result;
-use crate::request::{Publish, Published, RequestKey, Scheduled, Start};
+use crate::request::{DisabledTrigger, Publish, Published, RequestKey, Scheduled, Start};
 use crate::store::plan;
 
 /// How many definitions are read at a time.
@@ -28,6 +28,17 @@ pub(super) struct Triggers {
     schedules: BTreeMap<Arc<str>, Planned>,
     /// The same by time.
     due: BTreeSet<(Timestamp, Arc<str>)>,
+    /// Triggers that someone has disabled. Neither events nor schedules know them.
+    disabled: BTreeMap<Arc<str>, Disabled>,
+}
+
+#[derive(Debug)]
+struct Disabled {
+    mark: DisabledTrigger,
+    /// The event of the trigger; empty without one.
+    event: String,
+    /// Whether the trigger has a schedule.
+    scheduled: bool,
 }
 
 #[derive(Debug)]
@@ -70,11 +81,49 @@ impl Triggers {
     }
 
     pub(super) fn scheduled(&self) -> Vec<Scheduled> {
-        let row = |(next, name): &(Timestamp, Arc<str>)| Scheduled {
+        let enabled = self.due.iter().map(|(next, name)| Scheduled {
             definition: Arc::clone(name),
-            next: *next,
+            next: Some(*next),
+            disabled: None,
+        });
+        let disabled = self.disabled.iter().filter(|(_, known)| known.scheduled);
+        let disabled = disabled.map(|(name, known)| Scheduled {
+            definition: Arc::clone(name),
+            next: None,
+            disabled: Some(known.mark.clone()),
+        });
+        enabled.chain(disabled).collect()
+    }
+
+    /// The definitions that an event starts, those with a disabled trigger included.
+    fn of_event(&self, event: &str) -> BTreeSet<Arc<str>> {
+        let enabled = self.events.get(event).into_iter().flatten();
+        let disabled = self
+            .disabled
+            .iter()
+            .filter(|(_, known)| known.event == event);
+        enabled
+            .chain(disabled.map(|(name, _)| name))
+            .cloned()
+            .collect()
+    }
+
+    /// Who disabled the trigger of a definition, and when.
+    pub(super) fn disabled(&self, name: &str) -> Option<&DisabledTrigger> {
+        self.disabled.get(name).map(|known| &known.mark)
+    }
+
+    pub(super) fn disable(&mut self, name: &Arc<str>, mark: DisabledTrigger) {
+        let disabled = Disabled {
+            mark,
+            event: String::new(),
+            scheduled: false,
         };
-        self.due.iter().map(row).collect()
+        self.disabled.insert(Arc::clone(name), disabled);
+    }
+
+    pub(super) fn enable(&mut self, name: &str) {
+        self.disabled.remove(name);
     }
 }
 
@@ -82,6 +131,9 @@ impl Keeper {
     /// Reads every definition's trigger.
     pub(super) fn read_triggers(&mut self) -> Result<()> {
         self.triggers = Triggers::default();
+        for (name, mark) in self.store.disabled_triggers()? {
+            self.triggers.disable(&name, mark);
+        }
         let mut after = String::new();
         loop {
             let page = self.store.definitions(&after, PAGE)?;
@@ -104,12 +156,23 @@ impl Keeper {
         }
     }
 
-    /// A definition was applied: its trigger counts from now on.
+    /// Takes over the trigger of a definition, for times after this one. A disabled trigger starts
+    /// nothing.
     pub(super) fn set_trigger(&mut self, name: &Arc<str>, plan: &Plan, after: Timestamp) {
         self.triggers.clear(name);
-        if let Some(trigger) = &plan.definition().trigger {
+        let trigger = plan.definition().trigger.as_ref();
+        if let Some(disabled) = self.triggers.disabled.get_mut(name) {
+            disabled.scheduled = trigger.is_some_and(|trigger| trigger.schedule.is_some());
+            disabled.event = trigger.map_or_else(String::new, |trigger| trigger.event.clone());
+        } else if let Some(trigger) = trigger {
             self.triggers.set(name, trigger, after);
         }
+    }
+
+    /// A definition was deleted: nothing starts it any more.
+    pub(super) fn clear_trigger(&mut self, name: &Arc<str>) {
+        self.triggers.clear(name);
+        self.triggers.enable(name);
     }
 
     /// Starts what is due by the clock. What fell due while nobody looked is started once, for the
@@ -166,14 +229,22 @@ impl Keeper {
 
     /// Starts every definition that the event triggers, each once.
     fn published(&mut self, event: &Publish) -> Result<Published> {
-        let names = self.triggers.events.get(&event.name).cloned();
         let mut published = Published::default();
         let body = digest(event);
-        for name in names.into_iter().flatten() {
+        for name in self.triggers.of_event(&event.name) {
             let plan = self.current_plan(&name)?;
             let Some(trigger) = &plan.definition().trigger else {
                 continue;
             };
+            let request = RequestKey {
+                id: format!("{}/{name}", event.id).into(),
+                body,
+            };
+            if self.triggers.disabled(&name).is_some() && self.seen(&request)?.is_none() {
+                let why = "the trigger is disabled".to_owned();
+                published.refused.push((name, why));
+                continue;
+            }
             match trigger.admits(&event.payload) {
                 Ok(true) => {}
                 Ok(false) => continue,
@@ -189,10 +260,7 @@ impl Keeper {
                 labels: event.labels.clone(),
                 not_before: None,
                 actor: Arc::clone(&event.actor),
-                request: RequestKey {
-                    id: format!("{}/{name}", event.id).into(),
-                    body,
-                },
+                request,
             };
             let number = self.start(start)?;
             self.work_off();

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use stateway_machine::{Data, Event, Fact, Failure, PauseCause, TurnCause, encode_into};
+use stateway_machine::{
+    Data, Event, Fact, Failure, PauseCause, PolicyDecision, TurnCause, encode_into,
+};
 
 use super::{Recording, Result};
 use crate::store::{BEGINNING, Hash, link};
@@ -72,6 +74,7 @@ impl People {
 fn redact(event: &mut Event, people: &mut People) {
     // Ids of requests and workers are chosen by those who send them.
     people.hide(&mut event.causation);
+    people.hide(&mut event.actor);
     match &mut event.fact {
         Fact::ExecutionCreated {
             initiator, input, ..
@@ -99,15 +102,22 @@ fn redact(event: &mut Event, people: &mut People) {
             cause: PauseCause::ByHand { by, comment },
         }
         | Fact::CompensationStarted {
-            cause: TurnCause::Cancelled { by, comment },
-        } => {
+            cause: TurnCause::Cancelled { by, comment, .. },
+            ..
+        }
+        | Fact::CancellationStarted { by, comment, .. } => {
             people.hide(by);
             unsay(comment);
         }
         Fact::ExecutionQueued { by }
         | Fact::ExecutionResumed { by }
+        | Fact::ExecutionReopened { by, .. }
         | Fact::ExecutionRecovered { by, .. } => people.hide(by),
-        Fact::BranchOpened { by, redo, .. } => {
+        Fact::PolicyDecided {
+            decision: PolicyDecision::Deny { message },
+            ..
+        } => unsay(message),
+        Fact::BranchOpened { by, redo, .. } | Fact::ExecutionForked { by, redo, .. } => {
             people.hide(by);
             if let Some(redo) = redo {
                 redo.input.as_mut().map(hide).unwrap_or_default();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use stateway_machine::{
     ChildOrder, Event, ExecutionState, Fact, Obligation, State, obligations, snapshot,
+    snapshot_revision,
 };
 use stateway_model::SubState;
 
@@ -270,6 +271,8 @@ impl Look<'_> {
     fn replay(&mut self, mut state: State, trusted: &Trusted) -> Result<(State, Held)> {
         let number = self.kept.origin.number;
         let kept = self.store.snapshot(number, self.kept.status.branch)?;
+        // A snapshot of another build is a cache that is not used, and no damage.
+        let kept = kept.filter(|kept| snapshot_revision(&kept.data).is_ok());
         let mut held = None;
         for event in &trusted.events {
             state.apply(event);
@@ -355,7 +358,7 @@ impl Look<'_> {
         let not_before = self.kept.origin.not_before;
         let log = Status::of(state, &UnderWay::of(state, not_before));
         let row = self.kept.status.clone();
-        if row.is_like(&log) {
+        if self.kept.older || log.is_like(&row) {
             return Ok(Remedy::Nothing);
         }
         let moved = (row.state, row.sub_state, row.ended) != (log.state, log.sub_state, log.ended);
@@ -398,7 +401,7 @@ impl Look<'_> {
         let mut state = State::new(plan);
         for event in events {
             state.apply(event);
-            if Status::of(&state, &UnderWay::of(&state, not_before)) == *row {
+            if Status::of(&state, &UnderWay::of(&state, not_before)).agrees(row) {
                 return Ok(true);
             }
         }

@@ -17,6 +17,8 @@ pub const EVENT_NAMES: &[&str] = &[
     "step-waiting",
     "task-assigned",
     "task-released",
+    "policy-decided",
+    "outcome-unknown",
     "heartbeat-recorded",
     "progress-reported",
     "usage-reported",
@@ -35,6 +37,7 @@ pub const EVENT_NAMES: &[&str] = &[
     "escalated",
     "escalation-resolved",
     "compensation-started",
+    "cancellation-started",
     "step-compensation-started",
     "step-compensation-failed",
     "step-compensated",
@@ -44,6 +47,8 @@ pub const EVENT_NAMES: &[&str] = &[
     "cancelled",
     "revision-adopted",
     "branch-opened",
+    "reopened",
+    "forked",
     "recovered",
 ];
 
@@ -74,6 +79,12 @@ impl CloudEvent {
             "correlation": event.correlation,
             "detail": detail(&event.fact),
         });
+        if let Some(sequence) = event.cause {
+            data["causeSequence"] = sequence.into();
+        }
+        if !event.actor.is_empty() {
+            data["actor"] = (*event.actor).into();
+        }
         if let Some(sub_state) = final_sub_state(&event.fact) {
             data["subState"] = sub_state.as_str().into();
         }
@@ -140,6 +151,8 @@ mod tests {
                 sequence: 7,
                 at: "2026-01-01T00:00:00.5Z".parse().unwrap(),
                 causation: "w1".into(),
+                cause: Some(6),
+                actor: "ada".into(),
                 correlation: "order-1".into(),
                 fact,
             },
@@ -150,6 +163,7 @@ mod tests {
     fn an_event_has_the_form_of_version_1() {
         let fact = Fact::ExecutionRolledBack {
             reason: Reason::RolledBack,
+            left: Vec::new(),
         };
         let event = CloudEvent::of("main", &record(fact));
         let wanted = json!({
@@ -166,6 +180,8 @@ mod tests {
                 "sequence": 7,
                 "event": "rolled-back",
                 "cause": "w1",
+                "causeSequence": 6,
+                "actor": "ada",
                 "correlation": "order-1",
                 "subState": "failed",
                 "detail": {"reason": "ROLLED_BACK"}
@@ -177,7 +193,7 @@ mod tests {
     #[test]
     fn every_fact_has_a_name_of_the_list_and_no_two_have_the_same() {
         // The log's golden file has every fact there is.
-        let golden = include_str!("../../../machine/tests/golden/events-v1.jsonl");
+        let golden = include_str!("../../../machine/tests/golden/events-v2.jsonl");
         let mut seen = std::collections::BTreeSet::new();
         for line in golden.lines().filter(|line| !line.is_empty()) {
             let event = stateway_machine::decode(line.as_bytes()).unwrap();

@@ -87,7 +87,7 @@ pub(crate) fn load(
     })
 }
 
-/// Where a replay begins: with a snapshot, or with nothing.
+/// Where a replay starts: at a snapshot, or at the first event.
 fn beginning(
     store: &dyn Reading,
     kept: &Kept,
@@ -98,11 +98,16 @@ fn beginning(
         let plan = plan(store, &kept.revision, catalogue)?;
         return Ok((State::new(plan), 0, chain::BEGINNING));
     };
-    let plan = plan(store, &found.revision, catalogue)?;
-    let state = restore(plan, &found.data).map_err(|error| {
-        StoreError::corrupt(format_args!("the snapshot of execution {number}: {error}"))
-    })?;
-    Ok((state, found.sequence, found.hash))
+    let written = plan(store, &found.revision, catalogue)?;
+    match restore(written, &found.data) {
+        Ok(state) => Ok((state, found.sequence, found.hash)),
+        // A snapshot is a cache: one of another build, or a damaged one, costs a longer replay.
+        Err(error) => {
+            tracing::debug!(number, "a snapshot is not used: {error}");
+            let plan = plan(store, &kept.revision, catalogue)?;
+            Ok((State::new(plan), 0, chain::BEGINNING))
+        }
+    }
 }
 
 /// The plan of a revision.

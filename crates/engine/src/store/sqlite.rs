@@ -1,5 +1,6 @@
 //! The store in one SQLite file: one connection writes, others read beside it.
 
+mod definitions;
 mod lock;
 mod read;
 mod row;

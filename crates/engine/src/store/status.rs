@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use stateway_machine::{
-    Awaited, ExecutionState, Obligation, State, awaited, obligations, sub_state,
+    Awaited, ExecutionState, Obligation, State, awaited, obligations, sub_state_where,
 };
 use stateway_model::{Reason, SubState};
 
@@ -63,9 +63,14 @@ impl UnderWay {
 }
 
 impl Status {
-    /// What a row should say of this state.
+    /// What a row should hold for this state.
     pub(crate) fn of(state: &State, under_way: &UnderWay) -> Self {
-        let (shown, reason) = sub_state(state);
+        Self::unserved(state, under_way, &[])
+    }
+
+    /// The same where no connected worker can take the tasks of some steps.
+    pub(crate) fn unserved(state: &State, under_way: &UnderWay, steps: &[Arc<str>]) -> Self {
+        let (shown, reason) = sub_state_where(state, steps);
         Self {
             branch: state.branch(),
             state: state.state(),
@@ -77,10 +82,28 @@ impl Status {
         }
     }
 
-    /// Whether it says the same, be it of another branch.
-    pub(crate) fn is_like(&self, other: &Self) -> bool {
-        (self.state, self.sub_state, self.reason) == (other.state, other.sub_state, other.reason)
-            && (self.wake_at, self.inbox, self.ended) == (other.wake_at, other.inbox, other.ended)
+    /// Whether a row agrees with this status of its log. Which workers are connected is not in the
+    /// log: a row may hold that none was.
+    pub(crate) fn agrees(&self, row: &Self) -> bool {
+        if row.reason != Some(Reason::NoWorker) {
+            return self == row;
+        }
+        let covered = Self {
+            sub_state: row.sub_state,
+            reason: row.reason,
+            ..self.clone()
+        };
+        covered == *row && self.wake_at == Some(Timestamp::UNIX_EPOCH)
+    }
+
+    /// Whether a row agrees with it, on whatever branch.
+    pub(crate) fn is_like(&self, row: &Self) -> bool {
+        let branch = row.branch;
+        let here = Self {
+            branch,
+            ..self.clone()
+        };
+        here.agrees(row)
     }
 }
 
@@ -102,4 +125,6 @@ pub(crate) struct Kept {
     pub(crate) origin: Arc<Origin>,
     pub(crate) revision: Arc<str>,
     pub(crate) status: Status,
+    /// Written in an older form: where it differs from the log, it is out of date and not damaged.
+    pub(crate) older: bool,
 }

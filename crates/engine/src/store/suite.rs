@@ -11,11 +11,11 @@ use stateway_machine::{
 use stateway_model::SubState;
 
 use super::{
-    Answered, Append, Backend, Branch, Created, Hash, Kept, Snapshot, SqliteFile, Status, Store,
-    Turn, chain, link, load,
+    Answered, Append, Backend, Branch, Created, DefinitionChange, Hash, Kept, Snapshot, SqliteFile,
+    Status, Store, Turn, chain, link, load,
 };
 use crate::catalogue::Catalogue;
-use crate::request::{DefinitionRecord, ListQuery};
+use crate::request::{DefinitionRecord, DisabledTrigger, ListQuery};
 use crate::view::Origin;
 
 /// A place that is gone when the test ends.
@@ -73,6 +73,7 @@ impl Story {
             parent: None,
             depth: 0,
             not_before: None,
+            forked_from: None,
         };
         Self {
             origin: Arc::new(origin),
@@ -131,6 +132,7 @@ impl Story {
             name: name.into(),
             id: name.into(),
             payload: Data::new(json!(name)),
+            by: "ada".into(),
         }]);
         Turn {
             appends: vec![append],
@@ -149,7 +151,7 @@ impl Story {
 
 fn with_definition(store: &mut dyn Store) {
     let turn = Turn {
-        definitions: vec![definition()],
+        definitions: vec![DefinitionChange::Applied(definition())],
         ..Turn::default()
     };
     store.commit(&turn).unwrap();
@@ -316,6 +318,8 @@ fn a_branch_goes_on_from_its_cutoff_even_inside_a_row() {
             cutoff,
             by: "ada".into(),
             redo: None,
+            reopened: None,
+            spent: stateway_model::Usage::default(),
         }]);
         let lineage = Branch {
             number: 1,
@@ -437,7 +441,7 @@ fn definitions_keep_every_revision_and_one_is_current() {
         };
         for (revision, when) in [("r1", 1), ("r2", 2), ("r1", 3)] {
             let turn = Turn {
-                definitions: vec![record(revision, when)],
+                definitions: vec![DefinitionChange::Applied(record(revision, when))],
                 ..Turn::default()
             };
             store.commit(&turn).unwrap();
@@ -453,6 +457,76 @@ fn definitions_keep_every_revision_and_one_is_current() {
         );
         assert_eq!(store.definitions("", 10).unwrap(), [record("r1", 1)]);
         assert_eq!(store.definition("e", None).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_deleted_definition_keeps_its_revisions_while_an_execution_needs_them() {
+    for place in places() {
+        let mut store = place.backend.open().unwrap();
+        with_definition(&mut *store);
+        let revision = definition().revision;
+        let mut story = Story::new(1);
+        // The execution is written in the turn that deletes its definition.
+        let mut turn = story.begin();
+        turn.definitions = vec![DefinitionChange::Deleted("gate".into())];
+        store.commit(&turn).unwrap();
+        assert_eq!(store.definition("gate", None).unwrap(), None);
+        assert!(store.definitions("", 10).unwrap().is_empty());
+        assert!(store.source(&revision).unwrap().is_some());
+        assert_eq!(store.open_executions("gate").unwrap(), 1);
+        assert_eq!(store.open_executions("other").unwrap(), 0);
+        store.remove(&[1]).unwrap();
+        assert_eq!(store.source(&revision).unwrap(), None);
+        assert!(store.revisions("gate").unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_definition_that_nothing_needs_is_gone_when_it_is_deleted_and_can_be_applied_again() {
+    for place in places() {
+        let mut store = place.backend.open().unwrap();
+        with_definition(&mut *store);
+        let change = |definitions| Turn {
+            definitions,
+            ..Turn::default()
+        };
+        let deleted = || DefinitionChange::Deleted("gate".into());
+        store.commit(&change(vec![deleted()])).unwrap();
+        assert!(store.revisions("gate").unwrap().is_empty());
+        let applied = || DefinitionChange::Applied(definition());
+        store.commit(&change(vec![applied()])).unwrap();
+        // In one turn, the last change counts.
+        store.commit(&change(vec![deleted(), applied()])).unwrap();
+        assert_eq!(store.definition("gate", None).unwrap(), Some(definition()));
+        store.commit(&change(vec![applied(), deleted()])).unwrap();
+        assert_eq!(store.definition("gate", None).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_disabled_trigger_is_remembered_until_it_is_enabled_or_its_definition_deleted() {
+    for place in places() {
+        let mut store = place.backend.open().unwrap();
+        let disabled = DisabledTrigger {
+            by: "ada".into(),
+            at: at(5),
+            comment: "maintenance".into(),
+        };
+        let disable = |name: &str| DefinitionChange::TriggerDisabled(name.into(), disabled.clone());
+        let turn = |definitions| Turn {
+            definitions,
+            ..Turn::default()
+        };
+        let all = vec![disable("a"), disable("b"), disable("c")];
+        store.commit(&turn(all)).unwrap();
+        let gone = vec![
+            DefinitionChange::TriggerEnabled("a".into()),
+            DefinitionChange::Deleted("c".into()),
+        ];
+        store.commit(&turn(gone)).unwrap();
+        let left = store.disabled_triggers().unwrap();
+        assert_eq!(left, [("b".into(), disabled.clone())]);
     }
 }
 

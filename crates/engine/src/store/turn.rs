@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{Hash, Status};
-use crate::request::DefinitionRecord;
+use crate::request::{DefinitionRecord, DisabledTrigger};
 use crate::view::Origin;
 
 /// Everything one turn leads to.
@@ -19,11 +19,24 @@ pub(crate) struct Turn {
     pub(crate) snapshots: Vec<Snapshot>,
     pub(crate) branches: Vec<Branch>,
     pub(crate) requests: Vec<Answered>,
-    pub(crate) definitions: Vec<DefinitionRecord>,
+    /// In the order in which they happened.
+    pub(crate) definitions: Vec<DefinitionChange>,
     /// Definitions whose schedule came round, and when.
     pub(crate) schedules: Vec<(Arc<str>, Timestamp)>,
     /// How far receivers of events have got.
     pub(crate) sinks: Vec<(Arc<str>, i64)>,
+}
+
+/// A change of one definition.
+#[derive(Debug, Clone)]
+pub(crate) enum DefinitionChange {
+    /// A revision became the current one.
+    Applied(DefinitionRecord),
+    /// The definition has no current revision any more. Its revisions stay while executions of the
+    /// definition are stored.
+    Deleted(Arc<str>),
+    TriggerDisabled(Arc<str>, DisabledTrigger),
+    TriggerEnabled(Arc<str>),
 }
 
 /// An execution that became known.

@@ -107,8 +107,8 @@ async fn every_branch_is_listed_with_who_opened_it_and_why_and_stays_readable() 
     let b = worker.task().await;
     worker.done(&b, json!(2));
     let c = worker.task().await;
-    worker.done(&c, json!(3));
-    assert_eq!(lab.ended(&id).await.sub_state, SubState::Succeeded);
+    worker.failed(&c, ErrorCategory::AgentError);
+    assert_eq!(lab.ended(&id).await.sub_state, SubState::Failed);
     let reset = RetryFrom {
         from_start: true,
         ..RetryFrom::default()
@@ -136,7 +136,14 @@ async fn every_branch_is_listed_with_who_opened_it_and_why_and_stays_readable() 
         shown,
         [
             (0, None, 0, false, "ada", "started"),
-            (1, Some(0), 6, false, "eve", "retry from b, told: better"),
+            (
+                1,
+                Some(0),
+                6,
+                false,
+                "eve",
+                "retry from b, with feedback: better"
+            ),
             // What both share of the log they share with the first.
             (2, Some(0), 3, true, "eve", "retry from a"),
         ]
@@ -153,11 +160,17 @@ async fn every_branch_is_listed_with_who_opened_it_and_why_and_stays_readable() 
     assert_eq!(names(&lab.engine, &id, Some(0)).await, old);
     let first = names(&lab.engine, &id, Some(1)).await;
     assert_eq!(first[..6], old[..6]);
-    assert_eq!(first[6..8], ["BranchOpened", "StepStarted b"]);
-    assert_eq!(first.last().unwrap(), "ExecutionCompleted");
+    assert_eq!(
+        first[6..9],
+        ["BranchOpened", "ExecutionReopened", "StepStarted b"]
+    );
+    assert_eq!(first.last().unwrap(), "ExecutionFailed c");
     let now = names(&lab.engine, &id, None).await;
     assert_eq!(now[..3], old[..3]);
-    assert_eq!(now[3..5], ["BranchOpened", "StepStarted a"]);
+    assert_eq!(
+        now[3..6],
+        ["BranchOpened", "ExecutionReopened", "StepStarted a"]
+    );
     let none = lab
         .engine
         .lineage(id.clone(), Some(7), 0, 10)
@@ -275,4 +288,122 @@ async fn what_a_step_cannot_take_is_refused_and_nothing_is_opened() {
     let branches = lab.engine.branches(started.id.clone(), None, 10).await;
     assert_eq!(branches.unwrap().len(), 1);
     assert_eq!(lab.get(&started.id).await.branch, 0);
+}
+
+#[tokio::test]
+async fn a_success_is_final_and_is_forked_instead() {
+    let lab = Lab::new();
+    lab.apply(CHAIN).await;
+    let mut worker = lab.worker("w1", &["x"], 1);
+    let source = lab.start("chain", json!(null)).await.id;
+    for output in [json!({"n": 1}), json!(2), json!(3)] {
+        let task = worker.task().await;
+        worker.done(&task, output);
+    }
+    let before = lab.ended(&source).await;
+    assert_eq!(before.sub_state, SubState::Succeeded);
+
+    let fork = RetryFrom {
+        fork_id: Some("second".into()),
+        ..from("b")
+    };
+    let key = lab.key(3);
+    let forked = |key| {
+        let (source, fork) = (source.clone(), fork.clone());
+        lab.engine.retry_from(source, fork, "eve".into(), key)
+    };
+    let view = forked(key.clone()).await.unwrap();
+    assert_eq!(
+        (&*view.id, view.branch, view.forked_from.as_deref()),
+        ("second", 0, Some(&*source))
+    );
+    let repeated = forked(key).await.unwrap();
+    assert_eq!(&*repeated.id, "second", "the same request forks once");
+    let after = lab.engine.get(source.clone()).await.unwrap();
+    assert_eq!(
+        (after.sequence, after.branch, after.state),
+        (before.sequence, 0, before.state)
+    );
+    assert_eq!(
+        lab.engine.forks(source.clone(), 9).await.unwrap(),
+        ["second".into()]
+    );
+
+    let b = worker.task().await;
+    assert_eq!((&*b.execution, &*b.task.step), ("second", "b"));
+    assert_eq!(*b.input, json!({"n": 1}), "what came before is kept");
+    worker.done(&b, json!(20));
+    let c = worker.task().await;
+    worker.done(&c, json!(30));
+    let ended = lab.ended(&view.id).await;
+    assert_eq!(ended.output.as_deref(), Some(&json!({"c": 30})));
+    assert_eq!(
+        names(&lab.engine, &"second".into(), None).await[6..8],
+        ["ExecutionForked", "StepStarted b"]
+    );
+    let lab = lab.restart();
+    let again = lab.engine.get("second".into()).await.unwrap();
+    assert_eq!(again.forked_from.as_deref(), Some(&*source));
+    crate::recovery::all_is_well(&lab).await;
+}
+
+#[tokio::test]
+async fn a_compensation_in_a_workers_hands_is_not_redone() {
+    let lab = Lab::new();
+    let saga = "
+name: saga
+failurePolicy: compensate
+steps:
+  - {name: a, agent: x, timeout: 1m}
+  - {name: b, agent: x, dependsOn: [a], timeout: 1m}
+compensation: [{step: a, agent: x, timeout: 1m}]
+";
+    lab.apply(saga).await;
+    let mut worker = lab.worker("w1", &["x"], 1);
+    let id = lab.start("saga", json!(null)).await.id;
+    let a = worker.task().await;
+    worker.done(&a, json!(1));
+    let b = worker.task().await;
+    worker.failed(&b, ErrorCategory::AgentError);
+    let undo = worker.task().await;
+    assert!(undo.task.undo);
+    let asked = lab
+        .engine
+        .retry_from(id.clone(), from("a"), "eve".into(), lab.key(3));
+    let refused = asked.await.unwrap_err();
+    assert_eq!(refused.reason, "COMPENSATION_IN_PROGRESS");
+    assert_eq!(refused.message, "worker `w1` is compensating step `a`");
+    worker.done(&undo, json!(null));
+    assert_eq!(lab.ended(&id).await.state.as_str(), "rolled_back");
+    let view = again(&lab, &id, from("a")).await;
+    let reopened = view.reopened.unwrap();
+    assert_eq!(
+        (reopened.count, &*reopened.by, reopened.from.as_str()),
+        (1, "eve", "rolled_back")
+    );
+}
+
+#[tokio::test]
+async fn usage_of_a_branch_that_was_left_stays_in_the_total() {
+    let lab = Lab::new();
+    let mut worker = lab.worker("w1", &["x"], 1);
+    lab.apply(CHAIN).await;
+    let id = lab.start("chain", json!(null)).await.id;
+    let used = |tokens| stateway_model::Usage {
+        input_tokens: tokens,
+        ..Default::default()
+    };
+    let a = worker.task().await;
+    worker.done_with(&a, json!({"n": 1}), used(1));
+    let b = worker.task().await;
+    worker.done_with(&b, json!(1), used(10));
+    let c = worker.task().await;
+    worker.failed(&c, ErrorCategory::AgentError);
+    lab.ended(&id).await;
+    again(&lab, &id, from("b")).await;
+    let b = worker.task().await;
+    worker.done_with(&b, json!(1), used(100));
+    let view = lab.until(&id, |view| view.usage.input_tokens > 11).await;
+    assert_eq!(view.usage, used(111));
+    assert_eq!(view.abandoned_usage, used(10));
 }

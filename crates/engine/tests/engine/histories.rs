@@ -389,6 +389,9 @@ async fn regenerate() {
     stage.clock.advance(5_000);
     let resolve = Resolve {
         step: "sign-off".into(),
+        attempt: 1,
+        branch: None,
+        roles: vec!["operator".into()],
         resolution: Resolution::Resume,
         comment: "sesame overslept".into(),
     };
@@ -401,6 +404,7 @@ async fn regenerate() {
     let decide = Decide {
         step: "sign-off".into(),
         attempt: 2,
+        branch: None,
         grant: true,
         roles: vec!["ops".into()],
         comment: "sesame".into(),

@@ -9,7 +9,7 @@ use stateway_engine::{
     ApplyDefinition, Clock, Config, Engine, EngineError, Offer, Outcome, RequestKey, Start, Steer,
     View, WorkerMessage, WorkerSession, WorkerTask,
 };
-use stateway_model::{ErrorCategory, SubState};
+use stateway_model::{ErrorCategory, SubState, Usage};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -236,6 +236,11 @@ impl Hand {
         self
     }
 
+    /// It has lost this task and may get it again.
+    pub(crate) fn forgets(&mut self, task: &WorkerTask) {
+        self.had.retain(|had| *had != task.token);
+    }
+
     pub(crate) async fn message(&mut self) -> WorkerMessage {
         let next = tokio::time::timeout(PATIENCE, self.session.messages.recv());
         next.await.expect("a message in time").expect("a session")
@@ -257,10 +262,14 @@ impl Hand {
     }
 
     pub(crate) fn done(&self, task: &WorkerTask, output: Value) {
+        self.done_with(task, output, Usage::default());
+    }
+
+    pub(crate) fn done_with(&self, task: &WorkerTask, output: Value, usage: Usage) {
         let output = Arc::new(output);
         let outcome = Outcome::Completed { output };
         let answers = self.session.answers();
-        answers.settle(task.token.clone(), outcome, None);
+        answers.settle(task.token.clone(), outcome, Some(usage));
     }
 
     pub(crate) fn failed(&self, task: &WorkerTask, category: ErrorCategory) {

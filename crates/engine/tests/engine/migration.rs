@@ -56,6 +56,43 @@ async fn a_file_of_version_1_is_taken_up_where_it_was_left() {
 }
 
 #[tokio::test]
+async fn definitions_of_a_file_of_version_1_are_deleted_and_their_triggers_disabled() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch(VERSION_1)
+        .unwrap();
+    let lab = Lab::at(folder.path());
+    assert!(lab.engine.disabled_triggers().await.unwrap().is_empty());
+    let delete = |keep_running| stateway_engine::DeleteDefinition {
+        name: "gate".into(),
+        keep_running,
+        request: lab.key(9),
+    };
+    let refused = lab.engine.delete_definition(delete(false)).await;
+    assert_eq!(refused.unwrap_err().reason, "DEFINITION_IN_USE");
+    let deleted = lab.engine.delete_definition(delete(true)).await.unwrap();
+    assert_eq!(deleted.open_executions, 1);
+    lab.apply("name: chain\ntrigger: {event: go}\nsteps: [{name: a, agent: x}]")
+        .await;
+    let disable = stateway_engine::SwitchTrigger {
+        name: "chain".into(),
+        enabled: false,
+        actor: "ada".into(),
+        comment: "".into(),
+        request: lab.key(8),
+    };
+    lab.engine.switch_trigger(disable).await.unwrap();
+    drop(lab);
+    let lab = Lab::at(folder.path());
+    let disabled = lab.engine.disabled_triggers().await.unwrap();
+    assert_eq!(&*disabled["chain"].by, "ada");
+    let waiting = lab.get(&"waiting".into()).await;
+    assert_eq!(waiting.sub_state, SubState::Waiting);
+}
+
+#[tokio::test]
 async fn opening_a_file_twice_changes_nothing_more() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");

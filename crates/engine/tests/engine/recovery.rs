@@ -109,6 +109,7 @@ async fn decide(lab: &Lab, id: &Arc<str>, grant: bool) -> Result<View, EngineErr
     let decide = Decide {
         step: "ok".into(),
         attempt: 1,
+        branch: None,
         grant,
         roles: vec!["boss".into()],
         comment: "".into(),

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use stateway_engine::{Steer, WorkerMessage};
-use stateway_model::{ErrorCategory, SubState};
+use stateway_model::{ErrorCategory, Reason, SubState};
 
 use crate::lab::Lab;
 
@@ -53,17 +53,55 @@ async fn a_chain_runs_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_task_without_a_worker_is_a_visible_wait_for_its_role() {
+async fn a_task_that_no_connected_worker_can_take_waits_for_one() {
     let lab = Lab::new();
     lab.apply(CHAIN).await;
     let started = lab.start("chain", json!(null)).await;
-    assert_eq!(started.sub_state, SubState::Running);
-    let waits: Vec<_> = started
-        .waits
-        .iter()
-        .map(|wait| (wait.kind.as_str(), wait.name.as_str()))
-        .collect();
-    assert_eq!(waits, [("capacity", "x")]);
+    assert_eq!(
+        (started.sub_state, started.reason),
+        (SubState::Waiting, Some(Reason::NoWorker))
+    );
+    assert_eq!(
+        waits(&started),
+        [("capacity", "x", "no worker of role `x` is connected")]
+    );
+    let listed = lab.engine.list(stuck()).await.unwrap().items;
+    assert_eq!(listed.len(), 1, "the row is found by its sub-state too");
+
+    // A worker of the role that is busy is no reason to wait for one: the next task is its own turn.
+    let mut worker = lab.worker("w1", &["x"], 1);
+    let task = worker.task().await;
+    let second = lab.start("chain", json!(null)).await;
+    assert_eq!(second.sub_state, SubState::Running);
+    assert_eq!(
+        waits(&second),
+        [("capacity", "x", "1 worker of role `x` is connected")]
+    );
+    assert_eq!(lab.engine.list(stuck()).await.unwrap().items.len(), 0);
+
+    // When the last worker of the role has gone, its task and the other are waiting again.
+    drop(task);
+    drop(worker);
+    for id in [started.id, second.id] {
+        let view = lab.until(&id, |view| view.reason == Some(Reason::NoWorker));
+        assert_eq!(view.await.sub_state, SubState::Waiting);
+    }
+}
+
+fn waits(view: &stateway_engine::View) -> Vec<(&str, &str, &str)> {
+    let waits = view.waits.iter();
+    waits
+        .map(|wait| (wait.kind.as_str(), wait.name.as_str(), wait.detail.as_str()))
+        .collect()
+}
+
+/// The executions whose row shows that they wait.
+fn stuck() -> stateway_engine::ListQuery {
+    stateway_engine::ListQuery {
+        sub_states: vec![SubState::Waiting],
+        limit: 9,
+        ..Default::default()
+    }
 }
 
 #[tokio::test]

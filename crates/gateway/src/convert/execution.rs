@@ -2,6 +2,7 @@
 
 use stateway_model::{
     AttemptPhase, Event, Execution, ExecutionError, Payload, Progress, Retry, Step, Usage, Wait,
+    headline, one_line_summary,
 };
 use stateway_proto::v1;
 use stateway_provider_api::{Explanation, StepExplanation};
@@ -95,9 +96,11 @@ fn wait(from: Wait) -> v1::Wait {
 }
 
 pub(crate) fn error(from: ExecutionError) -> v1::ExecutionError {
+    let (message, detail) = message_and_detail(from.message);
     v1::ExecutionError {
         step: from.step,
-        message: from.message,
+        message,
+        detail,
         category: from
             .category
             .map(|category| category.to_string())
@@ -108,14 +111,38 @@ pub(crate) fn error(from: ExecutionError) -> v1::ExecutionError {
     }
 }
 
+/// The line that names the error, and the whole text if it has several lines.
+fn message_and_detail(text: String) -> (String, String) {
+    if text.trim().contains('\n') {
+        (headline(&text).to_owned(), text)
+    } else {
+        (text.trim().to_owned(), String::new())
+    }
+}
+
+/// A summary in one line. Of a failure this is the line that names the error; other texts, such as a
+/// person's comment, are kept whole.
+fn in_one_line(native_type: &str, summary: String) -> String {
+    if !summary.contains('\n') {
+        return summary;
+    }
+    if native_type.ends_with("Failed") || native_type.ends_with("Escalated") {
+        return one_line_summary(&summary);
+    }
+    let lines = summary.lines().map(str::trim);
+    let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+    lines.join(" ")
+}
+
 pub(crate) fn event(from: Event) -> v1::Event {
+    let summary = in_one_line(&from.native_type, from.summary);
     v1::Event {
         sequence: from.sequence,
         time: from.time.map(timestamp),
         native_type: from.native_type,
         step: from.step,
         attempt: from.attempt,
-        summary: from.summary,
+        summary,
         branch: String::new(),
         phase: phase(from.phase).into(),
     }

@@ -1,14 +1,19 @@
 //! `stateway.v1.Definitions`.
 
+mod delete;
 mod name;
 mod native;
 mod report;
 mod steps;
 
+pub(super) use name::check_revision;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use stateway_definition::{Parsed, Revision};
-use stateway_engine::{ApplyDefinition, DefinitionRecord};
+use stateway_engine::{ApplyDefinition, DefinitionRecord, DisabledTrigger};
 use stateway_model::DefinitionName;
 use stateway_proto::v1;
 use stateway_proto::v1::definitions_server::Definitions as Service;
@@ -16,9 +21,10 @@ use stateway_provider_api::Call;
 use tonic::{Request, Response, Status};
 
 use super::executions::page_token_refused;
-use super::{Shell, validate};
+use super::{Shell, triggers, validate};
 use crate::convert;
 use crate::engines::{Chosen, Directory, request_key};
+use crate::similar;
 use crate::status::Refusal;
 use crate::token::Sealer;
 
@@ -72,6 +78,17 @@ impl Service for Definitions {
             .await
     }
 
+    async fn delete_definition(
+        &self,
+        request: Request<v1::DeleteDefinitionRequest>,
+    ) -> Result<Response<v1::DeleteDefinitionResponse>, Status> {
+        self.shell
+            .run("DeleteDefinition", request, |call, message| {
+                self.delete(call, message)
+            })
+            .await
+    }
+
     async fn validate_definition(
         &self,
         request: Request<v1::ValidateDefinitionRequest>,
@@ -101,9 +118,10 @@ impl Definitions {
                 .hint("Name the provider whose own definition is meant.")
                 .into());
         }
-        let engines = match request.validate_only {
-            true => Vec::new(),
-            false => self.directory.all(WHAT)?,
+        let engines = if request.validate_only {
+            Vec::new()
+        } else {
+            self.directory.all(WHAT)?
         };
         let file = source_name(&request.source_name)?;
         let id = validate::request_id(&std::mem::take(&mut request.request_id))?;
@@ -136,11 +154,16 @@ impl Definitions {
         let engines = self.directory.all(WHAT)?;
         let (name, revision) = name::parse(&request.name)?;
         let mut missing = None;
-        for chosen in engines {
-            let wanted = find(&call, chosen, &name, revision.as_deref());
+        for chosen in &engines {
+            let wanted = find(&call, *chosen, &name, revision.as_deref());
             match wanted.await {
                 Ok(record) => {
-                    let mut answer = shown(record, true);
+                    let now = chosen.engine.now();
+                    let marks = chosen.engine.disabled_triggers();
+                    let marks = chosen.answer(&call, marks).await?;
+                    let mut answer = shown(record, true, (&marks, now));
+                    answer.deleted =
+                        revision.is_some() && is_deleted(&call, *chosen, &name).await?;
                     let all = chosen.engine.revisions(name.id.clone());
                     let all = chosen.answer(&call, all).await?;
                     let all = all.iter().take(MOST_REVISIONS);
@@ -151,7 +174,14 @@ impl Definitions {
                 Err(status) => return Err(status),
             }
         }
-        Err(missing.unwrap_or_else(|| Refusal::unsupported(WHAT).into()))
+        match (missing, revision) {
+            (Some(_), None) => {
+                let refusal = similar::no_portable_definition(&call, &engines, &name.id);
+                Err(refusal.await.into())
+            }
+            (Some(status), Some(_)) => Err(status),
+            (None, _) => Err(Refusal::unsupported(WHAT).into()),
+        }
     }
 
     /// Engines have the same definitions, so the first one's list is the list.
@@ -181,6 +211,9 @@ impl Definitions {
         let more = records.len() > size;
         records.truncate(size);
         let last = records.last().map(|record| record.name.to_string());
+        let marks = chosen.engine.disabled_triggers();
+        let marks = chosen.answer(&call, marks).await?;
+        let now = chosen.engine.now();
         Ok(v1::ListDefinitionsResponse {
             next_page_token: match last.filter(|_| more) {
                 Some(last) => self.sealer.seal(PURPOSE, last),
@@ -188,7 +221,7 @@ impl Definitions {
             },
             definitions: records
                 .into_iter()
-                .map(|record| shown(record, false))
+                .map(|record| shown(record, false, (&marks, now)))
                 .collect(),
         })
     }
@@ -209,8 +242,22 @@ impl Definitions {
     }
 }
 
+/// Whether a definition of which a revision is stored has no current one.
+async fn is_deleted(
+    call: &Call,
+    chosen: Chosen<'_>,
+    name: &DefinitionName,
+) -> Result<bool, Status> {
+    let current = chosen.engine.definition(name.id.clone(), None);
+    match chosen.answer(call, current).await {
+        Ok(_) => Ok(false),
+        Err(status) if status.code() == tonic::Code::NotFound => Ok(true),
+        Err(status) => Err(status),
+    }
+}
+
 /// The current revision, or the one that begins with these digits.
-async fn find(
+pub(super) async fn find(
     call: &Call,
     chosen: Chosen<'_>,
     name: &DefinitionName,
@@ -235,9 +282,10 @@ async fn find(
 
 fn source_name(sent: &str) -> Result<String, Status> {
     let name = validate::text("source_name", sent.to_owned())?;
-    Ok(match name.is_empty() {
-        true => UNNAMED.to_owned(),
-        false => name,
+    Ok(if name.is_empty() {
+        UNNAMED.to_owned()
+    } else {
+        name
     })
 }
 
@@ -256,24 +304,37 @@ fn checked(name: &DefinitionName, parsed: &Parsed, source: &str) -> v1::Definiti
     }
 }
 
-/// A definition as it is stored. Its description is read from the source: it is part of it.
-fn shown(record: DefinitionRecord, with_source: bool) -> v1::Definition {
+/// A definition as it is stored. Description, steps and trigger are read from the source.
+fn shown(
+    record: DefinitionRecord,
+    with_source: bool,
+    (marks, now): (&BTreeMap<Arc<str>, DisabledTrigger>, Timestamp),
+) -> v1::Definition {
     let parsed = stateway_definition::parse(&record.source, UNNAMED);
     let parsed = parsed.ok().map(|parsed| parsed.definition);
+    let name = DefinitionName {
+        provider: None,
+        id: Arc::clone(&record.name),
+    };
+    let trigger = parsed
+        .as_ref()
+        .and_then(|definition| triggers::of(definition, marks.get(&record.name), now))
+        .map(|trigger| v1::Trigger {
+            definition: name.to_string(),
+            ..trigger
+        });
     v1::Definition {
+        trigger,
         steps: match (&parsed, with_source) {
             (Some(definition), true) => steps::of(definition),
             _ => Vec::new(),
         },
-        name: DefinitionName {
-            provider: None,
-            id: record.name,
-        }
-        .to_string(),
+        name: name.to_string(),
         revision: record.revision.to_string(),
-        source: match with_source {
-            true => record.source,
-            false => String::new(),
+        source: if with_source {
+            record.source
+        } else {
+            String::new()
         },
         create_time: Some(convert::timestamp(record.created)),
         description: parsed

@@ -1,5 +1,6 @@
 //! `stateway.v1.Executions`.
 
+mod adopt;
 mod count;
 mod handlers;
 mod lineage;

@@ -16,6 +16,7 @@ use stateway_provider_api::Call;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::triggers::disabled;
 use super::{Shell, validate};
 use crate::convert;
 use crate::engines::Directory;
@@ -154,26 +155,23 @@ impl Workers {
             })
             .collect();
         executions.sort_by(|a, b| a.tenant.cmp(&b.tenant));
-        let mut scheduled: Vec<_> = found.scheduled.iter().collect();
-        scheduled.sort_by(|a, b| (a.next, &a.definition).cmp(&(b.next, &b.definition)));
-        let scheduled = scheduled
-            .into_iter()
-            .map(|start| v1::ScheduledStart {
-                definition: DefinitionName {
-                    provider: None,
-                    id: start.definition.clone(),
-                }
-                .to_string(),
-                next_time: Some(convert::timestamp(start.next)),
-            })
-            .collect();
+        // The engine lists them by their next start, the disabled ones last.
+        let scheduled = found.scheduled.iter().map(|start| v1::ScheduledStart {
+            definition: DefinitionName {
+                provider: None,
+                id: start.definition.clone(),
+            }
+            .to_string(),
+            next_time: start.next.map(convert::timestamp),
+            disabled: start.disabled.as_ref().map(disabled),
+        });
         Ok(v1::Queue {
             name: chosen.id.resource_name(),
             tasks,
             executions,
             active: count(found.active),
             max_active: count(found.max_active),
-            scheduled,
+            scheduled: scheduled.collect(),
         })
     }
 }

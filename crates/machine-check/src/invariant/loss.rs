@@ -1,7 +1,7 @@
-//! What an engine owes disappears only with an event that says why, and each event explains only
-//! what it is about: a timer that is dropped beside some other event is found.
+//! An obligation disappears only with an event that explains it, and an event explains only the
+//! obligations of its own step: a timer that is dropped beside another event is found.
 
-use stateway_machine::{Event, Fact, Obligation, StepTimer, Task, TaskKey, Timer};
+use stateway_machine::{Event, Fact, Obligation, PolicyDecision, StepTimer, Task, TaskKey, Timer};
 
 use super::{Checked, ensure};
 
@@ -12,10 +12,10 @@ pub(super) fn nothing_is_lost(
 ) -> Checked {
     let gone = before.iter().filter(|owed| !after.contains(owed));
     for gone in gone {
-        let told = events
+        let explained = events
             .iter()
             .any(|event| explains(&event.fact, gone, after));
-        ensure(told, || format!("{gone:?} disappeared"))?;
+        ensure(explained, || format!("{gone:?} disappeared"))?;
     }
     Ok(())
 }
@@ -23,35 +23,41 @@ pub(super) fn nothing_is_lost(
 fn explains(fact: &Fact, gone: &Obligation, after: &[Obligation]) -> bool {
     let of_step = |step: &str| step_of(gone) == Some(step);
     match fact {
-        // Everything is over, or turns back.
+        // Everything is over.
         Fact::ExecutionCompleted { .. }
         | Fact::ExecutionRolledBack { .. }
         | Fact::ExecutionFailed { .. }
-        | Fact::ExecutionCancelled { .. }
-        | Fact::CompensationStarted { .. } => true,
+        | Fact::ExecutionCancelled { .. } => true,
+        // Everything but what a worker or a child is busy with, which is to be cancelled.
+        Fact::CompensationStarted { awaited, .. } | Fact::CancellationStarted { awaited, .. } => {
+            let awaited = step_of(gone).is_some_and(|step| awaited.iter().any(|it| **it == *step));
+            !awaited || continues(gone, after)
+        }
         Fact::ExecutionStarted { .. } => *gone == Obligation::Slot,
-        // What is held begins no further attempt.
-        Fact::ExecutionPaused { .. } | Fact::ExecutionEscalated { .. } => {
-            timer_of(gone) == Some(StepTimer::Retry)
-        }
+        // A paused execution begins no attempt, and its timeouts stand still.
+        Fact::ExecutionPaused { .. } | Fact::ExecutionEscalated { .. } => matches!(
+            timer_of(gone),
+            Some(StepTimer::Retry | StepTimer::Timeout | StepTimer::Queue | StepTimer::Expiry)
+        ),
         // The same attempts under new keys, and their timers put off.
-        Fact::BranchOpened { .. } => {
-            let task = task_of(gone);
-            let again = |owed: &Obligation| match (owed, gone) {
-                (
-                    Obligation::Timer { timer, due },
-                    Obligation::Timer {
-                        timer: before,
-                        due: earlier,
-                    },
-                ) => timer == before && due >= earlier,
-                _ => task.is_some() && task_of(owed) == task,
-            };
-            after.iter().any(again)
+        Fact::BranchOpened { .. } | Fact::ExecutionForked { .. } => continues(gone, after),
+        // The same attempt, with a worker; it does not wait for one any more.
+        Fact::TaskAssigned { task, .. } => {
+            let queues = matches!(
+                timer_of(gone),
+                Some(StepTimer::Queue | StepTimer::UndoQueue)
+            );
+            is_task(gone, task) && continues(gone, after) || of_step(&task.step) && queues
         }
-        // The same attempt with another worker, or none.
-        Fact::TaskAssigned { task, .. } | Fact::TaskReleased { task } => {
-            is_task(gone, task) && after.iter().any(|owed| key_of(owed) == key_of(gone))
+        // The same attempt without a worker; the worker's time has ended.
+        Fact::TaskReleased { task, .. } => {
+            let worked = matches!(
+                timer_of(gone),
+                Some(StepTimer::Timeout | StepTimer::UndoTimeout | StepTimer::Heartbeat)
+            );
+            // An attempt that was to be cancelled is over when its worker gives it back.
+            let over = matches!(gone, Obligation::Task(order) if order.cancel);
+            is_task(gone, task) && (over || continues(gone, after)) || of_step(&task.step) && worked
         }
         Fact::HeartbeatRecorded { step, .. } => {
             let beats = |owed: &Obligation| timer_of(owed) == Some(StepTimer::Heartbeat);
@@ -64,28 +70,56 @@ fn explains(fact: &Fact, gone: &Obligation, after: &[Obligation]) -> bool {
         Fact::StepCompensationStarted { step, .. } => {
             of_step(step) && timer_of(gone) == Some(StepTimer::UndoRetry)
         }
+        // The attempt waits for a person instead of a worker.
+        Fact::PolicyDecided {
+            task,
+            decision: PolicyDecision::RequireApproval { .. },
+            ..
+        } => of_step(&task.step),
+        // The attempt waits for a worker again.
+        Fact::ApprovalGranted { step, .. } => {
+            of_step(step) && timer_of(gone) == Some(StepTimer::Expiry)
+        }
         // The attempt or the wait is over.
         Fact::StepCompleted { step, .. }
         | Fact::AttemptFailed { step, .. }
         | Fact::StepSkipped { step, .. }
         | Fact::ApprovalRejected { step, .. }
         | Fact::ApprovalExpired { step, .. }
+        | Fact::OutcomeUnknown { step, .. }
         | Fact::StepCompensated { step, .. }
         | Fact::StepCompensationFailed { step, .. } => of_step(step),
         Fact::ExecutionCreated { .. }
         | Fact::ExecutionQueued { .. }
+        | Fact::ExecutionReopened { .. }
+        | Fact::PolicyDecided { .. }
         | Fact::ProgressReported { .. }
         | Fact::UsageReported { .. }
         | Fact::RetryScheduled { .. }
         | Fact::CorrectionRequested { .. }
         | Fact::SignalReceived { .. }
         | Fact::SignalDelivered { .. }
-        | Fact::ApprovalGranted { .. }
         | Fact::ExecutionResumed { .. }
         | Fact::EscalationResolved { .. }
         | Fact::RevisionAdopted { .. }
         | Fact::ExecutionRecovered { .. } => false,
     }
+}
+
+/// Whether the same attempt is still open, or the same timer set for a later time.
+fn continues(gone: &Obligation, after: &[Obligation]) -> bool {
+    let task = task_of(gone);
+    let again = |owed: &Obligation| match (owed, gone) {
+        (
+            Obligation::Timer { timer, due },
+            Obligation::Timer {
+                timer: before,
+                due: earlier,
+            },
+        ) => timer == before && due >= earlier,
+        _ => task.is_some() && task_of(owed) == task,
+    };
+    after.iter().any(again)
 }
 
 fn key_of(owed: &Obligation) -> Option<&TaskKey> {
@@ -148,12 +182,13 @@ mod tests {
             sequence: 1,
             at: Timestamp::UNIX_EPOCH,
             causation: "c".into(),
+            cause: None,
+            actor: "".into(),
             correlation: "c".into(),
             fact,
         }
     }
 
-    /// Both were taken as explained once: something had happened, if not this.
     #[test]
     fn a_timer_dropped_beside_another_event_is_found() {
         let lost = [timer("a", StepTimer::Timeout)];
@@ -161,6 +196,8 @@ mod tests {
         let assigned = event(Fact::TaskAssigned {
             task: Task::of("a", 1),
             worker: Arc::from("w"),
+            due: None,
+            heartbeat_due: None,
         });
         for beside in [paused, assigned] {
             assert!(nothing_is_lost(&lost, &[], &[beside]).is_err());

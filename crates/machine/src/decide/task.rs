@@ -131,6 +131,7 @@ pub(super) fn lose(draft: &mut Draft<'_>, ix: StepIx) {
     });
 }
 
+/// A worker is alive. One that no longer has the task is told so.
 pub(super) fn heartbeat(
     draft: &mut Draft<'_>,
     step: Arc<str>,
@@ -138,6 +139,15 @@ pub(super) fn heartbeat(
     progress: Option<Progress>,
 ) -> Result<(), Rejection> {
     let ix = open_task(draft, &Task::of(Arc::clone(&step), attempt))?;
+    let run = draft.run(ix);
+    if run.worker.is_none() {
+        let state = run.state;
+        return Err(Rejection::StaleAttempt {
+            step,
+            attempt,
+            state,
+        });
+    }
     let (_, heartbeat_due) = start::limits(draft, ix);
     if heartbeat_due.is_some() && heartbeat_due != draft.run(ix).heartbeat_due {
         draft.push(Fact::HeartbeatRecorded {

@@ -232,7 +232,7 @@ fn set_for(draft: &Draft<'_>, ix: StepIx, attempt: u32, kind: StepTimer) -> Opti
         StepTimer::Timeout if !approves && !undoing && runs => run.due,
         StepTimer::Queue if !undoing && runs => run.queue_due,
         StepTimer::Expiry if approves && runs => run.due,
-        StepTimer::Heartbeat => run.heartbeat_due,
+        StepTimer::Heartbeat if run.worker.is_some() => run.heartbeat_due,
         // Nothing is started while the execution is paused; the time is checked again afterwards.
         StepTimer::Retry
             if run.state == StepState::BackingOff && draft.head().state.is_active() =>

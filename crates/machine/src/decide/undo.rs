@@ -12,7 +12,7 @@ use super::{cancel, settle};
 use crate::backoff::{later, pause, seed};
 use crate::event::Fact;
 use crate::ledger::{Draft, Ledger as _};
-use crate::plan::StepIx;
+use crate::plan::{Plan, StepIx};
 use crate::state::Ending;
 use crate::{ExecutionState, Failure, StepState};
 
@@ -140,24 +140,35 @@ fn retries(policy: &RetryPolicy, failure: &Failure, failures: u32) -> bool {
 }
 
 /// The steps with effects that completed, or may have, and were not rolled back; nothing unless the
-/// execution rolls back.
+/// execution rolls back, or was rolled back before a person was asked.
 pub(super) fn left_behind(draft: &Draft<'_>) -> Vec<Arc<str>> {
     let head = draft.head();
-    if head.state != ExecutionState::Compensating {
+    if head.state != ExecutionState::Compensating && !head.rolled_back {
         return Vec::new();
     }
     let mut left = Vec::new();
     let mut next = head.last_completed;
     for _ in 0..head.plan.len() {
         let Some(ix) = next else { break };
-        let define = head.plan.define(ix);
         let compensated = draft.run(ix).state == StepState::Compensated;
-        if !compensated && define.kind.answers() && !define.read_only {
+        if !compensated && has_effects(&head.plan, ix) {
             left.push(head.plan.name(ix));
         }
         next = draft.run(ix).completed_before;
     }
+    for (ix, step) in head.plan.steps() {
+        let unknown = is_unknown(draft, ix) && has_effects(&head.plan, ix);
+        if unknown && !left.contains(&step.name) {
+            left.push(Arc::clone(&step.name));
+        }
+    }
     left
+}
+
+/// Whether the step leaves something behind that a rollback is to remove.
+fn has_effects(plan: &Plan, ix: StepIx) -> bool {
+    let define = plan.define(ix);
+    define.kind.answers() && !define.read_only || plan.compensation(ix).is_some()
 }
 
 fn finish(draft: &mut Draft<'_>) {

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use stateway_model::{Fraction, Progress};
 
 use super::change::{Refresh, change, refresh, settle_dependants};
+use super::hold;
 use crate::event::{Data, Event, PolicyDecision, SkipCause, Task, WaitFor};
 use crate::ledger::Ledger;
 use crate::plan::StepIx;
@@ -14,6 +15,7 @@ use crate::{ExecutionState, Failure, StepState};
 
 /// When an attempt fails that no worker takes, when it times out, and when its worker has to send
 /// a heartbeat.
+#[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub(super) queue_due: Option<Timestamp>,
     pub(super) due: Option<Timestamp>,
@@ -93,7 +95,9 @@ pub(super) fn assigned<L: Ledger>(
     task: &Task,
     worker: &Arc<str>,
     (due, heartbeat_due): (Option<Timestamp>, Option<Timestamp>),
+    event: &Event,
 ) {
+    let due = hold::keep(l, due, event);
     change(l, ix, |run| {
         run.worker = Some(Arc::clone(worker));
         run.queue_due = None;
@@ -115,6 +119,7 @@ pub(super) fn released<L: Ledger>(
     queue_due: Option<Timestamp>,
     event: &Event,
 ) {
+    let queue_due = hold::keep(l, queue_due, event);
     let run = l.run_mut(ix);
     run.worker = None;
     (run.heartbeat_due, run.progress) = (None, None);
@@ -139,10 +144,11 @@ pub(super) fn judged<L: Ledger>(
     match decision {
         PolicyDecision::Allow | PolicyDecision::Deny { .. } => {}
         PolicyDecision::RequireApproval { role, due } => {
+            let due = hold::keep(l, *due, event);
             change(l, ix, |run| {
                 (run.state, run.since) = (StepState::Waiting, Some(event.at));
                 run.wait = Some(WaitFor::Approval(Arc::clone(role)));
-                (run.due, run.queue_due, run.timed) = (*due, None, false);
+                (run.due, run.queue_due, run.timed) = (due, None, false);
                 run.policy = Some(Arc::clone(rule));
             });
             refresh(l, Refresh::Always);

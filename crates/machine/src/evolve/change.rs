@@ -73,33 +73,49 @@ pub(super) fn refresh<L: Ledger>(l: &mut L, when: Refresh) {
 }
 
 /// Dependants of a settled step wait for one step less; the ones with nothing left are ready, unless
-/// the execution is ending.
+/// the execution is ending. A dependant that is settled itself, as after a rollback, passes it on.
 pub(super) fn settle_dependants<L: Ledger>(l: &mut L, ix: StepIx) {
-    let plan = std::sync::Arc::clone(&l.head().plan);
     let ending = l.head().state.is_ending();
-    for dependant in &plan.step(ix).dependants {
-        let run = l.run_mut(*dependant);
-        run.unmet = run.unmet.saturating_sub(1);
-        if run.unmet == 0 && run.state == StepState::Pending && !ending {
-            insert(&mut l.head_mut().ready, *dependant);
+    for dependant in meet_dependants(l, vec![ix]) {
+        if l.run(dependant).state == StepState::Pending && !ending {
+            insert(&mut l.head_mut().ready, dependant);
         }
     }
 }
 
-/// Counts again how many dependencies of each step are not settled.
+/// Counts again how many dependencies of each step are not settled. A settled step after one that is
+/// not counts as one that is not.
 pub(super) fn count_unmet<L: Ledger>(l: &mut L) {
     let plan = std::sync::Arc::clone(&l.head().plan);
+    let mut settled = Vec::new();
     for (ix, step) in plan.steps() {
         l.run_mut(ix).unmet = step.dependencies;
+        if step.dependencies == 0 && is_settled(l.run(ix)) {
+            settled.push(ix);
+        }
     }
-    for (ix, step) in plan.steps() {
-        if is_settled(l.run(ix)) {
-            for dependant in &step.dependants {
-                let run = l.run_mut(*dependant);
-                run.unmet = run.unmet.saturating_sub(1);
+    meet_dependants(l, settled);
+}
+
+/// Takes these settled steps off what their dependants wait for; the dependants that wait for nothing
+/// any more.
+fn meet_dependants<L: Ledger>(l: &mut L, mut settled: Vec<StepIx>) -> Vec<StepIx> {
+    let plan = std::sync::Arc::clone(&l.head().plan);
+    let mut met = Vec::new();
+    while let Some(ix) = settled.pop() {
+        for dependant in &plan.step(ix).dependants {
+            let run = l.run_mut(*dependant);
+            let waited = run.unmet > 0;
+            run.unmet = run.unmet.saturating_sub(1);
+            if waited && run.unmet == 0 {
+                met.push(*dependant);
+                if is_settled(run) {
+                    settled.push(*dependant);
+                }
             }
         }
     }
+    met
 }
 
 pub(super) const fn is_settled(run: &StepRun) -> bool {

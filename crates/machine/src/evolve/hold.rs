@@ -1,4 +1,5 @@
-//! A paused or escalated execution: the timeouts of its steps stand still until it continues.
+//! A paused or escalated execution: the timeouts of its steps stand still until it continues. Meanwhile
+//! each is kept as if it had been set when the pause began.
 
 use jiff::Timestamp;
 
@@ -8,6 +9,15 @@ use crate::ledger::Ledger;
 /// The execution stops starting work.
 pub(super) fn begin<L: Ledger>(l: &mut L, event: &Event) {
     l.head_mut().held_since.get_or_insert(event.at);
+}
+
+/// A timeout that is set while the execution may be paused, as it is kept.
+pub(super) fn keep<L: Ledger>(l: &L, due: Option<Timestamp>, event: &Event) -> Option<Timestamp> {
+    let Some(since) = l.head().held_since else {
+        return due;
+    };
+    let passed = event.at.duration_since(since);
+    due.map(|due| due.checked_sub(passed).unwrap_or(due))
 }
 
 /// The execution continues, or ends: what was left of each timeout is left again. Heartbeats and

@@ -36,6 +36,7 @@ pub(super) fn granted<L: Ledger>(
     let Some(rule) = l.run_mut(ix).policy.take() else {
         return;
     };
+    let queue_due = hold::keep(l, queue_due, event);
     change(l, ix, |run| {
         (run.state, run.wait) = (StepState::Running, None);
         (run.since, run.due, run.queue_due) = (Some(event.at), None, queue_due);

@@ -11,7 +11,7 @@ use super::end::{cancelled, fault, give_up};
 use crate::event::{Event, TurnCause};
 use crate::ledger::Ledger;
 use crate::plan::StepIx;
-use crate::state::{Ending, insert};
+use crate::state::Ending;
 use crate::{ExecutionState, Failure, StepState};
 
 pub(super) fn turned<L: Ledger>(
@@ -57,12 +57,12 @@ fn escalates<L: Ledger>(l: &L, step: &str) -> Ending {
 /// A lost worker's step takes its place in the order of completion, in case it did complete.
 pub(super) fn unknown<L: Ledger>(l: &mut L, ix: StepIx, compensate: bool, event: &Event) {
     close(l, ix, StepState::Cancelled, event);
+    l.run_mut(ix).unknown = true;
     if !compensate {
         return;
     }
     let before = l.head().last_completed;
-    let run = l.run_mut(ix);
-    (run.unknown, run.completed_before) = (true, before);
+    l.run_mut(ix).completed_before = before;
     let head = l.head_mut();
     head.last_completed = Some(ix);
     if head.state == ExecutionState::Compensating {
@@ -113,7 +113,7 @@ pub(super) fn done<L: Ledger>(l: &mut L, ix: StepIx, event: &Event) {
 }
 
 /// A person resumes after a rollback: what was compensated or given up runs again; completed steps
-/// without a compensation stay completed.
+/// without a compensation stay completed, and the steps after them wait for what runs again.
 pub(super) fn start_over<L: Ledger>(l: &mut L) {
     let plan = Arc::clone(&l.head().plan);
     for (ix, _) in plan.steps() {
@@ -129,15 +129,15 @@ pub(super) fn start_over<L: Ledger>(l: &mut L) {
     count_unmet(l);
     let settled = plan.steps().filter(|(ix, _)| is_settled(l.run(*ix)));
     let left = plan.len() - settled.count();
+    let ready = |ix: &StepIx| {
+        let run = l.run(*ix);
+        run.state == StepState::Pending && run.unmet == 0
+    };
+    let ready = plan.steps().map(|(ix, _)| ix).filter(ready).collect();
     let head = l.head_mut();
     head.left = u32::try_from(left).unwrap_or(u32::MAX);
     (head.ending, head.undo_next, head.last_failed) = (None, None, None);
-    for (ix, _) in plan.steps() {
-        let run = l.run(ix);
-        if run.state == StepState::Pending && run.unmet == 0 {
-            insert(&mut l.head_mut().ready, ix);
-        }
-    }
+    head.ready = ready;
 }
 
 fn reset<L: Ledger>(l: &mut L, ix: StepIx) {

@@ -1,4 +1,4 @@
-//! A history in a seed's words.
+//! A history in another system's words.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,54 +8,57 @@ use crate::event::{PauseCause, WaitFor};
 use crate::evolve::apply;
 use crate::plan::{Plan, StepIx};
 use crate::state::tidy;
-use crate::{Event, State, StepState};
+use crate::{Event, ExecutionState, Fact, State, StepState};
 
-/// A history in a seed's words.
+/// A history in another system's words.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Projection {
     /// The moves of the execution.
     pub execution: Vec<Move>,
-    /// The moves of each step, by name; empty where the seed has no machine for steps.
+    /// The moves of each step, by name, steps that have not started included; empty where the other
+    /// system has no states for steps.
     pub steps: BTreeMap<String, Vec<Move>>,
-    /// The events the seed has names for, in order.
+    /// The events the other system has names for, in order.
     pub events: Vec<String>,
 }
 
-/// One move in a seed's words.
+/// One move in another system's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Move {
-    /// From where; empty for the first.
+    /// The state before; empty for the first move.
     pub from: String,
-    /// To where.
+    /// The state after.
     pub to: String,
-    /// What the seed says about it.
+    /// Whether the other system allows the move.
     pub kind: MoveKind,
 }
 
-/// What a seed says about a move.
+/// Whether another system allows a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MoveKind {
     /// The first state.
     Begin,
-    /// The seed lists it.
+    /// The other system lists the move.
     Legal,
-    /// The seed lists it, but here it stands for a part of a move that the seed makes in several:
-    /// the execution was never seen there.
+    /// The other system lists the move, but here it is a part of one move of ours that the other system
+    /// makes in several: the execution was never in the states between.
     Bridged,
-    /// The seed has no word for it, and the table says so.
+    /// The other system does not list the move, or forbids it, and the table gives the reason.
     Outside,
-    /// The seed does not allow it. Never happens; the soak looks for it.
+    /// Neither listed nor explained. Never happens; the soak checks it.
     Illegal,
 }
 
 /// Projects a log.
 ///
-/// Situations that a mapping may ask for, of the open steps or of the step itself: `running/new`
-/// (first attempt, no worker yet), `running/again` (a later one), `running/assigned`,
-/// `backing_off`, `correcting`, `compensating`, `waiting/…` (`timer`, `signal`, `approval`,
-/// `child`, `person`), `failed/open` (its consequence is open), `failed/undo` and
-/// `cancelled/undo` (while being undone), `pending/again` (to be begun afresh) and
-/// `skipped/failure`. Of a held execution: `hold/by_hand`, `hold/failure`, `hold/mismatch`.
+/// Situations that a mapping may name, of the open steps or of the step itself: `running/new` (no
+/// worker has the attempt and none failed before it), `running/again` (an attempt after a failed one),
+/// `running/assigned`, `backing_off`, `correcting`, `compensating`, `waiting/…` (`timer`, `signal`,
+/// `approval`, `child`, `person`), `failed/open` and `failed/again` (the first or a later failure, whose
+/// consequence is open), `failed/undo` and `cancelled/undo` (while being compensated),
+/// `compensating/unknown`, `compensated/unknown` and `failed/unknown` (compensated although nobody knows
+/// whether it completed), `pending/again` (to be started over) and `skipped/failure`. Of a paused
+/// execution: `hold/by_hand`, `hold/failure`, `hold/mismatch`.
 #[must_use]
 pub fn project<'e>(
     vocabulary: &Vocabulary,
@@ -64,23 +67,52 @@ pub fn project<'e>(
 ) -> Projection {
     let mut state = State::new(plan);
     let mut projection = Projection::default();
+    let mut path = Path::new(&vocabulary.execution);
     for event in events {
         let mut touched = state.astir();
         apply(&mut state, event);
         touched.extend(event.fact.step().and_then(|step| state.plan().find(step)));
         tidy(&mut touched, &state);
-        projection
-            .events
-            .extend(vocabulary.event_name(&event.fact).map(str::to_owned));
+        let names = vocabulary.event_names(state.plan(), event);
+        projection.events.extend(names.map(str::to_owned));
         let situations = situations(&state);
-        if let Some(to) = vocabulary.execution.map(state.state(), &situations) {
-            walk(&vocabulary.execution, &mut projection.execution, to);
+        if let Fact::ExecutionReopened { from, .. } = &event.fact {
+            path.reopen(*from, state.state(), &situations);
+        } else {
+            path.follow(state.state(), &situations);
         }
         if let Some(machine) = &vocabulary.step {
             project_steps(machine, &state, &touched, &mut projection.steps);
         }
     }
+    if let Some(machine) = &vocabulary.step
+        && state.is_created()
+    {
+        begin_steps(machine, &state, &mut projection.steps);
+    }
+    projection.execution = path.moves;
     projection
+}
+
+/// Steps that have not started are where steps begin.
+fn begin_steps(
+    machine: &Machine<StepState>,
+    state: &State,
+    steps: &mut BTreeMap<String, Vec<Move>>,
+) {
+    for (_, step) in state.plan().steps() {
+        let moves = steps.entry(step.name.to_string()).or_default();
+        begin(machine, moves);
+    }
+}
+
+fn begin(machine: &Machine<StepState>, moves: &mut Vec<Move>) {
+    if moves.is_empty()
+        && let Some(row) = machine.map(StepState::Pending, &[])
+        && let Some(first) = &row.state
+    {
+        walk(machine, moves, first);
+    }
 }
 
 fn project_steps(
@@ -94,14 +126,71 @@ fn project_steps(
         let moves = steps
             .entry(state.plan().step(*ix).name.to_string())
             .or_default();
-        if moves.is_empty()
-            && let Some(first) = machine.map(StepState::Pending, &[])
-        {
-            walk(machine, moves, first);
-        }
-        if let Some(to) = machine.map(run.state, &[situation(state, *ix)]) {
+        begin(machine, moves);
+        let row = machine.map(run.state, &[situation(state, *ix)]);
+        if let Some(to) = row.and_then(|row| row.state.as_ref()) {
             walk(machine, moves, to);
         }
+    }
+}
+
+/// The way of an execution through the states of another system.
+struct Path<'m> {
+    machine: &'m Machine<ExecutionState>,
+    moves: Vec<Move>,
+    /// A state that is only shown if the next move is legal from there.
+    passing: Option<&'m str>,
+}
+
+impl<'m> Path<'m> {
+    const fn new(machine: &'m Machine<ExecutionState>) -> Self {
+        Self {
+            machine,
+            moves: Vec::new(),
+            passing: None,
+        }
+    }
+
+    /// Goes where the state of the execution is mapped to.
+    fn follow(&mut self, state: ExecutionState, situations: &[&str]) {
+        let Some(row) = self.machine.map(state, situations) else {
+            return;
+        };
+        let Some(to) = &row.state else { return };
+        if row.passing {
+            self.passing = Some(to);
+            return;
+        }
+        if let Some(through) = self.passing.take() {
+            let from = self.moves.last().map(|last| last.to.as_str());
+            let leads = from.is_some_and(|from| self.machine.is_legal(from, through));
+            if leads && self.machine.is_legal(through, to) {
+                walk(self.machine, &mut self.moves, through);
+            }
+        }
+        walk(self.machine, &mut self.moves, to);
+    }
+
+    /// The execution had ended on another branch: shows the end, and the move from there.
+    fn reopen(&mut self, from: ExecutionState, state: ExecutionState, situations: &[&str]) {
+        if from == ExecutionState::RolledBack {
+            self.follow(ExecutionState::Compensating, &[]);
+        }
+        self.follow(from, &[]);
+        let row = self.machine.map(state, situations);
+        let (Some(to), Some(end)) = (row.and_then(|row| row.state.as_ref()), self.moves.last())
+        else {
+            return;
+        };
+        let kind = if self.machine.is_legal(&end.to, to) {
+            MoveKind::Legal
+        } else if self.machine.reopening.is_some() {
+            MoveKind::Outside
+        } else {
+            MoveKind::Illegal
+        };
+        let (from, to) = (end.to.clone(), to.clone());
+        self.moves.push(Move { from, to, kind });
     }
 }
 
@@ -126,7 +215,7 @@ fn situation(state: &State, ix: StepIx) -> &'static str {
     let open = |list: &[StepIx]| list.binary_search(&ix).is_ok();
     match (run.state, &run.wait) {
         (StepState::Running, _) if run.worker.is_some() => "running/assigned",
-        (StepState::Running, _) if run.attempt > 1 => "running/again",
+        (StepState::Running, _) if run.failures > 0 => "running/again",
         (StepState::Running, _) => "running/new",
         (StepState::Waiting, Some(WaitFor::Timer)) => "waiting/timer",
         (StepState::Waiting, Some(WaitFor::Signal(_))) => "waiting/signal",
@@ -135,8 +224,12 @@ fn situation(state: &State, ix: StepIx) -> &'static str {
         (StepState::Waiting, Some(WaitFor::Person)) => "waiting/person",
         (StepState::Pending, _) if run.attempt > 0 => "pending/again",
         (StepState::Skipped, _) if run.skipped_by_failure => "skipped/failure",
+        (StepState::Compensating, _) if run.unknown => "compensating/unknown",
+        (StepState::Compensated, _) if run.unknown => "compensated/unknown",
+        (StepState::Failed, _) if run.undoing && run.unknown => "failed/unknown",
         (StepState::Failed, _) if run.undoing => "failed/undo",
-        (StepState::Cancelled, _) if run.undoing => "cancelled/undo",
+        (StepState::Cancelled, _) if run.undoing && !run.unknown => "cancelled/undo",
+        (StepState::Failed, _) if open(&state.head.unsettled) && run.failures > 1 => "failed/again",
         (StepState::Failed, _) if open(&state.head.unsettled) || open(&state.head.parked) => {
             "failed/open"
         }
@@ -144,7 +237,7 @@ fn situation(state: &State, ix: StepIx) -> &'static str {
     }
 }
 
-/// Goes to a state: directly, over a bridge, or outside the seed's machine.
+/// Goes to a state: directly, over a bridge, or outside of what the other system lists.
 fn walk<S: PartialEq + Copy + std::fmt::Display>(
     machine: &Machine<S>,
     moves: &mut Vec<Move>,

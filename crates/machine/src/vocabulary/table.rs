@@ -1,12 +1,13 @@
 //! One vocabulary as data.
 
 use serde::Deserialize;
+use stateway_definition::StepKind;
 use thiserror::Error;
 
-use crate::event::{Fact, WaitFor};
-use crate::{ExecutionState, StepState};
+use crate::event::{Fact, PolicyDecision, WaitFor};
+use crate::{Event, ExecutionState, Plan, StepState};
 
-/// One seed's words.
+/// The words of one system.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vocabulary {
@@ -14,39 +15,42 @@ pub struct Vocabulary {
     pub version: u32,
     /// Its name.
     pub name: String,
-    /// The seed it comes from.
-    pub seed: String,
-    /// The machine of an execution.
+    /// The kind of system that uses these words.
+    pub system: String,
+    /// The states of an execution.
     pub execution: Machine<ExecutionState>,
-    /// The machine of a step, where the seed has one.
+    /// The states of a step, where the system has them.
     pub step: Option<Machine<StepState>>,
-    /// What the seed calls our events.
+    /// The system's names for our events.
     #[serde(default)]
     pub event: Vec<Emitted>,
 }
 
-/// States, moves, and how ours become theirs.
+/// States, moves, and how our states are mapped to them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine<S> {
-    /// The seed's states.
+    /// The system's states.
     pub state: Vec<StateRow>,
-    /// Our states in the seed's words; the first row that fits counts.
+    /// Our states in the system's words; the first row that fits counts.
     pub map: Vec<Mapping<S>>,
-    /// The moves the seed lists.
+    /// The moves that the system lists.
     pub transition: Vec<Transition>,
-    /// The moves the seed forbids.
+    /// The moves that the system forbids.
     #[serde(default)]
     pub forbidden: Vec<Transition>,
     /// Moves that are made in several legal ones.
     #[serde(default)]
     pub bridge: Vec<Bridge>,
-    /// Moves the seed has no word for.
+    /// Moves that the system does not list.
     #[serde(default)]
     pub outside: Vec<Outside>,
+    /// Why an execution that was reopened leaves a terminal state. Without it, none can.
+    #[serde(default)]
+    pub reopening: Option<String>,
 }
 
-/// A state of the seed.
+/// A state of another system.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StateRow {
@@ -55,11 +59,11 @@ pub struct StateRow {
     /// Whether nothing follows.
     #[serde(default)]
     pub terminal: bool,
-    /// What the seed says it means.
+    /// What it means there.
     pub means: String,
 }
 
-/// One of our states in the seed's words.
+/// One of our states in another system's words.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mapping<S> {
@@ -68,11 +72,15 @@ pub struct Mapping<S> {
     /// Fits only if an open step is in one of these situations; see [`super::project`].
     #[serde(default)]
     pub steps: Vec<String>,
-    /// The seed's state.
-    pub state: String,
+    /// The system's state; without one, the projection stays where it is.
+    #[serde(default)]
+    pub state: Option<String>,
+    /// The state is only shown if the next move is legal from there.
+    #[serde(default)]
+    pub passing: bool,
 }
 
-/// A move of the seed.
+/// A move of another system.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transition {
@@ -80,7 +88,7 @@ pub struct Transition {
     pub from: String,
     /// To where; `*` is any other state.
     pub to: String,
-    /// What the seed says brings it about.
+    /// What brings it about there.
     pub on: String,
 }
 
@@ -98,11 +106,11 @@ pub struct Bridge {
     pub why: String,
 }
 
-/// A move the seed has no word for.
+/// A move that another system does not list.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outside {
-    /// From where; `*` is any state that is not terminal and from which the seed does not list it.
+    /// From where; `*` is any state that is not terminal and from which the system does not list it.
     pub from: String,
     /// To where.
     pub to: String,
@@ -110,7 +118,7 @@ pub struct Outside {
     pub why: String,
 }
 
-/// What the seed calls one of our events.
+/// Another system's name for one of our events.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Emitted {
@@ -119,7 +127,13 @@ pub struct Emitted {
     /// Only where a step begins to wait for this: `signal`, `approval`, `timer`, `child`.
     #[serde(default)]
     pub wait: Option<String>,
-    /// The seed's.
+    /// Only for steps of this kind, for instance `task`.
+    #[serde(default)]
+    pub step: Option<String>,
+    /// Only where a person acted, and not as a consequence of something else.
+    #[serde(default)]
+    pub decided: bool,
+    /// The other system's name.
     pub name: String,
 }
 
@@ -136,7 +150,7 @@ pub enum VocabularyError {
     #[error("not a vocabulary: {0}")]
     Malformed(String),
     /// A table of another form.
-    #[error("vocabulary `{name}` has version {found}; this build reads version 1")]
+    #[error("vocabulary `{name}` has version {found}; this build reads version 2")]
     UnknownVersion {
         /// Its name.
         name: String,
@@ -161,7 +175,7 @@ impl Vocabulary {
     pub fn parse(text: &str) -> Result<Self, VocabularyError> {
         let table: Self = toml::from_str(text)
             .map_err(|error| VocabularyError::Malformed(error.message().to_owned()))?;
-        if table.version != 1 {
+        if table.version != 2 {
             let (name, found) = (table.name, table.version);
             return Err(VocabularyError::UnknownVersion { name, found });
         }
@@ -179,37 +193,57 @@ impl Vocabulary {
         }
     }
 
-    /// The seed's name for one of our events; nothing where it has none.
-    #[must_use]
-    pub fn event_name(&self, fact: &Fact) -> Option<&str> {
-        let wait = match fact {
-            Fact::StepWaiting {
-                wait: WaitFor::Timer,
-                ..
-            } => "timer",
-            Fact::StepWaiting {
-                wait: WaitFor::Signal(_),
-                ..
-            } => "signal",
-            Fact::StepWaiting {
-                wait: WaitFor::Approval(_),
-                ..
-            } => "approval",
-            Fact::StepWaiting {
-                wait: WaitFor::Child(_),
-                ..
-            } => "child",
-            _ => "",
-        };
-        let fits = |row: &&Emitted| {
-            row.native == fact.name() && row.wait.as_deref().is_none_or(|asked| asked == wait)
-        };
-        self.event.iter().find(fits).map(|row| row.name.as_str())
+    /// The system's names for one of our events; an event may have several, or none.
+    pub fn event_names<'v>(&'v self, plan: &Plan, event: &Event) -> impl Iterator<Item = &'v str> {
+        let fact = &event.fact;
+        let (native, wait, decided) = (fact.name(), awaited(fact), is_decided(event));
+        let step = fact.step().and_then(|step| plan.step_definition(step));
+        let kind = step.map_or("", |step| StepKind::as_str(&step.kind));
+        let rows = self.event.iter().filter(move |row| {
+            row.native == native
+                && row.wait.as_deref().is_none_or(|asked| asked == wait)
+                && row.step.as_deref().is_none_or(|asked| asked == kind)
+                && (!row.decided || decided)
+        });
+        rows.map(|row| row.name.as_str())
     }
 }
 
+/// What a step begins to wait for by this event.
+const fn awaited(fact: &Fact) -> &'static str {
+    match fact {
+        Fact::StepWaiting { wait, .. } => match wait {
+            WaitFor::Timer => "timer",
+            WaitFor::Signal(_) => "signal",
+            WaitFor::Approval(_) => "approval",
+            WaitFor::Child(_) => "child",
+            WaitFor::Person => "person",
+        },
+        Fact::PolicyDecided {
+            decision: PolicyDecision::RequireApproval { .. },
+            ..
+        } => "approval",
+        _ => "",
+    }
+}
+
+/// Whether a person acted and nothing else caused the event. Logs of version 1 name the person only in
+/// the facts of their decisions.
+fn is_decided(event: &Event) -> bool {
+    let by = match &event.fact {
+        Fact::ApprovalGranted { by, .. }
+        | Fact::ApprovalRejected { by, .. }
+        | Fact::EscalationResolved { by, .. }
+        | Fact::ExecutionResumed { by }
+        | Fact::ExecutionCancelled { by, .. }
+        | Fact::BranchOpened { by, .. } => by,
+        _ => &event.actor,
+    };
+    event.cause.is_none() && !by.is_empty()
+}
+
 impl<S: PartialEq + Copy + std::fmt::Display> Machine<S> {
-    /// Whether the seed lists this move.
+    /// Whether the system lists this move.
     #[must_use]
     pub fn is_legal(&self, from: &str, to: &str) -> bool {
         self.transition
@@ -217,7 +251,7 @@ impl<S: PartialEq + Copy + std::fmt::Display> Machine<S> {
             .any(|row| row.from == from && row.to == to)
     }
 
-    /// Whether the seed forbids this move.
+    /// Whether the system forbids this move.
     #[must_use]
     pub fn is_forbidden(&self, from: &str, to: &str) -> bool {
         from != to
@@ -237,7 +271,7 @@ impl<S: PartialEq + Copy + std::fmt::Display> Machine<S> {
         found.map(|row| row.through.as_slice())
     }
 
-    /// Whether the table says openly that the seed has no word for this move.
+    /// Whether the table explains a move that the system does not list.
     #[must_use]
     pub fn is_outside(&self, from: &str, to: &str) -> bool {
         let ended = self
@@ -249,14 +283,14 @@ impl<S: PartialEq + Copy + std::fmt::Display> Machine<S> {
             .any(|row| (row.from == from || (row.from == "*" && !ended)) && row.to == to)
     }
 
-    /// Our state in the seed's words, given what the open steps are doing.
+    /// The row of our state, given what the open steps are doing.
     #[must_use]
-    pub fn map(&self, native: S, steps: &[&str]) -> Option<&str> {
+    pub fn map(&self, native: S, steps: &[&str]) -> Option<&Mapping<S>> {
         let fits = |row: &&Mapping<S>| {
             let listed = row.steps.iter().any(|step| steps.contains(&step.as_str()));
             row.native == native && (row.steps.is_empty() || listed)
         };
-        self.map.iter().find(fits).map(|row| row.state.as_str())
+        self.map.iter().find(fits)
     }
 
     fn check(&self, natives: &[S]) -> Result<(), String> {
@@ -264,7 +298,7 @@ impl<S: PartialEq + Copy + std::fmt::Display> Machine<S> {
         let named = self
             .map
             .iter()
-            .map(|row| &row.state)
+            .filter_map(|row| row.state.as_ref())
             .chain(self.transition.iter().flat_map(|row| [&row.from, &row.to]));
         if let Some(name) = named.into_iter().find(|name| !known(name)) {
             return Err(format!("`{name}` is not a state"));

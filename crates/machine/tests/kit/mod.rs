@@ -1,4 +1,4 @@
-//! One execution, driven by hand.
+//! One execution, driven command by command.
 #![allow(dead_code)] // Each test binary uses its own part of it.
 
 pub(crate) mod history;
@@ -10,10 +10,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use stateway_definition::parse;
 use stateway_machine::{
-    CancelMode, Command, Data, Event, ExecutionState, Failure, Obligation, Plan, Rejection,
-    Resolution, State, StepState, StepTimer, Task, Timer, Verb, decide, evolve, later, obligations,
+    Awaited, CancelMode, Command, Data, Event, ExecutionState, Fact, Failure, Obligation, Plan,
+    Redo, Rejection, Resolution, State, StepState, StepTimer, Task, TaskOrder, Timer, Verb,
+    awaited, decide, evolve, later, obligations, replay, task_order, usage,
 };
-use stateway_model::ErrorCategory;
+use stateway_model::{ErrorCategory, Usage};
 
 pub(crate) struct Run {
     pub(crate) plan: Arc<Plan>,
@@ -67,6 +68,40 @@ impl Run {
         run
     }
 
+    /// The execution as it was after the first events, as a new branch or a fork begins.
+    pub(crate) fn rewound(&self, cutoff: usize) -> Self {
+        let events = self.events[..cutoff].to_vec();
+        Self {
+            plan: Arc::clone(&self.plan),
+            state: replay(Arc::clone(&self.plan), &events).unwrap(),
+            events,
+            now: self.now,
+            sent: self.sent,
+        }
+    }
+
+    /// A branch from after the first events that runs a step again; with how the execution had
+    /// ended, where it had.
+    #[track_caller]
+    pub(crate) fn retried_from(&self, cutoff: usize, step: &str, by: &str) -> Self {
+        let mut again = self.rewound(cutoff);
+        let reopened = Some(self.at()).filter(|at| at.is_terminal());
+        let (whole, shared) = (usage(&self.state), usage(&again.state));
+        again.ok(Verb::OpenBranch {
+            branch: self.state.branch() + 1,
+            cutoff: cutoff as u64,
+            by: by.into(),
+            redo: Some(Box::new(Redo::from(step))),
+            reopened,
+            spent: Usage {
+                input_tokens: whole.input_tokens - shared.input_tokens,
+                output_tokens: whole.output_tokens - shared.output_tokens,
+                cost_micros: whole.cost_micros - shared.cost_micros,
+            },
+        });
+        again
+    }
+
     pub(crate) fn send(&mut self, verb: Verb) -> Result<Vec<&'static str>, Rejection> {
         self.sent += 1;
         let command = Command::new(format!("c{}", self.sent), verb);
@@ -114,6 +149,37 @@ impl Run {
         self.ok(Verb::fail(task, Failure::reported(category, "it broke")))
     }
 
+    /// A worker takes the open task of a step.
+    #[track_caller]
+    pub(crate) fn assign(&mut self, step: &str, worker: &str) -> Vec<&'static str> {
+        let task = self.task(step);
+        self.ok(Verb::AssignTask {
+            task,
+            worker: worker.into(),
+        })
+    }
+
+    /// A worker gives the open task of a step back.
+    #[track_caller]
+    pub(crate) fn release(&mut self, step: &str) -> Vec<&'static str> {
+        let task = self.task(step);
+        self.ok(Verb::ReleaseTask { task, lost: false })
+    }
+
+    /// The worker of the open task of a step is lost.
+    #[track_caller]
+    pub(crate) fn lose(&mut self, step: &str) -> Vec<&'static str> {
+        let task = self.task(step);
+        self.ok(Verb::ReleaseTask { task, lost: true })
+    }
+
+    /// The open task of a step, as it is handed out.
+    #[track_caller]
+    pub(crate) fn order(&self, step: &str) -> TaskOrder {
+        let task = self.task(step);
+        task_order(&self.state, &task).unwrap()
+    }
+
     /// The open task of a step.
     #[track_caller]
     pub(crate) fn task(&self, step: &str) -> Task {
@@ -145,15 +211,26 @@ impl Run {
             .collect()
     }
 
+    /// The step's timer of this kind and when it is due.
+    pub(crate) fn timer(&self, step: &str, wanted: StepTimer) -> Option<(Timer, Timestamp)> {
+        self.timers().into_iter().find(|(timer, _)| {
+            matches!(timer, Timer::Step { step: s, kind, .. } if &**s == step && *kind == wanted)
+        })
+    }
+
+    /// In how many seconds the step's timer of this kind is due.
+    pub(crate) fn due_in(&self, step: &str, wanted: StepTimer) -> Option<i64> {
+        let (_, due) = self.timer(step, wanted)?;
+        Some(due.duration_since(self.now).as_secs())
+    }
+
     /// Waits for the step's timer of this kind and fires it.
     #[track_caller]
     pub(crate) fn fire(&mut self, step: &str, wanted: StepTimer) -> Vec<&'static str> {
-        let found = self.timers().into_iter().find(|(timer, _)| {
-            matches!(timer, Timer::Step { step: s, kind, .. } if &**s == step && *kind == wanted)
-        });
+        let found = self.timer(step, wanted);
         let (timer, due) = found.unwrap_or_else(|| panic!("{step} has no {wanted} timer"));
         self.now = self.now.max(due);
-        self.ok(Verb::FireTimer { timer })
+        self.ok(Verb::fire(timer))
     }
 
     /// Waits until the workflow's timeout.
@@ -162,7 +239,7 @@ impl Run {
         let (timer, due) = self.timers().remove(0);
         assert_eq!(timer, Timer::Execution);
         self.now = self.now.max(due);
-        self.ok(Verb::FireTimer { timer })
+        self.ok(Verb::fire(timer))
     }
 
     pub(crate) fn signal(&mut self, name: &str, id: &str) -> Result<Vec<&'static str>, Rejection> {
@@ -171,6 +248,7 @@ impl Run {
             name: name.into(),
             id: id.into(),
             payload,
+            by: "shop".into(),
         })
     }
 
@@ -202,13 +280,37 @@ impl Run {
         self.ok(Verb::Resume { by: "bob".into() })
     }
 
+    /// Bob, who has the role `operator`, decides about the open escalation of a step.
+    #[track_caller]
     pub(crate) fn resolve(&mut self, step: &str, resolution: Resolution) -> Vec<&'static str> {
-        self.ok(Verb::ResolveEscalation {
+        let verb = self.resolution(step, resolution, "bob", &["operator"]);
+        self.ok(verb)
+    }
+
+    /// A decision about the open escalation of a step, by someone with these roles.
+    #[track_caller]
+    pub(crate) fn resolution(
+        &self,
+        step: &str,
+        resolution: Resolution,
+        by: &str,
+        roles: &[&str],
+    ) -> Verb {
+        let open = awaited(&self.state).into_iter().find_map(|one| match one {
+            Awaited::Person {
+                step: s, attempt, ..
+            } if &*s == step => Some(attempt),
+            _ => None,
+        });
+        Verb::ResolveEscalation {
             step: step.into(),
+            attempt: open.unwrap_or_else(|| panic!("{step} is not escalated")),
             resolution,
-            by: "bob".into(),
+            by: by.into(),
+            roles: roles.iter().map(|role| Arc::from(*role)).collect(),
+            operators: vec!["operator".into()],
             comment: "decided".into(),
-        })
+        }
     }
 
     pub(crate) fn cancel(&mut self, mode: CancelMode) -> Vec<&'static str> {
@@ -217,6 +319,13 @@ impl Run {
             by: "bob".into(),
             comment: "enough".into(),
         })
+    }
+
+    /// The newest fact of this name.
+    #[track_caller]
+    pub(crate) fn fact(&self, name: &str) -> &Fact {
+        let found = self.events.iter().rev().find(|e| e.fact.name() == name);
+        &found.unwrap_or_else(|| panic!("no {name}")).fact
     }
 
     pub(crate) fn at(&self) -> ExecutionState {

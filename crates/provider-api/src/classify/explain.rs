@@ -1,7 +1,7 @@
 //! The verdict in words: which row, which evidence, which rule.
 
 use jiff::Timestamp;
-use stateway_model::{MappingBasis, SubState, Wait};
+use stateway_model::{MappingBasis, SubState, Wait, headline};
 
 use super::{Classified, Decision, Verdict};
 use crate::table::Row;
@@ -43,13 +43,20 @@ impl Classified<'_> {
     /// Puts the verdict on `observation` into words.
     #[must_use]
     pub fn explain(&self, observation: &Observation, now: Timestamp) -> Explanation {
-        let seen = evidence(
+        let mut seen = evidence(
             &observation.native,
             observation.retry.as_ref(),
             &observation.waits,
             self.execution.sub_state,
             now,
         );
+        // An error of the execution itself is on no step.
+        if self.execution.sub_state == SubState::Error
+            && let Some(error) = &observation.last_error
+            && error.step.is_empty()
+        {
+            seen.push(format!("error: {}", error.message));
+        }
         let deciding = match self.execution.decision {
             Decision::Steps { deciding } => observation.steps.get(deciding),
             _ => None,
@@ -174,7 +181,7 @@ fn attempt_line(retry: &RetryEvidence, shown: SubState, now: Timestamp) -> Strin
     });
     let error = retry.last_error.as_ref();
     let error = error.map_or_else(String::new, |error| {
-        format!("; last error: {}", error.message)
+        format!("; last error: {}", headline(&error.message))
     });
     format!(
         "attempt {}{limit} {phase}{next}{error} ({})",

@@ -2,7 +2,19 @@
 
 use stateway_model::{Execution, ProviderId, SubState};
 
-use super::{Comparison, Equality, Filter, NumberField, Term, TextField, TimeField};
+use super::{Filter, NumberField, Term, TextField, TimeField};
+
+impl<C> Filter<C> {
+    /// Whether the filter holds, where this says it of a single condition.
+    pub fn holds(&self, condition: &impl Fn(&C) -> bool) -> bool {
+        match self {
+            Self::And(parts) => parts.iter().all(|part| part.holds(condition)),
+            Self::Or(parts) => parts.iter().any(|part| part.holds(condition)),
+            Self::Not(part) => !part.holds(condition),
+            Self::Term(term) => condition(term),
+        }
+    }
+}
 
 impl Filter {
     /// Whether the execution passes.
@@ -11,12 +23,7 @@ impl Filter {
     /// later than anything.
     #[must_use]
     pub fn admits(&self, execution: &Execution) -> bool {
-        match self {
-            Self::And(parts) => parts.iter().all(|part| part.admits(execution)),
-            Self::Or(parts) => parts.iter().any(|part| part.admits(execution)),
-            Self::Not(part) => !part.admits(execution),
-            Self::Term(term) => term.holds(execution),
-        }
+        self.holds(&|term| term.holds(execution))
     }
 
     /// Whether any execution of this provider and in this sub-state could pass. `None` stands for
@@ -98,10 +105,12 @@ impl Term {
             Self::WaitKind(equality, wanted) => {
                 equality.holds(execution.waits.iter().any(|wait| wait.kind == *wanted))
             }
+            Self::Definition(equality, wanted) => {
+                equality.holds(wanted.admits(&execution.definition))
+            }
             Self::Text(field, equality, wanted) => {
                 let value = match field {
                     TextField::Provider => execution.name.provider.as_str(),
-                    TextField::Definition => &execution.definition,
                     TextField::NativeState => &execution.native_state,
                 };
                 equality.holds(value == wanted)
@@ -140,29 +149,6 @@ impl Term {
                 Outcomes::certain(equality.holds(provider.as_str() == wanted))
             }
             _ => Outcomes::EITHER,
-        }
-    }
-}
-
-impl Equality {
-    const fn holds(self, equal: bool) -> bool {
-        match self {
-            Self::Is => equal,
-            Self::IsNot => !equal,
-        }
-    }
-}
-
-impl Comparison {
-    fn holds<T: Ord>(self, value: Option<&T>, wanted: &T) -> bool {
-        let order = value.map(|value| value.cmp(wanted));
-        match self {
-            Self::Equal => order.is_some_and(|order| order.is_eq()),
-            Self::NotEqual => !order.is_some_and(|order| order.is_eq()),
-            Self::Less => order.is_some_and(|order| order.is_lt()),
-            Self::LessOrEqual => order.is_some_and(|order| order.is_le()),
-            Self::Greater => order.is_some_and(|order| order.is_gt()),
-            Self::GreaterOrEqual => order.is_some_and(|order| order.is_ge()),
         }
     }
 }
@@ -225,6 +211,8 @@ mod tests {
             "sub_state != running",
             "provider = shop",
             "definition = \"definitions/order\"",
+            "definition = order",
+            "definition != orde",
             "reason = COMPENSATING",
             "native_state = RUNNING",
             "mapping_basis = DERIVED",

@@ -1,11 +1,12 @@
-//! The fields a filter may name, and what may be said of each.
+//! The fields of executions that a filter may name, and the values that each takes.
 
 use std::str::FromStr;
 
 use jiff::Timestamp;
 use stateway_model::UnknownWord;
 
-use super::{Comparison, Equality, NumberField, Term, TextField, TimeField};
+use super::condition::{Condition, Mismatch};
+use super::{Comparison, DefinitionPattern, Equality, NumberField, Term, TextField, TimeField};
 
 /// Every field, as documentation and error messages list them.
 pub const FIELDS: &[&str] = &[
@@ -27,39 +28,28 @@ pub const FIELDS: &[&str] = &[
     "labels.<key>",
 ];
 
-/// Why a field cannot be asked that.
-pub(super) struct Refusal {
-    /// The operator is wrong, rather than the value.
-    pub(super) of_operator: bool,
-    pub(super) message: String,
-    pub(super) hint: String,
-}
+impl Condition for Term {
+    const FIELDS: &'static [&'static str] = FIELDS;
 
-pub(super) fn is_known(name: &str) -> bool {
-    let label = name
-        .strip_prefix("labels.")
-        .is_some_and(|key| !key.is_empty());
-    label || name == "labels" || FIELDS[..FIELDS.len() - 1].contains(&name)
-}
-
-pub(super) fn known_fields() -> String {
-    format!("Fields: {}.", FIELDS.join(", "))
+    fn new(field: &str, operator: &'static str, value: &str) -> Result<Self, Mismatch> {
+        term(field, operator, value)
+    }
 }
 
 /// The typed condition behind `name operator value`, for a known field.
-pub(super) fn term(name: &str, operator: &'static str, value: &str) -> Result<Term, Refusal> {
-    let equality = || equality(name, operator);
+fn term(name: &str, operator: &'static str, value: &str) -> Result<Term, Mismatch> {
+    let equality = || Equality::new(name, operator);
     let number = |field| {
         Ok(Term::Number(
             field,
-            comparison(name, operator)?,
+            Comparison::new(name, operator)?,
             count(value)?,
         ))
     };
     let time = |field| {
         Ok(Term::Time(
             field,
-            comparison(name, operator)?,
+            Comparison::new(name, operator)?,
             timestamp(value)?,
         ))
     };
@@ -70,7 +60,7 @@ pub(super) fn term(name: &str, operator: &'static str, value: &str) -> Result<Te
         "mapping_basis" => Ok(Term::MappingBasis(equality()?, word(value)?)),
         "waits.kind" => Ok(Term::WaitKind(equality()?, word(value)?)),
         "provider" => text(TextField::Provider),
-        "definition" => text(TextField::Definition),
+        "definition" => Ok(Term::Definition(equality()?, DefinitionPattern::new(value))),
         "native_state" => text(TextField::NativeState),
         "retry.attempt" => number(NumberField::Attempt),
         "retry.retry_count" => number(NumberField::RetryCount),
@@ -81,11 +71,10 @@ pub(super) fn term(name: &str, operator: &'static str, value: &str) -> Result<Te
         "update_time" => time(TimeField::Update),
         "end_time" => time(TimeField::End),
         "labels" if operator == ":" => Ok(Term::HasLabel(value.to_owned())),
-        "labels" => Err(Refusal {
-            of_operator: true,
-            message: format!("`labels` takes `:`, not `{operator}`"),
-            hint: "Write `labels:key` or `labels.key = \"value\"`.".into(),
-        }),
+        "labels" => Err(Mismatch::operator(
+            format!("`labels` takes `:`, not `{operator}`"),
+            "Write `labels:key` or `labels.key = \"value\"`.",
+        )),
         _ => {
             let key = name.strip_prefix("labels.").unwrap_or(name);
             Ok(Term::Label(key.to_owned(), equality()?, value.to_owned()))
@@ -93,63 +82,22 @@ pub(super) fn term(name: &str, operator: &'static str, value: &str) -> Result<Te
     }
 }
 
-fn equality(name: &str, operator: &'static str) -> Result<Equality, Refusal> {
-    match operator {
-        "=" | ":" => Ok(Equality::Is),
-        "!=" => Ok(Equality::IsNot),
-        _ => Err(wrong_operator(name, operator, "`=` and `!=`")),
-    }
-}
-
-fn comparison(name: &str, operator: &'static str) -> Result<Comparison, Refusal> {
-    match operator {
-        "=" => Ok(Comparison::Equal),
-        "!=" => Ok(Comparison::NotEqual),
-        "<" => Ok(Comparison::Less),
-        "<=" => Ok(Comparison::LessOrEqual),
-        ">" => Ok(Comparison::Greater),
-        ">=" => Ok(Comparison::GreaterOrEqual),
-        _ => Err(wrong_operator(
-            name,
-            operator,
-            "`=`, `!=`, `<`, `<=`, `>` and `>=`",
-        )),
-    }
-}
-
-fn wrong_operator(name: &str, operator: &str, right: &str) -> Refusal {
-    let message = format!("`{name}` cannot be compared with `{operator}`");
-    Refusal {
-        of_operator: true,
-        message,
-        hint: format!("It takes {right}."),
-    }
-}
-
-fn wrong_value(message: String, hint: &str) -> Refusal {
-    Refusal {
-        of_operator: false,
-        message,
-        hint: hint.to_owned(),
-    }
-}
-
-fn word<T: FromStr<Err = UnknownWord>>(value: &str) -> Result<T, Refusal> {
+fn word<T: FromStr<Err = UnknownWord>>(value: &str) -> Result<T, Mismatch> {
     value.parse().map_err(|unknown: UnknownWord| {
         let message = format!("`{}` is not a {}", unknown.word, unknown.list);
-        wrong_value(message, &format!("Known: {}.", unknown.known.join(", ")))
+        Mismatch::value(message, &format!("Known: {}.", unknown.known.join(", ")))
     })
 }
 
-fn count(value: &str) -> Result<u32, Refusal> {
+fn count(value: &str) -> Result<u32, Mismatch> {
     value
         .parse()
-        .map_err(|_| wrong_value(format!("`{value}` is not a whole number"), ""))
+        .map_err(|_| Mismatch::value(format!("`{value}` is not a whole number"), ""))
 }
 
-fn timestamp(value: &str) -> Result<Timestamp, Refusal> {
+fn timestamp(value: &str) -> Result<Timestamp, Mismatch> {
     value.parse().map_err(|_| {
         let hint = "Write it like \"2026-11-16T12:30:00Z\".";
-        wrong_value(format!("`{value}` is not an RFC 3339 time"), hint)
+        Mismatch::value(format!("`{value}` is not an RFC 3339 time"), hint)
     })
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use stateway_model::{ProviderId, SubState};
 
 use super::evaluate::Known;
-use super::{Comparison, Equality, Filter, Term, TextField, TimeField};
+use super::{Comparison, DefinitionPattern, Equality, Filter, Term, TimeField};
 
 /// What any execution that passes the filter must have. A provider that uses none of it is right:
 /// the gateway applies the whole filter to whatever comes back.
@@ -12,8 +12,8 @@ use super::{Comparison, Equality, Filter, Term, TextField, TimeField};
 pub struct Hints {
     /// One of these sub-states; every one of the six when the filter does not say.
     pub sub_states: Vec<SubState>,
-    /// This definition, by its full name.
-    pub definition: Option<String>,
+    /// A definition that this pattern admits.
+    pub definition: Option<DefinitionPattern>,
     /// Started at this time or later.
     pub started_from: Option<Timestamp>,
     /// Started at this time or earlier.
@@ -46,8 +46,8 @@ impl Filter {
         });
         for term in self.required() {
             match term {
-                Term::Text(TextField::Definition, Equality::Is, name) => {
-                    hints.definition = Some(name.clone());
+                Term::Definition(Equality::Is, wanted) => {
+                    hints.definition = Some(wanted.clone());
                 }
                 Term::Time(TimeField::Start, comparison, time) => match comparison {
                     Comparison::Greater | Comparison::GreaterOrEqual => {
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn only_what_must_hold_becomes_a_hint() {
         let both = hints("definition = a AND start_time > 2026-01-01T00:00:00Z");
-        assert_eq!(both.definition.as_deref(), Some("a"));
+        assert_eq!(both.definition, Some(DefinitionPattern::new("a")));
         assert_eq!(
             both.started_from,
             Some("2026-01-01T00:00:00Z".parse().unwrap())

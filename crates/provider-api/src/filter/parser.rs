@@ -1,17 +1,21 @@
 //! The grammar. `OR` binds tighter than `AND`, as AIP-160 has it.
 
-use super::lexer::{Token, TokenKind, error, tokens};
-use super::{Filter, FilterError, MAX_DEPTH, field};
+use std::marker::PhantomData;
 
-pub(super) fn parse(text: &str) -> Result<Filter, FilterError> {
+use super::condition::{Condition, is_known, known_fields, meant};
+use super::lexer::{Token, TokenKind, error, tokens};
+use super::{Filter, FilterError, MAX_DEPTH};
+
+pub(super) fn parse<C: Condition>(text: &str) -> Result<Filter<C>, FilterError> {
     let tokens = tokens(text)?;
     if tokens.is_empty() {
-        return Ok(Filter::everything());
+        return Ok(Filter::And(Vec::new()));
     }
     let mut parser = Parser {
         text,
         tokens,
         next: 0,
+        of: PhantomData,
     };
     let filter = parser.expression(0)?;
     match parser.tokens.get(parser.next) {
@@ -20,15 +24,16 @@ pub(super) fn parse(text: &str) -> Result<Filter, FilterError> {
     }
 }
 
-struct Parser<'t> {
+struct Parser<'t, C> {
     text: &'t str,
     tokens: Vec<Token>,
     next: usize,
+    of: PhantomData<C>,
 }
 
-impl Parser<'_> {
+impl<C: Condition> Parser<'_, C> {
     /// Factors joined by `AND` or by nothing.
-    fn expression(&mut self, depth: usize) -> Result<Filter, FilterError> {
+    fn expression(&mut self, depth: usize) -> Result<Filter<C>, FilterError> {
         let mut factors = vec![self.factor(depth)?];
         loop {
             let explicit = self.take_word("AND");
@@ -42,7 +47,7 @@ impl Parser<'_> {
     }
 
     /// Terms joined by `OR`.
-    fn factor(&mut self, depth: usize) -> Result<Filter, FilterError> {
+    fn factor(&mut self, depth: usize) -> Result<Filter<C>, FilterError> {
         let mut terms = vec![self.term(depth)?];
         while self.take_word("OR") {
             terms.push(self.term(depth)?);
@@ -50,7 +55,7 @@ impl Parser<'_> {
         Ok(flatten(terms, Filter::Or))
     }
 
-    fn term(&mut self, depth: usize) -> Result<Filter, FilterError> {
+    fn term(&mut self, depth: usize) -> Result<Filter<C>, FilterError> {
         if depth >= MAX_DEPTH {
             let message = format!("nested deeper than {MAX_DEPTH}");
             return Err(self.error_here(&message, "Write it flatter."));
@@ -68,16 +73,16 @@ impl Parser<'_> {
         self.condition()
     }
 
-    fn condition(&mut self) -> Result<Filter, FilterError> {
+    fn condition(&mut self) -> Result<Filter<C>, FilterError> {
         let at = self.place();
         let name = match self.peek() {
             Some(TokenKind::Word(name)) => name.clone(),
-            _ => return Err(self.error_here("a field is expected", &field::known_fields())),
+            _ => return Err(self.error_here("a field is expected", &known_fields::<C>())),
         };
         self.next += 1;
         let operator = match self.peek() {
             Some(TokenKind::Operator(sign)) => *sign,
-            _ if !field::is_known(&name) => return Err(self.unknown_field(at, &name)),
+            _ if !is_known::<C>(&name) => return Err(self.unknown_field(at, &name)),
             _ => {
                 let hint = format!("Write for example `{name} = …`.");
                 return Err(self.error_here("an operator is expected", &hint));
@@ -85,7 +90,7 @@ impl Parser<'_> {
         };
         let operator_at = self.place();
         self.next += 1;
-        if !field::is_known(&name) {
+        if !is_known::<C>(&name) {
             return Err(self.unknown_field(at, &name));
         }
         let value_at = self.place();
@@ -94,15 +99,15 @@ impl Parser<'_> {
         };
         let value = value.clone();
         self.next += 1;
-        field::term(&name, operator, &value)
+        C::new(&name, operator, &value)
             .map(Filter::Term)
-            .map_err(|refusal| {
-                let place = if refusal.of_operator {
+            .map_err(|mismatch| {
+                let place = if mismatch.of_operator {
                     operator_at
                 } else {
                     value_at
                 };
-                error(self.text, place, &refusal.message, &refusal.hint)
+                error(self.text, place, &mismatch.message, &mismatch.hint)
             })
     }
 
@@ -111,7 +116,7 @@ impl Parser<'_> {
             self.text,
             at,
             &format!("`{name}` is not a field"),
-            &field::known_fields(),
+            &meant::<C>(name),
         )
     }
 
@@ -142,7 +147,7 @@ impl Parser<'_> {
     }
 }
 
-fn flatten(mut parts: Vec<Filter>, join: fn(Vec<Filter>) -> Filter) -> Filter {
+fn flatten<C>(mut parts: Vec<Filter<C>>, join: fn(Vec<Filter<C>>) -> Filter<C>) -> Filter<C> {
     match parts.len() {
         1 => parts.remove(0),
         _ => join(parts),

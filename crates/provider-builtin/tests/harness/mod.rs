@@ -150,6 +150,7 @@ impl Staged {
                 let decide = Decide {
                     step: step.into(),
                     attempt: 1,
+                    branch: None,
                     grant: false,
                     roles: vec!["boss".into()],
                     comment: "no".into(),
@@ -227,6 +228,7 @@ fn failed(kind: ErrorKind, reason: &'static str, retry_after: Option<Duration>) 
         message: "disturbed".to_owned(),
         hint: String::new(),
         retry_after,
+        metadata: Vec::new(),
     }
 }
 

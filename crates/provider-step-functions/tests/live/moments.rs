@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::json;
 use stateway_model::{Reason, RetryBasis, SubState, WaitKind};
-use stateway_provider_api::filter::Hints;
+use stateway_provider_api::filter::{DefinitionPattern, Hints};
 use stateway_provider_api::{
     CancelMode, CancelRequest, ErrorKind, HistoryRequest, ListRequest, Provider, RetryFromRequest,
     SignalRequest, StartRequest,
@@ -398,7 +398,7 @@ pub(crate) async fn lists_and_histories_come_in_pages(rig: &Rig) -> Outcome {
     ];
     ensure(told_types == expected, "four events", &events)?;
     let hints = Hints {
-        definition: Some(format!("providers/live/definitions/{}", rig.unique)),
+        definition: Some(DefinitionPattern::new(&rig.unique)),
         sub_states: vec![SubState::Succeeded],
         ..Hints::none()
     };

@@ -10,7 +10,7 @@ use stateway_model::SubState;
 
 use super::Sqlite;
 use super::row::{KEPT, kept, time};
-use crate::request::{DefinitionRecord, EventRecord, ListQuery};
+use crate::request::{DefinitionRecord, DisabledTrigger, EventRecord, ListQuery};
 use crate::store::load::events;
 use crate::store::{Answered, Branch, Hash, Kept, LogRow, Reading, Snapshot, StoreError};
 
@@ -358,6 +358,15 @@ impl Reading for Sqlite {
     }
 
     /// How many executions of each definition have begun and not ended.
+    fn forks(&self, id: &str, limit: usize) -> Result<Vec<Arc<str>>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut query = self.connection.prepare_cached(
+            "SELECT id FROM executions WHERE forked_from = ?1 ORDER BY number LIMIT ?2",
+        )?;
+        let rows = query.query_map(params![id, limit], |row| row.get::<_, String>(0))?;
+        rows.map(|row| Ok(row?.into())).collect()
+    }
+
     fn begun(&self) -> Result<Vec<(Arc<str>, i64)>, StoreError> {
         let mut query = self.connection.prepare_cached(
             "SELECT definition, number FROM executions \
@@ -423,6 +432,35 @@ impl Reading for Sqlite {
         let mut query = self.connection.prepare_cached(sql)?;
         let found = query.query_row([name, revision.unwrap_or("")], definition);
         Ok(found.optional()?)
+    }
+
+    fn disabled_triggers(&self) -> Result<Vec<(Arc<str>, DisabledTrigger)>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT definition, disabled_by, disabled_at, comment FROM disabled_triggers \
+             ORDER BY definition",
+        )?;
+        let rows = query.query_map([], |row| {
+            let disabled = DisabledTrigger {
+                by: row.get::<_, String>(1)?.into(),
+                at: time(row.get(2)?).unwrap_or_default(),
+                comment: row.get::<_, String>(3)?.into(),
+            };
+            Ok((row.get::<_, String>(0)?.into(), disabled))
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn open_executions(&self, definition: &str) -> Result<u64, StoreError> {
+        // By sub-state, which has an index: finished executions are not read.
+        let open = SubState::ALL.iter().filter(|shown| !shown.is_terminal());
+        let open: Vec<String> = open.map(|shown| format!("'{shown}'")).collect();
+        let sql = format!(
+            "SELECT count(*) FROM executions WHERE sub_state IN ({}) AND definition = ?1",
+            open.join(", ")
+        );
+        let mut query = self.connection.prepare_cached(&sql)?;
+        let count: i64 = query.query_row([definition], |row| row.get(0))?;
+        Ok(u64::try_from(count).unwrap_or(0))
     }
 
     /// When a definition's schedule last started something.

@@ -8,10 +8,13 @@ use rusqlite::Row;
 use crate::store::{Kept, Status, StoreError};
 use crate::view::{Origin, Parent};
 
+/// The form of the columns of a row that repeat what the log says.
+pub(super) const ROW_FORM: i64 = 1;
+
 /// The columns [`kept`] reads, in its order.
 pub(super) const KEPT: &str = "number, id, definition, revision, labels, parent, parent_step, \
      parent_attempt, depth, not_before, branch, state, sub_state, reason, wake_at, inbox, ended_at, \
-     parent_branch";
+     parent_branch, forked_from, form";
 
 pub(super) fn kept(row: &Row<'_>) -> Result<Kept, StoreError> {
     let number: i64 = row.get(0)?;
@@ -34,6 +37,7 @@ pub(super) fn kept(row: &Row<'_>) -> Result<Kept, StoreError> {
         parent,
         depth: row.get(8)?,
         not_before: time(row.get(9)?),
+        forked_from: row.get::<_, Option<String>>(18)?.map(Into::into),
     };
     let word = |at: usize| row.get::<_, String>(at);
     let status = Status {
@@ -52,6 +56,7 @@ pub(super) fn kept(row: &Row<'_>) -> Result<Kept, StoreError> {
         origin: Arc::new(origin),
         revision: row.get::<_, String>(3)?.into(),
         status,
+        older: row.get::<_, i64>(19)? < ROW_FORM,
     })
 }
 

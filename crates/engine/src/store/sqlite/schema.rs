@@ -8,7 +8,11 @@ use super::StoreError;
 
 /// The scripts that lead from each version to the next; a file's version is how many of them it
 /// has seen. A script that was released is never changed.
-const MIGRATIONS: &[&str] = &[include_str!("migration/001_first.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migration/001_first.sql"),
+    include_str!("migration/002_disabled_triggers.sql"),
+    include_str!("migration/003_forks.sql"),
+];
 
 /// The version this build writes.
 pub const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
@@ -69,7 +73,11 @@ mod tests {
     use super::*;
 
     /// Files of each version, as they were released.
-    const RELEASED: &[&str] = &[include_str!("../../../tests/golden/store-v1.sql")];
+    const RELEASED: &[&str] = &[
+        include_str!("../../../tests/golden/store-v1.sql"),
+        include_str!("../../../tests/golden/store-v2.sql"),
+        include_str!("../../../tests/golden/store-v3.sql"),
+    ];
 
     fn schema(file: &Connection) -> Vec<String> {
         let sql = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name";

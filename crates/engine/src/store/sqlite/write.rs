@@ -6,12 +6,13 @@ use jiff::Timestamp;
 use rusqlite::{Transaction, params};
 
 use super::Sqlite;
-use crate::request::DefinitionRecord;
+use super::definitions::{deleted_definitions_of, remove_unneeded};
+use super::row::ROW_FORM;
 use crate::store::{Answered, Append, Branch, Created, Snapshot, Status, Store, StoreError, Turn};
 use crate::{Fate, Faults, Write};
 
 /// Why a turn was not written to its end.
-enum Broken {
+pub(super) enum Broken {
     Store(rusqlite::Error),
     /// The process dies here; whether what was written so far stays.
     Died {
@@ -25,17 +26,17 @@ impl From<rusqlite::Error> for Broken {
     }
 }
 
-type Written<T = ()> = Result<T, Broken>;
+pub(super) type Written<T = ()> = Result<T, Broken>;
 
 /// A turn on its way to the file.
-struct Pen<'p> {
-    to: &'p Transaction<'p>,
+pub(super) struct Pen<'p> {
+    pub(super) to: &'p Transaction<'p>,
     faults: &'p Faults,
 }
 
 impl Pen<'_> {
     /// Whether the next write is done.
-    fn may(&self, write: Write) -> Written<bool> {
+    pub(super) fn may(&self, write: Write) -> Written<bool> {
         match self.faults.fate(write) {
             Fate::Done => Ok(true),
             Fate::Lost => Ok(false),
@@ -56,6 +57,8 @@ impl Pen<'_> {
         self.requests(&turn.requests)?;
         self.schedules(&turn.schedules)?;
         self.sinks(&turn.sinks)?;
+        // After the executions of this turn, which may need the revisions.
+        self.revisions_of_deleted(&turn.definitions)?;
         Ok(last_position)
     }
 }
@@ -105,6 +108,7 @@ impl Store for Sqlite {
 
     fn remove(&mut self, numbers: &[i64]) -> Result<(), StoreError> {
         let transaction = self.connection.unchecked_transaction()?;
+        let deleted = deleted_definitions_of(&transaction, numbers)?;
         // So that a restart after this knows what was given, though its rows are gone.
         transaction.execute(
             "INSERT OR REPLACE INTO counters (name, value) \
@@ -128,6 +132,7 @@ impl Store for Sqlite {
             delete.execute([number])?;
         }
         drop(delete);
+        remove_unneeded(&transaction, &deleted)?;
         transaction.commit()?;
         Ok(())
     }
@@ -156,30 +161,6 @@ impl Sqlite {
 }
 
 impl Pen<'_> {
-    fn definitions(&self, rows: &[DefinitionRecord]) -> Written {
-        for row in rows {
-            if !self.may(Write::Definition)? {
-                continue;
-            }
-            self.to.execute(
-                "UPDATE definitions SET current = 0 WHERE name = ?1",
-                [&*row.name],
-            )?;
-            self.to.execute(
-                "INSERT INTO definitions (name, revision, source, created_at, current) \
-                 VALUES (?1, ?2, ?3, ?4, 1) \
-                 ON CONFLICT (name, revision) DO UPDATE SET current = 1",
-                params![
-                    &*row.name,
-                    &*row.revision,
-                    row.source,
-                    row.created.as_millisecond()
-                ],
-            )?;
-        }
-        Ok(())
-    }
-
     fn created(&self, rows: &[Created]) -> Written {
         if rows.is_empty() {
             return Ok(());
@@ -187,9 +168,9 @@ impl Pen<'_> {
         let mut insert = self.to.prepare_cached(
             "INSERT INTO executions (number, id, definition, revision, labels, parent, parent_step, \
              parent_attempt, parent_branch, depth, not_before, created_at, branch, state, sub_state, reason, wake_at, \
-             inbox, ended_at) \
+             inbox, ended_at, forked_from, form) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, \
-             ?19)",
+             ?19, ?20, ?21)",
         )?;
         for row in rows {
             if !self.may(Write::Execution)? {
@@ -217,6 +198,8 @@ impl Pen<'_> {
                 status.wake_at.map(Timestamp::as_millisecond),
                 status.inbox,
                 status.ended.map(Timestamp::as_millisecond),
+                origin.forked_from.as_deref(),
+                ROW_FORM,
             ])?;
         }
         Ok(())
@@ -251,7 +234,7 @@ impl Pen<'_> {
         }
         let mut update = self.to.prepare_cached(
             "UPDATE executions SET branch = ?2, state = ?3, sub_state = ?4, reason = ?5, \
-             wake_at = ?6, inbox = ?7, ended_at = ?8 WHERE number = ?1",
+             wake_at = ?6, inbox = ?7, ended_at = ?8, form = ?9 WHERE number = ?1",
         )?;
         for (number, status) in rows {
             if !self.may(Write::Status)? {
@@ -266,6 +249,7 @@ impl Pen<'_> {
                 status.wake_at.map(Timestamp::as_millisecond),
                 status.inbox,
                 status.ended.map(Timestamp::as_millisecond),
+                ROW_FORM,
             ])?;
         }
         Ok(())

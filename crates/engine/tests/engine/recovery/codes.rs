@@ -230,6 +230,7 @@ async fn nobody_grants_what_they_had_done_again() {
     let by_another = Decide {
         step: "ok".into(),
         attempt: 1,
+        branch: None,
         grant: true,
         roles: vec!["boss".into()],
         comment: "".into(),

@@ -322,7 +322,7 @@ async fn a_row_without_a_log_hides_nothing_and_can_be_removed() {
         [
             ("second", error),
             ("first", error),
-            (&*whole, SubState::Running)
+            (&*whole, SubState::Waiting)
         ]
     );
     let refused = recover(&lab, &"first".into()).await.unwrap_err();

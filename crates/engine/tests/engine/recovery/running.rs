@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use stateway_machine::ExecutionState;
 use stateway_model::SubState;
 
 use super::*;
@@ -11,10 +12,10 @@ const ONE: &str = "name: one\nsteps: [{name: a, agent: x, timeout: 1h}]";
 /// An execution whose row missed that it waits for a person.
 async fn adrift(lab: &Lab, trap: &Trap, deeds: &Deeds) -> Arc<str> {
     lab.apply(GATED).await;
-    let id = lab.start("gated", json!(1)).await.id;
     trap.set(Write::Status, Fate::Lost);
     deeds.worker(lab, "w");
-    lab.until(&id, |view| view.sub_state == SubState::Waiting)
+    let id = lab.start("gated", json!(1)).await.id;
+    lab.until(&id, |view| view.state == ExecutionState::AwaitingApproval)
         .await;
     assert!(trap.sprung());
     id

@@ -48,6 +48,7 @@ impl Approvals {
         let decide = Decide {
             step: name.step.as_str().into(),
             attempt: name.attempt,
+            branch: Some(0),
             grant: request.grant,
             roles: call.roles.to_vec(),
             comment: comment.into(),
@@ -92,6 +93,9 @@ impl Approvals {
         }
         let resolve = Resolve {
             step: name.step.as_str().into(),
+            attempt: step.map_or(0, |step| step.retry.attempt),
+            branch: Some(before.branch),
+            roles: call.roles.to_vec(),
             resolution,
             comment: comment.clone().into(),
         };

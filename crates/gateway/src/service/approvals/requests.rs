@@ -55,6 +55,7 @@ pub(super) fn of_log(events: &[Event]) -> Vec<Request> {
                 attempt,
                 by,
                 comment,
+                ..
             } => settle(
                 &mut found,
                 step,

@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use stateway_engine::View;
-use stateway_model::{DefinitionName, ExecutionName, Reason, Step};
+use stateway_model::{DefinitionName, ExecutionName, Reason, Step, headline};
 use stateway_proto::v1;
 
 use super::name::{ApprovalName, EscalationName};
@@ -74,7 +74,7 @@ pub(super) fn is_escalated(step: &Step) -> bool {
 pub(super) fn escalation(name: &ExecutionName, view: &View, step: &Step) -> v1::Escalation {
     let since = step.waits.first().and_then(|wait| wait.since);
     let cause = match &step.last_error {
-        Some(error) => error.message.clone(),
+        Some(error) => headline(&error.message).to_owned(),
         None => "a person has to decide".to_owned(),
     };
     let shown = EscalationName::of(name, &step.name);

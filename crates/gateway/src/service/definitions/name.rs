@@ -26,15 +26,20 @@ pub(super) fn parse(text: &str) -> Result<(DefinitionName, Option<String>), Stat
     let Some(revision) = revision else {
         return Ok((name, None));
     };
+    check_revision("name", revision)?;
+    Ok((name, Some(revision.to_owned())))
+}
+
+/// Refuses text that cannot be a revision or the beginning of one.
+pub(crate) fn check_revision(field: &'static str, revision: &str) -> Result<(), Status> {
     let hexadecimal = revision
         .bytes()
         .all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
-    if !hexadecimal || !(SHORTEST..=WHOLE).contains(&revision.len()) {
-        let message =
-            format!("a revision is {SHORTEST} to {WHOLE} hexadecimal digits in lower case");
-        return Err(Refusal::invalid("name", message).into());
+    if hexadecimal && (SHORTEST..=WHOLE).contains(&revision.len()) {
+        return Ok(());
     }
-    Ok((name, Some(revision.to_owned())))
+    let message = format!("a revision is {SHORTEST} to {WHOLE} hexadecimal digits in lower case");
+    Err(Refusal::invalid(field, message).into())
 }
 
 /// Digits with which several revisions begin.

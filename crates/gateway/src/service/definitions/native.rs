@@ -13,6 +13,7 @@ use super::super::validate;
 use super::{DEFINITIONS_PER_PAGE, Definitions, source_name};
 use crate::convert;
 use crate::parent::Parent;
+use crate::similar::{self, DEFINITION_NOT_FOUND};
 use crate::status::{self, Refusal};
 use crate::upstream::Upstream;
 
@@ -66,8 +67,15 @@ impl Definitions {
         let upstream = provider_named(&self.directory.upstreams, provider)?;
         let call = upstream.bounded(&call);
         let read = upstream.provider().definition(&call, &name.id, revision);
-        let read = upstream.guard(Verb::Definitions, &call, read).await;
-        shown(&upstream.id, answer(upstream, read)?)
+        match upstream.guard(Verb::Definitions, &call, read).await {
+            Ok(found) => shown(&upstream.id, found),
+            Err(error) if error.reason() == DEFINITION_NOT_FOUND && revision.is_none() => {
+                let id = &name.id;
+                let error = similar::no_native_definition(upstream, &call, id, error).await;
+                Err(status::of_provider(&upstream.id, &error))
+            }
+            Err(error) => Err(status::of_provider(&upstream.id, &error)),
+        }
     }
 
     pub(super) async fn list_native(

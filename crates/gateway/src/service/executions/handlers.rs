@@ -125,6 +125,13 @@ impl Service for Executions {
         in_shell!(self, "RetryFrom", request, retry_from)
     }
 
+    async fn adopt_definition(
+        &self,
+        request: Request<v1::AdoptDefinitionRequest>,
+    ) -> Result<Response<v1::Execution>, Status> {
+        in_shell!(self, "AdoptDefinition", request, adopt)
+    }
+
     async fn project_execution(
         &self,
         request: Request<v1::ProjectExecutionRequest>,

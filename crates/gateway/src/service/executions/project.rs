@@ -1,6 +1,7 @@
 //! An execution in the words of another system's state machine.
 
 use stateway_machine::{Machine, Move, MoveKind, VocabularyError, project, vocabulary};
+use stateway_model::Reason;
 use stateway_proto::v1;
 use stateway_proto::v1::projected_move::Kind;
 use stateway_provider_api::Call;
@@ -38,7 +39,8 @@ impl Executions {
             .view
             .steps
             .iter()
-            .filter(|step| !step.sub_state.is_terminal());
+            .filter(|step| !step.sub_state.is_terminal())
+            .filter(|step| step.reason != Some(Reason::NotStarted));
         Ok(v1::ProjectedExecution {
             name: name.to_string(),
             terminal: is_terminal(&words.execution, &status),
@@ -49,7 +51,7 @@ impl Executions {
             steps: steps.collect(),
             events: projection.events,
             vocabulary: words.name,
-            source: words.seed,
+            source: words.system,
         })
     }
 }
@@ -66,7 +68,7 @@ fn is_terminal<S>(machine: &Machine<S>, status: &str) -> bool {
 }
 
 fn of_move(from: Move) -> v1::ProjectedMove {
-    // An illegal move never happens; if one did, it would be outside, and the soak would find it.
+    // The soak checks that no move is illegal.
     let kind = match from.kind {
         MoveKind::Begin => Kind::Begin,
         MoveKind::Legal => Kind::Legal,
@@ -83,6 +85,6 @@ fn of_move(from: Move) -> v1::ProjectedMove {
 fn unknown(error: &VocabularyError) -> Status {
     Refusal::invalid("vocabulary", error.to_string())
         .reason("UNKNOWN_VOCABULARY")
-        .hint("There are ioa, buquet, connectsoft, workflowmanager and landlord.")
+        .hint("The vocabularies are ioa, buquet, connectsoft, workflowmanager and landlord.")
         .into()
 }

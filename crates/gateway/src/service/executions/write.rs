@@ -3,16 +3,17 @@
 use stateway_model::{DefinitionName, ExecutionName, ProviderId};
 use stateway_proto::v1;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Observation, PauseRequest, PurgeRequest,
+    Call, CancelMode, CancelRequest, Error, Observation, PauseRequest, PurgeRequest,
     Result as ProviderResult, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
     StartRequest, Verb,
 };
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::super::validate;
 use super::Executions;
 use crate::convert;
 use crate::parent::Parent;
+use crate::similar::{self, DEFINITION_NOT_FOUND};
 use crate::status::{self, Refusal};
 use crate::upstream::Upstream;
 
@@ -28,7 +29,7 @@ impl Executions {
             .definition
             .parse()
             .map_err(|error| Refusal::invalid("definition", format!("{error}")))?;
-        let provider = self.runs(&request.parent, &definition)?;
+        let provider = self.runs(&call, &request.parent, &definition).await?;
         let upstream = self.upstream(&provider)?;
         let start = StartRequest {
             definition: definition.id.to_string(),
@@ -47,7 +48,41 @@ impl Executions {
         }
         let call = upstream.bounded(&call);
         let work = upstream.provider().start(&call, start);
-        self.written(upstream, Verb::Start, &call, work).await
+        match upstream.guard(Verb::Start, &call, work).await {
+            Ok(observation) => Ok(self.shown(upstream, observation)),
+            Err(error) if error.reason() == DEFINITION_NOT_FOUND => Err(self
+                .no_definition(upstream, &call, &definition, error)
+                .await),
+            Err(error) => Err(status::of_provider(&upstream.id, &error)),
+        }
+    }
+
+    /// The refusal of a definition that the chosen provider does not have.
+    async fn no_definition(
+        &self,
+        upstream: &Upstream,
+        call: &Call,
+        definition: &DefinitionName,
+        error: Error,
+    ) -> Status {
+        match self.directory.of(&upstream.id, PORTABLE) {
+            Ok(chosen) => {
+                let revisions = chosen.engine.revisions(definition.id.clone());
+                let known = chosen.answer(call, revisions).await.unwrap_or_default();
+                // A deleted definition is not a misspelt one.
+                if !known.is_empty() {
+                    return status::of_provider(&upstream.id, &error);
+                }
+                similar::no_portable_definition(call, &[chosen], &definition.id)
+                    .await
+                    .into()
+            }
+            Err(_) => {
+                let id = &definition.id;
+                let error = similar::no_native_definition(upstream, call, id, error).await;
+                status::of_provider(&upstream.id, &error)
+            }
+        }
     }
 
     pub(super) async fn signal(
@@ -178,11 +213,40 @@ impl Executions {
 
     /// Who is to run a definition. A portable one without a parent runs on the only provider that
     /// can run it.
-    fn runs(&self, parent: &str, definition: &DefinitionName) -> Result<ProviderId, Status> {
-        match (parent, &definition.provider) {
-            ("", None) => Ok(self.directory.one("parent", "", PORTABLE)?.id.clone()),
-            _ => provider_of(parent, definition),
+    async fn runs(
+        &self,
+        call: &Call,
+        parent: &str,
+        definition: &DefinitionName,
+    ) -> Result<ProviderId, Status> {
+        if !parent.is_empty() || definition.provider.is_some() {
+            return provider_of(parent, definition);
         }
+        match self.directory.one("parent", "", PORTABLE) {
+            Ok(chosen) => Ok(chosen.id.clone()),
+            // A name that nobody has needs no provider: the name itself is wrong.
+            Err(status) => match self.unknown_everywhere(call, definition).await {
+                Some(unknown) => Err(unknown.into()),
+                None => Err(status),
+            },
+        }
+    }
+
+    /// The refusal of a portable definition, if there are engines and none has it.
+    async fn unknown_everywhere(
+        &self,
+        call: &Call,
+        definition: &DefinitionName,
+    ) -> Option<Refusal> {
+        let engines = self.directory.all(PORTABLE).ok()?;
+        for chosen in &engines {
+            let found = chosen.engine.definition(definition.id.clone(), None);
+            match chosen.answer(call, found).await {
+                Err(status) if status.code() == Code::NotFound => {}
+                Ok(_) | Err(_) => return None,
+            }
+        }
+        Some(similar::no_portable_definition(call, &engines, &definition.id).await)
     }
 
     pub(super) async fn purge(
@@ -229,9 +293,14 @@ impl Executions {
     ) -> Result<v1::Execution, Status> {
         let observation = upstream.guard(verb, call, work).await;
         let observation = observation.map_err(|error| status::of_provider(&upstream.id, &error))?;
+        Ok(self.shown(upstream, observation))
+    }
+
+    /// The execution after a write. Watchers get the change immediately.
+    fn shown(&self, upstream: &Upstream, observation: Observation) -> v1::Execution {
         let execution = upstream.execution(observation);
         self.hub.saw(&execution);
-        Ok(convert::execution(execution))
+        convert::execution(execution)
     }
 }
 
@@ -262,12 +331,8 @@ fn provider_of(parent: &str, definition: &DefinitionName) -> Result<ProviderId, 
 
 fn without(upstream: &Upstream, what: &str) -> Status {
     let message = format!("provider {} does not take {what}", upstream.id);
-    Refusal::new(
-        tonic::Code::Unimplemented,
-        "CAPABILITY_NOT_SUPPORTED",
-        message,
-    )
-    .with("provider", upstream.id.to_string())
-    .hint("GetProvider lists the capabilities of each provider.")
-    .into()
+    Refusal::new(Code::Unimplemented, "CAPABILITY_NOT_SUPPORTED", message)
+        .with("provider", upstream.id.to_string())
+        .hint("GetProvider lists the capabilities of each provider.")
+        .into()
 }

@@ -2,7 +2,6 @@
 //! edge, so that the engine's one thread never does it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use stateway_definition::limits::MAX_DURATION;
 use stateway_engine::{Outcome, TaskToken, WorkerMessage, WorkerTask};
@@ -19,11 +18,16 @@ use crate::convert;
 const LONGEST_MESSAGE: usize = 4_096;
 /// The longest code of a failure that is kept.
 const LONGEST_CODE: usize = 256;
+/// The longest part of an unknown word that a note repeats.
+const LONGEST_WORD: usize = 64;
 
 /// What goes to the worker.
 pub(super) fn told(provider: &ProviderId, from: WorkerMessage) -> Message {
     match from {
         WorkerMessage::Task(task) => Message::Task(task_of(provider, &task)),
+        WorkerMessage::Cancel { token } => Message::Cancelled(v1::TaskCancelled {
+            task_token: token.to_string(),
+        }),
         WorkerMessage::Withdrawn { token, reason } => Message::Withdrawn(v1::TaskWithdrawn {
             task_token: token.to_string(),
             reason: reason.to_owned(),
@@ -68,6 +72,7 @@ fn task_of(provider: &ProviderId, from: &WorkerTask) -> v1::Task {
         compensation: from.task.undo,
         role: from.role.to_string(),
         model_policy: from.model_policy.to_string(),
+        outcome_unknown: from.unknown,
     }
 }
 
@@ -101,9 +106,10 @@ pub(super) fn completed(output: Option<v1::Payload>) -> Result<Outcome, Unusable
         });
     };
     let is_json = output.content_type.is_empty() || output.content_type == Payload::JSON;
-    let read = match is_json {
-        true => serde_json::from_slice(&output.data).map_err(|error| error.to_string()),
-        false => Err(format!("its content type is {}", output.content_type)),
+    let read = if is_json {
+        serde_json::from_slice(&output.data).map_err(|error| error.to_string())
+    } else {
+        Err(format!("its content type is {}", output.content_type))
     };
     match read {
         Ok(value) => Ok(Outcome::Completed {
@@ -121,35 +127,44 @@ pub(super) fn completed(output: Option<v1::Payload>) -> Result<Outcome, Unusable
     }
 }
 
-/// How a task failed.
-pub(super) fn failed(from: &v1::TaskFailed) -> Result<Outcome, Unusable> {
-    let unusable = |field: &str, rule: &str| Unusable {
-        reason: "INVALID_ARGUMENT",
-        message: format!("`{field}` must be {rule}"),
-        outcome: None,
-    };
+/// How a task failed. A worker that reports a failure has ended its attempt, so a part of the report
+/// that is wrong never leaves the task open: the message gets a note instead.
+pub(super) fn failed(from: &v1::TaskFailed) -> Outcome {
+    let mut notes = Vec::new();
     let category = match from.category.as_str() {
         "" => ErrorCategory::AgentError,
-        word => word.parse().map_err(|_| {
-            let words: Vec<_> = ErrorCategory::ALL
-                .iter()
-                .map(|word| word.as_str())
-                .collect();
-            unusable("category", &format!("one of {}", words.join(", ")))
-        })?,
+        word => word.parse().unwrap_or_else(|_| {
+            let word = cut(word, LONGEST_WORD);
+            notes.push(format!("unknown failure category `{word}`"));
+            ErrorCategory::AgentError
+        }),
     };
-    let retry_after: Option<Duration> = match from.retry_after {
-        None => None,
-        Some(pause) => Some(
-            convert::duration_from(pause)
-                .filter(|pause| *pause <= MAX_DURATION)
-                .ok_or_else(|| unusable("retry_after", "a duration of at most ten years"))?,
-        ),
-    };
-    let mut failure = Failure::reported(category, cut(&from.message, LONGEST_MESSAGE));
+    let retry_after = from.retry_after.and_then(|pause| {
+        let pause = convert::duration_from(pause).filter(|pause| *pause <= MAX_DURATION);
+        if pause.is_none() {
+            notes.push("`retry_after` is ignored: it must be at most ten years".to_owned());
+        }
+        pause
+    });
+    let mut failure = Failure::reported(category, noted(&from.message, &notes));
     failure.code = cut(&from.code, LONGEST_CODE).into();
     failure.retry_after = retry_after;
-    Ok(Outcome::Failed(failure))
+    failure.no_retry = from.no_retry;
+    Outcome::Failed(failure)
+}
+
+/// The worker's message with notes behind it; the notes are never cut off.
+fn noted(message: &str, notes: &[String]) -> String {
+    if notes.is_empty() {
+        return cut(message, LONGEST_MESSAGE).to_owned();
+    }
+    let notes = notes.join("; ");
+    let message = cut(message, LONGEST_MESSAGE.saturating_sub(notes.len() + 3)).trim_end();
+    if message.is_empty() {
+        notes
+    } else {
+        format!("{message} ({notes})")
+    }
 }
 
 fn cut(text: &str, longest: usize) -> &str {
@@ -221,20 +236,70 @@ mod tests {
         }
     }
 
+    fn failure(from: &v1::TaskFailed) -> Failure {
+        let Outcome::Failed(failure) = failed(from) else {
+            panic!("the task has not failed");
+        };
+        failure
+    }
+
     #[test]
-    fn a_failure_says_its_category_and_a_wrong_one_is_refused() {
-        let of = |category: &str| {
-            failed(&v1::TaskFailed {
-                category: category.into(),
-                message: "ä".repeat(LONGEST_MESSAGE),
+    fn a_failure_has_the_category_that_the_worker_reports() {
+        let transient = failure(&v1::TaskFailed {
+            category: "transient".into(),
+            message: "ä".repeat(LONGEST_MESSAGE),
+            ..v1::TaskFailed::default()
+        });
+        assert_eq!(transient.category, ErrorCategory::Transient);
+        assert!(transient.message.len() <= LONGEST_MESSAGE);
+    }
+
+    #[test]
+    fn an_unknown_category_counts_as_agent_error_with_the_workers_message_and_a_note() {
+        let of = |message: &str| {
+            let failure = failure(&v1::TaskFailed {
+                category: "bad luck".into(),
+                message: message.into(),
                 ..v1::TaskFailed::default()
-            })
+            });
+            assert_eq!(failure.category, ErrorCategory::AgentError);
+            failure.message.to_string()
         };
-        let Ok(Outcome::Failed(failure)) = of("transient") else {
-            panic!("not taken");
-        };
-        assert_eq!(failure.category, ErrorCategory::Transient);
-        assert!(failure.message.len() <= LONGEST_MESSAGE);
-        assert_eq!(of("bad luck").err().unwrap().reason, "INVALID_ARGUMENT");
+        let note = "unknown failure category `bad luck`";
+        assert_eq!(of(""), note);
+        assert_eq!(
+            of("the card is blocked\n"),
+            format!("the card is blocked ({note})")
+        );
+        let long = of(&"x".repeat(2 * LONGEST_MESSAGE));
+        assert!(long.len() == LONGEST_MESSAGE && long.ends_with(&format!("x ({note})")));
+    }
+
+    #[test]
+    fn an_impossible_pause_is_ignored_and_noted() {
+        let failure = failure(&v1::TaskFailed {
+            category: "transient".into(),
+            message: "busy".into(),
+            retry_after: Some(prost_types::Duration {
+                seconds: -1,
+                nanos: 0,
+            }),
+            ..v1::TaskFailed::default()
+        });
+        assert_eq!(failure.retry_after, None);
+        let expected = "busy (`retry_after` is ignored: it must be at most ten years)";
+        assert_eq!(&*failure.message, expected);
+    }
+
+    #[test]
+    fn a_worker_rules_out_another_attempt() {
+        for no_retry in [false, true] {
+            let failure = failure(&v1::TaskFailed {
+                category: "transient".into(),
+                no_retry,
+                ..v1::TaskFailed::default()
+            });
+            assert_eq!(failure.no_retry, no_retry);
+        }
     }
 }

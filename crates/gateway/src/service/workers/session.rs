@@ -92,7 +92,7 @@ impl Session {
             }
             Said::Failed(failed) => {
                 let outcome = message::failed(&failed);
-                self.settle(failed.task_token, outcome, failed.usage);
+                self.settle(failed.task_token, Ok(outcome), failed.usage);
             }
             Said::Released(released) => {
                 self.settle(released.task_token, Ok(Outcome::Released), None);

@@ -1,11 +1,8 @@
-//! What workers say beside their answers: usage and progress.
-#![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
+//! What workers report beside their results: usage and progress.
 
-mod kit;
-
-use kit::Run;
+use crate::kit::Run;
 use serde_json::json;
-use stateway_machine::{Failure, StepTimer, Task, Verb, step_views, usage};
+use stateway_machine::{Failure, StepTimer, Task, Verb, step_usage, step_views, usage};
 use stateway_model::ErrorCategory::Transient;
 use stateway_model::{Progress, Usage};
 
@@ -28,6 +25,13 @@ fn beat(step: &str, attempt: u32, progress: Option<Progress>) -> Verb {
     }
 }
 
+/// A worker has step `a`.
+fn taken() -> Run {
+    let mut run = Run::started(RETRY);
+    run.assign("a", "w");
+    run
+}
+
 fn shown(run: &Run, step: &str) -> Option<Progress> {
     let views = step_views(&run.state);
     let view = views.into_iter().find(|view| view.name == step);
@@ -35,7 +39,7 @@ fn shown(run: &Run, step: &str) -> Option<Progress> {
 }
 
 #[test]
-fn usage_is_told_before_the_answer_and_summed_over_attempts() {
+fn usage_is_recorded_before_the_result_and_summed_over_attempts() {
     let mut run = Run::started(RETRY);
     let failed = run.ok(Verb::FailTask {
         task: Task::of("a", 1),
@@ -51,16 +55,37 @@ fn usage_is_told_before_the_answer_and_summed_over_attempts() {
     });
     assert_eq!(done, ["UsageReported", "StepCompleted"]);
     assert_eq!(usage(&run.state), cost(12));
+    assert_eq!(step_usage(&run.state, "a"), cost(12));
+    assert_eq!(step_usage(&run.state, "b"), Usage::default());
+}
+
+#[test]
+fn a_childs_usage_is_its_parents_too() {
+    let mut run =
+        Run::started("steps: [{name: kid, workflow: child, retryPolicy: {maxRetries: 1}}]");
+    let finish = |attempt, outcome, usage| Verb::FinishChild {
+        step: "kid".into(),
+        attempt,
+        outcome,
+        usage,
+    };
+    let failed = Err(Failure::reported(Transient, "the child failed"));
+    let events = run.ok(finish(1, failed, cost(5)));
+    assert_eq!(events, ["UsageReported", "AttemptFailed", "RetryScheduled"]);
+    run.fire("kid", StepTimer::Retry);
+    run.ok(finish(2, Ok(json!({}).into()), cost(7)));
+    assert_eq!(usage(&run.state), cost(12));
+    assert_eq!(step_usage(&run.state, "kid"), cost(12));
 }
 
 #[test]
 fn usage_of_nothing_is_not_written() {
-    for told in [None, Some(Usage::default())] {
+    for given in [None, Some(Usage::default())] {
         let mut run = Run::started(RETRY);
         let events = run.ok(Verb::CompleteTask {
             task: Task::of("a", 1),
             output: json!({}).into(),
-            usage: told,
+            usage: given,
         });
         assert_eq!(events, ["StepCompleted"]);
         assert!(usage(&run.state).is_zero());
@@ -68,7 +93,7 @@ fn usage_of_nothing_is_not_written() {
 }
 
 #[test]
-fn an_answer_that_is_refused_costs_nothing() {
+fn a_result_that_is_refused_costs_nothing() {
     let mut run = Run::started(RETRY);
     run.refused(Verb::CompleteTask {
         task: Task::of("a", 9),
@@ -79,7 +104,7 @@ fn an_answer_that_is_refused_costs_nothing() {
 }
 
 #[test]
-fn undoing_costs_too() {
+fn a_compensations_usage_counts_too() {
     let mut run = Run::started(
         "failurePolicy: compensate\nsteps: [{name: a}, {name: b, dependsOn: [a]}]\ncompensation: [{step: a}]",
     );
@@ -97,16 +122,17 @@ fn undoing_costs_too() {
         ["UsageReported", "StepCompensated", "ExecutionRolledBack"]
     );
     assert_eq!(usage(&run.state), cost(4));
+    assert_eq!(step_usage(&run.state, "a"), cost(4));
 }
 
 #[test]
 fn progress_is_written_when_it_changes_and_shown() {
-    let mut run = Run::started(RETRY);
-    let told = Progress::new(0.25, "reading");
-    assert_eq!(run.ok(beat("a", 1, told.clone())), ["ProgressReported"]);
-    assert_eq!(run.ok(beat("a", 1, told.clone())), [""; 0]);
+    let mut run = taken();
+    let given = Progress::new(0.25, "reading");
+    assert_eq!(run.ok(beat("a", 1, given.clone())), ["ProgressReported"]);
+    assert_eq!(run.ok(beat("a", 1, given.clone())), [""; 0]);
     assert_eq!(run.ok(beat("a", 1, None)), [""; 0]);
-    assert_eq!(shown(&run, "a"), told);
+    assert_eq!(shown(&run, "a"), given);
     let more = Progress::new(0.25, "writing");
     assert_eq!(run.ok(beat("a", 1, more.clone())), ["ProgressReported"]);
     assert_eq!(shown(&run, "a"), more);
@@ -115,11 +141,12 @@ fn progress_is_written_when_it_changes_and_shown() {
 
 #[test]
 fn progress_belongs_to_an_attempt_and_ends_with_the_step() {
-    let mut run = Run::started(RETRY);
+    let mut run = taken();
     run.ok(beat("a", 1, Progress::new(0.5, "")));
     run.fail("a", Transient);
     assert_eq!(shown(&run, "a"), Progress::new(0.5, ""));
     run.fire("a", StepTimer::Retry);
+    run.assign("a", "w");
     assert_eq!(shown(&run, "a"), None);
     run.refused(beat("a", 1, Progress::new(0.6, "")));
     run.ok(beat("a", 2, Progress::new(0.9, "")));
@@ -128,18 +155,19 @@ fn progress_belongs_to_an_attempt_and_ends_with_the_step() {
 }
 
 #[test]
-fn a_detail_is_bounded_whoever_made_it() {
-    let mut run = Run::started(RETRY);
-    let mut told = Progress::new(0.5, "").unwrap();
-    told.detail = "x".repeat(10_000);
-    run.ok(beat("a", 1, Some(told)));
+fn a_detail_is_bounded() {
+    let mut run = taken();
+    let mut given = Progress::new(0.5, "").unwrap();
+    given.detail = "x".repeat(10_000);
+    run.ok(beat("a", 1, Some(given)));
     let kept = shown(&run, "a").unwrap().detail;
     assert_eq!(kept.len(), Progress::MAX_DETAIL);
 }
 
 #[test]
-fn a_heartbeat_with_progress_puts_the_silence_off_too() {
+fn a_heartbeat_with_progress_is_a_heartbeat() {
     let mut run = Run::started("steps: [{name: a, heartbeatTimeout: 30s}]");
+    run.assign("a", "w");
     run.wait(std::time::Duration::from_secs(20));
     let events = run.ok(beat("a", 1, Progress::new(0.5, "")));
     assert_eq!(events, ["HeartbeatRecorded", "ProgressReported"]);

@@ -1,9 +1,6 @@
 //! What an HTTP step sends.
-#![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
-mod kit;
-
-use kit::Run;
+use crate::kit::Run;
 use serde_json::json;
 use stateway_machine::{HttpRequest, last_error, task_request};
 

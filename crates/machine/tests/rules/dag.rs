@@ -1,9 +1,6 @@
 //! Parallel steps, joins, and what a skipped or failed step does to its dependants.
-#![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
-mod kit;
-
-use kit::Run;
+use crate::kit::Run;
 use serde_json::json;
 use stateway_machine::ExecutionState::{Completed, Failed};
 use stateway_machine::{StepState, task_input};

@@ -1,17 +1,14 @@
 //! What clients see: the back-off record, waits, errors.
-#![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
-
-mod kit;
 
 use std::time::Duration;
 
-use kit::Run;
-use stateway_machine::{Task, Verb, last_error, step_views, sub_state, waits};
+use crate::kit::Run;
+use stateway_machine::{Verb, last_error, step_views, sub_state, waits};
 use stateway_model::ErrorCategory::{AgentError, Transient};
 use stateway_model::{Reason, RetryBasis, SubState, WaitKind};
 
 #[test]
-fn a_step_between_attempts_says_when_it_goes_on_and_why_it_stopped() {
+fn a_step_between_attempts_shows_the_next_attempt_and_the_last_error() {
     let mut run =
         Run::started("steps: [{name: a, retryPolicy: {maxRetries: 4, initialDelay: 3s}}]");
     run.wait(Duration::from_secs(9));
@@ -44,15 +41,12 @@ fn a_ready_step_runs_and_waits_for_capacity_until_a_worker_has_it() {
     assert_eq!(sub_state(&run.state), (SubState::Running, None));
     let wait = waits(&run.state).remove(0);
     assert_eq!((wait.kind, wait.name.as_str()), (kind, name));
-    run.ok(Verb::AssignTask {
-        task: Task::of("a", 1),
-        worker: "w".into(),
-    });
+    run.assign("a", "w");
     assert_eq!(waits(&run.state), []);
 }
 
 #[test]
-fn every_wait_says_for_what_and_until_when() {
+fn every_wait_shows_what_is_awaited_and_until_when() {
     let yaml = "steps: [{name: z, sleep: 1m}, {name: s, signal: go, timeout: 2m}, {name: g, approval: \
                 {role: boss, expiresAfter: 3m}}, {name: k, workflow: child, timeout: 4m}]";
     let run = Run::started(yaml);
@@ -77,12 +71,15 @@ fn every_wait_says_for_what_and_until_when() {
 }
 
 #[test]
-fn with_several_open_steps_the_liveliest_is_shown() {
+fn with_several_open_steps_running_goes_before_backing_off_before_waiting() {
     let mut run = Run::started("steps: [{name: a}, {name: z, sleep: 1h}]");
     assert_eq!(sub_state(&run.state).0, SubState::Running);
     run.fail("a", Transient);
     assert_eq!(sub_state(&run.state).0, SubState::BackingOff);
-    run.ok(Verb::RetryNow { step: "a".into() });
+    run.ok(Verb::RetryNow {
+        step: "a".into(),
+        by: "bob".into(),
+    });
     run.done("a");
     assert_eq!(
         sub_state(&run.state),
@@ -100,4 +97,48 @@ fn the_last_error_survives_the_end() {
         ("a", "it broke")
     );
     assert_eq!(run.state.times().ended, Some(run.now));
+}
+
+#[test]
+fn steps_that_have_not_started_are_shown_in_the_order_of_the_definition() {
+    let mut run = Run::started("steps: [{name: z, dependsOn: [a]}, {name: a}]");
+    let steps = |run: &Run| -> Vec<_> {
+        step_views(&run.state)
+            .into_iter()
+            .map(|step| (step.name, step.sub_state, step.reason))
+            .collect()
+    };
+    let not_started = Some(Reason::NotStarted);
+    assert_eq!(
+        steps(&run),
+        [
+            ("z".to_owned(), SubState::Waiting, not_started),
+            ("a".to_owned(), SubState::Running, None)
+        ]
+    );
+    let view = step_views(&run.state).remove(0);
+    assert_eq!(
+        (
+            view.native_state.as_str(),
+            view.retry.basis,
+            view.start_time
+        ),
+        ("pending", RetryBasis::None, None)
+    );
+    run.fail("a", AgentError);
+    assert_eq!(
+        steps(&run)[0],
+        ("z".to_owned(), SubState::Failed, not_started),
+        "it never will"
+    );
+}
+
+#[test]
+fn steps_that_have_not_started_have_no_part_in_the_state_of_the_execution() {
+    let run = Run::created("steps: [{name: a}]");
+    assert_eq!(
+        sub_state(&run.state),
+        (SubState::Waiting, Some(Reason::Scheduled))
+    );
+    assert_eq!(waits(&run.state), []);
 }

@@ -1,0 +1,67 @@
+//! `stateway definitions delete`.
+
+use clap::Args;
+use serde::Serialize;
+use stateway_client as client;
+
+use super::full_name;
+use crate::confirm::confirm;
+use crate::context::{Context, talk};
+use crate::exit::Exit;
+use crate::failure::Outcome;
+use crate::input;
+use crate::visible::visible;
+
+/// Deletes a definition.
+#[derive(Debug, Args)]
+pub struct Delete {
+    /// The definition, in full or without `definitions/`
+    name: String,
+    /// Delete although executions are open; they finish under their revision
+    #[arg(long)]
+    keep_running: bool,
+    /// Do not ask; needed where nobody can answer
+    #[arg(long)]
+    yes: bool,
+    /// Idempotency key: repeating the request with the same key has no further effect
+    #[arg(long, value_name = "ID", value_parser = input::given)]
+    request_id: Option<String>,
+}
+
+/// What `-o json` prints.
+#[derive(Serialize)]
+struct Deleted<'n> {
+    deleted: &'n str,
+    open_executions: u64,
+}
+
+impl Delete {
+    pub(super) async fn run(self, context: &Context) -> Outcome {
+        let name = full_name(&self.name)?;
+        if !self.yes {
+            confirm(
+                &format!("Delete {}?", visible(&name)),
+                "a deleted definition is started by nothing any more",
+                "nothing was deleted",
+            )?;
+        }
+        let call = client::DeleteDefinition::new(&name)
+            .keep_running(self.keep_running)
+            .request_id(self.request_id.unwrap_or_default());
+        let answer = context.client.delete_definition(context.call(call)).await?;
+        let deleted = Deleted {
+            deleted: &name,
+            open_executions: answer.open_executions,
+        };
+        context.show(&deleted, || {
+            if deleted.open_executions > 0 {
+                talk(&format!(
+                    "open executions that finish under their revision: {}",
+                    deleted.open_executions
+                ));
+            }
+            format!("deleted {}", visible(&name))
+        })?;
+        Ok(Exit::Ok)
+    }
+}

@@ -1,0 +1,169 @@
+//! Which workers are connected: whether anyone could take a task at all.
+//!
+//! The keeper publishes it, readers use it. It is knowledge about the present, not about the log: a
+//! task that no connected worker can take is shown as waiting for a worker, with the count.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use stateway_machine::{Seeking, State, seeking};
+
+/// What one connected worker takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Able {
+    pub(crate) roles: Vec<Arc<str>>,
+    pub(crate) skills: Vec<Arc<str>>,
+    /// Whose tasks it takes; everyone's when empty.
+    pub(crate) tenant: Arc<str>,
+    /// The engine's own HTTP client.
+    pub(crate) http: bool,
+}
+
+/// The connected workers at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Coverage {
+    pub(crate) workers: Vec<Able>,
+    /// Nothing is known: every task counts as served.
+    pub(crate) everyone: bool,
+}
+
+/// The newest coverage, shared.
+#[derive(Debug, Default)]
+pub(crate) struct Covered(RwLock<Arc<Coverage>>);
+
+impl Covered {
+    pub(crate) fn get(&self) -> Arc<Coverage> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set(&self, coverage: Coverage) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(coverage);
+    }
+}
+
+impl Able {
+    fn has_role(&self, role: &Arc<str>) -> bool {
+        !self.http && (role.is_empty() || self.roles.contains(role))
+    }
+
+    fn takes(&self, task: &Seeking, tenant: &str) -> bool {
+        if task.http {
+            return self.http;
+        }
+        self.has_role(&task.role)
+            && (task.skill.is_empty() || self.skills.contains(&task.skill))
+            && (self.tenant.is_empty() || *self.tenant == *tenant)
+    }
+}
+
+impl Coverage {
+    /// As if someone could take every task, for where nothing is known about workers.
+    pub(crate) fn everyone() -> Self {
+        Self {
+            workers: Vec::new(),
+            everyone: true,
+        }
+    }
+
+    /// Whether a connected worker could take the task, now or when it has room.
+    pub(crate) fn serves(&self, task: &Seeking, tenant: &str) -> bool {
+        self.everyone || self.workers.iter().any(|worker| worker.takes(task, tenant))
+    }
+
+    /// The steps of an execution whose tasks no connected worker can take.
+    pub(crate) fn unserved(&self, state: &State, tenant: &str) -> Vec<Seeking> {
+        let mut found = seeking(state);
+        found.retain(|task| !self.serves(task, tenant));
+        found
+    }
+
+    /// How many workers are connected that a task could go to, in one line.
+    pub(crate) fn words(&self, task: &Seeking, tenant: &str) -> String {
+        if self.everyone || task.http {
+            return String::new();
+        }
+        let of_role = self
+            .workers
+            .iter()
+            .filter(|worker| worker.has_role(&task.role));
+        let connected = of_role.count();
+        let role = if task.role.is_empty() {
+            String::new()
+        } else {
+            format!(" of role `{}`", task.role)
+        };
+        let workers = match connected {
+            0 => return format!("no worker{role} is connected"),
+            1 => format!("1 worker{role} is connected"),
+            many => format!("{many} workers{role} are connected"),
+        };
+        let able = self
+            .workers
+            .iter()
+            .filter(|worker| worker.takes(task, tenant));
+        match (able.count(), task.skill.is_empty()) {
+            (0, false) => format!("{workers}, none with skill `{}`", task.skill),
+            (0, true) => format!("{workers}, none for tenant `{tenant}`"),
+            (able, _) if able == connected => workers,
+            (able, _) => format!("{workers}, {able} of them able to take it"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worker(role: &str, skill: &str, tenant: &str) -> Able {
+        Able {
+            roles: vec![role.into()],
+            skills: Some(skill.into())
+                .filter(|skill: &Arc<str>| !skill.is_empty())
+                .into_iter()
+                .collect(),
+            tenant: tenant.into(),
+            http: false,
+        }
+    }
+
+    fn task(role: &str, skill: &str) -> Seeking {
+        Seeking {
+            step: "a".into(),
+            role: role.into(),
+            skill: skill.into(),
+            http: false,
+        }
+    }
+
+    #[test]
+    fn a_task_is_served_by_a_worker_with_its_role_skill_and_tenant() {
+        let coverage = Coverage {
+            workers: vec![worker("w", "", ""), worker("w", "s", "acme")],
+            everyone: false,
+        };
+        assert!(coverage.serves(&task("w", ""), "anyone"));
+        assert!(coverage.serves(&task("w", "s"), "acme"));
+        assert!(!coverage.serves(&task("w", "s"), "other"));
+        assert!(!coverage.serves(&task("x", ""), ""));
+        assert!(coverage.serves(&task("", ""), ""));
+    }
+
+    #[test]
+    fn the_line_names_role_skill_and_count() {
+        let coverage = Coverage {
+            workers: vec![worker("w", "", ""), worker("w", "", "")],
+            everyone: false,
+        };
+        assert_eq!(
+            coverage.words(&task("x", ""), ""),
+            "no worker of role `x` is connected"
+        );
+        assert_eq!(
+            coverage.words(&task("w", "s"), ""),
+            "2 workers of role `w` are connected, none with skill `s`"
+        );
+        assert_eq!(
+            coverage.words(&task("w", ""), ""),
+            "2 workers of role `w` are connected"
+        );
+    }
+}

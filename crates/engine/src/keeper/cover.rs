@@ -1,0 +1,57 @@
+//! Which workers are connected, for whoever reads executions, and which executions show it.
+//!
+//! When the last worker that could take a kind of task leaves, or the first one comes, the executions
+//! that wait with such tasks are shown differently. They are gone through a bounded number a turn.
+
+use std::sync::Arc;
+
+use super::Keeper;
+use crate::coverage::{Able, Coverage};
+
+/// The most executions whose row is brought up to date in one turn.
+const MOST_AT_ONCE: usize = 1_000;
+
+impl Keeper {
+    /// Publishes who is connected, if that has changed, and brings rows up to date.
+    pub(super) fn refresh_coverage(&mut self) {
+        if self.dispatch.take_changed() {
+            self.publish_coverage();
+        }
+        for _ in 0..MOST_AT_ONCE {
+            let Some(number) = self.stale.pop_front() else {
+                break;
+            };
+            self.touch(number);
+        }
+    }
+
+    fn publish_coverage(&mut self) {
+        let able = self.dispatch.workers().filter(|(_, worker)| {
+            let offer = &worker.offer;
+            worker.http || offer.capacity > 0 && worker.was_connected()
+        });
+        let mut workers: Vec<Able> = able
+            .map(|(_, worker)| Able {
+                roles: worker.offer.roles.clone(),
+                skills: worker.offer.skills.clone(),
+                tenant: Arc::clone(&worker.offer.tenant),
+                http: worker.http,
+            })
+            .collect();
+        workers.sort_by(|left, right| {
+            let key = |able: &Able| (able.roles.clone(), able.skills.clone(), able.tenant.clone());
+            key(left).cmp(&key(right))
+        });
+        let coverage = Coverage {
+            workers,
+            everyone: false,
+        };
+        if coverage == *self.coverage {
+            return;
+        }
+        self.coverage = Arc::new(coverage.clone());
+        self.covered.set(coverage);
+        let waiting = self.dispatch.waiting_executions();
+        self.stale.extend(waiting);
+    }
+}

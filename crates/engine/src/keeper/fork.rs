@@ -1,0 +1,88 @@
+//! Forking: a succeeded execution runs again from a step on as a new execution, with a copy of the
+//! log up to there. The old one stays as it is.
+
+use std::sync::Arc;
+
+use stateway_machine::{Event, Fact, Redo, State, Verb};
+
+use super::branch::Before;
+use super::{Keeper, Live};
+use crate::error::{EngineError, Result};
+use crate::id::new_id;
+use crate::store::plan;
+use crate::view::Origin;
+
+impl Keeper {
+    /// Forks an execution; the number of the new one.
+    pub(super) fn fork(
+        &mut self,
+        source: i64,
+        before: Before,
+        redo: Redo,
+        (id, actor, cause): (Option<&Arc<str>>, &Arc<str>, &Arc<str>),
+    ) -> Result<i64> {
+        let kept = self.store.kept(source)?;
+        let kept = kept.ok_or_else(|| EngineError::no_execution(&source.to_string()))?;
+        let id = match id {
+            Some(id) => {
+                self.check_free(id)?;
+                Arc::clone(id)
+            }
+            None => new_id(self.now),
+        };
+        let plan = plan(&*self.store, &kept.revision, &self.catalogue)?;
+        self.last_number += 1;
+        let number = self.last_number;
+        let origin = Arc::new(Origin {
+            number,
+            id: Arc::clone(&id),
+            definition: Arc::clone(&kept.origin.definition),
+            labels: Arc::clone(&kept.origin.labels),
+            parent: None,
+            depth: 0,
+            not_before: None,
+            forked_from: Some(Arc::clone(&kept.origin.id)),
+        });
+        let branch = before.state.branch();
+        let mut live = Live::new(Arc::clone(&origin), State::new(plan), [0; 16]);
+        live.apply(&copied(before.events, &id, cause));
+        self.keep(live);
+        self.touch(number);
+        self.slots.begin(&origin.definition, number);
+        self.count(number, true);
+        let verb = Verb::Fork {
+            from: Arc::clone(&kept.origin.id),
+            branch,
+            cutoff: before.cutoff,
+            by: Arc::clone(actor),
+            redo: Box::new(redo),
+        };
+        if let Err(error) = self.carry(number, cause, verb) {
+            self.slots.end(&origin.definition, number);
+            self.let_go(number);
+            return Err(error);
+        }
+        self.take_back(number, cause);
+        Ok(number)
+    }
+}
+
+/// The events of the source under the new id, the first of them caused by the request to fork.
+/// Branches of the source are one log here.
+fn copied(events: Vec<Event>, id: &Arc<str>, cause: &Arc<str>) -> Vec<Event> {
+    let rename = |mut event: Event| {
+        match &mut event.fact {
+            Fact::ExecutionCreated {
+                execution, branch, ..
+            } => {
+                *execution = Arc::clone(id);
+                *branch = 0;
+                event.causation = Arc::clone(cause);
+            }
+            Fact::BranchOpened { branch, parent, .. } => (*branch, *parent) = (0, 0),
+            _ => {}
+        }
+        event
+    };
+    events.into_iter().map(rename).collect()
+}

@@ -1,0 +1,71 @@
+//! A definition that does not exist: the refusal, with the name that the caller probably meant.
+
+use std::collections::BTreeSet;
+
+use stateway_provider_api::{Call, DefinitionsRequest, Error, Verb, nearest};
+use tonic::Code;
+
+use crate::engines::Chosen;
+use crate::status::Refusal;
+use crate::upstream::Upstream;
+
+/// The reason of every such refusal.
+pub(crate) const DEFINITION_NOT_FOUND: &str = "DEFINITION_NOT_FOUND";
+/// The most names that are compared.
+const MOST_COMPARED: u32 = 500;
+
+/// The refusal of a portable definition that none of these engines has.
+pub(crate) async fn no_portable_definition(
+    call: &Call,
+    engines: &[Chosen<'_>],
+    id: &str,
+) -> Refusal {
+    let mut known = BTreeSet::new();
+    for chosen in engines {
+        let page = chosen.engine.definitions(None, MOST_COMPARED as usize);
+        // An engine that cannot list its definitions now only costs the suggestion.
+        let records = chosen.answer(call, page).await.unwrap_or_default();
+        known.extend(records.into_iter().map(|record| record.name));
+    }
+    let message = format!("no definition `{id}`");
+    let similar = nearest(id, known.iter().map(AsRef::as_ref));
+    let refusal = match similar {
+        Some(similar) => {
+            let message = format!("{message}; did you mean `{similar}`?");
+            Refusal::new(Code::NotFound, DEFINITION_NOT_FOUND, message)
+                .with("suggestion", similar)
+                .hint("ListDefinitions shows every definition.")
+        }
+        None => Refusal::new(Code::NotFound, DEFINITION_NOT_FOUND, message)
+            .hint("ApplyDefinition uploads a definition; ListDefinitions shows every definition."),
+    };
+    match engines {
+        [chosen] => refusal.with("provider", chosen.id.to_string()),
+        _ => refusal,
+    }
+}
+
+/// The provider's refusal of a definition of its own, with a suggestion if the provider can list its
+/// definitions and has given none itself.
+pub(crate) async fn no_native_definition(
+    upstream: &Upstream,
+    call: &Call,
+    id: &str,
+    error: Error,
+) -> Error {
+    if error.suggestion.is_some() || !upstream.capabilities.definitions {
+        return error;
+    }
+    let request = DefinitionsRequest {
+        page_size: MOST_COMPARED,
+        cursor: None,
+    };
+    let page = upstream.provider().definitions(call, request);
+    let page = upstream.guard(Verb::Definitions, call, page).await;
+    // A provider that cannot list its definitions now only costs the suggestion.
+    let known = page.map(|page| page.definitions).unwrap_or_default();
+    match nearest(id, known.iter().map(|known| known.name.as_str())) {
+        Some(similar) => error.with_suggestion(similar),
+        None => error,
+    }
+}

@@ -1,0 +1,65 @@
+//! Separation of duties: nobody decides about an execution that they started or had run again, nor
+//! about a step that they worked on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use stateway_machine::{Event, Fact, State};
+
+use super::{Checked, ensure};
+
+/// Who must not decide.
+#[derive(Debug, Default)]
+pub(super) struct Duty {
+    initiator: Arc<str>,
+    redone_by: Vec<Arc<str>>,
+    /// The worker of each step's present or last attempt.
+    workers: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+impl Duty {
+    pub(super) fn event(&mut self, before: &State, event: &Event) -> Checked {
+        match &event.fact {
+            Fact::ExecutionCreated { initiator, .. } => self.initiator = Arc::clone(initiator),
+            Fact::BranchOpened {
+                by, redo: Some(_), ..
+            }
+            | Fact::ExecutionForked {
+                by, redo: Some(_), ..
+            } => self.redone_by.push(Arc::clone(by)),
+            Fact::TaskAssigned { task, worker, .. } => {
+                let (step, worker) = (Arc::clone(&task.step), Arc::clone(worker));
+                self.workers.insert(step, worker);
+            }
+            Fact::TaskReleased { task, .. } => drop(self.workers.remove(&task.step)),
+            Fact::StepStarted { step, .. }
+            | Fact::StepWaiting { step, .. }
+            | Fact::CorrectionRequested { step, .. }
+            | Fact::StepCompensationStarted { step, .. } => drop(self.workers.remove(step)),
+            Fact::ApprovalGranted { step, by, .. }
+            | Fact::ApprovalRejected { step, by, .. }
+            | Fact::EscalationResolved { step, by, .. } => return self.decides(before, step, by),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn decides(&self, before: &State, step: &str, by: &str) -> Checked {
+        let definition = before.plan().definition();
+        let depends_on = definition.step(step).map(|step| &step.depends_on);
+        let judged = depends_on.into_iter().flatten().map(String::as_str);
+        let workers = judged
+            .chain([step])
+            .filter_map(|judged| self.workers.get(judged));
+        let mut barred = workers.chain(&self.redone_by).chain([&self.initiator]);
+        let found = barred.find(|other| name(other) == name(by));
+        ensure(found.is_none(), || {
+            format!("`{by}` decides about `{step}` and is `{found:?}`")
+        })
+    }
+}
+
+/// A second spelling of a name is not a second person.
+fn name(person: &str) -> String {
+    person.trim().to_lowercase()
+}
