@@ -1,13 +1,13 @@
 //! People decide: in their own name, with the role that is asked for, once, and on the record.
 
 use serde_json::json;
+use stateway_engine::{PolicyVerdict, Ruling};
 use stateway_machine::ExecutionState;
 use stateway_proto::v1;
 use stateway_proto::v1::approval::State;
-use stateway_proto::v1::resolution::Action;
 use tonic::Code;
 
-use crate::support::{BuiltInRig, by, json_of, reason_of, time_of};
+use crate::support::{BuiltInRig, TestWorker, by, json_of, reason_of, time_of};
 
 const RELEASE: &str = "\
 name: release
@@ -28,13 +28,21 @@ steps:
     approval: {role: legal}
 ";
 
-const FORBIDDEN: &str = "\
-name: forbidden
+/// The release of the review: a gate, then work by a worker.
+const GATED: &str = "\
+name: rel
+timeout: 10m
 steps:
-  - name: pay
-    agent: billing
-    timeout: 5m
-    onFailure: escalate
+  - {name: gate, approval: {role: rm, expiresAfter: 5m}}
+  - {name: promote, agent: w, action: x, timeout: 1m, dependsOn: [gate]}
+";
+
+/// An approval that is pending while a step beside it fails.
+const TWO_TRACKS: &str = "\
+name: tracks
+steps:
+  - {name: gate, approval: {role: rm}}
+  - {name: build, agent: w, action: x, timeout: 1m, onFailure: pause}
 ";
 
 fn list(filter: &str) -> v1::ListApprovalsRequest {
@@ -78,6 +86,7 @@ async fn the_inbox_shows_what_a_person_needs_to_decide() {
     };
     assert_eq!(row.name, approval("r1", "sign-off", 1));
     assert_eq!(row.state(), State::Pending);
+    assert_eq!((row.branch, row.policy_rule.as_str()), (0, ""));
     assert_eq!((row.role.as_str(), row.step.as_str()), ("ops", "sign-off"));
     assert_eq!(row.execution, "providers/b/executions/r1");
     assert_eq!(row.definition, "definitions/release");
@@ -282,88 +291,269 @@ async fn what_was_decided_is_listed_over_all_executions() {
     assert_eq!(listed("state = decided AND definition = other").await, []);
 }
 
-#[tokio::test]
-async fn a_step_that_needs_a_person_is_resumed_reassigned_or_cancelled() {
+async fn worker(rig: &BuiltInRig) -> TestWorker {
+    let offer = v1::Offer {
+        roles: vec!["w".into()],
+        capacity: 1,
+        ..v1::Offer::default()
+    };
+    rig.work(offer).await.unwrap()
+}
+
+async fn retry_from(rig: &BuiltInRig, id: &str, step: &str) -> v1::Execution {
+    let request = v1::RetryFromRequest {
+        name: format!("providers/b/executions/{id}"),
+        step: step.into(),
+        ..v1::RetryFromRequest::default()
+    };
+    let mut client = rig.gateway.executions().await;
+    let answer = client.retry_from(by("ops", "", request)).await;
+    answer.unwrap().into_inner()
+}
+
+async fn get(rig: &BuiltInRig, name: &str) -> v1::Approval {
+    let request = v1::GetApprovalRequest { name: name.into() };
+    let answer = rig.approvals().await.get_approval(request).await;
+    answer.unwrap().into_inner()
+}
+
+fn names(answer: v1::ListApprovalsResponse) -> Vec<(String, State)> {
+    let rows = answer.approvals.into_iter();
+    rows.map(|row| (row.name.clone(), row.state())).collect()
+}
+
+/// The gate is granted and the step behind it fails, or is completed.
+async fn granted(id: &str, succeeds: bool) -> (BuiltInRig, TestWorker) {
     let rig = BuiltInRig::start().await;
-    rig.apply(FORBIDDEN).await;
-    let mut worker = rig
-        .work(v1::Offer {
-            roles: vec!["billing".into(), "treasury".into()],
-            capacity: 1,
-            ..v1::Offer::default()
-        })
-        .await
-        .unwrap();
-    let mut client = rig.approvals().await;
-    let escalated = |view: &stateway_engine::View| view.state == ExecutionState::Escalated;
-    rig.begin("forbidden", "e1", "ada", json!({})).await;
-    let task = worker.task().await;
-    worker.fail(&task, "governance");
-    rig.until("e1", escalated).await;
-
-    let request = v1::ListEscalationsRequest {
-        parent: "providers/b".into(),
-        ..v1::ListEscalationsRequest::default()
-    };
-    let listed = client.list_escalations(request.clone()).await.unwrap();
-    let listed = listed.into_inner().escalations;
-    let [row] = listed.as_slice() else {
-        panic!("{listed:#?}");
-    };
-    let name = "providers/b/executions/e1/escalations/pay";
-    assert_eq!(
-        (row.name.as_str(), row.cause.as_str()),
-        (name, "it did not work")
-    );
-    assert_eq!(row.last_error.as_ref().unwrap().category, "governance");
-    let inbox = client.list_approvals(list("")).await.unwrap().into_inner();
-    assert_eq!(inbox.approvals, [], "an escalation is no approval");
-
-    let resolve = |action: Action, role: &str| v1::ResolveEscalationRequest {
-        name: name.into(),
-        action: action.into(),
-        role: role.into(),
-        comment: "my decision".into(),
-        ..v1::ResolveEscalationRequest::default()
-    };
-    for wrong in [
-        resolve(Action::Unspecified, ""),
-        resolve(Action::Reassign, ""),
-        resolve(Action::Resume, "x"),
-    ] {
-        let status = client.resolve_escalation(wrong).await.unwrap_err();
-        assert_eq!(status.code(), Code::InvalidArgument);
-    }
-    let resumed = client.resolve_escalation(by("eve", "", resolve(Action::Resume, "")));
-    let resumed = resumed.await.unwrap().into_inner();
-    let decision = resumed.resolution.unwrap().decision.unwrap();
-    assert_eq!(
-        (&*decision.decided_by, &*decision.comment),
-        ("eve", "my decision")
-    );
-    let task = worker.task().await;
-    assert_eq!((task.role.as_str(), task.attempt), ("billing", 2));
-    worker.fail(&task, "governance");
-    rig.until("e1", escalated).await;
-
-    let again = resolve(Action::Reassign, "treasury");
-    client
-        .resolve_escalation(by("eve", "", again))
-        .await
-        .unwrap();
-    let task = worker.task().await;
-    assert_eq!(task.role, "treasury");
-    worker.fail(&task, "governance");
-    rig.until("e1", escalated).await;
-
-    client
-        .resolve_escalation(by("eve", "", resolve(Action::Cancel, "")))
-        .await
-        .unwrap();
-    rig.until("e1", |view| view.state == ExecutionState::Cancelled)
+    rig.apply(GATED).await;
+    let mut worker = worker(&rig).await;
+    rig.begin("rel", id, "dev", json!({})).await;
+    rig.until(id, |view| view.state == ExecutionState::AwaitingApproval)
         .await;
-    let listed = client.list_escalations(request).await.unwrap();
-    assert_eq!(listed.into_inner().escalations, []);
-    let late = client.resolve_escalation(by("eve", "", resolve(Action::Resume, "")));
-    assert_eq!(late.await.unwrap_err().code(), Code::FailedPrecondition);
+    let grant = v1::DecideApprovalRequest {
+        comment: "first".into(),
+        request_id: "the-first-grant".into(),
+        ..decide(&approval(id, "gate", 1), true)
+    };
+    let mut client = rig.approvals().await;
+    client
+        .decide_approval(by("bob", "rm", grant))
+        .await
+        .unwrap();
+    let task = worker.task().await;
+    if succeeds {
+        worker.complete(&task, &json!({}));
+    } else {
+        worker.fail(&task, "agent_error");
+    }
+    rig.until(id, |view| view.state.is_terminal()).await;
+    (rig, worker)
+}
+
+#[tokio::test]
+async fn a_decision_keeps_its_name_when_a_branch_asks_again() {
+    let (rig, _worker) = granted("rel", false).await;
+    let mut client = rig.approvals().await;
+    let (old, new) = (
+        approval("rel", "gate", 1),
+        format!("{}~b1", approval("rel", "gate", 1)),
+    );
+    retry_from(&rig, "rel", "gate").await;
+    rig.until("rel", |view| view.state == ExecutionState::AwaitingApproval)
+        .await;
+    let decided = client.list_approvals(list("state = decided")).await;
+    assert_eq!(
+        names(decided.unwrap().into_inner()),
+        [(old.clone(), State::Granted)]
+    );
+    let pending = client.list_approvals(list("")).await.unwrap().into_inner();
+    assert_eq!(names(pending), [(new.clone(), State::Pending)]);
+    let both = "execution = providers/b/executions/rel";
+    let both = client.list_approvals(list(both)).await.unwrap();
+    assert_eq!(
+        names(both.into_inner()),
+        [(old.clone(), State::Granted), (new.clone(), State::Pending)]
+    );
+
+    // A late repeat of the old decision, with and without its request id, answers the old approval.
+    let late = v1::DecideApprovalRequest {
+        comment: "first".into(),
+        request_id: "the-first-grant".into(),
+        ..decide(&old, true)
+    };
+    for late in [late, decide(&old, true)] {
+        let answer = client.decide_approval(by("bob", "rm", late)).await;
+        let answer = answer.unwrap().into_inner();
+        assert_eq!(
+            (answer.name.as_str(), answer.state()),
+            (&*old, State::Granted)
+        );
+        assert_eq!(answer.decision.unwrap().comment, "first");
+    }
+    // Another decision about it is rejected, with the person who decided.
+    for (actor, grant) in [("bob", false), ("tom", true)] {
+        let other = client.decide_approval(by(actor, "rm", decide(&old, grant)));
+        let status = other.await.unwrap_err();
+        assert_eq!(reason_of(&status), "ALREADY_DECIDED");
+        assert!(status.message().contains("`bob`"), "{}", status.message());
+    }
+    let asked = get(&rig, &new).await;
+    assert_eq!((asked.state(), asked.branch), (State::Pending, 1));
+    let [earlier] = asked.past.as_slice() else {
+        panic!("{:#?}", asked.past);
+    };
+    assert_eq!(
+        (earlier.name.as_str(), earlier.state()),
+        (&*old, State::Granted)
+    );
+
+    let granted = client.decide_approval(by("bob", "rm", decide(&new, true)));
+    let granted = granted.await.unwrap().into_inner();
+    assert_eq!(
+        (granted.name.as_str(), granted.state()),
+        (&*new, State::Granted)
+    );
+    assert_eq!(get(&rig, &old).await.decision.unwrap().comment, "first");
+}
+
+#[tokio::test]
+async fn a_success_is_forked_and_its_decision_stays_with_it() {
+    let (rig, _worker) = granted("rel", true).await;
+    let mut client = rig.approvals().await;
+    let old = approval("rel", "gate", 1);
+    let fork = retry_from(&rig, "rel", "gate").await;
+    let id = fork.name.rsplit('/').next().unwrap().to_owned();
+    assert_ne!(id, "rel");
+    rig.until(&id, |view| view.state == ExecutionState::AwaitingApproval)
+        .await;
+    let decided = client.list_approvals(list("state = decided")).await;
+    assert_eq!(
+        names(decided.unwrap().into_inner()),
+        [(old.clone(), State::Granted)]
+    );
+    let late = client.decide_approval(by("bob", "rm", decide(&old, true)));
+    assert_eq!(late.await.unwrap().into_inner().name, old);
+    let pending = client.list_approvals(list("")).await.unwrap().into_inner();
+    let asked = approval(&id, "gate", 1);
+    assert_eq!(names(pending), [(asked.clone(), State::Pending)]);
+    // The person who had the work run again does not decide about it.
+    let own = client.decide_approval(by("ops", "rm", decide(&asked, true)));
+    assert_eq!(reason_of(&own.await.unwrap_err()), "SELF_APPROVAL");
+}
+
+#[tokio::test]
+async fn a_pending_request_moves_to_the_new_branch_under_a_new_name() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(TWO_TRACKS).await;
+    let mut worker = worker(&rig).await;
+    rig.begin("tracks", "t1", "dev", json!({})).await;
+    let task = worker.task().await;
+    worker.fail(&task, "agent_error");
+    rig.until("t1", |view| view.state == ExecutionState::Paused)
+        .await;
+    retry_from(&rig, "t1", "build").await;
+    let task = worker.task().await;
+    let (old, new) = (
+        approval("t1", "gate", 1),
+        format!("{}~b1", approval("t1", "gate", 1)),
+    );
+    assert_eq!(get(&rig, &old).await.state(), State::Withdrawn);
+    let mut client = rig.approvals().await;
+    let stale = client.decide_approval(by("bob", "rm", decide(&old, true)));
+    let status = stale.await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition);
+    assert_eq!(reason_of(&status), "STALE_APPROVAL");
+    assert_eq!(get(&rig, &new).await.state(), State::Pending);
+    let granted = client.decide_approval(by("bob", "rm", decide(&new, true)));
+    assert_eq!(granted.await.unwrap().into_inner().state(), State::Granted);
+    worker.complete(&task, &json!({}));
+    rig.until("t1", |view| view.state == ExecutionState::Completed)
+        .await;
+    assert_eq!(get(&rig, &old).await.state(), State::Withdrawn);
+    let withdrawn = client.list_approvals(list("state = withdrawn")).await;
+    assert_eq!(
+        names(withdrawn.unwrap().into_inner()),
+        [(old, State::Withdrawn)]
+    );
+}
+
+#[tokio::test]
+async fn the_second_of_two_deciders_learns_who_decided() {
+    let rig = asking("r6").await;
+    let mut client = rig.approvals().await;
+    let name = approval("r6", "sign-off", 1);
+    let etag = get(&rig, &name).await.etag;
+    let with = |grant| v1::DecideApprovalRequest {
+        etag: etag.clone(),
+        ..decide(&name, grant)
+    };
+    client
+        .decide_approval(by("olga", "ops", with(true)))
+        .await
+        .unwrap();
+    let second = client.decide_approval(by("eve", "ops", with(false))).await;
+    let status = second.unwrap_err();
+    assert_eq!(reason_of(&status), "ALREADY_DECIDED");
+    assert!(status.message().contains("`olga` has granted"));
+    // The first decider's own repeat, in another spelling of the name, is accepted.
+    let again = client.decide_approval(by("Olga", "ops", with(true))).await;
+    assert_eq!(again.unwrap().into_inner().state(), State::Granted);
+}
+
+#[tokio::test]
+async fn two_spellings_of_a_name_are_one_person() {
+    let rig = asking("r7").await;
+    let mut client = rig.approvals().await;
+    let name = approval("r7", "sign-off", 1);
+    let own = client.decide_approval(by("ADA", "ops", decide(&name, true)));
+    assert_eq!(reason_of(&own.await.unwrap_err()), "SELF_APPROVAL");
+}
+
+/// A rule that asks for an approval before any task of the role `w` runs.
+#[derive(Debug)]
+struct AskFirst;
+
+impl stateway_engine::Policy for AskFirst {
+    fn decide(&self, asked: &stateway_engine::PolicyQuestion<'_>) -> Option<Ruling> {
+        (asked.role == "w").then(|| Ruling {
+            rule: "large-orders".into(),
+            verdict: PolicyVerdict::RequireApproval {
+                role: "cfo".into(),
+                expires_after: None,
+            },
+        })
+    }
+}
+
+#[tokio::test]
+async fn an_approval_that_a_policy_rule_asks_for_names_the_rule() {
+    let rig = BuiltInRig::with(|config| config.policy = Some(std::sync::Arc::new(AskFirst))).await;
+    rig.apply("name: order\nsteps: [{name: pay, agent: w, action: x, timeout: 1m}]\n")
+        .await;
+    let mut worker = worker(&rig).await;
+    rig.begin("order", "o1", "ada", json!({"amount": 9})).await;
+    rig.until("o1", |view| view.state == ExecutionState::AwaitingApproval)
+        .await;
+    let mut client = rig.approvals().await;
+    let inbox = client.list_approvals(list("")).await.unwrap().into_inner();
+    let [row] = inbox.approvals.as_slice() else {
+        panic!("{inbox:#?}");
+    };
+    assert_eq!(row.name, approval("o1", "pay", 1));
+    assert_eq!(
+        (row.policy_rule.as_str(), &*row.role),
+        ("large-orders", "cfo")
+    );
+    assert!(row.summary.contains("policy rule `large-orders`"));
+    let one = get(&rig, &row.name).await;
+    assert_eq!((&one.etag, &one.policy_rule), (&row.etag, &row.policy_rule));
+    let granted = client.decide_approval(by("eve", "cfo", decide(&row.name, true)));
+    let granted = granted.await.unwrap().into_inner();
+    assert_eq!(granted.state(), State::Granted);
+    assert_eq!(granted.policy_rule, "large-orders");
+    let task = worker.task().await;
+    assert_eq!((task.step.as_str(), task.attempt), ("pay", 1));
+    worker.complete(&task, &json!({}));
+    rig.until("o1", |view| view.state == ExecutionState::Completed)
+        .await;
 }

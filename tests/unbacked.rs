@@ -77,8 +77,14 @@ async fn every_method_without_a_backing_is_unimplemented_with_the_reason() {
             .await
             .err(),
         approvals
+            .get_escalation(v1::GetEscalationRequest {
+                name: "providers/p/executions/a/escalations/s~1".into(),
+            })
+            .await
+            .err(),
+        approvals
             .resolve_escalation(v1::ResolveEscalationRequest {
-                name: "providers/p/executions/a/escalations/s".into(),
+                name: "providers/p/executions/a/escalations/s~1".into(),
                 ..v1::ResolveEscalationRequest::default()
             })
             .await
@@ -147,6 +153,12 @@ async fn every_method_without_a_backing_is_unimplemented_with_the_reason() {
             .await
             .err(),
         executions
+            .get_step(v1::GetStepRequest {
+                name: format!("{}/steps/s", execution()),
+            })
+            .await
+            .err(),
+        executions
             .list_events(v1::ListEventsRequest {
                 parent: execution(),
                 branch: "current".into(),
@@ -157,7 +169,7 @@ async fn every_method_without_a_backing_is_unimplemented_with_the_reason() {
     ];
     for status in refusals {
         let status = status.expect("a refusal");
-        assert_eq!(status.code(), Code::Unimplemented);
+        assert_eq!(status.code(), Code::Unimplemented, "{status:?}");
         assert_eq!(reason_of(&status), "CAPABILITY_NOT_SUPPORTED");
     }
 }

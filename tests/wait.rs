@@ -77,7 +77,10 @@ async fn the_deadline_answers_with_the_latest_state_instead_of_an_error() {
         .into_inner();
     assert!(!answer.reached);
     assert_eq!(answer.execution.unwrap().sub_state(), SubState::Running);
-    assert!(began.elapsed() >= Duration::from_millis(150), "it waited for the deadline");
+    assert!(
+        began.elapsed() >= Duration::from_millis(150),
+        "it waited for the deadline"
+    );
 }
 
 #[tokio::test]

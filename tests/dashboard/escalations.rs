@@ -1,4 +1,4 @@
-//! Escalations: a stuck step is resumed, given to another role, or its execution cancelled.
+//! Escalations: an escalated step is resumed or reassigned, or its execution is cancelled.
 
 use serde_json::json;
 use stateway_machine::ExecutionState;
@@ -16,7 +16,9 @@ steps:
     onFailure: escalate
 ";
 
-const NAME: &str = "providers/b/executions/e1/escalations/pay";
+/// The escalation of the attempt that follows.
+const SECOND: &str = "providers/b/executions/e1/escalations/pay~2";
+const NAME: &str = "providers/b/executions/e1/escalations/pay~1";
 
 fn escalated(view: &stateway_engine::View) -> bool {
     view.state == ExecutionState::Escalated
@@ -39,8 +41,8 @@ async fn stuck() -> (BuiltInRig, crate::support::TestWorker) {
     (rig, worker)
 }
 
-async fn ask(visit: &mut Visit, action: &str) -> Page {
-    let name = NAME.replace('/', "%2F");
+async fn ask(visit: &mut Visit, name: &str, action: &str) -> Page {
+    let name = name.replace('/', "%2F");
     visit
         .get(&format!("/inbox/resolve?name={name}&action={action}"))
         .await
@@ -56,7 +58,7 @@ async fn what_does_not_fit_on_a_page_is_on_the_next() {
         worker.fail(&task, "governance");
         rig.until(&id, escalated).await;
     }
-    let mut visit = Visit::by(&rig.gateway, "eve", "").await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "operator").await;
     let first = visit.get("/inbox").await.is(200);
     let second = visit.get(&first.link("Older")).await.is(200);
     let counts = [&first, &second].map(|page| page.body.matches("Resume…").count());
@@ -66,7 +68,7 @@ async fn what_does_not_fit_on_a_page_is_on_the_next() {
 #[tokio::test]
 async fn a_card_says_what_happened_and_what_can_be_done() {
     let (rig, _worker) = stuck().await;
-    let mut visit = Visit::by(&rig.gateway, "eve", "").await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "operator").await;
     let page = visit.get("/inbox").await.is(200);
     page.has(&[
         "<bdi>pay</bdi>",
@@ -74,21 +76,35 @@ async fn a_card_says_what_happened_and_what_can_be_done() {
         "governance",
         "attempt 1",
         "&quot;amount&quot;: 9",
-        "What happened",
+        "one person with the role",
+        "operator",
+        "but not <bdi>ada</bdi>, who started it",
+        "Attempts",
+        "GOVERNANCE",
         "Resume…",
         "Reassign…",
-        "Cancel it…",
+        "Cancel the execution…",
     ]);
     let nobody = Visit::new(&rig.gateway).get("/inbox").await;
     nobody.lacks(&["Resume…"]);
+    for (actor, roles, why) in [
+        ("ada", "operator", "someone else has to decide"),
+        ("eve", "intern", "Only the role"),
+    ] {
+        let mut visit = Visit::by(&rig.gateway, actor, roles).await;
+        let page = visit.get("/inbox").await.is(200);
+        page.has(&[why]).lacks(&["Resume…"]);
+        let mine = visit.get("/inbox?mine=1").await.is(200);
+        mine.lacks(&["it did not work"]);
+    }
 }
 
 #[tokio::test]
 async fn resume_tries_again_and_reassign_asks_another_role() {
     let (rig, mut worker) = stuck().await;
-    let mut visit = Visit::by(&rig.gateway, "eve", "").await;
-    let question = ask(&mut visit, "resume").await.is(200);
-    question.has(&["tried again as it is"]);
+    let mut visit = Visit::by(&rig.gateway, "eve", "operator").await;
+    let question = ask(&mut visit, NAME, "resume").await.is(200);
+    question.has(&["runs again as it is"]);
     let etag = question.hidden("etag");
     let fields = [
         ("name", NAME),
@@ -105,9 +121,9 @@ async fn resume_tries_again_and_reassign_asks_another_role() {
     worker.fail(&task, "governance");
     rig.until("e1", escalated).await;
 
-    let question = ask(&mut visit, "reassign").await.is(200);
+    let question = ask(&mut visit, SECOND, "reassign").await.is(200);
     let nobody = [
-        ("name", NAME),
+        ("name", SECOND),
         ("action", "reassign"),
         ("role", ""),
         ("comment", "kept"),
@@ -117,8 +133,12 @@ async fn resume_tries_again_and_reassign_asks_another_role() {
         .await
         .is(400);
     refused.has(&["role=\"alert\"", "kept"]);
-    let treasury = [("name", NAME), ("action", "reassign"), ("role", "treasury")];
-    let question = ask(&mut visit, "reassign").await;
+    let treasury = [
+        ("name", SECOND),
+        ("action", "reassign"),
+        ("role", "treasury"),
+    ];
+    let question = ask(&mut visit, SECOND, "reassign").await;
     visit
         .send(&question, "/inbox/resolve", &treasury)
         .await
@@ -133,9 +153,9 @@ async fn resume_tries_again_and_reassign_asks_another_role() {
 #[tokio::test]
 async fn cancel_ends_the_execution_and_cannot_be_done_twice() {
     let (rig, _worker) = stuck().await;
-    let mut visit = Visit::by(&rig.gateway, "eve", "").await;
-    let question = ask(&mut visit, "cancel").await.is(200);
-    question.has(&["The execution ends here"]);
+    let mut visit = Visit::by(&rig.gateway, "eve", "operator").await;
+    let question = ask(&mut visit, NAME, "cancel").await.is(200);
+    question.has(&["The execution is cancelled", "failurePolicy"]);
     let fields = [("name", NAME), ("action", "cancel")];
     visit
         .send(&question, "/inbox/resolve", &fields)
@@ -143,10 +163,12 @@ async fn cancel_ends_the_execution_and_cannot_be_done_twice() {
         .is(303);
     rig.until("e1", |view| view.state == ExecutionState::Cancelled)
         .await;
-    ask(&mut visit, "resume")
-        .await
-        .is(404)
-        .has(&["Nothing is escalated"]);
+    // The second decider sees who decided what, and no button.
+    let late = ask(&mut visit, NAME, "resume").await.is(200);
+    late.has(&["not pending any more", "cancelled", "<bdi>eve</bdi>"]);
+    late.lacks(&["action=\"/inbox/resolve\""]);
+    let inbox = visit.get("/inbox").await.is(200);
+    inbox.has(&["Decided lately", "cancelled</span> by"]);
     let other = visit.get("/acting").await;
     let late = [("name", NAME), ("action", "resume")];
     visit.send(&other, "/inbox/resolve", &late).await.is(409);
@@ -158,7 +180,7 @@ async fn cancel_ends_the_execution_and_cannot_be_done_twice() {
 async fn nobody_resolves_without_a_name_or_a_token() {
     let (rig, _worker) = stuck().await;
     let mut visit = Visit::new(&rig.gateway);
-    let question = ask(&mut visit, "cancel").await.is(200);
+    let question = ask(&mut visit, NAME, "cancel").await.is(200);
     let fields = [("name", NAME), ("action", "cancel")];
     let refused = visit
         .send(&question, "/inbox/resolve", &fields)
@@ -171,4 +193,50 @@ async fn nobody_resolves_without_a_name_or_a_token() {
         .is(403);
     let view = rig.engine.get("e1".into()).await.unwrap();
     assert_eq!(view.state, ExecutionState::Escalated);
+}
+
+#[tokio::test]
+async fn the_page_of_an_escalated_execution_has_its_decision_and_no_plain_resume() {
+    let (rig, mut worker) = stuck().await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "operator").await;
+    let page = visit.get("/executions/b/e1").await.is(200);
+    page.has(&["A person has to decide", "Resume…", "Reassign…"]);
+    page.lacks(&["/executions/b/e1/do/resume", "waits for approval"]);
+    let question = visit.get(&page.link("Resume…")).await.is(200);
+    let fields = [
+        ("name", NAME),
+        ("action", "resume"),
+        ("back", "/executions/b/e1"),
+    ];
+    let answer = visit.send(&question, "/inbox/resolve", &fields).await;
+    assert_eq!(answer.is(303).headers["location"], "/executions/b/e1");
+    assert_eq!(worker.task().await.attempt, 2);
+}
+
+#[tokio::test]
+async fn the_cancel_dialog_offers_the_choice_to_compensate() {
+    let (rig, _worker) = stuck().await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "").await;
+    let question = visit.get("/executions/b/e1/do/cancel").await.is(200);
+    question.has(&[
+        "name=\"compensation\"",
+        "as the definition's failurePolicy says",
+        "compensate nothing",
+    ]);
+    let wrong = [("compensation", "perhaps")];
+    let refused = visit
+        .send(&question, "/executions/b/e1/do/cancel", &wrong)
+        .await
+        .is(400);
+    refused.has(&["not a choice about compensation"]);
+    let none = [("compensation", "none")];
+    let question = visit.get("/executions/b/e1/do/cancel").await.is(200);
+    visit
+        .send(&question, "/executions/b/e1/do/cancel", &none)
+        .await
+        .is(303);
+    rig.until("e1", |view| view.state == ExecutionState::Cancelled)
+        .await;
+    let kill = visit.get("/executions/b/e1/do/kill").await;
+    kill.lacks(&["name=\"compensation\""]);
 }

@@ -114,7 +114,7 @@ async fn a_yes_moves_the_execution_and_is_on_the_record() {
     let page = visit.get("/inbox").await;
     page.has(&[
         "Granted: step sign-off of release.",
-        "Nothing waits for a yes or a no.",
+        "No approval is pending.",
         "✓ granted",
         "<b><bdi>eve</bdi></b>",
         "looks &lt;i&gt;good&lt;/i&gt;",
@@ -135,7 +135,7 @@ async fn a_no_is_a_no() {
     let rig = asking().await;
     let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
     let question = visit.get(&GRANT.replace("grant", "deny")).await.is(200);
-    question.has(&["does not do this step"]);
+    question.has(&["does not run this step"]);
     let fields = [("name", NAME), ("answer", "deny"), ("comment", "too early")];
     visit
         .send(&question, "/inbox/decide", &fields)
@@ -298,16 +298,95 @@ async fn what_was_asked_before_is_on_the_card() {
     rig.until("r1", |view| view.state == ExecutionState::Escalated)
         .await;
     let again = v1::ResolveEscalationRequest {
-        name: "providers/b/executions/r1/escalations/sign-off".into(),
+        name: "providers/b/executions/r1/escalations/sign-off~1".into(),
         action: v1::resolution::Action::Resume.into(),
         ..v1::ResolveEscalationRequest::default()
     };
     let mut client = rig.approvals().await;
     client
-        .resolve_escalation(by("tom", "", again))
+        .resolve_escalation(by("tom", "operator", again))
         .await
         .unwrap();
     let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
     let page = visit.get("/inbox").await.is(200);
-    page.has(&["Asked before", "request 1: ", "expired"]);
+    page.has(&["Asked before", "sign-off~1", "expired"]);
+}
+
+#[tokio::test]
+async fn the_second_of_two_deciders_sees_who_decided_and_no_button() {
+    let rig = asking().await;
+    let mut olga = Visit::by(&rig.gateway, "olga", "ops").await;
+    let mut eve = Visit::by(&rig.gateway, "eve", "ops").await;
+    let question = olga.get(GRANT).await.is(200);
+    let late = eve.get(&GRANT.replace("grant", "deny")).await.is(200);
+    let (first, second) = (question.hidden("etag"), late.hidden("etag"));
+    let grant = [("name", NAME), ("answer", "grant"), ("etag", &first)];
+    olga.send(&question, "/inbox/decide", &grant).await.is(303);
+    let deny = [("name", NAME), ("answer", "deny"), ("etag", &second)];
+    let answer = eve.send(&late, "/inbox/decide", &deny).await.is(409);
+    answer.has(&[
+        "ALREADY_DECIDED",
+        "`olga` has granted the approval",
+        "✓ granted",
+        "<b><bdi>olga</bdi></b>",
+    ]);
+    answer.lacks(&["action=\"/inbox/decide\""]);
+    let again = eve.get(GRANT).await.is(200);
+    again
+        .has(&["not pending any more", "<b><bdi>olga</bdi></b>"])
+        .lacks(&["action=\"/inbox/decide\""]);
+}
+
+#[tokio::test]
+async fn the_page_of_an_execution_has_the_decision_it_waits_for() {
+    let rig = asking().await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let page = visit.get("/executions/b/r1").await.is(200);
+    page.has(&["A person has to decide", "Grant…", "Deny…"]);
+    let question = visit.get(&page.link("Grant…")).await.is(200);
+    assert_eq!(question.hidden("back"), "/executions/b/r1");
+    let fields = [
+        ("name", NAME),
+        ("answer", "grant"),
+        ("back", "/executions/b/r1"),
+    ];
+    let answer = visit.send(&question, "/inbox/decide", &fields).await;
+    assert_eq!(answer.is(303).headers["location"], "/executions/b/r1");
+    rig.until("r1", |view| view.state == ExecutionState::Completed)
+        .await;
+    let page = visit.get("/executions/b/r1").await.is(200);
+    page.lacks(&["A person has to decide"]);
+    // A form cannot send anyone elsewhere.
+    ask(&rig, "r2").await;
+    let question = visit.get(&GRANT.replace("r1", "r2")).await.is(200);
+    let fields = [
+        ("name", "providers/b/executions/r2/approvals/sign-off~1"),
+        ("answer", "grant"),
+        ("back", "//evil.example"),
+    ];
+    let answer = visit.send(&question, "/inbox/decide", &fields).await;
+    assert_eq!(answer.is(303).headers["location"], "/executions");
+}
+
+#[tokio::test]
+async fn waiting_for_a_person_finds_approvals_and_escalations() {
+    let rig = asking().await;
+    rig.apply(
+        &RELEASE
+            .replace("name: release", "name: expired")
+            .replace("1h", "1s"),
+    )
+    .await;
+    rig.begin("expired", "x1", "ada", json!({"version": 1, "note": ""}))
+        .await;
+    rig.until("x1", |view| view.state == ExecutionState::Escalated)
+        .await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let list = visit.get("/executions").await.is(200);
+    let page = visit.get(&list.link("Waiting for a person")).await.is(200);
+    page.has(&[
+        "/executions/b/r1",
+        "/executions/b/x1",
+        "a person's decision",
+    ]);
 }

@@ -146,6 +146,56 @@ impl BuiltInRig {
         started.expect("it starts");
     }
 
+    /// An execution as the API shows it, in full.
+    pub(crate) async fn get(&self, id: &str) -> v1::Execution {
+        let request = v1::GetExecutionRequest {
+            name: format!("providers/b/executions/{id}"),
+            view: v1::ExecutionView::Full.into(),
+        };
+        let mut client = self.gateway.executions().await;
+        let found = client.get_execution(request).await;
+        found.expect("it is there").into_inner()
+    }
+
+    /// Waits until an execution shows something to a client.
+    pub(crate) async fn shows(
+        &self,
+        id: &str,
+        shows: impl Fn(&v1::Execution) -> bool,
+    ) -> v1::Execution {
+        let begin = Instant::now();
+        loop {
+            let execution = self.get(id).await;
+            if shows(&execution) {
+                return execution;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{id} shows {execution:#?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// One step of an execution with everything that happened to it.
+    pub(crate) async fn step(&self, id: &str, step: &str) -> v1::StepDetail {
+        let request = v1::GetStepRequest {
+            name: format!("providers/b/executions/{id}/steps/{step}"),
+        };
+        let mut client = self.gateway.executions().await;
+        let found = client.get_step(request).await;
+        found.expect("it is there").into_inner()
+    }
+
+    /// Runs an execution again from a step on.
+    pub(crate) async fn retry_from(&self, id: &str, step: &str, by: &str) -> v1::Execution {
+        let request = v1::RetryFromRequest {
+            name: format!("providers/b/executions/{id}"),
+            step: step.into(),
+            ..v1::RetryFromRequest::default()
+        };
+        let mut client = self.gateway.executions().await;
+        let answer = client.retry_from(self::by(by, "", request)).await;
+        answer.expect("it runs again").into_inner()
+    }
+
     /// Waits until an execution shows something.
     pub(crate) async fn until(&self, id: &str, shows: impl Fn(&View) -> bool) -> View {
         let begin = Instant::now();
@@ -219,6 +269,21 @@ impl TestWorker {
                 content_type: String::new(),
             }),
             usage: None,
+        }));
+    }
+
+    /// Completes a task and reports what it cost.
+    pub(crate) fn complete_for(&self, task: &v1::Task, output: &Value, tokens: u64) {
+        self.say(Said::Completed(v1::TaskCompleted {
+            task_token: task.task_token.clone(),
+            output: Some(v1::Payload {
+                data: output.to_string().into(),
+                content_type: String::new(),
+            }),
+            usage: Some(v1::Usage {
+                input_tokens: tokens,
+                ..v1::Usage::default()
+            }),
         }));
     }
 

@@ -93,10 +93,10 @@ pub enum Command {
     /// Apply, check, draw and delete definitions, and offer them to running executions
     #[command(subcommand)]
     Definitions(definitions::Definitions),
-    /// Decide about what waits for a yes or a no
+    /// List and decide requests for approval
     #[command(subcommand)]
     Approvals(approvals::Approvals),
-    /// Decide about steps that are stuck until a person does
+    /// List and decide escalated steps
     #[command(subcommand)]
     Escalations(escalations::Escalations),
     /// Tell of events that start executions

@@ -1,19 +1,19 @@
-//! Why an execution does not go on: who has the place it waits for, or who holds it.
+//! Why an execution does not continue: what takes the place it waits for, or who paused it.
 //!
-//! An execution says that it waits; what it waits behind is asked for here, for people only.
+//! An execution says that it waits; what it waits behind is read here, for people only.
 
 use futures::{StreamExt, TryStreamExt};
 use stateway_client::{Call, Events, GetDefinition, List, v1};
 
 use crate::context::Context;
-use crate::view::{Execution, Text, Wait};
+use crate::view::{Execution, Pause, Text, Wait};
 use crate::visible::visible;
 
 /// The most executions that are counted, and events that are read.
 const MOST: usize = 10_000;
 
-/// One sentence about what holds an execution; none for one that nothing holds. What cannot be
-/// found out is left out.
+/// One sentence about why an execution does not continue; none for one that does. What cannot be
+/// read is left out.
 pub async fn held(context: &Context, execution: &Execution) -> Option<String> {
     let queued = |wait: &Wait| (wait.kind.raw(), wait.name.raw()) == ("capacity", "slot");
     if execution.waits.iter().any(queued) {
@@ -22,13 +22,33 @@ pub async fn held(context: &Context, execution: &Execution) -> Option<String> {
             known => known,
         };
     }
+    if let Some(pause) = &execution.pause {
+        return Some(paused(pause));
+    }
     match execution.reason.as_ref().map(Text::raw) {
         Some("PAUSED") => by_someone(context, execution).await,
         _ => None,
     }
 }
 
-/// What the history says of the last time that it was held.
+/// Who paused it and why, or why it cannot adopt a revision.
+fn paused(pause: &Pause) -> String {
+    if let Some(step) = &pause.step {
+        return format!("paused after the failure of step `{step}`");
+    }
+    if let Some(revision) = &pause.offered_revision {
+        let conflicts: Vec<_> = pause.conflicts.iter().map(ToString::to_string).collect();
+        let conflicts = conflicts.join("; ");
+        return format!("paused: it cannot adopt revision {revision}: {conflicts}");
+    }
+    let by = pause.paused_by.as_ref();
+    let by = by.map_or_else(String::new, |by| format!(" by {by}"));
+    let cause = pause.cause.as_ref();
+    let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+    format!("paused{by}{cause}")
+}
+
+/// What the history of an engine that does not report the pause says of the last one.
 async fn by_someone(context: &Context, execution: &Execution) -> Option<String> {
     let events = Events::new(execution.name.raw()).page_size(1_000);
     let events = context.client.events(events).take(MOST);

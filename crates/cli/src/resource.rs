@@ -32,7 +32,8 @@ pub fn execution(text: &str) -> Result<String, Failure> {
     Ok(ExecutionName::new(provider, id).to_string())
 }
 
-/// The full name of an approval given in full or as `provider/execution/step~attempt`.
+/// The full name of an approval given in full or as `provider/execution/step~attempt`, with
+/// `~b{branch}` behind it on a later branch.
 ///
 /// # Errors
 /// Neither form.
@@ -40,12 +41,13 @@ pub fn approval(text: &str) -> Result<String, Failure> {
     part(text, "approvals", "step~attempt")
 }
 
-/// The full name of an escalation given in full or as `provider/execution/step`.
+/// The full name of an escalation given in full or as `provider/execution/step~attempt`, with
+/// `~b{branch}` behind it on a later branch. A step alone stays without an attempt.
 ///
 /// # Errors
 /// Neither form.
 pub fn escalation(text: &str) -> Result<String, Failure> {
-    part(text, "escalations", "step")
+    part(text, "escalations", "step~attempt")
 }
 
 /// `provider/execution/part` of a full name; the name itself where that cannot be shown.
@@ -57,10 +59,10 @@ pub fn short_of_part(full: &str) -> String {
         return crate::visible::visible(full).into_owned();
     };
     let short = crate::screen::short_name(&execution.into());
-    match short == execution {
-        true => crate::visible::visible(full).into_owned(),
-        false => format!("{short}/{}", crate::visible::visible(part)),
+    if short == execution {
+        return crate::visible::visible(full).into_owned();
     }
+    format!("{short}/{}", crate::visible::visible(part))
 }
 
 fn part(text: &str, collection: &str, pattern: &str) -> Result<String, Failure> {
@@ -69,9 +71,10 @@ fn part(text: &str, collection: &str, pattern: &str) -> Result<String, Failure> 
          providers/{{provider}}/executions/{{execution}}/{collection}/{{{pattern}}}."
     );
     let separator = format!("/{collection}/");
-    let split = match is_full(text, "executions") {
-        true => text.rsplit_once(&separator),
-        false => text.rsplit_once('/'),
+    let split = if is_full(text, "executions") {
+        text.rsplit_once(&separator)
+    } else {
+        text.rsplit_once('/')
     };
     let wrong = || Failure::usage(format!("`{text}` does not name one of the {collection}"));
     match split {
@@ -240,8 +243,8 @@ mod tests {
         assert_eq!(approval("b/Order/17/sign-off~2").unwrap(), full);
         assert_eq!(short_of_part(full), "b/Order/17/sign-off~2");
         assert_eq!(
-            escalation("b/o/pay").unwrap(),
-            "providers/b/executions/o/escalations/pay"
+            escalation("b/o/pay~1~b2").unwrap(),
+            "providers/b/executions/o/escalations/pay~1~b2"
         );
         for wrong in ["", "a", "b/o", "b/o/", "providers/b/executions/o"] {
             assert!(approval(wrong).is_err(), "{wrong}");

@@ -2,7 +2,7 @@
 //! its API; whoever reads it here has commands.
 
 /// Calls and the commands that make them.
-const COMMANDS: [(&str, &str); 27] = [
+const COMMANDS: [(&str, &str); 28] = [
     ("AdoptDefinition", "definitions adopt"),
     ("ApplyDefinition", "definitions apply"),
     ("CancelExecution", "cancel"),
@@ -13,6 +13,7 @@ const COMMANDS: [(&str, &str); 27] = [
     ("ExplainState", "explain"),
     ("GetApproval", "approvals get"),
     ("GetDefinition", "definitions get"),
+    ("GetEscalation", "escalations get"),
     ("GetExecution", "get"),
     ("GetProvider", "providers get"),
     ("GetQueue", "queue"),

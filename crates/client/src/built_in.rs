@@ -4,9 +4,9 @@ use stateway_proto::v1;
 
 use crate::{
     ApplyDefinition, Backup, Client, DecideApproval, DeleteDefinition, DisableTrigger,
-    EnableTrigger, Error, GetApproval, GetDefinition, GetQueue, ListApprovals, ListDefinitions,
-    ListEscalations, ListWorkers, PublishEvent, PurgeExecutions, ResolveEscalation,
-    ValidateDefinition,
+    EnableTrigger, Error, GetApproval, GetDefinition, GetEscalation, GetQueue, ListApprovals,
+    ListDefinitions, ListEscalations, ListWorkers, PublishEvent, PurgeExecutions,
+    ResolveEscalation, ValidateDefinition,
 };
 
 /// A read or a write: the generated method of a service.
@@ -82,6 +82,11 @@ impl Client {
         call: ListEscalations,
     ) -> Result<v1::ListEscalationsResponse, Error> {
         make!(self.read(call), approvals.list_escalations)
+    }
+
+    /// Reads an escalation, every attempt of its step included.
+    pub async fn escalation(&self, call: GetEscalation) -> Result<v1::Escalation, Error> {
+        make!(self.read(call), approvals.get_escalation)
     }
 
     /// Decides about an escalation, in the name of whoever the client acts as.

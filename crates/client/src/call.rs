@@ -27,6 +27,8 @@ pub type WatchRequest = Call<v1::WatchExecutionsRequest>;
 pub type Wait = Call<v1::WaitExecutionRequest>;
 /// Reads an execution's history.
 pub type Events = Call<v1::ListEventsRequest>;
+/// Reads one step with its attempts.
+pub type GetStep = Call<v1::GetStepRequest>;
 /// Asks why an execution shows what it shows.
 pub type Explain = Call<v1::ExplainStateRequest>;
 /// Sends a signal.
@@ -73,6 +75,8 @@ pub type GetApproval = Call<v1::GetApprovalRequest>;
 pub type DecideApproval = Call<v1::DecideApprovalRequest>;
 /// Lists escalations.
 pub type ListEscalations = Call<v1::ListEscalationsRequest>;
+/// Reads an escalation.
+pub type GetEscalation = Call<v1::GetEscalationRequest>;
 /// Decides about an escalation.
 pub type ResolveEscalation = Call<v1::ResolveEscalationRequest>;
 /// Lists workers.
@@ -213,6 +217,7 @@ about_one! {
     Project { name }
     GetApproval { name }
     DecideApproval { name, etag }
+    GetEscalation { name }
     ResolveEscalation { name, etag }
     Purge { name, etag }
     Verify { name }

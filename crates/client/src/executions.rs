@@ -3,8 +3,8 @@
 use stateway_proto::v1;
 
 use crate::{
-    AdoptDefinition, Cancel, Client, Count, Error, Events, Explain, Get, List, Pause, Project,
-    Purge, Resume, RetryFrom, RetryNow, Signal, Start, Wait,
+    AdoptDefinition, Cancel, Client, Count, Error, Events, Explain, Get, GetStep, List, Pause,
+    Project, Purge, Resume, RetryFrom, RetryNow, Signal, Start, Wait,
 };
 
 /// A write: the generated method, under one request id.
@@ -64,6 +64,11 @@ impl Client {
         read!(self, call, list_events)
     }
 
+    /// Reads one step with its input, its output and every attempt.
+    pub async fn step(&self, call: GetStep) -> Result<v1::StepDetail, Error> {
+        read!(self, call, get_step)
+    }
+
     /// Says why an execution shows what it shows.
     pub async fn explain(&self, call: Explain) -> Result<v1::ExplainStateResponse, Error> {
         read!(self, call, explain_state)
@@ -99,7 +104,8 @@ impl Client {
         read!(self, call, project_execution)
     }
 
-    /// Does the work again from a step on.
+    /// Runs an execution again from a step on. A succeeded one is forked: the answer is the new
+    /// execution.
     pub async fn retry_from(&self, call: RetryFrom) -> Result<v1::Execution, Error> {
         write!(self, call, retry_from)
     }

@@ -42,10 +42,10 @@ mod worker;
 pub use call::{
     AdoptDefinition, ApplyDefinition, Backup, Call, Cancel, Count, DecideApproval,
     DeleteDefinition, DisableTrigger, EnableTrigger, Events, Explain, ExportHistory, Get,
-    GetApproval, GetDefinition, GetProvider, GetQueue, List, ListApprovals, ListBranches,
-    ListDefinitions, ListEscalations, ListProviders, ListWorkers, Pause, Project, PublishEvent,
-    Purge, PurgeExecutions, Recover, Replay, ResolveEscalation, Resume, RetryFrom, RetryNow,
-    Signal, Start, ValidateDefinition, Verify, VerifyAll, Wait, WatchRequest, Write,
+    GetApproval, GetDefinition, GetEscalation, GetProvider, GetQueue, GetStep, List, ListApprovals,
+    ListBranches, ListDefinitions, ListEscalations, ListProviders, ListWorkers, Pause, Project,
+    PublishEvent, Purge, PurgeExecutions, Recover, Replay, ResolveEscalation, Resume, RetryFrom,
+    RetryNow, Signal, Start, ValidateDefinition, Verify, VerifyAll, Wait, WatchRequest, Write,
 };
 pub use client::{Client, DEFAULT_TIMEOUT};
 pub use error::{Error, Violation};

@@ -9,10 +9,10 @@ use futures::StreamExt;
 use stateway_model::{Execution, ExecutionId, Labels, ProviderId, SubState};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{
-    ApplyDefinitionRequest, Call, CancelMode, CancelRequest, DefinitionsRequest, Error, ErrorKind,
-    HistoryRequest, ListRequest, Mapper, Observation, ObservationStream, PauseRequest, Provider,
-    PurgeRequest, RequestId, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
-    StartRequest, Table, View,
+    ApplyDefinitionRequest, Call, CancelMode, CancelRequest, Compensation, DefinitionsRequest,
+    Error, ErrorKind, HistoryRequest, ListRequest, Mapper, Observation, ObservationStream,
+    PauseRequest, Provider, PurgeRequest, RequestId, ResumeRequest, RetryFromRequest,
+    RetryNowRequest, SignalRequest, StartRequest, Table, View,
 };
 
 use crate::case::ensure;
@@ -140,6 +140,7 @@ impl Stage {
         CancelRequest {
             id: id.clone(),
             mode,
+            compensation: Compensation::AsDefined,
             cause: "contract kit".to_owned(),
             request_id: self.request_id(),
         }
@@ -176,6 +177,7 @@ impl Stage {
             feedback: String::new(),
             from_start: false,
             request_id: self.request_id(),
+            execution_id: None,
         }
     }
 
@@ -263,6 +265,7 @@ impl Stage {
                 id: id.clone(),
                 page_size,
                 cursor,
+                view: View::Basic,
             };
             let page = answered(
                 "history",

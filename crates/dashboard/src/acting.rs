@@ -39,7 +39,7 @@ fn question(visitor: &Visitor, back: &str) -> Markup {
                     input name="actor" value=(acting.actor) required maxlength="128"
                         pattern="[!-~]+" autocomplete="username" autofocus placeholder="ada@example.org";
                 }
-                label { "Roles, for approvals"
+                label { "Roles, for approvals and escalations"
                     input name="roles" value=(acting.roles) autocomplete="off" placeholder="ops, release";
                 }
                 div.buttons {
@@ -71,7 +71,7 @@ async fn keep(submitted: Submitted) -> Result<Response, Problem> {
 }
 
 /// A path of ours, to go back to; the list when it is anything else.
-fn own_path(path: &str) -> &str {
+pub(crate) fn own_path(path: &str) -> &str {
     let plain = path.bytes().all(|byte| byte.is_ascii_graphic());
     let ours = path.starts_with('/') && !path.starts_with("//") && !path.starts_with("/\\");
     if plain && ours { path } else { "/executions" }

@@ -2,6 +2,7 @@
 //! out, what happened, and what can be done about it.
 
 mod action;
+mod decisions;
 mod facts;
 mod gantt;
 mod history;
@@ -10,6 +11,7 @@ mod newest;
 mod overview;
 mod payload;
 mod question;
+mod step;
 mod steps;
 mod timeline;
 mod view;
@@ -19,7 +21,6 @@ use axum::routing::get;
 
 use crate::Site;
 
-pub(crate) use newest::newest;
 pub(crate) use steps::of_definition;
 
 pub(crate) fn routes() -> Router<Site> {

@@ -1,5 +1,5 @@
-//! What waits for a person: approvals and escalations, with what is needed to decide, and what was
-//! decided by whom.
+//! What waits for a person: approvals and escalations, with everything that is needed to decide, and
+//! the decisions of others.
 
 mod approval;
 mod decide;
@@ -7,6 +7,7 @@ mod desk;
 mod escalation;
 mod given;
 mod live;
+mod may;
 mod resolve;
 mod show;
 
@@ -14,6 +15,9 @@ use axum::Router;
 use axum::routing::get;
 
 use crate::Site;
+
+pub(crate) use approval::buttons as approval_buttons;
+pub(crate) use escalation::buttons as escalation_buttons;
 
 pub(crate) fn routes() -> Router<Site> {
     Router::new()

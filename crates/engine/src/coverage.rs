@@ -91,8 +91,13 @@ impl Coverage {
         } else {
             format!(" of role `{}`", task.role)
         };
+        let skill = if task.skill.is_empty() {
+            String::new()
+        } else {
+            format!(" with skill `{}`", task.skill)
+        };
         let workers = match connected {
-            0 => return format!("no worker{role} is connected"),
+            0 => return format!("no worker{role}{skill} is connected"),
             1 => format!("1 worker{role} is connected"),
             many => format!("{many} workers{role} are connected"),
         };
@@ -156,6 +161,10 @@ mod tests {
         assert_eq!(
             coverage.words(&task("x", ""), ""),
             "no worker of role `x` is connected"
+        );
+        assert_eq!(
+            coverage.words(&task("x", "s"), ""),
+            "no worker of role `x` with skill `s` is connected"
         );
         assert_eq!(
             coverage.words(&task("w", "s"), ""),

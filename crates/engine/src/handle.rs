@@ -22,11 +22,11 @@ use crate::recording::Recording;
 use crate::recovery::scan::{Scan, memory};
 use crate::request::{
     ActorName, BranchRecord, Decide, EventRecord, ListQuery, Page, Publish, Published, Purged,
-    RequestKey, Resolve, RetryFrom, Start, Steer, Survey,
+    RequestKey, Resolve, RetryFrom, Start, Steer, StepRecord, Survey,
 };
 use crate::store::{Backend, SqliteFile};
 use crate::worker::{Answer, Offer, WorkerSession};
-use crate::{Changes, Clock, Config, EngineError, ErrorKind, News, View};
+use crate::{Changes, Clock, Config, EngineError, ErrorKind, News, Numbering, View};
 
 /// What the ids of the engine's own workers begin with.
 const OWN_WORKERS: &str = "engine/";
@@ -359,6 +359,24 @@ impl Engine {
     ) -> Result<Vec<BranchRecord>> {
         self.read(move |reader| reader.branches(&id, after, limit))
             .await
+    }
+
+    /// Reads what happened to one step: what it was given and answered, and every attempt.
+    ///
+    /// # Errors
+    /// There is no execution of this id, or no such step of it.
+    pub async fn step(&self, id: Arc<str>, step: Arc<str>) -> Result<StepRecord> {
+        let catalogue = Arc::clone(&self.inner.catalogue);
+        self.read(move |reader| reader.step(&id, &step, &catalogue))
+            .await
+    }
+
+    /// Reads how the events of an execution are numbered where its branches are told in one row.
+    ///
+    /// # Errors
+    /// There is no execution of this id.
+    pub async fn numbering(&self, id: Arc<str>) -> Result<Numbering> {
+        self.read(move |reader| reader.numbering(&id)).await
     }
 
     /// Takes an execution's whole log out of the store, with the definitions it was written by.

@@ -14,6 +14,7 @@
 //! Who is who: [`Engine`] is the handle everyone else holds; `keeper` is the thread; `store` is
 //! the file; [`WorkerSession`] is one connected worker; [`View`] is an execution as it is shown.
 
+mod attempts;
 mod catalogue;
 mod clock;
 mod config;
@@ -25,6 +26,7 @@ mod http;
 mod id;
 mod keeper;
 mod news;
+mod numbering;
 mod policy;
 mod reader;
 pub mod recording;
@@ -37,6 +39,7 @@ mod summary;
 mod view;
 mod worker;
 
+pub use attempts::{AttemptOutcome, AttemptRecord};
 pub use clock::Clock;
 pub use config::{Config, OPERATOR_ROLE};
 pub use error::{EngineError, ErrorKind};
@@ -48,15 +51,16 @@ pub use http::{
 };
 pub use keeper::SinkStart;
 pub use news::{Changes, News};
+pub use numbering::Numbering;
 pub use policy::{Policy, PolicyQuestion, PolicyVerdict, Ruling};
 pub use request::{
     ActorName, AdoptDefinition, Applied, ApplyDefinition, BranchRecord, Damaged, Decide,
     DefinitionRecord, DeleteDefinition, DeletedDefinition, DisabledTrigger, EventRecord, HeldTask,
     ListQuery, Page, Publish, Published, Purged, QueueLine, RequestKey, Resolve, RetryFrom,
-    Scheduled, Start, Steer, Survey, SwitchTrigger, TaskLine, WorkerStatus,
+    Scheduled, Start, Steer, StepRecord, Survey, SwitchTrigger, TaskLine, WorkerStatus,
 };
 pub use sink::{EVENT_NAMES, Secret, WebhookError, WebhookSettings, WebhookStatus, Webhooks};
 pub use store::{SCHEMA_VERSION, StoreError};
-pub use summary::summary;
+pub use summary::{MOST_PAGE_BYTES, detailed, summary};
 pub use view::{Parent, PauseKind, View};
 pub use worker::{Answers, Offer, Outcome, TaskToken, WorkerMessage, WorkerSession, WorkerTask};

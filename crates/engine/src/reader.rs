@@ -1,19 +1,24 @@
 //! Reading past the keeper: connections of their own, which see exactly what is on disk.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use stateway_machine::Fact;
-use stateway_model::SubState;
+use stateway_machine::{Fact, not_retried, step_input, step_output};
+use stateway_model::{SubState, Usage};
 use tokio::sync::Semaphore;
 
 use crate::View;
+use crate::attempts::{Attempts, BranchStart};
 use crate::catalogue::Catalogue;
 use crate::coverage::Coverage;
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::numbering::Numbering;
 use crate::recording::{Grown, MOST_RECORDED_EVENTS, Recording, Row, Source, count};
-use crate::request::{BranchRecord, DefinitionRecord, EventRecord, ListQuery, Page, Purged};
+use crate::request::{
+    BranchRecord, DefinitionRecord, EventRecord, ListQuery, Page, Purged, StepRecord,
+};
 use crate::store::{Backend, Branch, Kept, Reading, StoreError, load};
 use crate::summary::again;
 
@@ -215,10 +220,74 @@ impl Reader {
             let grown = store.branches(number)?;
             let all = std::iter::once(first).chain(grown);
             let wanted = all.filter(|branch| after.is_none_or(|after| branch.branch > after));
-            wanted
+            let mut found = wanted
                 .take(limit)
                 .map(|branch| opened(store, &kept, branch))
-                .collect()
+                .collect::<Result<Vec<_>>>()?;
+            add_usage(store, number, &mut found)?;
+            Ok(found)
+        })
+    }
+
+    /// What happened to one step: what it was given and answered, and every attempt.
+    pub(crate) fn step(
+        &mut self,
+        id: &str,
+        step: &str,
+        catalogue: &Catalogue,
+    ) -> Result<StepRecord> {
+        self.at_once(|store| {
+            let kept = kept_of(store, id)?;
+            let number = kept.origin.number;
+            let loaded = load(store, kept, catalogue)?;
+            let state = &loaded.state;
+            if state.step_state(step).is_none() {
+                return Err(EngineError::new(
+                    ErrorKind::NotFound,
+                    "STEP_NOT_FOUND",
+                    format_args!("execution `{id}` has no step `{step}`"),
+                ));
+            }
+            let branches = store.branches(number)?.into_iter();
+            let branches = branches.map(|branch| BranchStart {
+                branch: branch.branch,
+                parent: branch.parent,
+                cutoff: branch.cutoff,
+            });
+            let mut attempts = Attempts::of(id.into(), step.into(), branches.collect());
+            store.chronicle(number, (0, 0), &mut |row| {
+                for event in row.events(number)? {
+                    attempts.take(row.branch, &event);
+                }
+                Ok(true)
+            })?;
+            let (attempts, truncated) = attempts.into_records();
+            Ok(StepRecord {
+                input: step_input(state, step),
+                output: step_output(state, step),
+                not_retried: not_retried(state, step),
+                attempts,
+                truncated,
+            })
+        })
+    }
+
+    /// How the events of an execution are numbered where its branches are told in one row.
+    pub(crate) fn numbering(&mut self, id: &str) -> Result<Numbering> {
+        self.at_once(|store| {
+            let number = store.number_of(id)?;
+            let number = number.ok_or_else(|| EngineError::no_execution(id))?;
+            let mut events: BTreeMap<u32, u64> = BTreeMap::new();
+            store.chronicle(number, (0, 0), &mut |row| {
+                *events.entry(row.branch).or_default() += count(row.lines) as u64;
+                Ok(true)
+            })?;
+            let events = |branch| events.get(&branch).copied().unwrap_or_default();
+            let grown = store.branches(number)?.into_iter();
+            let grown = grown.map(|one| (one.branch, one.parent, one.cutoff, events(one.branch)));
+            Ok(Numbering::of(
+                std::iter::once((0, 0, 0, events(0))).chain(grown),
+            ))
         })
     }
 
@@ -353,6 +422,25 @@ fn kept_of(store: &dyn Reading, id: &str) -> Result<Kept> {
     kept.ok_or_else(|| EngineError::no_execution(id))
 }
 
+/// Adds to each branch what its own events cost.
+fn add_usage(store: &dyn Reading, number: i64, branches: &mut [BranchRecord]) -> Result<()> {
+    let Some(first) = branches.first() else {
+        return Ok(());
+    };
+    store.chronicle(number, (first.branch, 0), &mut |row| {
+        let Some(branch) = branches.iter_mut().find(|one| one.branch == row.branch) else {
+            return Ok(false);
+        };
+        for event in row.events(number)? {
+            if let Fact::UsageReported { usage, .. } = event.fact {
+                branch.usage = branch.usage + usage;
+            }
+        }
+        Ok(true)
+    })?;
+    Ok(())
+}
+
 /// A branch with what its first row says of it.
 fn opened(store: &dyn Reading, kept: &Kept, branch: Branch) -> Result<BranchRecord> {
     let mut first = Vec::new();
@@ -371,6 +459,7 @@ fn opened(store: &dyn Reading, kept: &Kept, branch: Branch) -> Result<BranchReco
         cause: String::new(),
         by: "".into(),
         created: first.first().map(|event| event.at),
+        usage: Usage::default(),
     };
     for event in &first {
         match &event.fact {

@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use stateway_machine::{CancelMode, Data, Event, ExecutionState, Resolution};
-use stateway_model::SubState;
+use stateway_model::{SubState, Usage};
+
+use crate::attempts::AttemptRecord;
 
 /// Who asks, as the gateway learned it.
 pub type ActorName = Arc<str>;
@@ -254,6 +256,23 @@ pub struct BranchRecord {
     pub by: Arc<str>,
     /// When.
     pub created: Option<Timestamp>,
+    /// What its own events cost; what it shares with its parent counts there.
+    pub usage: Usage,
+}
+
+/// What happened to one step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepRecord {
+    /// What it was given on the current branch; none before it started.
+    pub input: Option<Data>,
+    /// What it answered on the current branch; none before it completed.
+    pub output: Option<Data>,
+    /// Why no retry follows its last failure, in one sentence; none while one does.
+    pub not_retried: Option<String>,
+    /// Its attempts on every branch, compensations included, in the order they started.
+    pub attempts: Vec<AttemptRecord>,
+    /// Older attempts were left out.
+    pub truncated: bool,
 }
 
 /// What a purge removed.

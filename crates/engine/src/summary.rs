@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stateway_machine::{
     Fact, PauseCause, PolicyDecision, Redo, Resolution, SkipCause, Task, TurnCause, WaitFor,
 };
-use stateway_model::{AttemptPhase, Event};
+use stateway_model::{AttemptPhase, Event, EventDetail, Payload};
 
 /// An event of the log as an event of a history.
 #[must_use]
@@ -22,6 +22,31 @@ pub fn summary(sequence: u64, event: &stateway_machine::Event) -> Event {
         attempt: attempt(&event.fact),
         summary: words(&event.fact),
         phase: phase(&event.fact),
+        detail: None,
+    }
+}
+
+/// The most bytes of an event's payload that are told.
+const MOST_PAYLOAD_BYTES: usize = 16 * 1024;
+/// The most bytes of payloads that a page of events should hold.
+pub const MOST_PAGE_BYTES: usize = 2 * 1024 * 1024;
+
+/// The same with everything that was recorded beside it. `cause` is the number of the event that
+/// caused it, in the numbering of `sequence`.
+#[must_use]
+pub fn detailed(sequence: u64, event: &stateway_machine::Event, cause: Option<u64>) -> Event {
+    let fact = serde_json::to_vec(&event.fact).unwrap_or_default();
+    let (payload, payload_truncated) = Payload::json(fact).cut(MOST_PAYLOAD_BYTES);
+    Event {
+        detail: Some(Box::new(EventDetail {
+            payload: Some(payload),
+            payload_truncated,
+            correlation_id: event.correlation.to_string(),
+            request_id: event.causation.to_string(),
+            cause_sequence: cause.unwrap_or_default(),
+            actor: event.actor.to_string(),
+        })),
+        ..summary(sequence, event)
     }
 }
 

@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::coverage::Coverage;
+use crate::keeper::child_id;
 use crate::store::Kept;
 use crate::summary::incompatible;
 use jiff::Timestamp;
 use serde_json::Value;
 use stateway_machine::{
-    Cancellation, Data, ExecutionState, PauseCause, Reopened, State, Times, abandoned_usage,
-    last_error, seeking, step_usage, step_views, sub_state_where, usage, waits,
+    Awaited, Cancellation, ChildOrder, Data, ExecutionState, PauseCause, Reopened, State, Times,
+    abandoned_usage, awaited, child_key, last_error, not_retried, seeking, step_views,
+    sub_state_where, usage, waits,
 };
 use stateway_model::{
-    DefinitionName, Execution, ExecutionError, ExecutionName, MappingBasis, Payload, Reason, Retry,
-    Step, SubState, Usage, Wait, WaitKind,
+    CancelInfo, DefinitionName, Execution, ExecutionError, ExecutionId, ExecutionName,
+    MappingBasis, PauseInfo, Payload, Reason, ReopenInfo, Retry, Step, SubState, Usage, Wait,
+    WaitKind,
 };
 
 /// An execution as it is shown.
@@ -56,10 +59,14 @@ pub struct View {
     pub cause: Option<Reason>,
     /// What it waits for, its steps' waits included.
     pub waits: Vec<Wait>,
+    /// What someone outside can do next: the pending approvals and escalations among it.
+    pub awaited: Vec<Awaited>,
     /// Every step, in the order of the definition.
     pub steps: Vec<Step>,
-    /// What each of the steps cost, in the same order.
-    pub step_usage: Vec<Usage>,
+    /// Why no retry follows the last failure of each of the steps, in the same order.
+    pub not_retried: Vec<Option<String>>,
+    /// The ids of the executions that do the steps, in the same order.
+    pub children: Vec<Option<Arc<str>>>,
     /// What went wrong last; while the execution is paused for a revision, why.
     pub last_error: Option<ExecutionError>,
     /// When what happened to it.
@@ -173,8 +180,10 @@ impl View {
             unserved: Vec::new(),
             cause: Some(Reason::Stuck),
             waits: Vec::new(),
+            awaited: Vec::new(),
             steps: Vec::new(),
-            step_usage: Vec::new(),
+            not_retried: Vec::new(),
+            children: Vec::new(),
             last_error: Some(ExecutionError::message(format!(
                 "what is stored of it cannot be read: {why}"
             ))),
@@ -203,7 +212,8 @@ impl View {
             let stuck = names.contains(&task.step);
             explain(&mut steps, &mut waits, &task.step, &detail, stuck);
         }
-        let usages = steps.iter().map(|step| step_usage(state, &step.name));
+        let not_retried = steps.iter().map(|step| not_retried(state, &step.name));
+        let children = steps.iter().map(|step| child_of(state, &step.name));
         Self {
             number: origin.number,
             id: Arc::clone(&origin.id),
@@ -223,7 +233,9 @@ impl View {
             unserved: names,
             cause: state.reason(),
             waits,
-            step_usage: usages.collect(),
+            awaited: awaited(state),
+            not_retried: not_retried.collect(),
+            children: children.collect(),
             steps,
             last_error: mismatch(state).or_else(|| last_error(state)),
             times: state.times(),
@@ -239,6 +251,16 @@ impl View {
             abandoned_usage: abandoned_usage(state),
         }
     }
+}
+
+/// The id of the execution that does a step.
+fn child_of(state: &State, step: &str) -> Option<Arc<str>> {
+    let key = child_key(state, step)?;
+    Some(child_id(&ChildOrder {
+        key,
+        definition: "".into(),
+        cancel: false,
+    }))
 }
 
 /// Adds to a step that is ready for a worker how many workers are connected; one that no worker can
@@ -272,6 +294,19 @@ impl View {
         };
         let retry = retry_of(&self.steps, self.sub_state);
         let definition = DefinitionName::portable(&self.definition);
+        let (cancellation, pause) = (self.cancel_info(), self.pause_info());
+        let reopen = self.reopen_info();
+        let forked_from = self.forked_from.as_ref().and_then(|id| {
+            let id = ExecutionId::new(&**id).ok()?;
+            Some(ExecutionName::new(name.provider.clone(), id))
+        });
+        let not_rolled_back = self.not_rolled_back.iter().map(ToString::to_string);
+        let not_rolled_back = not_rolled_back.collect();
+        let mut steps = self.steps;
+        for (step, child) in steps.iter_mut().zip(&self.children) {
+            let id = child.as_deref().and_then(|id| ExecutionId::new(id).ok());
+            step.child = id.map(|id| ExecutionName::new(name.provider.clone(), id));
+        }
         Execution {
             name,
             definition: definition.map_or_else(|_| String::new(), |name| name.to_string()),
@@ -282,7 +317,7 @@ impl View {
             mapping_basis: MappingBasis::Native,
             retry,
             waits: self.waits,
-            steps: self.steps,
+            steps,
             steps_are_detail: false,
             last_error: self.last_error,
             create_time: self.times.created,
@@ -292,8 +327,65 @@ impl View {
             input: payload(&self.input),
             output: self.output.as_ref().and_then(payload),
             labels: (*self.labels).clone(),
-            usage: Some(self.usage).filter(|usage| *usage != Usage::default()),
+            usage: Some(self.usage).filter(|usage| !usage.is_zero()),
+            abandoned_usage: Some(self.abandoned_usage).filter(|usage| !usage.is_zero()),
+            cancellation,
+            pause,
+            reopen,
+            forked_from,
+            forks: Vec::new(),
+            not_rolled_back,
         }
+    }
+
+    /// Who cancelled it, in the words of every client.
+    #[must_use]
+    pub fn cancel_info(&self) -> Option<CancelInfo> {
+        let Cancellation { by, comment, at } = self.cancellation.as_ref()?;
+        Some(CancelInfo {
+            by: by.to_string(),
+            cause: comment.to_string(),
+            time: Some(*at),
+        })
+    }
+
+    /// Who reopened it, in the words of every client.
+    #[must_use]
+    pub fn reopen_info(&self) -> Option<ReopenInfo> {
+        let Reopened {
+            count,
+            by,
+            at,
+            from,
+        } = self.reopened.as_ref()?;
+        Some(ReopenInfo {
+            count: *count,
+            by: by.to_string(),
+            time: Some(*at),
+            from: from.to_string(),
+        })
+    }
+
+    /// Why it is paused, in the words of every client.
+    #[must_use]
+    pub fn pause_info(&self) -> Option<PauseInfo> {
+        let info = PauseInfo::default();
+        Some(match self.pause_cause.as_ref()? {
+            PauseCause::ByHand { by, comment } => PauseInfo {
+                by: by.to_string(),
+                cause: comment.to_string(),
+                ..info
+            },
+            PauseCause::StepFailed { step } => PauseInfo {
+                step: step.to_string(),
+                ..info
+            },
+            PauseCause::RevisionMismatch { offered, conflicts } => PauseInfo {
+                offered_revision: offered.to_string(),
+                conflicts: conflicts.iter().map(ToString::to_string).collect(),
+                ..info
+            },
+        })
     }
 }
 

@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use stateway_model::{MappingBasis, RetryBasis, SubState};
 use stateway_proto::v1;
 
-pub(crate) use execution::{error, event, execution, explanation, payload_from};
+pub(crate) use execution::{
+    error, event, execution, explanation, payload_from, payload_into, step, usage,
+};
 pub(crate) use provider::{provider, table_row};
 
 pub(crate) const fn sub_state(state: SubState) -> v1::SubState {

@@ -8,11 +8,12 @@ use stateway_model::{
     Wait, WaitKind,
 };
 
-use crate::event::{PauseCause, WaitFor};
+use crate::event::{Data, PauseCause, Task, WaitFor};
 use crate::failure::{allowed_retries, is_retried};
 use crate::plan::StepIx;
+use crate::scope::input_of;
 use crate::state::StepRun;
-use crate::{ExecutionState, Failure, FailureCause, State, StepState};
+use crate::{ExecutionState, Failure, FailureCause, State, StepState, TaskKey};
 
 /// An attempt that is ready for a worker and that none has taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,8 +205,28 @@ fn step_view(state: &State, ix: StepIx) -> Step {
         start_time: run.first_started,
         end_time: run.ended,
         progress: run.progress.as_deref().cloned(),
+        usage: Some(run.usage).filter(|usage| !usage.is_zero()),
+        child: None,
+        blocked_by: blocked_by(state, ix),
         name,
     }
+}
+
+/// The steps that must settle before a step starts, while it has not started and still may.
+fn blocked_by(state: &State, ix: StepIx) -> Vec<String> {
+    let ended = state.state().is_terminal() || state.state().is_ending();
+    if ended || state.run(ix).state != StepState::Pending {
+        return Vec::new();
+    }
+    let unsettled = |name: &&String| {
+        let found = state.plan().find(name);
+        found.is_some_and(|ix| {
+            let needed = state.run(ix).state;
+            !matches!(needed, StepState::Completed | StepState::Skipped)
+        })
+    };
+    let needed = state.plan().define(ix).depends_on.iter();
+    needed.filter(unsettled).cloned().collect()
 }
 
 /// How a step is being retried. The jitter is already in the time: it replays the same. The highest
@@ -263,8 +284,11 @@ pub fn not_retried(state: &State, step: &str) -> Option<String> {
     } else if category == ErrorCategory::Governance {
         "governance failures are never retried; a person decides".to_owned()
     } else if is_retried(failure, policy) {
-        let retries = allowed_retries(policy);
-        format!("all {retries} retries are used up")
+        match allowed_retries(policy) {
+            0 => "`maxRetries` is 0".to_owned(),
+            1 => "the only retry is used up".to_owned(),
+            retries => format!("all {retries} retries are used up"),
+        }
     } else if policy.is_some_and(|policy| policy.retry_on.is_some()) {
         format!("`{category}` is not in the step's `retryOn`")
     } else if matches!(
@@ -366,6 +390,41 @@ pub const fn abandoned_usage(state: &State) -> Usage {
 pub fn step_usage(state: &State, step: &str) -> Usage {
     let ix = state.plan().find(step);
     ix.map_or_else(Usage::default, |ix| state.run(ix).usage)
+}
+
+/// What a step answered on this branch; nothing before it completed.
+#[must_use]
+pub fn step_output(state: &State, step: &str) -> Option<Data> {
+    let ix = state.plan().find(step)?;
+    state.run(ix).output.clone()
+}
+
+/// What a step was given on this branch; nothing before it started, and for a step that only waits
+/// for a time or a signal.
+#[must_use]
+pub fn step_input(state: &State, step: &str) -> Option<Data> {
+    let ix = state.plan().find(step)?;
+    let waits = matches!(
+        state.plan().define(ix).kind,
+        StepKind::Sleep { .. } | StepKind::Signal { .. }
+    );
+    if waits || state.run(ix).attempt == 0 {
+        return None;
+    }
+    input_of(state, ix).ok()
+}
+
+/// The key of the execution that does a step, for a step that runs another definition.
+#[must_use]
+pub fn child_key(state: &State, step: &str) -> Option<TaskKey> {
+    let ix = state.plan().find(step)?;
+    let run = state.run(ix);
+    let workflow = matches!(state.plan().define(ix).kind, StepKind::Workflow { .. });
+    (workflow && run.attempt > 0).then(|| TaskKey {
+        execution: Arc::clone(state.execution()),
+        branch: run.branch,
+        task: Task::of(state.plan().name(ix), run.attempt),
+    })
 }
 
 /// What went wrong last: with the execution as a whole, or with a step.

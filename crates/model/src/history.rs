@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::words;
+use crate::{Payload, words};
 
 /// One event of an execution's history, in the engine's order.
 ///
@@ -26,6 +26,28 @@ pub struct Event {
     /// What it means for the attempt; none when nothing, or not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<AttemptPhase>,
+    /// What was recorded beside it; only in the full view, where the engine keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Box<EventDetail>>,
+}
+
+/// What an engine recorded with an event.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct EventDetail {
+    /// The event itself as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Payload>,
+    /// The payload was cut: it is the beginning of the JSON text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub payload_truncated: bool,
+    /// What the execution belongs to; children share their parent's.
+    pub correlation_id: String,
+    /// The id of the request or command that caused it.
+    pub request_id: String,
+    /// The sequence of the event that caused it; 0 where a person or a caller did, or not known.
+    pub cause_sequence: u64,
+    /// The person or worker that acted; empty for the engine itself.
+    pub actor: String,
 }
 
 words! {

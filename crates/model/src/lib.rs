@@ -10,9 +10,11 @@
 
 mod basis;
 mod error;
+mod etag;
 mod execution;
 mod headline;
 mod history;
+mod intervention;
 mod name;
 mod payload;
 mod progress;
@@ -28,7 +30,8 @@ pub use basis::{MappingBasis, RetryBasis};
 pub use error::{ErrorCategory, ExecutionError};
 pub use execution::{Execution, Labels};
 pub use headline::{headline, one_line_summary};
-pub use history::{AttemptPhase, Event};
+pub use history::{AttemptPhase, Event, EventDetail};
+pub use intervention::{CancelInfo, PauseInfo, ReopenInfo};
 pub use name::{
     DefinitionName, ExecutionId, ExecutionName, MAX_ID_LENGTH, MAX_PROVIDER_ID_LENGTH, NameError,
     ProviderId,

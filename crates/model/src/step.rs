@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{ExecutionError, MappingBasis, Progress, Reason, Retry, SubState, Wait};
+use crate::{
+    ExecutionError, ExecutionName, MappingBasis, Progress, Reason, Retry, SubState, Usage, Wait,
+};
 
 /// One step of an execution.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -36,4 +38,21 @@ pub struct Step {
     /// How far its present attempt is, where the worker tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
+    /// What its attempts cost so far, where the engine tells. Abandoned branches do not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// The execution that does it, for a step that runs another definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<ExecutionName>,
+    /// The steps that must settle before this one starts; only while it has not started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocked_by: Vec<String>,
+}
+
+impl Step {
+    /// True while the step has something under way: it has started and not ended.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !self.sub_state.is_terminal() && self.reason != Some(Reason::NotStarted)
+    }
 }

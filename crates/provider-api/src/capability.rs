@@ -87,6 +87,8 @@ capabilities! {
     apply_definition,
     /// Executions can be counted by sub-state without reading them.
     count,
+    /// A graceful cancel takes the choice whether completed steps are compensated.
+    cancel_compensation,
 }
 
 #[cfg(test)]

@@ -37,9 +37,9 @@ pub use observation::{
 pub use provider::{ObservationStream, Provider, one_by_one};
 pub use registry::{Registration, Registry, RegistryError};
 pub use request::{
-    CancelMode, CancelRequest, Count, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
-    PauseRequest, PurgeRequest, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
-    StartRequest, View, WatchScope,
+    CancelMode, CancelRequest, Compensation, Count, Health, HistoryPage, HistoryRequest, ListPage,
+    ListRequest, PauseRequest, PurgeRequest, ResumeRequest, RetryFromRequest, RetryNowRequest,
+    SignalRequest, StartRequest, View, WatchScope,
 };
 pub use suggest::nearest;
 pub use table::Table;

@@ -8,12 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use stateway_model::{
-    DefinitionName, Execution, ExecutionName, ProviderId, Retry, Step, SubState, Wait,
+    DefinitionName, Execution, ExecutionError, ExecutionId, ExecutionName, ProviderId, Retry, Step,
+    SubState, Wait,
 };
 
 use crate::classify::{Decision, Verdict, classify};
 use crate::table::Scope;
-use crate::{Classified, Explanation, Observation, ObservedDefinition, RetryEvidence, Table};
+use crate::{
+    Classified, Explanation, Observation, ObservedDefinition, RetryEvidence, StepObservation, Table,
+};
 
 /// How many different unknown states per provider are remembered as warned of. An engine that
 /// invents more than this is warned of once more, and then only counted.
@@ -89,34 +92,34 @@ impl Mapper {
         let steps: Vec<Step> = observed
             .into_iter()
             .zip(&classified.steps)
-            .map(|(step, verdict)| Step {
-                retry: retry(step.retry, verdict.sub_state),
-                name: step.name,
-                sub_state: verdict.sub_state,
-                native_state: step.native.state,
-                reason: verdict.reason,
-                mapping_basis: verdict.basis,
-                waits: open_only(step.waits, verdict.sub_state),
-                last_error: step.last_error,
-                start_time: step.start_time,
-                end_time: step.end_time,
-                progress: step.progress,
-            })
+            .map(|(step, verdict)| self.step(step, *verdict))
             .collect();
-        let teller = teller(verdict, &steps);
+        let teller = if verdict.sub_state.is_terminal() && !observation.steps_are_detail {
+            last_teller(observation.last_error.as_ref(), &steps)
+        } else {
+            teller(verdict, &steps)
+        };
+        let own_error = observation.retry.as_ref();
+        let own_error = own_error.and_then(|retry| retry.last_error.clone());
         let retry = match observation.retry {
             None => teller.map_or(Retry::UNKNOWN, |step| step.retry.clone()),
             own => retry(own, verdict.sub_state),
         };
-        let last_error = observation
-            .last_error
-            .or_else(|| retry.last_error.clone())
-            .or_else(|| teller.and_then(|step| step.last_error.clone()));
+        let of_steps = || {
+            let failed = verdict.sub_state != SubState::Succeeded;
+            let step = teller.filter(|_| failed)?;
+            step.retry
+                .last_error
+                .as_ref()
+                .or(step.last_error.as_ref())
+                .cloned()
+        };
+        let last_error = observation.last_error.or(own_error).or_else(of_steps);
         if !observation.steps_are_detail {
             own_waits.extend(steps.iter().flat_map(|step| step.waits.iter().cloned()));
         }
         Execution {
-            name: ExecutionName::new(self.provider.clone(), observation.id),
+            name: self.name(observation.id),
             definition: self.definition_name(observation.definition),
             revision: observation.revision,
             sub_state: verdict.sub_state,
@@ -136,7 +139,41 @@ impl Mapper {
             output: observation.output,
             labels: observation.labels,
             usage: observation.usage,
+            abandoned_usage: observation.abandoned_usage,
+            cancellation: observation.cancellation,
+            pause: observation.pause,
+            reopen: observation.reopen,
+            forked_from: observation.forked_from.map(|id| self.name(id)),
+            forks: observation
+                .forks
+                .into_iter()
+                .map(|id| self.name(id))
+                .collect(),
+            not_rolled_back: observation.not_rolled_back,
         }
+    }
+
+    fn step(&self, step: StepObservation, verdict: Verdict<'_>) -> Step {
+        Step {
+            retry: retry(step.retry, verdict.sub_state),
+            name: step.name,
+            sub_state: verdict.sub_state,
+            native_state: step.native.state,
+            reason: verdict.reason,
+            mapping_basis: verdict.basis,
+            waits: open_only(step.waits, verdict.sub_state),
+            last_error: step.last_error,
+            start_time: step.start_time,
+            end_time: step.end_time,
+            progress: step.progress,
+            usage: step.usage,
+            child: step.child.map(|id| self.name(id)),
+            blocked_by: step.blocked_by,
+        }
+    }
+
+    fn name(&self, id: ExecutionId) -> ExecutionName {
+        ExecutionName::new(self.provider.clone(), id)
     }
 
     fn definition_name(&self, definition: Option<ObservedDefinition>) -> String {
@@ -219,6 +256,14 @@ fn teller<'s>(verdict: Verdict<'_>, steps: &'s [Step]) -> Option<&'s Step> {
         let next = step.retry.next_attempt_time;
         (next.is_none(), next, std::cmp::Reverse(step.retry.attempt))
     })
+}
+
+/// The step whose attempts a finished execution keeps: the one of its last error, else the one tried
+/// most often.
+fn last_teller<'s>(error: Option<&ExecutionError>, steps: &'s [Step]) -> Option<&'s Step> {
+    let tried = || steps.iter().filter(|step| step.retry.attempt > 0);
+    let failed = error.and_then(|error| tried().find(|step| step.name == error.step));
+    failed.or_else(|| tried().max_by_key(|step| step.retry.attempt))
 }
 
 /// Evidence as clients see it. A next attempt is shown only while backing off: engines leave it

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use stateway_model::{
-    ExecutionError, ExecutionId, Labels, Payload, Progress, RetryBasis, Usage, Wait,
+    CancelInfo, ExecutionError, ExecutionId, Labels, PauseInfo, Payload, Progress, ReopenInfo,
+    RetryBasis, Usage, Wait,
 };
 
 /// An execution as its engine shows it.
@@ -46,6 +47,22 @@ pub struct Observation {
     pub labels: Labels,
     /// What its attempts cost so far, where the engine tells.
     pub usage: Option<Usage>,
+    /// The part of `usage` that branches cost which the execution has left.
+    pub abandoned_usage: Option<Usage>,
+    /// Who cancelled it and why, where someone did.
+    pub cancellation: Option<CancelInfo>,
+    /// Who paused it and why, while it is paused.
+    pub pause: Option<PauseInfo>,
+    /// When and by whom it was reopened last, where it was.
+    pub reopen: Option<ReopenInfo>,
+    /// The execution of this provider that it was forked from.
+    pub forked_from: Option<ExecutionId>,
+    /// The executions that were forked from it, oldest first; in the full view only.
+    pub forks: Vec<ExecutionId>,
+    /// Completed steps that were not rolled back when it ended.
+    pub not_rolled_back: Vec<String>,
+    /// Further evidence for [`explain`](crate::Mapper::explain), a line each.
+    pub notes: Vec<String>,
 }
 
 impl Observation {
@@ -70,6 +87,14 @@ impl Observation {
             output: None,
             labels: Labels::new(),
             usage: None,
+            abandoned_usage: None,
+            cancellation: None,
+            pause: None,
+            reopen: None,
+            forked_from: None,
+            forks: Vec::new(),
+            not_rolled_back: Vec::new(),
+            notes: Vec::new(),
         }
     }
 }
@@ -130,6 +155,14 @@ pub struct StepObservation {
     pub end_time: Option<Timestamp>,
     /// How far its present attempt is, where the worker tells.
     pub progress: Option<Progress>,
+    /// What its attempts cost so far, where the engine tells.
+    pub usage: Option<Usage>,
+    /// The execution of this provider that does it.
+    pub child: Option<ExecutionId>,
+    /// The steps that must settle before this one starts; only while it has not started.
+    pub blocked_by: Vec<String>,
+    /// Further evidence for [`explain`](crate::Mapper::explain), a line each.
+    pub notes: Vec<String>,
 }
 
 impl StepObservation {
@@ -145,6 +178,10 @@ impl StepObservation {
             start_time: None,
             end_time: None,
             progress: None,
+            usage: None,
+            child: None,
+            blocked_by: Vec::new(),
+            notes: Vec::new(),
         }
     }
 }

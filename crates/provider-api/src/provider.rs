@@ -134,6 +134,8 @@ pub trait Provider: Send + Sync + 'static {
     ///
     /// - Asking twice is the same as asking once.
     /// - The answer is truthful: an execution that still cleans up is not reported as ended.
+    /// - A choice about compensation is followed with [`Capabilities::cancel_compensation`] and refused
+    ///   as `Unsupported` without it ([`CancelRequest::check_compensation`]); it is never ignored.
     async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation>;
 
     /// Holds an execution. Requires [`Capabilities::pause`].

@@ -5,7 +5,7 @@ use std::time::Duration;
 use stateway_model::{Event, ExecutionId, Labels, Payload, SubState};
 
 use crate::filter::Hints;
-use crate::{Error, Observation, RequestId, Result, Verb};
+use crate::{Capabilities, Error, Observation, RequestId, Result, Verb};
 
 /// How much of an execution is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -77,6 +77,8 @@ pub struct HistoryRequest {
     pub page_size: u32,
     /// Where the last page ended, as the provider said it.
     pub cursor: Option<String>,
+    /// With [`View::Full`] each event has its [`detail`](Event::detail), where the engine keeps it.
+    pub view: View,
 }
 
 /// A page of events, in ascending order.
@@ -104,11 +106,23 @@ pub struct SignalRequest {
 /// How an execution is to be ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CancelMode {
-    /// It may clean up and compensate first.
+    /// The execution may clean up and compensate first.
     #[default]
     Graceful,
-    /// At once.
+    /// Immediately.
     Kill,
+}
+
+/// Whether a graceful end compensates completed steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compensation {
+    /// As the definition says, or the engine's own rule.
+    #[default]
+    AsDefined,
+    /// Completed steps are compensated.
+    Compensate,
+    /// Nothing is compensated.
+    NoCompensation,
 }
 
 /// End an execution.
@@ -118,10 +132,28 @@ pub struct CancelRequest {
     pub id: ExecutionId,
     /// How.
     pub mode: CancelMode,
+    /// Whether completed steps are compensated; a choice only where the provider has
+    /// [`Capabilities::cancel_compensation`].
+    pub compensation: Compensation,
     /// Why, for the record; may be empty.
     pub cause: String,
     /// The idempotency key.
     pub request_id: RequestId,
+}
+
+impl CancelRequest {
+    /// Refuses a choice about compensation that a provider cannot follow, so that none is ignored.
+    ///
+    /// # Errors
+    /// The request has a choice and the provider takes none.
+    pub fn check_compensation(&self, can: &Capabilities) -> Result<()> {
+        if self.compensation == Compensation::AsDefined || can.cancel_compensation {
+            return Ok(());
+        }
+        Err(Error::unsupported(Verb::Cancel).with_hint(
+            "Cancel without a choice about compensation; the engine's own rule applies.",
+        ))
+    }
 }
 
 /// Hold an execution.
@@ -165,10 +197,13 @@ pub struct RetryFromRequest {
     /// Other input for that step. A provider that takes none answers
     /// [`Unsupported`](crate::ErrorKind::Unsupported); it never ignores it.
     pub input: Option<Payload>,
-    /// What whoever does that step is told; empty when nothing is said. Likewise never ignored.
+    /// A message for the worker that runs that step; may be empty. Likewise never ignored.
     pub feedback: String,
-    /// Everything again, from the first step on. Likewise never ignored.
+    /// Every step runs again, from the first one on. Likewise never ignored.
     pub from_start: bool,
+    /// The id of the new execution, where the provider forks a succeeded one. Likewise never
+    /// ignored.
+    pub execution_id: Option<ExecutionId>,
     /// The idempotency key.
     pub request_id: RequestId,
 }
@@ -185,6 +220,10 @@ impl RetryFromRequest {
                 from_start: true, ..
             } => "Start a new execution instead.",
             Self { feedback, .. } if !feedback.is_empty() => "Retry without feedback.",
+            Self {
+                execution_id: Some(_),
+                ..
+            } => "Retry without an execution id: the execution keeps its name.",
             Self { .. } => return Ok(()),
         };
         Err(Error::unsupported(Verb::RetryFrom).with_hint(asked))

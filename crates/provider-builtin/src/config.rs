@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::{Span, SpanRelativeTo};
 use serde::{Deserialize, Deserializer, de::Error as _};
-use stateway_engine::{Config as EngineConfig, EngineError};
+use stateway_engine::{Config as EngineConfig, EngineError, OPERATOR_ROLE};
 use thiserror::Error;
 
 use crate::policy::Rules;
@@ -38,6 +38,9 @@ pub struct Config {
     /// `0s`: no such looks.
     #[serde(deserialize_with = "duration")]
     pub verify_every: Duration,
+    /// The roles that may decide about escalations whose definition names none; without any, the role
+    /// `operator`.
+    pub escalation_roles: Vec<String>,
     /// The folder that backups go to; without it there are none.
     pub backups: Option<PathBuf>,
     /// HTTP steps.
@@ -62,6 +65,7 @@ impl Default for Config {
             reconnect: engine.reconnect,
             request_memory: engine.request_memory,
             verify_every: engine.verify_every,
+            escalation_roles: vec![OPERATOR_ROLE.to_owned()],
             backups: None,
             http: Http::default(),
             webhooks: Vec::new(),
@@ -83,6 +87,11 @@ pub enum ConfigError {
     /// A limit of nothing.
     #[error("`{0}` must be more than nothing")]
     Zero(&'static str),
+    /// A role that nobody can have.
+    #[error(
+        "`{0}` in `escalation_roles` is not a role: a role is not empty and has no comma or space around"
+    )]
+    Role(String),
     /// The store cannot be opened.
     #[error("{path}: {error}{}", hint(error))]
     Store {
@@ -129,10 +138,26 @@ impl Config {
         config.reconnect = self.reconnect;
         config.request_memory = self.request_memory;
         config.verify_every = self.verify_every;
+        config.escalation_roles = self.escalation_roles()?;
         if !self.policy.is_empty() {
             config.policy = Some(Arc::new(self.policy.clone()));
         }
         Ok(config)
+    }
+
+    /// Somebody must be able to decide, so an empty list stands for the operator's role.
+    fn escalation_roles(&self) -> Result<Vec<Arc<str>>, ConfigError> {
+        let wrong = |role: &&String| {
+            role.is_empty() || role.contains(',') || role.trim().len() != role.len()
+        };
+        if let Some(role) = self.escalation_roles.iter().find(wrong) {
+            return Err(ConfigError::Role(role.clone()));
+        }
+        if self.escalation_roles.is_empty() {
+            return Ok(vec![OPERATOR_ROLE.into()]);
+        }
+        let roles = self.escalation_roles.iter();
+        Ok(roles.map(|role| role.as_str().into()).collect())
     }
 }
 
@@ -170,6 +195,24 @@ mod tests {
             "max_active = -1",
         ] {
             assert!(toml::from_str::<Config>(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn operators_decide_about_escalations_unless_other_roles_are_configured() {
+        let roles = |text: &str| {
+            let config: Config = toml::from_str(text).unwrap();
+            config.engine().map(|engine| engine.escalation_roles)
+        };
+        assert_eq!(roles("").unwrap(), ["operator".into()]);
+        assert_eq!(roles("escalation_roles = []").unwrap(), ["operator".into()]);
+        assert_eq!(
+            roles("escalation_roles = [\"sre\", \"lead\"]").unwrap(),
+            ["sre".into(), "lead".into()]
+        );
+        for wrong in ["", "a,b", " sre"] {
+            let refused = roles(&format!("escalation_roles = [\"{wrong}\"]"));
+            assert!(matches!(refused, Err(ConfigError::Role(_))), "{wrong}");
         }
     }
 

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use stateway_engine::{Engine, ListQuery, RequestKey, RetryFrom, Steer, summary};
-use stateway_model::ExecutionId;
+use stateway_engine::{
+    Engine, ListQuery, MOST_PAGE_BYTES, Numbering, RequestKey, RetryFrom, Steer, detailed, summary,
+};
+use stateway_machine::ExecutionState;
+use stateway_model::{Event, ExecutionId};
 use stateway_provider_api::{
     Call, CancelRequest, Capabilities, Count, Health, HistoryPage, HistoryRequest, ListPage,
     ListRequest, Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, Result,
@@ -15,13 +18,15 @@ use stateway_provider_api::{
 use crate::line::{Disturb, Line};
 use crate::reach::Reach;
 use crate::request::{self, Told, data, key, list_cursor, offered, page_size};
-use crate::response::observation;
+use crate::response::{id_of, observation};
 use crate::{Config, ConfigError, capability, watch};
 
 /// Counting stops here, for each sub-state.
 const MOST_COUNTED: u32 = 100_000;
 /// How a graceful end is refused that is under way already.
 const UNDER_WAY: &str = "WRONG_STATE";
+/// The most forks of an execution that are told.
+const MOST_FORKS: usize = 100;
 
 /// The provider of one built-in engine.
 pub struct BuiltinProvider {
@@ -123,11 +128,12 @@ impl BuiltinProvider {
         Ok(observation(&seen, View::Basic, &self.can))
     }
 
-    /// Whether it is being undone, so that asking for a graceful end changes nothing.
+    /// Whether the execution is ending already, so that asking for a graceful end changes nothing.
     async fn cleans_up(&self, call: &Call, id: &ExecutionId) -> Option<Observation> {
         let got = self.get(call, id, View::Basic).await.ok()?;
-        let compensating = stateway_machine::ExecutionState::Compensating.as_str();
-        (got.native.state == compensating).then_some(got)
+        let ending = [ExecutionState::Compensating, ExecutionState::Cancelling];
+        let ending = ending.map(ExecutionState::as_str);
+        ending.contains(&got.native.state.as_str()).then_some(got)
     }
 }
 
@@ -162,7 +168,14 @@ impl Provider for BuiltinProvider {
     async fn get(&self, call: &Call, id: &ExecutionId, view: View) -> Result<Observation> {
         let asked = self.engine.get(id.as_str().into());
         let seen = self.line.carry(call, Verb::Get, asked).await?;
-        Ok(observation(&seen, view, &self.can))
+        let mut shown = observation(&seen, view, &self.can);
+        // Only a success is forked.
+        if view == View::Full && seen.state == ExecutionState::Completed {
+            let asked = self.engine.forks(id.as_str().into(), MOST_FORKS);
+            let forks = self.line.carry(call, Verb::Get, asked).await?;
+            shown.forks = forks.iter().filter_map(|id| id_of(id)).collect();
+        }
+        Ok(shown)
     }
 
     async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>> {
@@ -215,13 +228,34 @@ impl Provider for BuiltinProvider {
         let mut records = self.line.carry(call, Verb::History, asked).await?;
         let more = records.len() > limit;
         records.truncate(limit);
-        let mut page = HistoryPage::default();
+        let full = request.view == View::Full && self.can.payloads;
+        let numbering = if full {
+            let asked = self.engine.numbering(request.id.as_str().into());
+            self.line.carry(call, Verb::History, asked).await?
+        } else {
+            Numbering::default()
+        };
+        let (mut page, mut bytes) = (HistoryPage::default(), 0);
+        let mut all_told = true;
         for record in &records {
-            told.events += 1;
+            let number = told.events + 1;
+            let event = if full {
+                let cause = record.event.cause;
+                let cause = cause.and_then(|cause| numbering.number(record.branch, cause));
+                detailed(number, &record.event, cause)
+            } else {
+                summary(number, &record.event)
+            };
+            bytes += payload_bytes(&event);
+            if bytes > MOST_PAGE_BYTES && !page.events.is_empty() {
+                all_told = false;
+                break;
+            }
+            told.events = number;
             (told.branch, told.sequence) = (record.branch, record.event.sequence);
-            page.events.push(summary(told.events, &record.event));
+            page.events.push(event);
         }
-        page.next = more.then(|| told.cursor());
+        page.next = (more || !all_told).then(|| told.cursor());
         Ok(page)
     }
 
@@ -246,6 +280,7 @@ impl Provider for BuiltinProvider {
     }
 
     async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
+        request.check_compensation(&self.can)?;
         let id = request.id.clone();
         let (verb, steer, key) = request::cancel(request);
         match self.steer(call, verb, &id, (steer, key)).await {
@@ -296,7 +331,8 @@ impl Provider for BuiltinProvider {
     async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
         offered(Verb::RetryFrom, &self.can)?;
         let whole = if request.from_start { "from start" } else { "" };
-        let texts = [request.id.as_str(), &request.step, &request.feedback, whole];
+        let mut texts = vec![request.id.as_str(), &request.step, &request.feedback, whole];
+        texts.extend(request.execution_id.as_ref().map(ExecutionId::as_str));
         let input = request.input.as_ref();
         let key = key(Verb::RetryFrom, &texts, input, &request.request_id);
         let read = |input| data(Verb::RetryFrom, "input", Some(input));
@@ -305,7 +341,7 @@ impl Provider for BuiltinProvider {
             from_start: request.from_start,
             input: input.map(read).transpose()?,
             feedback: request.feedback.as_str().into(),
-            fork_id: None,
+            fork_id: request.execution_id.as_ref().map(|id| id.as_str().into()),
         };
         let id = request.id.as_str().into();
         let asked = self
@@ -320,6 +356,11 @@ impl Provider for BuiltinProvider {
         let asked = self.engine.remove(request.id.as_str().into());
         self.line.carry(call, Verb::Purge, asked).await
     }
+}
+
+fn payload_bytes(event: &Event) -> usize {
+    let payload = event.detail.as_ref().and_then(|it| it.payload.as_ref());
+    payload.map_or(0, |payload| payload.data.len())
 }
 
 impl std::fmt::Debug for BuiltinProvider {

@@ -10,8 +10,8 @@ use stateway_machine::{CancelMode as Ending, Data};
 use stateway_model::Payload;
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Capabilities, Error, ErrorKind, RequestId, Result,
-    SignalRequest, StartRequest, Verb,
+    Call, CancelMode, CancelRequest, Capabilities, Compensation, Error, ErrorKind, RequestId,
+    Result, SignalRequest, StartRequest, Verb,
 };
 
 use crate::error::{foreign_cursor, not_json};
@@ -71,15 +71,21 @@ pub(crate) fn signal(request: SignalRequest) -> Result<(Steer, RequestKey)> {
     Ok((steer, body.key(&request.request_id)))
 }
 
-/// A graceful end undoes what was done; by force nothing more is done.
+/// A graceful end compensates as the definition's failure policy says, unless the caller chooses; a
+/// kill compensates nothing.
 pub(crate) fn cancel(request: CancelRequest) -> (Verb, Steer, RequestKey) {
-    let (verb, mode) = match request.mode {
-        CancelMode::Graceful => (Verb::Cancel, Ending::Compensate),
-        CancelMode::Kill => (Verb::Kill, Ending::Kill),
+    let (verb, mode) = match (request.mode, request.compensation) {
+        (CancelMode::Kill, _) => (Verb::Kill, Ending::Kill),
+        (CancelMode::Graceful, Compensation::AsDefined) => (Verb::Cancel, Ending::Policy),
+        (CancelMode::Graceful, Compensation::Compensate) => (Verb::Cancel, Ending::Compensate),
+        (CancelMode::Graceful, Compensation::NoCompensation) => (Verb::Cancel, Ending::Stop),
     };
     let mut body = Body::new(verb.as_str());
     body.text(request.id.as_str());
     body.text(&request.cause);
+    if request.compensation != Compensation::AsDefined {
+        body.text(mode.as_str());
+    }
     let cause = request.cause.into();
     let steer = Steer::Cancel { mode, cause };
     (verb, steer, body.key(&request.request_id))

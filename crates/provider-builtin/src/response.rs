@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use stateway_engine::{PauseKind, View as Seen};
 use stateway_machine::{Data, ExecutionState, StepState};
-use stateway_model::{ExecutionId, Payload, Reason, Step, SubState, Usage, Wait, WaitKind};
+use stateway_model::{ExecutionId, Payload, Reason, Step, SubState, Wait, WaitKind};
 use stateway_provider_api::{
     AttemptPhase, Capabilities, NativeState, Observation, ObservedDefinition, RetryEvidence,
     StepObservation, View,
@@ -17,14 +17,25 @@ pub fn observation(seen: &Seen, view: View, can: &Capabilities) -> Observation {
     let mut shown = Observation::new(id, native(seen));
     shown.definition = Some(ObservedDefinition::Portable(seen.definition.to_string()));
     shown.revision = seen.revision.to_string();
-    shown.steps = seen.steps.iter().map(step).collect();
+    shown.steps = steps(seen);
     shown.waits = own_waits(seen);
     shown.last_error.clone_from(&seen.last_error);
     shown.create_time = seen.times.created;
     shown.start_time = seen.times.started;
     shown.update_time = seen.times.updated;
     shown.end_time = seen.times.ended;
-    shown.usage = Some(seen.usage).filter(|usage| *usage != Usage::default());
+    shown.usage = Some(seen.usage).filter(|usage| !usage.is_zero());
+    shown.abandoned_usage = Some(seen.abandoned_usage).filter(|usage| !usage.is_zero());
+    shown.cancellation = seen.cancel_info();
+    shown.pause = seen.pause_info();
+    shown.reopen = seen.reopen_info();
+    shown.forked_from = seen.forked_from.as_deref().and_then(id_of);
+    shown.not_rolled_back = seen
+        .not_rolled_back
+        .iter()
+        .map(|step| step.to_string())
+        .collect();
+    shown.notes = notes(seen);
     if can.labels {
         shown.labels = (*seen.labels).clone();
     }
@@ -49,9 +60,64 @@ fn without_what_is_off(mut shown: Observation, can: &Capabilities) -> Observatio
     }
     if !can.retries {
         shown.retry = None;
-        shown.steps.iter_mut().for_each(|step| step.retry = None);
+        for step in &mut shown.steps {
+            (step.retry, step.notes) = (None, Vec::new());
+        }
     }
     shown
+}
+
+pub(crate) fn id_of(id: &str) -> Option<ExecutionId> {
+    ExecutionId::new(id).ok()
+}
+
+/// What people did to the execution, a line each.
+fn notes(seen: &Seen) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(cancelled) = seen.cancel_info() {
+        notes.push(with_cause(
+            &by("cancelled", &cancelled.by),
+            &cancelled.cause,
+        ));
+    }
+    if let Some(pause) = seen.pause_info() {
+        notes.push(
+            match (pause.step.as_str(), pause.offered_revision.as_str()) {
+                ("", "") => with_cause(&by("paused", &pause.by), &pause.cause),
+                ("", offered) => format!("paused: it cannot adopt revision {offered}"),
+                (step, _) => format!("paused after the failure of step `{step}`"),
+            },
+        );
+        notes.extend(pause.conflicts);
+    }
+    if let Some(reopened) = seen.reopen_info() {
+        let (by, from) = (by("reopened", &reopened.by), reopened.from);
+        notes.push(format!("{by}; it had ended as `{from}`"));
+    }
+    if let Some(from) = &seen.forked_from {
+        notes.push(format!("forked from execution `{from}`"));
+    }
+    if !seen.not_rolled_back.is_empty() {
+        notes.push(format!(
+            "not rolled back: {}",
+            seen.not_rolled_back.join(", ")
+        ));
+    }
+    notes
+}
+
+fn by(what: &str, who: &str) -> String {
+    match who {
+        "" => what.to_owned(),
+        who => format!("{what} by {who}"),
+    }
+}
+
+fn with_cause(what: &str, cause: &str) -> String {
+    match cause {
+        "" => what.to_owned(),
+        cause => format!("{what}: {cause}"),
+    }
 }
 
 fn native(seen: &Seen) -> NativeState {
@@ -105,16 +171,28 @@ fn ended(native: NativeState, reason: Option<Reason>) -> NativeState {
     native.with("cause", cause)
 }
 
+fn steps(seen: &Seen) -> Vec<StepObservation> {
+    let mut steps: Vec<_> = seen.steps.iter().map(step).collect();
+    for (step, why) in steps.iter_mut().zip(&seen.not_retried) {
+        step.notes.extend(why.clone());
+    }
+    for (step, child) in steps.iter_mut().zip(&seen.children) {
+        step.child = child.as_deref().and_then(id_of);
+    }
+    steps
+}
+
 fn step(seen: &Step) -> StepObservation {
     StepObservation {
-        name: seen.name.clone(),
-        native: step_native(seen),
         retry: retry(seen),
         waits: seen.waits.clone(),
         last_error: seen.last_error.clone(),
         start_time: seen.start_time,
         end_time: seen.end_time,
         progress: seen.progress.clone(),
+        usage: seen.usage,
+        blocked_by: seen.blocked_by.clone(),
+        ..StepObservation::new(&seen.name, step_native(seen))
     }
 }
 
@@ -167,6 +245,10 @@ fn retry(seen: &Step) -> Option<RetryEvidence> {
     let phase = match seen.native_state.parse() {
         Ok(StepState::BackingOff) => AttemptPhase::BetweenAttempts,
         Ok(StepState::Failed) => AttemptPhase::Exhausted,
+        // A person decides what follows the failure.
+        Ok(StepState::Waiting) if seen.reason == Some(Reason::Escalated) && has_failed(seen) => {
+            AttemptPhase::Exhausted
+        }
         _ => AttemptPhase::UnderWay,
     };
     Some(RetryEvidence {
@@ -179,6 +261,12 @@ fn retry(seen: &Step) -> Option<RetryEvidence> {
         last_error: retry.last_error.clone(),
         basis: retry.basis,
     })
+}
+
+/// Whether the present attempt is the one that failed.
+fn has_failed(seen: &Step) -> bool {
+    let error = seen.last_error.as_ref();
+    error.is_some_and(|error| error.attempt == seen.retry.attempt)
 }
 
 /// What the execution waits for beside its steps' waits: its time, or its turn.

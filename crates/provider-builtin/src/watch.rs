@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::stream::{self, StreamExt};
-use stateway_engine::{Changes, Engine, ListQuery, News, View as Seen};
+use stateway_engine::{Changes, Engine, ErrorKind, ListQuery, News, View as Seen};
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
     Call, Capabilities, Observation, ObservationStream, Result, Verb, View,
@@ -46,6 +46,7 @@ pub(crate) async fn one(
         news,
         next: Some(Arc::new(present)),
         shown: Age::default(),
+        last: None,
         over: false,
     };
     Ok(stream::unfold(watcher, One::step).boxed())
@@ -59,6 +60,8 @@ struct One {
     news: watch::Receiver<News>,
     next: Option<Arc<Seen>>,
     shown: Age,
+    /// What was shown last.
+    last: Option<Observation>,
     over: bool,
 }
 
@@ -75,35 +78,52 @@ impl Age {
 impl One {
     async fn step(mut self) -> Option<(Result<Observation>, Self)> {
         while !self.over {
-            let seen = match self.next.take() {
-                Some(seen) => seen,
-                None => match self.look().await {
-                    Ok(seen) => seen,
-                    Err(error) => {
-                        self.over = true;
-                        return Some((Err(error), self));
-                    }
-                },
+            let told = match self.next.take() {
+                Some(seen) => Ok(seen),
+                None => self.look().await,
             };
-            if Age::of(&seen) <= self.shown {
+            let seen = match told {
+                Ok(seen) => seen,
+                Err(error) => {
+                    self.over = true;
+                    return Some((Err(error), self));
+                }
+            };
+            let age = Age::of(&seen);
+            if age < self.shown {
                 continue;
             }
-            self.shown = Age::of(&seen);
+            let shown = observation(&seen, View::Basic, &self.can);
+            if age == self.shown && self.last.as_ref() == Some(&shown) {
+                continue;
+            }
+            self.shown = age;
             self.over = seen.state.is_terminal();
-            return Some((Ok(observation(&seen, View::Basic, &self.can)), self));
+            self.last = Some(shown.clone());
+            return Some((Ok(shown), self));
         }
         None
     }
 
     /// The execution once it has changed.
     async fn look(&mut self) -> Result<Arc<Seen>> {
-        if self.news.changed().await.is_ok()
-            && let Some(seen) = &*self.news.borrow_and_update()
-        {
-            return Ok(Arc::clone(seen));
+        if self.news.changed().await.is_ok() {
+            let told = self.news.borrow_and_update().clone();
+            if let Some(seen) = told {
+                // Nothing happened to it: workers came or left, and what was sent may be older than
+                // what was read at first.
+                if Age::of(&seen) == self.shown {
+                    return self.read().await;
+                }
+                return Ok(seen);
+            }
         }
-        // Removed, or nobody tells any more: asking says which.
+        // It was removed, or its news have ended: reading it says which.
         self.news = follow(&self.engine, &self.id, self.every_step);
+        self.read().await
+    }
+
+    async fn read(&self) -> Result<Arc<Seen>> {
         let seen = self.engine.get(Arc::clone(&self.id)).await;
         seen.map(Arc::new)
             .map_err(|error| refused(Verb::Watch, error))
@@ -120,6 +140,7 @@ pub(crate) fn all(engine: Engine, can: Capabilities) -> ObservationStream {
         page: Page::From(None),
         looked_at: HashMap::new(),
         meanwhile: BTreeMap::new(),
+        unsure: Vec::new(),
     };
     stream::unfold(Some(watcher), |watcher| async move {
         let mut watcher = watcher?;
@@ -140,11 +161,13 @@ struct All {
     changes: Changes,
     ready: VecDeque<Arc<Seen>>,
     page: Page,
-    /// What the present set showed, until the changes that came meanwhile are told: an older one
+    /// What was read of executions, until the changes that came meanwhile are told: an older one
     /// among them must not come after it.
     looked_at: HashMap<i64, Age>,
     /// The newest of the changes that came meanwhile, by execution.
     meanwhile: BTreeMap<i64, Arc<Seen>>,
+    /// Executions to read again.
+    unsure: Vec<Arc<str>>,
 }
 
 /// How far the present set has been looked at.
@@ -159,14 +182,38 @@ impl All {
             if let Some(seen) = self.ready.pop_front() {
                 return Ok(seen);
             }
+            if let Some(id) = self.unsure.pop() {
+                match self.engine.get(id).await {
+                    Ok(seen) => {
+                        self.looked_at.insert(seen.number, Age::of(&seen));
+                        return Ok(Arc::new(seen));
+                    }
+                    // Removed meanwhile.
+                    Err(error) if error.kind == ErrorKind::NotFound => continue,
+                    Err(error) => return Err(refused(Verb::Watch, error)),
+                }
+            }
             match self.page {
                 Page::From(before) => self.look(before).await?,
                 Page::Done => match self.changes.next().await {
+                    Ok(seen) if self.is_older(&seen) => {}
                     Ok(seen) => return Ok(seen),
                     Err(_missed) => self.page = Page::From(None),
                 },
             }
         }
+    }
+
+    /// Whether a change came before what was read of the execution.
+    fn is_older(&mut self, seen: &Seen) -> bool {
+        let Some(age) = self.looked_at.get(&seen.number) else {
+            return false;
+        };
+        let older = Age::of(seen) < *age;
+        if !older {
+            self.looked_at.remove(&seen.number);
+        }
+        older
     }
 
     /// Looks at the next page of the present set, newest first.
@@ -213,8 +260,12 @@ impl All {
         let looked_at = std::mem::take(&mut self.looked_at);
         for seen in std::mem::take(&mut self.meanwhile).into_values() {
             let known = looked_at.get(&seen.number);
-            if known.is_none_or(|age| Age::of(&seen) > *age) {
+            let age = Age::of(&seen);
+            if known.is_none_or(|known| age > *known) {
                 self.ready.push_back(seen);
+            } else if known == Some(&age) {
+                // Workers came or left meanwhile; which of the two is newer is not known.
+                self.unsure.push(Arc::clone(&seen.id));
             }
         }
     }

@@ -250,6 +250,7 @@ impl Provider for MemoryProvider {
     }
 
     async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
+        request.check_compensation(&self.can)?;
         let cause = request.cause;
         let (verb, ask) = match request.mode {
             CancelMode::Graceful => (Verb::Cancel, Ask::Cancel { cause }),

@@ -116,14 +116,12 @@ fn steps(run: &Run) -> Vec<StepObservation> {
     let real = run.steps.iter().enumerate().map(|(index, step)| {
         let script = run.step_script(index);
         StepObservation {
-            name: script.name.clone(),
-            native: step_native(step.state),
             retry: retry(step, script.retry.max_attempts),
             waits: waits(step, script.waits_for.as_ref()),
             last_error: step.last_error.clone(),
             start_time: Some(step.started),
             end_time: step.ended,
-            progress: None,
+            ..StepObservation::new(&script.name, step_native(step.state))
         }
     });
     posed.chain(real).collect()

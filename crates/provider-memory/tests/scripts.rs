@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use stateway_model::{ErrorCategory, Execution, ExecutionId, Payload, Reason, SubState, WaitKind};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, ErrorKind, HistoryRequest, Mapper, Observation, PauseRequest,
-    Provider, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, View,
-    WatchScope,
+    Call, CancelMode, CancelRequest, Compensation, ErrorKind, HistoryRequest, Mapper, Observation,
+    PauseRequest, Provider, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
+    StartRequest, View, WatchScope,
 };
 use stateway_provider_memory::{Clock, Config, MemoryProvider, Script, Upstream};
 
@@ -97,6 +97,7 @@ impl Stage {
         let request = CancelRequest {
             id: id.clone(),
             mode,
+            compensation: Compensation::AsDefined,
             cause: "enough".into(),
             request_id: self.request_id(),
         };
@@ -252,6 +253,7 @@ fn doomed_fails_for_good_undoes_its_work_and_can_be_sent_back() {
         feedback: String::new(),
         from_start: false,
         request_id: stage.request_id(),
+        execution_id: None,
     };
     now(stage.provider.retry_from(&call(), request)).unwrap();
     stage.pass(1_000);
@@ -260,6 +262,7 @@ fn doomed_fails_for_good_undoes_its_work_and_can_be_sent_back() {
         id,
         page_size: 100,
         cursor: None,
+        view: View::Basic,
     };
     let events = now(stage.provider.history(&call(), history))
         .unwrap()
@@ -283,6 +286,7 @@ fn other_input_for_a_step_is_refused_with_a_hint_and_does_nothing() {
         feedback: String::new(),
         from_start: false,
         request_id: stage.request_id(),
+        execution_id: None,
     };
     let error = now(stage.provider.retry_from(&call(), request)).unwrap_err();
     assert_eq!(

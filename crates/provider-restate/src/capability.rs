@@ -16,6 +16,8 @@ const OFFERED: Capabilities = Capabilities {
     apply_definition: false,
     // What a row means may take its journal: counting would be reading everything.
     count: false,
+    // The handler's own code compensates; Restate only tells the handler that it was cancelled.
+    cancel_compensation: false,
     ..Capabilities::ALL
 };
 

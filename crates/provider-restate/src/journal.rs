@@ -138,6 +138,7 @@ fn entry_event(entry: &Entry, names: &BTreeMap<u32, String>) -> Event {
         attempt: 0,
         summary,
         phase: None,
+        detail: None,
     }
 }
 
@@ -198,6 +199,7 @@ fn failure_event(event: &JournalEvent) -> Event {
             false => format!("{}: {}", about.native_code, about.message),
         },
         phase: None,
+        detail: None,
     }
 }
 
@@ -216,6 +218,7 @@ fn end(row: &Invocation) -> Option<Event> {
         attempt: 0,
         summary,
         phase: None,
+        detail: None,
     })
 }
 

@@ -237,6 +237,7 @@ impl Provider for RestateProvider {
             CancelMode::Kill => Verb::Kill,
         };
         self.offered(verb)?;
+        request.check_compensation(&self.can)?;
         self.end(call, verb, &request.id).await
     }
 

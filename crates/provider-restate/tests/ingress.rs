@@ -11,8 +11,8 @@ use serde_json::json;
 use stateway_model::{ExecutionId, Payload};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Error, ErrorKind, HistoryRequest, ListRequest, PauseRequest,
-    Provider, RequestId, SignalRequest, StartRequest, View,
+    Call, CancelMode, CancelRequest, Compensation, Error, ErrorKind, HistoryRequest, ListRequest,
+    PauseRequest, Provider, RequestId, SignalRequest, StartRequest, View,
 };
 use stateway_provider_restate::{Config, RestateProvider};
 
@@ -78,6 +78,7 @@ async fn every_read_answers_while_the_ingress_is_down() {
             id: id.clone(),
             page_size: 10,
             cursor: None,
+            view: View::Basic,
         };
         provider.history(&call(), request).await.unwrap();
     }
@@ -171,6 +172,7 @@ async fn verbs_of_the_admin_api_work_while_the_ingress_is_down() {
     let cancel = CancelRequest {
         id: cancelled,
         mode: CancelMode::Kill,
+        compensation: Compensation::AsDefined,
         cause: String::new(),
         request_id: request_id(),
     };

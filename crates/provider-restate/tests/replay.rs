@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use stateway_model::{ExecutionId, Payload};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, ErrorKind, HistoryRequest, ListRequest, Observation,
-    PauseRequest, Provider, PurgeRequest, RequestId, Result, ResumeRequest, RetryFromRequest,
-    SignalRequest, StartRequest, View,
+    Call, CancelMode, CancelRequest, Compensation, ErrorKind, HistoryRequest, ListRequest,
+    Observation, PauseRequest, Provider, PurgeRequest, RequestId, Result, ResumeRequest,
+    RetryFromRequest, SignalRequest, StartRequest, View,
 };
 use stateway_provider_restate::{Config, RestateProvider};
 use wiremock::matchers::any;
@@ -388,6 +388,7 @@ async fn read(scenario: &str, table: &str) {
                 id,
                 page_size: 1_000,
                 cursor: None,
+                view: View::Basic,
             };
             let told = replay
                 .provider
@@ -649,6 +650,7 @@ async fn verb(scenario: &str, asked: &str, file: &str) {
                 feedback: String::new(),
                 from_start: false,
                 request_id,
+                execution_id: None,
             };
             provider.retry_from(&call, request).await.map(Some)
         }
@@ -672,6 +674,7 @@ fn cancel(id: ExecutionId, mode: CancelMode) -> CancelRequest {
     CancelRequest {
         id,
         mode,
+        compensation: Compensation::AsDefined,
         cause: String::new(),
         request_id: request_id(),
     }

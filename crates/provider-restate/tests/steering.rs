@@ -11,8 +11,9 @@ use serde_json::json;
 use stateway_model::{ExecutionId, Payload, Reason, SubState, WaitKind};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Error, ErrorKind, Mapper, Observation, PauseRequest, Provider,
-    PurgeRequest, RequestId, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, View,
+    Call, CancelMode, CancelRequest, Compensation, Error, ErrorKind, Mapper, Observation,
+    PauseRequest, Provider, PurgeRequest, RequestId, RetryFromRequest, RetryNowRequest,
+    SignalRequest, StartRequest, View,
 };
 use stateway_provider_restate::{Config, RestateProvider};
 
@@ -52,6 +53,7 @@ fn cancel(id: &str) -> CancelRequest {
     CancelRequest {
         id: execution(id),
         mode: CancelMode::Graceful,
+        compensation: Compensation::AsDefined,
         cause: String::new(),
         request_id: request_id(),
     }
@@ -424,6 +426,7 @@ async fn a_step_is_done_again_with_what_was_done_before_it() {
             feedback: String::new(),
             from_start: false,
             request_id: format!("r-{step}").parse().unwrap(),
+            execution_id: None,
         };
         let again = provider.retry_from(&call(), request).await.unwrap();
         let mut world = fake.world.lock().unwrap();
@@ -441,6 +444,7 @@ fn again(id: &str, request: &str) -> RetryFromRequest {
         feedback: String::new(),
         from_start: false,
         request_id: request.parse().unwrap(),
+        execution_id: None,
     }
 }
 

@@ -31,6 +31,8 @@ const STANDARD: Capabilities = Capabilities {
     apply_definition: true,
     // There is no call that counts, and listing everything would use up the quota.
     count: false,
+    // A stopped execution runs no further state, so nothing is compensated.
+    cancel_compensation: false,
 };
 
 pub(crate) fn of(config: &Config) -> Result<Capabilities, ConfigError> {

@@ -301,6 +301,7 @@ impl Provider for StepFunctionsProvider {
     async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
         let verb = steer::cancel_verb(request.mode);
         offered(verb, &self.can)?;
+        request.check_compensation(&self.can)?;
         let arn = arn(&request.id, verb)?;
         self.stop(Ask { call, verb }, arn, &request).await
     }

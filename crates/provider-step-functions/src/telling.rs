@@ -61,6 +61,7 @@ impl Teller {
             step,
             summary: summary(event),
             phase: phase(event),
+            detail: None,
         }
     }
 }

@@ -162,6 +162,7 @@ async fn every_event_of_the_sdk_is_told_verbatim_and_one_of_tomorrow_too() {
             id: id.clone(),
             page_size: 10,
             cursor: None,
+            view: View::Basic,
         };
         let told = provider.history(&call, request).await.expect("a history");
         assert_eq!(told.events[3].native_type, *kind);

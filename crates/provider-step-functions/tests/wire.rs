@@ -276,6 +276,7 @@ async fn broken_histories_are_refused_or_read_and_never_more() {
             id,
             page_size: 1_000,
             cursor: None,
+            view: View::Basic,
         };
         let told = provider.history(&call, request).await.map(|_| ());
         let seen = get(&provider, ANYONE).await.map(|seen| {

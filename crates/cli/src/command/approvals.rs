@@ -1,4 +1,4 @@
-//! `stateway approvals`: what waits for a yes or a no.
+//! `stateway approvals`: requests for a person's approval.
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -12,10 +12,10 @@ use crate::paging::{Paging, more};
 use crate::screen::{Paint, Table, ago, moment, until};
 use crate::{input, resource, view};
 
-/// What waits for a yes or a no.
+/// Requests for a person's approval.
 #[derive(Debug, Subcommand)]
 pub enum Approvals {
-    /// List what is pending
+    /// List pending approvals
     #[command(after_help = "\
 Examples:
   stateway approvals list
@@ -23,17 +23,17 @@ Examples:
   stateway approvals list --filter 'state = decided'
   stateway approvals list --filter 'execution = \"providers/builtin/executions/r-17\"' -o json
 
-Fields of a filter: state, role, step, definition, execution; several are joined by AND. What was
-decided is listed with `state = decided` (or granted, rejected), or a filter on `execution`.")]
+Fields of a filter: state, role, step, definition, execution; several are joined by AND. Decided
+approvals are listed with `state = decided` (or granted, rejected), or a filter on `execution`.")]
     List(List),
     /// Show an approval and what is needed to decide
     Get(Get),
-    /// Say yes, in your own name (--as) and role (--role)
+    /// Grant an approval, in your own name (--as) and role (--role)
     #[command(after_help = "\
 Examples:
   stateway approvals grant builtin/r-17/sign-off~1 --as eve --role ops --comment 'looks good'")]
     Grant(Decide),
-    /// Say no, in your own name (--as) and role (--role)
+    /// Reject an approval, in your own name (--as) and role (--role)
     #[command(after_help = "\
 Examples:
   stateway approvals deny builtin/r-17/sign-off~1 --as eve --role ops --comment 'too early'")]
@@ -43,10 +43,10 @@ Examples:
 /// Lists approvals.
 #[derive(Debug, Args)]
 pub struct List {
-    /// Only this provider's; all providers' otherwise
+    /// Only approvals of this provider (default: all providers)
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
-    /// Only those that pass this filter
+    /// Only approvals that pass this filter (default: pending ones)
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
     #[command(flatten)]
@@ -56,19 +56,19 @@ pub struct List {
 /// Names an approval.
 #[derive(Debug, Args)]
 pub struct Get {
-    /// provider/execution/step~attempt, or the full name
+    /// provider/execution/step~attempt, with ~b{branch} behind it on a later branch, or the full name
     name: String,
 }
 
 /// Decides about an approval.
 #[derive(Debug, Args)]
 pub struct Decide {
-    /// provider/execution/step~attempt, or the full name
+    /// provider/execution/step~attempt, with ~b{branch} behind it on a later branch, or the full name
     name: String,
     /// Why, for the record
     #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
-    /// Happens once, however often it is asked under this id
+    /// Idempotency key: repeating the request with the same key has no further effect
     #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
     /// Only if the approval still has this etag
@@ -137,7 +137,7 @@ impl List {
 
 fn table(listed: &Listed, paint: Paint) -> String {
     if listed.approvals.is_empty() {
-        talk("nothing waits for a decision on this page");
+        talk("no approval on this page");
     }
     more(&listed.next_page_token);
     let now = jiff::Timestamp::now();
@@ -183,6 +183,7 @@ fn details(approval: &view::Approval, paint: Paint) -> String {
     line("state", approval.state.clone());
     line("asks", approval.summary.to_string());
     line("role", approval.role.to_string());
+    line("policy rule", approval.policy_rule.to_string());
     line("execution", approval.execution.to_string());
     line("definition", approval.definition.to_string());
     line("started by", approval.initiator.to_string());
@@ -204,8 +205,12 @@ fn details(approval: &view::Approval, paint: Paint) -> String {
             .decision
             .as_ref()
             .map(|made| made.decided_by.to_string());
-        let said = format!("{} {}", past.state, by.unwrap_or_default());
-        line(&format!("request {}", past.attempt), said);
+        let name = resource::short_of_part(past.name.raw());
+        let ended = match by {
+            Some(by) => format!("{name}: {} by {by}", past.state),
+            None => format!("{name}: {}", past.state),
+        };
+        line("earlier request", ended);
     }
     line("etag", approval.etag.to_string());
     table.text()

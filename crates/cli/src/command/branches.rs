@@ -1,4 +1,4 @@
-//! `stateway branches`: where the log of an execution was left and taken up anew.
+//! `stateway branches`: the branches of an execution's log.
 
 use clap::Args;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use stateway_client::{Call, v1};
 use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::screen::{Paint, Table, moment};
+use crate::screen::{Paint, Table, cost, moment};
 use crate::{resource, view};
 
 /// Lists branches.
@@ -72,7 +72,15 @@ fn table(listed: &Listed, paint: Paint) -> String {
         let token = &listed.next_page_token;
         talk(&format!("there is more: --page-token {token}, or --all"));
     }
-    let headings = ["BRANCH", "FROM", "AFTER EVENT", "OPENED", "BY", "WHY"];
+    let headings = [
+        "BRANCH",
+        "FROM",
+        "AFTER EVENT",
+        "OPENED",
+        "BY",
+        "WHY",
+        "USAGE",
+    ];
     let mut table = Table::new(&headings, paint);
     for branch in &listed.branches {
         let number = last(branch.name.raw());
@@ -93,6 +101,7 @@ fn table(listed: &Listed, paint: Paint) -> String {
             branch.create_time.map(moment).unwrap_or_default(),
             branch.created_by.to_string(),
             branch.cause.to_string(),
+            branch.usage.map(cost).unwrap_or_default(),
         ]);
     }
     table.text()

@@ -1,4 +1,4 @@
-//! `stateway cancel`: the end of an execution, asked for.
+//! `stateway cancel`: ends an execution.
 
 use clap::Args;
 use stateway_client as client;
@@ -12,18 +12,25 @@ use crate::{input, resource};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  stateway cancel memory/order-17 --cause 'ordered twice'
-  stateway cancel memory/order-17 --kill")]
+  stateway cancel builtin/order-17 --cause 'ordered twice'
+  stateway cancel builtin/order-17 --no-compensate
+  stateway cancel builtin/order-17 --kill")]
 pub struct Cancel {
     /// provider/id, or the full name
     name: String,
-    /// At once, without a chance to clean up or compensate
-    #[arg(long)]
+    /// End the execution immediately, without cleaning up or compensating
+    #[arg(long, conflicts_with_all = ["compensate", "no_compensate"])]
     kill: bool,
+    /// Compensate completed steps (default: as the definition's failurePolicy says)
+    #[arg(long, conflicts_with = "no_compensate")]
+    compensate: bool,
+    /// Compensate nothing (default: as the definition's failurePolicy says)
+    #[arg(long)]
+    no_compensate: bool,
     /// Why, for the record
     #[arg(long, value_name = "TEXT")]
     cause: Option<String>,
-    /// Happens once, however often it is asked under this id
+    /// Idempotency key: repeating the request with the same key has no further effect
     #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
     /// Only if the execution still has this etag
@@ -39,6 +46,9 @@ impl Cancel {
         call = call.cause(self.cause.unwrap_or_default());
         if self.kill {
             call = call.kill();
+        }
+        if self.compensate || self.no_compensate {
+            call = call.compensate(self.compensate);
         }
         context.show_execution(&context.client.cancel(context.call(call)).await?)?;
         Ok(Exit::Ok)

@@ -179,15 +179,12 @@ fn guide(url: &str) -> Vec<String> {
             format!("retry-now builtin/{order}"),
             "do not wait for its next attempt",
         ),
-        ("approvals list".to_owned(), "what waits for a yes"),
+        ("approvals list".to_owned(), "pending approvals"),
         (
             format!("approvals grant builtin/{release}/approve~1 --role release-manager"),
-            "say it",
+            "grant one of them",
         ),
-        (
-            "escalations list".to_owned(),
-            "what is stuck until a person decides",
-        ),
+        ("escalations list".to_owned(), "pending escalations"),
         ("queue".to_owned(), "what waits for a worker"),
     ];
     let commands = commands.map(|(command, about)| (format!("stateway{there} {command}"), about));

@@ -1,4 +1,4 @@
-//! `stateway escalations`: steps that are stuck until a person decides.
+//! `stateway escalations`: escalated steps, which wait for a person's decision.
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -10,45 +10,56 @@ use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::paging::{Paging, more};
-use crate::screen::{Paint, Table, ago, moment, trouble};
+use crate::screen::{Paint, Table, ago, cost, moment, trouble};
 use crate::{input, resource, view};
 
-/// How many are read at once when one is looked for.
-const MOST_ON_A_PAGE: i32 = 1_000;
-
-/// Steps that are stuck until a person decides.
+/// Escalated steps, which wait for a person's decision.
 #[derive(Debug, Subcommand)]
 pub enum Escalations {
-    /// List the steps that a person has to decide about
-    List(List),
-    /// Show an escalation and what is needed to decide
+    /// List pending escalations
     #[command(after_help = "\
 Examples:
+  stateway escalations list
+  stateway escalations list --filter 'role = \"operator\"'
+  stateway escalations list --filter 'state = resolved'
+  stateway escalations list --filter 'execution = \"providers/builtin/executions/order-17\"' -o json
+
+Fields of a filter: state, role, step, definition, execution; several are joined by AND. Resolved
+escalations are listed with `state = resolved`, or a filter on `execution`.")]
+    List(List),
+    /// Show an escalation, with every attempt of its step
+    #[command(after_help = "\
+Examples:
+  stateway escalations get builtin/order-17/pay~3
   stateway escalations get builtin/order-17/pay")]
     Get(Get),
-    /// Try the step again as it is
+    /// Run the step again as it is
     #[command(after_help = "\
 Examples:
-  stateway escalations resume builtin/order-17/pay --comment 'the limit was raised'")]
+  stateway escalations resume builtin/order-17/pay~3 --as eve --role operator \\
+    --comment 'the limit was raised'")]
     Resume(Decide),
-    /// Try the step again with another role
+    /// Run the step again with another role
     #[command(after_help = "\
 Examples:
-  stateway escalations reassign builtin/order-17/pay --to treasury")]
+  stateway escalations reassign builtin/order-17/pay~3 --to treasury --as eve --role operator")]
     Reassign(Reassign),
-    /// End the execution
+    /// Cancel the execution; the definition's failurePolicy says whether it compensates
     #[command(after_help = "\
 Examples:
-  stateway escalations cancel builtin/order-17/pay --comment 'not worth it'")]
+  stateway escalations cancel builtin/order-17/pay~3 --as eve --role operator --comment 'not worth it'")]
     Cancel(Decide),
 }
 
 /// Lists escalations.
 #[derive(Debug, Args)]
 pub struct List {
-    /// Only this provider's; all providers' otherwise
+    /// Only escalations of this provider (default: all providers)
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
+    /// Only escalations that pass this filter (default: pending ones)
+    #[arg(long, value_name = "FILTER")]
+    filter: Option<String>,
     #[command(flatten)]
     paging: Paging,
 }
@@ -56,19 +67,21 @@ pub struct List {
 /// Names an escalation.
 #[derive(Debug, Args)]
 pub struct Get {
-    /// provider/execution/step, or the full name
+    /// provider/execution/step~attempt (the attempt may be left out while the escalation is pending), or
+    /// the full name
     name: String,
 }
 
 /// Decides about an escalation.
 #[derive(Debug, Args)]
 pub struct Decide {
-    /// provider/execution/step, or the full name
+    /// provider/execution/step~attempt (the attempt may be left out while the escalation is pending), or
+    /// the full name
     name: String,
     /// Why, for the record
     #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
-    /// Happens once, however often it is asked under this id
+    /// Idempotency key: repeating the request with the same key has no further effect
     #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
     /// Only if the escalation still has this etag
@@ -81,7 +94,7 @@ pub struct Decide {
 pub struct Reassign {
     #[command(flatten)]
     decide: Decide,
-    /// The role to try it with
+    /// The role to run the step with
     #[arg(long, value_name = "ROLE", value_parser = input::given)]
     to: String,
 }
@@ -112,73 +125,99 @@ impl List {
     async fn run(self, context: &Context) -> Result<(), Failure> {
         let mut listed = Listed::default();
         let parent = resource::parent(self.provider.as_deref())?;
+        let filter = self.filter.unwrap_or_default();
         let page = async |page_size, page_token| {
-            let page = page(context, &parent, page_size, page_token).await?;
+            let call = Call::from_message(v1::ListEscalationsRequest {
+                parent: parent.clone(),
+                page_size,
+                page_token,
+                filter: filter.clone(),
+            });
+            let page = context.client.escalations_page(context.call(call)).await?;
             let shown = page.escalations.iter().map(view::Escalation::from);
             listed.escalations.extend(shown);
             Ok(page.next_page_token)
         };
         listed.next_page_token = self.paging.read(page).await?;
-        context.show(&listed, || {
-            if listed.escalations.is_empty() {
-                talk("nothing is escalated on this page");
-            }
-            more(&listed.next_page_token);
-            let now = jiff::Timestamp::now();
-            let headings = ["NAME", "DEFINITION", "ATTEMPTS", "AGE", "CAUSE"];
-            let mut table = Table::new(&headings, context.paint);
-            for escalation in &listed.escalations {
-                let age = escalation.create_time.map(|time| ago(time, now));
-                table.row(vec![
-                    resource::short_of_part(escalation.name.raw()),
-                    escalation.definition.to_string(),
-                    escalation.attempts.to_string(),
-                    age.unwrap_or_default(),
-                    escalation.cause.to_string(),
-                ]);
-            }
-            table.text()
-        })
+        context.show(&listed, || table(&listed, context.paint))
     }
 }
 
-async fn page(
-    context: &Context,
-    parent: &str,
-    page_size: i32,
-    page_token: String,
-) -> Result<v1::ListEscalationsResponse, Failure> {
+fn table(listed: &Listed, paint: Paint) -> String {
+    if listed.escalations.is_empty() {
+        talk("no escalation on this page");
+    }
+    more(&listed.next_page_token);
+    let now = jiff::Timestamp::now();
+    let headings = ["NAME", "STATE", "ROLES", "DEFINITION", "AGE", "CAUSE"];
+    let mut table = Table::new(&headings, paint);
+    for escalation in &listed.escalations {
+        let age = escalation.create_time.map(|time| ago(time, now));
+        table.row(vec![
+            resource::short_of_part(escalation.name.raw()),
+            state(escalation),
+            roles(escalation),
+            escalation.definition.to_string(),
+            age.unwrap_or_default(),
+            escalation.cause.to_string(),
+        ]);
+    }
+    table.text()
+}
+
+/// `pending`, or how the escalation was resolved and by whom.
+fn state(escalation: &view::Escalation) -> String {
+    let (Some(action), Some(decision)) = (&escalation.resolution, &escalation.decision) else {
+        return escalation.state.clone();
+    };
+    format!("{}: {action} by {}", escalation.state, decision.decided_by)
+}
+
+fn roles(escalation: &view::Escalation) -> String {
+    let roles: Vec<_> = escalation.roles.iter().map(ToString::to_string).collect();
+    roles.join(", ")
+}
+
+/// The full name of an escalation. A step without an attempt names its pending escalation.
+async fn named(context: &Context, text: &str) -> Result<String, Failure> {
+    let name = resource::escalation(text)?;
+    let Some((execution, step)) = name.rsplit_once("/escalations/") else {
+        return Ok(name);
+    };
+    if step.contains('~') {
+        return Ok(name);
+    }
+    let parent = execution.split("/executions/").next().unwrap_or_default();
     let call = Call::from_message(v1::ListEscalationsRequest {
         parent: parent.to_owned(),
-        page_size,
-        page_token,
+        filter: format!("state = pending AND step = \"{step}\" AND execution = \"{execution}\""),
+        ..v1::ListEscalationsRequest::default()
     });
-    Ok(context.client.escalations_page(context.call(call)).await?)
+    let page = context.client.escalations_page(context.call(call)).await?;
+    match page.escalations.as_slice() {
+        [one] => Ok(one.name.clone()),
+        _ => Err(Failure::new(
+            Exit::NotFound,
+            format!("no escalation of {text} is pending"),
+        )
+        .hint("`stateway escalations list` shows the pending escalations with their names.")),
+    }
 }
 
 impl Get {
-    /// The API has only the list of what is open; the one that is wanted is in it or is not open.
     async fn run(self, context: &Context) -> Result<(), Failure> {
-        let name = resource::escalation(&self.name)?;
-        let parent = name.split("/executions/").next().unwrap_or_default();
-        let mut token = String::new();
-        loop {
-            let page = page(context, parent, MOST_ON_A_PAGE, token).await?;
-            if let Some(found) = page.escalations.iter().find(|it| it.name == name) {
-                let shown = view::Escalation::from(found);
-                return context.show(&shown, || details(&shown, context.paint));
-            }
-            token = page.next_page_token;
-            if token.is_empty() {
-                let message = format!("{name} is not escalated");
-                return Err(Failure::new(Exit::NotFound, message)
-                    .hint("`stateway escalations list` shows what is."));
-            }
-        }
+        let call = client::GetEscalation::new(named(context, &self.name).await?);
+        let found = context.client.escalation(context.call(call)).await?;
+        show(context, &found)
     }
 }
 
-/// What is needed to decide.
+fn show(context: &Context, wire: &v1::Escalation) -> Result<(), Failure> {
+    let escalation = view::Escalation::from(wire);
+    context.show(&escalation, || details(&escalation, context.paint))
+}
+
+/// Everything that is needed to decide, and the decision where one was made.
 fn details(escalation: &view::Escalation, paint: Paint) -> String {
     let mut table = Table::new(&[], paint);
     let mut line = |what: &str, value: String| {
@@ -186,26 +225,70 @@ fn details(escalation: &view::Escalation, paint: Paint) -> String {
             table.row(vec![what.to_owned(), value]);
         }
     };
+    let time = |time: Option<jiff::Timestamp>| time.map(moment).unwrap_or_default();
     line("name", escalation.name.to_string());
+    line("state", escalation.state.clone());
     line("cause", escalation.cause.to_string());
+    line("reason", escalation.reason.to_string());
     let error = escalation.last_error.as_ref();
     line("last error", error.map(trouble).unwrap_or_default());
     let category = error.and_then(|error| error.category.clone());
     line("category", category.unwrap_or_default().to_string());
-    line("attempts", escalation.attempts.to_string());
-    let since = escalation.create_time.map(moment);
-    line("since", since.unwrap_or_default());
+    line("policy rule", escalation.policy_rule.to_string());
+    line("roles", roles(escalation));
+    line("since", time(escalation.create_time));
     line("execution", escalation.execution.to_string());
     line("definition", escalation.definition.to_string());
     line("started by", escalation.initiator.to_string());
+    for attempt in &escalation.history {
+        line(&heading(attempt), told(attempt));
+    }
+    line(
+        "resolution",
+        escalation.resolution.clone().unwrap_or_default(),
+    );
+    let role = escalation.reassigned_to.as_ref();
+    line(
+        "reassigned to",
+        role.map(ToString::to_string).unwrap_or_default(),
+    );
+    if let Some(decision) = &escalation.decision {
+        line("decided by", decision.decided_by.to_string());
+        line("at", time(decision.decide_time));
+        line("because", decision.comment.to_string());
+    }
     line("etag", escalation.etag.to_string());
     table.text()
+}
+
+fn heading(attempt: &view::Attempt) -> String {
+    match attempt.branch {
+        0 => format!("attempt {}", attempt.attempt),
+        branch => format!("attempt {} on branch {branch}", attempt.attempt),
+    }
+}
+
+/// When, by whom, with which result and at which cost.
+fn told(attempt: &view::Attempt) -> String {
+    let mut parts = vec![attempt.start_time.map(moment).unwrap_or_default()];
+    if !attempt.worker.is_empty() {
+        parts.push(format!("worker {}", attempt.worker));
+    }
+    if !attempt.policy_rule.is_empty() {
+        let (rule, decision) = (&attempt.policy_rule, &attempt.policy_decision);
+        parts.push(format!("policy rule {rule}: {decision}"));
+    }
+    let error = attempt.error.as_ref();
+    parts.extend(error.map(|error| error.message.to_string()));
+    parts.extend(attempt.usage.map(cost));
+    parts.retain(|part| !part.is_empty());
+    parts.join("; ")
 }
 
 impl Decide {
     async fn run(self, context: &Context, action: Action, role: String) -> Result<(), Failure> {
         let call = client::ResolveEscalation::from_message(v1::ResolveEscalationRequest {
-            name: resource::escalation(&self.name)?,
+            name: named(context, &self.name).await?,
             action: action.into(),
             role,
             comment: self.comment.unwrap_or_default(),
@@ -216,17 +299,6 @@ impl Decide {
             .client
             .resolve_escalation(context.call(call))
             .await?;
-        let shown = view::Escalation::from(&resolved);
-        context.show(&shown, || {
-            let mut table = Table::new(&[], context.paint);
-            table.row(vec!["name".into(), shown.name.to_string()]);
-            let resolution = shown.resolution.clone().unwrap_or_default();
-            table.row(vec!["decided".into(), resolution]);
-            if let Some(decision) = &shown.decision {
-                table.row(vec!["by".into(), decision.decided_by.to_string()]);
-                table.row(vec!["because".into(), decision.comment.to_string()]);
-            }
-            table.text()
-        })
+        show(context, &resolved)
     }
 }

@@ -9,9 +9,8 @@ use crate::context::{Context, print};
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::held::held;
-use crate::outline::{Outline, look_once};
-use crate::screen::{Paint, Table, details_of, moment};
-use crate::{resource, view};
+use crate::screen::{Paint, Table, details_of, moment, step_details};
+use crate::{input, resource, view};
 
 /// Shows an execution.
 #[derive(Debug, Args)]
@@ -19,6 +18,7 @@ use crate::{resource, view};
 Examples:
   stateway get memory/order-17
   stateway get providers/memory/executions/order-17 -o json
+  stateway get builtin/order-17 --step charge
   stateway get builtin/order-17 --vocabulary buquet")]
 pub struct Get {
     /// provider/id, or the full name
@@ -26,6 +26,9 @@ pub struct Get {
     /// In the words of another system, with the moves that led there; for the built-in engine
     #[arg(long, value_name = "NAME")]
     vocabulary: Option<Vocabulary>,
+    /// One step: its input, its output and every attempt; for the built-in engine
+    #[arg(long, value_name = "STEP", value_parser = input::given, conflicts_with = "vocabulary")]
+    step: Option<String>,
 }
 
 /// Whose words.
@@ -49,6 +52,9 @@ impl Get {
         if let Some(vocabulary) = self.vocabulary {
             return project(context, name, vocabulary).await;
         }
+        if let Some(step) = &self.step {
+            return show_step(context, &name, step).await;
+        }
         let call = client::Get::new(name);
         let found = context.client.get(context.call(call)).await?;
         let view = view::Execution::from(&found);
@@ -57,12 +63,19 @@ impl Get {
             return Ok(Exit::Ok);
         }
         let held = held(context, &view).await.unwrap_or_default();
-        let known = look_once(&context.client, &view).await;
-        let outline = Outline::of(view, &known);
         let now = jiff::Timestamp::now();
-        print(&details_of(&outline, &held, context.paint, now))?;
+        print(&details_of(&view, &held, context.paint, now))?;
         Ok(Exit::Ok)
     }
+}
+
+async fn show_step(context: &Context, execution: &str, step: &str) -> Outcome {
+    let call = client::GetStep::new(execution, step);
+    let found = context.client.step(context.call(call)).await?;
+    let detail = view::StepDetail::from(&found);
+    let now = jiff::Timestamp::now();
+    context.show(&detail, || step_details(&detail, context.paint, now))?;
+    Ok(Exit::Ok)
 }
 
 async fn project(context: &Context, name: String, vocabulary: Vocabulary) -> Outcome {

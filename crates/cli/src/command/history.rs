@@ -8,12 +8,14 @@ use serde::Serialize;
 use stateway_client as client;
 use stateway_client::{Call, v1};
 
+use crate::arguments::Output;
 use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::paging::{Paging, more};
 use crate::screen::{Table, moment};
-use crate::view::Event;
+use crate::view::{Event, Text};
+use crate::visible::visible;
 use crate::{input, resource};
 
 /// Shows a history.
@@ -24,6 +26,7 @@ Examples:
   stateway history memory/order-17
   stateway history memory/order-17 --all -o json
   stateway history builtin/r-17 --branch 0
+  stateway history builtin/r-17 --full
   stateway history export builtin/r-17 r-17.jsonl")]
 pub struct History {
     #[command(subcommand)]
@@ -37,6 +40,10 @@ pub struct History {
     /// Every branch, each event with its own and its place there
     #[arg(long, conflicts_with = "branch")]
     all_branches: bool,
+    /// With payload, actor, cause and request of each event, where the engine records them (always
+    /// with -o json)
+    #[arg(long)]
+    full: bool,
     #[command(flatten)]
     paging: Paging,
 }
@@ -93,11 +100,17 @@ impl History {
             (false, Some(branch)) => branch,
             (false, None) => "",
         };
+        let view = if self.full || context.output == Output::Json {
+            v1::ExecutionView::Full
+        } else {
+            v1::ExecutionView::Basic
+        };
         let page = async |size, token| {
             let call = client::Events::new(&name)
                 .page_size(size)
                 .page_token(token)
-                .branch(branch);
+                .branch(branch)
+                .view(view);
             let page = context.client.events_page(context.call(call)).await?;
             listed.events.extend(page.events.iter().map(Event::from));
             Ok(page.next_page_token)
@@ -132,9 +145,23 @@ impl Export {
 fn table(listed: &Listed, context: &Context) -> String {
     more(&listed.next_page_token);
     let mut table = Table::new(
-        &["#", "BRANCH", "TIME", "EVENT", "STEP", "ATTEMPT", "WHAT"],
+        &[
+            "#",
+            "BRANCH",
+            "TIME",
+            "EVENT",
+            "STEP",
+            "ATTEMPT",
+            "WHAT",
+            "ACTOR",
+            "CAUSE",
+            "REQUEST",
+            "CORRELATION",
+            "PAYLOAD",
+        ],
         context.paint,
     );
+    let text = |text: &Option<Text>| text.clone().unwrap_or_default().to_string();
     for event in &listed.events {
         table.row(vec![
             event.sequence.to_string(),
@@ -148,7 +175,20 @@ fn table(listed: &Listed, context: &Context) -> String {
                 event.attempt.to_string()
             },
             event.summary.to_string(),
+            text(&event.actor),
+            match event.cause_sequence {
+                0 => String::new(),
+                cause => format!("#{cause}"),
+            },
+            text(&event.request_id),
+            text(&event.correlation_id),
+            payload(event),
         ]);
     }
     table.text()
+}
+
+fn payload(event: &Event) -> String {
+    let json = event.payload.as_ref().map(ToString::to_string);
+    visible(&json.unwrap_or_default()).into_owned()
 }

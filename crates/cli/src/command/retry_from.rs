@@ -3,12 +3,13 @@
 use clap::Args;
 use stateway_client as client;
 
-use crate::context::Context;
+use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::Outcome;
+use crate::screen::short_name;
 use crate::{input, resource};
 
-/// Does the work again from a step on.
+/// Runs an execution again from a step on.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -18,23 +19,28 @@ Examples:
   stateway retry-from builtin/r-17 --step charge --input '{\"amount\": 20}'
   stateway retry-from builtin/r-17 --from-start
 
-Side effects of the steps that are done again happen again.")]
+Side effects of the steps that run again happen again. An execution of the built-in engine that failed,
+was cancelled or was rolled back is reopened under its name. A success is final: a succeeded execution
+is forked, and the new execution is printed.")]
 pub struct RetryFrom {
     /// provider/id, or the full name
     name: String,
-    /// From this step; from where it failed otherwise
+    /// From this step (default: the step that failed)
     #[arg(long, value_parser = input::given)]
     step: Option<String>,
     /// Other input for that step, where the provider takes one: JSON, @file, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     input: Option<String>,
-    /// What whoever does that step is told, where the provider can pass it on
+    /// Message for the worker that runs the step, if the provider supports it
     #[arg(long, value_name = "TEXT", value_parser = input::given)]
     feedback: Option<String>,
-    /// Everything again, from the first step on
+    /// Every step again, from the first one on
     #[arg(long, conflicts_with_all = ["step", "input", "feedback"])]
     from_start: bool,
-    /// Happens once, however often it is asked under this id
+    /// Id of the new execution when a succeeded one is forked (default: chosen by the provider)
+    #[arg(long, value_name = "ID", value_parser = input::given)]
+    id: Option<String>,
+    /// Idempotency key: repeating the request with the same key has no further effect
     #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
     /// Only if the execution still has this etag
@@ -44,7 +50,9 @@ pub struct RetryFrom {
 
 impl RetryFrom {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let mut call = client::RetryFrom::new(resource::execution(&self.name)?)
+        let name = resource::execution(&self.name)?;
+        let mut call = client::RetryFrom::new(&name)
+            .id(self.id.unwrap_or_default())
             .request_id(self.request_id.unwrap_or_default())
             .etag(self.etag.unwrap_or_default());
         call = call.step(self.step.unwrap_or_default());
@@ -53,7 +61,15 @@ impl RetryFrom {
         if let Some(argument) = &self.input {
             call = call.json(input::json(argument)?);
         }
-        context.show_execution(&context.client.retry_from(context.call(call)).await?)?;
+        let answer = context.client.retry_from(context.call(call)).await?;
+        if answer.name != name {
+            let forked = short_name(&(&answer.name).into());
+            talk(&format!(
+                "{} has succeeded and stays as it is: forked as {forked}",
+                self.name
+            ));
+        }
+        context.show_execution(&answer)?;
         Ok(Exit::Ok)
     }
 }

@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_secs(2);
 /// # Errors
 /// The gateway does not answer any more.
 pub async fn decide(client: Client) -> Result<(), Error> {
-    let grace = client.acting_as("grace", ["release-manager"])?;
+    let grace = client.acting_as("grace", ["release-manager", "operator"])?;
     loop {
         tokio::time::sleep(LOOK).await;
         if let Err(error) = look(&grace).await {

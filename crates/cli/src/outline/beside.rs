@@ -1,13 +1,13 @@
-//! Asks, beside a picture that is drawn, for definitions and children. A slow answer delays
-//! nothing; without one the picture shows what is known.
+//! Reads children beside a picture that is drawn. A slow answer delays nothing; without one the
+//! picture shows what is known.
 
 use std::time::Duration;
 
-use stateway_client::{Client, Code, Get, GetDefinition, v1};
+use stateway_client::{Client, Get, v1};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::{DEEPEST, Known, Plan, key};
+use super::{DEEPEST, Known};
 use crate::view::Execution;
 
 /// How often children are looked at while they have something to tell.
@@ -19,7 +19,7 @@ const MOST_CHILDREN: usize = 50;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Asks for what an execution does not tell itself.
+/// Reads the executions that do the steps of another.
 pub struct Beside {
     about: watch::Sender<Asked>,
     told: watch::Receiver<Told>,
@@ -90,14 +90,7 @@ async fn ask(client: Client, mut asked: watch::Receiver<Asked>, tell: watch::Sen
     }
 }
 
-/// What is known of one execution after a single look; its children are left alone.
-pub async fn look_once(client: &Client, execution: &Execution) -> Known {
-    let mut known = Known::default();
-    look(client, execution, &mut known, 0, &mut 0).await;
-    known
-}
-
-/// Brings what is known of one execution up to date, then of its children.
+/// Reads the children of an execution, then theirs.
 async fn look(
     client: &Client,
     execution: &Execution,
@@ -105,50 +98,30 @@ async fn look(
     deep: usize,
     room: &mut usize,
 ) {
-    if !known.plans.contains_key(&key(execution))
-        && let Some(plan) = plan(client, execution).await
-    {
-        known.plans.insert(key(execution), plan);
-    }
     if deep == 0 {
         return;
     }
-    for expected in known.expected(execution) {
+    let children = execution
+        .steps
+        .iter()
+        .filter_map(|step| step.child.as_ref());
+    for name in children.map(|child| child.raw().to_owned()) {
         if *room == 0 {
             return;
         }
         *room -= 1;
-        let before = known.children.get(&expected.name);
+        let before = known.children.get(&name);
         if before.is_none_or(|child| child.end_time.is_none()) {
-            let get = Get::new(&expected.name)
+            let get = Get::new(&name)
                 .view(v1::ExecutionView::Basic)
                 .timeout(PATIENCE);
-            // One that is not there yet will be, or is gone and was shown.
+            // A child that does not exist yet will, or was removed and has been shown.
             if let Ok(child) = client.get(get).await {
-                let child = Execution::from(&child);
-                known.children.insert(expected.name.clone(), child);
+                known.children.insert(name.clone(), Execution::from(&child));
             }
         }
-        if let Some(child) = known.child(&expected).cloned() {
+        if let Some(child) = known.children.get(&name).cloned() {
             Box::pin(look(client, &child, known, deep - 1, room)).await;
         }
-    }
-}
-
-/// What the definition says; none when it is worth asking again.
-async fn plan(client: &Client, execution: &Execution) -> Option<Plan> {
-    let (definition, revision) = key(execution);
-    // An engine's own definitions are in its own language.
-    if !definition.starts_with("definitions/") || revision.is_empty() {
-        return Some(Plan::default());
-    }
-    let name = format!("{definition}/revisions/{revision}");
-    let get = GetDefinition::from_message(v1::GetDefinitionRequest { name });
-    match client.definition(get.timeout(PATIENCE)).await {
-        Ok(found) => Some(Plan::of(&found.source)),
-        Err(error) => match error.code() {
-            Code::Unavailable | Code::DeadlineExceeded => None,
-            _ => Some(Plan::default()),
-        },
     }
 }

@@ -4,24 +4,21 @@ use std::fmt::Write;
 
 use jiff::Timestamp;
 
-use super::tree::not_begun;
-use super::{Clock, Paint, Table, ago, moment, phrase, trouble};
-use crate::outline::{Known, Outline};
-use crate::view::{Execution, Progress, Step, Usage};
+use super::phrase::{cancelled, next};
+use super::tree::blocked_by;
+use super::{Clock, Paint, Table, ago, moment, phrase, short_name, trouble};
+use crate::view::{Execution, Progress, Reopen, Step, Text, Usage};
 use crate::visible::visible;
 
 /// One execution as lines of `what  value`, then its steps.
 #[must_use]
 pub fn details(execution: &Execution, paint: Paint, now: Timestamp) -> String {
-    let outline = Outline::of(execution.clone(), &Known::default());
-    details_of(&outline, "", paint, now)
+    details_of(execution, "", paint, now)
 }
 
-/// The same, with the steps to come, and with a sentence about what holds it; empty where nothing
-/// is known of that.
+/// The same, with a sentence about why it does not continue; empty where nothing is known of that.
 #[must_use]
-pub fn details_of(outline: &Outline, held: &str, paint: Paint, now: Timestamp) -> String {
-    let execution = &outline.execution;
+pub fn details_of(execution: &Execution, held: &str, paint: Paint, now: Timestamp) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     let mut line = |what: &str, value: &str| {
@@ -31,20 +28,21 @@ pub fn details_of(outline: &Outline, held: &str, paint: Paint, now: Timestamp) -
     };
     line("name", &paint.bold(&execution.name.to_string()));
     line("state", &state(execution, paint));
-    let next = phrase(
-        execution.sub_state,
-        &execution.retry,
-        &execution.waits,
-        Clock::Live(now),
-    );
-    // Whoever knows what it waits behind need not hear that it waits.
-    match !next.is_empty() && held.starts_with(&next) {
-        true => line("now", held),
-        false => {
-            line("now", &next);
-            line("held", held);
-        }
+    let next = next(execution, Clock::Live(now));
+    // What it waits behind says that it waits.
+    if !next.is_empty() && held.starts_with(&next) {
+        line("now", held);
+    } else {
+        line("now", &next);
+        line("because", held);
     }
+    let ended_by = execution.cancellation.as_ref();
+    let ended_by = ended_by.map(|it| with_time(&cancelled(it), it.time, now));
+    line("cancelled", &ended_by.unwrap_or_default());
+    let again = execution.reopen.as_ref();
+    let again = again.map(|reopen| reopening(reopen, now));
+    line("reopened", &again.unwrap_or_default());
+    line("not rolled back", &joined(&execution.not_rolled_back));
     line(
         "last error",
         &execution
@@ -74,9 +72,16 @@ pub fn details_of(outline: &Outline, held: &str, paint: Paint, now: Timestamp) -
         line(what, &visible(&json.unwrap_or_default()));
     }
     line("usage", &execution.usage.map(cost).unwrap_or_default());
+    let abandoned = execution.abandoned_usage.map(cost);
+    let abandoned = abandoned.map(|cost| format!("{cost}, on abandoned branches"));
+    line("", &abandoned.unwrap_or_default());
+    let source = execution.forked_from.as_ref().map(short_name);
+    line("forked from", &source.unwrap_or_default());
+    let forks: Vec<_> = execution.forks.iter().map(short_name).collect();
+    line("forks", &forks.join(" "));
     line("etag", &execution.etag.to_string());
-    if !outline.branches.is_empty() {
-        let _ = write!(text, "\n{}", steps_table(outline, paint, now));
+    if !execution.steps.is_empty() {
+        let _ = write!(text, "\n{}", steps_table(execution, paint, now));
     }
     let traces = traces(execution, paint);
     if !traces.is_empty() && !text.ends_with('\n') {
@@ -124,6 +129,33 @@ pub fn traces(execution: &Execution, paint: Paint) -> String {
     text
 }
 
+fn with_time(what: &str, time: Option<Timestamp>, now: Timestamp) -> String {
+    match time {
+        Some(time) => format!("{what} ({} ago)", ago(time, now)),
+        None => what.to_owned(),
+    }
+}
+
+fn reopening(reopen: &Reopen, now: Timestamp) -> String {
+    let times = match reopen.count {
+        1 => String::new(),
+        count => format!("{count} times, last "),
+    };
+    let by = reopen.reopened_by.as_ref();
+    let by = by.map_or_else(String::new, |by| format!("by {by}, "));
+    let from = &reopen.previous_native_state;
+    with_time(
+        &format!("{times}{by}had ended as `{from}`"),
+        reopen.time,
+        now,
+    )
+}
+
+fn joined(names: &[Text]) -> String {
+    let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+    names.join(", ")
+}
+
 /// What a finished execution came to: its output, or what went wrong.
 #[must_use]
 pub fn result(execution: &Execution, paint: Paint) -> String {
@@ -133,36 +165,34 @@ pub fn result(execution: &Execution, paint: Paint) -> String {
         "succeeded" => ("output", visible(&output.unwrap_or_default()).into_owned()),
         _ => ("last error", error.unwrap_or_default()),
     };
-    match said.is_empty() {
-        true => format!("it {}", paint.sub_state(execution.sub_state)),
-        false => format!("{} {said}", paint.dim(&format!("{what:<11}"))),
+    if said.is_empty() {
+        return format!("it {}", paint.sub_state(execution.sub_state));
     }
+    format!("{} {said}", paint.dim(&format!("{what:<11}")))
 }
 
 /// The steps, a line each.
-fn steps_table(outline: &Outline, paint: Paint, now: Timestamp) -> String {
-    let mut table = Table::new(&["STEP", "STATE", "REASON", "NOW", "LAST ERROR"], paint);
-    for step in &outline.execution.steps {
+fn steps_table(execution: &Execution, paint: Paint, now: Timestamp) -> String {
+    let headings = ["STEP", "STATE", "REASON", "NOW", "USAGE", "LAST ERROR"];
+    let mut table = Table::new(&headings, paint);
+    for step in &execution.steps {
         table.row(vec![
             step.name.to_string(),
             step.sub_state.into(),
             step.reason.clone().unwrap_or_default().to_string(),
             doing(step, now),
+            step.usage.map(cost).unwrap_or_default(),
             last_error(step),
         ]);
-    }
-    let done = outline.execution.end_time.is_some();
-    for branch in outline.to_come() {
-        let name = branch.name.to_string();
-        let nothing = String::new;
-        let said = not_begun(branch, done);
-        table.row(vec![name, nothing(), nothing(), said, nothing()]);
     }
     table.text()
 }
 
 /// What a step does, and how far it is.
 fn doing(step: &Step, now: Timestamp) -> String {
+    if !step.has_started() {
+        return blocked_by(step);
+    }
     let next = phrase(step.sub_state, &step.retry, &step.waits, Clock::Live(now));
     let mut parts: Vec<String> = step.progress.iter().map(so_far).collect();
     parts.extend((!next.is_empty()).then_some(next));
@@ -179,7 +209,8 @@ pub(super) fn so_far(progress: &Progress) -> String {
 }
 
 /// Tokens and money; the currency is the worker's.
-fn cost(usage: Usage) -> String {
+#[must_use]
+pub fn cost(usage: Usage) -> String {
     let Usage {
         input_tokens,
         output_tokens,
@@ -246,6 +277,51 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("40 %: page 2 of 5"), "{text}");
+    }
+
+    #[test]
+    fn what_people_did_and_what_has_not_started_are_told() {
+        let waiting = v1::Step {
+            name: "ship".into(),
+            sub_state: v1::SubState::Waiting.into(),
+            reason: "NOT_STARTED".into(),
+            blocked_by: vec!["charge".into()],
+            ..v1::Step::default()
+        };
+        let wire = v1::Execution {
+            name: "providers/p/executions/a".into(),
+            steps: vec![waiting],
+            cancellation: Some(v1::Cancellation {
+                cancelled_by: "olga".into(),
+                cause: "wrong order".into(),
+                time: None,
+            }),
+            reopen: Some(v1::Reopen {
+                count: 2,
+                reopened_by: "ada".into(),
+                time: None,
+                previous_native_state: "failed".into(),
+            }),
+            not_rolled_back: vec!["pack".into()],
+            forked_from: "providers/p/executions/b".into(),
+            forks: vec!["providers/p/executions/c".into()],
+            ..v1::Execution::default()
+        };
+        let text = details(
+            &Execution::from(&wire),
+            Paint::new(false),
+            Timestamp::UNIX_EPOCH,
+        );
+        for line in [
+            "cancelled   cancelled by olga: wrong order",
+            "reopened    2 times, last by ada, had ended as `failed`",
+            "not rolled back pack",
+            "forked from p/b",
+            "forks       p/c",
+            "after charge",
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
     }
 
     #[test]

@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 
 use super::{moment, until};
-use crate::view::{Execution, ExecutionError, Retry, Wait};
+use crate::view::{Cancellation, Execution, ExecutionError, Retry, Text, Wait};
+
+/// The command that lists what a person has to decide.
+const ESCALATIONS: &str = "see `stateway escalations list`";
 
 /// How points in time are said.
 #[derive(Debug, Clone, Copy)]
@@ -43,15 +46,53 @@ pub fn phrase(sub_state: &str, retry: &Retry, waits: &[Wait], clock: Clock) -> S
 /// What an execution does next; of one that is in trouble also what the trouble is.
 #[must_use]
 pub fn now(execution: &Execution, clock: Clock) -> String {
-    let (retry, waits) = (&execution.retry, &execution.waits);
-    let next = phrase(execution.sub_state, retry, waits, clock);
-    let troubles = execution.last_error.iter().map(trouble);
-    let mut parts = vec![next];
+    let mut parts = vec![reopened(execution), next(execution, clock)];
     if matches!(execution.sub_state, "failed" | "error") {
-        parts.extend(troubles);
+        parts.extend(execution.cancellation.iter().map(cancelled));
+        parts.extend(execution.last_error.iter().map(trouble));
     }
     parts.retain(|part| !part.is_empty());
     parts.join("; ")
+}
+
+/// What an execution does next.
+#[must_use]
+pub(super) fn next(execution: &Execution, clock: Clock) -> String {
+    let reason = execution.reason.as_ref().map(Text::raw);
+    if reason == Some("CANCELLING") {
+        let steps = execution
+            .current_steps
+            .iter()
+            .map(|step| format!("`{step}`"));
+        let steps: Vec<_> = steps.collect();
+        if steps.is_empty() {
+            return "cancelling".to_owned();
+        }
+        return format!("cancelling: waits for {}", steps.join(", "));
+    }
+    let (retry, waits) = (&execution.retry, &execution.waits);
+    phrase(execution.sub_state, retry, waits, clock)
+}
+
+/// That an execution had ended and was opened again; empty when it was not.
+#[must_use]
+pub fn reopened(execution: &Execution) -> String {
+    execution
+        .reopen
+        .as_ref()
+        .map_or_else(String::new, |reopen| {
+            format!("↻ reopened (was {})", reopen.previous_native_state)
+        })
+}
+
+/// `cancelled by olga: wrong order`.
+#[must_use]
+pub(super) fn cancelled(cancellation: &Cancellation) -> String {
+    let by = cancellation.cancelled_by.as_ref();
+    let who = by.map_or_else(String::new, |by| format!(" by {by}"));
+    let cause = cancellation.cause.as_ref();
+    let why = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+    format!("cancelled{who}{why}")
 }
 
 /// `step: message`, or just the message.
@@ -92,18 +133,31 @@ fn attempt(retry: &Retry) -> String {
 }
 
 fn waiting(wait: &Wait, clock: Clock) -> String {
-    let what = match wait.name.is_empty() {
-        true => wait.kind.to_string(),
-        false => format!("{} `{}`", wait.kind, wait.name),
+    let what = match (wait.kind.raw(), wait.name.raw(), &wait.detail) {
+        ("capacity", "slot", _) => return "waits for a free place".to_owned(),
+        ("timer", _, _) => {
+            let ends = wait.deadline.map(|time| clock.say(time));
+            let ends = ends.map_or_else(String::new, |ends| format!(" that ends {ends}"));
+            return format!("waits for a timer{ends}");
+        }
+        ("escalation", "", _) => return format!("waits for a person's decision: {ESCALATIONS}"),
+        ("escalation", _, _) => {
+            return format!(
+                "waits for a person's decision by `{}`: {ESCALATIONS}",
+                wait.name
+            );
+        }
+        // Only workers have a detail; other engines wait for locks and activities.
+        ("capacity", "", Some(_)) => "a worker".to_owned(),
+        ("capacity", _, Some(_)) => format!("a worker of role `{}`", wait.name),
+        (_, "", _) => wait.kind.to_string(),
+        (_, _, _) => format!("{} `{}`", wait.kind, wait.name),
     };
-    if (wait.kind.raw(), wait.name.raw()) == ("capacity", "slot") {
-        return "waits for a free place".to_owned();
-    }
-    match (wait.kind.raw(), wait.deadline) {
-        ("timer", Some(time)) => format!("waits for a timer that ends {}", clock.say(time)),
-        (_, Some(time)) => format!("waits for {what}, expires {}", clock.say(time)),
-        (_, None) => format!("waits for {what}"),
-    }
+    let expires = wait.deadline.map(|time| clock.say(time));
+    let expires = expires.map_or_else(String::new, |time| format!(", expires {time}"));
+    let detail = wait.detail.as_ref();
+    let detail = detail.map_or_else(String::new, |detail| format!(": {detail}"));
+    format!("waits for {what}{expires}{detail}")
 }
 
 #[cfg(test)]
@@ -151,6 +205,7 @@ mod tests {
             name: name.into(),
             since: None,
             deadline,
+            detail: None,
         };
         let said = |wait| phrase("waiting", &Retry::default(), &[wait], Clock::Live(at(0)));
         assert_eq!(
@@ -162,8 +217,61 @@ mod tests {
             "waits for approval, expires in 60 s"
         );
         assert_eq!(
+            said(wait("escalation", "sre", None)),
+            "waits for a person's decision by `sre`: see `stateway escalations list`"
+        );
+        assert_eq!(
+            said(wait("escalation", "", None)),
+            "waits for a person's decision: see `stateway escalations list`"
+        );
+        assert_eq!(
             said(wait("timer", "", Some(at(5)))),
             "waits for a timer that ends in 5 s"
+        );
+        assert_eq!(
+            said(wait("capacity", "lock-7", None)),
+            "waits for capacity `lock-7`"
+        );
+        let unserved = Wait {
+            detail: Some("no worker of role `etl` is connected".into()),
+            ..wait("capacity", "etl", Some(at(60)))
+        };
+        assert_eq!(
+            said(unserved),
+            "waits for a worker of role `etl`, expires in 60 s: no worker of role `etl` is connected"
+        );
+    }
+
+    #[test]
+    fn an_execution_that_is_being_cancelled_says_what_it_waits_for() {
+        let mut execution = Execution::from(&stateway_client::v1::Execution::default());
+        execution.reason = Some("CANCELLING".into());
+        execution.current_steps = vec!["pay".into(), "ship".into()];
+        execution.sub_state = "running";
+        let said = now(&execution, Clock::Kept);
+        assert_eq!(said, "cancelling: waits for `pay`, `ship`");
+    }
+
+    #[test]
+    fn an_execution_that_was_reopened_or_cancelled_says_so() {
+        let wire = stateway_client::v1::Execution {
+            sub_state: stateway_client::v1::SubState::Failed.into(),
+            reopen: Some(stateway_client::v1::Reopen {
+                count: 1,
+                previous_native_state: "failed".into(),
+                ..Default::default()
+            }),
+            cancellation: Some(stateway_client::v1::Cancellation {
+                cancelled_by: "olga".into(),
+                cause: "wrong order".into(),
+                time: None,
+            }),
+            ..Default::default()
+        };
+        let said = now(&Execution::from(&wire), Clock::Kept);
+        assert_eq!(
+            said,
+            "↻ reopened (was failed); cancelled by olga: wrong order"
         );
     }
 

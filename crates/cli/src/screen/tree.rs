@@ -19,9 +19,11 @@ pub fn head(execution: &Execution, paint: Paint, now: Timestamp) -> String {
         head.push(' ');
         head.push_str(&reason.to_string());
     }
-    // The steps tell what they do; what is in trouble tells it on top.
+    // The steps say what they do; a failure is said on top, and so is what people did.
     if execution.steps.is_empty() || matches!(execution.sub_state, "failed" | "error") {
         add(&mut head, &super::now(execution, Clock::Live(now)));
+    } else {
+        add(&mut head, &super::reopened(execution));
     }
     head
 }
@@ -30,44 +32,36 @@ pub fn head(execution: &Execution, paint: Paint, now: Timestamp) -> String {
 #[must_use]
 pub fn tree(outline: &Outline, paint: Paint, now: Timestamp) -> Vec<String> {
     let mut lines = Vec::new();
-    let done = outline.execution.end_time.is_some();
-    grow(&outline.branches, done, "", paint, now, &mut lines);
+    grow(&outline.branches, "", paint, now, &mut lines);
     lines
 }
 
-fn grow(
-    branches: &[Branch],
-    done: bool,
-    indent: &str,
-    paint: Paint,
-    now: Timestamp,
-    lines: &mut Vec<String>,
-) {
-    let length = |branch: &Branch| branch.name.to_string().chars().count();
+fn grow(branches: &[Branch], indent: &str, paint: Paint, now: Timestamp, lines: &mut Vec<String>) {
+    let length = |branch: &Branch| branch.step.name.to_string().chars().count();
     let width = branches.iter().map(length).max().unwrap_or(0);
     for (index, branch) in branches.iter().enumerate() {
         let last = index + 1 == branches.len();
-        let (fork, below) = match last {
-            true => ("└─ ", "   "),
-            false => ("├─ ", "│  "),
+        let (fork, below) = if last {
+            ("└─ ", "   ")
+        } else {
+            ("├─ ", "│  ")
         };
-        let told = told(branch, done, paint, now);
-        let name = format!("{:<width$}", branch.name);
+        let told = told(&branch.step, paint, now);
+        let name = format!("{:<width$}", branch.step.name);
         let edge = paint.dim(&format!("{indent}{fork}"));
         lines.push(format!("{edge}{name}  {told}"));
         if let Some(child) = &branch.child {
-            let done = child.execution.end_time.is_some();
             let indent = format!("{indent}{below}");
-            grow(&child.branches, done, &indent, paint, now, lines);
+            grow(&child.branches, &indent, paint, now, lines);
         }
     }
 }
 
 /// State, progress, attempt, waits, error: what there is.
-fn told(branch: &Branch, done: bool, paint: Paint, now: Timestamp) -> String {
-    let Some(step) = &branch.step else {
-        return paint.dim(&not_begun(branch, done));
-    };
+fn told(step: &Step, paint: Paint, now: Timestamp) -> String {
+    if !step.has_started() {
+        return paint.dim(&not_started(step));
+    }
     let state = format!("{:<11}", step.sub_state);
     let mut line = state.replacen(step.sub_state, &paint.sub_state(step.sub_state), 1);
     if let Some(reason) = &step.reason {
@@ -92,14 +86,21 @@ fn told(branch: &Branch, done: bool, paint: Paint, now: Timestamp) -> String {
     line.trim_end().to_owned()
 }
 
-/// What is said of a step that has not begun, in an execution that is done or not.
-pub(super) fn not_begun(branch: &Branch, done: bool) -> String {
-    let after: Vec<_> = branch.after.iter().map(ToString::to_string).collect();
-    match (done, after.is_empty()) {
-        (true, _) => "not begun".to_owned(),
-        (false, true) => "not yet begun".to_owned(),
-        (false, false) => format!("not yet begun; after {}", after.join(", ")),
+/// A step that has not started, with the steps it starts after.
+pub(super) fn not_started(step: &Step) -> String {
+    match blocked_by(step) {
+        after if after.is_empty() => "not started".to_owned(),
+        after => format!("not started; {after}"),
     }
+}
+
+/// The steps that a step starts after.
+pub(super) fn blocked_by(step: &Step) -> String {
+    let after: Vec<_> = step.blocked_by.iter().map(ToString::to_string).collect();
+    if after.is_empty() {
+        return String::new();
+    }
+    format!("after {}", after.join(", "))
 }
 
 /// How long a step took that has ended.
@@ -166,22 +167,21 @@ mod tests {
             attempt: 2,
             ..v1::Retry::default()
         });
-        let mut whole = outline(vec![first, second]);
+        let third = v1::Step {
+            reason: "NOT_STARTED".into(),
+            blocked_by: vec!["fetch".into(), "load".into()],
+            ..step("report", v1::SubState::Waiting)
+        };
+        let mut whole = outline(vec![first, second, third]);
         let child = outline(vec![step("inner", v1::SubState::Waiting)]);
         whole.branches[1].child = Some(child);
-        whole.branches.push(Branch {
-            name: "report".into(),
-            step: None,
-            after: vec!["fetch".into(), "load".into()],
-            child: None,
-        });
         assert_eq!(
             tree(&whole, Paint::new(false), Timestamp::UNIX_EPOCH),
             [
                 "├─ fetch   succeeded    at attempt 2  3.0 s",
                 "├─ load    running      50 %: page 2  attempt 2",
                 "│  └─ inner  waiting",
-                "└─ report  not yet begun; after fetch, load",
+                "└─ report  not started; after fetch, load",
             ]
         );
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use stateway_client::v1;
 
-use super::{ExecutionError, Text, payload, timestamp};
+use super::{ExecutionError, Text, Usage, payload, timestamp};
 
 /// One request for a decision.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -24,11 +24,15 @@ pub struct Approval {
     pub revision: Text,
     /// The step that waits.
     pub step: Text,
-    /// Which request of the step, from 1.
+    /// The attempt of the step, from 1.
     pub attempt: u32,
-    /// Who may decide.
+    /// The branch of the execution's log, from 0.
+    pub branch: u32,
+    /// The role of the people who may decide.
     pub role: Text,
-    /// Who started the execution, and so may not.
+    /// The policy rule that asks for the approval; empty for an approval step.
+    pub policy_rule: Text,
+    /// The person who started the execution, and so may not decide.
     pub initiator: Text,
     /// One line for a person.
     pub summary: Text,
@@ -62,9 +66,11 @@ pub struct Decision {
 /// An earlier request of the same step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Past {
-    /// Which one.
+    /// The full name.
+    pub name: Text,
+    /// The attempt of the step, from 1.
     pub attempt: u32,
-    /// What became of it.
+    /// How the request ended.
     pub state: String,
     /// How it was decided; none when it was not.
     pub decision: Option<Decision>,
@@ -75,28 +81,65 @@ pub struct Past {
 pub struct Escalation {
     /// The full name.
     pub name: Text,
-    /// The execution that is stuck.
+    /// `pending`, `resolved` or `withdrawn`.
+    pub state: String,
+    /// The execution that is escalated.
     pub execution: Text,
     /// Its definition.
     pub definition: Text,
     /// The step.
     pub step: Text,
-    /// Why it came to this.
+    /// The branch of the execution's log, from 0.
+    pub branch: u32,
+    /// A person with one of these roles may decide.
+    pub roles: Vec<Text>,
+    /// Why the step was escalated, in one line.
     pub cause: Text,
+    /// The reason, as the API spells it; empty in lists.
+    pub reason: Text,
+    /// The policy rule that led to the escalation; empty where none did, and in lists.
+    pub policy_rule: Text,
     /// Since when.
     pub create_time: Option<Timestamp>,
-    /// The attempts so far.
+    /// The attempt that was escalated.
     pub attempts: u32,
-    /// The last thing that went wrong.
+    /// Every attempt of the step until then; empty in lists.
+    pub history: Vec<Attempt>,
+    /// The error of the attempt that was escalated.
     pub last_error: Option<ExecutionError>,
-    /// Who started the execution.
+    /// The person who started the execution, and so may not decide.
     pub initiator: Text,
-    /// After a decision: what was decided.
+    /// After a decision: `resume`, `reassign` or `cancel`.
     pub resolution: Option<String>,
+    /// After a reassignment: the role.
+    pub reassigned_to: Option<Text>,
     /// After a decision: who, when and why.
     pub decision: Option<Decision>,
     /// Changes with the state.
     pub etag: Text,
+}
+
+/// One attempt of an escalated step.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Attempt {
+    /// From 1.
+    pub attempt: u32,
+    /// The branch of the execution's log, from 0.
+    pub branch: u32,
+    /// The last worker that had the task; empty where none took it.
+    pub worker: Text,
+    /// When the attempt began.
+    pub start_time: Option<Timestamp>,
+    /// When the attempt ended; none while it is open.
+    pub end_time: Option<Timestamp>,
+    /// Why the attempt failed; none where it did not.
+    pub error: Option<ExecutionError>,
+    /// What the attempt cost; none where the worker reported nothing.
+    pub usage: Option<Usage>,
+    /// The policy rule that decided about the attempt; empty where none did.
+    pub policy_rule: Text,
+    /// `allow`, `deny` or `require_approval`; empty where no rule decided.
+    pub policy_decision: Text,
 }
 
 impl From<&v1::Approval> for Approval {
@@ -110,7 +153,9 @@ impl From<&v1::Approval> for Approval {
             revision: (&wire.revision).into(),
             step: (&wire.step).into(),
             attempt: wire.attempt,
+            branch: wire.branch,
             role: (&wire.role).into(),
+            policy_rule: (&wire.policy_rule).into(),
             initiator: (&wire.initiator).into(),
             summary: (&wire.summary).into(),
             create_time: timestamp(wire.create_time.as_ref()),
@@ -129,6 +174,7 @@ impl From<&v1::Approval> for Approval {
 impl From<&v1::PastApproval> for Past {
     fn from(wire: &v1::PastApproval) -> Self {
         Self {
+            name: (&wire.name).into(),
             attempt: wire.attempt,
             state: word(wire.state()),
             decision: wire.decision.as_ref().map(Decision::from),
@@ -152,18 +198,43 @@ impl From<&v1::Escalation> for Escalation {
         let decision = resolution.and_then(|resolution| resolution.decision.as_ref());
         Self {
             name: (&wire.name).into(),
+            state: wire.state().as_str_name().to_ascii_lowercase(),
             execution: (&wire.execution).into(),
             definition: (&wire.definition).into(),
             step: (&wire.step).into(),
+            branch: wire.branch,
+            roles: wire.roles.iter().map(Text::from).collect(),
             cause: (&wire.cause).into(),
+            reason: (&wire.reason).into(),
+            policy_rule: (&wire.policy_rule).into(),
             create_time: timestamp(wire.create_time.as_ref()),
             attempts: wire.attempts,
+            history: wire.history.iter().map(Attempt::from).collect(),
             last_error: wire.last_error.as_ref().map(ExecutionError::from),
             initiator: (&wire.initiator).into(),
             resolution: resolution
                 .map(|resolution| resolution.action().as_str_name().to_ascii_lowercase()),
+            reassigned_to: resolution
+                .map(|resolution| Text::from(&resolution.role))
+                .filter(|role| !role.raw().is_empty()),
             decision: decision.map(Decision::from),
             etag: (&wire.etag).into(),
+        }
+    }
+}
+
+impl From<&v1::EscalatedAttempt> for Attempt {
+    fn from(wire: &v1::EscalatedAttempt) -> Self {
+        Self {
+            attempt: wire.attempt,
+            branch: wire.branch,
+            worker: (&wire.worker).into(),
+            start_time: timestamp(wire.start_time.as_ref()),
+            end_time: timestamp(wire.end_time.as_ref()),
+            error: wire.error.as_ref().map(ExecutionError::from),
+            usage: wire.usage.as_ref().map(Usage::from),
+            policy_rule: (&wire.policy_rule).into(),
+            policy_decision: (&wire.policy_decision).into(),
         }
     }
 }

@@ -2,12 +2,14 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
 use stateway_client::v1;
 
-use super::{Text, timestamp};
+use super::execution::said;
+use super::{Text, payload, timestamp};
 
 /// One event, in the engine's own words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
     /// Ascending within the execution.
     pub sequence: u64,
@@ -23,6 +25,18 @@ pub struct Event {
     pub summary: Text,
     /// The branch of the log it was written on; empty where branches were not asked for.
     pub branch: Text,
+    /// The event as the engine recorded it. This and what follows: in the full view only.
+    pub payload: Option<Value>,
+    /// The payload was cut.
+    pub payload_truncated: bool,
+    /// What the execution belongs to.
+    pub correlation_id: Option<Text>,
+    /// The request or command that caused it.
+    pub request_id: Option<Text>,
+    /// The sequence of the event that caused it; 0 when none did, or not known.
+    pub cause_sequence: u64,
+    /// The person or worker that acted.
+    pub actor: Option<Text>,
 }
 
 impl From<&v1::Event> for Event {
@@ -35,6 +49,12 @@ impl From<&v1::Event> for Event {
             attempt: wire.attempt,
             summary: (&wire.summary).into(),
             branch: (&wire.branch).into(),
+            payload: payload(wire.payload.as_ref()),
+            payload_truncated: wire.payload_truncated,
+            correlation_id: said(&wire.correlation_id),
+            request_id: said(&wire.request_id),
+            cause_sequence: wire.cause_sequence,
+            actor: said(&wire.actor),
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use stateway_client::{v1, word_of};
 
-use super::{Text, duration, payload, timestamp};
+use super::{Cancellation, Pause, Reopen, Text, duration, payload, timestamp};
 
 /// An execution, whichever engine runs it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -37,6 +37,13 @@ pub struct Execution {
     pub labels: BTreeMap<Text, Text>,
     pub etag: Text,
     pub usage: Option<Usage>,
+    pub abandoned_usage: Option<Usage>,
+    pub cancellation: Option<Cancellation>,
+    pub pause: Option<Pause>,
+    pub reopen: Option<Reopen>,
+    pub forked_from: Option<Text>,
+    pub forks: Vec<Text>,
+    pub not_rolled_back: Vec<Text>,
 }
 
 /// How something is being retried.
@@ -67,6 +74,7 @@ pub struct Wait {
     pub name: Text,
     pub since: Option<Timestamp>,
     pub deadline: Option<Timestamp>,
+    pub detail: Option<Text>,
 }
 
 /// What it all cost.
@@ -110,6 +118,17 @@ pub struct Step {
     pub start_time: Option<Timestamp>,
     pub end_time: Option<Timestamp>,
     pub progress: Option<Progress>,
+    pub usage: Option<Usage>,
+    pub child: Option<Text>,
+    pub blocked_by: Vec<Text>,
+}
+
+impl Step {
+    /// Whether it has started. A step that never starts is `failed` once its execution has ended.
+    #[must_use]
+    pub fn has_started(&self) -> bool {
+        self.reason.as_ref().map(Text::raw) != Some("NOT_STARTED")
+    }
 }
 
 /// What went wrong.
@@ -153,6 +172,13 @@ impl From<&v1::Execution> for Execution {
             labels: texts(&wire.labels),
             etag: (&wire.etag).into(),
             usage: wire.usage.as_ref().map(Usage::from),
+            abandoned_usage: wire.abandoned_usage.as_ref().map(Usage::from),
+            cancellation: wire.cancellation.as_ref().map(Cancellation::from),
+            pause: wire.pause.as_ref().map(Pause::from),
+            reopen: wire.reopen.as_ref().map(Reopen::from),
+            forked_from: said(&wire.forked_from),
+            forks: wire.forks.iter().map(Text::from).collect(),
+            not_rolled_back: wire.not_rolled_back.iter().map(Text::from).collect(),
         }
     }
 }
@@ -183,6 +209,7 @@ impl From<&v1::Wait> for Wait {
             name: (&wire.name).into(),
             since: timestamp(wire.since.as_ref()),
             deadline: timestamp(wire.deadline.as_ref()),
+            detail: said(&wire.detail),
         }
     }
 }
@@ -201,6 +228,9 @@ impl From<&v1::Step> for Step {
             start_time: timestamp(wire.start_time.as_ref()),
             end_time: timestamp(wire.end_time.as_ref()),
             progress: wire.progress.as_ref().map(Progress::from),
+            usage: wire.usage.as_ref().map(Usage::from),
+            child: said(&wire.child),
+            blocked_by: wire.blocked_by.iter().map(Text::from).collect(),
         }
     }
 }

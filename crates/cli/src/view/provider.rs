@@ -80,7 +80,7 @@ impl From<&v1::Provider> for Provider {
 }
 
 /// Every capability with its word, as the API spells it.
-fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 23] {
+fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 24] {
     macro_rules! list {
         ($($name:ident),+ $(,)?) => { [$((stringify!($name), wire.$name)),+] };
     }
@@ -108,6 +108,7 @@ fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 23] {
         definitions,
         apply_definition,
         count,
+        cancel_compensation,
     ]
 }
 

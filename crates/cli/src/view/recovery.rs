@@ -5,7 +5,7 @@ use serde::Serialize;
 use stateway_client::v1;
 use stateway_client::v1::remedy::Kind;
 
-use super::{Execution, Text, timestamp};
+use super::{Execution, Text, Usage, timestamp};
 
 /// One place where what is kept contradicts the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -301,6 +301,8 @@ pub struct Branch {
     pub create_time: Option<Timestamp>,
     /// Who opened it.
     pub created_by: Text,
+    /// What its own events cost.
+    pub usage: Option<Usage>,
 }
 
 impl From<&v1::Branch> for Branch {
@@ -313,6 +315,7 @@ impl From<&v1::Branch> for Branch {
             cause: (&wire.cause).into(),
             create_time: timestamp(wire.create_time.as_ref()),
             created_by: (&wire.created_by).into(),
+            usage: wire.usage.as_ref().map(Usage::from),
         }
     }
 }

@@ -82,54 +82,81 @@ fn a_no_ends_what_asked() {
 }
 
 #[test]
-fn a_stuck_step_is_found_and_decided_about() {
+fn an_escalation_is_found_and_decided_about() {
     let gateway = built_in::gateway();
     built_in::apply(&gateway, PAY);
     built_in::start(&gateway, "pay", "p1", "ada");
     let _worker = built_in::worker(&gateway, "billing", "false");
     let list = ["escalations", "list"];
-    built_in::until(&gateway, &list, |answer| {
-        answer.out.contains("builtin/p1/transfer")
-    });
+    let first = "builtin/p1/transfer~1";
+    built_in::until(&gateway, &list, |answer| answer.out.contains(first));
     let json = gateway
         .run(&["escalations", "list", "-o", "json"])
         .exits(0)
         .json();
-    assert_eq!(json["escalations"][0]["step"], "transfer");
-    let one = json["escalations"][0]["name"].as_str().unwrap();
-    let get = gateway.run(&["escalations", "get", one, "-o", "json"]);
-    assert_eq!(get.exits(0).json(), json["escalations"][0]);
-    let told = gateway.run(&["escalations", "get", one]).exits(0).out;
+    let row = &json["escalations"][0];
+    assert_eq!(
+        (row["step"].as_str(), row["state"].as_str()),
+        (Some("transfer"), Some("pending"))
+    );
+    assert_eq!(row["roles"][0], "operator");
+    let name = row["name"].as_str().unwrap();
+    // A bare step names its pending escalation.
+    for one in [name, first, "builtin/p1/transfer"] {
+        let got = gateway.run(&["escalations", "get", one, "-o", "json"]);
+        let got = got.exits(0).json();
+        assert_eq!(got["name"], row["name"]);
+        assert_eq!(got["history"][0]["attempt"], 1);
+    }
+    let told = gateway.run(&["escalations", "get", first]).exits(0).out;
     assert!(
-        told.contains("cause") && told.contains("attempts"),
+        told.contains("cause") && told.contains("attempt 1"),
         "{told}"
     );
-    let other = format!("{one}-not");
-    gateway.run(&["escalations", "get", &other]).exits(3);
-    let resumed = gateway.run(&[
-        "escalations",
-        "resume",
-        "builtin/p1/transfer",
-        "--as",
-        "eve",
-    ]);
-    assert!(resumed.exits(0).out.contains("resume"));
+    let now = gateway.run(&["get", "builtin/p1"]).exits(0).out;
+    assert!(now.contains("waits for a person's decision"), "{now}");
+    for unknown in ["builtin/p1/transfer~9", "builtin/p1/other"] {
+        gateway.run(&["escalations", "get", unknown]).exits(3);
+    }
+
+    let decide =
+        |what: &[&str], who: &[&str]| gateway.run(&[&["escalations"][..], what, who].concat());
+    let operator = ["--as", "eve", "--role", "operator"];
+    let resume = ["resume", "builtin/p1/transfer"];
+    let own = decide(&resume, &["--as", "ada", "--role", "operator"]).exits(4);
+    assert!(own.err.contains("SELF_APPROVAL"), "{}", own.err);
+    let roleless = decide(&resume, &["--as", "eve"]).exits(4);
+    assert!(roleless.err.contains("ROLE_REQUIRED"), "{}", roleless.err);
+    let resumed = decide(&resume, &operator).exits(0).out;
+    assert!(
+        resumed.contains("resolved") && resumed.contains("eve"),
+        "{resumed}"
+    );
     built_in::until(&gateway, &list, |answer| {
-        answer.out.contains("builtin/p1/transfer")
+        answer.out.contains("builtin/p1/transfer~2")
     });
-    let name = "builtin/p1/transfer";
-    gateway
-        .run(&[
-            "escalations",
-            "reassign",
-            name,
-            "--to",
-            "treasury",
-            "--as",
-            "eve",
-        ])
-        .exits(0);
+    let resolved = ["escalations", "list", "--filter", "state = resolved"];
+    let resolved = gateway.run(&resolved).exits(0).out;
+    assert!(
+        resolved.contains(first) && resolved.contains("resume by eve"),
+        "{resolved}"
+    );
+    let stale = decide(&["cancel", first], &operator).exits(4);
+    assert!(stale.err.contains("STALE_ESCALATION"), "{}", stale.err);
+    let reassign = ["reassign", "builtin/p1/transfer", "--to", "treasury"];
+    decide(&reassign, &operator).exits(0);
     let queue = ["queue", "-o", "json"];
     built_in::until(&gateway, &queue, |answer| answer.out.contains("treasury"));
-    gateway.run(&["escalations", "cancel", name]).exits(4);
+    decide(&["cancel", "builtin/p1/transfer"], &operator).exits(3);
+}
+
+#[test]
+fn a_cancel_takes_one_choice_about_compensation() {
+    let gateway = built_in::gateway();
+    built_in::apply(&gateway, RELEASE);
+    built_in::start(&gateway, "release", "r3", "ada");
+    let cancel = |flags: &[&str]| gateway.run(&[&["cancel", "builtin/r3"][..], flags].concat());
+    cancel(&["--compensate", "--no-compensate"]).exits(2);
+    cancel(&["--kill", "--compensate"]).exits(2);
+    cancel(&["--no-compensate"]).exits(0);
 }

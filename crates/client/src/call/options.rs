@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use stateway_proto::v1;
-use stateway_proto::v1::cancel_execution_request::Mode;
+use stateway_proto::v1::cancel_execution_request::{Compensation, Mode};
 
 use super::{
-    AdoptDefinition, Cancel, DeleteDefinition, DisableTrigger, EnableTrigger, Events, Get, List,
-    ListProviders, Pause, RetryFrom, RetryNow, Signal, Start, Wait, WatchRequest,
+    AdoptDefinition, Cancel, DeleteDefinition, DisableTrigger, EnableTrigger, Events, Get, GetStep,
+    List, ListProviders, Pause, RetryFrom, RetryNow, Signal, Start, Wait, WatchRequest,
 };
 
 impl Start {
@@ -63,6 +63,14 @@ impl Get {
     #[must_use]
     pub fn view(self, view: v1::ExecutionView) -> Self {
         self.with(|message| message.view = view as i32)
+    }
+}
+
+impl GetStep {
+    /// About this step of an execution, `providers/{provider}/executions/{execution}`.
+    pub fn new(execution: &str, step: &str) -> Self {
+        let name = format!("{execution}/steps/{step}");
+        Self::from_message(v1::GetStepRequest { name })
     }
 }
 
@@ -157,10 +165,21 @@ impl Signal {
 }
 
 impl Cancel {
-    /// At once, without a chance to clean up.
+    /// Immediately, without a chance to clean up.
     #[must_use]
     pub fn kill(self) -> Self {
         self.with(|message| message.mode = Mode::Kill as i32)
+    }
+
+    /// Whether completed steps are compensated (default: as the definition's `failurePolicy` says).
+    #[must_use]
+    pub fn compensate(self, compensate: bool) -> Self {
+        let choice = if compensate {
+            Compensation::Compensate
+        } else {
+            Compensation::NoCompensation
+        };
+        self.with(|message| message.compensation = choice as i32)
     }
 
     /// Why, for the record.
@@ -199,16 +218,22 @@ impl RetryFrom {
         self.with(|message| message.input = Some(json(input)))
     }
 
-    /// With this word to whoever does the step.
+    /// With this message for the worker that runs the step.
     #[must_use]
     pub fn feedback(self, feedback: impl Into<String>) -> Self {
         self.with(|message| message.feedback = feedback.into())
     }
 
-    /// Everything again, from the first step on.
+    /// Every step again, from the first one on.
     #[must_use]
     pub fn from_start(self, whole: bool) -> Self {
         self.with(|message| message.from_start = whole)
+    }
+
+    /// With this id for the new execution, where a succeeded one is forked.
+    #[must_use]
+    pub fn id(self, id: impl Into<String>) -> Self {
+        self.with(|message| message.execution_id = id.into())
     }
 }
 
@@ -258,6 +283,12 @@ impl Events {
     #[must_use]
     pub fn branch(self, branch: impl Into<String>) -> Self {
         self.with(|message| message.branch = branch.into())
+    }
+
+    /// With payload, correlation, cause and actor of each event, or without (default).
+    #[must_use]
+    pub fn view(self, view: v1::ExecutionView) -> Self {
+        self.with(|message| message.view = view as i32)
     }
 }
 

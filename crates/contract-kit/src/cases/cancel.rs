@@ -1,14 +1,14 @@
 //! `cancel`, gracefully and by force.
 
 use stateway_model::{Reason, SubState};
-use stateway_provider_api::{CancelMode, ErrorKind};
+use stateway_provider_api::{CancelMode, CancelRequest, Compensation, ErrorKind};
 
 use crate::case::{cases, ensure};
 use crate::stage::{answered, refused_because};
 use crate::{Case, Outcome, Scene, Stage};
 
 pub(super) fn cases() -> Vec<Case> {
-    cases!["cancel":
+    let mut cases = cases!["cancel":
         asking_twice_is_the_same_as_asking_once [cancel],
         what_still_cleans_up_is_not_reported_as_ended [cancel],
         cancelling_what_succeeded_is_refused [cancel],
@@ -16,7 +16,15 @@ pub(super) fn cases() -> Vec<Case> {
         killing_twice_is_the_same_as_killing_once [kill],
         a_kill_ends_what_still_cleans_up [cancel, kill],
         killing_what_succeeded_is_refused [kill],
-    ]
+        no_compensation_ends_what_would_clean_up [cancel, cancel_compensation],
+    ];
+    let refused = Case::new(
+        "capability_off::a_choice_about_compensation_is_unsupported",
+        &["cancel"],
+        |stage| Box::pin(a_choice_about_compensation_is_unsupported(stage)),
+    );
+    cases.push(refused.without("cancel_compensation"));
+    cases
 }
 
 async fn asking_twice_is_the_same_as_asking_once(stage: Stage) -> Outcome {
@@ -90,5 +98,34 @@ async fn a_kill_ends_what_still_cleans_up(stage: Stage) -> Outcome {
     answered("kill", stage.cancel(&id, CancelMode::Kill).await)?;
     let shown = stage.sub_state(&id).await?;
     ensure!(shown == SubState::Failed, "shown as {shown}");
+    Ok(())
+}
+
+async fn no_compensation_ends_what_would_clean_up(stage: Stage) -> Outcome {
+    let id = stage.scene(Scene::CleansUp).await?;
+    let request = CancelRequest {
+        compensation: Compensation::NoCompensation,
+        ..stage.cancel_request(&id, CancelMode::Graceful)
+    };
+    let cancelled = stage.provider.cancel(&stage.call(), request).await;
+    answered("cancel", cancelled)?;
+    let shown = stage.sub_state(&id).await?;
+    ensure!(shown == SubState::Failed, "shown as {shown}");
+    Ok(())
+}
+
+async fn a_choice_about_compensation_is_unsupported(stage: Stage) -> Outcome {
+    let id = stage.open().await?;
+    for compensation in [Compensation::Compensate, Compensation::NoCompensation] {
+        let request = CancelRequest {
+            compensation,
+            ..stage.cancel_request(&id, CancelMode::Graceful)
+        };
+        let cancelled = stage.provider.cancel(&stage.call(), request).await;
+        let kind = ErrorKind::Unsupported;
+        refused_because("cancel", cancelled, kind, "CAPABILITY_NOT_SUPPORTED")?;
+    }
+    let shown = stage.sub_state(&id).await?;
+    ensure!(!shown.is_terminal(), "shown as {shown}");
     Ok(())
 }

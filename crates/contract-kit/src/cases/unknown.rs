@@ -65,6 +65,7 @@ pub(super) fn ask(stage: &Stage, verb: Verb) -> BoxFuture<'_, Result<()>> {
                     id: id.clone(),
                     page_size: 10,
                     cursor: None,
+                    view: View::Basic,
                 };
                 provider.history(call, request).await.map(|_| ())
             }

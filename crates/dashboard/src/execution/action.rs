@@ -4,7 +4,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use stateway_proto::v1;
-use stateway_proto::v1::cancel_execution_request::Mode;
+use stateway_proto::v1::cancel_execution_request::{Compensation, Mode};
 use stateway_proto::v1::{Capabilities, Execution, Payload, SubState};
 use tonic::Status;
 
@@ -115,7 +115,8 @@ impl Action {
             .any(|step| step.sub_state() == SubState::BackingOff);
         match self {
             Self::RetryNow => open && (sub_state == SubState::BackingOff || resting),
-            Self::Resume => open && (held || stuck),
+            // An escalated execution is resumed by a decision about the escalation.
+            Self::Resume => open && (held || stuck) && execution.reason != "ESCALATED",
             Self::RetryFrom => !open || stuck,
             Self::Pause => open && !held,
             Self::Signal | Self::Cancel | Self::Kill => open,
@@ -201,10 +202,10 @@ impl Answer {
     fn told(&self, action: Action, path: &ExecutionPath) -> Flash {
         let done = match action {
             Action::RetryNow => "The next attempt is made now.",
-            Action::Resume => "It goes on.",
-            Action::RetryFrom => "The work is done again.",
+            Action::Resume => "The execution continues.",
+            Action::RetryFrom => "The steps run again.",
             Action::Signal => "The signal was sent.",
-            Action::Pause => "It is held.",
+            Action::Pause => "The execution is paused.",
             Action::Cancel => "It was asked to end.",
             Action::Kill => "It was ended by force.",
             Action::Purge => "The record was removed.",
@@ -212,10 +213,11 @@ impl Answer {
         Flash::done(match self {
             Self::Gone => done.to_owned(),
             Self::Shown(execution) if self.to(path) != path.path() => {
-                format!(
-                    "{done} The engine made another execution for it: {}.",
-                    execution.name
-                )
+                let forked = match execution.forked_from.as_str() {
+                    "" => "The engine made another execution for it",
+                    _ => "The succeeded execution stays as it is; it was forked as",
+                };
+                format!("{done} {forked}: {}.", execution.name)
             }
             Self::Shown(execution) => {
                 format!("{done} It shows {} now.", word(execution.sub_state()))
@@ -260,6 +262,7 @@ async fn perform(
                 input: json(&field("input"), "input")?,
                 feedback: field("feedback"),
                 from_start: form.fields.has("from_start"),
+                execution_id: String::new(),
                 request_id,
                 etag: field("etag"),
             };
@@ -285,9 +288,9 @@ async fn perform(
             api.pause_execution(ask.request(request)).await
         }
         Action::Cancel | Action::Kill => {
-            let mode = match action {
-                Action::Kill => Mode::Kill,
-                _ => Mode::Graceful,
+            let (mode, compensation) = match action {
+                Action::Kill => (Mode::Kill, Compensation::Unspecified),
+                _ => (Mode::Graceful, compensation(&field("compensation"))?),
             };
             let request = v1::CancelExecutionRequest {
                 name,
@@ -295,6 +298,7 @@ async fn perform(
                 cause: field("cause"),
                 request_id,
                 etag: String::new(),
+                compensation: compensation.into(),
             };
             api.cancel_execution(ask.request(request)).await
         }
@@ -309,6 +313,19 @@ async fn perform(
         }
     };
     Ok(answer.map(|answer| Answer::Shown(Box::new(answer.into_inner()))))
+}
+
+/// The choice of the dialog; as the definition says where none was made.
+fn compensation(word: &str) -> Result<Compensation, Problem> {
+    match word {
+        "" => Ok(Compensation::Unspecified),
+        "compensate" => Ok(Compensation::Compensate),
+        "none" => Ok(Compensation::NoCompensation),
+        _ => Err(Problem::invalid(
+            "That is not a choice about compensation.",
+            "Choose one of the list.",
+        )),
+    }
 }
 
 /// What was typed as JSON; none when nothing was.

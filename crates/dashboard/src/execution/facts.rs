@@ -3,11 +3,12 @@
 use futures::join;
 use stateway_proto::v1::{
     Branch, Capabilities, Definition, Execution, ExecutionView, ExplainStateRequest,
-    ExplainStateResponse, GetDefinitionRequest, GetExecutionRequest, ListBranchesRequest,
-    ListProvidersRequest, Provider,
+    ExplainStateResponse, GetDefinitionRequest, GetExecutionRequest, GetStepRequest,
+    ListBranchesRequest, ListProvidersRequest, Provider, StepDetail,
 };
-use tonic::Code;
+use tonic::{Code, Response};
 
+use super::decisions::Decisions;
 use super::newest::{Newest, newest};
 use crate::Site;
 use crate::executions::ExecutionPath;
@@ -18,6 +19,8 @@ use crate::visitor::Visitor;
 const EVENTS: usize = 1_000;
 /// The most branches that are shown.
 const BRANCHES: i32 = 50;
+/// The kind of providers that keep what happened to each step.
+const BUILT_IN: &str = "builtin";
 /// The most providers a page looks through.
 const PROVIDERS: i32 = 1_000;
 
@@ -31,6 +34,10 @@ pub(super) struct Facts {
     pub(super) definition: Option<Definition>,
     pub(super) events: Result<Newest, Problem>,
     pub(super) branches: Vec<Branch>,
+    /// What a person has to decide.
+    pub(super) decisions: Decisions,
+    /// The step that was chosen.
+    pub(super) step: Option<Result<StepDetail, Problem>>,
 }
 
 impl Facts {
@@ -38,15 +45,18 @@ impl Facts {
         site: &Site,
         visitor: &Visitor,
         path: &ExecutionPath,
+        chosen: &str,
     ) -> Result<Self, Problem> {
         let execution = execution(site, visitor, path).await?;
         let name = path.name();
-        let (provider, explanation, definition, events, branches) = join!(
+        let (provider, explanation, definition, events, branches, decisions, step) = join!(
             provider(site, visitor, &path.provider),
             explanation(site, visitor, path),
             definition(site, visitor, &execution),
             newest(site, visitor, &name, EVENTS, |_| true),
             branches(site, visitor, path),
+            Decisions::read(site, visitor, &execution),
+            step(site, visitor, path, chosen),
         );
         Ok(Self {
             execution,
@@ -55,7 +65,15 @@ impl Facts {
             definition,
             events,
             branches,
+            decisions,
+            step,
         })
+    }
+
+    /// Whether the engine keeps what happened to each step.
+    pub(super) fn has_step_details(&self) -> bool {
+        let provider = self.provider.as_ref();
+        provider.is_some_and(|provider| provider.kind == BUILT_IN)
     }
 
     /// What the provider can do; nothing when it is not known.
@@ -124,6 +142,22 @@ pub(super) async fn definition(
     let request = visitor.request(GetDefinitionRequest { name });
     let answer = api.get_definition(request).await.ok()?;
     Some(answer.into_inner())
+}
+
+/// The step that was chosen; none when none was.
+async fn step(
+    site: &Site,
+    visitor: &Visitor,
+    path: &ExecutionPath,
+    chosen: &str,
+) -> Option<Result<StepDetail, Problem>> {
+    if chosen.is_empty() {
+        return None;
+    }
+    let name = format!("{}/steps/{chosen}", path.name());
+    let mut api = site.api.executions();
+    let answer = api.get_step(visitor.request(GetStepRequest { name })).await;
+    Some(answer.map(Response::into_inner).map_err(Problem::from))
 }
 
 /// None where nothing keeps branches.

@@ -2,9 +2,10 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
-use stateway_proto::v1::{Branch, Event, ListEventsRequest};
+use stateway_proto::v1::{Branch, Event, ExecutionView, ListEventsRequest};
 
 use super::facts::Facts;
+use super::overview::cost;
 use crate::Site;
 use crate::executions::{ExecutionPath, path_of};
 use crate::fields::{Fields, link};
@@ -63,6 +64,7 @@ pub(super) async fn page(
         page_size: EVENTS,
         page_token: token.to_owned(),
         branch: String::new(),
+        view: ExecutionView::Basic.into(),
     };
     let mut api = site.api.executions();
     let answer = api.list_events(visitor.request(request)).await;
@@ -157,6 +159,7 @@ fn branch_line(branch: &Branch, now: Timestamp) -> Markup {
                 " from event " (branch.cutoff_sequence) " of branch " (said(&last(&branch.parent)))
             }
             @if !branch.cause.is_empty() { ": " (said(&branch.cause)) }
+            @if let Some(usage) = &branch.usage { ", used " (cost(usage)) }
             @if let Some(time) = moment(branch.create_time.as_ref()) { span.muted { ", " (ago(time, now)) } }
         }
     }

@@ -50,12 +50,13 @@ pub(super) async fn follow(
         Some(((), ()))
     });
     let moments = stream::select(changes, ticks).ready_chunks(TOGETHER);
-    let seen = Arc::new((site.clone(), visitor, path));
+    let chosen = fields.get("step").to_owned();
+    let seen = Arc::new((site.clone(), visitor, path, chosen));
     let parts = moments.then(move |_| {
         let seen = seen.clone();
         async move {
             tokio::time::sleep(BREATH).await;
-            look(&seen.0, &seen.1, &seen.2, with_history).await
+            look(&seen.0, &seen.1, (&seen.2, &seen.3), with_history).await
         }
     });
     Ok(send_in(room, &site, parts))
@@ -81,14 +82,14 @@ async fn changes(
 async fn look(
     site: &Site,
     visitor: &Visitor,
-    path: &ExecutionPath,
+    (path, chosen): (&ExecutionPath, &str),
     with_history: bool,
 ) -> Vec<Part> {
-    let facts = match Facts::read(site, visitor, path).await {
+    let facts = match Facts::read(site, visitor, path, chosen).await {
         Ok(facts) => facts,
         Err(problem) => return in_the_way(problem),
     };
-    let mut parts = parts(path, &facts, Timestamp::now());
+    let mut parts = parts(path, &facts, visitor, Timestamp::now());
     let history = history::whole(&facts).filter(|_| with_history);
     parts.extend(history.map(|html| Part::new("history", html)));
     seen(Ok(parts))

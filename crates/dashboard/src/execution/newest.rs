@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use stateway_proto::v1::{Event, ListEventsRequest};
+use stateway_proto::v1::{Event, ExecutionView, ListEventsRequest};
 
 use crate::Site;
 use crate::problem::Problem;
@@ -25,7 +25,7 @@ pub(crate) struct Newest {
 }
 
 /// The newest events of an execution that are wanted, at most so many.
-pub(crate) async fn newest(
+pub(super) async fn newest(
     site: &Site,
     visitor: &Visitor,
     execution: &str,
@@ -41,6 +41,7 @@ pub(crate) async fn newest(
             page_size: PAGE,
             page_token: token,
             branch: String::new(),
+            view: ExecutionView::Basic.into(),
         };
         let mut api = site.api.executions();
         let page = api.list_events(visitor.request(request)).await?;

@@ -3,9 +3,12 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::provider_health::Status;
-use stateway_proto::v1::{ExecutionError, ExplainStateResponse, RetryBasis, SubState, TableRow};
+use stateway_proto::v1::{
+    Execution, ExecutionError, ExplainStateResponse, RetryBasis, SubState, TableRow, Usage,
+};
 
 use super::facts::Facts;
+use super::step;
 use crate::executions::{ExecutionPath, attempt, reason, shown, waiting};
 use crate::fields::link;
 use crate::sub_state::{badge, finished};
@@ -33,6 +36,7 @@ pub(super) fn head(path: &ExecutionPath, facts: &Facts, now: Timestamp) -> Marku
             h1.id { a href=(path.path()) { (said_within(&id, 120)) } }
             span.state { (badge(execution.sub_state())) }
             @if !execution.reason.is_empty() { span.reason { (reason(&execution.reason)) } }
+            @if execution.reopen.is_some() { span.tag { "↻ reopened" } }
         }
         (unhealthy(facts))
         dl.facts {
@@ -50,10 +54,13 @@ pub(super) fn head(path: &ExecutionPath, facts: &Facts, now: Timestamp) -> Marku
             }
             @if let Some(usage) = &execution.usage {
                 div { dt { "Used" } dd {
-                    (usage.input_tokens) " + " (usage.output_tokens) " tokens"
-                    @if usage.cost_micros > 0 { ", " (micros(usage.cost_micros)) }
+                    (cost(usage))
+                    @if let Some(abandoned) = &execution.abandoned_usage {
+                        ", of it on abandoned branches " (cost(abandoned))
+                    }
                 } }
             }
+            (interventions(execution, now))
             @for (key, value) in labels(execution) {
                 div { dt { "Label " (said_within(key, 40)) } dd { (said_within(value, 80)) } }
             }
@@ -61,11 +68,67 @@ pub(super) fn head(path: &ExecutionPath, facts: &Facts, now: Timestamp) -> Marku
     }
 }
 
-fn labels(execution: &stateway_proto::v1::Execution) -> Vec<(&String, &String)> {
+fn labels(execution: &Execution) -> Vec<(&String, &String)> {
     let mut labels: Vec<_> = execution.labels.iter().collect();
     labels.sort();
     labels.truncate(MOST);
     labels
+}
+
+/// Who cancelled, paused or reopened it, and its forks.
+fn interventions(execution: &Execution, now: Timestamp) -> Markup {
+    html! {
+        @if let Some(cancelled) = &execution.cancellation {
+            div { dt { "Cancelled" } dd {
+                (by(&cancelled.cancelled_by, cancelled.time.as_ref(), now))
+                @if !cancelled.cause.is_empty() { ": " (said(&cancelled.cause)) }
+            } }
+        }
+        @if let Some(pause) = &execution.pause {
+            div { dt { "Paused" } dd {
+                (by(&pause.paused_by, None, now))
+                @if !pause.cause.is_empty() { ": " (said(&pause.cause)) }
+                @if !pause.step.is_empty() { " after the failure of " b { (said_within(&pause.step, 80)) } }
+                @if !pause.offered_revision.is_empty() {
+                    " because it cannot adopt revision " code { (said_within(&pause.offered_revision, 12)) }
+                }
+                @for conflict in pause.conflicts.iter().take(MOST) { p { (prose(conflict, ERROR)) } }
+            } }
+        }
+        @if let Some(reopen) = &execution.reopen {
+            div { dt { "Reopened" } dd {
+                (by(&reopen.reopened_by, reopen.time.as_ref(), now))
+                ", had ended as " code { (said_within(&reopen.previous_native_state, 60)) }
+                @if reopen.count > 1 { " (" (reopen.count) " times in all)" }
+            } }
+        }
+        @if !execution.forked_from.is_empty() {
+            div { dt { "Forked from" } dd { (step::execution(&execution.forked_from)) } }
+        }
+        @if !execution.forks.is_empty() {
+            div { dt { "Forks" } dd {
+                @for fork in execution.forks.iter().take(MOST) { (step::execution(fork)) " " }
+            } }
+        }
+        @if !execution.not_rolled_back.is_empty() {
+            div { dt { "Not rolled back" } dd { (said_within(&execution.not_rolled_back.join(", "), 300)) } }
+        }
+    }
+}
+
+fn by(who: &str, time: Option<&prost_types::Timestamp>, now: Timestamp) -> Markup {
+    html! {
+        @if !who.is_empty() { "by " (said_within(who, 80)) }
+        @if let Some(time) = moment(time) { " " (ago(time, now)) }
+    }
+}
+
+/// Tokens and money; the currency is the worker's.
+pub(super) fn cost(usage: &Usage) -> Markup {
+    html! {
+        (usage.input_tokens) " + " (usage.output_tokens) " tokens"
+        @if usage.cost_micros > 0 { ", " (micros(usage.cost_micros)) }
+    }
 }
 
 fn micros(micros: u64) -> String {

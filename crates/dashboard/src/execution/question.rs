@@ -3,7 +3,7 @@
 use axum::extract::{Path, State};
 use axum::response::Response;
 use maud::{Markup, html};
-use stateway_proto::v1::Execution;
+use stateway_proto::v1::{Execution, SubState};
 
 use super::action::{Action, unknown};
 use super::facts::{definition, execution, provider};
@@ -45,15 +45,18 @@ pub(super) async fn question(
         .filter(|step| step.compensated)
         .map(|step| step.name.as_str())
         .collect();
-    let title = provider(site, visitor, &path.provider).await;
+    let provider = provider(site, visitor, &path.provider).await;
+    let can = provider.as_ref().and_then(|provider| provider.capabilities);
+    let chooses = can.is_some_and(|can| can.cancel_compensation);
     let asked = Asked {
         action,
         path,
         step: fields.raw("step"),
         typed: fields,
         problem,
-        engine: title.map_or_else(|| path.provider.clone(), |provider| provider.title),
+        engine: provider.map_or_else(|| path.provider.clone(), |provider| provider.title),
         undoable,
+        chooses,
         execution: &execution,
     };
     let content = asked.render(visitor);
@@ -74,8 +77,10 @@ struct Asked<'a> {
     problem: Option<&'a Problem>,
     /// The engine's name for people.
     engine: String,
-    /// The steps that can be undone once they are done.
+    /// The steps that have a compensation.
     undoable: Vec<&'a str>,
+    /// Whether the engine takes a choice about compensation.
+    chooses: bool,
     execution: &'a Execution,
 }
 
@@ -122,12 +127,19 @@ impl Asked<'_> {
             }
             Action::RetryFrom => vec![
                 match self.step {
-                    "" => html! { (engine) " does the work again from where it failed." },
+                    "" => {
+                        html! { (engine) " runs the execution again from the step that failed." }
+                    }
                     step => {
-                        html! { (engine) " does the work again from " b { (said_within(step, 60)) } " on." }
+                        html! { (engine) " runs the execution again from " b { (said_within(step, 60)) } " on." }
                     }
                 },
-                html! { "Side effects of the steps that are done again happen again. What the old run did stays readable. The engine may make a new execution for it." },
+                html! { "Side effects of the steps that run again happen again. The earlier run stays readable." },
+                if self.execution.sub_state() == SubState::Succeeded {
+                    html! { "A success is final: the built-in engine keeps this execution as it is and forks a new one." }
+                } else {
+                    html! { "The execution keeps its name where the engine can reopen it; some engines start a new execution." }
+                },
             ],
             Action::Signal => vec![
                 html! { "The signal is handed to what waits for it. If nothing does, the engine keeps it or refuses it." },
@@ -137,14 +149,14 @@ impl Asked<'_> {
             ],
             Action::Cancel => {
                 let mut lines = vec![
-                    html! { (engine) " is asked to end it. It may clean up first, so that it can still be seen for a while." },
+                    html! { (engine) " ends the execution. Work that a worker has begun is awaited, and completed steps may be compensated first." },
                 ];
-                lines.extend(self.undoing());
+                lines.extend(self.compensable());
                 lines
             }
             Action::Kill => vec![
-                html! { (engine) " ends it at once, by force." },
-                html! { "Nothing is cleaned up and nothing is undone" @if !self.undoable.is_empty() { ", although " b { (said_within(&self.undoable.join(", "), 200)) } " could be" } "." },
+                html! { (engine) " ends the execution immediately." },
+                html! { "Nothing is cleaned up and nothing is compensated" @if !self.undoable.is_empty() { ", although " b { (said_within(&self.undoable.join(", "), 200)) } " could be" } "." },
             ],
             Action::Purge => vec![
                 html! { "The record of this execution is removed from " (engine) " for good: input, output and history. It cannot be brought back." },
@@ -152,7 +164,7 @@ impl Asked<'_> {
         }
     }
 
-    fn undoing(&self) -> Option<Markup> {
+    fn compensable(&self) -> Option<Markup> {
         let done: Vec<_> = self
             .execution
             .steps
@@ -163,7 +175,7 @@ impl Asked<'_> {
             .map(|step| step.name.as_str())
             .collect();
         (!done.is_empty()).then(|| {
-            html! { "These steps are done and will be undone: " b { (said_within(&done.join(", "), 200)) } "." }
+            html! { "These completed steps have a compensation: " b { (said_within(&done.join(", "), 200)) } "." }
         })
     }
 
@@ -198,20 +210,39 @@ impl Asked<'_> {
                     label { "Other input for that step, JSON; stay empty to keep it"
                         textarea name="input" spellcheck="false" { (typed("input")) }
                     }
-                    label { "What whoever does it is told; may stay empty"
+                    label { "Message for the worker that runs the step; may stay empty"
                         input name="feedback" maxlength="1000" autocomplete="off" value=(typed("feedback"));
                     }
                 } @else {
                     label.check {
                         input type="checkbox" name="from_start" value="1";
-                        "Everything again, from the first step on"
+                        "Every step again, from the first one on"
                     }
                 }
             },
             Action::Cancel | Action::Kill | Action::Pause => html! {
+                @if self.action == Action::Cancel && self.chooses { (choice(self.typed.get("compensation"))) }
                 label { "Why, for the record; may stay empty" input name="cause" maxlength="500" autocomplete="off"; }
             },
             Action::RetryNow | Action::Resume | Action::Purge => html! {},
+        }
+    }
+}
+
+/// Whether completed steps are compensated; as the definition says unless someone chooses.
+fn choice(typed: &str) -> Markup {
+    let choices = [
+        ("", "as the definition's failurePolicy says"),
+        ("compensate", "compensate completed steps"),
+        ("none", "compensate nothing"),
+    ];
+    html! {
+        label { "Compensation"
+            select name="compensation" {
+                @for (word, title) in choices {
+                    option value=(word) selected[word == typed] { (title) }
+                }
+            }
         }
     }
 }

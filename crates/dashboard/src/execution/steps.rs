@@ -6,6 +6,8 @@ use stateway_proto::v1::{Definition, DefinitionStep, ExecutionError, Step, SubSt
 
 use super::action::{Action, allowed};
 use super::facts::Facts;
+use super::overview::cost;
+use super::step::execution;
 use crate::executions::{ExecutionPath, attempt, reason, waiting};
 use crate::fields::link;
 use crate::graph::{Graph, Node};
@@ -15,7 +17,9 @@ use crate::time::{ago, moment, until};
 
 /// The most steps in the table.
 const MOST: usize = 500;
-/// Reasons of executions and steps that are being undone, or were.
+/// The reason of a step that has not started.
+const NOT_STARTED: &str = "NOT_STARTED";
+/// Reasons of executions and steps that are rolled back, or were.
 const UNDO: [&str; 3] = ["COMPENSATING", "ROLLED_BACK", "PARTIALLY_ROLLED_BACK"];
 
 /// The picture: of the definition's steps where it is known, else of those that were seen.
@@ -55,7 +59,9 @@ pub(crate) fn of_definition(definition: &Definition, seen: &[Step]) -> Graph {
             name: step.name.clone(),
             kind: step.kind.clone(),
             sub_state: found.filter(|step| begun(step)).map(Step::sub_state),
-            note: found.map_or_else(|| kind(step), |found| note(found, step)),
+            note: found
+                .filter(|step| begun(step))
+                .map_or_else(|| kind(step), |found| note(found, step)),
             href: None,
             undoable: step.compensated,
             conditional: !step.condition.is_empty(),
@@ -123,7 +129,10 @@ fn in_time(seen: &[Step]) -> Vec<(usize, usize)> {
 }
 
 fn begun(step: &Step) -> bool {
-    step.start_time.is_some() || step.end_time.is_some() || step.sub_state() != SubState::Waiting
+    step.reason != NOT_STARTED
+        && (step.start_time.is_some()
+            || step.end_time.is_some()
+            || step.sub_state() != SubState::Waiting)
 }
 
 fn kind(step: &DefinitionStep) -> String {
@@ -189,7 +198,11 @@ fn row(path: &ExecutionPath, facts: &Facts, step: &Step, now: Timestamp) -> Mark
     let under_way = progress.filter(|_| step.sub_state() == SubState::Running);
     html! {
         tr id=(format!("step-{}", anchor(&step.name))) {
-            th scope="row" { (said_within(&step.name, 60)) }
+            th scope="row" {
+                @if facts.has_step_details() && begun(step) {
+                    a href={ (link(&path.path(), &[("step", &step.name)])) "#step" } { (said_within(&step.name, 60)) }
+                } @else { (said_within(&step.name, 60)) }
+            }
             td.state {
                 (badge(step.sub_state()))
                 @if !step.reason.is_empty() { span.reason { (reason(&step.reason)) } }
@@ -200,6 +213,11 @@ fn row(path: &ExecutionPath, facts: &Facts, step: &Step, now: Timestamp) -> Mark
                 }
                 @if let Some(next) = next { span.part { "next " (until(next, now)) } }
                 @for wait in step.waits.iter().take(3) { span.part { (waiting(wait, now)) } }
+                @if !step.blocked_by.is_empty() {
+                    span.part.muted { "after " (said_within(&step.blocked_by.join(", "), 120)) }
+                }
+                @if !step.child.is_empty() { span.part { "done by " (execution(&step.child)) } }
+                @if let Some(usage) = &step.usage { span.part.muted { (cost(usage)) } }
                 @if let Some(progress) = under_way {
                     span.part {
                         progress max="1" value=(progress.fraction) {}

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::facts::Facts;
-use super::{action, gantt, history, overview, payload, steps, timeline};
+use super::{action, decisions, gantt, history, overview, payload, step, steps, timeline};
 use crate::Site;
 use crate::executions::{ExecutionPath, shown};
 use crate::fields::{Fields, link};
@@ -27,7 +27,7 @@ pub(super) async fn show(
     path: ExecutionPath,
     fields: Fields,
 ) -> Result<Response, Problem> {
-    let facts = Facts::read(&site, &visitor, &path).await?;
+    let facts = Facts::read(&site, &visitor, &path, fields.get("step")).await?;
     let (_, id) = shown(&facts.execution.name);
     let id = visible(&id, false).into_owned();
     let now = Timestamp::now();
@@ -36,13 +36,14 @@ pub(super) async fn show(
         None => history::page(&site, &visitor, &path, &facts, &fields).await,
     };
     let live = format!("{}/live", path.path());
-    let live = link(&live, &[("events", fields.get("events"))]);
+    let chosen = ("step", fields.get("step"));
+    let live = link(&live, &[("events", fields.get("events")), chosen]);
     let page = Page {
         section: Section::Executions,
         title: cut(&id, TITLE).unwrap_or(&id),
         live: Some(&live),
         content: html! {
-            @for part in parts(&path, &facts, now) { (part.html) }
+            @for part in parts(&path, &facts, &visitor, now) { (part.html) }
             (history)
         },
     };
@@ -50,14 +51,21 @@ pub(super) async fn show(
 }
 
 /// What is kept up to date, in the order of the page.
-pub(super) fn parts(path: &ExecutionPath, facts: &Facts, now: Timestamp) -> Vec<Part> {
+pub(super) fn parts(
+    path: &ExecutionPath,
+    facts: &Facts,
+    visitor: &Visitor,
+    now: Timestamp,
+) -> Vec<Part> {
     vec![
         part("head", &overview::head(path, facts, now)),
+        part("decisions", &decisions::show(path, facts, visitor, now)),
         part("actions", &action::buttons(path, facts)),
         part("overview", &overview::now(facts, now)),
         part("graph", &steps::graph(path, facts)),
         part("timeline", &over_time(facts, now)),
         part("steps", &steps::table(path, facts, now)),
+        part("step", &step::chosen(path, facts, now)),
         part("payloads", &payload::both(path, &facts.execution)),
         part("branches", &history::branches(facts, now)),
     ]

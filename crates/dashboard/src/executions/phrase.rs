@@ -4,11 +4,13 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::{Execution, ExecutionError, Retry, SubState, Wait};
 
-use crate::text::{said, said_within};
+use crate::text::{prose, said, said_within};
 use crate::time::{lasting, moment, until};
 
 /// Characters of an error in a row.
 const SHORT: usize = 90;
+/// Characters of a wait's detail.
+const DETAIL: usize = 200;
 
 /// The attempt, the wait or the trouble.
 pub(crate) fn happening(execution: &Execution, now: Timestamp) -> Markup {
@@ -19,6 +21,7 @@ pub(crate) fn happening(execution: &Execution, now: Timestamp) -> Markup {
         .as_ref()
         .filter(|_| matches!(sub_state, SubState::Error | SubState::Failed));
     html! {
+        @if execution.reopen.is_some() { span.part.muted { "↻ reopened" } }
         @match sub_state {
             SubState::BackingOff => { (backing_off(&retry, now)) }
             SubState::Succeeded => {}
@@ -51,11 +54,22 @@ pub(crate) fn waiting(wait: &Wait, now: Timestamp) -> Markup {
     } else {
         "expires "
     };
+    // Only workers have a detail; other engines wait for locks and activities.
+    let worker = wait.kind == "capacity" && !wait.detail.is_empty();
     html! {
-        "waits for " (said(&wait.kind))
-        @if !wait.name.is_empty() { " " code { (said_within(&wait.name, 60)) } }
+        @match wait.kind.as_str() {
+            "capacity" if worker => {
+                "waits for a worker" @if !wait.name.is_empty() { " of role " }
+            }
+            "escalation" => {
+                "waits for a person's decision " @if !wait.name.is_empty() { "by " }
+            }
+            kind => { "waits for " (said(kind)) " " }
+        }
+        @if !wait.name.is_empty() { code { (said_within(&wait.name, 60)) } }
         @if let Some(since) = moment(wait.since.as_ref()) { " " (lasting(since, now)) }
         @if let Some(time) = deadline { ", " (ends) (until(time, now)) }
+        @if !wait.detail.is_empty() { ": " (prose(&wait.detail, DETAIL)) }
     }
 }
 

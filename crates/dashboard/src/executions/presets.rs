@@ -16,14 +16,25 @@ pub(super) fn presets(now: Timestamp) -> [Preset; 4] {
     let midnight = now.strftime("%Y-%m-%dT00:00:00Z");
     let preset = |title, filter: String| Preset { title, filter };
     [
-        preset("Stuck", by_sub_state(SubState::Error)),
+        preset("Stuck", stuck()),
         preset("Backing off", by_sub_state(SubState::BackingOff)),
-        preset("Waiting for a person", r#"waits.kind = "approval""#.into()),
+        preset(
+            "Waiting for a person",
+            r#"waits.kind = "approval" OR waits.kind = "escalation""#.into(),
+        ),
         preset(
             "Failed today",
             format!(r#"sub_state = "failed" AND end_time >= "{midnight}""#),
         ),
     ]
+}
+
+/// The executions that do not continue until someone acts: repairs, decides, or connects a worker.
+fn stuck() -> String {
+    format!(
+        r#"{} OR reason = "NO_WORKER""#,
+        by_sub_state(SubState::Error)
+    )
 }
 
 /// The executions of one sub-state.
@@ -34,6 +45,15 @@ pub(super) fn by_sub_state(sub_state: SubState) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_execution_without_a_worker_is_stuck() {
+        let [stuck, ..] = presets(Timestamp::UNIX_EPOCH);
+        assert_eq!(
+            stuck.filter,
+            r#"sub_state = "error" OR reason = "NO_WORKER""#
+        );
+    }
 
     #[test]
     fn today_begins_at_midnight() {

@@ -1,4 +1,4 @@
-//! A request for a yes or a no, as a card and as the context of its question.
+//! A request for an approval, as a card of the inbox and as the context of its question.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -6,35 +6,15 @@ use stateway_proto::v1::{Approval, DefinitionStep};
 
 use super::desk::Request;
 use super::given;
+use super::may::{May, may, refusal};
 use crate::fields::link;
 use crate::text::said_within;
 use crate::time::{lasting, moment, until};
 use crate::visitor::{Acting, Visitor};
 
-/// Whether a visitor may decide, as far as can be told before asking.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum May {
-    Yes,
-    /// Nobody is named.
-    SayWho,
-    /// Who started it does not decide about it.
-    Own,
-    /// The role is missing.
-    NotOfTheRole,
-}
-
+/// Whether a visitor may decide, as far as can be known before asking the API.
 pub(super) fn may_decide(approval: &Approval, acting: &Acting) -> May {
-    if acting.actor.is_empty() {
-        return May::SayWho;
-    }
-    if approval.initiator == acting.actor {
-        return May::Own;
-    }
-    let has = acting.roles.split(',').any(|role| role == approval.role);
-    match has {
-        true => May::Yes,
-        false => May::NotOfTheRole,
-    }
+    may(&approval.initiator, &[&approval.role], acting)
 }
 
 /// The card in the inbox.
@@ -58,7 +38,7 @@ pub(super) fn card(request: &Request, visitor: &Visitor, now: Timestamp) -> Mark
                 }
             }
             (context(request, now))
-            (buttons(approval, visitor))
+            (buttons(approval, visitor, "/inbox"))
         }
     }
 }
@@ -79,7 +59,10 @@ pub(super) fn context(request: &Request, now: Timestamp) -> Markup {
                     ", but not " (said_within(&approval.initiator, 60)) ", who started it"
                 }
             }
-            @if let Some(step) = &request.step { (rules(step)) }
+            @if !approval.policy_rule.is_empty() {
+                dt { "Asked for by" }
+                dd { "the policy rule " code { (said_within(&approval.policy_rule, 60)) } }
+            } @else if let Some(step) = &request.step { (rules(step)) }
             @if !approval.labels.is_empty() {
                 dt { "Labels" }
                 dd { (given::labels(&approval.labels)) }
@@ -90,7 +73,7 @@ pub(super) fn context(request: &Request, now: Timestamp) -> Markup {
                     ol.past {
                         @for past in approval.past.iter().rev().take(20) {
                             li {
-                                "request " (past.attempt) ": "
+                                "request " (said_within(last(&past.name), 80)) ": "
                                 (given::decision(past.state(), past.decision.as_ref(), now))
                             }
                         }
@@ -101,13 +84,18 @@ pub(super) fn context(request: &Request, now: Timestamp) -> Markup {
     }
 }
 
+/// `{step}~{attempt}` of a name.
+fn last(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
 fn rules(step: &DefinitionStep) -> Markup {
     html! {
         dt { "If denied" }
         dd { (follows(&step.on_reject)) }
         dt { "If nobody decides" }
         dd {
-            @if step.summary.is_empty() { "it waits, without an end" }
+            @if step.summary.is_empty() { "the step waits without a limit" }
             @else { (said_within(&step.summary, 60)) ", then " (follows(&step.on_expiry)) }
         }
     }
@@ -122,60 +110,20 @@ fn follows(word: &str) -> &'static str {
     }
 }
 
-fn buttons(approval: &Approval, visitor: &Visitor) -> Markup {
+/// The buttons, or why the visitor may not decide. `back` is the page to return to.
+pub(crate) fn buttons(approval: &Approval, visitor: &Visitor, back: &str) -> Markup {
     let ask = |answer: &str| {
-        let fields = [("name", approval.name.as_str()), ("answer", answer)];
+        let name = approval.name.as_str();
+        let fields = [("name", name), ("answer", answer), ("back", back)];
         link("/inbox/decide", &fields)
     };
-    let role = &approval.role;
+    let may = may_decide(approval, &visitor.acting);
     html! {
         div.buttons {
-            @match may_decide(approval, &visitor.acting) {
-                May::Yes => {
-                    a.button.primary href=(ask("grant")) data-dialog { "Grant…" }
-                    a.button.danger href=(ask("deny")) data-dialog { "Deny…" }
-                }
-                May::SayWho => {
-                    a.button href=(link("/acting", &[("back", "/inbox")])) data-dialog {
-                        "Say who you are to decide"
-                    }
-                }
-                May::Own => { p.hint { "You started this, so someone else has to decide." } }
-                May::NotOfTheRole => {
-                    p.hint {
-                        "Only the role " b { (said_within(role, 60)) } " decides. "
-                        @if !visitor.acting.fixed {
-                            a href=(link("/acting", &[("back", "/inbox")])) data-dialog {
-                                "Change your roles"
-                            }
-                        }
-                    }
-                }
-            }
+            @if may == May::Yes {
+                a.button.primary href=(ask("grant")) data-dialog { "Grant…" }
+                a.button.danger href=(ask("deny")) data-dialog { "Deny…" }
+            } @else { (refusal(&may, &[&approval.role], visitor, back)) }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_may_decide_is_told_before_asking() {
-        let approval = Approval {
-            role: "ops".into(),
-            initiator: "ada".into(),
-            ..Approval::default()
-        };
-        let acting = |actor: &str, roles: &str| Acting {
-            actor: actor.into(),
-            roles: roles.into(),
-            fixed: false,
-        };
-        let may = |actor, roles| may_decide(&approval, &acting(actor, roles));
-        assert_eq!(may("", ""), May::SayWho);
-        assert_eq!(may("ada", "ops"), May::Own);
-        assert_eq!(may("eve", "dev,opsx"), May::NotOfTheRole);
-        assert_eq!(may("eve", "dev,ops"), May::Yes);
     }
 }

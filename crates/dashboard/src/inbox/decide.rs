@@ -1,14 +1,16 @@
 //! The question before an approval is granted or denied, and the answer.
 
-use axum::extract::State;
+use axum::extract::State as Extract;
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
-use stateway_proto::v1::DecideApprovalRequest;
+use stateway_proto::v1::approval::State;
+use stateway_proto::v1::{Approval, DecideApprovalRequest};
 
 use super::desk::{Request, read_approval};
 use super::{approval, given};
 use crate::Site;
+use crate::acting::own_path;
 use crate::fields::Fields;
 use crate::flash::Flash;
 use crate::form::{Submitted, hidden};
@@ -22,35 +24,35 @@ use crate::visitor::Visitor;
 const LONGEST_COMMENT: usize = 2_000;
 
 pub(super) async fn ask(
-    State(site): State<Site>,
+    Extract(site): Extract<Site>,
     visitor: Visitor,
     fields: Fields,
 ) -> Result<Response, Problem> {
     let request = read_approval(&site, &visitor, fields.get("name")).await?;
     let grant = wants(&fields)?;
-    let content = question(&visitor, &request, grant, "", None);
+    let content = question(&visitor, &request, grant, &fields, None);
     Ok(dialog(&visitor, Section::Inbox, title(grant), &content))
 }
 
 pub(super) async fn send(
-    State(site): State<Site>,
+    Extract(site): Extract<Site>,
     submitted: Submitted,
 ) -> Result<Response, Problem> {
     let (visitor, fields) = (&submitted.visitor, &submitted.fields);
     let grant = wants(fields)?;
-    let decided = match visitor.acting.actor.is_empty() {
-        true => Err(unnamed()),
-        false => decide(&site, &submitted, grant).await,
+    let decided = if visitor.acting.actor.is_empty() {
+        Err(unnamed())
+    } else {
+        decide(&site, &submitted, grant).await
     };
     let problem = match decided {
-        Ok(done) => return Ok(submitted.redirect("/inbox", &done)),
+        Ok(done) => return Ok(submitted.redirect(back(fields), &done)),
         Err(problem) => problem,
     };
     let status = problem.status;
     // The question again, as it stands now, with the reason beside it.
     let request = read_approval(&site, visitor, fields.get("name")).await?;
-    let comment = fields.get("comment");
-    let content = question(visitor, &request, grant, comment, Some(&problem));
+    let content = question(visitor, &request, grant, fields, Some(&problem));
     Ok((
         status,
         dialog(visitor, Section::Inbox, title(grant), &content),
@@ -98,28 +100,61 @@ pub(super) fn unnamed() -> Problem {
     )
 }
 
+/// The page to return to: the one that the question was asked from.
+pub(super) fn back(fields: &Fields) -> &str {
+    match fields.get("back") {
+        "" => "/inbox",
+        path => own_path(path),
+    }
+}
+
 const fn title(grant: bool) -> &'static str {
     if grant { "Grant?" } else { "Deny?" }
 }
 
+/// The question, or the answer that another person has given.
 fn question(
     visitor: &Visitor,
     request: &Request,
     grant: bool,
-    comment: &str,
+    typed: &Fields,
     problem: Option<&Problem>,
 ) -> Markup {
     let asked = &request.approval;
+    let pending = asked.state() == State::Pending;
     html! {
         h2 #dialog-title {
-            @if grant { "Grant" } @else { "Deny" }
-            " step " (said_within(&asked.step, 60)) "?"
+            @if !pending { "Approval of step " (said_within(&asked.step, 60)) }
+            @else if grant { "Grant step " (said_within(&asked.step, 60)) "?" }
+            @else { "Deny step " (said_within(&asked.step, 60)) "?" }
         }
         @if let Some(problem) = problem { (problem.render()) }
+        @if pending {
+            (form(visitor, request, grant, typed))
+        } @else {
+            (answered(asked, back(typed)))
+        }
+    }
+}
+
+/// How the request ended; there is nothing left to decide.
+fn answered(approval: &Approval, back: &str) -> Markup {
+    html! {
         p {
-            @if grant { "The execution " (given::execution(&asked.execution)) " goes on." }
-            @else { "The execution " (given::execution(&asked.execution)) " does not do this step." }
-            " It is recorded under the name "
+            "This approval is not pending any more: "
+            (given::decision(approval.state(), approval.decision.as_ref(), Timestamp::now()))
+        }
+        div.buttons { a.button href=(back) data-close { "Back" } }
+    }
+}
+
+fn form(visitor: &Visitor, request: &Request, grant: bool, typed: &Fields) -> Markup {
+    let asked = &request.approval;
+    html! {
+        p {
+            @if grant { "The execution " (given::execution(&asked.execution)) " continues." }
+            @else { "The execution " (given::execution(&asked.execution)) " does not run this step." }
+            " The decision is recorded under the name "
             b { @if visitor.acting.actor.is_empty() { "nobody" } @else { (said_within(&visitor.acting.actor, 60)) } }
             " and cannot be taken back."
         }
@@ -129,12 +164,13 @@ fn question(
             input type="hidden" name="name" value=(asked.name);
             input type="hidden" name="etag" value=(asked.etag);
             input type="hidden" name="answer" value=(if grant { "grant" } else { "deny" });
+            input type="hidden" name="back" value=(back(typed));
             label { "Comment, for the record"
-                textarea.short name="comment" maxlength=(LONGEST_COMMENT) autofocus { (comment) }
+                textarea.short name="comment" maxlength=(LONGEST_COMMENT) autofocus { (typed.get("comment")) }
             }
             div.buttons {
                 @if grant { button.primary { "Grant" } } @else { button.primary.danger { "Deny" } }
-                a.button href="/inbox" data-close { "Not now" }
+                a.button href=(back(typed)) data-close { "Not now" }
             }
         }
     }

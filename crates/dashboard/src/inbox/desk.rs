@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use maud::Markup;
 use stateway_proto::v1::{
-    Approval, DefinitionStep, Escalation, Event, Execution, GetApprovalRequest,
-    GetDefinitionRequest, GetExecutionRequest, ListApprovalsRequest, ListEscalationsRequest,
+    Approval, DefinitionStep, Escalation, Execution, GetApprovalRequest, GetDefinitionRequest,
+    GetEscalationRequest, GetExecutionRequest, ListApprovalsRequest, ListEscalationsRequest,
 };
 
-use super::approval::{self, May, may_decide};
-use super::escalation;
+use super::may::May;
+use super::{approval, escalation};
 use crate::Site;
-use crate::execution::newest;
 use crate::fields::{Fields, link};
 use crate::problem::Problem;
+use crate::time::moment;
 use crate::visitor::Visitor;
 
 /// Approvals and escalations on a page, each.
@@ -25,9 +25,7 @@ const MOST: i32 = 25;
 const MOST_PAGES: usize = 40;
 /// Decisions on the page.
 const MOST_DECIDED: i32 = 10;
-/// Events of a step that are shown.
-const MOST_EVENTS: usize = 12;
-/// What was decided is read from many logs: at this pace, or when something left the desk.
+/// Decisions are read from many logs: at this pace, or when a request left the inbox.
 const DECIDED_PACE: Duration = Duration::from_secs(10);
 
 /// What is asked for: by the address of the page and of its live updates.
@@ -65,17 +63,44 @@ struct Approvals {
     unreachable: Vec<String>,
 }
 
-/// A request for a yes or a no, and the rule it follows.
+/// A page of escalations.
+#[derive(Default)]
+struct Escalations {
+    escalations: Vec<Escalation>,
+    /// Where the next page begins; empty after the last one.
+    next: String,
+}
+
+/// A decision that was made.
+#[derive(Clone)]
+pub(super) enum Settled {
+    Approval(Box<Approval>),
+    Escalation(Box<Escalation>),
+}
+
+impl Settled {
+    fn time(&self) -> Option<Timestamp> {
+        let decision = match self {
+            Self::Approval(approval) => approval.decision.as_ref(),
+            Self::Escalation(escalation) => {
+                let resolution = escalation.resolution.as_ref();
+                resolution.and_then(|resolution| resolution.decision.as_ref())
+            }
+        };
+        moment(decision?.decide_time.as_ref())
+    }
+}
+
+/// A request for an approval, and the rule it follows.
 pub(super) struct Request {
     pub(super) approval: Approval,
     pub(super) step: Option<DefinitionStep>,
 }
 
-/// A step that is stuck, and how it came to that.
+/// An escalated step, and the execution that it belongs to.
 pub(super) struct Stuck {
     pub(super) escalation: Escalation,
     pub(super) execution: Option<Execution>,
-    pub(super) events: Vec<Event>,
 }
 
 /// Everything on the page, as cards. A card is rendered when it is read, and once: its payload may be
@@ -86,7 +111,7 @@ pub(super) struct Papers {
     pub(super) older_requests: String,
     pub(super) stuck: Vec<Markup>,
     pub(super) older_stuck: String,
-    pub(super) decided: Vec<Approval>,
+    pub(super) decided: Vec<Settled>,
     pub(super) unreachable: Vec<String>,
 }
 
@@ -98,7 +123,7 @@ pub(super) struct Desk {
     /// Cards by name and etag.
     requests: HashMap<(String, String), Markup>,
     stuck: HashMap<(String, String), Markup>,
-    decided: Vec<Approval>,
+    decided: Vec<Settled>,
     decided_at: Option<Instant>,
 }
 
@@ -134,9 +159,12 @@ impl Desk {
             };
             requests.insert(key, request);
         }
-        let left = !self.requests.is_empty();
+        let mut left = !self.requests.is_empty();
         self.requests = requests;
-        let (escalations, older_stuck) = self.escalations().await?;
+        let Escalations {
+            escalations,
+            next: older_stuck,
+        } = self.stuck().await?;
         let mut stuck = HashMap::new();
         for escalation in &escalations {
             let key = (escalation.name.clone(), escalation.etag.clone());
@@ -149,6 +177,7 @@ impl Desk {
             };
             stuck.insert(key, known);
         }
+        left |= !self.stuck.is_empty();
         self.stuck = stuck;
         self.look_back(left).await?;
         let of = |name: &str, etag: &str| (name.to_owned(), etag.to_owned());
@@ -184,7 +213,8 @@ impl Desk {
         for _ in 0..MOST_PAGES {
             let page = self.approvals("", MOST, &found.next).await?;
             let mine = page.approvals.into_iter();
-            let mine = mine.filter(|one| may_decide(one, &self.visitor.acting) == May::Yes);
+            let acting = &self.visitor.acting;
+            let mine = mine.filter(|one| approval::may_decide(one, acting) == May::Yes);
             found.approvals.extend(mine);
             found.next = page.next;
             found.unreachable = page.unreachable;
@@ -213,16 +243,51 @@ impl Desk {
         })
     }
 
-    async fn escalations(&self) -> Result<(Vec<Escalation>, String), Problem> {
+    /// The pending escalations: all of them, or what the visitor may decide.
+    async fn stuck(&self) -> Result<Escalations, Problem> {
+        let token = &self.asked.stuck;
+        if !self.asked.mine {
+            return self.escalations("", MOST, token).await;
+        }
+        let mut found = Escalations::default();
+        if self.visitor.acting.roles.is_empty() {
+            return Ok(found);
+        }
+        found.next.clone_from(token);
+        for _ in 0..MOST_PAGES {
+            let page = self.escalations("", MOST, &found.next).await?;
+            let acting = &self.visitor.acting;
+            let mine = page.escalations.into_iter();
+            let mine = mine.filter(|one| escalation::may_decide(one, acting) == May::Yes);
+            found.escalations.extend(mine);
+            found.next = page.next;
+            let enough = found.escalations.len() >= usize::try_from(MOST).unwrap_or_default();
+            if enough || found.next.is_empty() {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    async fn escalations(
+        &self,
+        filter: &str,
+        most: i32,
+        token: &str,
+    ) -> Result<Escalations, Problem> {
         let request = ListEscalationsRequest {
             parent: "providers/-".into(),
-            page_size: MOST,
-            page_token: self.asked.stuck.clone(),
+            page_size: most,
+            page_token: token.to_owned(),
+            filter: filter.to_owned(),
         };
         let mut api = self.site.api.approvals();
         let page = api.list_escalations(self.visitor.request(request)).await?;
         let page = page.into_inner();
-        Ok((page.escalations, page.next_page_token))
+        Ok(Escalations {
+            escalations: page.escalations,
+            next: page.next_page_token,
+        })
     }
 
     /// One request with its input. What cannot be had is left out: the list itself was answered.
@@ -234,11 +299,12 @@ impl Desk {
         })
     }
 
+    /// One escalation with its attempts. What cannot be had is left out: the list itself was answered.
     async fn context(&self, escalation: &Escalation) -> Stuck {
+        let whole = read_escalation(&self.site, &self.visitor, &escalation.name).await;
         Stuck {
-            escalation: escalation.clone(),
             execution: self.execution(&escalation.execution).await,
-            events: self.events(escalation).await,
+            escalation: whole.unwrap_or_else(|_| escalation.clone()),
         }
     }
 
@@ -252,24 +318,40 @@ impl Desk {
         found.ok().map(tonic::Response::into_inner)
     }
 
-    async fn events(&self, escalation: &Escalation) -> Vec<Event> {
-        let of_step = |event: &Event| event.step == escalation.step;
-        let name = &escalation.execution;
-        let found = newest(&self.site, &self.visitor, name, MOST_EVENTS, of_step).await;
-        found.unwrap_or_default().events
-    }
-
     async fn look_back(&mut self, left: bool) -> Result<(), Problem> {
         let due = self
             .decided_at
             .is_none_or(|then| then.elapsed() > DECIDED_PACE);
         if due || left {
-            let page = self.approvals("state = decided", MOST_DECIDED, "").await?;
-            self.decided = page.approvals;
+            let approvals = self.approvals("state = decided", MOST_DECIDED, "").await?;
+            let escalations = self
+                .escalations("state = resolved", MOST_DECIDED, "")
+                .await?;
+            let approvals = approvals.approvals.into_iter();
+            let approvals = approvals.map(|one| Settled::Approval(Box::new(one)));
+            let escalations = escalations.escalations.into_iter();
+            let escalations = escalations.map(|one| Settled::Escalation(Box::new(one)));
+            self.decided = approvals.chain(escalations).collect();
+            self.decided
+                .sort_by_key(|settled| std::cmp::Reverse(settled.time()));
             self.decided_at = Some(Instant::now());
         }
         Ok(())
     }
+}
+
+/// One escalation with every attempt of its step.
+pub(super) async fn read_escalation(
+    site: &Site,
+    visitor: &Visitor,
+    name: &str,
+) -> Result<Escalation, Problem> {
+    let request = GetEscalationRequest {
+        name: name.to_owned(),
+    };
+    let mut api = site.api.approvals();
+    let escalation = api.get_escalation(visitor.request(request)).await?;
+    Ok(escalation.into_inner())
 }
 
 /// One approval with everything, and the step of its definition.

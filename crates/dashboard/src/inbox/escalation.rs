@@ -1,15 +1,24 @@
-//! A step that is stuck until a person decides, as a card and as the context of its question.
+//! An escalated step: as a card of the inbox and as the context of its question.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
-use stateway_proto::v1::{Escalation, Event};
+use stateway_proto::v1::{EscalatedAttempt, Escalation};
 
 use super::desk::Stuck;
 use super::given;
+use super::may::{May, may, refusal};
 use crate::fields::link;
 use crate::text::{error_text, said, said_within};
 use crate::time::{ago, lasting, moment};
-use crate::visitor::Visitor;
+use crate::visitor::{Acting, Visitor};
+
+/// Attempts that are shown.
+const MOST_ATTEMPTS: usize = 20;
+
+/// Whether a visitor may decide, as far as can be known before asking the API.
+pub(super) fn may_decide(escalation: &Escalation, acting: &Acting) -> May {
+    may(&escalation.initiator, &escalation.roles, acting)
+}
 
 /// The card in the inbox.
 pub(super) fn card(stuck: &Stuck, visitor: &Visitor, now: Timestamp) -> Markup {
@@ -27,11 +36,11 @@ pub(super) fn card(stuck: &Stuck, visitor: &Visitor, now: Timestamp) -> Markup {
             p.muted {
                 "Execution " (given::execution(&escalation.execution))
                 @if let Some(time) = moment(escalation.create_time.as_ref()) {
-                    ", stuck " (lasting(time, now))
+                    ", escalated " (lasting(time, now))
                 }
             }
             (context(stuck, now))
-            (buttons(escalation, visitor))
+            (buttons(escalation, visitor, "/inbox"))
         }
     }
 }
@@ -42,6 +51,8 @@ pub(super) fn context(stuck: &Stuck, now: Timestamp) -> Markup {
     let input = stuck.execution.as_ref().and_then(|one| one.input.as_ref());
     html! {
         dl.known {
+            dt { "Who may decide" }
+            dd { (deciders(escalation)) }
             @if let Some(error) = &escalation.last_error {
                 @if !error.category.is_empty() || !error.native_code.is_empty() {
                     dt { "Kind of error" }
@@ -55,17 +66,21 @@ pub(super) fn context(stuck: &Stuck, now: Timestamp) -> Markup {
                     dd { (error_text(error)) }
                 }
             }
-            @if !escalation.initiator.is_empty() {
-                dt { "Started by" }
-                dd { (said_within(&escalation.initiator, 60)) }
+            @if !escalation.reason.is_empty() {
+                dt { "Reason" }
+                dd { code { (said_within(&escalation.reason, 60)) } }
+            }
+            @if !escalation.policy_rule.is_empty() {
+                dt { "Policy rule" }
+                dd { code { (said_within(&escalation.policy_rule, 60)) } }
             }
             @if !escalation.labels.is_empty() {
                 dt { "Labels" }
                 dd { (given::labels(&escalation.labels)) }
             }
-            @if !stuck.events.is_empty() {
-                dt { "What happened" }
-                dd { (events(&stuck.events, now)) }
+            @if !escalation.history.is_empty() {
+                dt { "Attempts" }
+                dd { (attempts(&escalation.history, now)) }
             }
             @if let Some(input) = input {
                 dt { "Input of the execution" }
@@ -75,15 +90,34 @@ pub(super) fn context(stuck: &Stuck, now: Timestamp) -> Markup {
     }
 }
 
-fn events(events: &[Event], now: Timestamp) -> Markup {
+fn deciders(escalation: &Escalation) -> Markup {
+    html! {
+        "one person with the role " b { (said_within(&escalation.roles.join(" or "), 120)) }
+        @if !escalation.initiator.is_empty() {
+            ", but not " (said_within(&escalation.initiator, 60)) ", who started it"
+        }
+    }
+}
+
+fn attempts(history: &[EscalatedAttempt], now: Timestamp) -> Markup {
+    let skipped = history.len().saturating_sub(MOST_ATTEMPTS);
     html! {
         ol.past {
-            @for event in events {
+            @for attempt in &history[skipped..] {
                 li {
-                    @if event.attempt > 0 { "attempt " (event.attempt) ": " }
-                    (said_within(&event.summary, 160))
-                    @if let Some(time) = moment(event.time.as_ref()) {
+                    "attempt " (attempt.attempt)
+                    @if attempt.branch > 0 { " on branch " (attempt.branch) }
+                    @if !attempt.worker.is_empty() { ", worker " (said_within(&attempt.worker, 60)) }
+                    @if !attempt.policy_rule.is_empty() {
+                        ", policy rule " code { (said_within(&attempt.policy_rule, 60)) } " "
+                        (said_within(&attempt.policy_decision, 60))
+                    }
+                    @if let Some(error) = &attempt.error { ": " (said_within(&error.message, 160)) }
+                    @if let Some(time) = moment(attempt.start_time.as_ref()) {
                         " " span.muted { (ago(time, now)) }
+                    }
+                    @if let Some(usage) = &attempt.usage {
+                        " " span.muted { (usage.input_tokens) " + " (usage.output_tokens) " tokens" }
                     }
                 }
             }
@@ -91,22 +125,21 @@ fn events(events: &[Event], now: Timestamp) -> Markup {
     }
 }
 
-fn buttons(escalation: &Escalation, visitor: &Visitor) -> Markup {
+/// The buttons, or why the visitor may not decide. `back` is the page to return to.
+pub(crate) fn buttons(escalation: &Escalation, visitor: &Visitor, back: &str) -> Markup {
     let ask = |action: &str| {
-        let fields = [("name", escalation.name.as_str()), ("action", action)];
+        let name = escalation.name.as_str();
+        let fields = [("name", name), ("action", action), ("back", back)];
         link("/inbox/resolve", &fields)
     };
+    let may = may_decide(escalation, &visitor.acting);
     html! {
         div.buttons {
-            @if visitor.acting.actor.is_empty() {
-                a.button href=(link("/acting", &[("back", "/inbox")])) data-dialog {
-                    "Say who you are to decide"
-                }
-            } @else {
+            @if may == May::Yes {
                 a.button.primary href=(ask("resume")) data-dialog { "Resume…" }
                 a.button href=(ask("reassign")) data-dialog { "Reassign…" }
-                a.button.danger href=(ask("cancel")) data-dialog { "Cancel it…" }
-            }
+                a.button.danger href=(ask("cancel")) data-dialog { "Cancel the execution…" }
+            } @else { (refusal(&may, &escalation.roles, visitor, back)) }
         }
     }
 }

@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::approval::State;
-use stateway_proto::v1::{Decision, Payload};
+use stateway_proto::v1::resolution::Action;
+use stateway_proto::v1::{Decision, Escalation, Payload};
 
 use crate::executions::path_of;
 use crate::text::{cut, lines, said, said_within, set_out};
@@ -55,11 +56,36 @@ pub(super) fn labels(labels: &std::collections::HashMap<String, String>) -> Mark
 pub(super) fn decision(state: State, decision: Option<&Decision>, now: Timestamp) -> Markup {
     html! {
         span.verdict.(class(state)) { (word(state)) }
-        @if let Some(made) = decision {
-            " by " b { (said_within(&made.decided_by, 60)) }
-            @if let Some(time) = moment(made.decide_time.as_ref()) { " " (ago(time, now)) }
-            @if !made.comment.is_empty() { q { (said(&made.comment)) } }
-        }
+        @if let Some(made) = decision { (by(made, now)) }
+    }
+}
+
+fn by(made: &Decision, now: Timestamp) -> Markup {
+    html! {
+        " by " b { (said_within(&made.decided_by, 60)) }
+        @if let Some(time) = moment(made.decide_time.as_ref()) { " " (ago(time, now)) }
+        @if !made.comment.is_empty() { q { (said(&made.comment)) } }
+    }
+}
+
+/// How an escalation ended: who resolved it how, when and why.
+pub(super) fn resolution(escalation: &Escalation, now: Timestamp) -> Markup {
+    let Some(resolution) = &escalation.resolution else {
+        return html! { span.verdict.other { "withdrawn" } };
+    };
+    html! {
+        span.verdict.other { (resolved(resolution.action())) }
+        @if !resolution.role.is_empty() { " to " (said_within(&resolution.role, 60)) }
+        @if let Some(made) = &resolution.decision { (by(made, now)) }
+    }
+}
+
+const fn resolved(action: Action) -> &'static str {
+    match action {
+        Action::Resume => "resumed",
+        Action::Reassign => "reassigned",
+        Action::Cancel => "cancelled",
+        Action::Unspecified => "resolved",
     }
 }
 

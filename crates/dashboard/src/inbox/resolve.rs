@@ -1,12 +1,15 @@
 //! The question before an escalation is resolved, and the answer.
 
-use axum::extract::State;
+use axum::extract::State as Extract;
 use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
 use maud::{Markup, html};
+use stateway_proto::v1::escalation::State;
 use stateway_proto::v1::resolution::Action;
-use stateway_proto::v1::{Escalation, ListEscalationsRequest, ResolveEscalationRequest};
+use stateway_proto::v1::{Escalation, ResolveEscalationRequest};
 
-use super::decide::unnamed;
+use super::decide::{back, unnamed};
+use super::desk::read_escalation;
 use super::given;
 use crate::Site;
 use crate::fields::Fields;
@@ -18,39 +21,33 @@ use crate::problem::Problem;
 use crate::text::{said, said_within};
 use crate::visitor::Visitor;
 
-/// Pages of escalations that are looked through for one of them.
-const MOST_PAGES: usize = 20;
-
 pub(super) async fn ask(
-    State(site): State<Site>,
+    Extract(site): Extract<Site>,
     visitor: Visitor,
     fields: Fields,
 ) -> Result<Response, Problem> {
     let action = wants(&fields)?;
-    let found = find(&site, &visitor, fields.get("name")).await?;
-    let found = found.ok_or_else(gone)?;
-    let content = question(&visitor, &found, action, &Fields::default(), None);
+    let found = read_escalation(&site, &visitor, fields.get("name")).await?;
+    let content = question(&visitor, &found, action, &fields, None);
     Ok(dialog(&visitor, Section::Inbox, verb(action), &content))
 }
 
 pub(super) async fn send(
-    State(site): State<Site>,
+    Extract(site): Extract<Site>,
     submitted: Submitted,
 ) -> Result<Response, Problem> {
     let (visitor, fields) = (&submitted.visitor, &submitted.fields);
     let action = wants(fields)?;
-    let resolved = match visitor.acting.actor.is_empty() {
-        true => Err(unnamed()),
-        false => resolve(&site, &submitted, action).await,
+    let resolved = if visitor.acting.actor.is_empty() {
+        Err(unnamed())
+    } else {
+        resolve(&site, &submitted, action).await
     };
     let problem = match resolved {
-        Ok(done) => return Ok(submitted.redirect("/inbox", &done)),
+        Ok(done) => return Ok(submitted.redirect(back(fields), &done)),
         Err(problem) => problem,
     };
-    let Some(found) = find(&site, visitor, fields.get("name")).await? else {
-        // Somebody else was faster: there is nothing left to ask about.
-        return Err(problem);
-    };
+    let found = read_escalation(&site, visitor, fields.get("name")).await?;
     let content = question(visitor, &found, action, fields, Some(&problem));
     let page = dialog(visitor, Section::Inbox, verb(action), &content);
     Ok((problem.status, page).into_response())
@@ -84,42 +81,13 @@ async fn resolve(site: &Site, submitted: &Submitted, action: Action) -> Result<F
     )))
 }
 
-/// The escalation of this name, if it is still one. The API has no way to get a single one.
-async fn find(site: &Site, visitor: &Visitor, name: &str) -> Result<Option<Escalation>, Problem> {
-    let parent = name.split("/executions/").next().unwrap_or_default();
-    let mut token = String::new();
-    for _ in 0..MOST_PAGES {
-        let request = ListEscalationsRequest {
-            parent: parent.to_owned(),
-            page_size: 1_000,
-            page_token: token,
-        };
-        let mut api = site.api.approvals();
-        let page = api.list_escalations(visitor.request(request)).await?;
-        let page = page.into_inner();
-        let found = page.escalations.into_iter().find(|one| one.name == name);
-        if found.is_some() || page.next_page_token.is_empty() {
-            return Ok(found);
-        }
-        token = page.next_page_token;
-    }
-    Ok(None)
-}
-
-fn gone() -> Problem {
-    Problem::not_found(
-        "Nothing is escalated under this name any more.",
-        "Somebody else may have decided. The inbox shows what is left.",
-    )
-}
-
 fn wants(fields: &Fields) -> Result<Action, Problem> {
     match fields.get("action") {
         "resume" => Ok(Action::Resume),
         "reassign" => Ok(Action::Reassign),
         "cancel" => Ok(Action::Cancel),
         _ => Err(Problem::invalid(
-            "A step is resumed, reassigned or its execution cancelled.",
+            "A step is resumed or reassigned, or its execution is cancelled.",
             "Open it from the inbox.",
         )),
     }
@@ -143,12 +111,16 @@ const fn word(action: Action) -> &'static str {
 
 const fn what_happens(action: Action) -> &'static str {
     match action {
-        Action::Cancel => "The execution ends here and is shown as failed, cancelled.",
-        Action::Reassign => "The step is tried again, by a worker of another role.",
-        _ => "The step is tried again as it is, by a worker of the same role.",
+        Action::Cancel => {
+            "The execution is cancelled. Its definition's failurePolicy says whether completed steps are \
+             compensated."
+        }
+        Action::Reassign => "The step runs again, by a worker of another role.",
+        _ => "The step runs again as it is, by a worker of the same role.",
     }
 }
 
+/// The question, or the answer that another person has given.
 fn question(
     visitor: &Visitor,
     found: &Escalation,
@@ -156,11 +128,36 @@ fn question(
     typed: &Fields,
     problem: Option<&Problem>,
 ) -> Markup {
+    let pending = found.state() == State::Pending;
+    html! {
+        h2 #dialog-title {
+            @if pending { (verb(action)) ": step " (said_within(&found.step, 60)) "?" }
+            @else { "Escalation of step " (said_within(&found.step, 60)) }
+        }
+        @if let Some(problem) = problem { (problem.render()) }
+        @if pending {
+            (form(visitor, found, action, typed))
+        } @else {
+            (answered(found, back(typed)))
+        }
+    }
+}
+
+/// How the escalation ended; there is nothing left to decide.
+fn answered(escalation: &Escalation, back: &str) -> Markup {
+    html! {
+        p {
+            "This escalation is not pending any more: "
+            (given::resolution(escalation, Timestamp::now()))
+        }
+        div.buttons { a.button href=(back) data-close { "Back" } }
+    }
+}
+
+fn form(visitor: &Visitor, found: &Escalation, action: Action, typed: &Fields) -> Markup {
     let danger = action == Action::Cancel;
     html! {
-        h2 #dialog-title { (verb(action)) ": step " (said_within(&found.step, 60)) "?" }
-        @if let Some(problem) = problem { (problem.render()) }
-        p { (what_happens(action)) " It is recorded under the name "
+        p { (what_happens(action)) " The decision is recorded under the name "
             b { @if visitor.acting.actor.is_empty() { "nobody" } @else { (said_within(&visitor.acting.actor, 60)) } }
             "."
         }
@@ -170,8 +167,9 @@ fn question(
             input type="hidden" name="name" value=(found.name);
             input type="hidden" name="etag" value=(found.etag);
             input type="hidden" name="action" value=(word(action));
+            input type="hidden" name="back" value=(back(typed));
             @if action == Action::Reassign {
-                label { "Role that shall do it"
+                label { "Role that runs the step"
                     input name="role" value=(typed.get("role")) required maxlength="64" autocomplete="off" autofocus;
                 }
             }
@@ -181,7 +179,7 @@ fn question(
             div.buttons {
                 @if danger { button.primary.danger { (verb(action)) } }
                 @else { button.primary { (verb(action)) } }
-                a.button href="/inbox" data-close { "Not now" }
+                a.button href=(back(typed)) data-close { "Not now" }
             }
         }
     }

@@ -5,7 +5,7 @@ use axum::response::Response;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::desk::{Asked, Desk, Papers};
+use super::desk::{Asked, Desk, Papers, Settled};
 use super::given;
 use crate::Site;
 use crate::executions::unreachable;
@@ -96,7 +96,7 @@ fn nothing(desk: &Desk) -> &'static str {
     match (desk.asked.mine, desk.visitor.acting.actor.is_empty()) {
         (true, true) => "Say who you are and which roles you have, to see what waits for you.",
         (true, false) => "Nothing waits for you.",
-        (false, _) => "Nothing waits for a yes or a no.",
+        (false, _) => "No approval is pending.",
     }
 }
 
@@ -106,7 +106,7 @@ fn stuck(papers: &Papers, asked: &Asked) -> Markup {
         section #stuck aria-labelledby="stuck-title" {
             h2 #stuck-title { "Escalations " span.count { (count) @if !papers.older_stuck.is_empty() { "+" } } }
             @if count == 0 {
-                p.nothing { "No step is stuck until a person decides." }
+                p.nothing { "No escalation is pending." }
             } @else {
                 ul.cards {
                     @for card in &papers.stuck { (card) }
@@ -127,18 +127,31 @@ fn decided(papers: &Papers, now: Timestamp) -> Markup {
                 p.nothing { "Nothing was decided lately." }
             } @else {
                 ul.decided {
-                    @for approval in &papers.decided {
+                    @for settled in &papers.decided {
                         li {
-                            (given::decision(approval.state(), approval.decision.as_ref(), now))
-                            span.muted {
-                                " – step " (said_within(&approval.step, 60)) " of "
-                                (said_within(given::definition(&approval.definition), 60)) ", "
-                                (given::execution(&approval.execution))
+                            @match settled {
+                                Settled::Approval(one) => {
+                                    (given::decision(one.state(), one.decision.as_ref(), now))
+                                    (about(&one.step, &one.definition, &one.execution))
+                                }
+                                Settled::Escalation(one) => {
+                                    (given::resolution(one, now))
+                                    (about(&one.step, &one.definition, &one.execution))
+                                }
                             }
                         }
                     }
                 }
             }
+        }
+    }
+}
+
+fn about(step: &str, definition: &str, execution: &str) -> Markup {
+    html! {
+        span.muted {
+            " – step " (said_within(step, 60)) " of "
+            (said_within(given::definition(definition), 60)) ", " (given::execution(execution))
         }
     }
 }

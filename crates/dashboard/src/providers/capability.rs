@@ -110,10 +110,16 @@ pub(super) fn all(of: &Capabilities) -> Vec<Capability> {
             "The engine cannot cancel.",
         ),
         one(
+            "Choose compensation",
+            of.cancel_compensation,
+            "A cancel takes the choice whether completed steps are compensated.",
+            "A cancel takes no choice about compensation; the engine's own rule applies.",
+        ),
+        one(
             "Kill",
             of.kill,
-            "An execution can be ended at once.",
-            "The engine cannot end an execution at once, without cleaning up.",
+            "An execution can be ended immediately.",
+            "The engine cannot end an execution immediately, without cleaning up.",
         ),
         one(
             "Pause",

@@ -1,8 +1,8 @@
 //! Executions, steps, retries, waits, events and explanations.
 
 use stateway_model::{
-    AttemptPhase, Event, Execution, ExecutionError, Payload, Progress, Retry, Step, Usage, Wait,
-    headline, one_line_summary,
+    AttemptPhase, CancelInfo, Event, Execution, ExecutionError, PauseInfo, Payload, Progress,
+    ReopenInfo, Retry, Step, Usage, Wait, headline, one_line_summary,
 };
 use stateway_proto::v1;
 use stateway_provider_api::{Explanation, StepExplanation};
@@ -36,10 +36,47 @@ pub(crate) fn execution(from: Execution) -> v1::Execution {
         labels: from.labels.into_iter().collect(),
         etag,
         usage: from.usage.map(usage),
+        abandoned_usage: from.abandoned_usage.map(usage),
+        cancellation: from.cancellation.map(cancellation),
+        pause: from.pause.map(pause),
+        reopen: from.reopen.map(reopen),
+        forked_from: from
+            .forked_from
+            .map(|name| name.to_string())
+            .unwrap_or_default(),
+        forks: from.forks.iter().map(ToString::to_string).collect(),
+        not_rolled_back: from.not_rolled_back,
     }
 }
 
-fn step(from: Step) -> v1::Step {
+fn cancellation(from: CancelInfo) -> v1::Cancellation {
+    v1::Cancellation {
+        cancelled_by: from.by,
+        cause: from.cause,
+        time: from.time.map(timestamp),
+    }
+}
+
+fn pause(from: PauseInfo) -> v1::Pause {
+    v1::Pause {
+        paused_by: from.by,
+        cause: from.cause,
+        step: from.step,
+        offered_revision: from.offered_revision,
+        conflicts: from.conflicts,
+    }
+}
+
+fn reopen(from: ReopenInfo) -> v1::Reopen {
+    v1::Reopen {
+        count: from.count,
+        reopened_by: from.by,
+        time: from.time.map(timestamp),
+        previous_native_state: from.from,
+    }
+}
+
+pub(crate) fn step(from: Step) -> v1::Step {
     v1::Step {
         name: from.name,
         sub_state: sub_state(from.sub_state).into(),
@@ -55,10 +92,13 @@ fn step(from: Step) -> v1::Step {
         start_time: from.start_time.map(timestamp),
         end_time: from.end_time.map(timestamp),
         progress: from.progress.map(progress),
+        usage: from.usage.map(usage),
+        child: from.child.map(|name| name.to_string()).unwrap_or_default(),
+        blocked_by: from.blocked_by,
     }
 }
 
-const fn usage(from: Usage) -> v1::Usage {
+pub(crate) const fn usage(from: Usage) -> v1::Usage {
     v1::Usage {
         input_tokens: from.input_tokens,
         output_tokens: from.output_tokens,
@@ -92,6 +132,7 @@ fn wait(from: Wait) -> v1::Wait {
         name: from.name,
         since: from.since.map(timestamp),
         deadline: from.deadline.map(timestamp),
+        detail: from.detail,
     }
 }
 
@@ -135,6 +176,7 @@ fn in_one_line(native_type: &str, summary: String) -> String {
 }
 
 pub(crate) fn event(from: Event) -> v1::Event {
+    let detail = from.detail.map(|detail| *detail).unwrap_or_default();
     let summary = in_one_line(&from.native_type, from.summary);
     v1::Event {
         sequence: from.sequence,
@@ -145,6 +187,12 @@ pub(crate) fn event(from: Event) -> v1::Event {
         summary,
         branch: String::new(),
         phase: phase(from.phase).into(),
+        payload: detail.payload.map(payload_into),
+        payload_truncated: detail.payload_truncated,
+        correlation_id: detail.correlation_id,
+        request_id: detail.request_id,
+        cause_sequence: detail.cause_sequence,
+        actor: detail.actor,
     }
 }
 
@@ -160,7 +208,7 @@ const fn phase(from: Option<AttemptPhase>) -> v1::AttemptPhase {
     }
 }
 
-fn payload_into(from: Payload) -> v1::Payload {
+pub(crate) fn payload_into(from: Payload) -> v1::Payload {
     v1::Payload {
         data: from.data,
         content_type: from.content_type,

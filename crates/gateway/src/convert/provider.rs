@@ -90,6 +90,7 @@ fn capabilities(from: Capabilities) -> v1::Capabilities {
         definitions,
         apply_definition,
         count,
+        cancel_compensation,
     } = from;
     v1::Capabilities {
         start,
@@ -115,5 +116,6 @@ fn capabilities(from: Capabilities) -> v1::Capabilities {
         definitions,
         apply_definition,
         count,
+        cancel_compensation,
     }
 }

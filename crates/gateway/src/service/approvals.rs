@@ -1,11 +1,13 @@
 //! `stateway.v1.Approvals`: what waits for a person.
 
+mod attempts;
+mod case;
 mod decide;
-mod decided;
+mod docket;
 mod filter;
-mod inbox;
+mod list;
 mod name;
-mod requests;
+mod read;
 mod shown;
 
 use std::sync::Arc;
@@ -17,9 +19,6 @@ use tonic::{Request, Response, Status};
 use super::Shell;
 use crate::engines::Directory;
 use crate::token::Sealer;
-
-const APPROVALS: &str = "approvals";
-const ESCALATIONS: &str = "escalations";
 
 /// The service over every built-in engine.
 pub(crate) struct Approvals {
@@ -70,6 +69,17 @@ impl Service for Approvals {
         self.shell
             .run("ListEscalations", request, |call, message| {
                 self.escalations(call, message)
+            })
+            .await
+    }
+
+    async fn get_escalation(
+        &self,
+        request: Request<v1::GetEscalationRequest>,
+    ) -> Result<Response<v1::Escalation>, Status> {
+        self.shell
+            .run("GetEscalation", request, |call, message| {
+                self.get_escalated(call, message)
             })
             .await
     }

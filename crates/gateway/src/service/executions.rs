@@ -6,6 +6,7 @@ mod handlers;
 mod lineage;
 mod project;
 mod read;
+mod step;
 mod write;
 
 pub(crate) use read::page_token_refused;

@@ -22,14 +22,25 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Reads it. The view is read first, so that the log is never older than the view.
+    /// Reads the present branch.
     pub(super) async fn read(
         call: &Call,
         chosen: Chosen<'_>,
         id: &Arc<str>,
     ) -> Result<Self, Status> {
+        Self::of_branch(call, chosen, id, None).await
+    }
+
+    /// Reads the log of a branch, its beginning on earlier branches included. The view is read first,
+    /// so that the log is never older than the view.
+    pub(super) async fn of_branch(
+        call: &Call,
+        chosen: Chosen<'_>,
+        id: &Arc<str>,
+        branch: Option<u32>,
+    ) -> Result<Self, Status> {
         let view = chosen.answer(call, chosen.engine.get(id.clone())).await?;
-        let events = events(call, chosen, id).await?;
+        let events = events(call, chosen, id, branch).await?;
         let plan = plan(call, chosen, &view, &events).await?;
         Ok(Self { view, events, plan })
     }
@@ -41,12 +52,21 @@ impl Log {
     }
 }
 
-async fn events(call: &Call, chosen: Chosen<'_>, id: &Arc<str>) -> Result<Vec<Event>, Status> {
+async fn events(
+    call: &Call,
+    chosen: Chosen<'_>,
+    id: &Arc<str>,
+    mut branch: Option<u32>,
+) -> Result<Vec<Event>, Status> {
     let mut events: Vec<Event> = Vec::new();
     loop {
         let after = events.last().map_or(0, |last| last.sequence);
-        let page = chosen.engine.history(id.clone(), after, EVENTS_PER_READ);
-        let page = chosen.answer(call, page).await?;
+        let page = chosen
+            .engine
+            .lineage(id.clone(), branch, after, EVENTS_PER_READ);
+        let (read, page) = chosen.answer(call, page).await?;
+        // What was the present branch on the first page is read to its end.
+        branch = Some(read);
         let last = page.len() < EVENTS_PER_READ;
         events.extend(page.into_iter().map(|record| record.event));
         if last {

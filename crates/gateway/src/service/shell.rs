@@ -57,6 +57,7 @@ const METHODS: &[&str] = &[
     "GetApproval",
     "DecideApproval",
     "ListEscalations",
+    "GetEscalation",
     "ResolveEscalation",
     "Work",
     "ListWorkers",

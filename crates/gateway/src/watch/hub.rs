@@ -87,6 +87,7 @@ impl Hub {
             let basic = Execution {
                 input: None,
                 output: None,
+                forks: Vec::new(),
                 ..execution.clone()
             };
             topic.see(basic);

@@ -263,6 +263,48 @@ fn a_second_rollback_after_a_resume_compensates_again() {
     assert_eq!(run.at(), Escalated);
 }
 
+const PARALLEL: &str = "steps: [{name: a}, {name: x}, {name: b, dependsOn: [a, x], onFailure: \
+                        compensate, then: escalate}]\ncompensation: [{step: a}, {step: x}]";
+
+#[test]
+fn a_second_rollback_follows_the_second_order_of_completion() {
+    let mut run = Run::started(PARALLEL);
+    run.done("a");
+    run.done("x");
+    run.fail("b", AgentError);
+    assert_eq!(run.tasks(), [Task::undo("x", 1)]);
+    run.done("x");
+    run.done("a");
+    run.resolve("b", Resolution::Resume);
+    run.done("x");
+    run.done("a");
+    run.fail("b", AgentError);
+    assert_eq!(run.tasks(), [Task::undo("a", 2)]);
+    run.done("a");
+    assert_eq!(run.tasks(), [Task::undo("x", 2)]);
+    run.done("x");
+    assert_eq!(run.at(), Escalated);
+    assert_eq!(run.state.left_behind(), []);
+}
+
+#[test]
+fn a_second_rollback_has_all_its_retries_again() {
+    let mut run = Run::started(THEN);
+    run.done("a");
+    run.done("note");
+    run.fail("b", AgentError);
+    for _ in 0..3 {
+        run.fail("a", Transient);
+        run.fire("a", StepTimer::UndoRetry);
+    }
+    run.done("a");
+    run.resolve("b", Resolution::Resume);
+    run.done("a");
+    run.fail("b", AgentError);
+    assert_eq!(run.fail("a", Transient), ["StepCompensationFailed"]);
+    assert_eq!(run.at(), Compensating);
+}
+
 #[test]
 fn cancelling_after_a_rollback_ends_cancelled() {
     let mut run = rolled_back_and_escalated();

@@ -50,6 +50,7 @@ impl Classified<'_> {
             self.execution.sub_state,
             now,
         );
+        seen.extend(observation.notes.iter().cloned());
         // An error of the execution itself is on no step.
         if self.execution.sub_state == SubState::Error
             && let Some(error) = &observation.last_error
@@ -70,13 +71,17 @@ impl Classified<'_> {
                 sub_state: verdict.sub_state,
                 summary: summary(verdict, &step.native, None),
                 row: verdict.row.cloned(),
-                evidence: evidence(
-                    &step.native,
-                    step.retry.as_ref(),
-                    &step.waits,
-                    verdict.sub_state,
-                    now,
-                ),
+                evidence: {
+                    let mut seen = evidence(
+                        &step.native,
+                        step.retry.as_ref(),
+                        &step.waits,
+                        verdict.sub_state,
+                        now,
+                    );
+                    seen.extend(step.notes.iter().cloned());
+                    seen
+                },
             });
         Explanation {
             sub_state: self.execution.sub_state,
@@ -165,11 +170,11 @@ fn attempt_line(retry: &RetryEvidence, shown: SubState, now: Timestamp) -> Strin
     };
     // What has finished has no attempt under way, whatever the engine leaves behind.
     let phase = match (retry.phase, shown) {
-        (AttemptPhase::Exhausted, _) => "failed, no other one follows",
+        (AttemptPhase::Exhausted, _) => "failed, no retry follows",
         (AttemptPhase::UnderWay, SubState::Succeeded) => "succeeded",
         (_, SubState::Succeeded | SubState::Failed) => "is over",
         (AttemptPhase::UnderWay, _) => "under way",
-        (AttemptPhase::BetweenAttempts, _) => "failed, another one is scheduled",
+        (AttemptPhase::BetweenAttempts, _) => "failed, a retry is scheduled",
     };
     let next = retry.next_attempt_time.map_or_else(String::new, |next| {
         let seconds = next.duration_since(now).as_secs_f64();
@@ -201,5 +206,9 @@ fn wait_line(wait: &Wait) -> String {
     let until = wait
         .deadline
         .map_or_else(String::new, |until| format!(" until {until}"));
-    format!("waits for {}{name}{since}{until}", wait.kind)
+    let detail = match wait.detail.as_str() {
+        "" => String::new(),
+        detail => format!(": {detail}"),
+    };
+    format!("waits for {}{name}{since}{until}{detail}", wait.kind)
 }

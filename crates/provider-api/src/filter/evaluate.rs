@@ -195,6 +195,13 @@ mod tests {
             output: None,
             labels: Labels::from([("env".into(), "prod".into())]),
             usage: None,
+            abandoned_usage: None,
+            cancellation: None,
+            pause: None,
+            reopen: None,
+            forked_from: None,
+            forks: Vec::new(),
+            not_rolled_back: Vec::new(),
         }
     }
 

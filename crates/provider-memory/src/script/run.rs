@@ -316,6 +316,7 @@ impl Run {
             attempt,
             summary,
             phase: phase(native_type),
+            detail: None,
         });
     }
 }

@@ -26,6 +26,7 @@ pub(crate) enum Defect {
     SignalAfterTheEndIsSwallowed,
     CancelFailsTheSecondTime,
     CancelReportsTheEndTooEarly,
+    CancelIgnoresTheChoiceToCompensate,
     PauseDoesNothing,
     ResumeWithoutTheCapabilityDoesNothing,
     RetryNowNeverRefuses,
@@ -143,6 +144,9 @@ impl Defect {
             ],
             Self::CancelReportsTheEndTooEarly => {
                 &["cancel::what_still_cleans_up_is_not_reported_as_ended"]
+            }
+            Self::CancelIgnoresTheChoiceToCompensate => {
+                &["capability_off::a_choice_about_compensation_is_unsupported"]
             }
             Self::PauseDoesNothing => &[
                 "pause::what_is_paused_waits",
@@ -297,6 +301,7 @@ impl Defect {
         Self::SignalAfterTheEndIsSwallowed,
         Self::CancelFailsTheSecondTime,
         Self::CancelReportsTheEndTooEarly,
+        Self::CancelIgnoresTheChoiceToCompensate,
         Self::PauseDoesNothing,
         Self::ResumeWithoutTheCapabilityDoesNothing,
         Self::RetryNowNeverRefuses,

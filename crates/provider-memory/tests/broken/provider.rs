@@ -375,6 +375,9 @@ impl Provider for Broken {
 
     async fn cancel(&self, call: &Call, mut request: CancelRequest) -> Result<Observation> {
         let (id, mode) = (request.id.clone(), request.mode);
+        if self.is(Defect::CancelIgnoresTheChoiceToCompensate) {
+            request.compensation = stateway_provider_api::Compensation::AsDefined;
+        }
         if self.is(Defect::CancelFailsTheSecondTime) {
             let mut cancelled = self.asked.lock().unwrap();
             let again = cancelled.contains(&id);

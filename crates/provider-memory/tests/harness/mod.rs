@@ -14,8 +14,8 @@ use stateway_contract_kit::{Fault, Harness, Scene, Skip, Subject, Workload};
 use stateway_model::{ExecutionId, Payload};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Capabilities, PauseRequest, Provider, RequestId, StartRequest,
-    Table,
+    Call, CancelMode, CancelRequest, Capabilities, Compensation, PauseRequest, Provider, RequestId,
+    StartRequest, Table,
 };
 use stateway_provider_memory::{Clock, Config, MemoryProvider, Upstream};
 
@@ -161,6 +161,7 @@ impl Staged {
         let request = CancelRequest {
             id: id.clone(),
             mode,
+            compensation: Compensation::AsDefined,
             cause: String::new(),
             request_id: self.request_id(),
         };

@@ -153,6 +153,7 @@ pub(crate) async fn what_is_still_open_cannot_be_redriven(rig: &Rig) -> Outcome 
         feedback: String::new(),
         from_start: false,
         request_id: "redrive-1".parse()?,
+        execution_id: None,
     };
     let refused = rig.provider.retry_from(&Rig::call(), request).await;
     let refused = refused.err().map(|error| (error.kind, error.reason()));

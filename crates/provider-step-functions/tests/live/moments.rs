@@ -7,8 +7,8 @@ use serde_json::json;
 use stateway_model::{Reason, RetryBasis, SubState, WaitKind};
 use stateway_provider_api::filter::{DefinitionPattern, Hints};
 use stateway_provider_api::{
-    CancelMode, CancelRequest, ErrorKind, HistoryRequest, ListRequest, Provider, RetryFromRequest,
-    SignalRequest, StartRequest,
+    CancelMode, CancelRequest, Compensation, ErrorKind, HistoryRequest, ListRequest, Provider,
+    RetryFromRequest, SignalRequest, StartRequest, View,
 };
 
 use super::rig::{Rig, ensure, told};
@@ -122,6 +122,7 @@ pub(crate) async fn retries_that_are_used_up_end_it_and_a_redrive_goes_on(rig: &
         feedback: String::new(),
         from_start: false,
         request_id: "redrive-1".parse()?,
+        execution_id: None,
     };
     rig.provider
         .retry_from(&Rig::call(), request)
@@ -151,6 +152,7 @@ pub(crate) async fn a_wait_shows_its_deadline_and_a_cancel_ends_it(rig: &Rig) ->
     let cancel = |mode| CancelRequest {
         id: id.clone(),
         mode,
+        compensation: Compensation::AsDefined,
         cause: "ordered twice".to_owned(),
         request_id: "cancel-1".parse().expect("a request id"),
     };
@@ -374,6 +376,7 @@ pub(crate) async fn lists_and_histories_come_in_pages(rig: &Rig) -> Outcome {
             id: id.clone(),
             page_size: 2,
             cursor,
+            view: View::Basic,
         };
         let page = rig
             .provider

@@ -1,23 +1,25 @@
-//! One approval or escalation: read it, decide about it.
+//! Decisions about one approval or escalation.
+//!
+//! The engine decides first: it knows a repeated request by its id. Where the engine answers that the
+//! request is not open any more, the log says how it ended, and the answer follows from that: the same
+//! decision by the same person is accepted again, every other one is rejected with who decided.
 
 use std::sync::Arc;
 
 use stateway_engine::{Decide, Resolve};
-use stateway_machine::{Resolution, Task, task_input};
+use stateway_machine::Resolution;
 use stateway_proto::v1;
-use stateway_proto::v1::approval::State;
+use stateway_proto::v1::approval::State as ApprovalState;
+use stateway_proto::v1::escalation::State as EscalationState;
 use stateway_proto::v1::resolution::Action;
 use stateway_provider_api::Call;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use super::name::{ApprovalName, EscalationName};
-use super::{APPROVALS, Approvals, ESCALATIONS, requests, shown};
-use crate::convert;
+use super::name::{InboxName, Kind};
+use super::{Approvals, read};
 use crate::engines::{Chosen, request_key};
-use crate::service::log::Log;
 use crate::service::validate;
-use crate::service::workers::json;
 use crate::status::Refusal;
 
 impl Approvals {
@@ -26,9 +28,19 @@ impl Approvals {
         call: Call,
         request: v1::GetApprovalRequest,
     ) -> Result<v1::Approval, Status> {
-        let name = ApprovalName::parse(&request.name)?;
-        let chosen = self.directory.of(&name.execution.provider, APPROVALS)?;
-        read(&call, chosen, &name).await
+        let name = InboxName::parse(Kind::Approval, &request.name)?;
+        let chosen = self.engine_of(&name)?;
+        read::approval(&call, chosen, &name).await
+    }
+
+    pub(super) async fn get_escalated(
+        &self,
+        call: Call,
+        request: v1::GetEscalationRequest,
+    ) -> Result<v1::Escalation, Status> {
+        let name = InboxName::parse(Kind::Escalation, &request.name)?;
+        let chosen = self.engine_of(&name)?;
+        read::escalation(&call, chosen, &name).await
     }
 
     pub(super) async fn decide(
@@ -36,19 +48,22 @@ impl Approvals {
         call: Call,
         mut request: v1::DecideApprovalRequest,
     ) -> Result<v1::Approval, Status> {
-        let name = ApprovalName::parse(&request.name)?;
-        let chosen = self.directory.of(&name.execution.provider, APPROVALS)?;
+        let name = InboxName::parse(Kind::Approval, &request.name)?;
+        let chosen = self.engine_of(&name)?;
         let id = validate::request_id(&std::mem::take(&mut request.request_id))?;
         let comment = validate::text("comment", request.comment.clone())?;
         let etag = std::mem::take(&mut request.etag);
         if !etag.is_empty() {
-            let current = read(&call, chosen, &name).await?;
-            same_etag(chosen, &etag, &current.etag)?;
+            let current = read::approval(&call, chosen, &name).await?;
+            if current.etag != etag {
+                let changed = changed(chosen, "approval");
+                return decided_before(chosen, &call, request.grant, current, changed);
+            }
         }
         let decide = Decide {
             step: name.step.as_str().into(),
             attempt: name.attempt,
-            branch: Some(0),
+            branch: Some(name.branch),
             grant: request.grant,
             roles: call.roles.to_vec(),
             comment: comment.into(),
@@ -59,11 +74,12 @@ impl Approvals {
             .engine
             .decide(execution, decide, call.actor.clone(), key);
         match chosen.answer(&call, decided).await {
-            Ok(_) => read(&call, chosen, &name).await,
-            Err(status) if is_over(&status) => {
-                let current = read(&call, chosen, &name).await?;
-                after_the_end(chosen, &call, request.grant, current)
-            }
+            Ok(_) => read::approval(&call, chosen, &name).await,
+            Err(status) if is_over(&status) => match read::approval(&call, chosen, &name).await {
+                Ok(current) => decided_before(chosen, &call, request.grant, current, status),
+                // There never was such a request.
+                Err(_) => Err(status),
+            },
             Err(status) => Err(status),
         }
     }
@@ -73,125 +89,151 @@ impl Approvals {
         call: Call,
         mut request: v1::ResolveEscalationRequest,
     ) -> Result<v1::Escalation, Status> {
-        let name = EscalationName::parse(&request.name)?;
-        let chosen = self.directory.of(&name.execution.provider, ESCALATIONS)?;
+        let name = InboxName::parse(Kind::Escalation, &request.name)?;
+        let chosen = self.engine_of(&name)?;
         let id = validate::request_id(&std::mem::take(&mut request.request_id))?;
         let comment = validate::text("comment", request.comment.clone())?;
         let resolution = resolution(request.action(), &request.role)?;
         let etag = std::mem::take(&mut request.etag);
-        let execution: Arc<str> = name.execution.id.as_str().into();
-        let before = chosen.engine.get(execution.clone());
-        let before = chosen.answer(&call, before).await?;
-        let step = before.steps.iter().find(|step| step.name == name.step);
-        // A repetition finds the step resolved already; only the engine knows that it is one.
-        let mut answer = match step {
-            Some(step) => shown::escalation(&name.execution, &before, step),
-            None => return Err(no_escalation(chosen, &request.name)),
-        };
         if !etag.is_empty() {
-            same_etag(chosen, &etag, &answer.etag)?;
+            let current = read::escalation(&call, chosen, &name).await?;
+            if current.etag != etag {
+                let changed = changed(chosen, "escalation");
+                return resolved_before(chosen, &call, &request, current, changed);
+            }
         }
         let resolve = Resolve {
             step: name.step.as_str().into(),
-            attempt: step.map_or(0, |step| step.retry.attempt),
-            branch: Some(before.branch),
+            attempt: name.attempt,
+            branch: Some(name.branch),
             roles: call.roles.to_vec(),
             resolution,
-            comment: comment.clone().into(),
+            comment: comment.into(),
         };
         let key = request_key(&id, "ResolveEscalation", &call, &request);
+        let execution: Arc<str> = name.execution.id.as_str().into();
         let resolved = chosen
             .engine
             .resolve(execution, resolve, call.actor.clone(), key);
-        let after = chosen.answer(&call, resolved).await?;
-        answer.resolution = Some(v1::Resolution {
-            action: request.action,
-            role: request.role,
-            decision: Some(v1::Decision {
-                decided_by: call.actor.to_string(),
-                decide_time: after.times.updated.map(convert::timestamp),
-                comment,
-            }),
-        });
-        Ok(answer)
+        match chosen.answer(&call, resolved).await {
+            Ok(_) => read::escalation(&call, chosen, &name).await,
+            Err(status) if is_over(&status) => {
+                let current = read::escalation(&call, chosen, &name).await?;
+                resolved_before(chosen, &call, &request, current, status)
+            }
+            Err(status) => Err(status),
+        }
+    }
+
+    fn engine_of(&self, name: &InboxName) -> Result<Chosen<'_>, Status> {
+        self.directory
+            .of(&name.execution.provider, name.kind.collection())
     }
 }
 
-/// One approval with everything that is needed to decide.
-async fn read(
-    call: &Call,
-    chosen: Chosen<'_>,
-    name: &ApprovalName,
-) -> Result<v1::Approval, Status> {
-    let log = Log::read(call, chosen, &name.execution.id.as_str().into()).await?;
-    let of_step: Vec<_> = requests::of_log(&log.events)
-        .into_iter()
-        .filter(|request| *request.step == *name.step)
-        .collect();
-    let place = of_step
-        .iter()
-        .rposition(|request| request.attempt == name.attempt);
-    let Some(place) = place else {
-        let message = format!(
-            "step `{}` of `{}` never asked for decision {}",
-            name.step, name.execution.id, name.attempt
-        );
-        return Err(Refusal::new(Code::NotFound, "APPROVAL_NOT_FOUND", message)
-            .with("provider", chosen.id.to_string())
-            .hint("ListApprovals names those there are.")
-            .into());
-    };
-    let mut approval = shown::approval(&name.execution, &log.view, &of_step[place]);
-    let earlier = &of_step[..place];
-    approval.past = earlier
-        .iter()
-        .map(|request| shown::past(&log.view, request))
-        .collect();
-    let state = log.state(chosen)?;
-    let task = Task::of(name.step.as_str(), name.attempt);
-    approval.input = task_input(&state, &task).ok().map(|input| json(&input));
-    Ok(approval)
-}
-
-/// The execution has ended, or is being undone: nothing in it waits for a decision.
+/// Whether the engine rejects a decision because its request is not the open one.
 fn is_over(status: &Status) -> bool {
     let details = status.get_error_details();
     let reason = details.error_info().map(|info| info.reason.as_str());
-    matches!(reason, Some("ALREADY_FINISHED" | "WRONG_STATE"))
+    matches!(
+        reason,
+        Some(
+            "ALREADY_FINISHED"
+                | "WRONG_STATE"
+                | "STALE_APPROVAL"
+                | "ALREADY_DECIDED"
+                | "APPROVAL_EXPIRED"
+                | "STALE_ESCALATION"
+                | "NOT_ESCALATED"
+        )
+    )
 }
 
-/// The same decision by the same person is no news; any other comes too late.
-fn after_the_end(
+/// The answer to a decision about an approval that may have ended; `otherwise` where it is pending.
+fn decided_before(
     chosen: Chosen<'_>,
     call: &Call,
     grant: bool,
     current: v1::Approval,
+    otherwise: Status,
 ) -> Result<v1::Approval, Status> {
-    let decided_by = current.decision.as_ref().map(|made| &*made.decided_by);
-    let granted = current.state() == State::Granted;
-    let (reason, message) = match decided_by {
-        Some(by) if *by == *call.actor && granted == grant => return Ok(current),
-        Some(by) => ("ALREADY_DECIDED", format!("{by} has decided already")),
-        None => ("STALE_APPROVAL", "the request is not open any more".into()),
+    let by = current.decision.as_ref().map(|made| &*made.decided_by);
+    let by = by.unwrap_or_default();
+    let (reason, message) = match current.state() {
+        ApprovalState::Granted if grant && same_person(by, &call.actor) => return Ok(current),
+        ApprovalState::Rejected if !grant && same_person(by, &call.actor) => return Ok(current),
+        ApprovalState::Granted => (
+            "ALREADY_DECIDED",
+            format!("`{by}` has granted the approval"),
+        ),
+        ApprovalState::Rejected => (
+            "ALREADY_DECIDED",
+            format!("`{by}` has rejected the approval"),
+        ),
+        ApprovalState::Expired => ("APPROVAL_EXPIRED", "the approval has expired".to_owned()),
+        ApprovalState::Withdrawn => (
+            "STALE_APPROVAL",
+            "the approval was withdrawn before anyone decided".to_owned(),
+        ),
+        ApprovalState::Pending | ApprovalState::Unspecified => return Err(otherwise),
     };
-    Err(Refusal::new(Code::FailedPrecondition, reason, message)
+    let hint = "GetApproval shows how the approval ended; ListApprovals shows what is pending.";
+    Err(over(chosen, reason, message, hint))
+}
+
+/// The answer to a decision about an escalation that may have ended; `otherwise` where it is pending.
+fn resolved_before(
+    chosen: Chosen<'_>,
+    call: &Call,
+    request: &v1::ResolveEscalationRequest,
+    current: v1::Escalation,
+    otherwise: Status,
+) -> Result<v1::Escalation, Status> {
+    let message = match (current.state(), &current.resolution) {
+        (EscalationState::Resolved, Some(made)) => {
+            let by = made.decision.as_ref().map(|made| &*made.decided_by);
+            let by = by.unwrap_or_default();
+            let same = made.action == request.action && made.role == request.role;
+            if same && same_person(by, &call.actor) {
+                return Ok(current);
+            }
+            let action = made.action().as_str_name().to_ascii_lowercase();
+            format!("`{by}` has resolved the escalation: {action}")
+        }
+        (EscalationState::Resolved | EscalationState::Withdrawn, _) => {
+            "the escalation was withdrawn before anyone decided".to_owned()
+        }
+        (EscalationState::Pending | EscalationState::Unspecified, _) => return Err(otherwise),
+    };
+    let hint =
+        "GetEscalation shows how the escalation ended; ListEscalations shows what is pending.";
+    Err(over(chosen, "STALE_ESCALATION", message, hint))
+}
+
+/// Two spellings of a name are one person, as they are to the engine.
+fn same_person(left: &str, right: &str) -> bool {
+    left.trim().to_lowercase() == right.trim().to_lowercase()
+}
+
+fn over(chosen: Chosen<'_>, reason: &'static str, message: String, hint: &str) -> Status {
+    Refusal::new(Code::FailedPrecondition, reason, message)
         .with("provider", chosen.id.to_string())
-        .hint("GetApproval shows what became of it.")
-        .into())
+        .hint(hint)
+        .into()
 }
 
 fn resolution(action: Action, role: &str) -> Result<Resolution, Status> {
-    let role_wanted = action == Action::Reassign;
-    if role_wanted == role.is_empty() {
-        let message = match role_wanted {
-            true => "REASSIGN needs a role to reassign to",
-            false => "a role goes with REASSIGN only",
-        };
-        return Err(Refusal::invalid("role", message).into());
+    let reassigns = action == Action::Reassign;
+    if reassigns && role.is_empty() {
+        return Err(Refusal::invalid("role", "REASSIGN needs a `role` to reassign to").into());
+    }
+    if !reassigns && !role.is_empty() {
+        return Err(Refusal::invalid("role", "`role` goes with REASSIGN only").into());
     }
     match action {
         Action::Unspecified => {
-            Err(Refusal::invalid("action", "say RESUME, REASSIGN or CANCEL").into())
+            let message = "`action` must be RESUME, REASSIGN or CANCEL";
+            Err(Refusal::invalid("action", message).into())
         }
         Action::Resume => Ok(Resolution::Resume),
         Action::Reassign => Ok(Resolution::Reassign {
@@ -201,22 +243,10 @@ fn resolution(action: Action, role: &str) -> Result<Resolution, Status> {
     }
 }
 
-fn same_etag(chosen: Chosen<'_>, sent: &str, current: &str) -> Result<(), Status> {
-    if sent == current {
-        return Ok(());
-    }
-    Err(
-        Refusal::new(Code::Aborted, "ETAG_MISMATCH", "it has changed meanwhile")
-            .with("provider", chosen.id.to_string())
-            .hint("Read it again, then decide.")
-            .into(),
-    )
-}
-
-fn no_escalation(chosen: Chosen<'_>, name: &str) -> Status {
-    let message = format!("there is no escalation `{name}`");
-    Refusal::new(Code::NotFound, "ESCALATION_NOT_FOUND", message)
+fn changed(chosen: Chosen<'_>, what: &str) -> Status {
+    let message = format!("the {what} has another etag by now");
+    Refusal::new(Code::Aborted, "ETAG_MISMATCH", message)
         .with("provider", chosen.id.to_string())
-        .hint("ListEscalations names those there are.")
+        .hint("Read it again, then decide.")
         .into()
 }

@@ -1,20 +1,21 @@
-//! The filter of an inbox: `field = value` terms joined by AND.
+//! The filter of a list of approvals or escalations: `field = value` terms joined by AND.
 
 use stateway_model::ExecutionName;
-use stateway_proto::v1;
-use stateway_proto::v1::approval::State;
 use tonic::Status;
 
+use super::case::{Case, Stage};
+use super::name::Kind;
 use crate::status::Refusal;
 
-/// The longest filter that is looked at.
+/// The longest filter that is parsed.
 const LONGEST: usize = 4_096;
 
-/// What is wanted; everything that is not said passes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// What is wanted; a field that is absent admits everything.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Filter {
-    /// Any of these; every state when it is not said.
-    pub(super) states: Option<&'static [State]>,
+    pub(super) kind: Kind,
+    /// Any of these; every stage when it is absent.
+    pub(super) stages: Option<&'static [Stage]>,
     pub(super) role: Option<String>,
     pub(super) step: Option<String>,
     pub(super) definition: Option<String>,
@@ -22,94 +23,107 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    pub(super) fn parse(text: &str) -> Result<Self, Status> {
+    /// Everything of a kind.
+    const fn all(kind: Kind) -> Self {
+        Self {
+            kind,
+            stages: None,
+            role: None,
+            step: None,
+            definition: None,
+            execution: None,
+        }
+    }
+
+    pub(super) fn parse(kind: Kind, text: &str) -> Result<Self, Status> {
+        let wrong = |message: &str| wrong(kind, message);
         if text.len() > LONGEST {
             return Err(wrong(&format!("a filter has at most {LONGEST} bytes")));
         }
-        let mut filter = Self::default();
-        for term in terms(text)? {
-            let (field, value) = term;
-            match field.as_str() {
-                "state" => set(&mut filter.states, "state", states(&value)?)?,
-                "role" => set(&mut filter.role, "role", value)?,
-                "step" => set(&mut filter.step, "step", value)?,
+        let mut filter = Self::all(kind);
+        let terms = terms(text).ok_or_else(|| wrong(MALFORMED))?;
+        for (field, value) in terms {
+            let again = match field.as_str() {
+                "state" => {
+                    let stages = stages(kind, &value).ok_or_else(|| {
+                        let collection = kind.collection();
+                        wrong(&format!("`{value}` is not a state of {collection}"))
+                    })?;
+                    filter.stages.replace(stages).is_some()
+                }
+                "role" => filter.role.replace(value).is_some(),
+                "step" => filter.step.replace(value).is_some(),
                 "definition" => {
                     let name = value.strip_prefix("definitions/").unwrap_or(&value);
-                    set(&mut filter.definition, "definition", name.to_owned())?;
+                    filter.definition.replace(name.to_owned()).is_some()
                 }
                 "execution" => {
                     let name = value.parse().map_err(|error| wrong(&format!("{error}")))?;
-                    set(&mut filter.execution, "execution", name)?;
+                    filter.execution.replace(name).is_some()
                 }
-                other => return Err(wrong(&format!("there is no field `{other}`"))),
+                other => return Err(wrong(&format!("`{other}` is not a field"))),
+            };
+            if again {
+                return Err(wrong(&format!("`{field}` is given twice")));
             }
         }
         Ok(filter)
     }
 
-    /// Whether only what is open now can pass.
-    pub(super) fn is_of_the_inbox(&self) -> bool {
-        matches!(self.states, None | Some([State::Pending]))
+    /// Whether only pending ones can pass, so that no log has to be read.
+    pub(super) const fn is_of_the_inbox(&self) -> bool {
+        matches!(self.stages, None | Some([Stage::Pending]))
     }
 
-    /// Whether it passes. `execution` is seen to by whoever reads.
-    pub(super) fn admits(&self, approval: &v1::Approval) -> bool {
-        let same = |wanted: &Option<String>, found: &str| {
-            wanted.as_ref().is_none_or(|wanted| wanted == found)
-        };
-        let definition = approval.definition.strip_prefix("definitions/");
-        self.states
-            .is_none_or(|states| states.contains(&approval.state()))
-            && same(&self.role, &approval.role)
-            && same(&self.step, &approval.step)
-            && same(&self.definition, definition.unwrap_or_default())
+    /// Whether a case passes whose decision needs one of these roles. `definition` and `execution` are
+    /// left to the reader of executions.
+    pub(super) fn admits(&self, case: &Case, roles: &[String]) -> bool {
+        case.kind() == self.kind
+            && self
+                .stages
+                .is_none_or(|stages| stages.contains(&case.stage()))
+            && self.step.as_ref().is_none_or(|step| **step == *case.step)
+            && self.role.as_ref().is_none_or(|role| roles.contains(role))
     }
 }
 
-fn set<T>(place: &mut Option<T>, field: &str, value: T) -> Result<(), Status> {
-    match place.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(wrong(&format!("`{field}` is asked for twice"))),
-    }
-}
-
-/// The states that a word stands for.
-fn states(word: &str) -> Result<&'static [State], Status> {
-    Ok(match word.to_ascii_uppercase().as_str() {
-        "PENDING" => &[State::Pending],
-        "GRANTED" => &[State::Granted],
-        "REJECTED" => &[State::Rejected],
-        "EXPIRED" => &[State::Expired],
-        "WITHDRAWN" => &[State::Withdrawn],
-        "DECIDED" => &[State::Granted, State::Rejected],
-        _ => return Err(wrong(&format!("`{word}` is not a state of an approval"))),
+/// The stages that a word stands for.
+fn stages(kind: Kind, word: &str) -> Option<&'static [Stage]> {
+    Some(match (kind, word.to_ascii_uppercase().as_str()) {
+        (_, "PENDING") => &[Stage::Pending],
+        (_, "WITHDRAWN") => &[Stage::Withdrawn],
+        (Kind::Approval, "GRANTED") => &[Stage::Granted],
+        (Kind::Approval, "REJECTED") => &[Stage::Rejected],
+        (Kind::Approval, "EXPIRED") => &[Stage::Expired],
+        (Kind::Approval, "DECIDED") => &[Stage::Granted, Stage::Rejected],
+        (Kind::Escalation, "RESOLVED") => &[Stage::Resolved],
+        _ => return None,
     })
 }
 
-/// The terms, taken apart.
-fn terms(text: &str) -> Result<Vec<(String, String)>, Status> {
+const MALFORMED: &str = "a filter is `field = value`, several of them joined by AND";
+
+/// The terms, taken apart; nothing where the text has another form.
+fn terms(text: &str) -> Option<Vec<(String, String)>> {
     let mut words = words(text)?.into_iter().peekable();
     let mut found = Vec::new();
     while words.peek().is_some() {
-        let (field, equals, value) = (words.next(), words.next(), words.next());
-        match (field, equals, value) {
-            (Some(Word::Plain(field)), Some(Word::Equals), Some(value))
-                if value != Word::Equals =>
-            {
-                let (Word::Plain(value) | Word::Quoted(value)) = value else {
-                    return Err(malformed());
-                };
-                found.push((field, value));
-            }
-            _ => return Err(malformed()),
-        }
+        let (Some(Word::Plain(field)), Some(Word::Equals), Some(value)) =
+            (words.next(), words.next(), words.next())
+        else {
+            return None;
+        };
+        let (Word::Plain(value) | Word::Quoted(value)) = value else {
+            return None;
+        };
+        found.push((field, value));
         match words.next() {
             None => break,
             Some(Word::Plain(and)) if and == "AND" && words.peek().is_some() => {}
-            Some(_) => return Err(malformed()),
+            Some(_) => return None,
         }
     }
-    Ok(found)
+    Some(found)
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -119,7 +133,7 @@ enum Word {
     Equals,
 }
 
-fn words(text: &str) -> Result<Vec<Word>, Status> {
+fn words(text: &str) -> Option<Vec<Word>> {
     let mut found = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
@@ -129,7 +143,7 @@ fn words(text: &str) -> Result<Vec<Word>, Status> {
                 &rest[1..]
             }
             '"' => {
-                let end = rest[1..].find('"').ok_or_else(malformed)?;
+                let end = rest[1..].find('"')?;
                 found.push(Word::Quoted(rest[1..=end].to_owned()));
                 &rest[end + 2..]
             }
@@ -142,20 +156,23 @@ fn words(text: &str) -> Result<Vec<Word>, Status> {
         }
         .trim_start();
     }
-    Ok(found)
+    Some(found)
 }
 
-fn malformed() -> Status {
-    wrong("a filter is `field = value`, several of them joined by AND")
-}
-
-fn wrong(message: &str) -> Status {
+fn wrong(kind: Kind, message: &str) -> Status {
+    let hint = match kind {
+        Kind::Approval => {
+            "Fields: state, role, step, definition, execution. A state is pending, granted, rejected, \
+             expired, withdrawn or decided."
+        }
+        Kind::Escalation => {
+            "Fields: state, role, step, definition, execution. A state is pending, resolved or \
+             withdrawn."
+        }
+    };
     Refusal::invalid("filter", format!("filter: {message}"))
         .reason("INVALID_FILTER")
-        .hint(
-            "Fields: state, role, step, definition, execution. A state is pending, granted, \
-             rejected, expired, withdrawn or decided.",
-        )
+        .hint(hint)
         .into()
 }
 
@@ -163,32 +180,45 @@ fn wrong(message: &str) -> Status {
 mod tests {
     use super::*;
 
+    fn approvals(text: &str) -> Result<Filter, Status> {
+        Filter::parse(Kind::Approval, text)
+    }
+
     #[test]
     fn terms_are_joined_by_and() {
         let text =
             "state = PENDING AND role=\"release manager\" AND execution = providers/p/executions/a";
-        let filter = Filter::parse(text).unwrap();
-        assert_eq!(filter.states, Some(&[State::Pending][..]));
+        let filter = approvals(text).unwrap();
+        assert_eq!(filter.stages, Some(&[Stage::Pending][..]));
         assert!(filter.is_of_the_inbox());
         assert_eq!(filter.role.as_deref(), Some("release manager"));
         assert!(filter.execution.is_some());
-        assert_eq!(Filter::parse("  ").unwrap(), Filter::default());
+        assert_eq!(approvals("  ").unwrap(), Filter::all(Kind::Approval));
     }
 
     #[test]
     fn decided_is_granted_or_rejected() {
-        let filter = Filter::parse("state = decided").unwrap();
-        assert_eq!(filter.states, Some(&[State::Granted, State::Rejected][..]));
+        let filter = approvals("state = decided").unwrap();
+        assert_eq!(filter.stages, Some(&[Stage::Granted, Stage::Rejected][..]));
         assert!(!filter.is_of_the_inbox());
-        assert!(Filter::default().is_of_the_inbox());
+        assert!(Filter::all(Kind::Approval).is_of_the_inbox());
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn escalations_have_states_of_their_own() {
+        let filter = Filter::parse(Kind::Escalation, "state = resolved").unwrap();
+        assert_eq!(filter.stages, Some(&[Stage::Resolved][..]));
+        assert!(Filter::parse(Kind::Escalation, "state = granted").is_err());
+        assert!(approvals("state = resolved").is_err());
+    }
+
+    #[test]
+    fn every_other_text_is_rejected() {
         for wrong in [
             "role",
             "role =",
             "= ops",
+            "role = =",
             "role = ops OR role = dev",
             "role = ops AND",
             "role = ops role = dev",
@@ -199,7 +229,7 @@ mod tests {
             "role = \"ops",
             "execution = a",
         ] {
-            assert!(Filter::parse(wrong).is_err(), "{wrong}");
+            assert!(approvals(wrong).is_err(), "{wrong}");
         }
     }
 }

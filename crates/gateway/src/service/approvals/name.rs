@@ -1,66 +1,91 @@
-//! `…/approvals/{step}~{attempt}` and `…/escalations/{step}`.
+//! The names of what waits for a person: `…/approvals/{step}~{attempt}` and
+//! `…/escalations/{step}~{attempt}`, with `~b{branch}` behind them on every branch but the first.
+
+use std::fmt;
 
 use stateway_model::ExecutionName;
 use tonic::Status;
 
 use crate::status::Refusal;
 
-/// One request of one step.
+/// What a person decides about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Approval,
+    Escalation,
+}
+
+impl Kind {
+    pub(super) const fn collection(self) -> &'static str {
+        match self {
+            Self::Approval => "approvals",
+            Self::Escalation => "escalations",
+        }
+    }
+}
+
+/// One approval or escalation. No two have the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ApprovalName {
+pub(super) struct InboxName {
+    pub(super) kind: Kind,
     pub(super) execution: ExecutionName,
     pub(super) step: String,
     pub(super) attempt: u32,
+    pub(super) branch: u32,
 }
 
-/// One step that a person has to decide about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct EscalationName {
-    pub(super) execution: ExecutionName,
-    pub(super) step: String,
-}
-
-impl ApprovalName {
-    pub(super) fn parse(text: &str) -> Result<Self, Status> {
-        let wrong = || {
-            let pattern = "providers/{provider}/executions/{execution}/approvals/{step}~{attempt}";
-            Refusal::invalid("name", format!("`name` is not of the form `{pattern}`"))
-        };
-        let (execution, approval) = text.rsplit_once("/approvals/").ok_or_else(wrong)?;
-        let (step, attempt) = approval.rsplit_once('~').ok_or_else(wrong)?;
-        let attempt = attempt.parse().ok().filter(|attempt| *attempt > 0);
-        let attempt = attempt.filter(|_| is_step(step)).ok_or_else(wrong)?;
-        Ok(Self {
-            execution: execution.parse().map_err(|_| wrong())?,
-            step: step.to_owned(),
-            attempt,
+impl InboxName {
+    pub(super) fn parse(kind: Kind, text: &str) -> Result<Self, Status> {
+        Self::read(kind, text).ok_or_else(|| {
+            let pattern = format!(
+                "providers/{{provider}}/executions/{{execution}}/{}/{{step}}~{{attempt}}",
+                kind.collection()
+            );
+            let message = format!("`name` is not of the form `{pattern}`");
+            Refusal::invalid("name", message)
+                .hint("On a later branch of the log, `~b{branch}` follows the attempt.")
+                .into()
         })
     }
 
-    pub(super) fn of(execution: &ExecutionName, step: &str, attempt: u32) -> String {
-        format!("{execution}/approvals/{step}~{attempt}")
-    }
-}
-
-impl EscalationName {
-    pub(super) fn parse(text: &str) -> Result<Self, Status> {
-        let wrong = || {
-            let pattern = "providers/{provider}/executions/{execution}/escalations/{step}";
-            Refusal::invalid("name", format!("`name` is not of the form `{pattern}`"))
+    fn read(kind: Kind, text: &str) -> Option<Self> {
+        let separator = format!("/{}/", kind.collection());
+        let (execution, last) = text.rsplit_once(&separator)?;
+        let mut parts = last.split('~');
+        let (step, attempt) = (parts.next()?, parts.next()?);
+        let branch = match parts.next() {
+            Some(branch) => number(branch.strip_prefix('b')?)?,
+            None => 0,
         };
-        let (execution, step) = text.rsplit_once("/escalations/").ok_or_else(wrong)?;
-        if !is_step(step) {
-            return Err(wrong().into());
+        if parts.next().is_some() || !is_step(step) {
+            return None;
         }
-        Ok(Self {
-            execution: execution.parse().map_err(|_| wrong())?,
+        Some(Self {
+            kind,
+            execution: execution.parse().ok()?,
             step: step.to_owned(),
+            attempt: number(attempt)?,
+            branch,
         })
     }
+}
 
-    pub(super) fn of(execution: &ExecutionName, step: &str) -> String {
-        format!("{execution}/escalations/{step}")
+impl fmt::Display for InboxName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let collection = self.kind.collection();
+        let (step, attempt) = (&self.step, self.attempt);
+        write!(f, "{}/{collection}/{step}~{attempt}", self.execution)?;
+        match self.branch {
+            0 => Ok(()),
+            branch => write!(f, "~b{branch}"),
+        }
     }
+}
+
+/// A number from 1, written in the only way that a name has it.
+fn number(text: &str) -> Option<u32> {
+    let number: u32 = text.parse().ok()?;
+    (number > 0 && number.to_string() == text).then_some(number)
 }
 
 /// The names of steps need no encoding; what a definition does not allow names none.
@@ -75,37 +100,62 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_names_survive_the_round_trip() {
-        let text = "providers/p/executions/Order%2F17/approvals/sign-off~3";
-        let name = ApprovalName::parse(text).unwrap();
-        assert_eq!((name.step.as_str(), name.attempt), ("sign-off", 3));
-        assert_eq!(ApprovalName::of(&name.execution, &name.step, 3), text);
-        let text = "providers/p/executions/a/escalations/ship";
-        let name = EscalationName::parse(text).unwrap();
-        assert_eq!(EscalationName::of(&name.execution, &name.step), text);
+    fn names_survive_the_round_trip() {
+        for (kind, text, branch) in [
+            (
+                Kind::Approval,
+                "providers/p/executions/Order%2F17/approvals/sign-off~3",
+                0,
+            ),
+            (
+                Kind::Approval,
+                "providers/p/executions/a/approvals/sign-off~3~b12",
+                12,
+            ),
+            (
+                Kind::Escalation,
+                "providers/p/executions/a/escalations/ship~3",
+                0,
+            ),
+            (
+                Kind::Escalation,
+                "providers/p/executions/a/escalations/ship~3~b1",
+                1,
+            ),
+        ] {
+            let name = InboxName::parse(kind, text).unwrap();
+            assert_eq!((name.attempt, name.branch), (3, branch));
+            assert_eq!(name.to_string(), text);
+        }
     }
 
     #[test]
-    fn what_names_neither_is_refused() {
-        for wrong in [
+    fn every_other_text_is_rejected() {
+        for last in [
             "",
-            "providers/p/executions/a",
-            "providers/p/executions/a/approvals/",
-            "providers/p/executions/a/approvals/s",
-            "providers/p/executions/a/approvals/s~0",
-            "providers/p/executions/a/approvals/s~x",
-            "providers/p/executions/a/approvals/~1",
-            "providers/p/executions/a/approvals/s/t~1",
-            "providers/p/approvals/s~1",
+            "s",
+            "s~0",
+            "s~x",
+            "s~+1",
+            "s~01",
+            "~1",
+            "s/t~1",
+            "s~1~",
+            "s~1~2",
+            "s~1~b",
+            "s~1~b0",
+            "s~1~b01",
+            "s~1~b1~b1",
         ] {
-            assert!(ApprovalName::parse(wrong).is_err(), "{wrong}");
+            for kind in [Kind::Approval, Kind::Escalation] {
+                let text = format!("providers/p/executions/a/{}/{last}", kind.collection());
+                assert!(InboxName::parse(kind, &text).is_err(), "{text}");
+            }
         }
-        for wrong in [
-            "",
-            "providers/p/executions/a/escalations/",
-            "a/escalations/s",
-        ] {
-            assert!(EscalationName::parse(wrong).is_err(), "{wrong}");
+        for wrong in ["", "providers/p/executions/a", "providers/p/approvals/s~1"] {
+            assert!(InboxName::parse(Kind::Approval, wrong).is_err(), "{wrong}");
         }
+        let approval = "providers/p/executions/a/approvals/s~1";
+        assert!(InboxName::parse(Kind::Escalation, approval).is_err());
     }
 }

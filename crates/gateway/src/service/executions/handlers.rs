@@ -76,6 +76,13 @@ impl Service for Executions {
         in_shell!(self, "ListEvents", request, history)
     }
 
+    async fn get_step(
+        &self,
+        request: Request<v1::GetStepRequest>,
+    ) -> Result<Response<v1::StepDetail>, Status> {
+        in_shell!(self, "GetStep", request, step)
+    }
+
     async fn explain_state(
         &self,
         request: Request<v1::ExplainStateRequest>,

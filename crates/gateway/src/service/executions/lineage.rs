@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use stateway_engine::EventRecord;
+use stateway_engine::{EventRecord, MOST_PAGE_BYTES, detailed, summary};
 use stateway_model::ExecutionName;
 use stateway_proto::v1;
-use stateway_provider_api::Call;
+use stateway_provider_api::{Call, View};
 use tonic::Status;
 
 use super::super::recovery::BRANCHES;
 use super::super::validate;
+use super::read::event_view;
 use super::{Executions, page_token_refused};
 use crate::convert;
 
@@ -51,21 +52,43 @@ impl Executions {
             let (branch, found) = chosen.answer(&call, asked).await?;
             (Some(branch), found)
         };
-        let more = found.len() > page_size;
+        let mut more = found.len() > page_size;
         found.truncate(page_size);
+        let full = event_view(request.view()) == View::Full;
+        let full = full && self.upstream(&name.provider)?.capabilities.payloads;
+        let mut events = Vec::new();
+        let mut bytes = 0;
+        for record in &found {
+            let told = event(record, full);
+            bytes += told
+                .payload
+                .as_ref()
+                .map_or(0, |payload| payload.data.len());
+            if bytes > MOST_PAGE_BYTES && !events.is_empty() {
+                more = true;
+                break;
+            }
+            events.push(told);
+        }
+        found.truncate(events.len());
         let next = found.last().filter(|_| more).map(|last| {
             let branch = lineage.unwrap_or(last.branch);
             self.sealer.seal(&purpose, (branch, last.event.sequence))
         });
         Ok(v1::ListEventsResponse {
-            events: found.iter().map(event).collect(),
+            events,
             next_page_token: next.unwrap_or_default(),
         })
     }
 }
 
-fn event(record: &EventRecord) -> v1::Event {
-    let told = stateway_engine::summary(record.event.sequence, &record.event);
+fn event(record: &EventRecord, full: bool) -> v1::Event {
+    let event = &record.event;
+    let told = if full {
+        detailed(event.sequence, event, event.cause)
+    } else {
+        summary(event.sequence, event)
+    };
     v1::Event {
         branch: record.branch.to_string(),
         ..convert::event(told)

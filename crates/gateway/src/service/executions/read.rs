@@ -1,4 +1,4 @@
-//! Get, list, watch, wait, history, explain.
+//! Get, list, watch, wait, history, explain. What happened to one step is in `step`.
 
 use stateway_model::SubState;
 use stateway_proto::v1;
@@ -149,6 +149,7 @@ impl Executions {
         if !request.branch.is_empty() {
             return self.branch_history(call, &name, request, page_size).await;
         }
+        let view = event_view(request.view());
         let purpose = format!("events|{name}");
         let cursor = match request.page_token.as_str() {
             "" => None,
@@ -166,6 +167,7 @@ impl Executions {
                 id: name.id,
                 page_size,
                 cursor,
+                view,
             },
         );
         let page = upstream
@@ -201,6 +203,14 @@ impl Executions {
             .explain(&observation, jiff::Timestamp::now());
         let shown = convert::execution(upstream.execution(observation));
         Ok(convert::explanation(shown, explanation))
+    }
+}
+
+/// How much of each event is wanted.
+pub(super) const fn event_view(view: v1::ExecutionView) -> View {
+    match view {
+        v1::ExecutionView::Full => View::Full,
+        v1::ExecutionView::Basic | v1::ExecutionView::Unspecified => View::Basic,
     }
 }
 

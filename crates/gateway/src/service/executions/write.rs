@@ -3,7 +3,7 @@
 use stateway_model::{DefinitionName, ExecutionName, ProviderId};
 use stateway_proto::v1;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Error, Observation, PauseRequest, PurgeRequest,
+    Call, CancelMode, CancelRequest, Compensation, Error, Observation, PauseRequest, PurgeRequest,
     Result as ProviderResult, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
     StartRequest, Verb,
 };
@@ -110,17 +110,37 @@ impl Executions {
         call: Call,
         request: v1::CancelExecutionRequest,
     ) -> Result<v1::Execution, Status> {
-        use v1::cancel_execution_request::Mode;
+        use v1::cancel_execution_request::{Compensation as Choice, Mode};
         let (mode, verb) = match request.mode() {
             Mode::Unspecified | Mode::Graceful => (CancelMode::Graceful, Verb::Cancel),
             Mode::Kill => (CancelMode::Kill, Verb::Kill),
         };
+        let compensation = match request.compensation() {
+            Choice::Unspecified => Compensation::AsDefined,
+            Choice::Compensate => Compensation::Compensate,
+            Choice::NoCompensation => Compensation::NoCompensation,
+        };
+        let chosen = compensation != Compensation::AsDefined;
+        if chosen && mode == CancelMode::Kill {
+            let message = "a kill compensates nothing, so `compensation` goes with GRACEFUL only";
+            return Err(Refusal::invalid("compensation", message).into());
+        }
         let name = self
             .target(&call, &request.name, &request.etag, verb)
             .await?;
+        if chosen
+            && !self
+                .upstream(&name.provider)?
+                .capabilities
+                .cancel_compensation
+        {
+            let upstream = self.upstream(&name.provider)?;
+            return Err(without(upstream, "a choice about compensation"));
+        }
         let cancel = CancelRequest {
             id: name.id,
             mode,
+            compensation,
             cause: validate::text("cause", request.cause)?,
             request_id: validate::request_id(&request.request_id)?,
         };
@@ -204,6 +224,7 @@ impl Executions {
             feedback: validate::text("feedback", request.feedback)?,
             from_start: request.from_start,
             request_id: validate::request_id(&request.request_id)?,
+            execution_id: validate::execution_id(&request.execution_id)?,
         };
         let upstream = self.upstream(&name.provider)?;
         let call = upstream.bounded(&call);

@@ -64,5 +64,8 @@ fn branch(execution: &ExecutionName, from: BranchRecord) -> v1::Branch {
         cause: from.cause,
         create_time: from.created.map(convert::timestamp),
         created_by: from.by.to_string(),
+        usage: Some(from.usage)
+            .filter(|usage| !usage.is_zero())
+            .map(convert::usage),
     }
 }

@@ -50,7 +50,7 @@ fn a_deciding_step_is_named_with_the_rule() {
         explanation.steps[1].evidence,
         [
             "native state `RETRYING`",
-            "attempt 2 of 5 failed, another one is scheduled; next attempt at \
+            "attempt 2 of 5 failed, a retry is scheduled; next attempt at \
              2027-01-15T08:00:30Z, in 30 s; last error: card gateway timed out (INFERRED)"
         ]
     );
@@ -72,7 +72,7 @@ fn an_overdue_attempt_is_called_overdue() {
     );
     assert_eq!(
         explanation.evidence[1],
-        "attempt 2 of 5 failed, another one is scheduled; next attempt was due at \
+        "attempt 2 of 5 failed, a retry is scheduled; next attempt was due at \
          2027-01-15T07:58:30Z, 90 s ago (INFERRED)"
     );
 }

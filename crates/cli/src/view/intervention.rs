@@ -1,0 +1,80 @@
+//! What people did to an execution as a whole.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use stateway_client::v1;
+
+use super::execution::said;
+use super::{Text, timestamp};
+
+/// Who cancelled an execution.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[allow(
+    missing_docs,
+    reason = "the fields are those of stateway.v1.Cancellation, explained there"
+)]
+pub struct Cancellation {
+    pub cancelled_by: Option<Text>,
+    pub cause: Option<Text>,
+    pub time: Option<Timestamp>,
+}
+
+/// Who paused an execution.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[allow(
+    missing_docs,
+    reason = "the fields are those of stateway.v1.Pause, explained there"
+)]
+pub struct Pause {
+    pub paused_by: Option<Text>,
+    pub cause: Option<Text>,
+    pub step: Option<Text>,
+    pub offered_revision: Option<Text>,
+    pub conflicts: Vec<Text>,
+}
+
+/// Who reopened an execution.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[allow(
+    missing_docs,
+    reason = "the fields are those of stateway.v1.Reopen, explained there"
+)]
+pub struct Reopen {
+    pub count: u32,
+    pub reopened_by: Option<Text>,
+    pub time: Option<Timestamp>,
+    pub previous_native_state: Text,
+}
+
+impl From<&v1::Cancellation> for Cancellation {
+    fn from(wire: &v1::Cancellation) -> Self {
+        Self {
+            cancelled_by: said(&wire.cancelled_by),
+            cause: said(&wire.cause),
+            time: timestamp(wire.time.as_ref()),
+        }
+    }
+}
+
+impl From<&v1::Pause> for Pause {
+    fn from(wire: &v1::Pause) -> Self {
+        Self {
+            paused_by: said(&wire.paused_by),
+            cause: said(&wire.cause),
+            step: said(&wire.step),
+            offered_revision: said(&wire.offered_revision),
+            conflicts: wire.conflicts.iter().map(Text::from).collect(),
+        }
+    }
+}
+
+impl From<&v1::Reopen> for Reopen {
+    fn from(wire: &v1::Reopen) -> Self {
+        Self {
+            count: wire.count,
+            reopened_by: said(&wire.reopened_by),
+            time: timestamp(wire.time.as_ref()),
+            previous_native_state: (&wire.previous_native_state).into(),
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The full view of events: what was recorded, and which event, request or person caused it.
+
+use serde_json::json;
+use stateway_machine::ExecutionState;
+use stateway_proto::v1;
+use stateway_proto::v1::ExecutionView;
+
+use crate::support::{BuiltInRig, TestGateway, TestWorker, by, clock, json_of};
+
+const CHAIN: &str = "\
+name: chain
+steps:
+  - {name: a, agent: x, timeout: 5m}
+  - {name: b, agent: x, timeout: 5m, dependsOn: [a]}
+";
+
+async fn worker(rig: &BuiltInRig) -> TestWorker {
+    let offer = v1::Offer {
+        worker_id: "w1".into(),
+        roles: vec!["x".into()],
+        capacity: 1,
+        ..v1::Offer::default()
+    };
+    rig.work(offer).await.unwrap()
+}
+
+fn request(id: &str, view: ExecutionView) -> v1::ListEventsRequest {
+    v1::ListEventsRequest {
+        parent: format!("providers/b/executions/{id}"),
+        view: view.into(),
+        ..v1::ListEventsRequest::default()
+    }
+}
+
+async fn events(rig: &BuiltInRig, request: v1::ListEventsRequest) -> Vec<v1::Event> {
+    let mut client = rig.gateway.executions().await;
+    let listed = client.list_events(request).await.expect("a page");
+    listed.into_inner().events
+}
+
+fn find<'e>(events: &'e [v1::Event], native_type: &str, step: &str) -> &'e v1::Event {
+    let found = events
+        .iter()
+        .find(|event| event.native_type == native_type && event.step == step);
+    found.unwrap_or_else(|| panic!("no {native_type} of {step} in {events:#?}"))
+}
+
+#[tokio::test]
+async fn an_event_tells_its_payload_its_cause_its_request_and_who_acted() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(CHAIN).await;
+    let mut worker = worker(&rig).await;
+    let start = v1::StartExecutionRequest {
+        definition: "definitions/chain".into(),
+        execution_id: "c1".into(),
+        request_id: "start-1".into(),
+        ..v1::StartExecutionRequest::default()
+    };
+    let mut client = rig.gateway.executions().await;
+    client.start_execution(by("ada", "", start)).await.unwrap();
+    let a = worker.task().await;
+    worker.complete(&a, &json!({"n": 1}));
+    worker.task().await;
+    let told = events(&rig, request("c1", ExecutionView::Full)).await;
+    let created = find(&told, "ExecutionCreated", "");
+    assert_eq!(
+        (&*created.request_id, created.cause_sequence),
+        ("start-1", 0)
+    );
+    assert_eq!((&*created.actor, &*created.correlation_id), ("ada", "c1"));
+    let completed = find(&told, "StepCompleted", "a");
+    assert_eq!(
+        json_of(completed.payload.as_ref()),
+        json!({"StepCompleted": {"step": "a", "attempt": 1, "output": {"n": 1}}})
+    );
+    assert_eq!(completed.actor, "w1");
+    // The next step was started because the one before it completed.
+    let started = find(&told, "StepStarted", "b");
+    assert_eq!(started.cause_sequence, completed.sequence);
+    // The basic view tells none of it.
+    for event in events(&rig, request("c1", ExecutionView::Unspecified)).await {
+        assert_eq!(event.payload, None);
+        assert!(event.request_id.is_empty() && event.actor.is_empty());
+        assert_eq!(event.cause_sequence, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_cause_on_another_branch_is_named_by_the_number_it_has_in_the_answer() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(CHAIN).await;
+    let mut worker = worker(&rig).await;
+    rig.begin("chain", "c1", "ada", json!(null)).await;
+    let a = worker.task().await;
+    worker.complete(&a, &json!(1));
+    let b = worker.task().await;
+    worker.fail(&b, "agent_error");
+    rig.until("c1", |view| view.state == ExecutionState::Failed)
+        .await;
+    rig.retry_from("c1", "b", "olga").await;
+    let b = worker.task().await;
+    worker.complete(&b, &json!(2));
+    rig.until("c1", |view| view.state == ExecutionState::Completed)
+        .await;
+    let whole = events(&rig, request("c1", ExecutionView::Full)).await;
+    let numbers: Vec<_> = whole.iter().map(|event| event.sequence).collect();
+    assert_eq!(numbers, (1..=whole.len() as u64).collect::<Vec<_>>());
+    let opened = find(&whole, "BranchOpened", "");
+    assert_eq!((&*opened.actor, opened.cause_sequence), ("olga", 0));
+    let mut caused = whole.iter().filter(|event| event.cause_sequence > 0);
+    assert!(caused.all(|event| event.cause_sequence < event.sequence));
+    let again = whole
+        .iter()
+        .rfind(|event| event.native_type == "StepCompleted");
+    let again = again.expect("b completed");
+    let cause = &whole[usize::try_from(again.cause_sequence).unwrap() - 1];
+    assert_eq!((&*cause.native_type, &*cause.step), ("TaskAssigned", "b"));
+    assert!(cause.sequence > opened.sequence);
+    // Along one branch the numbers are the log's own.
+    let along = v1::ListEventsRequest {
+        branch: "current".into(),
+        ..request("c1", ExecutionView::Full)
+    };
+    let along = events(&rig, along).await;
+    let again = along
+        .iter()
+        .rfind(|event| event.native_type == "StepCompleted");
+    let again = again.expect("b completed");
+    let cause = along
+        .iter()
+        .find(|event| event.sequence == again.cause_sequence);
+    assert_eq!(cause.expect("it is there").native_type, "TaskAssigned");
+}
+
+#[tokio::test]
+async fn a_child_has_the_correlation_of_its_parent() {
+    let rig = BuiltInRig::start().await;
+    rig.apply("{name: import, steps: [{name: load, agent: x, timeout: 5m}]}")
+        .await;
+    rig.apply("{name: nightly, steps: [{name: shop, workflow: import, timeout: 5m}]}")
+        .await;
+    let mut worker = worker(&rig).await;
+    rig.begin("nightly", "n1", "ada", json!(null)).await;
+    worker.task().await;
+    let told = events(&rig, request("n1~shop~1", ExecutionView::Full)).await;
+    assert!(told.iter().all(|event| event.correlation_id == "n1"));
+}
+
+#[tokio::test]
+async fn a_long_payload_is_cut_and_a_page_holds_a_bounded_number_of_bytes() {
+    let rig = BuiltInRig::start().await;
+    rig.apply("{name: one, steps: [{name: a, agent: x, timeout: 5m}]}")
+        .await;
+    let long = json!({"text": "x".repeat(20_000)});
+    rig.begin("one", "l1", "ada", long).await;
+    let told = events(&rig, request("l1", ExecutionView::Full)).await;
+    let created = find(&told, "ExecutionCreated", "");
+    assert!(created.payload_truncated);
+    let payload = created.payload.as_ref().expect("a payload");
+    assert_eq!(payload.data.len(), 16 * 1024);
+    assert_eq!(payload.content_type, "text/plain; charset=utf-8");
+    // 80 signals and what became of them, 16 KiB each, do not fit on one page.
+    let mut client = rig.gateway.executions().await;
+    let steps: Vec<_> = (0..80)
+        .map(|n| json!({"name": format!("s{n}"), "signal": "go", "timeout": "5m"}))
+        .collect();
+    rig.apply(&json!({"name": "wait", "steps": steps}).to_string())
+        .await;
+    rig.begin("wait", "l2", "ada", json!(null)).await;
+    for _ in 0..80 {
+        let signal = v1::SignalExecutionRequest {
+            name: "providers/b/executions/l2".into(),
+            signal: "go".into(),
+            payload: Some(v1::Payload {
+                data: json!("x".repeat(20_000)).to_string().into(),
+                content_type: String::new(),
+            }),
+            ..v1::SignalExecutionRequest::default()
+        };
+        client.signal_execution(signal).await.expect("it is taken");
+    }
+    for branch in ["", "current"] {
+        let (mut seen, mut pages, mut token) = (0, 0, String::new());
+        loop {
+            let page = v1::ListEventsRequest {
+                page_size: 1_000,
+                page_token: token,
+                branch: branch.into(),
+                ..request("l2", ExecutionView::Full)
+            };
+            let page = client.list_events(page).await.expect("a page").into_inner();
+            let bytes = page
+                .events
+                .iter()
+                .filter_map(|event| event.payload.as_ref());
+            let bytes: usize = bytes.map(|payload| payload.data.len()).sum();
+            assert!(bytes <= 2 * 1024 * 1024, "{bytes}");
+            seen += page
+                .events
+                .iter()
+                .filter(|event| event.native_type == "SignalReceived")
+                .count();
+            pages += 1;
+            token = page.next_page_token;
+            if token.is_empty() {
+                break;
+            }
+        }
+        assert_eq!((seen, pages), (80, 2));
+    }
+}
+
+#[tokio::test]
+async fn an_engine_that_records_no_more_leaves_it_empty() {
+    let clock = clock();
+    let gateway = TestGateway::new().with_memory("m", &clock).start().await;
+    let mut client = gateway.executions().await;
+    let start = v1::StartExecutionRequest {
+        definition: "providers/m/definitions/hello".into(),
+        ..v1::StartExecutionRequest::default()
+    };
+    let started = client.start_execution(start).await.unwrap().into_inner();
+    let full = v1::ListEventsRequest {
+        parent: started.name,
+        view: ExecutionView::Full.into(),
+        ..v1::ListEventsRequest::default()
+    };
+    let page = client.list_events(full).await.unwrap().into_inner();
+    assert!(!page.events.is_empty());
+    for event in page.events {
+        assert!(event.payload.is_none() && event.correlation_id.is_empty());
+    }
+}
