@@ -26,7 +26,7 @@ const DEFINITIONS: [&str; 3] = [
 const EVENTS: &str = include_str!("../../machine/tests/golden/events-v1.jsonl");
 /// A valid snapshot, and the definition it is of.
 const BUSY: &str = include_str!("../../machine/tests/busy.yaml");
-const SNAPSHOT: &str = include_str!("../../machine/tests/golden/snapshot-v1.json");
+const SNAPSHOT: &str = include_str!("../../machine/tests/golden/snapshot-v2.json");
 /// The definition they are of.
 const EVERY_FACT: &str = include_str!("../../machine/tests/every-fact.yaml");
 /// What YAML, JSON, references and conditions are made of.
