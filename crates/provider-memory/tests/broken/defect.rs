@@ -145,9 +145,10 @@ impl Defect {
             Self::CancelReportsTheEndTooEarly => {
                 &["cancel::what_still_cleans_up_is_not_reported_as_ended"]
             }
-            Self::CancelIgnoresTheChoiceToCompensate => {
-                &["capability_off::a_choice_about_compensation_is_unsupported"]
-            }
+            Self::CancelIgnoresTheChoiceToCompensate => &[
+                "cancel::no_compensation_ends_what_would_clean_up",
+                "capability_off::a_choice_about_compensation_is_unsupported",
+            ],
             Self::PauseDoesNothing => &[
                 "pause::what_is_paused_waits",
                 "resume::what_was_paused_goes_on",

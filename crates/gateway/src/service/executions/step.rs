@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use stateway_engine::{AttemptOutcome, AttemptRecord};
-use stateway_machine::Data;
+use stateway_machine::{Data, PolicyDecision};
 use stateway_model::{ExecutionId, ExecutionName, Payload};
 use stateway_proto::v1;
 use stateway_proto::v1::step_attempt::Outcome;
@@ -87,7 +87,8 @@ fn bounded(data: Data) -> Option<(v1::Payload, bool)> {
     Some((convert::payload_into(payload), cut))
 }
 
-fn attempt(execution: &ExecutionName, from: AttemptRecord) -> v1::StepAttempt {
+/// One attempt as clients see it.
+pub(crate) fn attempt(execution: &ExecutionName, from: AttemptRecord) -> v1::StepAttempt {
     let child = from.child.and_then(|id| ExecutionId::new(&*id).ok());
     let child = child.map(|id| ExecutionName::new(execution.provider.clone(), id));
     v1::StepAttempt {
@@ -105,6 +106,22 @@ fn attempt(execution: &ExecutionName, from: AttemptRecord) -> v1::StepAttempt {
             .filter(|usage| !usage.is_zero())
             .map(convert::usage),
         child: child.map(|name| name.to_string()).unwrap_or_default(),
+        policy_decision: from
+            .policy
+            .as_ref()
+            .map_or("", |(_, made)| word(made))
+            .into(),
+        policy_rule: from
+            .policy
+            .map_or_else(String::new, |(rule, _)| rule.to_string()),
+    }
+}
+
+const fn word(decision: &PolicyDecision) -> &'static str {
+    match decision {
+        PolicyDecision::Allow => "allow",
+        PolicyDecision::Deny { .. } => "deny",
+        PolicyDecision::RequireApproval { .. } => "require_approval",
     }
 }
 
