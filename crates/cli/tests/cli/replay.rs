@@ -103,7 +103,7 @@ fn another_definition_is_compared_in_columns_with_a_summary_and_an_exit_code() {
         "charge   ≠  attempt 1, failed (transient), again after 20ms, attempt 2, completed  attempt 1, failed (transient)",
         "first difference: event 10, retries of charge",
         "10     retries  charge   again after 20ms, attempt 2, completed",
-        "no result recorded: reserve, undo, attempt 1: no answer is recorded",
+        "no result recorded: reserve, compensation, attempt 1: no answer is recorded",
         "source unchanged: ",
         "14 events replayed: 3 differences, 1 step without a recorded result",
     ];

@@ -62,7 +62,7 @@ pub(crate) fn waiting(wait: &Wait, now: Timestamp) -> Markup {
                 "waits for a worker" @if !wait.name.is_empty() { " of role " }
             }
             "escalation" => {
-                "waits for a decision" @if !wait.name.is_empty() { " by role " }
+                "waits for a person's decision " @if !wait.name.is_empty() { "by " }
             }
             kind => { "waits for " (said(kind)) " " }
         }
