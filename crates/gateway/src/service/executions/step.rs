@@ -36,7 +36,10 @@ impl Executions {
         let shown = self.read(&call, &execution, View::Basic).await?;
         let found = shown.steps.into_iter().find(|one| *one.name == *step);
         let found = found.ok_or_else(|| no_step(&execution, &step))?;
-        let payload = |data: Option<Data>| data.filter(|_| can.payloads).and_then(bounded);
+        let payload = |data: Option<Data>| {
+            data.filter(|_| can.payloads)
+                .and_then(|data| bounded(&data))
+        };
         let (input, input_truncated) = payload(record.input).unzip();
         let (output, output_truncated) = payload(record.output).unzip();
         let attempts = record.attempts.into_iter();
@@ -79,8 +82,8 @@ fn no_step(execution: &ExecutionName, step: &str) -> Status {
 }
 
 /// A payload within its bound, and whether it was cut; `null` is none.
-fn bounded(data: Data) -> Option<(v1::Payload, bool)> {
-    if *data == Value::Null {
+fn bounded(data: &Data) -> Option<(v1::Payload, bool)> {
+    if **data == Value::Null {
         return None;
     }
     let (payload, cut) = Payload::json(data.to_string()).cut(MOST_PAYLOAD_BYTES);
@@ -158,8 +161,8 @@ mod tests {
     #[test]
     fn a_payload_beyond_the_bound_is_cut_and_says_so() {
         let long = Data::new(Value::from("x".repeat(MOST_PAYLOAD_BYTES)));
-        let (payload, cut) = bounded(long).unwrap();
+        let (payload, cut) = bounded(&long).unwrap();
         assert_eq!((payload.data.len(), cut), (MOST_PAYLOAD_BYTES, true));
-        assert!(bounded(Data::default()).is_none());
+        assert!(bounded(&Data::default()).is_none());
     }
 }

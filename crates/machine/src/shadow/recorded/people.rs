@@ -7,7 +7,7 @@ use stateway_model::{Reason, Usage};
 
 use super::reader::{Reader, reply};
 use super::{Act, Deed, Late, Resolved, Vote};
-use crate::event::{PauseCause, Redo, Resolution, Task, TurnCause, WaitFor};
+use crate::event::{PauseCause, Resolution, Task, TurnCause, WaitFor};
 use crate::shadow::straight::opens_early;
 use crate::timer::{StepTimer, Timer};
 use crate::{CancelMode, Event, Fact, Verb};
@@ -214,7 +214,7 @@ impl Reader<'_> {
             Verb::Fork { by, redo, .. } => (by, Some(&*redo), Usage::default(), true),
             _ => return,
         };
-        let by = redo.map(|_: &Box<Redo>| Arc::clone(by));
+        let by = redo.map(|_| Arc::clone(by));
         let Some(created) = self.found.acts.front() else {
             return;
         };
