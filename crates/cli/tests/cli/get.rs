@@ -51,6 +51,13 @@ fn the_json_has_every_key_of_the_api() {
         "labels",
         "etag",
         "usage",
+        "abandoned_usage",
+        "cancellation",
+        "forked_from",
+        "forks",
+        "not_rolled_back",
+        "pause",
+        "reopen",
     ];
     assert_eq!(keys, BTreeSet::from(expected));
     assert_eq!(shown["sub_state"], "backing-off");
@@ -148,12 +155,13 @@ fn steps_to_come_are_shown_to_people() {
     crate::built_in::start(&gateway, "two", "t", "ann");
     let text = gateway.run(&["get", "builtin/t"]).exits(0).out;
     let line = text.lines().find(|line| line.starts_with("b "));
-    assert!(line.unwrap().ends_with("not yet begun; after a"), "{text}");
+    assert!(line.unwrap().ends_with("NOT_STARTED  after a"), "{text}");
     let json = gateway
         .run(&["get", "builtin/t", "-o", "json"])
         .exits(0)
         .json();
-    assert_eq!(json["steps"].as_array().unwrap().len(), 1);
+    assert_eq!(json["steps"].as_array().unwrap().len(), 2);
+    assert_eq!(json["steps"][1]["reason"], "NOT_STARTED");
     gateway.run(&["cancel", "builtin/t"]).exits(0);
     let text = gateway.run(&["get", "builtin/t"]).exits(0).out;
     assert!(!text.contains("not yet begun"), "{text}");

@@ -30,10 +30,13 @@ fn a_pause_says_who_and_why() {
     let pause = ["pause", "builtin/a", "--as", "eve", "--cause", "month end"];
     gateway.run(&pause).exits(0);
     let get = gateway.run(&["get", "builtin/a"]).exits(0).out;
-    assert!(get.contains("held        held by eve: month end"), "{get}");
+    assert!(
+        get.contains("because     paused by eve: month end"),
+        "{get}"
+    );
     gateway.run(&["resume", "builtin/a"]).exits(0);
     let get = gateway.run(&["get", "builtin/a"]).exits(0).out;
-    assert!(!get.contains("held"), "{get}");
+    assert!(!get.contains("paused"), "{get}");
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn policy_rules_decide_as_they_did() {
     let due = run.now + Duration::from_secs(600);
     let (role, task) = (Arc::from("boss"), run.task("a"));
     run.ok(Verb::DecidePolicy {
-        task: task.clone(),
+        task,
         rule: "spending".into(),
         decision: PolicyDecision::RequireApproval {
             role,
