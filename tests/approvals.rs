@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use stateway_engine::{PolicyVerdict, Ruling};
-use stateway_machine::ExecutionState;
+use stateway_machine::{Awaited, ExecutionState};
 use stateway_proto::v1;
 use stateway_proto::v1::approval::State;
 use tonic::Code;
@@ -556,4 +556,82 @@ async fn an_approval_that_a_policy_rule_asks_for_names_the_rule() {
     worker.complete(&task, &json!({}));
     rig.until("o1", |view| view.state == ExecutionState::Completed)
         .await;
+}
+
+/// Rules that change while an approved attempt waits for its worker.
+#[derive(Debug, Default)]
+struct Changing {
+    second: std::sync::atomic::AtomicBool,
+}
+
+impl stateway_engine::Policy for Changing {
+    fn decide(&self, _: &stateway_engine::PolicyQuestion<'_>) -> Option<Ruling> {
+        let second = self.second.load(std::sync::atomic::Ordering::SeqCst);
+        let (rule, role) = if second {
+            ("frozen", "ceo")
+        } else {
+            ("large-orders", "cfo")
+        };
+        Some(Ruling {
+            rule: rule.into(),
+            verdict: PolicyVerdict::RequireApproval {
+                role: role.into(),
+                expires_after: None,
+            },
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_second_rule_about_one_attempt_asks_under_a_name_of_its_own() {
+    let policy = std::sync::Arc::new(Changing::default());
+    let rules = std::sync::Arc::clone(&policy);
+    let rig = BuiltInRig::with(|config| config.policy = Some(rules)).await;
+    rig.apply("name: order\nsteps: [{name: pay, agent: w, action: x, timeout: 1m}]\n")
+        .await;
+    let mut worker = worker(&rig).await;
+    rig.begin("order", "o2", "ada", json!({})).await;
+    let asks = |rule: &'static str| {
+        move |view: &stateway_engine::View| {
+            let of_rule = |awaited: &Awaited| matches!(awaited, Awaited::Approval { rule: Some(found), .. } if **found == *rule);
+            view.awaited.iter().any(of_rule)
+        }
+    };
+    rig.until("o2", asks("large-orders")).await;
+    policy
+        .second
+        .store(true, std::sync::atomic::Ordering::SeqCst);
+    let mut client = rig.approvals().await;
+    let first = approval("o2", "pay", 1);
+    client
+        .decide_approval(by("eve", "cfo", decide(&first, true)))
+        .await
+        .unwrap();
+    rig.until("o2", asks("frozen")).await;
+    let second = format!("{first}.2");
+    let pending = client.list_approvals(list("")).await.unwrap().into_inner();
+    assert_eq!(names(pending), [(second.clone(), State::Pending)]);
+    // The person has both roles; a repeat of the first decision stays with the first request.
+    let again = client.decide_approval(by("eve", "cfo,ceo", decide(&first, true)));
+    let again = again.await.unwrap().into_inner();
+    assert_eq!(
+        (again.name, again.policy_rule.as_str()),
+        (first.clone(), "large-orders")
+    );
+    assert_eq!(get(&rig, &second).await.state(), State::Pending);
+    let unknown = client.decide_approval(by("eve", "ceo", decide(&format!("{first}.3"), true)));
+    assert_eq!(unknown.await.unwrap_err().code(), Code::NotFound);
+    let granted = client.decide_approval(by("eve", "ceo", decide(&second, true)));
+    let granted = granted.await.unwrap().into_inner();
+    assert_eq!(
+        (granted.state(), &*granted.policy_rule),
+        (State::Granted, "frozen")
+    );
+    assert_eq!(worker.task().await.attempt, 1);
+    let all = "execution = providers/b/executions/o2";
+    let all = client.list_approvals(list(all)).await.unwrap();
+    assert_eq!(
+        names(all.into_inner()),
+        [(first, State::Granted), (second, State::Granted)]
+    );
 }

@@ -153,7 +153,9 @@ fn table(listed: &Listed, paint: Paint) -> String {
     let mut table = Table::new(&headings, paint);
     for approval in &listed.approvals {
         let age = approval.create_time.map(|time| ago(time, now));
-        let expires = approval.expire_time.map(|time| until(time, now));
+        let pending = approval.state == "pending";
+        let expires = approval.expire_time.filter(|_| pending);
+        let expires = expires.map(|time| until(time, now));
         table.row(vec![
             resource::short_of_part(approval.name.raw()),
             approval.state.clone(),

@@ -15,6 +15,8 @@ pub(super) struct Case {
     pub(super) branch: u32,
     pub(super) step: Arc<str>,
     pub(super) attempt: u32,
+    /// Which request about the attempt, from 1: several policy rules may ask about one attempt.
+    pub(super) ordinal: u32,
     pub(super) about: About,
     /// When it was asked for.
     pub(super) opened: Timestamp,
@@ -84,6 +86,17 @@ impl Case {
         }
     }
 
+    /// Whether a policy rule asks for it.
+    pub(super) const fn is_of_a_rule(&self) -> bool {
+        matches!(self.about, About::Approval { rule: Some(_), .. })
+    }
+
+    /// Whether another case is about the same attempt.
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        let place = |case: &Self| (case.branch, case.attempt, case.kind());
+        place(self) == place(other) && self.step == other.step
+    }
+
     pub(super) const fn stage(&self) -> Stage {
         match self.outcome {
             Outcome::Pending => Stage::Pending,
@@ -96,7 +109,8 @@ impl Case {
     }
 }
 
-/// What is pending in an execution, without reading its log.
+/// What is pending in an execution, without reading its log. Only the log knows which request of an
+/// attempt a policy rule's is.
 pub(super) fn pending(view: &View) -> Vec<Case> {
     view.awaited
         .iter()
@@ -141,6 +155,7 @@ fn of_awaited(view: &View, awaited: &Awaited) -> Option<Case> {
         branch: *branch,
         step: Arc::clone(step),
         attempt: *attempt,
+        ordinal: 1,
         about,
         opened: wait.and_then(|wait| wait.since).unwrap_or_default(),
         sequence: 0,

@@ -60,6 +60,11 @@ impl Approvals {
                 return decided_before(chosen, &call, request.grant, current, changed);
             }
         }
+        if !read::is_last(&call, chosen, &name).await? {
+            let current = read::approval(&call, chosen, &name).await?;
+            let changed = changed(chosen, "approval");
+            return decided_before(chosen, &call, request.grant, current, changed);
+        }
         let decide = Decide {
             step: name.step.as_str().into(),
             attempt: name.attempt,

@@ -150,18 +150,22 @@ impl Docket {
     }
 
     fn open(&mut self, record: &EventRecord, step: &Arc<str>, attempt: u32, about: About) {
-        self.entries.push(Entry {
-            case: Case {
-                branch: record.branch,
-                step: Arc::clone(step),
-                attempt,
-                about,
-                opened: record.event.at,
-                sequence: record.event.sequence,
-                outcome: Outcome::Pending,
-            },
-            ended: None,
-        });
+        let mut case = Case {
+            branch: record.branch,
+            step: Arc::clone(step),
+            attempt,
+            ordinal: 1,
+            about,
+            opened: record.event.at,
+            sequence: record.event.sequence,
+            outcome: Outcome::Pending,
+        };
+        let before = self.entries.iter().rev();
+        let before = before
+            .map(|entry| &entry.case)
+            .find(|it| it.is_beside(&case));
+        case.ordinal = before.map_or(1, |before| before.ordinal + 1);
+        self.entries.push(Entry { case, ended: None });
     }
 
     fn close(
@@ -211,6 +215,7 @@ impl Docket {
                 case: Case {
                     branch,
                     sequence,
+                    ordinal: 1,
                     outcome: Outcome::Pending,
                     ..entry.case.clone()
                 },
@@ -472,6 +477,39 @@ mod tests {
             cases[0].about,
             approval(&"cfo".into(), Some(&"large-orders".into()), None)
         );
+    }
+
+    #[test]
+    fn a_second_rule_about_one_attempt_asks_under_a_name_of_its_own() {
+        let asks = |rule: &str| Fact::PolicyDecided {
+            task: Task::of("ship", 1),
+            rule: rule.into(),
+            decision: PolicyDecision::RequireApproval {
+                role: "cfo".into(),
+                due: None,
+            },
+        };
+        let cases = docket(vec![
+            (0, 3, asks("large-orders")),
+            (0, 4, granted(1)),
+            (0, 5, asks("expensive")),
+            (1, 7, branched(1, 0, 6)),
+            (1, 8, granted(1)),
+            (1, 9, asks("late")),
+        ]);
+        let ordinals: Vec<_> = cases
+            .iter()
+            .map(|case| (case.branch, case.ordinal))
+            .collect();
+        assert_eq!(ordinals, [(0, 1), (0, 2), (1, 1), (1, 2)]);
+        let expected = [
+            Stage::Granted,
+            Stage::Withdrawn,
+            Stage::Granted,
+            Stage::Pending,
+        ];
+        let stages: Vec<_> = cases.iter().map(Case::stage).collect();
+        assert_eq!(stages, expected);
     }
 
     #[test]

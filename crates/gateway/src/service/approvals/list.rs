@@ -13,7 +13,7 @@ use stateway_proto::v1;
 use stateway_provider_api::Call;
 use tonic::{Code, Status};
 
-use super::case::{Case, pending};
+use super::case::{Case, Stage, pending};
 use super::filter::Filter;
 use super::name::Kind;
 use super::{Approvals, read, shown};
@@ -242,8 +242,10 @@ async fn of_view<'e>(
     let Ok(id) = ExecutionId::new(&view.id) else {
         return Ok(None);
     };
-    let cases = if filter.is_of_the_inbox() {
-        pending(&view)
+    let pending = pending(&view);
+    let known = !pending.iter().any(Case::is_of_a_rule);
+    let cases = if filter.is_of_the_inbox() && known {
+        pending
     } else {
         match read::cases(call, chosen, &view.id).await {
             Ok(mut cases) => {
@@ -255,7 +257,10 @@ async fn of_view<'e>(
             Err(status) => return Err(status),
         }
     };
-    let cases = admitted(chosen, filter, cases);
+    let mut cases = admitted(chosen, filter, cases);
+    if filter.is_of_the_inbox() {
+        cases.retain(|case| case.stage() == Stage::Pending);
+    }
     let name = ExecutionName::new(chosen.id.clone(), id);
     Ok((!cases.is_empty()).then_some(Found {
         chosen,

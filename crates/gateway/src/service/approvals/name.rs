@@ -1,5 +1,8 @@
 //! The names of what waits for a person: `…/approvals/{step}~{attempt}` and
 //! `…/escalations/{step}~{attempt}`, with `~b{branch}` behind them on every branch but the first.
+//!
+//! Several policy rules may ask about one attempt, one after the other; from the second request on, the
+//! number of the request follows the attempt: `…/approvals/{step}~{attempt}.2`.
 
 use std::fmt;
 
@@ -31,6 +34,8 @@ pub(super) struct InboxName {
     pub(super) execution: ExecutionName,
     pub(super) step: String,
     pub(super) attempt: u32,
+    /// Which request about the attempt, from 1.
+    pub(super) ordinal: u32,
     pub(super) branch: u32,
 }
 
@@ -60,11 +65,16 @@ impl InboxName {
         if parts.next().is_some() || !is_step(step) {
             return None;
         }
+        let (attempt, ordinal) = match attempt.split_once('.') {
+            Some((attempt, ordinal)) => (attempt, number(ordinal).filter(|ordinal| *ordinal > 1)?),
+            None => (attempt, 1),
+        };
         Some(Self {
             kind,
             execution: execution.parse().ok()?,
             step: step.to_owned(),
             attempt: number(attempt)?,
+            ordinal,
             branch,
         })
     }
@@ -75,6 +85,9 @@ impl fmt::Display for InboxName {
         let collection = self.kind.collection();
         let (step, attempt) = (&self.step, self.attempt);
         write!(f, "{}/{collection}/{step}~{attempt}", self.execution)?;
+        if self.ordinal > 1 {
+            write!(f, ".{}", self.ordinal)?;
+        }
         match self.branch {
             0 => Ok(()),
             branch => write!(f, "~b{branch}"),
@@ -113,6 +126,11 @@ mod tests {
                 12,
             ),
             (
+                Kind::Approval,
+                "providers/p/executions/a/approvals/sign-off~3.2~b12",
+                12,
+            ),
+            (
                 Kind::Escalation,
                 "providers/p/executions/a/escalations/ship~3",
                 0,
@@ -144,6 +162,10 @@ mod tests {
             "s~1~2",
             "s~1~b",
             "s~1~b0",
+            "s~1.",
+            "s~1.1",
+            "s~1.02",
+            "s~.2",
             "s~1~b01",
             "s~1~b1~b1",
         ] {

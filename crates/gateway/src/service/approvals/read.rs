@@ -101,10 +101,29 @@ async fn history(
 }
 
 fn find(cases: &[Case], name: &InboxName) -> Option<usize> {
-    cases.iter().rposition(|case| {
-        let place = (case.branch, case.attempt) == (name.branch, name.attempt);
-        place && *case.step == *name.step && case.kind() == name.kind
+    let named = (name.branch, name.attempt, name.ordinal);
+    cases.iter().position(|case| {
+        let place = (case.branch, case.attempt, case.ordinal);
+        place == named && *case.step == *name.step && case.kind() == name.kind
     })
+}
+
+/// Whether a request is the last one about its attempt; the engine knows the last one only.
+pub(super) async fn is_last(
+    call: &Call,
+    chosen: Chosen<'_>,
+    name: &InboxName,
+) -> Result<bool, Status> {
+    let cases = cases(call, chosen, &name.execution.id.as_str().into()).await?;
+    match find(&cases, name) {
+        Some(place) => {
+            let mut later = cases[place + 1..].iter();
+            Ok(!later.any(|later| later.is_beside(&cases[place])))
+        }
+        None if name.ordinal > 1 => Err(not_found(chosen, name)),
+        // The engine says what is wrong with a request that never was.
+        None => Ok(true),
+    }
 }
 
 fn not_found(chosen: Chosen<'_>, name: &InboxName) -> Status {

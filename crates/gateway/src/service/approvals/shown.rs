@@ -22,6 +22,7 @@ pub(super) fn name(execution: &ExecutionName, case: &Case) -> InboxName {
         execution: execution.clone(),
         step: case.step.to_string(),
         attempt: case.attempt,
+        ordinal: case.ordinal,
         branch: case.branch,
     }
 }
