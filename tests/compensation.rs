@@ -145,9 +145,10 @@ async fn a_cancel_follows_the_failure_policy_unless_the_caller_chooses() {
 
 #[tokio::test]
 async fn a_choice_that_cannot_be_followed_is_rejected() {
-    let rig =
-        BuiltInRig::start_beside(|gateway| gateway.with_memory("m", &crate::support::clock()))
-            .await;
+    let rig = BuiltInRig::start_beside(|gateway| {
+        gateway.with_memory_less("m", &crate::support::clock(), &["cancel_compensation"])
+    })
+    .await;
     let mut client = rig.gateway.executions().await;
     let start = v1::StartExecutionRequest {
         definition: "providers/m/definitions/approval".into(),

@@ -180,7 +180,7 @@ async fn under_another_definition_the_shadow_says_where_it_parts() {
     assert!(
         answer
             .derived_outcome
-            .contains("`reserve` has no recorded way on")
+            .contains("`reserve` has no recorded result")
     );
     assert_eq!(answer.steps.len(), 2);
     assert_eq!(answer.source_hash_before, answer.source_hash_after);

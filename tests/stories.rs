@@ -24,6 +24,7 @@ mod finished;
 mod health;
 mod isolation;
 mod list;
+mod lost_worker;
 mod pages;
 mod policy;
 mod project;

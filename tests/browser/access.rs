@@ -27,7 +27,7 @@ const PAGES: [&str; 13] = [
     "/executions/b/m1/do/cancel",
     "/acting",
     "/inbox",
-    "/inbox/resolve?name=providers%2Fb%2Fexecutions%2Fm2%2Fescalations%2Fpay&action=reassign",
+    "/inbox/resolve?name=providers%2Fb%2Fexecutions%2Fm2%2Fescalations%2Fpay~1&action=reassign",
     "/definitions",
     "/definitions/mixed",
     "/providers",

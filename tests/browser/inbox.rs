@@ -202,7 +202,7 @@ pub(crate) async fn a_stuck_step_is_resumed_reassigned_and_cancelled_in_the_brow
     let task = worker.task().await;
     worker.fail(&task, "governance");
     rig.until("e1", escalated).await;
-    act_as(browser, &rig, "eve", "");
+    act_as(browser, &rig, "eve", "operator");
     browser.sees_in("#stuck", "it did not work");
 
     browser.click("#stuck a.primary");
@@ -226,7 +226,7 @@ pub(crate) async fn a_stuck_step_is_resumed_reassigned_and_cancelled_in_the_brow
 
     browser.sees_in("#stuck", "attempt 3");
     browser.click("#stuck a.danger");
-    browser.sees_in("dialog", "The execution ends here");
+    browser.sees_in("dialog", "The execution is cancelled");
     browser.click("dialog button.danger");
     browser.sees("Cancelled: step pay");
     rig.until("e1", |view| view.state == ExecutionState::Cancelled)

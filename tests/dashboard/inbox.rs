@@ -387,6 +387,6 @@ async fn waiting_for_a_person_finds_approvals_and_escalations() {
     page.has(&[
         "/executions/b/r1",
         "/executions/b/x1",
-        "a person's decision",
+        "waits for a decision",
     ]);
 }

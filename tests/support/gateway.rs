@@ -74,10 +74,19 @@ impl TestGateway {
 
     /// Adds an in-memory provider whose time only the test moves.
     pub(crate) fn with_memory(self, id: &str, clock: &Clock) -> Self {
+        self.with_memory_less(id, clock, &[])
+    }
+
+    /// The same without some capabilities.
+    pub(crate) fn with_memory_less(self, id: &str, clock: &Clock, disabled: &[&str]) -> Self {
+        let config = Config {
+            disable: disabled.iter().map(ToString::to_string).collect(),
+            ..Config::default()
+        };
         let provider = MemoryProvider::on(
             Upstream::new(clock.clone()),
             id.parse().expect("a provider id"),
-            &Config::default(),
+            &config,
         );
         self.with(
             id,

@@ -86,20 +86,22 @@ impl Program {
                 );
                 whole
             };
-            let exit = until_exit(&mut child, exchange);
+            let exit = until_exit(&mut child, exchange, task);
             tokio::select! {
                 ended = self.until_end(task, &group, exit) => ended?,
                 never = beat(task) => match never {},
             }
         };
         match ended {
-            Ended::Exited(status) if status.success() => {
-                group.forget();
-                output_of(&answer)
-            }
             Ended::Exited(status) => {
-                group.forget();
-                Err(failure(status, &last))
+                if !task.is_cancelled() {
+                    group.forget();
+                }
+                if status.success() {
+                    output_of(&answer)
+                } else {
+                    Err(failure(status, &last))
+                }
             }
             Ended::TooLong => {
                 group.end(&mut child).await;
@@ -228,19 +230,39 @@ impl Program {
     }
 }
 
-/// Both ends of the pipes and the process; false when it answered too much.
+/// Waits until the pipes are closed and the process has ended. After a cancellation, what the process
+/// left in the background may keep the pipes open for a short time only.
 async fn until_exit(
     child: &mut Child,
     exchange: impl Future<Output = bool>,
+    task: &Task,
 ) -> Result<Ended, TaskError> {
-    if !exchange.await {
-        return Ok(Ended::TooMuch);
-    }
-    match child.wait().await {
-        Ok(status) => Ok(Ended::Exited(status)),
-        Err(error) => Err(TaskError::agent_error(format!(
-            "the program cannot be waited for: {error}"
-        ))),
+    let cannot_wait = |error: std::io::Error| {
+        TaskError::agent_error(format!("the program cannot be waited for: {error}"))
+    };
+    tokio::pin!(exchange);
+    let status = tokio::select! {
+        whole = &mut exchange => {
+            if !whole {
+                return Ok(Ended::TooMuch);
+            }
+            let status = child.wait().await.map_err(cannot_wait)?;
+            return Ok(Ended::Exited(status));
+        }
+        status = child.wait() => status.map_err(cannot_wait)?,
+    };
+    let cut_off = async {
+        task.cancelled().await;
+        tokio::time::sleep(GRACE).await;
+    };
+    let whole = tokio::select! {
+        whole = &mut exchange => whole,
+        () = cut_off => true,
+    };
+    if whole {
+        Ok(Ended::Exited(status))
+    } else {
+        Ok(Ended::TooMuch)
     }
 }
 

@@ -20,7 +20,7 @@ mod time;
 mod trigger;
 mod worker;
 
-pub use approval::{Approval, Attempt, Decision, Escalation, Past};
+pub use approval::{Approval, Decision, Escalation, Past};
 pub use definition::{Definition, Diagnostic};
 pub use event::Event;
 pub use execution::{Execution, ExecutionError, Progress, Retry, Step, Usage, Wait};

@@ -7,8 +7,10 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use stateway_machine::{ChildOrder, Event, Fact, Failure, FailureCause, Task, TaskKey, WaitFor};
-use stateway_model::{ExecutionError, Usage};
+use stateway_machine::{
+    ChildOrder, Event, Fact, FailureCause, PolicyDecision, Task, TaskKey, WaitFor,
+};
+use stateway_model::{ErrorCategory, ExecutionError, Usage};
 
 use crate::keeper::child_id;
 
@@ -42,6 +44,9 @@ pub struct AttemptRecord {
     pub usage: Usage,
     /// The id of the execution that does it, for a step that runs another definition.
     pub child: Option<Arc<str>>,
+    /// The policy rule that decided about it, and the decision. A rule that stopped the attempt stays
+    /// when another one lets it pass later.
+    pub policy: Option<(Arc<str>, PolicyDecision)>,
 }
 
 /// How an attempt ended.
@@ -174,27 +179,32 @@ impl Attempts {
                     seen.record.usage = seen.record.usage + *usage;
                 }
             }
-            fact => self.end_own(place, fact, at),
+            Fact::PolicyDecided {
+                task,
+                rule,
+                decision,
+            } => {
+                if let Some(seen) = self.find(task)
+                    && (seen.record.policy.is_none() || *decision != PolicyDecision::Allow)
+                {
+                    seen.record.policy = Some((Arc::clone(rule), decision.clone()));
+                }
+            }
+            _ => self.end_own(place, event),
         }
     }
 
-    fn end_own(&mut self, place: (u32, u64), fact: &Fact, at: Timestamp) {
-        let (attempt, compensation, outcome, failure) = match fact {
-            Fact::StepCompleted { attempt, .. } => {
-                (*attempt, false, AttemptOutcome::Succeeded, None)
+    fn end_own(&mut self, place: (u32, u64), event: &Event) {
+        let (attempt, compensation, outcome) = match &event.fact {
+            Fact::StepCompleted { attempt, .. } => (*attempt, false, AttemptOutcome::Succeeded),
+            Fact::AttemptFailed { attempt, .. }
+            | Fact::ApprovalRejected { attempt, .. }
+            | Fact::ApprovalExpired { attempt, .. } => (*attempt, false, AttemptOutcome::Failed),
+            Fact::OutcomeUnknown { attempt, .. } => (*attempt, false, AttemptOutcome::Unknown),
+            Fact::StepCompensated { attempt, .. } => (*attempt, true, AttemptOutcome::Succeeded),
+            Fact::StepCompensationFailed { attempt, .. } => {
+                (*attempt, true, AttemptOutcome::Failed)
             }
-            Fact::AttemptFailed {
-                attempt, failure, ..
-            } => (*attempt, false, AttemptOutcome::Failed, Some(failure)),
-            Fact::OutcomeUnknown { attempt, .. } => {
-                (*attempt, false, AttemptOutcome::Unknown, None)
-            }
-            Fact::StepCompensated { attempt, .. } => {
-                (*attempt, true, AttemptOutcome::Succeeded, None)
-            }
-            Fact::StepCompensationFailed {
-                attempt, failure, ..
-            } => (*attempt, true, AttemptOutcome::Failed, Some(failure)),
             _ => return,
         };
         let step = Arc::clone(&self.step);
@@ -203,10 +213,9 @@ impl Attempts {
             attempt,
             undo: compensation,
         };
-        let error = failure.map(|failure| error(&task, failure, at));
         if let Some(seen) = self.find(&task) {
-            seen.end(outcome, place, at);
-            seen.record.error = error;
+            seen.end(outcome, place, event.at);
+            seen.record.error = error_of(event);
         }
     }
 
@@ -306,6 +315,7 @@ impl Seen {
                 error: None,
                 usage: Usage::default(),
                 child: None,
+                policy: None,
             },
             started_at: place,
             ended_at: None,
@@ -339,25 +349,59 @@ impl Seen {
     }
 }
 
-fn error(task: &Task, failure: &Failure, at: Timestamp) -> ExecutionError {
-    let native_code = match (failure.code.is_empty(), failure.cause) {
-        (false, _) => failure.code.to_string(),
-        (true, FailureCause::Reported) => String::new(),
-        (true, cause) => cause.as_str().to_owned(),
+/// The error of the attempt that an event ends; none where the event ends no attempt with one.
+#[must_use]
+pub fn error_of(event: &Event) -> Option<ExecutionError> {
+    let (step, attempt, message, category, code) = match &event.fact {
+        Fact::AttemptFailed {
+            step,
+            attempt,
+            failure,
+        }
+        | Fact::StepCompensationFailed {
+            step,
+            attempt,
+            failure,
+            ..
+        } => {
+            let code = match failure.cause {
+                _ if !failure.code.is_empty() => &*failure.code,
+                FailureCause::Reported => "",
+                cause => cause.as_str(),
+            };
+            let message = failure.message.to_string();
+            (step, attempt, message, failure.category, code)
+        }
+        Fact::ApprovalRejected {
+            step,
+            attempt,
+            by,
+            comment,
+        } => {
+            let message = format!("rejected by {by}: {comment}");
+            let code = FailureCause::Rejected.as_str();
+            (step, attempt, message, ErrorCategory::Governance, code)
+        }
+        Fact::ApprovalExpired { step, attempt } => {
+            let message = "nobody decided in time".to_owned();
+            let code = FailureCause::Expired.as_str();
+            (step, attempt, message, ErrorCategory::Timeout, code)
+        }
+        _ => return None,
     };
-    ExecutionError {
-        step: task.step.to_string(),
-        message: failure.message.to_string(),
-        native_code,
-        category: Some(failure.category),
-        attempt: task.attempt,
-        at: Some(at),
-    }
+    Some(ExecutionError {
+        step: step.to_string(),
+        message,
+        native_code: code.to_owned(),
+        category: Some(category),
+        attempt: *attempt,
+        at: Some(event.at),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use stateway_model::ErrorCategory;
+    use stateway_machine::Failure;
 
     use super::*;
 
@@ -553,5 +597,32 @@ mod tests {
             ]
         );
         assert!(!records[0].compensation && records[1].compensation);
+    }
+
+    #[test]
+    fn an_approval_that_expires_fails_its_attempt_and_names_the_rule_that_asked() {
+        let asked = Fact::PolicyDecided {
+            task: Task::of("a", 1),
+            rule: "large-orders".into(),
+            decision: PolicyDecision::RequireApproval {
+                role: "cfo".into(),
+                due: None,
+            },
+        };
+        let expired = Fact::ApprovalExpired {
+            step: "a".into(),
+            attempt: 1,
+        };
+        let records = told(
+            &[],
+            vec![(0, 1, started(1)), (0, 2, asked), (0, 3, expired)],
+        );
+        let [record] = records.as_slice() else {
+            panic!("{records:#?}");
+        };
+        assert_eq!(record.outcome, AttemptOutcome::Failed);
+        let error = record.error.as_ref().unwrap();
+        assert_eq!((&*error.native_code, error.attempt), ("expired", 1));
+        assert_eq!(&*record.policy.as_ref().unwrap().0, "large-orders");
     }
 }

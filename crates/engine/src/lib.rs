@@ -39,7 +39,7 @@ mod summary;
 mod view;
 mod worker;
 
-pub use attempts::{AttemptOutcome, AttemptRecord};
+pub use attempts::{AttemptOutcome, AttemptRecord, error_of};
 pub use clock::Clock;
 pub use config::{Config, OPERATOR_ROLE};
 pub use error::{EngineError, ErrorKind};

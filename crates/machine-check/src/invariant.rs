@@ -12,7 +12,7 @@ mod place;
 mod rollback;
 mod time;
 
-pub use live::everything_open_can_continue;
+pub use live::{everything_open_can_continue, meet};
 pub use place::is_in_place;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -33,7 +33,7 @@ pub struct Soak {
 /// The first broken invariant, with its seed and its log.
 pub fn soak(first: u64, cases: u64, progress: &dyn Fn(u64)) -> Result<Soak, String> {
     let began = Instant::now();
-    let vocabularies = vocabularies().unwrap_or_default(); // TEMP
+    let vocabularies = vocabularies().map_err(|error| error.to_string())?;
     let mut soak = Soak {
         cases,
         events: 0,

@@ -149,13 +149,12 @@ impl World {
     /// Runs the execution again from a step, as `retry-from` does: the log is left before the step
     /// began, and continues as another branch or as another execution.
     fn run_again(&mut self) -> Result<bool, String> {
-        let begun: Vec<usize> = (0..self.events.len())
-            .filter(|at| begins(&self.events[*at].fact))
-            .collect();
-        let Some(at) = self.chance.pick(&begun).copied() else {
-            return Ok(false);
-        };
-        let Some(step) = self.events[at].fact.step().cloned() else {
+        let mut begun: Vec<(usize, Arc<str>)> = Vec::new();
+        for (at, event) in self.events.iter().enumerate() {
+            let step = begins(&event.fact).filter(|step| begun.iter().all(|(_, of)| of != *step));
+            begun.extend(step.map(|step| (at, Arc::clone(step))));
+        }
+        let Some((at, step)) = self.chance.pick(&begun).cloned() else {
             return Ok(false);
         };
         let (ended, cost, branch) = (self.state.state(), usage(&self.state), self.state.branch());
@@ -247,13 +246,13 @@ impl World {
     }
 }
 
-const fn begins(fact: &Fact) -> bool {
-    matches!(
-        fact,
-        Fact::StepStarted { attempt: 1, .. }
-            | Fact::StepWaiting { attempt: 1, .. }
-            | Fact::StepSkipped { .. }
-    )
+const fn begins(fact: &Fact) -> Option<&Arc<str>> {
+    match fact {
+        Fact::StepStarted { step, .. }
+        | Fact::StepWaiting { step, .. }
+        | Fact::StepSkipped { step, .. } => Some(step),
+        _ => None,
+    }
 }
 
 const fn difference(of: Usage, less: Usage) -> Usage {

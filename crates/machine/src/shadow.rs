@@ -1,15 +1,16 @@
-//! What would have come of a recorded run under another definition.
+//! The result of a recorded run under another definition.
 //!
-//! The definition is run from the beginning on what the log recorded: the same answers of workers,
-//! children and people, after the same time, the same signals. Nothing is done and nothing is made
-//! up: a step for which no answer is recorded stays open, and is named. The recorded log is only
-//! read.
+//! The definition is run from the beginning on what the log recorded: the same workers take the same
+//! attempts after the same time, lose them or answer them, and children, people and policy rules
+//! decide as they did; the same signals come. No work is done and no answer is invented: a step for
+//! which no answer is recorded stays open, and is named. The recorded log is only read.
 
 mod account;
 mod compare;
 mod drive;
 mod recorded;
 mod straight;
+mod window;
 
 mod limit {
     /// The most events a shadow may have; a run that has more does not end.
@@ -25,7 +26,7 @@ use crate::plan::Plan;
 use crate::replay::{ReplayError, replay};
 use crate::{Event, State};
 
-/// What came of it.
+/// A shadow run and how it compares.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shadow {
     /// Where the shadow is in the end.
@@ -34,7 +35,7 @@ pub struct Shadow {
     pub events: Vec<Event>,
     /// Where it differs from the recorded run, in the order of that run; the outcome last.
     pub divergences: Vec<Divergence>,
-    /// What is open in the shadow because nothing is recorded that would end it.
+    /// Steps that are open in the shadow because nothing is recorded that would end them.
     pub unrecorded: Vec<Unrecorded>,
     /// Both runs, step by step.
     pub steps: Vec<StepRow>,
@@ -42,7 +43,7 @@ pub struct Shadow {
     pub recorded_outcome: String,
     /// How the shadow ended, in words.
     pub derived_outcome: String,
-    /// What the recorded run did that no shadow follows.
+    /// Events of the recorded run that no shadow follows.
     pub notes: Vec<String>,
 }
 
@@ -64,23 +65,23 @@ pub struct Divergence {
 words! {
     /// What differs.
     pub enum DivergenceKind as "kind of divergence" {
-        /// Steps begin in another order.
+        /// Steps start in another order.
         Order = "order",
         /// Something else happens to a step.
         Path = "path",
-        /// A step is tried more often, or less.
+        /// A step is retried more often, or less often.
         Retries = "retries",
-        /// A step is tried again after another time.
+        /// A step is retried after another delay.
         BackOff = "back_off",
-        /// A step is given something else.
+        /// A step has another input.
         Input = "input",
         /// Only the new definition has the step.
         StepAdded = "step_added",
         /// Only the old definition has the step.
         StepRemoved = "step_removed",
-        /// What was done to the recorded run cannot be done to the shadow.
+        /// The shadow rejects a command that the recorded run accepted.
         Refused = "refused",
-        /// The execution ends otherwise.
+        /// The execution ends differently.
         Outcome = "outcome",
     }
 }
@@ -88,11 +89,11 @@ words! {
 /// Something without a recorded end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unrecorded {
-    /// The step; empty when the execution itself is held.
+    /// The step; empty when the execution itself is paused.
     pub step: Arc<str>,
     /// Its attempt.
     pub attempt: u32,
-    /// Whether it is being undone.
+    /// Whether the step is being compensated.
     pub undo: bool,
     /// What is missing.
     pub why: String,
@@ -122,7 +123,7 @@ pub fn rederive(
     let last = replay(Arc::clone(recorded_with), events)?;
     let events = &straight::straight(events)[..];
     let found = recorded::of(recorded_with, events);
-    // What the recorded run went over to is what its later attempts were checked by.
+    // A revision that the recorded run adopted is the one that checked its later attempts.
     let (old, new) = (last.plan(), plan);
     let same_schema = |step: &str| schema(old, step) == schema(new, step);
     let driven = drive::drive(plan, found, same_schema);
@@ -183,7 +184,7 @@ impl fmt::Display for Unrecorded {
         if self.step.is_empty() {
             return f.write_str(&self.why);
         }
-        let undo = if self.undo { ", undo" } else { "" };
+        let undo = if self.undo { ", compensation" } else { "" };
         let Self {
             step, attempt, why, ..
         } = self;

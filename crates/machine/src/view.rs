@@ -184,7 +184,7 @@ pub fn step_views(state: &State) -> Vec<Step> {
 
 fn step_view(state: &State, ix: StepIx) -> Step {
     let (sub_state, reason) = step_sub_state(state, ix).unwrap_or_else(|| {
-        let ended = state.state().is_terminal() || state.state().is_ending();
+        let ended = state.state().is_terminal();
         let sub_state = if ended {
             SubState::Failed
         } else {
@@ -214,7 +214,7 @@ fn step_view(state: &State, ix: StepIx) -> Step {
 
 /// The steps that must settle before a step starts, while it has not started and still may.
 fn blocked_by(state: &State, ix: StepIx) -> Vec<String> {
-    let ended = state.state().is_terminal() || state.state().is_ending();
+    let ended = state.state().is_terminal();
     if ended || state.run(ix).state != StepState::Pending {
         return Vec::new();
     }

@@ -4,10 +4,8 @@ use stateway_provider_api::Capabilities;
 
 use crate::ConfigError;
 
-/// All but definitions of its own: the gateway keeps the portable ones. A script says whether it
-/// compensates; a caller cannot choose.
+/// All but definitions of its own: the gateway keeps the portable ones.
 const OFFERED: Capabilities = Capabilities {
-    cancel_compensation: false,
     definitions: false,
     apply_definition: false,
     ..Capabilities::ALL

@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use stateway_model::{ExecutionId, ProviderId};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Capabilities, Count, Health, HistoryPage, HistoryRequest,
-    ListPage, ListRequest, Observation, ObservationStream, PauseRequest, Provider, PurgeRequest,
-    RequestId, Result, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
-    StartRequest, Table, Verb, View, WatchScope, classify,
+    Call, CancelMode, CancelRequest, Capabilities, Compensation, Count, Health, HistoryPage,
+    HistoryRequest, ListPage, ListRequest, Observation, ObservationStream, PauseRequest, Provider,
+    PurgeRequest, RequestId, Result, ResumeRequest, RetryFromRequest, RetryNowRequest,
+    SignalRequest, StartRequest, Table, Verb, View, WatchScope, classify,
 };
 
 use crate::error::no_step_input;
@@ -251,9 +251,11 @@ impl Provider for MemoryProvider {
 
     async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
         request.check_compensation(&self.can)?;
+        // A script compensates what it can unless the caller chooses.
+        let compensate = request.compensation != Compensation::NoCompensation;
         let cause = request.cause;
         let (verb, ask) = match request.mode {
-            CancelMode::Graceful => (Verb::Cancel, Ask::Cancel { cause }),
+            CancelMode::Graceful => (Verb::Cancel, Ask::Cancel { cause, compensate }),
             CancelMode::Kill => (Verb::Kill, Ask::Kill { cause }),
         };
         self.ask(call, verb, (&request.id, request.request_id, ask))

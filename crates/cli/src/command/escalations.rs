@@ -261,21 +261,19 @@ fn details(escalation: &view::Escalation, paint: Paint) -> String {
     table.text()
 }
 
-fn heading(attempt: &view::Attempt) -> String {
-    match attempt.branch {
-        0 => format!("attempt {}", attempt.attempt),
-        branch => format!("attempt {} on branch {branch}", attempt.attempt),
+fn heading(attempt: &view::StepAttempt) -> String {
+    match attempt.branch.raw() {
+        "0" => format!("attempt {}", attempt.attempt),
+        _ => format!("attempt {} on branch {}", attempt.attempt, attempt.branch),
     }
 }
 
-/// When, by whom, with which result and at which cost.
-fn told(attempt: &view::Attempt) -> String {
+/// When, by which worker, with which result and at which cost.
+fn told(attempt: &view::StepAttempt) -> String {
     let mut parts = vec![attempt.start_time.map(moment).unwrap_or_default()];
-    if !attempt.worker.is_empty() {
-        parts.push(format!("worker {}", attempt.worker));
-    }
-    if !attempt.policy_rule.is_empty() {
-        let (rule, decision) = (&attempt.policy_rule, &attempt.policy_decision);
+    let worker = attempt.worker.as_ref();
+    parts.extend(worker.map(|worker| format!("worker {worker}")));
+    if let (Some(rule), Some(decision)) = (&attempt.policy_rule, &attempt.policy_decision) {
         parts.push(format!("policy rule {rule}: {decision}"));
     }
     let error = attempt.error.as_ref();

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use stateway_client::v1;
 
-use super::{ExecutionError, Text, Usage, payload, timestamp};
+use super::{ExecutionError, StepAttempt, Text, payload, timestamp};
 
 /// One request for a decision.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -104,7 +104,7 @@ pub struct Escalation {
     /// The attempt that was escalated.
     pub attempts: u32,
     /// Every attempt of the step until then; empty in lists.
-    pub history: Vec<Attempt>,
+    pub history: Vec<StepAttempt>,
     /// The error of the attempt that was escalated.
     pub last_error: Option<ExecutionError>,
     /// The person who started the execution, and so may not decide.
@@ -117,29 +117,6 @@ pub struct Escalation {
     pub decision: Option<Decision>,
     /// Changes with the state.
     pub etag: Text,
-}
-
-/// One attempt of an escalated step.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Attempt {
-    /// From 1.
-    pub attempt: u32,
-    /// The branch of the execution's log, from 0.
-    pub branch: u32,
-    /// The last worker that had the task; empty where none took it.
-    pub worker: Text,
-    /// When the attempt began.
-    pub start_time: Option<Timestamp>,
-    /// When the attempt ended; none while it is open.
-    pub end_time: Option<Timestamp>,
-    /// Why the attempt failed; none where it did not.
-    pub error: Option<ExecutionError>,
-    /// What the attempt cost; none where the worker reported nothing.
-    pub usage: Option<Usage>,
-    /// The policy rule that decided about the attempt; empty where none did.
-    pub policy_rule: Text,
-    /// `allow`, `deny` or `require_approval`; empty where no rule decided.
-    pub policy_decision: Text,
 }
 
 impl From<&v1::Approval> for Approval {
@@ -209,7 +186,7 @@ impl From<&v1::Escalation> for Escalation {
             policy_rule: (&wire.policy_rule).into(),
             create_time: timestamp(wire.create_time.as_ref()),
             attempts: wire.attempts,
-            history: wire.history.iter().map(Attempt::from).collect(),
+            history: wire.history.iter().map(StepAttempt::from).collect(),
             last_error: wire.last_error.as_ref().map(ExecutionError::from),
             initiator: (&wire.initiator).into(),
             resolution: resolution
@@ -219,22 +196,6 @@ impl From<&v1::Escalation> for Escalation {
                 .filter(|role| !role.raw().is_empty()),
             decision: decision.map(Decision::from),
             etag: (&wire.etag).into(),
-        }
-    }
-}
-
-impl From<&v1::EscalatedAttempt> for Attempt {
-    fn from(wire: &v1::EscalatedAttempt) -> Self {
-        Self {
-            attempt: wire.attempt,
-            branch: wire.branch,
-            worker: (&wire.worker).into(),
-            start_time: timestamp(wire.start_time.as_ref()),
-            end_time: timestamp(wire.end_time.as_ref()),
-            error: wire.error.as_ref().map(ExecutionError::from),
-            usage: wire.usage.as_ref().map(Usage::from),
-            policy_rule: (&wire.policy_rule).into(),
-            policy_decision: (&wire.policy_decision).into(),
         }
     }
 }

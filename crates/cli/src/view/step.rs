@@ -46,6 +46,8 @@ pub struct StepAttempt {
     pub error: Option<ExecutionError>,
     pub usage: Option<Usage>,
     pub child: Option<Text>,
+    pub policy_rule: Option<Text>,
+    pub policy_decision: Option<Text>,
 }
 
 impl From<&v1::StepDetail> for StepDetail {
@@ -87,6 +89,8 @@ impl From<&v1::StepAttempt> for StepAttempt {
             error: wire.error.as_ref().map(ExecutionError::from),
             usage: wire.usage.as_ref().map(Usage::from),
             child: said(&wire.child),
+            policy_rule: said(&wire.policy_rule),
+            policy_decision: said(&wire.policy_decision),
         }
     }
 }

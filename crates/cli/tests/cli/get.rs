@@ -51,6 +51,13 @@ fn the_json_has_every_key_of_the_api() {
         "labels",
         "etag",
         "usage",
+        "abandoned_usage",
+        "cancellation",
+        "forked_from",
+        "forks",
+        "not_rolled_back",
+        "pause",
+        "reopen",
     ];
     assert_eq!(keys, BTreeSet::from(expected));
     assert_eq!(shown["sub_state"], "backing-off");

@@ -22,6 +22,7 @@ mod list;
 mod man;
 mod operate;
 mod otlp;
+mod policy;
 mod providers;
 mod pty;
 mod replay;

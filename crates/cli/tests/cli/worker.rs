@@ -292,6 +292,17 @@ async fn a_cancelled_program_gets_sigterm_and_its_output_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_a_cancelled_program_leaves_behind_does_not_hold_up_its_outcome() {
+    let left = "(trap '' TERM; touch begun; sleep 20) &";
+    let program = format!("trap 'echo 7; exit 0' TERM; {left} wait");
+    let mut lab = Lab::with(&["--exec", &program]).await;
+    lab.connection.tell(ToWorker::Task(task("")));
+    lab.wait_for("begun");
+    cancel(&lab);
+    assert_eq!(output(lab.connection.next().await), "7");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_program_that_ends_by_the_signal_has_failed() {
     let mut lab = Lab::with(&["--exec", "touch begun; sleep 60"]).await;
     lab.connection.tell(ToWorker::Task(task("")));

@@ -170,6 +170,13 @@ impl Executions for Fake {
         Err(Status::unimplemented("not scripted"))
     }
 
+    async fn get_step(
+        &self,
+        _: Request<v1::GetStepRequest>,
+    ) -> Result<Response<v1::StepDetail>, Status> {
+        Err(Status::unimplemented("not scripted"))
+    }
+
     async fn project_execution(
         &self,
         _: Request<v1::ProjectExecutionRequest>,

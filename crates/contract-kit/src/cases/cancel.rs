@@ -108,15 +108,14 @@ async fn no_compensation_ends_what_would_clean_up(stage: Stage) -> Outcome {
         ..stage.cancel_request(&id, CancelMode::Graceful)
     };
     let cancelled = stage.provider.cancel(&stage.call(), request).await;
-    answered("cancel", cancelled)?;
-    let shown = stage.sub_state(&id).await?;
+    let shown = stage.shown(answered("cancel", cancelled)?).sub_state;
     ensure!(shown == SubState::Failed, "shown as {shown}");
     Ok(())
 }
 
 async fn a_choice_about_compensation_is_unsupported(stage: Stage) -> Outcome {
-    let id = stage.open().await?;
     for compensation in [Compensation::Compensate, Compensation::NoCompensation] {
+        let id = stage.open().await?;
         let request = CancelRequest {
             compensation,
             ..stage.cancel_request(&id, CancelMode::Graceful)
@@ -124,8 +123,8 @@ async fn a_choice_about_compensation_is_unsupported(stage: Stage) -> Outcome {
         let cancelled = stage.provider.cancel(&stage.call(), request).await;
         let kind = ErrorKind::Unsupported;
         refused_because("cancel", cancelled, kind, "CAPABILITY_NOT_SUPPORTED")?;
+        let shown = stage.sub_state(&id).await?;
+        ensure!(!shown.is_terminal(), "shown as {shown}");
     }
-    let shown = stage.sub_state(&id).await?;
-    ensure!(!shown.is_terminal(), "shown as {shown}");
     Ok(())
 }

@@ -85,7 +85,7 @@ async fn look(
     (path, chosen): (&ExecutionPath, &str),
     with_history: bool,
 ) -> Vec<Part> {
-    let facts = match Facts::read(site, visitor, path, chosen).await {
+    let facts = match Box::pin(Facts::read(site, visitor, path, chosen)).await {
         Ok(facts) => facts,
         Err(problem) => return in_the_way(problem),
     };

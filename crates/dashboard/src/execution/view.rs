@@ -27,7 +27,7 @@ pub(super) async fn show(
     path: ExecutionPath,
     fields: Fields,
 ) -> Result<Response, Problem> {
-    let facts = Facts::read(&site, &visitor, &path, fields.get("step")).await?;
+    let facts = Box::pin(Facts::read(&site, &visitor, &path, fields.get("step"))).await?;
     let (_, id) = shown(&facts.execution.name);
     let id = visible(&id, false).into_owned();
     let now = Timestamp::now();

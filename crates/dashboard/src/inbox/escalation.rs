@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
-use stateway_proto::v1::{EscalatedAttempt, Escalation};
+use stateway_proto::v1::{Escalation, StepAttempt};
 
 use super::desk::Stuck;
 use super::given;
@@ -99,14 +99,14 @@ fn deciders(escalation: &Escalation) -> Markup {
     }
 }
 
-fn attempts(history: &[EscalatedAttempt], now: Timestamp) -> Markup {
+fn attempts(history: &[StepAttempt], now: Timestamp) -> Markup {
     let skipped = history.len().saturating_sub(MOST_ATTEMPTS);
     html! {
         ol.past {
             @for attempt in &history[skipped..] {
                 li {
                     "attempt " (attempt.attempt)
-                    @if attempt.branch > 0 { " on branch " (attempt.branch) }
+                    @if attempt.branch != "0" { " on branch " (said_within(&attempt.branch, 20)) }
                     @if !attempt.worker.is_empty() { ", worker " (said_within(&attempt.worker, 60)) }
                     @if !attempt.policy_rule.is_empty() {
                         ", policy rule " code { (said_within(&attempt.policy_rule, 60)) } " "

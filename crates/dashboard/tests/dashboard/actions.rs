@@ -107,9 +107,15 @@ async fn a_cancel_says_what_will_be_undone_and_a_kill_what_will_not() {
         let path = format!("/executions/b/{id}/do/{action}");
         let question = browser.get(&path).await.body;
         match action {
-            "cancel" => assert!(question.contains("is asked to end it"), "{question}"),
+            "cancel" => assert!(
+                question.contains("ends the execution. Work that a worker has begun is awaited"),
+                "{question}"
+            ),
             _ => {
-                assert!(question.contains("at once, by force"), "{question}");
+                assert!(
+                    question.contains("ends the execution immediately"),
+                    "{question}"
+                );
                 assert!(
                     question.contains("<bdi>reserve</bdi></b> could be"),
                     "{question}"

@@ -1,6 +1,5 @@
 //! `stateway.v1.Approvals`: what waits for a person.
 
-mod attempts;
 mod case;
 mod decide;
 mod docket;

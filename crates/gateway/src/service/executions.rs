@@ -10,6 +10,7 @@ mod step;
 mod write;
 
 pub(crate) use read::page_token_refused;
+pub(crate) use step::attempt;
 
 use std::sync::Arc;
 

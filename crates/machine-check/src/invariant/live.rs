@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 use stateway_definition::DEFAULT_MAX_HAND_OUTS;
 use stateway_machine::{
-    Awaited, Command, Data, Event, Fact, FailureCause, Obligation, State, StepState, Task, Timer,
-    Verb, awaited, decide, obligations,
+    Awaited, Command, Data, Event, Fact, FailureCause, Obligation, Rejection, State, StepState,
+    Task, Timer, Verb, awaited, decide, obligations,
 };
 use stateway_model::Usage;
 
@@ -140,6 +140,19 @@ pub fn everything_open_can_continue(owed: &[Obligation], after: &State, now: Tim
 
 /// Meeting an obligation is accepted and writes something.
 fn has_effect(owed: &Obligation, state: &State, now: Timestamp) -> Checked {
+    let effect = meet(owed, state, now);
+    let holds = effect.as_ref().is_ok_and(|events| !events.is_empty());
+    ensure(holds, || {
+        format!("{owed:?} is owed and leads to {effect:?}")
+    })
+}
+
+/// What follows when an obligation is met: a timer fires, a worker takes a task or is lost with it, a
+/// child completes.
+///
+/// # Errors
+/// Why the command is rejected.
+pub fn meet(owed: &Obligation, state: &State, now: Timestamp) -> Result<Vec<Event>, Rejection> {
     let (verb, at) = match owed {
         Obligation::Slot => (Verb::GrantSlot, now),
         Obligation::Timer { timer, due } => (Verb::fire(timer.clone()), now.max(*due)),
@@ -163,10 +176,7 @@ fn has_effect(owed: &Obligation, state: &State, now: Timestamp) -> Checked {
             (Verb::AssignTask { task, worker }, now)
         }
     };
-    let shown = format!("{verb:?}");
-    let effect = decide(state, Command::new("c", verb), at);
-    let holds = effect.as_ref().is_ok_and(|events| !events.is_empty());
-    ensure(holds, || format!("{shown} is owed and leads to {effect:?}"))
+    decide(state, Command::new("c", verb), at)
 }
 
 /// The workflow's own timeout ends an execution; it does not move it on.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use stateway_definition::Definition;
 use stateway_machine::{
-    Awaited, CancelMode, Data, ExecutionState, Failure, Obligation, PolicyDecision, Redo,
-    Resolution, Task, TaskOrder, Timer, Verb, awaited, later, obligations,
+    Awaited, CancelMode, Data, Failure, Obligation, PolicyDecision, Redo, Resolution, Task,
+    TaskOrder, Timer, Verb, awaited, later, obligations,
 };
 use stateway_model::{ErrorCategory, Progress, Usage};
 
@@ -314,17 +314,12 @@ impl World {
 
     fn branch(&mut self, step: Arc<str>) -> Verb {
         let redo = self.redo(step);
-        let from = [
-            ExecutionState::Failed,
-            ExecutionState::RolledBack,
-            ExecutionState::Cancelled,
-        ];
         Verb::OpenBranch {
             branch: self.state.branch() + 1,
             cutoff: 1,
             by: OPERATORS[self.chance.below(OPERATORS.len())].into(),
             redo: self.chance.percent(50).then(|| Box::new(redo)),
-            reopened: (self.chance.percent(30)).then(|| from[self.chance.below(from.len())]),
+            reopened: None,
             spent: self.usage().unwrap_or_default(),
         }
     }

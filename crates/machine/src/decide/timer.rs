@@ -60,7 +60,7 @@ fn expire(draft: &mut Draft<'_>) {
             step: None,
             reason: Reason::TimedOut,
             message,
-            left: Vec::new(),
+            left: undo::left_behind(draft),
         }
     };
     draft.push(fact);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use stateway_model::Reason;
 
-use crate::event::{Data, Resolution, SkipCause, Task, WaitFor};
+use crate::event::{Data, PolicyDecision, Resolution, SkipCause, Task, WaitFor};
 use crate::plan::Plan;
 use crate::{Event, ExecutionState, Fact, FailureCause, State, task_input};
 
@@ -19,6 +19,8 @@ pub(super) struct Account {
     pub(super) state: ExecutionState,
     pub(super) reason: Option<Reason>,
     pub(super) output: Option<Data>,
+    /// Completed steps that a rollback left as they are.
+    pub(super) left: Vec<Arc<str>>,
     /// When each event happened, and where it is.
     pub(super) times: Vec<(Timestamp, u64)>,
 }
@@ -50,12 +52,12 @@ pub(super) enum LegKind {
 }
 
 impl StepAccount {
-    /// Everything that happened to it, on one line.
+    /// Everything that happened to the step, on one line.
     pub(super) fn words(&self) -> String {
         self.words_from(0)
     }
 
-    /// What happened to it from a place on.
+    /// What happened to the step from a place on.
     pub(super) fn words_from(&self, place: usize) -> String {
         let legs = self.legs.get(place..).unwrap_or_default();
         let words: Vec<_> = legs.iter().map(|leg| leg.words.as_str()).collect();
@@ -100,6 +102,7 @@ pub(super) fn of(plan: &Arc<Plan>, events: &[Event]) -> Account {
         state: state.state(),
         reason: state.reason(),
         output: state.output().cloned(),
+        left: state.left_behind().to_vec(),
         times: events
             .iter()
             .map(|event| (event.at, event.sequence))
@@ -136,8 +139,8 @@ const fn opened(fact: &Fact) -> Option<u32> {
     }
 }
 
-/// What an event says of a step; nothing for what does not bear on the outcome: who had a task, how
-/// far it was, what it cost.
+/// What an event says of a step; nothing for what does not affect the outcome: which worker had a
+/// task, its progress, its cost.
 fn leg(event: &Event) -> Option<(&Arc<str>, LegKind, String)> {
     let step = event.fact.step()?;
     let other = |words: &str| Some((LegKind::Other, words.to_owned()));
@@ -154,42 +157,53 @@ fn leg(event: &Event) -> Option<(&Arc<str>, LegKind, String)> {
         Fact::AttemptFailed { failure, .. } => match failure.cause {
             FailureCause::TimedOut => other("timed out")?,
             FailureCause::WentSilent => other("worker went silent")?,
-            FailureCause::InvalidOutput => other("output refused")?,
-            FailureCause::BadInput => other("could not begin")?,
+            FailureCause::InvalidOutput => other("output does not fit")?,
+            FailureCause::BadInput => other("could not start")?,
             FailureCause::QueueTimedOut => other("no worker took it")?,
             FailureCause::WorkerLost => other("workers lost")?,
             FailureCause::PolicyDenied => other("denied by policy")?,
-            FailureCause::BudgetExceeded => other("over budget")?,
+            FailureCause::BudgetExceeded => other("budget used up")?,
             FailureCause::Reported | FailureCause::Rejected | FailureCause::Expired => {
                 (LegKind::Other, format!("failed ({})", failure.category))
             }
         },
         Fact::StepCompleted { .. } => other("completed")?,
         Fact::StepSkipped { cause, .. } => match cause {
-            SkipCause::Condition => other("left out (condition)")?,
-            SkipCause::Upstream(step) => (LegKind::Other, format!("left out ({step} was)")),
-            SkipCause::Failure => other("left out (failure)")?,
+            SkipCause::Condition => other("skipped (condition)")?,
+            SkipCause::Upstream(step) => (LegKind::Other, format!("skipped ({step} was)")),
+            SkipCause::Failure => other("skipped (failure)")?,
         },
+        Fact::OutcomeUnknown { .. } => other("outcome unknown")?,
+        Fact::PolicyDecided {
+            rule,
+            decision: PolicyDecision::RequireApproval { role, .. },
+            ..
+        } => {
+            let words = format!("needs an approval by {role} ({rule})");
+            (LegKind::Other, words)
+        }
         Fact::ApprovalGranted { .. } => other("granted")?,
         Fact::ApprovalRejected { .. } => other("rejected")?,
         Fact::ApprovalExpired { .. } => other("expired")?,
         Fact::ExecutionEscalated { .. } => other("escalated")?,
         Fact::EscalationResolved { resolution, .. } => match resolution {
             Resolution::Resume => other("resumed by a person")?,
-            Resolution::Reassign { role } => (LegKind::Other, format!("given to {role}")),
-            Resolution::Cancel => other("ended by a person")?,
+            Resolution::Reassign { role } => (LegKind::Other, format!("reassigned to {role}")),
+            Resolution::Cancel => other("cancelled by a person")?,
         },
         Fact::StepCompensationStarted { attempt, .. } => {
-            (LegKind::Attempt, format!("undo, attempt {attempt}"))
+            let words = format!("compensation, attempt {attempt}");
+            (LegKind::Attempt, words)
         }
         Fact::StepCompensationFailed {
             retry_at: Some(at), ..
         } => {
             let pause = span(event.at, *at);
-            (LegKind::Pause, format!("undo failed, again after {pause}"))
+            let words = format!("compensation failed, again after {pause}");
+            (LegKind::Pause, words)
         }
-        Fact::StepCompensationFailed { .. } => other("undo failed")?,
-        Fact::StepCompensated { .. } => other("undone")?,
+        Fact::StepCompensationFailed { .. } => other("compensation failed")?,
+        Fact::StepCompensated { .. } => other("compensated")?,
         _ => return None,
     };
     Some((step, kind, words))
@@ -199,8 +213,8 @@ fn waits(wait: &WaitFor) -> String {
     match wait {
         WaitFor::Timer => "sleeps".to_owned(),
         WaitFor::Signal(name) => format!("waits for signal {name}"),
-        WaitFor::Approval(role) => format!("asks {role}"),
-        WaitFor::Child(definition) => format!("runs {definition}"),
+        WaitFor::Approval(role) => format!("waits for an approval by {role}"),
+        WaitFor::Child(definition) => format!("runs child {definition}"),
         WaitFor::Person => "waits for a person".to_owned(),
     }
 }

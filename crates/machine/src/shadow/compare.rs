@@ -61,7 +61,7 @@ pub(super) fn divergences(sides: &Sides<'_>) -> Vec<Divergence> {
                 sequence: was.legs.first().map_or(0, |leg| leg.sequence),
                 step: Arc::clone(step),
                 recorded: was.words(),
-                derived: "never begins".to_owned(),
+                derived: "never starts".to_owned(),
             });
         }
     }
@@ -84,7 +84,7 @@ fn definitions(sides: &Sides<'_>) -> Vec<Divergence> {
                 kind: DivergenceKind::StepRemoved,
                 sequence: first(was),
                 step: Arc::clone(&step.name),
-                recorded: was.map_or_else(|| "never began".to_owned(), StepAccount::words),
+                recorded: was.map_or_else(|| "never started".to_owned(), StepAccount::words),
                 derived: "is not in the definition".to_owned(),
             });
         }
@@ -97,7 +97,7 @@ fn definitions(sides: &Sides<'_>) -> Vec<Divergence> {
                 sequence: is.map_or_else(|| sides.was.last(), |is| begun(sides, is)),
                 step: Arc::clone(&step.name),
                 recorded: "was not in the definition".to_owned(),
-                derived: is.map_or_else(|| "never begins".to_owned(), StepAccount::words),
+                derived: is.map_or_else(|| "never starts".to_owned(), StepAccount::words),
             });
         }
     }
@@ -110,13 +110,13 @@ fn first(account: Option<&StepAccount>) -> u64 {
         .map_or(0, |leg| leg.sequence)
 }
 
-/// Where the recorded run was when the shadow began a step.
+/// Where the recorded run was when the shadow started a step.
 fn begun(sides: &Sides<'_>, is: &StepAccount) -> u64 {
     let first = is.legs.first();
     first.map_or_else(|| sides.was.last(), |leg| sides.was.by(leg.at))
 }
 
-/// Steps of both definitions that only the shadow begins.
+/// Steps of both definitions that only the shadow starts.
 fn extra_steps(sides: &Sides<'_>) -> Vec<Divergence> {
     let new = sides.is.steps.iter();
     let new = new
@@ -125,13 +125,13 @@ fn extra_steps(sides: &Sides<'_>) -> Vec<Divergence> {
         kind: DivergenceKind::Path,
         sequence: begun(sides, is),
         step: Arc::clone(step),
-        recorded: "never began".to_owned(),
+        recorded: "never started".to_owned(),
         derived: is.words(),
     })
     .collect()
 }
 
-/// The first thing that happens otherwise to a step.
+/// The first difference in what happens to a step.
 fn step_path(sides: &Sides<'_>, step: &Arc<str>) -> Option<(u64, Divergence)> {
     let (was, is) = (sides.was.steps.get(step)?, sides.is.steps.get(step)?);
     let mut pairs = was.legs.iter().zip(&is.legs);
@@ -174,7 +174,7 @@ fn step_path(sides: &Sides<'_>, step: &Arc<str>) -> Option<(u64, Divergence)> {
     Some((derived_at, divergence))
 }
 
-/// The first attempt that is given something else.
+/// The first attempt with another input.
 fn step_input(step: &Arc<str>, was: &StepAccount, is: &StepAccount) -> Option<Divergence> {
     let mut pairs = was.inputs.iter().zip(&is.inputs);
     let ((sequence, attempt, then), (_, _, now)) = pairs.find(|(was, is)| was.2 != is.2)?;
@@ -182,12 +182,12 @@ fn step_input(step: &Arc<str>, was: &StepAccount, is: &StepAccount) -> Option<Di
         kind: DivergenceKind::Input,
         sequence: *sequence,
         step: Arc::clone(step),
-        recorded: format!("attempt {attempt} was given {}", shown(&then.to_string())),
-        derived: format!("is given {}", shown(&now.to_string())),
+        recorded: format!("input of attempt {attempt}: {}", shown(&then.to_string())),
+        derived: format!("input: {}", shown(&now.to_string())),
     })
 }
 
-/// Steps that both begin, in another order.
+/// Steps that both runs start, in another order.
 fn order(sides: &Sides<'_>) -> Option<Divergence> {
     let common = |of: &Account, other: &Account| -> Vec<Arc<str>> {
         let both = of.order.iter();
@@ -206,7 +206,7 @@ fn order(sides: &Sides<'_>) -> Option<Divergence> {
     })
 }
 
-/// What was done to the recorded run and cannot be done to the shadow.
+/// Commands that the recorded run accepted and the shadow rejects.
 fn refused(sides: &Sides<'_>) -> Vec<Divergence> {
     let refused = sides.driven.refused.iter();
     refused
@@ -214,8 +214,8 @@ fn refused(sides: &Sides<'_>) -> Vec<Divergence> {
             kind: DivergenceKind::Refused,
             sequence: refused.sequence,
             step: "".into(),
-            recorded: format!("{} was taken", refused.verb),
-            derived: format!("is refused: {}", refused.why),
+            recorded: format!("{} was accepted", refused.verb),
+            derived: format!("is rejected: {}", refused.why),
         })
         .collect()
 }
@@ -232,7 +232,7 @@ fn outcome(sides: &Sides<'_>) -> Option<Divergence> {
     })
 }
 
-/// Where an execution came to, in words.
+/// Where an execution ended, in words.
 pub(super) fn ending(account: &Account, open: &[super::Unrecorded]) -> String {
     let mut words = account.state.to_string();
     if let Some(reason) = account.reason
@@ -244,11 +244,14 @@ pub(super) fn ending(account: &Account, open: &[super::Unrecorded]) -> String {
         && let Some(first) = open.first()
     {
         let step = if first.step.is_empty() {
-            "it".to_owned()
+            "the execution".to_owned()
         } else {
             format!("`{}`", first.step)
         };
-        return format!("open, {words}: {step} has no recorded way on");
+        return format!("open, {words}: {step} has no recorded result");
+    }
+    if !account.left.is_empty() {
+        return format!("{words}, not rolled back: {}", account.left.join(", "));
     }
     match (&account.output, account.state) {
         (Some(output), ExecutionState::Completed) => {
@@ -265,20 +268,20 @@ fn shown(text: &str) -> String {
     }
 }
 
-/// What the recorded run did that no shadow follows.
+/// Events of the recorded run that no shadow follows.
 pub(super) fn notes(events: &[crate::Event]) -> Vec<String> {
-    let told = events.iter().filter_map(|event| {
+    let noted = events.iter().filter_map(|event| {
         let n = event.sequence;
         match &event.fact {
             Fact::RevisionAdopted { revision, .. } => Some(format!(
-                "event {n}: the recorded run went over to revision {revision}; the shadow has one \
+                "event {n}: the recorded run adopted revision {revision}; the shadow has one \
                  definition throughout"
             )),
             Fact::ExecutionRecovered { .. } => Some(format!(
-                "event {n}: the recorded run was mended, which a shadow has no need of"
+                "event {n}: the recorded run was repaired; a shadow needs no repair"
             )),
             _ => None,
         }
     });
-    told.collect()
+    noted.collect()
 }

@@ -1,17 +1,18 @@
-//! A log without the time between a failure and its repetition: as if each branch had gone on at
-//! once from where the one before was left. A shadow runs straight through and needs no branch.
+//! A log without the time between a failure and its repetition: as if each branch had continued
+//! immediately where the branch before was left. A shadow runs straight through and needs no branch.
 
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::event::PolicyDecision;
 use crate::{Event, Fact};
 
-/// Whether what a branch does again has not begun on the log it goes on from, so that it may as well
-/// have been opened at the very beginning.
+/// Whether the step that a branch runs again has not started on the log it continues from, so that
+/// the branch may as well have been opened at the very beginning.
 pub(super) fn opens_early(fact: &Fact, begun: &BTreeSet<&str>) -> bool {
     match fact {
-        Fact::BranchOpened { redo, .. } => redo
+        Fact::BranchOpened { redo, .. } | Fact::ExecutionForked { redo, .. } => redo
             .as_ref()
             .is_none_or(|redo| !begun.contains(&*redo.step)),
         _ => false,
@@ -28,7 +29,9 @@ pub(super) fn straight(events: &[Event]) -> Vec<Event> {
         if let Some(step) = begins(&event.fact) {
             begun.insert(step);
         }
-        if let (true, Some(last)) = (opens_early(&event.fact, &begun), last) {
+        if let Some(last) = last
+            && opens_early(&event.fact, &begun)
+        {
             lost = lost.saturating_add(event.at.duration_since(last));
         }
         last = Some(event.at);
@@ -55,15 +58,33 @@ fn move_times(fact: &mut Fact, by: SignedDuration) {
     match fact {
         Fact::ExecutionStarted { deadline } => optional(deadline),
         Fact::StepStarted {
-            due, heartbeat_due, ..
+            queue_due,
+            due,
+            heartbeat_due,
+            ..
         }
         | Fact::CorrectionRequested {
+            queue_due,
+            due,
+            heartbeat_due,
+            ..
+        } => [queue_due, due, heartbeat_due]
+            .into_iter()
+            .for_each(optional),
+        Fact::TaskAssigned {
             due, heartbeat_due, ..
-        } => {
-            optional(due);
-            optional(heartbeat_due);
+        } => [due, heartbeat_due].into_iter().for_each(optional),
+        Fact::TaskReleased { queue_due, .. } | Fact::ApprovalGranted { queue_due, .. } => {
+            optional(queue_due);
         }
-        Fact::StepWaiting { due, .. } | Fact::StepCompensationStarted { due, .. } => optional(due),
+        Fact::PolicyDecided {
+            decision: PolicyDecision::RequireApproval { due, .. },
+            ..
+        }
+        | Fact::StepWaiting { due, .. } => optional(due),
+        Fact::StepCompensationStarted { queue_due, due, .. } => {
+            [queue_due, due].into_iter().for_each(optional);
+        }
         Fact::HeartbeatRecorded { heartbeat_due, .. } => optional(heartbeat_due),
         Fact::StepCompensationFailed { retry_at, .. } => optional(retry_at),
         Fact::RetryScheduled { at, .. } => *at = earlier(*at, by),

@@ -368,7 +368,7 @@ fn the_reason_why_no_retry_follows_is_one_sentence() {
             of(External),
             "`external` is not in the step's `retryOn`",
         ),
-        (none, of(Transient), "all 0 retries are used up"),
+        (none, of(Transient), "`maxRetries` is 0"),
     ] {
         assert_eq!(why(yaml, failure), Some(format!("not retried: {sentence}")));
     }

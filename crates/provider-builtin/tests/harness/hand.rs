@@ -14,12 +14,15 @@ use tokio::task::JoinHandle;
 
 /// The role of the tasks it takes.
 pub(super) const ROLE: &str = "hand";
+/// The role of a worker that takes one task and never answers it.
+pub(super) const BUSY_ROLE: &str = "busy";
 
 /// The worker; it ends with this.
 pub(super) struct Hand {
     held: Held,
     answers: Answers,
     task: JoinHandle<()>,
+    _busy: WorkerSession,
 }
 
 /// Tasks that are held until someone says how they went, by execution.
@@ -36,10 +39,17 @@ impl Hand {
         let session = engine.connect(offer(1_000)).unwrap();
         let (held, answers) = (Held::default(), session.answers());
         let task = tokio::spawn(work(session, Arc::clone(&held)));
+        let busy = Offer {
+            worker: BUSY_ROLE.into(),
+            roles: vec![BUSY_ROLE.into()],
+            capacity: 1,
+            ..Offer::default()
+        };
         Self {
             held,
             answers,
             task,
+            _busy: engine.connect(busy).unwrap(),
         }
     }
 

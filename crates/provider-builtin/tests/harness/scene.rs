@@ -11,7 +11,7 @@ use stateway_model::{ErrorCategory, SubState};
 use stateway_provider_api::table::Scope;
 use stateway_provider_api::{NativeState, Observation};
 
-use super::hand::ROLE;
+use super::hand::{BUSY_ROLE, ROLE};
 
 /// The name of every staged definition; a newer one replaces it.
 pub(super) const NAME: &str = "kit-scene";
@@ -147,7 +147,11 @@ fn execution(native: &NativeState) -> Result<Plan, Skip> {
             return Err(Skip::because("an execution is never held without a cause"));
         }
         ("escalated", _) => chain(&[task("governance", json!({}))]),
-        ("compensating", _) => undone_by("nobody", &task("agent_error", json!({}))),
+        ("compensating", Some(_)) => undone_by("nobody", &task("agent_error", json!({}))),
+        ("compensating", None) => undone_by("hold", &task("agent_error", json!({}))),
+        ("cancelling", _) => chain(&[work("hold")])
+            .until(step_with_worker("work"))
+            .then(cancel(CancelMode::Stop)),
         ("completed", _) => chain(&[named("first", "complete")]),
         ("rolled_back", _) => undone_by("complete", &task("agent_error", json!({}))),
         ("failed", Some("compensation")) => {
@@ -192,11 +196,23 @@ fn step(native: &NativeState) -> Result<Plan, Skip> {
             .then(Do::Answer(category))
     };
     Ok(match (native.state.as_str(), qualifier(native)) {
-        ("pending", _) => return Err(Skip::because("a step that has not begun is not shown")),
-        ("running", Some("no")) => chain(&[work("nobody")]),
+        ("pending", _) => chain(&[work("nobody"), named("second", "complete")]),
+        ("running", Some("no")) => Plan::new(
+            json!({"steps": [
+                {"name": "one", "agent": BUSY_ROLE},
+                {"name": "work", "agent": BUSY_ROLE},
+            ]}),
+            vec![Do::Start],
+        ),
+        ("running", Some(_)) => chain(&[work("nobody")]),
         ("running", _) => chain(&[work("hold")]).until(step_with_worker("work")),
         ("backing_off", _) => backing_off(1),
-        ("correcting", _) => chain(&[task(
+        ("correcting", None) => {
+            return Err(Skip::because(
+                "a correction is handed out immediately where a worker has room",
+            ));
+        }
+        ("correcting", Some(_)) => chain(&[task(
             "invalid",
             json!({"outputSchema": {"type": "object"}, "maxCorrectionAttempts": 1}),
         )]),
@@ -216,7 +232,8 @@ fn step(native: &NativeState) -> Result<Plan, Skip> {
         ("cancelled", _) => chain(&[work("nobody")])
             .until(step_is("work", "running"))
             .then(kill),
-        ("compensating", _) => undone_by("nobody", &task("agent_error", json!({}))),
+        ("compensating", Some(_)) => undone_by("nobody", &task("agent_error", json!({}))),
+        ("compensating", None) => undone_by("hold", &task("agent_error", json!({}))),
         ("compensated", _) => undone_by("complete", &task("agent_error", json!({}))),
         _ => return Err(Skip::because("the engine's states are a closed list")),
     })
@@ -286,7 +303,7 @@ fn steps(open: &[SubState]) -> Result<Plan, Skip> {
     let mut steps = Vec::new();
     for (number, state) in open.iter().enumerate() {
         steps.push(match state {
-            SubState::Running => json!({"name": format!("work-{number}"), "agent": "nobody"}),
+            SubState::Running => named(&format!("work-{number}"), "hold"),
             SubState::BackingOff => resting_step(&format!("rest-{number}")),
             SubState::Error => {
                 json!({"name": format!("ask-{number}"), "agent": ROLE, "action": "governance"})

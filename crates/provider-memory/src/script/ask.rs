@@ -21,6 +21,8 @@ pub(crate) enum Ask {
     },
     Cancel {
         cause: String,
+        /// Whether completed steps are undone first.
+        compensate: bool,
     },
     Kill {
         cause: String,
@@ -56,7 +58,7 @@ impl Run {
         self.advance(now);
         let outcome = match ask {
             Ask::Signal { name, .. } => self.signal(name, now),
-            Ask::Cancel { cause } => self.cancel(cause, now),
+            Ask::Cancel { cause, compensate } => self.cancel(cause, *compensate, now),
             Ask::Kill { cause } => self.kill(cause, now),
             Ask::Pause { cause } => self.pause(cause, now),
             Ask::Resume => self.resume(now),
@@ -80,7 +82,7 @@ impl Run {
         Ok(())
     }
 
-    fn cancel(&mut self, cause: &str, now: Timestamp) -> Result<(), Refusal> {
+    fn cancel(&mut self, cause: &str, compensate: bool, now: Timestamp) -> Result<(), Refusal> {
         match self.phase {
             Phase::Over(Ending::Stopped | Ending::Killed) | Phase::Undoing(_) => Ok(()),
             Phase::Over(Ending::Done | Ending::Broken { .. }) => Err(Refusal::AlreadyFinished),
@@ -92,7 +94,12 @@ impl Run {
                     None,
                     told("cancel requested", cause),
                 );
-                self.wind_up(Ending::Stopped, now);
+                if compensate {
+                    self.wind_up(Ending::Stopped, now);
+                } else {
+                    self.drop_open_steps(now);
+                    self.end(Ending::Stopped, now);
+                }
                 Ok(())
             }
         }

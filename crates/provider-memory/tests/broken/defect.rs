@@ -141,13 +141,15 @@ impl Defect {
             Self::CancelFailsTheSecondTime => &[
                 "cancel::asking_twice_is_the_same_as_asking_once",
                 "cancel::killing_twice_is_the_same_as_killing_once",
+                "capability_off::a_choice_about_compensation_is_unsupported",
             ],
             Self::CancelReportsTheEndTooEarly => {
                 &["cancel::what_still_cleans_up_is_not_reported_as_ended"]
             }
-            Self::CancelIgnoresTheChoiceToCompensate => {
-                &["capability_off::a_choice_about_compensation_is_unsupported"]
-            }
+            Self::CancelIgnoresTheChoiceToCompensate => &[
+                "cancel::no_compensation_ends_what_would_clean_up",
+                "capability_off::a_choice_about_compensation_is_unsupported",
+            ],
             Self::PauseDoesNothing => &[
                 "pause::what_is_paused_waits",
                 "resume::what_was_paused_goes_on",
@@ -227,6 +229,7 @@ impl Defect {
                 "get::an_answered_write_is_visible",
                 "cancel::a_kill_ends_it_at_once",
                 "cancel::a_kill_ends_what_still_cleans_up",
+                "cancel::no_compensation_ends_what_would_clean_up",
             ],
             Self::GetForgetsWhatIsDone => &[
                 "get::a_finished_execution_can_be_read",

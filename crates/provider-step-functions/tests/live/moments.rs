@@ -8,7 +8,7 @@ use stateway_model::{Reason, RetryBasis, SubState, WaitKind};
 use stateway_provider_api::filter::{DefinitionPattern, Hints};
 use stateway_provider_api::{
     CancelMode, CancelRequest, Compensation, ErrorKind, HistoryRequest, ListRequest, Provider,
-    RetryFromRequest, SignalRequest, StartRequest,
+    RetryFromRequest, SignalRequest, StartRequest, View,
 };
 
 use super::rig::{Rig, ensure, told};

@@ -9,11 +9,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use stateway_engine::EventRecord;
+use stateway_engine::{EventRecord, error_of};
 use stateway_machine::{Fact, PolicyDecision, WaitFor};
 use stateway_model::ExecutionError;
 
-use super::attempts::error_of;
 use super::case::{About, Case, Decision, Outcome};
 use super::name::Kind;
 

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use stateway_engine::EventRecord;
+use stateway_engine::{AttemptRecord, EventRecord};
 use stateway_machine::{Task, task_input};
 use stateway_proto::v1;
 use stateway_provider_api::Call;
 use tonic::{Code, Status};
 
-use super::attempts::Attempts;
 use super::case::Case;
 use super::docket::Docket;
 use super::name::{InboxName, Kind};
 use super::shown;
 use crate::engines::Chosen;
+use crate::service::executions::attempt;
 use crate::service::log::Log;
 use crate::service::workers::json;
 use crate::status::Refusal;
@@ -26,47 +26,16 @@ pub(super) async fn cases(
     chosen: Chosen<'_>,
     id: &Arc<str>,
 ) -> Result<Vec<Case>, Status> {
-    let read = Reading::of(call, chosen, id, "").await?;
-    Ok(read.docket.cases())
-}
-
-/// What is gathered while a log is read.
-struct Reading {
-    docket: Docket,
-    attempts: Attempts,
-}
-
-impl Reading {
-    /// Reads the cases, and the attempts of one step.
-    async fn of(
-        call: &Call,
-        chosen: Chosen<'_>,
-        id: &Arc<str>,
-        step: &str,
-    ) -> Result<Self, Status> {
-        let mut reading = Self::new(step);
-        match every_branch(call, chosen, id, |record| reading.add(record)).await {
-            // A branch that the execution has left is damaged; the present one may be whole.
-            Err(status) if status.code() == Code::DataLoss => {
-                reading = Self::new(step);
-                present_branch(call, chosen, id, |record| reading.add(record)).await?;
-            }
-            read => read?,
+    let mut docket = Docket::default();
+    match every_branch(call, chosen, id, |record| docket.add(record)).await {
+        // A branch that the execution has left is damaged; the present one may be whole.
+        Err(status) if status.code() == Code::DataLoss => {
+            docket = Docket::default();
+            present_branch(call, chosen, id, |record| docket.add(record)).await?;
         }
-        Ok(reading)
+        read => read?,
     }
-
-    fn new(step: &str) -> Self {
-        Self {
-            docket: Docket::default(),
-            attempts: Attempts::of(step),
-        }
-    }
-
-    fn add(&mut self, record: &EventRecord) {
-        self.docket.add(record);
-        self.attempts.add(record);
-    }
+    Ok(docket.cases())
 }
 
 /// One approval with everything that is needed to decide.
@@ -98,15 +67,37 @@ pub(super) async fn escalation(
 ) -> Result<v1::Escalation, Status> {
     let id: Arc<str> = name.execution.id.as_str().into();
     let view = chosen.answer(call, chosen.engine.get(id.clone())).await?;
-    let reading = Reading::of(call, chosen, &id, &name.step).await?;
-    let cases = reading.docket.cases();
+    let cases = cases(call, chosen, &id).await?;
     let place = find(&cases, name).ok_or_else(|| not_found(chosen, name))?;
     let case = &cases[place];
     let roles = chosen.engine.escalation_roles();
     let mut escalation = shown::escalation(&name.execution, &view, case, roles);
-    let history = reading.attempts.until(case.opened);
+    let history = history(call, chosen, name, case).await?;
     shown::details(&mut escalation, case, history);
     Ok(escalation)
+}
+
+/// Every attempt to run the step until it was escalated. Nothing where a part of the log is damaged.
+async fn history(
+    call: &Call,
+    chosen: Chosen<'_>,
+    name: &InboxName,
+    case: &Case,
+) -> Result<Vec<v1::StepAttempt>, Status> {
+    let id = name.execution.id.as_str().into();
+    let step = chosen.engine.step(id, Arc::clone(&case.step));
+    let step = match chosen.answer(call, step).await {
+        Err(status) if status.code() == Code::DataLoss => return Ok(Vec::new()),
+        step => step?,
+    };
+    let until = |attempt: &AttemptRecord| {
+        let begun = attempt.started.is_none_or(|at| at <= case.opened);
+        !attempt.compensation && begun
+    };
+    let attempts = step.attempts.into_iter().filter(until);
+    Ok(attempts
+        .map(|record| attempt(&name.execution, record))
+        .collect())
 }
 
 fn find(cases: &[Case], name: &InboxName) -> Option<usize> {

@@ -141,11 +141,7 @@ pub(super) fn escalation(
 }
 
 /// Adds what a person needs to decide about an escalation.
-pub(super) fn details(
-    escalation: &mut v1::Escalation,
-    case: &Case,
-    history: Vec<v1::EscalatedAttempt>,
-) {
+pub(super) fn details(escalation: &mut v1::Escalation, case: &Case, history: Vec<v1::StepAttempt>) {
     if let About::Escalation { reason, .. } = &case.about {
         escalation.reason = reason.map_or_else(String::new, |reason| reason.to_string());
     }

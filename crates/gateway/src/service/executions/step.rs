@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use stateway_engine::{AttemptOutcome, AttemptRecord};
-use stateway_machine::Data;
+use stateway_machine::{Data, PolicyDecision};
 use stateway_model::{ExecutionId, ExecutionName, Payload};
 use stateway_proto::v1;
 use stateway_proto::v1::step_attempt::Outcome;
@@ -36,7 +36,10 @@ impl Executions {
         let shown = self.read(&call, &execution, View::Basic).await?;
         let found = shown.steps.into_iter().find(|one| *one.name == *step);
         let found = found.ok_or_else(|| no_step(&execution, &step))?;
-        let payload = |data: Option<Data>| data.filter(|_| can.payloads).and_then(bounded);
+        let payload = |data: Option<Data>| {
+            data.filter(|_| can.payloads)
+                .and_then(|data| bounded(&data))
+        };
         let (input, input_truncated) = payload(record.input).unzip();
         let (output, output_truncated) = payload(record.output).unzip();
         let attempts = record.attempts.into_iter();
@@ -79,15 +82,16 @@ fn no_step(execution: &ExecutionName, step: &str) -> Status {
 }
 
 /// A payload within its bound, and whether it was cut; `null` is none.
-fn bounded(data: Data) -> Option<(v1::Payload, bool)> {
-    if *data == Value::Null {
+fn bounded(data: &Data) -> Option<(v1::Payload, bool)> {
+    if **data == Value::Null {
         return None;
     }
     let (payload, cut) = Payload::json(data.to_string()).cut(MOST_PAYLOAD_BYTES);
     Some((convert::payload_into(payload), cut))
 }
 
-fn attempt(execution: &ExecutionName, from: AttemptRecord) -> v1::StepAttempt {
+/// One attempt as clients see it.
+pub(crate) fn attempt(execution: &ExecutionName, from: AttemptRecord) -> v1::StepAttempt {
     let child = from.child.and_then(|id| ExecutionId::new(&*id).ok());
     let child = child.map(|id| ExecutionName::new(execution.provider.clone(), id));
     v1::StepAttempt {
@@ -105,6 +109,22 @@ fn attempt(execution: &ExecutionName, from: AttemptRecord) -> v1::StepAttempt {
             .filter(|usage| !usage.is_zero())
             .map(convert::usage),
         child: child.map(|name| name.to_string()).unwrap_or_default(),
+        policy_decision: from
+            .policy
+            .as_ref()
+            .map_or("", |(_, made)| word(made))
+            .into(),
+        policy_rule: from
+            .policy
+            .map_or_else(String::new, |(rule, _)| rule.to_string()),
+    }
+}
+
+const fn word(decision: &PolicyDecision) -> &'static str {
+    match decision {
+        PolicyDecision::Allow => "allow",
+        PolicyDecision::Deny { .. } => "deny",
+        PolicyDecision::RequireApproval { .. } => "require_approval",
     }
 }
 
@@ -141,8 +161,8 @@ mod tests {
     #[test]
     fn a_payload_beyond_the_bound_is_cut_and_says_so() {
         let long = Data::new(Value::from("x".repeat(MOST_PAYLOAD_BYTES)));
-        let (payload, cut) = bounded(long).unwrap();
+        let (payload, cut) = bounded(&long).unwrap();
         assert_eq!((payload.data.len(), cut), (MOST_PAYLOAD_BYTES, true));
-        assert!(bounded(Data::default()).is_none());
+        assert!(bounded(&Data::default()).is_none());
     }
 }

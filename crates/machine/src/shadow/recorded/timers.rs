@@ -1,15 +1,17 @@
-//! How late timers fired, and which had come without being fired: no clock is punctual, and what came
+//! How late timers fired, and which were due without being fired: no clock is punctual, and what came
 //! first in the recorded run has to come first in its shadow.
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
-use super::Reader;
+use super::Late;
+use super::reader::Reader;
 use crate::event::{Task, WaitFor};
 use crate::plan::StepIx;
+use crate::shadow::window::{lasts, limited};
 use crate::timer::{StepTimer, Timer};
-use crate::{Event, StepState};
+use crate::{Event, Obligation, StepState, obligations};
 
 impl Reader<'_> {
     /// Whatever is open has had no answer until here.
@@ -31,16 +33,30 @@ impl Reader<'_> {
         }
     }
 
-    /// Timers of a step whose time had come without their being fired.
+    /// Timers that are set when the log ends. Nobody knows what follows them.
+    pub(super) fn unfired(&mut self) {
+        for owed in obligations(&self.state) {
+            let Obligation::Timer { timer, due } = owed else {
+                continue;
+            };
+            let lasts = lasts(&self.state, &self.opened, &timer, due);
+            let window = self.windows.of(timer);
+            self.found
+                .unfired
+                .extend(lasts.map(|lasts| (window, lasts)));
+        }
+    }
+
+    /// Timers of a step that were due without being fired.
     pub(super) fn overdue(&mut self, event: &Event, ix: StepIx) {
         let step = self.state.plan().name(ix);
         let run = self.state.run(ix);
         let undo = run.state == StepState::Compensating;
         let attempt = if undo { run.undo_attempt } else { run.attempt };
-        let limit = match (&run.wait, undo) {
-            (Some(WaitFor::Approval(_)), _) => StepTimer::Expiry,
-            (_, true) => StepTimer::UndoTimeout,
-            _ => StepTimer::Timeout,
+        let (limit, queue) = match (&run.wait, undo) {
+            (Some(WaitFor::Approval(_)), _) => (StepTimer::Expiry, StepTimer::Queue),
+            (_, true) => (StepTimer::UndoTimeout, StepTimer::UndoQueue),
+            _ => (StepTimer::Timeout, StepTimer::Queue),
         };
         let again = match (run.state, undo) {
             (_, true) => StepTimer::UndoRetry,
@@ -49,7 +65,7 @@ impl Reader<'_> {
         };
         let timers = [
             (limit, run.due),
-            (StepTimer::Heartbeat, run.heartbeat_due),
+            (queue, run.queue_due),
             (again, run.resume_at),
         ];
         for (kind, due) in timers {
@@ -64,14 +80,33 @@ impl Reader<'_> {
         }
     }
 
+    /// A timer had not fired by this event; the last such event counts.
     fn missed(&mut self, event: &Event, timer: Timer, due: Timestamp) {
-        if due <= event.at {
-            let late = (event.at.duration_since(due), u64::MAX);
-            self.found.late.entry(timer).or_insert(late);
+        let by = event.at.duration_since(self.put_off(event, &timer, due));
+        if by < SignedDuration::ZERO {
+            return;
+        }
+        let late = Late { by, fired_at: None };
+        let known = self.found.late.entry(self.windows.of(timer));
+        let known = known.or_insert(late);
+        if known.fired_at.is_none() && known.by < by {
+            *known = late;
         }
     }
 
-    /// A timer had come by the time of this event.
+    /// When a timer is due, with the pause that an execution is in: its timeouts stand still.
+    fn put_off(&self, event: &Event, timer: &Timer, due: Timestamp) -> Timestamp {
+        let since = self.state.head.held_since;
+        match since.filter(|_| limited(timer).is_some()) {
+            Some(since) => {
+                let still = event.at.duration_since(since);
+                due.checked_add(still).unwrap_or(due)
+            }
+            None => due,
+        }
+    }
+
+    /// A timer was fired by this event.
     pub(super) fn fired(
         &mut self,
         event: &Event,
@@ -82,14 +117,20 @@ impl Reader<'_> {
         let Some(ix) = self.find(step) else { return };
         let run = self.state.run(ix);
         let Some(due) = due(run) else { return };
-        let undo = matches!(kind, StepTimer::UndoTimeout | StepTimer::UndoRetry);
+        let undo = matches!(
+            kind,
+            StepTimer::UndoTimeout | StepTimer::UndoQueue | StepTimer::UndoRetry
+        );
         let timer = Timer::Step {
             step: Arc::clone(step),
             attempt: if undo { run.undo_attempt } else { run.attempt },
             kind,
         };
-        let late = (event.at.duration_since(due), event.sequence);
-        self.found.late.insert(timer, late);
+        let late = Late {
+            by: event.at.duration_since(due),
+            fired_at: Some(event.sequence),
+        };
+        self.found.late.insert(self.windows.of(timer), late);
         self.overdue(event, ix);
     }
 }
