@@ -27,7 +27,7 @@ pub(crate) struct Node {
     pub(crate) name: String,
     /// task, http, sleep, signal, approval or workflow; anything else is drawn as a task.
     pub(crate) kind: String,
-    /// Where it is; none when it has not begun, or in a definition.
+    /// Where it is; none when it has not started, or in a definition.
     pub(crate) sub_state: Option<SubState>,
     /// A short line below the name.
     pub(crate) note: String,
@@ -128,7 +128,7 @@ impl Graph {
     /// The picture in words.
     fn told(&self, title: &str) -> String {
         let steps = self.nodes.iter().map(|node| {
-            let state = node.sub_state.map_or("not begun", word);
+            let state = node.sub_state.map_or("not started", word);
             format!("{}: {state}", visible(&node.name, false))
         });
         format!("{title}. {}.", steps.collect::<Vec<_>>().join("; "))

@@ -148,23 +148,79 @@ fn a_server_that_is_no_address_is_a_mistake() {
 }
 
 #[test]
-fn steps_to_come_are_shown_to_people() {
+fn steps_that_have_not_started_are_shown() {
     let gateway = crate::built_in::gateway();
     let two = "name: two\nsteps: [{name: a, agent: x}, {name: b, dependsOn: [a], agent: x}]\n";
     crate::built_in::apply(&gateway, two);
     crate::built_in::start(&gateway, "two", "t", "ann");
     let text = gateway.run(&["get", "builtin/t"]).exits(0).out;
     let line = text.lines().find(|line| line.starts_with("b "));
-    assert!(line.unwrap().ends_with("NOT_STARTED  after a"), "{text}");
+    let line: Vec<_> = line.unwrap().split_whitespace().collect();
+    assert_eq!(line, ["b", "waiting", "NOT_STARTED", "after", "a"]);
     let json = gateway
         .run(&["get", "builtin/t", "-o", "json"])
         .exits(0)
         .json();
-    assert_eq!(json["steps"].as_array().unwrap().len(), 2);
-    assert_eq!(json["steps"][1]["reason"], "NOT_STARTED");
-    gateway.run(&["cancel", "builtin/t"]).exits(0);
+    let step = &json["steps"][1];
+    assert_eq!(step["reason"], "NOT_STARTED");
+    assert_eq!(step["blocked_by"], serde_json::json!(["a"]));
+    let cancel = ["cancel", "builtin/t", "--as", "eve", "--cause", "too late"];
+    gateway.run(&cancel).exits(0);
     let text = gateway.run(&["get", "builtin/t"]).exits(0).out;
-    assert!(!text.contains("not yet begun"), "{text}");
+    let line = text.lines().find(|line| line.starts_with("b "));
+    let line: Vec<_> = line.unwrap().split_whitespace().collect();
+    assert_eq!(line, ["b", "failed", "NOT_STARTED"]);
+    let by = "cancelled   cancelled by eve: too late";
+    assert!(text.contains(by), "{text}");
+    let list = gateway.run(&["list"]).exits(0).out;
+    assert!(list.contains("cancelled by eve: too late"), "{list}");
+}
+
+#[test]
+fn a_task_that_no_worker_can_take_says_so_everywhere() {
+    let gateway = crate::built_in::gateway();
+    crate::built_in::apply(&gateway, "name: one\nsteps: [{name: a, agent: x}]\n");
+    crate::built_in::start(&gateway, "one", "t", "ann");
+    let why = "waits for a worker of role `x`: no worker of role `x` is connected";
+    for command in [&["get", "builtin/t"][..], &["list"], &["top", "--once"]] {
+        let text = gateway.run(command).exits(0).out;
+        assert!(text.contains("NO_WORKER"), "{command:?}: {text}");
+        assert!(text.contains(why), "{command:?}: {text}");
+    }
+    let explain = gateway.run(&["explain", "builtin/t"]).exits(0).out;
+    assert!(
+        explain.contains("no worker of role `x` is connected"),
+        "{explain}"
+    );
+}
+
+#[test]
+fn one_step_is_shown_with_its_payloads_and_attempts() {
+    let gateway = crate::built_in::gateway();
+    let one = "name: one\nsteps: [{name: a, agent: x, timeout: 1m, input: {n: 1}}]\n";
+    crate::built_in::apply(&gateway, one);
+    let _worker = crate::built_in::worker(&gateway, "x", "echo 7");
+    crate::built_in::start(&gateway, "one", "t", "ann");
+    crate::built_in::until(&gateway, &["wait", "builtin/t"], |answer| answer.code == 0);
+    let step = ["get", "builtin/t", "--step", "a"];
+    let text = gateway.run(&step).exits(0).out;
+    for line in [
+        "input       {\"n\":1}",
+        "output      7",
+        "1        succeeded",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    let json = gateway
+        .run(&["get", "builtin/t", "--step", "a", "-o", "json"])
+        .exits(0)
+        .json();
+    assert_eq!(json["name"], "providers/builtin/executions/t/steps/a");
+    assert_eq!(json["output"], 7);
+    assert_eq!(json["attempts"][0]["outcome"], "SUCCEEDED");
+    gateway
+        .run(&["get", "builtin/t", "--step", "none"])
+        .exits(3);
 }
 
 #[test]

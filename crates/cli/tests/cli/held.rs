@@ -1,4 +1,4 @@
-//! Why an execution does not go on, in `get` and `explain`.
+//! Why an execution does not continue, in `get` and `explain`.
 
 use crate::built_in::{apply, gateway, start, until, worker};
 
@@ -34,6 +34,8 @@ fn a_pause_says_who_and_why() {
         get.contains("because     paused by eve: month end"),
         "{get}"
     );
+    let explain = gateway.run(&["explain", "builtin/a"]).exits(0).out;
+    assert!(explain.contains("paused by eve: month end"), "{explain}");
     gateway.run(&["resume", "builtin/a"]).exits(0);
     let get = gateway.run(&["get", "builtin/a"]).exits(0).out;
     assert!(!get.contains("paused"), "{get}");

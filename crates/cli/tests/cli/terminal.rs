@@ -80,9 +80,9 @@ fn a_watch_is_a_tree_with_children_and_with_what_is_to_come() {
         .exits(0);
     let mut watch = Seen::begin(&mut gateway.command(&["watch", "builtin/n", "--color", "never"]));
     watch.shows("├─ shop    waiting");
-    watch.shows("│  ├─ fetch  running      waits for capacity `slow`");
-    watch.shows("│  └─ load   not yet begun; after fetch");
-    watch.shows("└─ report  not yet begun; after shop");
+    watch.shows("│  ├─ fetch  waiting      NO_WORKER  waits for a worker of role `slow`");
+    watch.shows("│  └─ load   not started; after fetch");
+    watch.shows("└─ report  not started; after shop");
     let _slow = worker(&gateway, "slow", "sleep 1; echo 1");
     let _quick = worker(&gateway, "etl", "echo 2");
     watch.shows("└─ report  succeeded");

@@ -78,7 +78,7 @@ async fn a_definition_is_drawn_whole_with_its_way_back() {
     let page = rig.browser().get("/executions/b/one").await;
     let graph = between(&page.body, "id=\"graph\"", "</section>");
     assert_eq!(graph.matches("<path class=\"edge").count(), 2, "{graph}");
-    assert!(graph.contains("ship: not begun"), "{graph}");
+    assert!(graph.contains("ship: not started"), "{graph}");
     assert!(graph.contains("↶"), "{graph}");
     let input = between(&page.body, "id=\"input-title\"", "</section>");
     assert!(input.contains("&quot;order&quot;: 17"), "{input}");
