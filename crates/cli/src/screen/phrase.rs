@@ -218,11 +218,11 @@ mod tests {
         );
         assert_eq!(
             said(wait("escalation", "sre", None)),
-            "waits for a decision by role `sre`: stateway escalations list"
+            "waits for a person's decision by `sre`: see `stateway escalations list`"
         );
         assert_eq!(
             said(wait("escalation", "", None)),
-            "waits for a decision: stateway escalations list"
+            "waits for a person's decision: see `stateway escalations list`"
         );
         assert_eq!(
             said(wait("timer", "", Some(at(5)))),

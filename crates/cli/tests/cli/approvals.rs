@@ -115,7 +115,7 @@ fn an_escalation_is_found_and_decided_about() {
     );
     let now = gateway.run(&["get", "builtin/p1"]).exits(0).out;
     assert!(
-        now.contains("waits for a decision: stateway escalations list"),
+        now.contains("waits for a person's decision"),
         "{now}"
     );
     for unknown in ["builtin/p1/transfer~9", "builtin/p1/other"] {
