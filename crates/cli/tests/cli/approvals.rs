@@ -114,10 +114,7 @@ fn an_escalation_is_found_and_decided_about() {
         "{told}"
     );
     let now = gateway.run(&["get", "builtin/p1"]).exits(0).out;
-    assert!(
-        now.contains("waits for a person's decision"),
-        "{now}"
-    );
+    assert!(now.contains("waits for a person's decision"), "{now}");
     for unknown in ["builtin/p1/transfer~9", "builtin/p1/other"] {
         gateway.run(&["escalations", "get", unknown]).exits(3);
     }

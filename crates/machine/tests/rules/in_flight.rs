@@ -283,12 +283,12 @@ fn a_child_that_was_cancelled_is_not_compensated() {
 }
 
 #[test]
-fn steps_that_never_start_are_shown_as_not_started_once_the_execution_is_ending() {
+fn steps_that_never_start_are_shown_as_not_started() {
     let run = turned(SIBLINGS);
     let next = step_views(&run.state).pop().unwrap();
     assert_eq!(next.name, "next");
     assert_eq!(
         (next.sub_state, next.reason),
-        (SubState::Failed, Some(Reason::NotStarted))
+        (SubState::Waiting, Some(Reason::NotStarted))
     );
 }
