@@ -141,7 +141,6 @@ impl Defect {
             Self::CancelFailsTheSecondTime => &[
                 "cancel::asking_twice_is_the_same_as_asking_once",
                 "cancel::killing_twice_is_the_same_as_killing_once",
-                "capability_off::a_choice_about_compensation_is_unsupported",
             ],
             Self::CancelReportsTheEndTooEarly => {
                 &["cancel::what_still_cleans_up_is_not_reported_as_ended"]
@@ -229,7 +228,6 @@ impl Defect {
                 "get::an_answered_write_is_visible",
                 "cancel::a_kill_ends_it_at_once",
                 "cancel::a_kill_ends_what_still_cleans_up",
-                "cancel::no_compensation_ends_what_would_clean_up",
             ],
             Self::GetForgetsWhatIsDone => &[
                 "get::a_finished_execution_can_be_read",
