@@ -331,7 +331,8 @@ async fn work_done_again_is_a_branch_with_its_own_history_and_the_old_one_is_fen
     assert_eq!(new.parent, branches[0].name);
     assert_eq!((new.cutoff_sequence, new.current), (6, true));
     assert!(
-        new.cause.contains("from b, with other input, told: gently"),
+        new.cause
+            .contains("from b, with other input, with feedback: gently"),
         "{}",
         new.cause
     );
