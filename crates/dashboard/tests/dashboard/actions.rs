@@ -89,7 +89,7 @@ async fn who_paused_it_is_on_record_and_it_goes_on() {
     );
     let resumed = browser.answer("/executions/b/one/do/resume", &[]).await;
     let (_, note) = told(&mut browser, &resumed).await;
-    assert!(note.contains("It goes on."), "{note}");
+    assert!(note.contains("The execution continues."), "{note}");
     assert_ne!(rig.get(&name).await.reason, "PAUSED");
 }
 
