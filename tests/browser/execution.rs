@@ -37,10 +37,10 @@ pub(crate) async fn every_action_asks_first_and_then_happens(browser: &Browser) 
     assert_eq!(state(&rig, "one").await, ExecutionState::AwaitingSignal);
 
     confirm(browser, "pause");
-    browser.sees("It is held.");
+    browser.sees("The execution is paused.");
     assert_eq!(state(&rig, "one").await, ExecutionState::Paused);
     confirm(browser, "resume");
-    browser.sees("It goes on.");
+    browser.sees("The execution continues.");
 
     browser.click("#actions a[href$='/do/signal']");
     browser.fill("dialog[open] textarea[name=payload]", r#"{"yes": true}"#);
@@ -57,7 +57,7 @@ pub(crate) async fn every_action_asks_first_and_then_happens(browser: &Browser) 
     browser.click("#steps a[href*='/do/retry-from']");
     browser.sees_in("dialog[open]", "Side effects");
     browser.click("dialog[open] button.primary");
-    browser.sees("The work is done again.");
+    browser.sees("The steps run again.");
     confirm(browser, "kill");
     browser.sees("It was ended by force.");
     confirm(browser, "purge");
