@@ -117,7 +117,7 @@ fn nothing_ran(browser: &Browser, at: &str) {
 
 pub(crate) async fn hostile_content_is_shown_on_every_page_and_does_not_run(browser: &Browser) {
     let (rig, mut worker) = hostile().await;
-    act_as(browser, &rig, "eve", "ops");
+    act_as(browser, &rig, "eve", "ops,operator");
     let id = "%22%27%3E%3Cimg%20src%3Dx%20onerror%3Dwindow.evil%3D1%3E";
     let approval = format!(
         "providers%2Fb%2Fexecutions%2F{}%2Fapprovals%2Fask~1",
