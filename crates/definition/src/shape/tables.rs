@@ -410,7 +410,7 @@ pub(crate) static COMPENSATION: Object = Object {
             "queueTimeout",
             &["queue_timeout"],
             Shape::Duration,
-            "How long an attempt may wait for a worker (default: the workflow's `queueTimeout`).",
+            "How long an attempt may wait for a worker (default: the workflow's `queueTimeout`, or else its `timeout`).",
         ),
         also(
             "compensateUnknown",

@@ -139,7 +139,7 @@ fn fire_step(
             task::reject(draft, ix, timed_out(FailureCause::TimedOut, message));
         }
         StepTimer::Queue => {
-            let failure = queue_timed_out(draft, ix, false, note);
+            let failure = queue_timed_out(draft, ix, note);
             task::reject(draft, ix, failure);
         }
         StepTimer::Heartbeat => {
@@ -158,7 +158,7 @@ fn fire_step(
             undo::failed(draft, ix, timed_out(FailureCause::TimedOut, message));
         }
         StepTimer::UndoQueue => {
-            let failure = queue_timed_out(draft, ix, true, note);
+            let failure = undo_queue_timed_out(draft, ix, note);
             undo::failed(draft, ix, failure);
         }
         StepTimer::UndoRetry => undo::begin(draft, ix),
@@ -180,23 +180,42 @@ fn too_long(limit: Option<Duration>) -> String {
 /// The code of an attempt that no worker took in time.
 const QUEUE_TIMEOUT: &str = "QUEUE_TIMEOUT";
 
-fn queue_timed_out(draft: &Draft<'_>, ix: StepIx, undoes: bool, note: &str) -> Failure {
+fn queue_timed_out(draft: &Draft<'_>, ix: StepIx, note: &str) -> Failure {
     let plan = &draft.head().plan;
-    let compensation = plan.compensation(ix).filter(|_| undoes);
-    let role = match (compensation, &draft.run(ix).role, &plan.define(ix).kind) {
-        (Some(compensation), _, _) => compensation.agent.as_str(),
-        (None, Some(role), _) => role,
-        (None, None, StepKind::Task { agent, .. }) => agent,
+    let define = plan.define(ix);
+    let role = match (&draft.run(ix).role, &define.kind) {
+        (Some(role), _) => role,
+        (None, StepKind::Task { agent, .. }) => agent.as_str(),
         _ => "",
     };
-    let own = match compensation {
-        Some(compensation) => compensation.queue_timeout,
-        None => plan.define(ix).queue_timeout,
+    let limit = define.queue_timeout.or(plan.definition().queue_timeout);
+    no_worker(role, &limit.map_or_else(String::new, within), note)
+}
+
+/// A compensation without a limit of its own has waited as long as the workflow allows: no retry.
+fn undo_queue_timed_out(draft: &Draft<'_>, ix: StepIx, note: &str) -> Failure {
+    let plan = &draft.head().plan;
+    let role = plan.compensation(ix).map_or("", |undo| undo.agent.as_str());
+    let own = undo::queue_timeout(plan, ix);
+    let limit = match (own, plan.definition().timeout) {
+        (Some(own), _) => within(own),
+        (None, Some(all)) => format!(
+            " within the workflow's timeout of {}",
+            format_duration(all)
+        ),
+        (None, None) => String::new(),
     };
-    let limit = own.or(plan.definition().queue_timeout);
-    let within = limit.map_or_else(String::new, |limit| {
-        format!(" within {}", format_duration(limit))
-    });
+    Failure {
+        no_retry: own.is_none(),
+        ..no_worker(role, &limit, note)
+    }
+}
+
+fn within(limit: Duration) -> String {
+    format!(" within {}", format_duration(limit))
+}
+
+fn no_worker(role: &str, limit: &str, note: &str) -> Failure {
     let of_role = if role.is_empty() {
         String::new()
     } else {
@@ -207,7 +226,7 @@ fn queue_timed_out(draft: &Draft<'_>, ix: StepIx, undoes: bool, note: &str) -> F
     } else {
         format!(": {note}")
     };
-    let message = format!("no worker{of_role} took the task{within}{note}");
+    let message = format!("no worker{of_role} took the task{limit}{note}");
     let mut failure = timed_out(FailureCause::QueueTimedOut, message);
     failure.code = QUEUE_TIMEOUT.into();
     failure

@@ -2,6 +2,7 @@
 //! is in a worker's hands any more.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use stateway_definition::RetryPolicy;
@@ -62,13 +63,22 @@ pub(super) fn begin(draft: &mut Draft<'_>, ix: StepIx) {
     });
 }
 
-/// When an attempt to compensate fails that waits for a worker from now on.
+/// When an attempt to compensate fails that waits for a worker from now on: by its `queueTimeout`, by
+/// the workflow's, or else when the workflow's timeout ends. A rollback that begins after that time, as
+/// one that the timeout itself causes, has the length of the timeout again.
 pub(super) fn queue_due(draft: &Draft<'_>, ix: StepIx) -> Option<Timestamp> {
-    let plan = &draft.head().plan;
-    let own = plan
-        .compensation(ix)
-        .and_then(|compensation| compensation.queue_timeout);
-    after(draft, own.or(plan.definition().queue_timeout))
+    let head = draft.head();
+    let allowed = || {
+        let left = head.deadline.filter(|deadline| *deadline > draft.now());
+        left.or_else(|| after(draft, head.plan.definition().timeout))
+    };
+    after(draft, queue_timeout(&head.plan, ix)).or_else(allowed)
+}
+
+/// How long an attempt to compensate may wait for a worker, where the definition says.
+pub(super) fn queue_timeout(plan: &Plan, ix: StepIx) -> Option<Duration> {
+    let own = plan.compensation(ix)?.queue_timeout;
+    own.or(plan.definition().queue_timeout)
 }
 
 /// When an attempt to compensate times out that a worker takes now.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use stateway_machine::ExecutionState::{Compensating, Failed, RolledBack};
 use stateway_machine::{
-    Fact, Failure, Rejection, StepState, StepTimer, Task, Verb, last_error, sub_state, task_input,
+    CancelMode, Fact, Failure, Rejection, StepState, StepTimer, Task, Verb, last_error, sub_state, task_input,
     waits,
 };
 use stateway_model::ErrorCategory::{AgentError, External, Governance, Transient, Validation};
@@ -161,8 +161,42 @@ fn a_compensation_that_times_out_is_retried_by_default() {
     assert_eq!(run.task("c"), Task::undo("c", 3));
 }
 
+/// What is left of the workflow's timeout; and the whole of it where the timeout began the rollback.
 #[test]
-fn a_compensation_waits_for_a_worker_without_a_limit_by_default() {
+fn a_compensation_waits_for_a_worker_as_long_as_the_workflow_allows() {
+    let yaml = format!("timeout: 1h\n{CHAIN}");
+    let mut run = Run::started(&yaml);
+    run.done("a");
+    run.wait(Duration::from_secs(600));
+    run.ok(Verb::Cancel {
+        mode: CancelMode::Compensate,
+        by: "eve".into(),
+        comment: "".into(),
+    });
+    assert_eq!(run.due_in("a", StepTimer::UndoQueue), Some(3000));
+    assert_eq!(
+        run.fire("a", StepTimer::UndoQueue),
+        ["StepCompensationFailed", "ExecutionFailed"],
+        "the workflow allows no retry"
+    );
+    assert_eq!(run.state.left_behind(), ["a".into()]);
+    let error = last_error(&run.state).unwrap();
+    assert_eq!(
+        (error.native_code.as_str(), error.message.as_str()),
+        (
+            "QUEUE_TIMEOUT",
+            "no worker took the task within the workflow's timeout of 1h"
+        )
+    );
+
+    let mut run = Run::started(&yaml.replace("steps:", "failurePolicy: compensate\nsteps:"));
+    run.done("a");
+    run.expire();
+    assert_eq!(run.due_in("a", StepTimer::UndoQueue), Some(3600));
+}
+
+#[test]
+fn a_compensation_of_a_workflow_without_a_timeout_waits_for_a_worker_without_a_limit() {
     let yaml = CHAIN.replace("{step: c}", "{step: c, agent: undoer, timeout: 1m}");
     let run = failed_at_d(&yaml);
     assert_eq!(run.timers(), []);

@@ -285,6 +285,7 @@ fn the_workflow_timeout_does_not_cut_a_rollback_short() {
     let mut run = Run::started(yaml);
     run.done("a");
     run.fail("b", AgentError);
+    run.assign("a", "w");
     assert_eq!(run.timers(), []);
     run.wait(minutes(11));
     let rejection = run.refused(Verb::fire(Timer::Execution));
