@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 use stateway_engine::{Clock, View};
 use stateway_machine::ExecutionState;
+use stateway_model::SubState;
 use stateway_proto::v1;
 use stateway_proto::v1::work_request::Message as Said;
 use stateway_proto::v1::work_response::Message as Told;
@@ -131,6 +132,198 @@ async fn a_compensation_is_marked_where_the_worker_of_its_step_was_lost() {
     assert!(undo.compensation && undo.outcome_unknown, "{undo:?}");
     undoes.complete(&undo, &json!(null));
     rig.until("e1", is(ExecutionState::Cancelled)).await;
+}
+
+const SIBLINGS: &str = "\
+name: siblings
+failurePolicy: compensate
+steps:
+  - {name: pay, agent: w, timeout: 5m}
+  - {name: bad, agent: v, timeout: 5m}
+compensation:
+  - {step: pay, agent: u, timeout: 5m}
+";
+
+async fn get(rig: &BuiltInRig) -> v1::Execution {
+    let request = v1::GetExecutionRequest {
+        name: "providers/b/executions/e1".into(),
+        view: v1::ExecutionView::Full.into(),
+    };
+    let mut client = rig.gateway.executions().await;
+    client.get_execution(request).await.unwrap().into_inner()
+}
+
+/// Fails the step `bad`, which turns the execution to compensation.
+async fn turn(rig: &BuiltInRig) {
+    let mut worker = rig.work(offer("fails", "v")).await.unwrap();
+    let task = worker.task().await;
+    worker.fail(&task, "agent_error");
+    rig.until("e1", is(ExecutionState::Compensating)).await;
+}
+
+/// The lost worker may have paid, so `pay` is compensated, and the end is a complete rollback.
+async fn is_compensated(rig: &BuiltInRig) {
+    let mut undoes = rig.work(offer("undoes", "u")).await.unwrap();
+    let undo = undoes.task().await;
+    assert_eq!(undo.step, "pay");
+    assert!(undo.compensation && undo.outcome_unknown, "{undo:?}");
+    undoes.complete(&undo, &json!(null));
+    rig.until("e1", is(ExecutionState::RolledBack)).await;
+    assert_eq!(get(rig).await.not_rolled_back, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn work_whose_worker_was_lost_before_the_rollback_is_compensated() {
+    let (rig, clock) = rig(SIBLINGS).await;
+    let (killed, _) = taken(&rig, "siblings").await;
+    drop(killed);
+    // The worker does not reconnect in time.
+    clock.advance(60_000);
+    rig.until("e1", |view| {
+        let pay = view.steps.iter().find(|step| step.name == "pay");
+        pay.is_some_and(|pay| pay.waits.iter().any(|wait| wait.name == "w"))
+    })
+    .await;
+    turn(&rig).await;
+    is_compensated(&rig).await;
+}
+
+/// The worker takes no other task.
+fn leaving() -> Said {
+    Said::Offer(v1::Offer {
+        capacity: 0,
+        ..offer("first", "w")
+    })
+}
+
+#[tokio::test]
+async fn work_that_a_worker_began_and_gave_back_is_compensated() {
+    let (rig, _clock) = rig(SIBLINGS).await;
+    let (worker, task) = taken(&rig, "siblings").await;
+    worker.say(leaving());
+    worker.say(Said::Released(v1::TaskReleased {
+        task_token: task.task_token,
+        begun: true,
+    }));
+    turn(&rig).await;
+    is_compensated(&rig).await;
+}
+
+#[tokio::test]
+async fn work_that_a_worker_gave_back_before_it_began_is_not_compensated() {
+    let (rig, _clock) = rig(SIBLINGS).await;
+    let (worker, task) = taken(&rig, "siblings").await;
+    drop(rig.work(offer("undoes", "u")).await.unwrap());
+    worker.say(leaving());
+    worker.say(Said::Released(v1::TaskReleased {
+        task_token: task.task_token,
+        begun: false,
+    }));
+    let mut fails = rig.work(offer("fails", "v")).await.unwrap();
+    let bad = fails.task().await;
+    fails.fail(&bad, "agent_error");
+    rig.until("e1", is(ExecutionState::RolledBack)).await;
+    assert_eq!(get(&rig).await.not_rolled_back, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_step_that_times_out_in_a_workers_hands_is_compensated() {
+    let (rig, clock) = rig(SIBLINGS).await;
+    let (_worker, _) = taken(&rig, "siblings").await;
+    clock.advance(5 * 60_000);
+    rig.until("e1", is(ExecutionState::Compensating)).await;
+    is_compensated(&rig).await;
+    let execution = get(&rig).await;
+    let error = execution.last_error.expect("the timeout");
+    assert_eq!(
+        (error.step.as_str(), error.category.as_str()),
+        ("pay", "timeout")
+    );
+}
+
+const PARENT: &str = "\
+name: parent
+failurePolicy: compensate
+steps:
+  - {name: pay, workflow: child, timeout: 5m}
+  - {name: bad, agent: v, timeout: 5m}
+compensation:
+  - {step: pay, agent: u, timeout: 5m}
+";
+
+const CHILD: &str = "\
+name: child
+failurePolicy: abort
+steps:
+  - {name: charge, agent: w, timeout: 5m}
+  - {name: wait, signal: go, dependsOn: [charge]}
+";
+
+/// The child completed a step and is cancelled without compensation: its effects are left.
+#[tokio::test]
+async fn a_child_that_leaves_effects_is_compensated_by_its_parent() {
+    let (rig, _clock) = rig(CHILD).await;
+    rig.apply(PARENT).await;
+    let (worker, task) = taken(&rig, "parent").await;
+    worker.complete(&task, &json!(1));
+    rig.until("e1~pay~1", is(ExecutionState::AwaitingSignal))
+        .await;
+    turn(&rig).await;
+    is_compensated(&rig).await;
+}
+
+#[tokio::test]
+async fn the_end_by_the_workflows_timeout_says_that_there_was_no_worker() {
+    let (rig, clock) =
+        rig("name: alone\ntimeout: 1m\nsteps: [{name: a, agent: w, timeout: 5m}]\n").await;
+    rig.begin("alone", "e1", "ada", Value::Null).await;
+    clock.advance(61_000);
+    rig.until("e1", is(ExecutionState::Failed)).await;
+    let error = get(&rig).await.last_error.expect("the timeout");
+    assert_eq!(
+        error.message,
+        "the execution took longer than its timeout of 1m: step `a` waited for a worker of role `w`: \
+         no worker of role `w` is connected"
+    );
+}
+
+const RETRIED: &str = "\
+name: retried
+failurePolicy: compensate
+steps:
+  - {name: pay, agent: w, timeout: 5m}
+  - {name: bad, agent: v, timeout: 5m, dependsOn: [pay]}
+compensation:
+  - {step: pay, agent: u, timeout: 5m, retryPolicy: {maxRetries: 5, initialDelay: 30s}}
+";
+
+/// The figures are those of the compensation, and `RetryNow` cuts its back-off short.
+#[tokio::test]
+async fn a_compensation_that_is_retried_is_backing_off() {
+    let (rig, _clock) = rig(RETRIED).await;
+    let (worker, task) = taken(&rig, "retried").await;
+    worker.complete(&task, &json!(1));
+    turn(&rig).await;
+    let mut undoes = rig.work(offer("undoes", "u")).await.unwrap();
+    let undo = undoes.task().await;
+    undoes.fail(&undo, "transient");
+    rig.until("e1", |view| view.sub_state == SubState::BackingOff)
+        .await;
+    let execution = get(&rig).await;
+    assert_eq!(execution.reason, "COMPENSATING");
+    let retry = execution.retry.expect("retry figures");
+    assert_eq!((retry.attempt, retry.max_attempts), (1, Some(6)));
+    assert!(retry.next_attempt_time.is_some());
+    let request = v1::RetryNowRequest {
+        name: "providers/b/executions/e1".into(),
+        ..v1::RetryNowRequest::default()
+    };
+    let mut client = rig.gateway.executions().await;
+    client.retry_now(by("ada", "", request)).await.unwrap();
+    let again = undoes.task().await;
+    assert!(again.compensation);
+    undoes.complete(&again, &json!(null));
+    rig.until("e1", is(ExecutionState::RolledBack)).await;
 }
 
 #[tokio::test]

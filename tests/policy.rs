@@ -136,6 +136,7 @@ async fn decide(rig: &BuiltInRig, name: &str, grant: bool) {
 /// No task is on its way to the worker: the refusal of a token that does not exist comes first.
 async fn gets_nothing(worker: &mut TestWorker) {
     worker.say(Said::Released(v1::TaskReleased {
+        begun: false,
         task_token: "nonsense".into(),
     }));
     loop {

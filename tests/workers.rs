@@ -277,6 +277,7 @@ async fn a_task_given_back_goes_to_someone_else() {
     first.say(Said::Offer(greeter("first", 0)));
     let mut second = rig.work(greeter("second", 1)).await.unwrap();
     first.say(Said::Released(v1::TaskReleased {
+        begun: false,
         task_token: task.task_token.clone(),
     }));
     let same = second.task().await;

@@ -165,8 +165,11 @@ pub enum Outcome {
     },
     /// Not done.
     Failed(Failure),
-    /// Given back undone; someone else may take it.
-    Released,
+    /// Given back; another worker may take it.
+    Released {
+        /// Whether the worker had begun and was cut off: the step may have taken effect.
+        begun: bool,
+    },
 }
 
 /// A connected worker. Dropping it tells the engine that the connection is gone.

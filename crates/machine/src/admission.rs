@@ -6,7 +6,8 @@ use crate::ExecutionState::{
 };
 use crate::{ExecutionState, Rejection, State, VerbName};
 
-const ACTIVE: &[ExecutionState] = &[Running, AwaitingSignal, AwaitingApproval];
+/// A rollback retries compensations.
+const RETRYING: &[ExecutionState] = &[Running, AwaitingSignal, AwaitingApproval, Compensating];
 const STARTED: &[ExecutionState] = &[Running, AwaitingSignal, AwaitingApproval, Paused, Escalated];
 const PAUSABLE: &[ExecutionState] = &[Running, AwaitingSignal, AwaitingApproval, Paused];
 const HANDING_OUT: &[ExecutionState] = &[
@@ -93,7 +94,7 @@ pub const fn admitting_states(verb: VerbName) -> &'static [ExecutionState] {
         // Repeating it is accepted and changes nothing.
         VerbName::Cancel | VerbName::Kill => CANCELLABLE,
         VerbName::Pause => PAUSABLE,
-        VerbName::RetryNow => ACTIVE,
+        VerbName::RetryNow => RETRYING,
         VerbName::Resume => &[Paused],
         VerbName::ResolveEscalation => &[Escalated],
         VerbName::OpenBranch | VerbName::Fork => OPEN,

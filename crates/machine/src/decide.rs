@@ -23,6 +23,7 @@ mod timer;
 mod undo;
 
 pub use signal::MAX_SIGNALS;
+pub(crate) use undo::{has_effects, is_retried as is_undo_retried, policy as undo_policy};
 
 use std::sync::Arc;
 

@@ -23,6 +23,10 @@ pub struct Failure {
     /// The worker says that no other attempt can succeed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_retry: bool,
+    /// The attempt may have taken effect although it failed: its worker did not answer, or its child
+    /// ended with completed steps that were not compensated. A rollback compensates it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub effects_unknown: bool,
     /// How long to wait before another attempt, where the worker says so.
     #[serde(
         default,
@@ -42,6 +46,7 @@ impl Failure {
             message: message.into(),
             code: "".into(),
             no_retry: false,
+            effects_unknown: false,
             retry_after: None,
         }
     }
@@ -57,6 +62,7 @@ impl Failure {
             message: message.into(),
             code: "".into(),
             no_retry: false,
+            effects_unknown: false,
             retry_after: None,
         }
     }

@@ -90,8 +90,9 @@ pub use state::{Cancellation, Reopened, State, Times};
 pub use timer::{StepTimer, Timer};
 pub use trajectory::{Point, Trajectory};
 pub use view::{
-    Seeking, abandoned_usage, child_key, last_error, not_retried, seeking, step_input, step_output,
-    step_usage, step_views, sub_state, sub_state_where, usage, waits,
+    Seeking, abandoned_usage, backing_off, child_key, last_error, leaves_effects, not_retried,
+    seeking, step_input, step_output, step_usage, step_views, sub_state, sub_state_where, usage,
+    waits,
 };
 pub use vocabulary::{
     Bridge, Emitted, Machine, Mapping, Move, MoveKind, Outside, Projection, StateRow, Transition,

@@ -92,7 +92,12 @@ pub const EXECUTION_MOVES: &[(ExecutionState, &[ExecutionState])] = &[
 pub const STEP_MOVES: &[(StepState, &[StepState])] = &[
     (
         StepState::Pending,
-        &[StepState::Running, StepState::Waiting, StepState::Skipped],
+        &[
+            StepState::Running,
+            StepState::Waiting,
+            StepState::Skipped,
+            StepState::Cancelled,
+        ],
     ),
     (
         StepState::Running,
@@ -125,9 +130,13 @@ pub const STEP_MOVES: &[(StepState, &[StepState])] = &[
             StepState::Failed,
             StepState::Pending,
             StepState::Cancelled,
+            StepState::Compensated,
         ],
     ),
-    (StepState::Completed, &[StepState::Compensating]),
+    (
+        StepState::Completed,
+        &[StepState::Compensating, StepState::Pending],
+    ),
     (
         StepState::Failed,
         &[
@@ -135,10 +144,14 @@ pub const STEP_MOVES: &[(StepState, &[StepState])] = &[
             StepState::Correcting,
             StepState::Waiting,
             StepState::Skipped,
+            StepState::Compensating,
             StepState::Pending,
         ],
     ),
-    (StepState::Skipped, &[]),
+    (
+        StepState::Skipped,
+        &[StepState::Compensating, StepState::Pending],
+    ),
     (
         StepState::Cancelled,
         &[StepState::Compensating, StepState::Pending],
@@ -151,7 +164,10 @@ pub const STEP_MOVES: &[(StepState, &[StepState])] = &[
             StepState::Cancelled,
         ],
     ),
-    (StepState::Compensated, &[StepState::Pending]),
+    (
+        StepState::Compensated,
+        &[StepState::Waiting, StepState::Pending],
+    ),
 ];
 
 /// Whether an execution may go from one state to the other. Staying is always legal.

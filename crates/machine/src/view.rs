@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use stateway_definition::StepKind;
+use stateway_definition::{RetryPolicy, StepKind};
 use stateway_model::{
     ErrorCategory, ExecutionError, MappingBasis, Reason, Retry, RetryBasis, Step, SubState, Usage,
     Wait, WaitKind,
 };
 
+use crate::decide::{has_effects, is_undo_retried, undo_policy};
 use crate::event::{Data, PauseCause, Task, WaitFor};
 use crate::failure::{allowed_retries, is_retried};
 use crate::plan::StepIx;
@@ -93,6 +94,9 @@ pub fn sub_state_where(state: &State, unserved: &[Arc<str>]) -> (SubState, Optio
         ExecutionState::Compensating if is_unserved(state, unserved) => {
             (SubState::Waiting, Some(Reason::NoWorker))
         }
+        ExecutionState::Compensating if is_backing_off(state) => {
+            (SubState::BackingOff, head.reason)
+        }
         ExecutionState::Cancelling | ExecutionState::Compensating => {
             (SubState::Running, head.reason)
         }
@@ -101,6 +105,12 @@ pub fn sub_state_where(state: &State, unserved: &[Arc<str>]) -> (SubState, Optio
             (SubState::Failed, head.reason)
         }
     }
+}
+
+/// Whether the compensation that is next waits for its retry.
+fn is_backing_off(state: &State) -> bool {
+    let mut open = state.head.open.iter();
+    open.any(|ix| state.run(*ix).undo_retry_at().is_some())
 }
 
 /// Whether the compensation that is next has no worker that could take it.
@@ -141,6 +151,9 @@ pub(crate) fn step_sub_state(state: &State, ix: StepIx) -> Option<(SubState, Opt
         StepState::Failed => of_failure(state, ix, run),
         StepState::Skipped => (SubState::Succeeded, Some(Reason::Skipped)),
         StepState::Cancelled => (SubState::Failed, Some(Reason::Cancelled)),
+        StepState::Compensating if run.undo_retry_at().is_some() => {
+            (SubState::BackingOff, Some(Reason::Compensating))
+        }
         StepState::Compensating => (SubState::Running, Some(Reason::Compensating)),
         StepState::Compensated => (SubState::Failed, Some(Reason::RolledBack)),
     })
@@ -234,6 +247,9 @@ fn blocked_by(state: &State, ix: StepIx) -> Vec<String> {
 /// retry policy it is not known.
 fn retry(state: &State, ix: StepIx) -> Retry {
     let run = state.run(ix);
+    if run.is_undo_under_way_or_failed() {
+        return undo_retry(state, ix);
+    }
     let define = state.plan().define(ix);
     let policy = define.retry_policy.as_ref();
     let next = run.resume_at.filter(|_| run.state == StepState::BackingOff);
@@ -266,6 +282,33 @@ fn retry(state: &State, ix: StepIx) -> Retry {
     }
 }
 
+/// How the compensation of a step is being retried.
+fn undo_retry(state: &State, ix: StepIx) -> Retry {
+    let run = state.run(ix);
+    let next = run.undo_retry_at();
+    let delay = next
+        .zip(run.failed_at)
+        .and_then(|(next, failed)| std::time::Duration::try_from(next.duration_since(failed)).ok());
+    let policy = undo_policy(state.plan(), ix);
+    let open = u32::from(run.has_open_attempt());
+    let earlier = run.undo_attempt.saturating_sub(run.undo_failures + open);
+    let most = earlier.saturating_add(policy.max_retries).saturating_add(1);
+    Retry {
+        attempt: run.undo_attempt,
+        max_attempts: Some(if run.state == StepState::Failed {
+            run.undo_attempt
+        } else {
+            most
+        }),
+        retry_count: run.undo_attempt.saturating_sub(1),
+        next_attempt_time: next,
+        delay,
+        jitter: None,
+        last_error: error(&state.plan().define(ix).name, run),
+        basis: RetryBasis::Reported,
+    }
+}
+
 /// Why no retry follows the last failure of a step, in one sentence; nothing while one does.
 #[must_use]
 pub fn not_retried(state: &State, step: &str) -> Option<String> {
@@ -273,8 +316,15 @@ pub fn not_retried(state: &State, step: &str) -> Option<String> {
     let run = state.run(ix);
     let failure = run.failure.as_deref()?;
     let policy = state.plan().define(ix).retry_policy.as_ref();
-    if matches!(run.state, StepState::BackingOff | StepState::Correcting) {
+    let retried = matches!(
+        run.state,
+        StepState::BackingOff | StepState::Correcting | StepState::Compensating
+    );
+    if retried {
         return None;
+    }
+    if run.is_undo_under_way_or_failed() {
+        return Some(undo_not_retried(failure, &undo_policy(state.plan(), ix)));
     }
     let category = failure.category;
     let why = if failure.no_retry {
@@ -300,6 +350,24 @@ pub fn not_retried(state: &State, step: &str) -> Option<String> {
         format!("`{category}` failures are not retried unless `retryOn` lists them")
     };
     Some(format!("not retried: {why}"))
+}
+
+fn undo_not_retried(failure: &Failure, policy: &RetryPolicy) -> String {
+    let category = failure.category;
+    let why = if failure.no_retry && failure.cause == FailureCause::QueueTimedOut {
+        "the workflow's timeout allows no other attempt".to_owned()
+    } else if failure.no_retry {
+        "the worker reported that no retry can succeed".to_owned()
+    } else if is_undo_retried(policy, failure) {
+        match policy.max_retries {
+            0 => "`maxRetries` is 0".to_owned(),
+            1 => "the only retry is used up".to_owned(),
+            retries => format!("all {retries} retries are used up"),
+        }
+    } else {
+        format!("`{category}` failures of the compensation are not retried")
+    };
+    format!("compensation not retried: {why}")
 }
 
 fn error(step: &str, run: &StepRun) -> Option<ExecutionError> {
@@ -340,11 +408,14 @@ pub fn waits(state: &State) -> Vec<Wait> {
 fn wait(state: &State, ix: StepIx) -> Option<Wait> {
     let run = state.run(ix);
     let define = state.plan().define(ix);
+    // Timeouts stand still while the execution is paused or escalated: no moment is their end.
+    let runs = !state.state().is_held();
+    let (due, queue_due) = (run.due.filter(|_| runs), run.queue_due.filter(|_| runs));
     let (kind, name, deadline) = match (&run.wait, run.state) {
         (Some(WaitFor::Timer), _) => (WaitKind::Timer, define.name.as_str(), run.resume_at),
-        (Some(WaitFor::Signal(name)), _) => (WaitKind::Signal, &**name, run.due),
-        (Some(WaitFor::Approval(role)), _) => (WaitKind::Approval, &**role, run.due),
-        (Some(WaitFor::Child(child)), _) => (WaitKind::Child, &**child, run.due),
+        (Some(WaitFor::Signal(name)), _) => (WaitKind::Signal, &**name, due),
+        (Some(WaitFor::Approval(role)), _) => (WaitKind::Approval, &**role, due),
+        (Some(WaitFor::Child(child)), _) => (WaitKind::Child, &**child, due),
         (Some(WaitFor::Person), _) => {
             let role = run.escalation_role.as_deref().unwrap_or_default();
             (WaitKind::Escalation, role, None)
@@ -355,12 +426,12 @@ fn wait(state: &State, ix: StepIx) -> Option<Wait> {
                 (None, StepKind::Task { agent, .. }) => agent.as_str(),
                 _ => "",
             };
-            (WaitKind::Capacity, role, run.queue_due)
+            (WaitKind::Capacity, role, queue_due)
         }
         (None, StepState::Compensating) if run.worker.is_none() && run.resume_at.is_none() => {
             let compensation = state.plan().compensation(ix);
             let role = compensation.map_or("", |compensation| compensation.agent.as_str());
-            (WaitKind::Capacity, role, run.queue_due)
+            (WaitKind::Capacity, role, queue_due)
         }
         (None, _) => return None,
     };
@@ -370,6 +441,30 @@ fn wait(state: &State, ix: StepIx) -> Option<Wait> {
         since: run.since,
         deadline,
         detail: String::new(),
+    })
+}
+
+/// The steps whose next attempt, or whose compensation's, waits for its time.
+#[must_use]
+pub fn backing_off(state: &State) -> Vec<Arc<str>> {
+    let open = state.head.open.iter();
+    let waits = |ix: &&StepIx| {
+        let run = state.run(**ix);
+        run.state == StepState::BackingOff || run.undo_retry_at().is_some()
+    };
+    open.filter(waits)
+        .map(|ix| state.plan().name(*ix))
+        .collect()
+}
+
+/// Whether steps of an execution took effect, or may have, and were not compensated.
+#[must_use]
+pub fn leaves_effects(state: &State) -> bool {
+    let plan = state.plan();
+    plan.steps().any(|(ix, _)| {
+        let run = state.run(ix);
+        let took = run.state == StepState::Completed || run.unknown || run.effects_unknown;
+        took && !run.compensated && has_effects(plan, ix)
     })
 }
 

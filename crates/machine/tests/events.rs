@@ -51,6 +51,7 @@ fn details() -> Vec<Event> {
             message: "broke".into(),
             code: "E1".into(),
             no_retry: false,
+            effects_unknown: false,
             retry_after: None,
         },
     };
@@ -139,6 +140,7 @@ fn details() -> Vec<Event> {
             attempt: 1,
             failure: Failure {
                 no_retry: true,
+                effects_unknown: true,
                 retry_after: Some(std::time::Duration::from_millis(1_500)),
                 ..Failure::reported(Validation, "broke")
             },

@@ -243,12 +243,13 @@ impl Warned {
     }
 }
 
-/// The open step whose attempts tell most about the execution: of those that show what the whole
-/// shows, the one that moves next, else the one tried most often.
+/// The open step whose attempts explain the state of the execution: of the steps in the same state, the
+/// one whose next attempt comes first, else the one tried most often.
 fn teller<'s>(verdict: Verdict<'_>, steps: &'s [Step]) -> Option<&'s Step> {
-    let Decision::Steps { .. } = verdict.decision else {
+    let by_steps = matches!(verdict.decision, Decision::Steps { .. });
+    if !by_steps && verdict.sub_state != SubState::BackingOff {
         return None;
-    };
+    }
     let alike = steps
         .iter()
         .filter(|step| step.sub_state == verdict.sub_state);

@@ -131,6 +131,9 @@ fn native(seen: &Seen) -> NativeState {
         ExecutionState::Compensating if !seen.unserved.is_empty() => {
             native.with("assigned", "nobody")
         }
+        ExecutionState::Compensating if seen.steps.iter().any(undo_backs_off) => {
+            native.with("assigned", "later")
+        }
         ExecutionState::Created
         | ExecutionState::Queued
         | ExecutionState::Running
@@ -207,6 +210,7 @@ fn step_native(seen: &Step) -> NativeState {
         {
             native.with("assigned", "nobody")
         }
+        StepState::Compensating if undo_backs_off(seen) => native.with("assigned", "later"),
         StepState::Running if waits_for_a_worker(&seen.waits) => native.with("assigned", "no"),
         StepState::Waiting if seen.reason == Some(Reason::Escalated) => {
             native.with("escalated", "yes")
@@ -232,6 +236,11 @@ fn step_native(seen: &Step) -> NativeState {
     }
 }
 
+/// Whether the compensation of a step waits for its next attempt.
+fn undo_backs_off(seen: &Step) -> bool {
+    seen.native_state == StepState::Compensating.as_str() && seen.sub_state == SubState::BackingOff
+}
+
 fn waits_for_a_worker(waits: &[Wait]) -> bool {
     waits.iter().any(|wait| wait.kind == WaitKind::Capacity)
 }
@@ -244,6 +253,7 @@ fn retry(seen: &Step) -> Option<RetryEvidence> {
     }
     let phase = match seen.native_state.parse() {
         Ok(StepState::BackingOff) => AttemptPhase::BetweenAttempts,
+        Ok(StepState::Compensating) if undo_backs_off(seen) => AttemptPhase::BetweenAttempts,
         Ok(StepState::Failed) => AttemptPhase::Exhausted,
         // A person decides what follows the failure.
         Ok(StepState::Waiting) if seen.reason == Some(Reason::Escalated) && has_failed(seen) => {

@@ -149,22 +149,20 @@ impl Desk {
         })
     }
 
-    /// Takes everything off the desk that has not begun, and says what was taken.
+    /// Takes everything off the desk that has not begun, and returns its tokens.
     pub(super) fn give_back_ready(&mut self) -> Vec<String> {
         self.ready.clear();
         self.give_back(|place| matches!(place, Place::Ready(_)))
     }
 
-    /// Takes everything off the desk that is not answered, and says what was taken.
-    pub(super) fn give_back_all(&mut self) -> Vec<String> {
-        self.ready.clear();
+    /// Takes everything off the desk that has begun and is not answered, and returns its tokens.
+    pub(super) fn give_back_begun(&mut self) -> Vec<String> {
         self.give_back(|place| match place {
             Place::UnderWay(_, signals) => {
                 signals.withdrawn.cancel();
                 true
             }
-            Place::Ready(_) => true,
-            Place::Answered(_) => false,
+            Place::Ready(_) | Place::Answered(_) => false,
         })
     }
 
@@ -321,7 +319,7 @@ mod tests {
         let mut desk = desk(1, &["a", "b"]);
         let begun = begin(&mut desk);
         assert_eq!(desk.give_back_ready(), ["b"]);
-        assert_eq!(desk.give_back_all(), ["a"]);
+        assert_eq!(desk.give_back_begun(), ["a"]);
         assert!(begun[0].signals.cancelled.is_cancelled());
         desk.finish(begun[0].arrival, done("a"));
         assert!(desk.is_clear());

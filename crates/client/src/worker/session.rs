@@ -81,9 +81,9 @@ impl Outbox {
         let _ = self.0.send(WorkRequest { message });
     }
 
-    fn release(&self, tokens: Vec<String>) {
+    fn release(&self, tokens: impl IntoIterator<Item = String>, begun: bool) {
         for task_token in tokens {
-            self.send(Request::Released(v1::TaskReleased { task_token }));
+            self.send(Request::Released(v1::TaskReleased { task_token, begun }));
         }
     }
 }
@@ -198,10 +198,11 @@ impl Driver {
                 () = &mut self.stop, if self.stopping.is_none() => {
                     let given_back = self.stopped();
                     outbox.send(Request::Offer(self.present_offer()));
-                    outbox.release(given_back);
+                    outbox.release(given_back, false);
                 }
                 () = drained(self.stopping) => {
-                    outbox.release(self.desk.give_back_all());
+                    outbox.release(self.desk.give_back_ready(), false);
+                    outbox.release(self.desk.give_back_begun(), true);
                     return goodbye(outbox, incoming).await;
                 }
             }
@@ -251,13 +252,13 @@ impl Driver {
     ) -> Option<Error> {
         match response.message? {
             Response::Task(task) if self.stopping.is_some() => {
-                outbox.release(vec![task.task_token]);
+                outbox.release([task.task_token], false);
             }
             Response::Task(task) => self.desk.take(task),
             Response::Accepted(accepted) => self.desk.settle(&accepted.task_token),
             Response::Cancelled(cancelled) => {
                 let not_begun = self.desk.cancel(&cancelled.task_token);
-                outbox.release(not_begun.into_iter().collect());
+                outbox.release(not_begun, false);
             }
             Response::Withdrawn(withdrawn) => self.desk.withdraw(&withdrawn.task_token),
             Response::Refused(refused) => {

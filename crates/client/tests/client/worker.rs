@@ -189,6 +189,7 @@ fn failed(token: &str, category: Category, message: &str) -> FromWorker {
 
 fn released(token: &str) -> FromWorker {
     FromWorker::Released(v1::TaskReleased {
+        begun: false,
         task_token: token.into(),
     })
 }

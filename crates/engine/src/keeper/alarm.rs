@@ -108,19 +108,22 @@ impl Keeper {
 
     /// What is known about a task that no worker took: how many workers are connected.
     fn note(&self, number: i64, timer: &Timer) -> Arc<str> {
-        let Timer::Step {
-            step,
-            kind: StepTimer::Queue | StepTimer::UndoQueue,
-            ..
-        } = timer
-        else {
-            return "".into();
+        let step = match timer {
+            Timer::Execution => None,
+            Timer::Step {
+                step,
+                kind: StepTimer::Queue | StepTimer::UndoQueue,
+                ..
+            } => Some(step),
+            Timer::Step { .. } => return "".into(),
         };
         let Some(live) = self.hot.get(&number) else {
             return "".into();
         };
         let waiting = seeking(&live.state);
-        let task = waiting.iter().find(|task| task.step == *step);
+        let task = waiting
+            .iter()
+            .find(|task| step.is_none_or(|step| task.step == *step));
         task.map_or_else(
             || "".into(),
             |task| self.coverage.words(task, live.origin.tenant()).into(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stateway_machine::{Data, ExecutionState, Plan, State, Verb};
+use stateway_machine::{Data, ExecutionState, Plan, State, Verb, backing_off};
 use tokio::sync::oneshot;
 
 use super::{Ask, Effect, Keeper, Live};
@@ -302,14 +302,8 @@ impl Keeper {
 
     /// Makes every step that backs off try again now.
     fn retry_all(&mut self, number: i64, by: &Arc<str>, cause: &Arc<str>) -> Result<()> {
-        let resting: Vec<Arc<str>> = self
-            .hot
-            .get(&number)
-            .into_iter()
-            .flat_map(|live| live.state.step_states())
-            .filter(|(_, state)| *state == stateway_machine::StepState::BackingOff)
-            .map(|(step, _)| step.into())
-            .collect();
+        let live = self.hot.get(&number);
+        let resting = live.map_or_else(Vec::new, |live| backing_off(&live.state));
         if resting.is_empty() {
             // The core has the right error for the execution's state.
             let (step, by) = ("".into(), Arc::clone(by));

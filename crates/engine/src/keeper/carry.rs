@@ -163,12 +163,13 @@ impl Keeper {
     }
 }
 
-fn child_failed(live: &super::Live, id: &str, state: ExecutionState) -> Failure {
+pub(super) fn child_failed(live: &super::Live, id: &str, state: ExecutionState) -> Failure {
     let why = stateway_machine::last_error(&live.state)
         .map(|error| format!(": {}", error.message))
         .unwrap_or_default();
-    Failure::reported(
-        ErrorCategory::External,
-        format!("the child execution `{id}` ended as {state}{why}"),
-    )
+    let message = format!("the child execution `{id}` ended as {state}{why}");
+    Failure {
+        effects_unknown: stateway_machine::leaves_effects(&live.state),
+        ..Failure::reported(ErrorCategory::External, message)
+    }
 }

@@ -12,6 +12,7 @@ use stateway_machine::{
 use stateway_model::{ErrorCategory, Reason, Usage};
 
 use super::ask::Birth;
+use super::carry::child_failed;
 use super::{Keeper, Work};
 use crate::Parent;
 use crate::error::Result;
@@ -88,10 +89,7 @@ impl Keeper {
         if live.state.state().is_terminal() {
             let outcome = match live.state.state() {
                 ExecutionState::Completed => Ok(live.state.output().cloned().unwrap_or_default()),
-                state => Err(Failure::reported(
-                    ErrorCategory::External,
-                    format!("the child execution `{id}` ended as {state}"),
-                )),
+                state => Err(child_failed(live, id, state)),
             };
             let (parent, usage) = (from.clone(), usage(&live.state));
             self.work.push_back(Work::FinishChild {

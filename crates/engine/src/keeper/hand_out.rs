@@ -319,7 +319,7 @@ impl Keeper {
                 }
             }
             Outcome::Failed(failure) => fail(task, failure),
-            Outcome::Released => Verb::ReleaseTask { task, lost: false },
+            Outcome::Released { begun } => Verb::ReleaseTask { task, lost: begun },
         }
     }
 

@@ -130,7 +130,11 @@ async fn lost_workers_are_not_in_a_row_when_one_gave_the_task_back() {
         let task = worker.task().await;
         if round == 1 {
             let answers = worker.session.answers();
-            answers.settle(task.token.clone(), stateway_engine::Outcome::Released, None);
+            answers.settle(
+                task.token.clone(),
+                stateway_engine::Outcome::Released { begun: false },
+                None,
+            );
         } else {
             pass(&lab, &clock, 4 * SECOND).await;
             assert_eq!(withdrawn(&mut worker).await, "WORKER_LOST");

@@ -134,7 +134,11 @@ async fn work_in_flight_that_fails_or_is_given_back_is_not_compensated() {
         if given_back {
             let answers = flight.worker.session.answers();
             let token = flight.task.token.clone();
-            answers.settle(token, stateway_engine::Outcome::Released, None);
+            answers.settle(
+                token,
+                stateway_engine::Outcome::Released { begun: false },
+                None,
+            );
         } else {
             flight.worker.failed(&flight.task, ErrorCategory::Transient);
         }

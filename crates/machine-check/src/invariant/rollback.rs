@@ -1,9 +1,10 @@
 //! Rollback: nothing is compensated while work is in flight, everything that completed is, in reverse
 //! order of completion, and what is left is named.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use stateway_machine::{Event, ExecutionState, Fact, State, StepState, obligations};
+use stateway_machine::{Event, ExecutionState, Fact, FailureCause, State, StepState, obligations};
 
 use super::live::in_hands;
 use super::{Checked, ensure};
@@ -15,6 +16,10 @@ pub(super) struct Rollback {
     done: Vec<Done>,
     compensated: Vec<Arc<str>>,
     turned: bool,
+    /// Steps that a worker has.
+    in_hands: BTreeSet<Arc<str>>,
+    /// Steps that a worker had and did not answer for, and that did not complete since.
+    unanswered: BTreeSet<Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -27,6 +32,7 @@ struct Done {
 
 impl Rollback {
     pub(super) fn event(&mut self, before: &State, event: &Event, after: &State) -> Checked {
+        self.count_unanswered(&event.fact);
         match &event.fact {
             Fact::StepCompleted { step, .. } => self.add(before, step, true),
             Fact::OutcomeUnknown {
@@ -51,6 +57,31 @@ impl Rollback {
             _ => {}
         }
         Ok(())
+    }
+
+    fn count_unanswered(&mut self, fact: &Fact) {
+        match fact {
+            Fact::TaskAssigned { task, .. } if !task.undo => {
+                self.in_hands.insert(Arc::clone(&task.step));
+            }
+            Fact::TaskReleased { task, lost, .. } if !task.undo => {
+                let had = self.in_hands.remove(&task.step);
+                if *lost && had {
+                    self.unanswered.insert(Arc::clone(&task.step));
+                }
+            }
+            Fact::AttemptFailed { step, failure, .. } => {
+                let had = self.in_hands.remove(step);
+                if had && failure.cause == FailureCause::TimedOut {
+                    self.unanswered.insert(Arc::clone(step));
+                }
+            }
+            Fact::StepCompleted { step, .. } | Fact::StepCompensated { step, .. } => {
+                self.in_hands.remove(step);
+                self.unanswered.remove(step);
+            }
+            _ => {}
+        }
     }
 
     fn add(&mut self, state: &State, step: &Arc<str>, owed: bool) {
@@ -97,6 +128,12 @@ impl Rollback {
             )?;
             ensure(compensated || !whole || !done.owed, || {
                 format!("rolled back without compensating {}", done.step)
+            })?;
+        }
+        for step in &self.unanswered {
+            let named = live.left_behind().contains(step);
+            ensure(named || !has_effects(live, step), || {
+                format!("nobody answered for {step}, and it is neither compensated nor named")
             })?;
         }
         Ok(())

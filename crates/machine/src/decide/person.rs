@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stateway_model::Reason;
 
-use super::{cancel, duty, find, start};
+use super::{cancel, duty, find, start, undo};
 use crate::event::{Fact, Resolution};
 use crate::ledger::{Draft, Ledger as _};
 use crate::plan::StepIx;
@@ -68,13 +68,17 @@ fn check_role(draft: &Draft<'_>, ix: StepIx, resolve: &Resolve) -> Result<(), Re
     })
 }
 
+/// The next attempt, of the step or of its compensation, starts without waiting any longer.
 pub(super) fn retry_now(draft: &mut Draft<'_>, step: &Arc<str>) -> Result<(), Rejection> {
     let ix = find(draft, step)?;
-    if draft.run(ix).state != StepState::BackingOff {
-        return Err(Rejection::NotBackingOff {
-            step: Arc::clone(step),
-        });
+    match draft.run(ix).state {
+        StepState::BackingOff => start::open(draft, ix),
+        StepState::Compensating if draft.run(ix).resume_at.is_some() => undo::begin(draft, ix),
+        _ => {
+            return Err(Rejection::NotBackingOff {
+                step: Arc::clone(step),
+            });
+        }
     }
-    start::open(draft, ix);
     Ok(())
 }

@@ -18,7 +18,7 @@ pub(super) fn fire(draft: &mut Draft<'_>, timer: &Timer, note: &str) -> Result<(
     match timer {
         Timer::Execution => {
             check(draft, deadline(draft))?;
-            expire(draft);
+            expire(draft, note);
             Ok(())
         }
         Timer::Step {
@@ -47,8 +47,8 @@ fn check(draft: &Draft<'_>, due: Option<Timestamp>) -> Result<(), Rejection> {
 }
 
 /// The workflow's timeout goes before every step's, and the failure policy follows.
-fn expire(draft: &mut Draft<'_>) {
-    let message = overdue(draft).into();
+fn expire(draft: &mut Draft<'_>, note: &str) {
+    let message = with_note(overdue(draft), note).into();
     let fact = if cancel::compensates(draft) {
         Fact::CompensationStarted {
             cause: TurnCause::TimedOut,
@@ -64,6 +64,14 @@ fn expire(draft: &mut Draft<'_>) {
         }
     };
     draft.push(fact);
+}
+
+/// A message with what the host adds to it.
+fn with_note(message: String, note: &str) -> String {
+    if note.is_empty() {
+        return message;
+    }
+    format!("{message}: {note}")
 }
 
 /// The most steps that the message of a workflow's timeout names.
@@ -128,7 +136,7 @@ fn fire_step(
     check(draft, set_for(draft, ix, attempt, kind))?;
     // Both may be due at the same time, in whatever order they are fired: the workflow's goes first.
     if check(draft, deadline(draft)).is_ok() {
-        expire(draft);
+        expire(draft, note);
         return Ok(());
     }
     match kind {
@@ -136,7 +144,11 @@ fn fire_step(
         StepTimer::Timeout if draft.run(ix).cancelling => task::lose(draft, ix),
         StepTimer::Timeout => {
             let message = too_long(draft.head().plan.define(ix).timeout);
-            task::reject(draft, ix, timed_out(FailureCause::TimedOut, message));
+            let failure = Failure {
+                effects_unknown: draft.run(ix).is_in_hands(),
+                ..timed_out(FailureCause::TimedOut, message)
+            };
+            task::reject(draft, ix, failure);
         }
         StepTimer::Queue => {
             let failure = queue_timed_out(draft, ix, note);
@@ -199,10 +211,7 @@ fn undo_queue_timed_out(draft: &Draft<'_>, ix: StepIx, note: &str) -> Failure {
     let own = undo::queue_timeout(plan, ix);
     let limit = match (own, plan.definition().timeout) {
         (Some(own), _) => within(own),
-        (None, Some(all)) => format!(
-            " within the workflow's timeout of {}",
-            format_duration(all)
-        ),
+        (None, Some(all)) => format!(" within the workflow's timeout of {}", format_duration(all)),
         (None, None) => String::new(),
     };
     Failure {
@@ -221,12 +230,7 @@ fn no_worker(role: &str, limit: &str, note: &str) -> Failure {
     } else {
         format!(" of role `{role}`")
     };
-    let note = if note.is_empty() {
-        String::new()
-    } else {
-        format!(": {note}")
-    };
-    let message = format!("no worker{of_role} took the task{limit}{note}");
+    let message = with_note(format!("no worker{of_role} took the task{limit}"), note);
     let mut failure = timed_out(FailureCause::QueueTimedOut, message);
     failure.code = QUEUE_TIMEOUT.into();
     failure

@@ -9,16 +9,20 @@ use stateway_definition::RetryPolicy;
 use stateway_model::{ErrorCategory, Reason};
 
 use super::start::after;
-use super::{cancel, settle};
+use super::{cancel, settle, task};
 use crate::backoff::{later, pause, seed};
 use crate::event::Fact;
 use crate::ledger::{Draft, Ledger as _};
 use crate::plan::{Plan, StepIx};
-use crate::state::Ending;
+use crate::state::{Ending, StepRun};
 use crate::{ExecutionState, Failure, StepState};
 
 /// Starts the next compensation, or ends the rollback when there is none. False: nothing follows.
 pub(super) fn next(draft: &mut Draft<'_>) -> bool {
+    if let Some(ix) = unrecorded(draft) {
+        task::lose(draft, ix);
+        return true;
+    }
     if !draft.head().open.is_empty() {
         return false;
     }
@@ -27,6 +31,20 @@ pub(super) fn next(draft: &mut Draft<'_>) -> bool {
         None => finish(draft),
     }
     false
+}
+
+/// A step that is over and may have taken effect, which the log does not say yet.
+fn unrecorded(draft: &Draft<'_>) -> Option<StepIx> {
+    let plan = &draft.head().plan;
+    let mut steps = plan.steps().map(|(ix, _)| ix);
+    steps.find(|ix| {
+        let run = draft.run(*ix);
+        let over = matches!(
+            run.state,
+            StepState::Failed | StepState::Skipped | StepState::Cancelled | StepState::Pending
+        );
+        run.effects_unknown && over && has_effects(plan, *ix)
+    })
 }
 
 /// The last completed step that has a compensation. A step whose worker was lost counts as completed
@@ -38,7 +56,7 @@ fn candidate(draft: &Draft<'_>) -> Option<StepIx> {
         let ix = next?;
         let run = draft.run(ix);
         let compensable = draft.head().plan.compensation(ix).is_some();
-        if compensable && (run.state == StepState::Completed || is_unknown(draft, ix)) {
+        if compensable && (run.state == StepState::Completed || is_unknown(run)) {
             return Some(ix);
         }
         next = run.completed_before;
@@ -46,9 +64,9 @@ fn candidate(draft: &Draft<'_>) -> Option<StepIx> {
     None
 }
 
-fn is_unknown(draft: &Draft<'_>, ix: StepIx) -> bool {
-    let run = draft.run(ix);
-    run.unknown && run.state == StepState::Cancelled
+/// Whether nobody knows if the step completed, and its compensation has not begun.
+const fn is_unknown(run: &StepRun) -> bool {
+    run.unknown && !run.undoing
 }
 
 /// Opens the next attempt to compensate a step.
@@ -101,11 +119,9 @@ pub(super) fn failed(draft: &mut Draft<'_>, ix: StepIx, failure: Failure) {
     let plan = Arc::clone(&draft.head().plan);
     let (step, attempt) = (plan.name(ix), draft.run(ix).undo_attempt);
     let failures = draft.run(ix).undo_failures + 1;
-    let policy = plan
-        .compensation(ix)
-        .and_then(|compensation| compensation.retry_policy.clone())
-        .unwrap_or_else(default_policy);
-    let retry_at = retries(&policy, &failure, failures).then(|| {
+    let policy = policy(&plan, ix);
+    let retries = is_retried(&policy, &failure) && failures <= policy.max_retries;
+    let retry_at = retries.then(|| {
         let seed = seed(&draft.head().id, &step, attempt);
         let asked = failure.retry_after.unwrap_or_default();
         let delay = pause(&policy, failures, seed).max(asked.min(settle::LONGEST_ASKED));
@@ -129,7 +145,15 @@ pub(super) fn failed(draft: &mut Draft<'_>, ix: StepIx, failure: Failure) {
     }
 }
 
-/// How compensations are retried that do not say: what may succeed next time, with back-off.
+/// How the compensation of a step is retried.
+pub(crate) fn policy(plan: &Plan, ix: StepIx) -> RetryPolicy {
+    let own = plan
+        .compensation(ix)
+        .and_then(|compensation| compensation.retry_policy.clone());
+    own.unwrap_or_else(default_policy)
+}
+
+/// The default for compensations: retry what may succeed next time, with back-off.
 fn default_policy() -> RetryPolicy {
     RetryPolicy {
         retry_on: Some(vec![
@@ -141,12 +165,13 @@ fn default_policy() -> RetryPolicy {
     }
 }
 
-fn retries(policy: &RetryPolicy, failure: &Failure, failures: u32) -> bool {
+/// Whether a policy retries such a failure of a compensation at all.
+pub(crate) fn is_retried(policy: &RetryPolicy, failure: &Failure) -> bool {
     let listed = policy.retry_on.as_ref();
     let wanted = listed.map_or(failure.category != ErrorCategory::Governance, |listed| {
         listed.contains(&failure.category)
     });
-    wanted && !failure.no_retry && failures <= policy.max_retries
+    wanted && !failure.no_retry
 }
 
 /// The steps with effects that completed, or may have, and were not rolled back; nothing unless the
@@ -160,14 +185,13 @@ pub(super) fn left_behind(draft: &Draft<'_>) -> Vec<Arc<str>> {
     let mut next = head.last_completed;
     for _ in 0..head.plan.len() {
         let Some(ix) = next else { break };
-        let compensated = draft.run(ix).state == StepState::Compensated;
-        if !compensated && has_effects(&head.plan, ix) {
+        if !draft.run(ix).compensated && has_effects(&head.plan, ix) {
             left.push(head.plan.name(ix));
         }
         next = draft.run(ix).completed_before;
     }
     for (ix, step) in head.plan.steps() {
-        let unknown = is_unknown(draft, ix) && has_effects(&head.plan, ix);
+        let unknown = is_unknown(draft.run(ix)) && has_effects(&head.plan, ix);
         if unknown && !left.contains(&step.name) {
             left.push(Arc::clone(&step.name));
         }
@@ -176,7 +200,7 @@ pub(super) fn left_behind(draft: &Draft<'_>) -> Vec<Arc<str>> {
 }
 
 /// Whether the step leaves something behind that a rollback is to remove.
-fn has_effects(plan: &Plan, ix: StepIx) -> bool {
+pub(crate) fn has_effects(plan: &Plan, ix: StepIx) -> bool {
     let define = plan.define(ix);
     define.kind.answers() && !define.read_only || plan.compensation(ix).is_some()
 }

@@ -124,6 +124,7 @@ pub(super) fn released<L: Ledger>(
     run.worker = None;
     (run.heartbeat_due, run.progress) = (None, None);
     run.lost = if lost { run.lost + 1 } else { 0 };
+    run.effects_unknown |= lost && run.state != StepState::Compensating;
     if std::mem::take(&mut run.timed) {
         run.due = None;
     }
@@ -166,7 +167,7 @@ pub(super) fn completed<L: Ledger>(l: &mut L, ix: StepIx, output: &Data, event: 
     close(l, ix, StepState::Completed, event);
     let run = l.run_mut(ix);
     (run.output, run.completed_before) = (Some(Arc::clone(output)), before);
-    run.progress = None;
+    (run.progress, run.effects_unknown) = (None, false);
     let head = l.head_mut();
     head.last_completed = Some(ix);
     if head.state == ExecutionState::Compensating {
@@ -201,6 +202,7 @@ pub(super) fn failed<L: Ledger>(l: &mut L, ix: StepIx, failure: Failure, event: 
     close(l, ix, state, event);
     let run = l.run_mut(ix);
     run.failures += 1;
+    run.effects_unknown |= failure.effects_unknown;
     (run.failure, run.failed_at) = (Some(Arc::new(failure)), Some(event.at));
     run.failed_attempt = run.attempt;
     if cancelled {

@@ -92,7 +92,12 @@ pub(super) fn give_up<L: Ledger>(l: &mut L, awaited: &[Arc<str>], event: &Event)
 
 fn abandon<L: Ledger>(l: &mut L, ix: StepIx, event: &Event) {
     change(l, ix, |run| {
-        (run.state, run.ended) = (StepState::Cancelled, Some(event.at));
+        let state = if run.compensated {
+            StepState::Compensated
+        } else {
+            StepState::Cancelled
+        };
+        (run.state, run.ended) = (state, Some(event.at));
         (run.due, run.heartbeat_due, run.resume_at, run.wait) = (None, None, None, None);
         (run.queue_due, run.timed, run.policy) = (None, false, None);
     });

@@ -93,6 +93,7 @@ fn start_over<L: Ledger>(l: &mut L, ix: StepIx) {
     change(l, ix, |run| {
         (run.state, run.wait, run.ended) = (StepState::Pending, None, None);
         (run.failures, run.corrections, run.lost) = (0, 0, 0);
+        run.forget_rollback();
     });
     insert(&mut l.head_mut().ready, ix);
 }

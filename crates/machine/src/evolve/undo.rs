@@ -54,10 +54,15 @@ fn escalates<L: Ledger>(l: &L, step: &str) -> Ending {
     escalated.map_or(Ending::RolledBack, Ending::Escalated)
 }
 
-/// A lost worker's step takes its place in the order of completion, in case it did complete.
+/// A step that nobody answered for takes its place in the order of completion, in case it did
+/// complete. One that failed or was skipped stays so until it is compensated.
 pub(super) fn unknown<L: Ledger>(l: &mut L, ix: StepIx, compensate: bool, event: &Event) {
-    close(l, ix, StepState::Cancelled, event);
-    l.run_mut(ix).unknown = true;
+    let over = matches!(l.run(ix).state, StepState::Failed | StepState::Skipped);
+    if !over {
+        close(l, ix, StepState::Cancelled, event);
+    }
+    let run = l.run_mut(ix);
+    (run.unknown, run.effects_unknown) = (true, false);
     if !compensate {
         return;
     }
@@ -110,20 +115,24 @@ pub(super) fn failed<L: Ledger>(
 
 pub(super) fn done<L: Ledger>(l: &mut L, ix: StepIx, event: &Event) {
     close(l, ix, StepState::Compensated, event);
+    l.run_mut(ix).compensated = true;
 }
 
-/// A person resumes after a rollback: what was compensated or given up runs again; completed steps
-/// without a compensation stay completed, and the steps after them wait for what runs again.
+/// A person resumes after a rollback: what was compensated or given up runs again, and so does every
+/// step after it, whose input may differ. Other completed steps stay completed.
 pub(super) fn start_over<L: Ledger>(l: &mut L) {
     let plan = Arc::clone(&l.head().plan);
-    for (ix, _) in plan.steps() {
-        let again = matches!(
-            l.run(ix).state,
+    let mut again: Vec<StepIx> = plan.steps().map(|(ix, _)| ix).collect();
+    again.retain(|ix| {
+        matches!(
+            l.run(*ix).state,
             StepState::Compensated | StepState::Cancelled | StepState::Failed
-        );
-        if again {
-            reset(l, ix);
-        }
+        )
+    });
+    while let Some(ix) = again.pop() {
+        reset(l, ix);
+        let dependants = plan.step(ix).dependants.iter();
+        again.extend(dependants.filter(|next| is_settled(l.run(**next))));
     }
     relink(l);
     count_unmet(l);
@@ -145,8 +154,8 @@ fn reset<L: Ledger>(l: &mut L, ix: StepIx) {
         (run.state, run.wait, run.ended) = (StepState::Pending, None, None);
         (run.failures, run.corrections, run.lost) = (0, 0, 0);
         (run.output, run.worker) = (None, None);
-        (run.undoing, run.undo_failures) = (false, 0);
-        (run.cancelling, run.unknown, run.skipped_by_failure) = (false, false, false);
+        (run.cancelling, run.skipped_by_failure) = (false, false);
+        run.forget_rollback();
     });
 }
 

@@ -39,6 +39,9 @@ pub(crate) struct StepRun {
     /// Attempts to compensate it that failed since the execution began to roll back.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) undo_failures: u32,
+    /// Its compensation succeeded; a person may still have to decide about the step.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) compensated: bool,
     /// Its compensation has begun.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) undoing: bool,
@@ -75,9 +78,12 @@ pub(crate) struct StepRun {
     /// Its worker or child was asked to cancel, because the execution ends.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) cancelling: bool,
-    /// Nobody knows whether it completed: its worker was lost while the execution ended.
+    /// Nobody knows whether it completed, and the rollback has recorded that.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) unknown: bool,
+    /// An attempt may have taken effect although nobody answered for it: a rollback has to know.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) effects_unknown: bool,
     /// The policy rule whose approval the attempt waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) policy: Option<Arc<str>>,
@@ -140,6 +146,7 @@ impl StepRun {
             undo_attempt: 0,
             undo_failures: 0,
             undoing: false,
+            compensated: false,
             since: None,
             first_started: None,
             ended: None,
@@ -154,6 +161,7 @@ impl StepRun {
             lost: 0,
             cancelling: false,
             unknown: false,
+            effects_unknown: false,
             policy: None,
             approved_rule: None,
             escalation_role: None,
@@ -181,6 +189,28 @@ impl StepRun {
         match self.state {
             StepState::Running | StepState::Correcting => self.worker.is_some(),
             StepState::Waiting => matches!(self.wait, Some(WaitFor::Child(_))),
+            _ => false,
+        }
+    }
+
+    /// The step runs again after a rollback. Effects that the rollback did not compensate stay unknown.
+    pub(crate) const fn forget_rollback(&mut self) {
+        self.effects_unknown |= self.unknown && !self.undoing;
+        (self.unknown, self.undoing, self.undo_failures) = (false, false, 0);
+        self.compensated = false;
+    }
+
+    /// When its compensation is tried again, while it waits for that.
+    pub(crate) fn undo_retry_at(&self) -> Option<Timestamp> {
+        self.resume_at
+            .filter(|_| self.state == StepState::Compensating)
+    }
+
+    /// True when the newest attempt is one to compensate it that has not succeeded.
+    pub(crate) const fn is_undo_under_way_or_failed(&self) -> bool {
+        match self.state {
+            StepState::Compensating => true,
+            StepState::Failed => self.undoing,
             _ => false,
         }
     }

@@ -56,8 +56,8 @@ pub enum MoveKind {
 /// `running/assigned`, `backing_off`, `correcting`, `compensating`, `waiting/…` (`timer`, `signal`,
 /// `approval`, `child`, `person`), `failed/open` and `failed/again` (the first or a later failure, whose
 /// consequence is open), `failed/undo` and `cancelled/undo` (while being compensated),
-/// `compensating/unknown`, `compensated/unknown` and `failed/unknown` (compensated although nobody knows
-/// whether it completed), `pending/again` (to be started over) and `skipped/failure`. Of a paused
+/// `compensating/unknown`, `compensated/unknown`, `failed/unknown` and `cancelled/unknown` (compensated
+/// although nobody knows whether it completed), `pending/again` (to be started over) and `skipped/failure`. Of a paused
 /// execution: `hold/by_hand`, `hold/failure`, `hold/mismatch`.
 #[must_use]
 pub fn project<'e>(
@@ -228,7 +228,8 @@ fn situation(state: &State, ix: StepIx) -> &'static str {
         (StepState::Compensated, _) if run.unknown => "compensated/unknown",
         (StepState::Failed, _) if run.undoing && run.unknown => "failed/unknown",
         (StepState::Failed, _) if run.undoing => "failed/undo",
-        (StepState::Cancelled, _) if run.undoing && !run.unknown => "cancelled/undo",
+        (StepState::Cancelled, _) if run.undoing && run.unknown => "cancelled/unknown",
+        (StepState::Cancelled, _) if run.undoing => "cancelled/undo",
         (StepState::Failed, _) if open(&state.head.unsettled) && run.failures > 1 => "failed/again",
         (StepState::Failed, _) if open(&state.head.unsettled) || open(&state.head.parked) => {
             "failed/open"

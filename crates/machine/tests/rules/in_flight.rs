@@ -5,7 +5,7 @@ use serde_json::json;
 use stateway_machine::ExecutionState::{Cancelled, Cancelling, Compensating, RolledBack};
 use stateway_machine::{
     CancelMode, ChildOrder, Fact, Failure, Obligation, Rejection, StepState, StepTimer, Task, Verb,
-    obligations, step_views,
+    last_error, obligations, step_views,
 };
 use stateway_model::ErrorCategory::{AgentError, Transient};
 use stateway_model::{Reason, SubState, Usage};
@@ -118,6 +118,129 @@ fn an_unknown_outcome_without_a_compensation_is_named_as_left() {
     run.lose("busy");
     run.done("first");
     assert_eq!(run.state.left_behind(), ["busy".into()]);
+}
+
+/// `busy` has lost its worker and waits for another one when `bad` fails.
+fn lost_before_the_turn(yaml: &str) -> Run {
+    let mut run = Run::started(yaml);
+    run.done("first");
+    run.assign("busy", "w1");
+    run.lose("busy");
+    run.fail("bad", AgentError);
+    run
+}
+
+#[test]
+fn work_that_was_lost_before_the_turn_is_compensated_too() {
+    let mut run = lost_before_the_turn(SIBLINGS);
+    let Fact::OutcomeUnknown {
+        step, compensate, ..
+    } = run.fact("OutcomeUnknown")
+    else {
+        unreachable!()
+    };
+    assert_eq!((&**step, *compensate), ("busy", true));
+    assert!(run.order("busy").unknown);
+    run.done("busy");
+    run.done("first");
+    assert_eq!(run.at(), RolledBack);
+    assert_eq!(run.state.left_behind(), []);
+    assert_eq!(run.step("idle"), StepState::Cancelled, "no worker had it");
+}
+
+#[test]
+fn work_that_was_lost_before_the_turn_is_named_as_left_where_it_is_not_compensated() {
+    for without in ["{step: busy, compensateUnknown: false}, ", ""] {
+        let mut run = lost_before_the_turn(&SIBLINGS.replace("{step: busy}, ", without));
+        run.done("first");
+        assert_eq!(run.at(), RolledBack);
+        assert_eq!(run.state.left_behind(), ["busy".into()]);
+    }
+    let mut run = lost_before_the_turn(
+        &SIBLINGS
+            .replace("{step: busy}, ", "")
+            .replace("timeout: 5m", "readOnly: true"),
+    );
+    run.done("first");
+    assert_eq!(run.state.left_behind(), [], "it has no effects");
+}
+
+#[test]
+fn a_lost_attempt_that_another_worker_completes_is_compensated_once() {
+    let mut run = Run::started(SIBLINGS);
+    run.done("first");
+    run.assign("busy", "w1");
+    run.lose("busy");
+    run.done("busy");
+    run.fail("bad", AgentError);
+    assert!(!run.order("busy").unknown);
+    run.done("busy");
+    run.done("first");
+    assert_eq!(run.at(), RolledBack);
+}
+
+/// The step that causes the rollback may itself have taken effect.
+#[test]
+fn a_step_that_fails_in_a_workers_hands_without_an_answer_is_compensated() {
+    let yaml = "failurePolicy: compensate\nsteps: [{name: a, timeout: 1m, maxHandOuts: 1, retryPolicy: \
+                {maxRetries: 0}}]\ncompensation: [{step: a}]";
+    let mut lost = Run::started(yaml);
+    lost.assign("a", "w1");
+    assert_eq!(
+        lost.lose("a"),
+        [
+            "TaskReleased",
+            "AttemptFailed",
+            "CompensationStarted",
+            "OutcomeUnknown",
+            "StepCompensationStarted"
+        ]
+    );
+    let mut late = Run::started(yaml);
+    late.assign("a", "w1");
+    assert_eq!(
+        late.fire("a", StepTimer::Timeout),
+        [
+            "AttemptFailed",
+            "CompensationStarted",
+            "OutcomeUnknown",
+            "StepCompensationStarted"
+        ]
+    );
+    for mut run in [lost, late] {
+        run.done("a");
+        assert_eq!(
+            (run.at(), run.step("a")),
+            (RolledBack, StepState::Compensated)
+        );
+        assert!(last_error(&run.state).is_some());
+    }
+    let mut reported = Run::started(yaml);
+    reported.assign("a", "w1");
+    assert_eq!(
+        reported.fail("a", AgentError),
+        [
+            "AttemptFailed",
+            "CompensationStarted",
+            "ExecutionRolledBack"
+        ],
+        "a worker that reports a failure knows that the step did not complete"
+    );
+}
+
+#[test]
+fn a_step_that_was_skipped_after_its_worker_was_lost_is_compensated() {
+    let yaml = SIBLINGS.replace(
+        "timeout: 5m",
+        "maxHandOuts: 1, retryPolicy: {maxRetries: 0}, onFailure: skip",
+    );
+    let mut run = Run::started(&yaml);
+    run.done("first");
+    run.assign("busy", "w1");
+    run.lose("busy");
+    assert_eq!(run.step("busy"), StepState::Skipped);
+    run.fail("bad", AgentError);
+    assert_eq!(run.tasks(), [Task::undo("busy", 1)]);
 }
 
 #[test]
@@ -280,6 +403,30 @@ fn a_child_that_was_cancelled_is_not_compensated() {
     let events = run.ok(finish(Err(failure)));
     assert_eq!(events, ["AttemptFailed", "ExecutionRolledBack"]);
     assert_eq!(run.step("kid"), StepState::Cancelled);
+}
+
+/// A child that is cancelled without compensation, or fails so, leaves the effects of its steps.
+#[test]
+fn a_child_that_left_effects_is_compensated() {
+    let left = || Failure {
+        effects_unknown: true,
+        ..Failure::reported(AgentError, "the child was cancelled")
+    };
+    let mut run = Run::started(PARENT);
+    run.fail("bad", AgentError);
+    assert_eq!(
+        run.ok(finish(Err(left()))),
+        ["AttemptFailed", "OutcomeUnknown", "StepCompensationStarted"]
+    );
+    run.done("kid");
+    assert_eq!(
+        (run.at(), run.step("kid")),
+        (RolledBack, StepState::Compensated)
+    );
+
+    let mut run = Run::started(PARENT);
+    run.ok(finish(Err(left())));
+    assert_eq!(run.step("kid"), StepState::Compensating);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Pausing and resuming: what is under way is recorded, nothing new starts.
 
 use stateway_machine::ExecutionState::Paused;
-use stateway_machine::{PauseCause, Rejection, StepTimer, Verb, sub_state};
+use stateway_machine::{PauseCause, Rejection, StepTimer, Verb, sub_state, waits};
 use stateway_model::ErrorCategory::{AgentError, Transient};
 use stateway_model::SubState;
 
@@ -18,6 +18,21 @@ fn what_is_under_way_is_recorded_while_paused_and_nothing_new_starts() {
     assert_eq!(run.done("a"), ["StepCompleted"]);
     assert_eq!(run.at(), Paused);
     assert_eq!(run.resume(), ["ExecutionResumed", "StepStarted"]);
+}
+
+#[test]
+fn a_wait_has_no_deadline_while_paused_because_its_timeout_stands_still() {
+    let yaml = "steps: [{name: a, queueTimeout: 10m}, {name: go, signal: go, timeout: 5m}]";
+    let mut run = Run::started(yaml);
+    let deadlines = |run: &Run| -> Vec<bool> {
+        let waits = waits(&run.state).into_iter();
+        waits.map(|wait| wait.deadline.is_some()).collect()
+    };
+    assert_eq!(deadlines(&run), [true, true]);
+    run.pause();
+    assert_eq!(deadlines(&run), [false, false]);
+    run.resume();
+    assert_eq!(deadlines(&run), [true, true]);
 }
 
 #[test]

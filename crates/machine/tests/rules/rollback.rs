@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::json;
 use stateway_machine::ExecutionState::{Compensating, Failed, RolledBack};
 use stateway_machine::{
-    CancelMode, Fact, Failure, Rejection, StepState, StepTimer, Task, Verb, last_error, sub_state, task_input,
-    waits,
+    CancelMode, Fact, Failure, Rejection, StepState, StepTimer, Task, Verb, last_error, step_views,
+    sub_state, task_input, waits,
 };
 use stateway_model::ErrorCategory::{AgentError, External, Governance, Transient, Validation};
-use stateway_model::{SubState, WaitKind};
+use stateway_model::{Reason, SubState, WaitKind};
 
 use crate::kit::Run;
 
@@ -265,6 +265,39 @@ fn a_compensations_own_policy_replaces_the_default() {
     assert_eq!(
         run.fail("c", AgentError),
         ["StepCompensationFailed", "ExecutionFailed"]
+    );
+}
+
+/// Not those of the step, which had completed.
+#[test]
+fn the_retry_figures_of_a_compensation_are_its_own() {
+    let policy = "{step: c, retryPolicy: {maxRetries: 5, initialDelay: 30s, jitter: 0}}";
+    let mut run = failed_at_d(&CHAIN.replace("{step: c}", policy));
+    let figures = |run: &Run| {
+        let views = step_views(&run.state);
+        let c = views.into_iter().find(|step| step.name == "c").unwrap();
+        let next = c.retry.next_attempt_time.map(|next| {
+            let left = next.duration_since(run.now);
+            left.as_secs()
+        });
+        (c.sub_state, c.retry.attempt, c.retry.max_attempts, next)
+    };
+    assert_eq!(figures(&run), (SubState::Running, 1, Some(6), None));
+    run.fail("c", Transient);
+    assert_eq!(figures(&run), (SubState::BackingOff, 1, Some(6), Some(30)));
+    assert_eq!(
+        sub_state(&run.state),
+        (SubState::BackingOff, Some(Reason::Compensating))
+    );
+    let retry = Verb::RetryNow {
+        step: "c".into(),
+        by: "eve".into(),
+    };
+    assert_eq!(run.ok(retry.clone()), ["StepCompensationStarted"]);
+    assert_eq!(figures(&run), (SubState::Running, 2, Some(6), None));
+    assert_eq!(
+        run.refused(retry),
+        Rejection::NotBackingOff { step: "c".into() }
     );
 }
 

@@ -279,6 +279,21 @@ fn a_workflow_timeout_without_compensation_is_the_last_error_too() {
 }
 
 #[test]
+fn the_host_adds_what_it_knows_to_the_message_of_a_workflow_timeout() {
+    let mut run = Run::started("timeout: 10m\nsteps: [{name: a, agent: clerk}]");
+    run.wait(minutes(10));
+    run.ok(Verb::FireTimer {
+        timer: Timer::Execution,
+        note: "no worker of role `clerk` is connected".into(),
+    });
+    assert_eq!(
+        last_error(&run.state).unwrap().message,
+        "the execution took longer than its timeout of 10m: step `a` waited for a worker of role \
+         `clerk`: no worker of role `clerk` is connected"
+    );
+}
+
+#[test]
 fn the_workflow_timeout_does_not_cut_a_rollback_short() {
     let yaml = "timeout: 10m\nsteps: [{name: a}, {name: b, dependsOn: [a], onFailure: compensate}]\n\
                 compensation: [{step: a}]";

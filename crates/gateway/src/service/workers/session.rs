@@ -95,7 +95,8 @@ impl Session {
                 self.settle(failed.task_token, Ok(outcome), failed.usage);
             }
             Said::Released(released) => {
-                self.settle(released.task_token, Ok(Outcome::Released), None);
+                let begun = released.begun;
+                self.settle(released.task_token, Ok(Outcome::Released { begun }), None);
             }
             Said::Heartbeat(beat) => self.heartbeat(beat),
             Said::Offer(sent) => return self.offer(sent),
