@@ -315,6 +315,19 @@ async fn the_starter_cannot_reassign_an_expired_approval_and_an_operator_can() {
         v1::approval::State::Expired,
         "the first request stays readable"
     );
+    let grant = v1::DecideApprovalRequest {
+        name: approval.name,
+        grant: true,
+        ..v1::DecideApprovalRequest::default()
+    };
+    let own = client.decide_approval(by("Eve", "lead", grant.clone()));
+    let status = own.await.unwrap_err();
+    assert_eq!(reason_of(&status), "SELF_APPROVAL");
+    let message = status.message();
+    assert!(message.contains("reassigned the approval"), "{message}");
+    let granted = client.decide_approval(by("kim", "lead", grant)).await;
+    let granted = granted.unwrap().into_inner();
+    assert_eq!(granted.state(), v1::approval::State::Granted);
 }
 
 #[tokio::test]

@@ -239,11 +239,11 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
             step,
             attempt: _,
             resolution,
-            by: _,
+            by,
             comment: _,
         } => {
             with(l, step, |l, ix| {
-                person::resolved(l, ix, resolution, event);
+                person::resolved(l, ix, resolution, by, event);
             });
         }
 

@@ -75,6 +75,9 @@ pub enum Rejection {
     /// Nobody decides about their own work.
     #[error("`{by}` worked on step `{step}` and cannot decide about it")]
     OwnWork { by: Arc<str>, step: Arc<str> },
+    /// Nobody gives a request to a role of their own and decides it.
+    #[error("`{by}` reassigned the approval `{step}` and cannot decide about it")]
+    ReassignedBySelf { by: Arc<str>, step: Arc<str> },
     /// The escalation is not the open one.
     #[error("the escalation of attempt {attempt} of `{step}` is not open")]
     StaleEscalation { step: Arc<str>, attempt: u32 },
@@ -125,9 +128,10 @@ impl Rejection {
             }
             Self::AlreadyDecided { .. } => "Nothing to do; the first decision stands.",
             Self::RoleRequired { .. } => "Ask someone who has the role.",
-            Self::SelfApproval { .. } | Self::RedoneBySelf { .. } | Self::OwnWork { .. } => {
-                "Ask someone else to decide."
-            }
+            Self::SelfApproval { .. }
+            | Self::RedoneBySelf { .. }
+            | Self::OwnWork { .. }
+            | Self::ReassignedBySelf { .. } => "Ask someone else to decide.",
             Self::StaleEscalation { .. } => "List the escalations again; this one was resolved.",
             Self::NotEscalated { .. } => "Read the escalations again.",
             Self::NotBackingOff { .. } => "Read the step again.",

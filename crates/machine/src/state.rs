@@ -436,6 +436,13 @@ impl Head {
     }
 }
 
+/// Notes a person or worker once.
+pub(crate) fn note(names: &mut Vec<Arc<str>>, name: &Arc<str>) {
+    if !name.is_empty() && !names.contains(name) {
+        names.push(Arc::clone(name));
+    }
+}
+
 /// Puts a step into a sorted list.
 pub(crate) fn insert(list: &mut Vec<StepIx>, ix: StepIx) {
     if let Err(at) = list.binary_search(&ix) {

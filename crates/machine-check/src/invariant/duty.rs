@@ -1,10 +1,10 @@
 //! Separation of duties: nobody decides about an execution that they started or had run again, nor
-//! about a step that they worked on.
+//! about a step that they worked on, nor about a request that they gave to another role.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use stateway_machine::{Event, Fact, State};
+use stateway_machine::{Event, Fact, Resolution, State};
 
 use super::{Checked, ensure};
 
@@ -15,6 +15,8 @@ pub(super) struct Duty {
     redone_by: Vec<Arc<str>>,
     /// The worker of each step's present or last attempt.
     workers: BTreeMap<Arc<str>, Arc<str>>,
+    /// People who gave a step to another role, by step.
+    reassigned_by: BTreeMap<Arc<str>, Vec<Arc<str>>>,
 }
 
 impl Duty {
@@ -36,9 +38,23 @@ impl Duty {
             | Fact::StepWaiting { step, .. }
             | Fact::CorrectionRequested { step, .. }
             | Fact::StepCompensationStarted { step, .. } => drop(self.workers.remove(step)),
-            Fact::ApprovalGranted { step, by, .. }
-            | Fact::ApprovalRejected { step, by, .. }
-            | Fact::EscalationResolved { step, by, .. } => return self.decides(before, step, by),
+            Fact::ApprovalGranted { step, by, .. } | Fact::ApprovalRejected { step, by, .. } => {
+                let reassigned_by = self.reassigned_by.get(step).into_iter().flatten();
+                not_among(reassigned_by, step, by)?;
+                return self.decides(before, step, by);
+            }
+            Fact::EscalationResolved {
+                step,
+                by,
+                resolution,
+                ..
+            } => {
+                if matches!(resolution, Resolution::Reassign { .. }) {
+                    let people = self.reassigned_by.entry(Arc::clone(step)).or_default();
+                    people.push(Arc::clone(by));
+                }
+                return self.decides(before, step, by);
+            }
             _ => {}
         }
         Ok(())
@@ -51,12 +67,20 @@ impl Duty {
         let workers = judged
             .chain([step])
             .filter_map(|judged| self.workers.get(judged));
-        let mut barred = workers.chain(&self.redone_by).chain([&self.initiator]);
-        let found = barred.find(|other| name(other) == name(by));
-        ensure(found.is_none(), || {
-            format!("`{by}` decides about `{step}` and is `{found:?}`")
-        })
+        let barred = workers.chain(&self.redone_by).chain([&self.initiator]);
+        not_among(barred, step, by)
     }
+}
+
+fn not_among<'n>(
+    mut barred: impl Iterator<Item = &'n Arc<str>>,
+    step: &str,
+    by: &str,
+) -> Checked {
+    let found = barred.find(|other| name(other) == name(by));
+    ensure(found.is_none(), || {
+        format!("`{by}` decides about `{step}` and is `{found:?}`")
+    })
 }
 
 /// A second spelling of a name is not a second person.

@@ -1,4 +1,5 @@
-//! Separation of duties: nobody decides about what they started, had run again, or worked on.
+//! Separation of duties: nobody decides about what they started, had run again, or worked on, nor
+//! about a request for an approval that they gave to another role.
 //!
 //! Names of people are compared without regard to case and surrounding spaces, so that a second
 //! spelling of a name is not a second person.
@@ -22,6 +23,19 @@ pub(super) fn check(draft: &Draft<'_>, ix: StepIx, by: &Arc<str>) -> Result<(), 
         return Err(Rejection::OwnWork {
             by: Arc::clone(by),
             step,
+        });
+    }
+    Ok(())
+}
+
+/// Whether this person may decide about a request for an approval, whatever their roles.
+pub(super) fn check_request(draft: &Draft<'_>, ix: StepIx, by: &Arc<str>) -> Result<(), Rejection> {
+    check(draft, ix, by)?;
+    let reassigned_by = &draft.run(ix).reassigned_by;
+    if reassigned_by.iter().any(|other| same(by, other)) {
+        return Err(Rejection::ReassignedBySelf {
+            by: Arc::clone(by),
+            step: draft.head().plan.name(ix),
         });
     }
     Ok(())

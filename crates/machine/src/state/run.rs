@@ -93,6 +93,9 @@ pub(crate) struct StepRun {
     /// The role a person gave it to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) role: Option<Arc<str>>,
+    /// People who gave it to another role; they may not decide about a request of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) reassigned_by: Vec<Arc<str>>,
     /// How far the present attempt is; nothing once the step is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) progress: Option<Arc<Progress>>,
@@ -163,6 +166,7 @@ impl StepRun {
                 cost_micros: 0,
             },
             role: None,
+            reassigned_by: Vec::new(),
             progress: None,
             wait: None,
             feedback: None,

@@ -139,6 +139,35 @@ fn an_expired_approval_is_requested_again_when_a_person_resumes() {
     assert_eq!(run.at(), Completed);
 }
 
+/// An operator must not give an expired request to a role of their own and grant it.
+#[test]
+fn whoever_reassigned_a_request_does_not_decide_it() {
+    let mut run = Run::started(GATE);
+    run.fire("g", StepTimer::Expiry);
+    let reassign = Resolution::Reassign {
+        role: "boss".into(),
+    };
+    run.resolve("g", reassign);
+    let own = |by: &str| Rejection::ReassignedBySelf {
+        by: by.into(),
+        step: "g".into(),
+    };
+    for grant in [true, false] {
+        assert_eq!(run.vote("g", 2, grant, "bob"), Err(own("bob")));
+        assert_eq!(run.vote("g", 2, grant, " Bob"), Err(own(" Bob")));
+    }
+    run.fire("g", StepTimer::Expiry);
+    let resume = run.resolution("g", Resolution::Resume, "eve", &["operator"]);
+    run.ok(resume);
+    assert_eq!(
+        run.vote("g", 3, true, "bob"),
+        Err(own("bob")),
+        "the request still goes to the role that bob chose"
+    );
+    run.vote("g", 3, true, "eve").unwrap();
+    assert_eq!(run.at(), Completed);
+}
+
 fn request(run: &Run) -> (u32, u32) {
     let open = awaited(&run.state);
     let [
