@@ -22,6 +22,7 @@ mod task;
 mod timer;
 mod undo;
 
+pub use person::{Resolver, check_resolves_all};
 pub use signal::MAX_SIGNALS;
 
 use std::sync::Arc;

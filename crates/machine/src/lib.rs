@@ -69,7 +69,7 @@ pub use awaited::{Awaited, awaited};
 pub use backoff::{later, pause, seed};
 pub use codec::{DecodeError, EVENT_VERSION, MAX_EVENT_BYTES, decode, encode, encode_into};
 pub use command::{CancelMode, Command, Verb, VerbName};
-pub use decide::{MAX_SIGNALS, decide};
+pub use decide::{MAX_SIGNALS, Resolver, check_resolves_all, decide};
 pub use event::{
     Data, Event, Fact, PauseCause, PolicyDecision, Redo, Resolution, SkipCause, Task, TurnCause,
     WaitFor,

@@ -7,19 +7,19 @@
 use std::sync::Arc;
 
 use crate::Rejection;
-use crate::ledger::{Draft, Ledger as _};
+use crate::ledger::Ledger;
 use crate::plan::StepIx;
 
 /// Whether this person may decide about a step at all, whatever their roles.
-pub(super) fn check(draft: &Draft<'_>, ix: StepIx, by: &Arc<str>) -> Result<(), Rejection> {
-    let head = draft.head();
+pub(super) fn check(ledger: &impl Ledger, ix: StepIx, by: &Arc<str>) -> Result<(), Rejection> {
+    let head = ledger.head();
     if same(by, &head.initiator) {
         return Err(Rejection::SelfApproval { by: Arc::clone(by) });
     }
     if head.redone_by.iter().any(|other| same(by, other)) {
         return Err(Rejection::RedoneBySelf { by: Arc::clone(by) });
     }
-    if let Some(step) = worked_on(draft, ix, by) {
+    if let Some(step) = worked_on(ledger, ix, by) {
         return Err(Rejection::OwnWork {
             by: Arc::clone(by),
             step,
@@ -29,13 +29,17 @@ pub(super) fn check(draft: &Draft<'_>, ix: StepIx, by: &Arc<str>) -> Result<(), 
 }
 
 /// Whether this person may decide about a request for an approval, whatever their roles.
-pub(super) fn check_request(draft: &Draft<'_>, ix: StepIx, by: &Arc<str>) -> Result<(), Rejection> {
-    check(draft, ix, by)?;
-    let reassigned_by = &draft.run(ix).reassigned_by;
+pub(super) fn check_request(
+    ledger: &impl Ledger,
+    ix: StepIx,
+    by: &Arc<str>,
+) -> Result<(), Rejection> {
+    check(ledger, ix, by)?;
+    let reassigned_by = &ledger.run(ix).reassigned_by;
     if reassigned_by.iter().any(|other| same(by, other)) {
         return Err(Rejection::ReassignedBySelf {
             by: Arc::clone(by),
-            step: draft.head().plan.name(ix),
+            step: ledger.head().plan.name(ix),
         });
     }
     Ok(())
@@ -43,13 +47,13 @@ pub(super) fn check_request(draft: &Draft<'_>, ix: StepIx, by: &Arc<str>) -> Res
 
 /// The step whose result is judged and that this person worked on: the step itself, or one that it
 /// depends on.
-fn worked_on(draft: &Draft<'_>, ix: StepIx, by: &str) -> Option<Arc<str>> {
-    let plan = &draft.head().plan;
+fn worked_on(ledger: &impl Ledger, ix: StepIx, by: &str) -> Option<Arc<str>> {
+    let plan = &ledger.head().plan;
     let dependencies = plan.define(ix).depends_on.iter();
     let judged = dependencies.filter_map(|name| plan.find(name)).chain([ix]);
     judged
         .filter(|judged| {
-            let worker = draft.run(*judged).worker.as_deref();
+            let worker = ledger.run(*judged).worker.as_deref();
             worker.is_some_and(|worker| same(by, worker))
         })
         .map(|judged| plan.name(judged))

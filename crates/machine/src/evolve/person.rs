@@ -105,6 +105,7 @@ pub(super) fn escalated<L: Ledger>(l: &mut L, ix: StepIx, role: &Arc<str>, event
         (run.state, run.wait) = (StepState::Waiting, Some(WaitFor::Person));
         (run.since, run.ended, run.branch) = (Some(event.at), None, branch);
         run.escalation_role = Some(Arc::clone(role)).filter(|role| !role.is_empty());
+        run.unresolved = true;
     });
     let head = l.head_mut();
     insert(&mut head.escalated, ix);
@@ -120,6 +121,7 @@ pub(super) fn resolved<L: Ledger>(
     event: &Event,
 ) {
     remove(&mut l.head_mut().escalated, ix);
+    l.run_mut(ix).unresolved = false;
     match resolution {
         Resolution::Cancel => return,
         Resolution::Resume => {}

@@ -87,6 +87,10 @@ pub(crate) struct StepRun {
     /// The role that decides while the step is escalated; nothing where the definition names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) escalation_role: Option<Arc<str>>,
+    /// The step was escalated and nobody with the right to do so has resolved the escalation. The
+    /// end of the execution does not change that.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) unresolved: bool,
     /// What its attempts cost so far.
     #[serde(skip_serializing_if = "Usage::is_zero")]
     pub(crate) usage: Usage,
@@ -160,6 +164,7 @@ impl StepRun {
             policy: None,
             approved_rule: None,
             escalation_role: None,
+            unresolved: false,
             usage: Usage {
                 input_tokens: 0,
                 output_tokens: 0,
