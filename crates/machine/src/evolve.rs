@@ -16,7 +16,7 @@ use crate::ExecutionState;
 use crate::event::{Event, Fact};
 use crate::ledger::Ledger;
 use crate::plan::StepIx;
-use crate::state::State;
+use crate::state::{State, note};
 
 /// The state after an event. Applying the same events to the same state always gives the same
 /// state. A fact about a step that the plan does not have changes nothing but the sequence;
@@ -83,7 +83,11 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
         Fact::RevisionAdopted {
             revision: _,
             definition,
-        } => adopt::adopt(l, definition),
+        } => {
+            adopt::adopt(l, definition);
+            // The adopter chose what runs from here on. Logs of version 1 do not name them.
+            note(&mut l.head_mut().redone_by, &event.actor);
+        }
 
         Fact::StepStarted {
             step,

@@ -93,7 +93,8 @@ pub(crate) struct Head {
     /// Who cancelled the execution, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cancelled: Option<Cancellation>,
-    /// People who had a part of the execution run again; they may not decide about it.
+    /// People who had a part of the execution run again, or had the execution adopt another revision;
+    /// they may not decide about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) redone_by: Vec<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,5 @@
-//! Separation of duties: nobody decides about an execution that they started or had run again, nor
+//! Separation of duties: nobody decides about an execution that they started, had run again or had adopt
+//! another revision, nor
 //! about a step that they worked on, nor about a request that they gave to another role.
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ impl Duty {
             | Fact::ExecutionForked {
                 by, redo: Some(_), ..
             } => self.redone_by.push(Arc::clone(by)),
+            Fact::RevisionAdopted { .. } => self.redone_by.push(Arc::clone(&event.actor)),
             Fact::TaskAssigned { task, worker, .. } => {
                 let (step, worker) = (Arc::clone(&task.step), Arc::clone(worker));
                 self.workers.insert(step, worker);
@@ -72,11 +74,7 @@ impl Duty {
     }
 }
 
-fn not_among<'n>(
-    mut barred: impl Iterator<Item = &'n Arc<str>>,
-    step: &str,
-    by: &str,
-) -> Checked {
+fn not_among<'n>(mut barred: impl Iterator<Item = &'n Arc<str>>, step: &str, by: &str) -> Checked {
     let found = barred.find(|other| name(other) == name(by));
     ensure(found.is_none(), || {
         format!("`{by}` decides about `{step}` and is `{found:?}`")

@@ -15,7 +15,7 @@ use super::{PATIENCE, World};
 
 /// People who decide; `ada` started the execution, and one of them is also a worker.
 const PEOPLE: [&str; 5] = ["bob", "EVE ", "dan", "cara", "cara"];
-/// People who have steps run again.
+/// People who have steps run again and offer revisions.
 const OPERATORS: [&str; 2] = ["bob", "eve"];
 const WORKERS: [&str; 4] = ["w0", "w1", "w2", "Dan"];
 const RULES: [&str; 2] = ["spending", "night"];
@@ -188,7 +188,7 @@ impl World {
                 step,
                 attempt: self.nearly(attempt),
                 grant: self.chance.percent(60),
-                by: self.person(),
+                by: self.decider(),
                 roles: self.roles(role),
                 comment: "seen".into(),
             },
@@ -222,6 +222,14 @@ impl World {
             operators,
             comment: "decided".into(),
         }
+    }
+
+    /// A person, in the end one who has done nothing else and so may decide.
+    fn decider(&mut self) -> Arc<str> {
+        if self.sent > PATIENCE {
+            return "zoe".into();
+        }
+        self.person()
     }
 
     fn person(&mut self) -> Arc<str> {
@@ -355,7 +363,7 @@ impl World {
         }
         Verb::OfferDefinition {
             definition: Arc::new(definition),
-            by: self.person(),
+            by: OPERATORS[self.chance.below(OPERATORS.len())].into(),
         }
     }
 
