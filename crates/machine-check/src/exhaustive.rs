@@ -333,6 +333,7 @@ impl Act {
             Self::Assign(task) => Verb::AssignTask {
                 task,
                 worker: "w".into(),
+                identity: "".into(),
             },
             Self::Release(task, lost) => Verb::ReleaseTask { task, lost },
             Self::Require(task) => Verb::DecidePolicy {

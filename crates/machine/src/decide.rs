@@ -87,7 +87,11 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
         }
         Verb::Trigger { by } => lifecycle::trigger(draft, by),
         Verb::GrantSlot => lifecycle::grant_slot(draft),
-        Verb::AssignTask { task, worker } => task::assign(draft, task, worker),
+        Verb::AssignTask {
+            task,
+            worker,
+            identity,
+        } => task::assign(draft, task, worker, identity),
         Verb::ReleaseTask { task, lost } => task::release(draft, task, lost),
         Verb::DecidePolicy {
             task,

@@ -88,6 +88,10 @@ pub enum Fact {
     TaskAssigned {
         task: Task,
         worker: Arc<str>,
+        /// The person or service in whose name the worker is connected; empty where it gave none, and
+        /// in logs of version 1.
+        #[serde(default, skip_serializing_if = "str::is_empty")]
+        identity: Arc<str>,
         #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
         due: Option<Timestamp>,
         #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]

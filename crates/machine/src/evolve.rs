@@ -114,10 +114,12 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
         Fact::TaskAssigned {
             task,
             worker,
+            identity,
             due,
             heartbeat_due,
         } => with(l, &task.step, |l, ix| {
-            attempt::assigned(l, ix, task, worker, (*due, *heartbeat_due), event);
+            let hands = attempt::Hands { worker, identity };
+            attempt::assigned(l, ix, task, hands, (*due, *heartbeat_due), event);
         }),
         Fact::TaskReleased {
             task,

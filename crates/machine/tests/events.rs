@@ -160,6 +160,13 @@ fn details() -> Vec<Event> {
             by: "bob".into(),
             comment: "no".into(),
         },
+        Fact::TaskAssigned {
+            task: Task::of("a", 1),
+            worker: "worker-1f3a".into(),
+            identity: "bob@example.org".into(),
+            due: None,
+            heartbeat_due: None,
+        },
         Fact::TaskReleased {
             task: Task::undo("a", 1),
             lost: true,

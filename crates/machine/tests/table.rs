@@ -81,6 +81,7 @@ fn sample(verb: VerbName, run: &Run) -> Verb {
         VerbName::AssignTask => Verb::AssignTask {
             task,
             worker: "w".into(),
+            identity: "".into(),
         },
         VerbName::ReleaseTask => Verb::ReleaseTask { task, lost: true },
         VerbName::DecidePolicy => Verb::DecidePolicy {

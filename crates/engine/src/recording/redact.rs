@@ -88,7 +88,14 @@ fn redact(event: &mut Event, people: &mut People) {
             hide(payload);
         }
         Fact::SignalDelivered { id, .. } => people.hide(id),
-        Fact::TaskAssigned { worker, .. } => people.hide(worker),
+        Fact::TaskAssigned {
+            worker, identity, ..
+        } => {
+            people.hide(worker);
+            if !identity.is_empty() {
+                people.hide(identity);
+            }
+        }
         Fact::AttemptFailed { failure, .. } | Fact::StepCompensationFailed { failure, .. } => {
             unsay_failure(failure);
         }

@@ -18,6 +18,8 @@ const PEOPLE: [&str; 5] = ["bob", "EVE ", "dan", "cara", "cara"];
 /// People who have steps run again and offer revisions.
 const OPERATORS: [&str; 2] = ["bob", "eve"];
 const WORKERS: [&str; 4] = ["w0", "w1", "w2", "Dan"];
+/// In whose name workers are connected; most give none.
+const IDENTITIES: [&str; 5] = ["", "", "", "robot", "Bob"];
 const RULES: [&str; 2] = ["spending", "night"];
 
 impl World {
@@ -88,7 +90,12 @@ impl World {
 
     fn assign(&mut self, task: Task) -> Verb {
         let worker = WORKERS[self.chance.below(WORKERS.len())].into();
-        Verb::AssignTask { task, worker }
+        let identity = IDENTITIES[self.chance.below(IDENTITIES.len())].into();
+        Verb::AssignTask {
+            task,
+            worker,
+            identity,
+        }
     }
 
     fn policy(&mut self, task: Task) -> Verb {

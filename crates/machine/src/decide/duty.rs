@@ -4,6 +4,7 @@
 //! Names of people are compared without regard to case and surrounding spaces, so that a second
 //! spelling of a name is not a second person.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::Rejection;
@@ -46,18 +47,24 @@ pub(super) fn check_request(
 }
 
 /// The step whose result is judged and that this person worked on: the step itself, or one that it
-/// depends on.
+/// depends on, directly or through other steps. Every attempt counts, not only the last one.
 fn worked_on(ledger: &impl Ledger, ix: StepIx, by: &str) -> Option<Arc<str>> {
     let plan = &ledger.head().plan;
-    let dependencies = plan.define(ix).depends_on.iter();
-    let judged = dependencies.filter_map(|name| plan.find(name)).chain([ix]);
-    judged
-        .filter(|judged| {
-            let worker = ledger.run(*judged).worker.as_deref();
-            worker.is_some_and(|worker| same(by, worker))
-        })
-        .map(|judged| plan.name(judged))
-        .next()
+    let mut seen = BTreeSet::from([ix]);
+    let mut open = vec![ix];
+    while let Some(judged) = open.pop() {
+        let worked_on_by = &ledger.run(judged).worked_on_by;
+        if worked_on_by.iter().any(|other| same(by, other)) {
+            return Some(plan.name(judged));
+        }
+        let dependencies = plan.define(judged).depends_on.iter();
+        open.extend(
+            dependencies
+                .filter_map(|name| plan.find(name))
+                .filter(|dependency| seen.insert(*dependency)),
+        );
+    }
+    None
 }
 
 fn same(left: &str, right: &str) -> bool {

@@ -69,6 +69,13 @@ pub(crate) struct StepRun {
     pub(crate) resume_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) worker: Option<Arc<str>>,
+    /// In whose name `worker` has the attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) identity: Option<Arc<str>>,
+    /// Every worker that had an attempt of it, compensations included, and in whose name; they may not
+    /// decide about it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) worked_on_by: Vec<Arc<str>>,
     /// Workers that were lost with this attempt in a row.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) lost: u32,
@@ -158,6 +165,8 @@ impl StepRun {
             heartbeat_due: None,
             resume_at: None,
             worker: None,
+            identity: None,
+            worked_on_by: Vec::new(),
             lost: 0,
             cancelling: false,
             unknown: false,

@@ -5,6 +5,8 @@ use std::time::Duration;
 use stateway_machine::ExecutionState::{Completed, Escalated};
 use stateway_machine::{Awaited, Rejection, Resolution, StepTimer, Verb, awaited};
 
+use stateway_model::ErrorCategory::Transient;
+
 use crate::kit::Run;
 
 const GATE: &str = "steps: [{name: g, approval: {role: boss, expiresAfter: 1h}}]";
@@ -85,6 +87,70 @@ fn the_worker_of_a_judged_step_does_not_decide() {
         run.vote("g", 1, true, "eve").is_ok(),
         "the approval does not depend on step b"
     );
+}
+
+fn own_work(by: &str, step: &str) -> Rejection {
+    Rejection::OwnWork {
+        by: by.into(),
+        step: step.into(),
+    }
+}
+
+/// Worker ids are often random; the person behind the worker counts.
+#[test]
+fn the_person_in_whose_name_a_worker_works_does_not_decide() {
+    let mut run = Run::started(JUDGED);
+    run.assign_as("a", "worker-1f3a", "bob@example.org");
+    run.done("a");
+    let bob = "Bob@Example.org";
+    assert_eq!(run.vote("g", 1, true, bob), Err(own_work(bob, "a")));
+    let id = "worker-1f3a";
+    assert_eq!(run.vote("g", 1, true, id), Err(own_work(id, "a")));
+    assert!(run.vote("g", 1, true, "eve").is_ok());
+}
+
+#[test]
+fn everyone_who_ever_had_an_attempt_of_a_judged_step_does_not_decide() {
+    let retried = "steps: [{name: a, retryPolicy: {maxRetries: 3}}, {name: g, dependsOn: [a], \
+                   approval: {role: boss}}]";
+    let mut run = Run::started(retried);
+    run.assign_as("a", "w1", "tom");
+    run.release("a");
+    run.assign_as("a", "w2", "dan");
+    run.lose("a");
+    run.assign_as("a", "w3", "kim");
+    run.fail("a", Transient);
+    run.fire("a", StepTimer::Retry);
+    run.assign_as("a", "w4", "lea");
+    run.done("a");
+    for name in ["tom", "w1", "dan", "w2", "kim", "w3", "lea", "w4"] {
+        assert_eq!(run.vote("g", 1, true, name), Err(own_work(name, "a")));
+    }
+    let before = run
+        .events
+        .iter()
+        .position(|event| event.fact.name() == "RetryScheduled");
+    let mut again = run.retried_from(before.unwrap() + 1, "a", "eve");
+    again.fire("a", StepTimer::Retry);
+    again.done("a");
+    let tom = again.vote("g", 1, true, "tom");
+    assert_eq!(tom, Err(own_work("tom", "a")), "the shared log counts");
+    again.vote("g", 1, true, "lea").unwrap();
+}
+
+#[test]
+fn every_step_upstream_is_judged() {
+    let chain = "steps: [{name: a}, {name: b, dependsOn: [a]}, {name: c, dependsOn: [b]}, {name: g, \
+                 dependsOn: [c], approval: {role: boss}}]";
+    let mut run = Run::started(chain);
+    for (step, person) in [("a", "tom"), ("b", "dan"), ("c", "kim")] {
+        run.assign_as(step, "w", person);
+        run.done(step);
+    }
+    for (step, person) in [("a", "tom"), ("b", "dan"), ("c", "kim")] {
+        assert_eq!(run.vote("g", 1, true, person), Err(own_work(person, step)));
+    }
+    assert!(run.vote("g", 1, true, "eve").is_ok());
 }
 
 #[test]
