@@ -1,7 +1,7 @@
 //! People decide: in their own name, with the role that is asked for, once, and on the record.
 
 use serde_json::json;
-use stateway_engine::{PolicyVerdict, Ruling};
+use stateway_engine::{PolicyVerdict, Ruling, View};
 use stateway_machine::{Awaited, ExecutionState};
 use stateway_proto::v1;
 use stateway_proto::v1::approval::State;
@@ -553,6 +553,36 @@ async fn nobody_decides_about_work_that_was_done_in_their_name() {
         let own = client.decide_approval(by(actor, "ops", decide(&name, true)));
         let status = own.await.unwrap_err();
         assert_eq!(status.code(), Code::PermissionDenied, "{actor}");
+        assert_eq!(reason_of(&status), "SELF_APPROVAL", "{actor}");
+    }
+    let granted = client.decide_approval(by("eve", "ops", decide(&name, true)));
+    assert_eq!(granted.await.unwrap().into_inner().state(), State::Granted);
+}
+
+const INNER: &str = "\
+name: inner
+steps: [{name: gate, approval: {role: ops}}]
+";
+const OUTER: &str = "\
+name: outer
+steps: [{name: call, workflow: inner}]
+";
+
+#[tokio::test]
+async fn whoever_had_a_parent_run_again_does_not_decide_in_its_child() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(INNER).await;
+    rig.apply(OUTER).await;
+    rig.begin("outer", "p1", "ada", json!({})).await;
+    let waits = |view: &View| view.state == ExecutionState::AwaitingApproval;
+    rig.until("p1~call~1", waits).await;
+    retry_from(&rig, "p1", "call").await;
+    rig.until("p1~call~1~b1", waits).await;
+    let mut client = rig.approvals().await;
+    let name = approval("p1~call~1~b1", "gate", 1);
+    for actor in ["ops", "Ops", "ada"] {
+        let own = client.decide_approval(by(actor, "ops", decide(&name, true)));
+        let status = own.await.unwrap_err();
         assert_eq!(reason_of(&status), "SELF_APPROVAL", "{actor}");
     }
     let granted = client.decide_approval(by("eve", "ops", decide(&name, true)));

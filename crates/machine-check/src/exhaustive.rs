@@ -202,6 +202,7 @@ impl Model for Small {
             correlation: "c".into(),
             initiator: "ada".into(),
             input: Data::new(json!({})),
+            redone_by: Vec::new(),
         };
         step(&node, create, now).into_iter().collect()
     }

@@ -38,6 +38,8 @@ pub enum Verb {
         correlation: Arc<str>,
         initiator: Arc<str>,
         input: Data,
+        /// People who had a part of the parent run again.
+        redone_by: Vec<Arc<str>>,
     },
     /// Let it take its place in the queue.
     Trigger { by: Arc<str> },

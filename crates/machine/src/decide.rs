@@ -81,8 +81,13 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
             correlation,
             initiator,
             input,
+            redone_by,
         } => {
-            lifecycle::create(draft, execution, correlation, initiator, input);
+            let people = lifecycle::People {
+                initiator,
+                redone_by,
+            };
+            lifecycle::create(draft, execution, correlation, people, input);
             Ok(())
         }
         Verb::Trigger { by } => lifecycle::trigger(draft, by),

@@ -56,6 +56,9 @@ pub enum Fact {
         revision: Arc<str>,
         initiator: Arc<str>,
         input: Data,
+        /// People who had a part of the parent run again; they may not decide about the child either.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        redone_by: Vec<Arc<str>>,
     },
     /// It was triggered and takes its place in the queue.
     ExecutionQueued { by: Arc<str> },

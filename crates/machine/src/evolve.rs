@@ -45,8 +45,10 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
             revision: _,
             initiator,
             input,
+            redone_by,
         } => {
             lifecycle::created(l, execution, *branch, initiator, input, event);
+            l.head_mut().redone_by.clone_from(redone_by);
         }
         Fact::ExecutionQueued { by: _ } => lifecycle::queued(l),
         Fact::ExecutionStarted { deadline } => lifecycle::started(l, *deadline, event),

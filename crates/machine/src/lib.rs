@@ -17,6 +17,7 @@
 //!     correlation: "e1".into(),
 //!     initiator: "ada".into(),
 //!     input: Data::default(),
+//!     redone_by: Vec::new(),
 //! };
 //! let trigger = Verb::Trigger { by: "ada".into() };
 //! for verb in [create, trigger, Verb::GrantSlot] {

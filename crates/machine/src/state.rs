@@ -93,8 +93,8 @@ pub(crate) struct Head {
     /// Who cancelled the execution, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cancelled: Option<Cancellation>,
-    /// People who had a part of the execution run again, or had the execution adopt another revision;
-    /// they may not decide about it.
+    /// People who had a part of the execution or of its parent run again, or had the execution adopt
+    /// another revision; they may not decide about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) redone_by: Vec<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -300,6 +300,12 @@ impl State {
             (run.state == StepState::Compensating && run.resume_at.is_none())
                 .then(|| (self.head.plan.name(*ix), Arc::clone(worker)))
         })
+    }
+
+    /// People who had a part of it or of its parent run again, or had it adopt another revision.
+    #[must_use]
+    pub fn redone_by(&self) -> &[Arc<str>] {
+        &self.head.redone_by
     }
 
     /// Who started it.

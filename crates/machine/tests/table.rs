@@ -75,6 +75,7 @@ fn sample(verb: VerbName, run: &Run) -> Verb {
             correlation: "c".into(),
             initiator: "ada".into(),
             input: output,
+            redone_by: Vec::new(),
         },
         VerbName::Trigger => Verb::Trigger { by },
         VerbName::GrantSlot => Verb::GrantSlot,

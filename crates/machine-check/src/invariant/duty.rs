@@ -24,7 +24,14 @@ pub(super) struct Duty {
 impl Duty {
     pub(super) fn event(&mut self, before: &State, event: &Event) -> Checked {
         match &event.fact {
-            Fact::ExecutionCreated { initiator, .. } => self.initiator = Arc::clone(initiator),
+            Fact::ExecutionCreated {
+                initiator,
+                redone_by,
+                ..
+            } => {
+                self.initiator = Arc::clone(initiator);
+                self.redone_by.clone_from(redone_by);
+            }
             Fact::BranchOpened {
                 by, redo: Some(_), ..
             }

@@ -51,6 +51,7 @@ impl Run {
             correlation: "order-7".into(),
             initiator: "ada".into(),
             input: Data::new(json!({"total": 50})),
+            redone_by: Vec::new(),
         });
         run
     }

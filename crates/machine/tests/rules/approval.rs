@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stateway_machine::ExecutionState::{Completed, Escalated};
-use stateway_machine::{Awaited, Rejection, Resolution, StepTimer, Verb, awaited};
+use stateway_machine::{Awaited, Data, Rejection, Resolution, StepTimer, Verb, awaited};
 
 use stateway_model::ErrorCategory::Transient;
 
@@ -69,6 +69,23 @@ fn whoever_had_a_part_run_again_does_not_decide() {
         let own = Rejection::RedoneBySelf { by: name.into() };
         assert_eq!(run.vote("g", 1, true, name), Err(own));
     }
+    assert!(run.vote("g", 1, true, "eve").is_ok());
+}
+
+#[test]
+fn whoever_had_a_part_of_the_parent_run_again_does_not_decide_in_the_child() {
+    let mut run = Run::absent(GATE);
+    run.ok(Verb::Create {
+        execution: "parent~call~1~b1".into(),
+        correlation: "parent".into(),
+        initiator: "ada".into(),
+        input: Data::default(),
+        redone_by: vec!["bob".into()],
+    });
+    run.ok(Verb::Trigger { by: "ada".into() });
+    run.ok(Verb::GrantSlot);
+    let own = Rejection::RedoneBySelf { by: "BOB".into() };
+    assert_eq!(run.vote("g", 1, true, "BOB"), Err(own));
     assert!(run.vote("g", 1, true, "eve").is_ok());
 }
 

@@ -68,6 +68,7 @@ impl Reader<'_> {
                 execution,
                 initiator,
                 input,
+                redone_by,
                 ..
             } => self.act(
                 event,
@@ -76,6 +77,7 @@ impl Reader<'_> {
                     correlation: Arc::clone(&event.correlation),
                     initiator: Arc::clone(initiator),
                     input: Arc::clone(input),
+                    redone_by: redone_by.clone(),
                 },
             ),
             Fact::ExecutionQueued { by } => self.act(event, Verb::Trigger { by: Arc::clone(by) }),
