@@ -4,7 +4,7 @@ use serde_json::json;
 use stateway_proto::v1;
 use tonic::{Code, Status};
 
-use crate::support::{BuiltInRig, Puppet, reason_of};
+use crate::support::{BuiltInRig, Puppet, by, reason_of};
 
 const OLD: &str = "\
 name: order
@@ -130,6 +130,52 @@ async fn an_incompatible_revision_pauses_with_the_difference_and_resume_keeps_th
     assert_eq!((resumed.revision, resumed.last_error), (old, None));
     signal(&rig).await;
     rig.until("e1", |view| view.steps.len() == 2).await;
+}
+
+const GUARDED: &str = "\
+name: order
+steps:
+  - {name: gate, approval: {role: rm}}
+  - {name: check, approval: {role: rm}, dependsOn: [gate]}
+  - {name: ship, sleep: 1ms, dependsOn: [check]}
+";
+
+async fn offer_by(rig: &BuiltInRig, actor: &str) -> v1::Execution {
+    let mut client = rig.gateway.executions().await;
+    let answer = client.adopt_definition(by(actor, "rm", adopt(""))).await;
+    answer.unwrap().into_inner()
+}
+
+/// Neither by a revision without the approval nor as a decider under a revision of their choice.
+#[tokio::test]
+async fn nobody_gets_around_an_approval_with_a_revision() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(GUARDED).await;
+    rig.begin("order", "e1", "ada", json!(null)).await;
+    let check = "  - {name: check, approval: {role: rm}, dependsOn: [gate]}\n";
+    let without = GUARDED.replace(check, "").replace("[check]", "[gate]");
+    rig.apply(&without).await;
+    let paused = offer_by(&rig, "mallory").await;
+    let message = paused.last_error.unwrap().message;
+    assert!(
+        message.ends_with("the approval `check` is not in the new revision"),
+        "{message}"
+    );
+    rig.apply(&GUARDED.replace("1ms", "2ms")).await;
+    let adopted = offer_by(&rig, "mallory").await;
+    assert_eq!(adopted.last_error, None);
+    let grant = v1::DecideApprovalRequest {
+        name: format!("{NAME}/approvals/gate~1"),
+        grant: true,
+        ..v1::DecideApprovalRequest::default()
+    };
+    let mut approvals = rig.approvals().await;
+    let own = approvals.decide_approval(by("Mallory", "rm", grant.clone()));
+    assert_eq!(reason_of(&own.await.unwrap_err()), "SELF_APPROVAL");
+    approvals
+        .decide_approval(by("eve", "rm", grant))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -1,10 +1,11 @@
 //! People decide: in their own name, with the role that is asked for, once, and on the record.
 
 use serde_json::json;
-use stateway_engine::{PolicyVerdict, Ruling};
+use stateway_engine::{PolicyVerdict, Ruling, View};
 use stateway_machine::{Awaited, ExecutionState};
 use stateway_proto::v1;
 use stateway_proto::v1::approval::State;
+use stateway_proto::v1::work_request::Message as Said;
 use tonic::Code;
 
 use crate::support::{BuiltInRig, TestWorker, by, json_of, reason_of, time_of};
@@ -498,6 +499,94 @@ async fn the_second_of_two_deciders_learns_who_decided() {
     // The first decider's own repeat, in another spelling of the name, is accepted.
     let again = client.decide_approval(by("Olga", "ops", with(true))).await;
     assert_eq!(again.unwrap().into_inner().state(), State::Granted);
+}
+
+const CHAIN: &str = "\
+name: chain
+steps:
+  - {name: build, agent: builder, timeout: 5m}
+  - {name: pack, agent: packer, timeout: 5m, dependsOn: [build]}
+  - {name: gate, approval: {role: ops}, dependsOn: [pack]}
+";
+
+fn offer_of(worker_id: &str, role: &str) -> v1::Offer {
+    v1::Offer {
+        worker_id: worker_id.into(),
+        roles: vec![role.into()],
+        capacity: 1,
+        ..v1::Offer::default()
+    }
+}
+
+/// The id of a worker is random by default, so the identity of its connection counts too: of every
+/// attempt, of every step upstream, and of a connection that takes over the id of another worker.
+#[tokio::test]
+async fn nobody_decides_about_work_that_was_done_in_their_name() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(CHAIN).await;
+    let mut tom = rig.work_as("tom", offer_of("", "builder")).await.unwrap();
+    rig.begin("chain", "c1", "ada", json!({})).await;
+    let task = tom.task().await;
+    tom.say(Said::Offer(v1::Offer::default()));
+    tom.say(Said::Released(v1::TaskReleased {
+        task_token: task.task_token,
+    }));
+    let mut dan = rig
+        .work_as("dan", offer_of("w-1", "builder"))
+        .await
+        .unwrap();
+    dan.task().await;
+    let mut kim = rig
+        .work_as("kim", offer_of("w-1", "builder"))
+        .await
+        .unwrap();
+    let task = kim.task().await;
+    kim.complete(&task, &json!({}));
+    let mut lea = rig.work_as("lea", offer_of("", "packer")).await.unwrap();
+    let task = lea.task().await;
+    lea.complete(&task, &json!({}));
+    rig.until("c1", |view| view.state == ExecutionState::AwaitingApproval)
+        .await;
+    let mut client = rig.approvals().await;
+    let name = approval("c1", "gate", 1);
+    for actor in ["tom", "Dan", "kim", "LEA", "w-1", "ada"] {
+        let own = client.decide_approval(by(actor, "ops", decide(&name, true)));
+        let status = own.await.unwrap_err();
+        assert_eq!(status.code(), Code::PermissionDenied, "{actor}");
+        assert_eq!(reason_of(&status), "SELF_APPROVAL", "{actor}");
+    }
+    let granted = client.decide_approval(by("eve", "ops", decide(&name, true)));
+    assert_eq!(granted.await.unwrap().into_inner().state(), State::Granted);
+}
+
+const INNER: &str = "\
+name: inner
+steps: [{name: gate, approval: {role: ops}}]
+";
+const OUTER: &str = "\
+name: outer
+steps: [{name: call, workflow: inner}]
+";
+
+#[tokio::test]
+async fn whoever_had_a_parent_run_again_does_not_decide_in_its_child() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(INNER).await;
+    rig.apply(OUTER).await;
+    rig.begin("outer", "p1", "ada", json!({})).await;
+    let waits = |view: &View| view.state == ExecutionState::AwaitingApproval;
+    rig.until("p1~call~1", waits).await;
+    retry_from(&rig, "p1", "call").await;
+    rig.until("p1~call~1~b1", waits).await;
+    let mut client = rig.approvals().await;
+    let name = approval("p1~call~1~b1", "gate", 1);
+    for actor in ["ops", "Ops", "ada"] {
+        let own = client.decide_approval(by(actor, "ops", decide(&name, true)));
+        let status = own.await.unwrap_err();
+        assert_eq!(reason_of(&status), "SELF_APPROVAL", "{actor}");
+    }
+    let granted = client.decide_approval(by("eve", "ops", decide(&name, true)));
+    assert_eq!(granted.await.unwrap().into_inner().state(), State::Granted);
 }
 
 #[tokio::test]

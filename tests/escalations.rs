@@ -221,7 +221,8 @@ async fn a_late_decision_never_reaches_a_newer_escalation() {
         ..v1::RetryFromRequest::default()
     };
     let mut executions = rig.gateway.executions().await;
-    executions.retry_from(by("ops", "", retry)).await.unwrap();
+    let retried = executions.retry_from(by("ops", "operator", retry)).await;
+    retried.unwrap();
     let task = worker.task().await;
     worker.fail(&task, "governance");
     rig.until("e2", is_escalated).await;
@@ -273,6 +274,59 @@ async fn the_starter_cannot_resume_a_governance_block_and_an_operator_can() {
     assert_eq!(worker.task().await.attempt, 2);
 }
 
+/// Running the step again replaces the decision about the escalation, so it needs the same right.
+#[tokio::test]
+async fn the_starter_cannot_lift_a_governance_block_with_any_retry() {
+    let (rig, mut worker) = blocked(GOV, "gov", "g2").await;
+    let name = "providers/b/executions/g2";
+    let mut client = rig.gateway.executions().await;
+    let retry = v1::RetryFromRequest {
+        name: name.into(),
+        step: "a".into(),
+        ..v1::RetryFromRequest::default()
+    };
+    let refused_to_all = [
+        ("ada", "operator", "SELF_APPROVAL"),
+        ("w-1", "operator", "SELF_APPROVAL"),
+        ("eve", "", "ROLE_REQUIRED"),
+    ];
+    for (actor, roles, reason) in refused_to_all {
+        let refused = client.retry_from(by(actor, roles, retry.clone())).await;
+        let status = refused.unwrap_err();
+        assert_eq!(status.code(), Code::PermissionDenied, "{actor}");
+        assert_eq!(reason_of(&status), reason, "{actor}");
+    }
+    let resume = v1::ResumeExecutionRequest {
+        name: name.into(),
+        ..v1::ResumeExecutionRequest::default()
+    };
+    let refused = client.resume_execution(by("ada", "operator", resume)).await;
+    assert_eq!(reason_of(&refused.unwrap_err()), "ESCALATED");
+    let now = v1::RetryNowRequest {
+        name: name.into(),
+        ..v1::RetryNowRequest::default()
+    };
+    let refused = client.retry_now(by("ada", "operator", now)).await;
+    assert_eq!(reason_of(&refused.unwrap_err()), "WRONG_STATE");
+
+    // A cancel does not resolve the escalation either.
+    let cancel = v1::CancelExecutionRequest {
+        name: name.into(),
+        ..v1::CancelExecutionRequest::default()
+    };
+    let cancelled = client.cancel_execution(by("ada", "", cancel)).await;
+    cancelled.unwrap();
+    rig.until("g2", |view| view.state == ExecutionState::Cancelled)
+        .await;
+    for (actor, roles, reason) in refused_to_all {
+        let refused = client.retry_from(by(actor, roles, retry.clone())).await;
+        assert_eq!(reason_of(&refused.unwrap_err()), reason, "{actor}");
+    }
+    let reopened = client.retry_from(by("eve", "operator", retry)).await;
+    reopened.unwrap();
+    assert_eq!(worker.task().await.step, "a");
+}
+
 #[tokio::test]
 async fn the_starter_cannot_reassign_an_expired_approval_and_an_operator_can() {
     let clock = Clock::manual(jiff::Timestamp::now());
@@ -315,6 +369,19 @@ async fn the_starter_cannot_reassign_an_expired_approval_and_an_operator_can() {
         v1::approval::State::Expired,
         "the first request stays readable"
     );
+    let grant = v1::DecideApprovalRequest {
+        name: approval.name,
+        grant: true,
+        ..v1::DecideApprovalRequest::default()
+    };
+    let own = client.decide_approval(by("Eve", "lead", grant.clone()));
+    let status = own.await.unwrap_err();
+    assert_eq!(reason_of(&status), "SELF_APPROVAL");
+    let message = status.message();
+    assert!(message.contains("reassigned the approval"), "{message}");
+    let granted = client.decide_approval(by("kim", "lead", grant)).await;
+    let granted = granted.unwrap().into_inner();
+    assert_eq!(granted.state(), v1::approval::State::Granted);
 }
 
 #[tokio::test]

@@ -211,10 +211,31 @@ impl BuiltInRig {
 
     /// Connects a worker.
     pub(crate) async fn work(&self, offer: v1::Offer) -> Result<TestWorker, Status> {
+        self.connect(offer, Request::new).await
+    }
+
+    /// Connects a worker in someone's name.
+    pub(crate) async fn work_as(
+        &self,
+        actor: &str,
+        offer: v1::Offer,
+    ) -> Result<TestWorker, Status> {
+        self.connect(offer, |said| by(actor, "", said)).await
+    }
+
+    async fn connect(
+        &self,
+        offer: v1::Offer,
+        request_of: impl FnOnce(
+            UnboundedReceiverStream<v1::WorkRequest>,
+        ) -> Request<UnboundedReceiverStream<v1::WorkRequest>>,
+    ) -> Result<TestWorker, Status> {
         let (say, said) = mpsc::unbounded_channel();
         say.send(request(Said::Offer(offer))).expect("it is open");
         let mut client = self.workers().await;
-        let told = client.work(UnboundedReceiverStream::new(said)).await?;
+        let told = client
+            .work(request_of(UnboundedReceiverStream::new(said)))
+            .await?;
         Ok(TestWorker {
             say,
             told: told.into_inner(),

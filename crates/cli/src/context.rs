@@ -88,7 +88,7 @@ impl Context {
 }
 
 /// Who asks. A login name that no header takes is as good as none; one that was given is not.
-fn actor(globals: &Globals) -> Option<String> {
+pub fn actor(globals: &Globals) -> Option<String> {
     globals.actor.clone().or_else(|| {
         let login = std::env::var("USER").unwrap_or_default();
         let plain = !login.is_empty() && login.bytes().all(|byte| byte.is_ascii_graphic());

@@ -15,6 +15,32 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
+    /// A name and roles, checked.
+    pub(crate) fn of<R: AsRef<str>>(
+        actor: &str,
+        roles: impl IntoIterator<Item = R>,
+    ) -> Result<Self, Error> {
+        let mut list = String::new();
+        for role in roles {
+            let role = role.as_ref();
+            if !is_word(role) || role.contains(',') {
+                return Err(Error::identity("role", role));
+            }
+            if !list.is_empty() {
+                list.push(',');
+            }
+            list.push_str(role);
+        }
+        if !is_word(actor) {
+            return Err(Error::identity("actor", actor));
+        }
+        let value = |text: &str| AsciiMetadataValue::try_from(text).ok();
+        Ok(Self {
+            actor: value(actor),
+            roles: value(&list).filter(|_| !list.is_empty()),
+        })
+    }
+
     pub(crate) fn put(&self, metadata: &mut MetadataMap) {
         if let Some(actor) = &self.actor {
             metadata.insert(ACTOR, actor.clone());
@@ -38,25 +64,7 @@ impl Client {
         actor: &str,
         roles: impl IntoIterator<Item = R>,
     ) -> Result<Self, Error> {
-        let mut list = String::new();
-        for role in roles {
-            let role = role.as_ref();
-            if !is_word(role) || role.contains(',') {
-                return Err(Error::identity("role", role));
-            }
-            if !list.is_empty() {
-                list.push(',');
-            }
-            list.push_str(role);
-        }
-        if !is_word(actor) {
-            return Err(Error::identity("actor", actor));
-        }
-        let value = |text: &str| AsciiMetadataValue::try_from(text).ok();
-        self.identity = Identity {
-            actor: value(actor),
-            roles: value(&list).filter(|_| !list.is_empty()),
-        };
+        self.identity = Identity::of(actor, roles)?;
         Ok(self)
     }
 }

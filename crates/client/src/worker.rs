@@ -47,6 +47,7 @@ pub use task::Task;
 
 use crate::Error;
 use crate::client::endpoint;
+use crate::identity::Identity;
 use handler::{Handlers, boxed};
 use session::Driver;
 
@@ -62,6 +63,7 @@ pub struct Worker {
     stop: BoxFuture<'static, ()>,
     drain: Duration,
     tell: Arc<dyn Fn(&WorkerNews) + Send + Sync>,
+    identity: Identity,
 }
 
 /// What a worker tells beside doing its work. It need not be acted upon.
@@ -108,7 +110,18 @@ impl Worker {
             stop: std::future::pending().boxed(),
             drain: DRAIN,
             tell: Arc::new(|_| {}),
+            identity: Identity::default(),
         }
+    }
+
+    /// Works in the name of this person or service (default: nobody in particular). They cannot decide
+    /// about approvals and escalations of the steps that the worker runs.
+    ///
+    /// # Errors
+    /// A name that is empty or not plain ASCII without blanks.
+    pub fn acting_as(mut self, actor: &str) -> Result<Self, Error> {
+        self.identity = Identity::of(actor, [""; 0])?;
+        Ok(self)
     }
 
     /// Takes tasks of this role; may be said several times. A worker without a role takes only

@@ -2,11 +2,14 @@
 //!
 //! The rule: a step that has begun stays as it was. Every step that is no longer pending must be
 //! in the new revision, unchanged, and so must its compensation. Steps that have not begun may be
-//! added, changed or removed, and so may the fields of the workflow itself. This allows the common
-//! changes (a new step at the end, a longer timeout of a later step), and the work that was done
-//! is still explained by one definition.
+//! added, changed or removed, and so may the fields of the workflow itself, except for approvals,
+//! escalation roles and budgets (`guard`). This allows the common changes (a new step at the end, a
+//! longer timeout of a later step), and the work that was done is still explained by one definition.
 
 mod difference;
+mod guard;
+
+pub use guard::{Standing, guard_conflicts};
 
 use crate::limits::MAX_CONFLICTS;
 use crate::{Compensation, Definition, Step};
@@ -18,16 +21,20 @@ use difference::{compensation_fields, differences, step_fields};
 /// that differ, with both values.
 #[must_use]
 pub fn conflicts(old: &Definition, new: &Definition, begun: &dyn Fn(&str) -> bool) -> Vec<String> {
-    let mut found: Vec<String> = old
+    let found: Vec<String> = old
         .steps
         .iter()
         .filter(|step| begun(&step.name))
         .filter_map(|step| conflict(step, old, new))
         .collect();
+    bounded(found, "steps that have begun")
+}
+
+fn bounded(mut found: Vec<String>, what: &str) -> Vec<String> {
     let more = found.len().saturating_sub(MAX_CONFLICTS);
     if more > 0 {
         found.truncate(MAX_CONFLICTS);
-        found.push(format!("{more} more steps that have begun are different"));
+        found.push(format!("{more} more {what} are different"));
     }
     found
 }

@@ -34,7 +34,7 @@ mod template;
 mod trigger;
 mod validate;
 
-pub use compatibility::conflicts;
+pub use compatibility::{Standing, conflicts, guard_conflicts};
 pub use condition::Condition;
 pub use definition::{
     Approval, Backoff, Budget, Compensation, DEFAULT_MAX_HAND_OUTS, Definition, Escalation,

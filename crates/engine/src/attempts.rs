@@ -431,6 +431,7 @@ mod tests {
         Fact::TaskAssigned {
             task: Task::of("a", attempt),
             worker: worker.into(),
+            identity: "".into(),
             due: None,
             heartbeat_due: None,
         }

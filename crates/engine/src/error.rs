@@ -154,7 +154,8 @@ const fn of_rejection(rejection: &Rejection) -> (ErrorKind, &'static str) {
         Rejection::RoleRequired { .. } => (Forbidden, "ROLE_REQUIRED"),
         Rejection::SelfApproval { .. }
         | Rejection::RedoneBySelf { .. }
-        | Rejection::OwnWork { .. } => (Forbidden, "SELF_APPROVAL"),
+        | Rejection::OwnWork { .. }
+        | Rejection::ReassignedBySelf { .. } => (Forbidden, "SELF_APPROVAL"),
         Rejection::StaleEscalation { .. } => (FailedPrecondition, "STALE_ESCALATION"),
         Rejection::NotEscalated { .. } => (FailedPrecondition, "NOT_ESCALATED"),
         Rejection::NotBackingOff { .. } => (FailedPrecondition, "NOT_BACKING_OFF"),

@@ -158,7 +158,8 @@ impl Engine {
     /// as a new execution that is forked from it.
     ///
     /// # Errors
-    /// An unknown execution or step, or a compensation that is in a worker's hands.
+    /// An unknown execution or step, a compensation that is in a worker's hands, or an escalation that
+    /// the person may not resolve.
     pub async fn retry_from(
         &self,
         id: Arc<str>,

@@ -80,6 +80,8 @@ pub struct RetryFrom {
     pub input: Option<Data>,
     /// A message for the worker that runs that step; empty when there is none.
     pub feedback: Arc<str>,
+    /// The roles the person has. They count where an escalation of the execution is not resolved.
+    pub roles: Vec<Arc<str>>,
     /// The id of the new execution where a succeeded one is forked; the engine chooses when there
     /// is none.
     pub fork_id: Option<Arc<str>>,

@@ -99,8 +99,18 @@ fn words(fact: &Fact) -> String {
         } => format!("started; times out at {deadline}"),
         Fact::StepStarted { .. } => "ready for a worker".to_owned(),
         Fact::StepWaiting { wait, .. } => waiting(wait),
-        Fact::TaskAssigned { task, worker, .. } => {
-            format!("{}taken by worker {worker}", of_task(task))
+        Fact::TaskAssigned {
+            task,
+            worker,
+            identity,
+            ..
+        } => {
+            let identity = if identity.is_empty() {
+                String::new()
+            } else {
+                format!(" ({identity})")
+            };
+            format!("{}taken by worker {worker}{identity}", of_task(task))
         }
         Fact::TaskReleased { task, lost, .. } => {
             let how = if *lost {

@@ -27,6 +27,9 @@ pub struct Offer {
     pub capacity: u32,
     /// Whose tasks it does; everyone's when empty.
     pub tenant: Arc<str>,
+    /// The person or service in whose name it is connected; empty where nobody is named. They may not
+    /// decide about the worker's steps. An offer on an open connection does not change it.
+    pub identity: Arc<str>,
 }
 
 /// What the engine tells a worker.

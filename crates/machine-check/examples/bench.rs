@@ -125,6 +125,7 @@ fn begin(plan: &Arc<Plan>, now: Timestamp, log: &mut Vec<Event>) -> State {
         correlation: "order-7".into(),
         initiator: "ada".into(),
         input: Data::new(json!({"order": 7})),
+        redone_by: Vec::new(),
     };
     for verb in [create, Verb::Trigger { by: "ada".into() }, Verb::GrantSlot] {
         state = send(state, verb, now, log);

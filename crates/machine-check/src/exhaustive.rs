@@ -202,6 +202,7 @@ impl Model for Small {
             correlation: "c".into(),
             initiator: "ada".into(),
             input: Data::new(json!({})),
+            redone_by: Vec::new(),
         };
         step(&node, create, now).into_iter().collect()
     }
@@ -333,6 +334,7 @@ impl Act {
             Self::Assign(task) => Verb::AssignTask {
                 task,
                 worker: "w".into(),
+                identity: "".into(),
             },
             Self::Release(task, lost) => Verb::ReleaseTask { task, lost },
             Self::Require(task) => Verb::DecidePolicy {

@@ -143,6 +143,7 @@ impl World {
             correlation: "all".into(),
             initiator: "ada".into(),
             input,
+            redone_by: Vec::new(),
         })
     }
 

@@ -38,13 +38,19 @@ pub enum Verb {
         correlation: Arc<str>,
         initiator: Arc<str>,
         input: Data,
+        /// People who had a part of the parent run again.
+        redone_by: Vec<Arc<str>>,
     },
     /// Let it take its place in the queue.
     Trigger { by: Arc<str> },
     /// Its turn has come.
     GrantSlot,
-    /// A worker takes an attempt.
-    AssignTask { task: Task, worker: Arc<str> },
+    /// A worker takes an attempt, in the name of a person or a service; empty where it gave none.
+    AssignTask {
+        task: Task,
+        worker: Arc<str>,
+        identity: Arc<str>,
+    },
     /// A worker gives an attempt back, or was lost with it.
     ReleaseTask { task: Task, lost: bool },
     /// The policy rules decided whether an attempt may be handed out.

@@ -22,6 +22,7 @@ mod task;
 mod timer;
 mod undo;
 
+pub use person::{Resolver, check_resolves_all};
 pub use signal::MAX_SIGNALS;
 pub(crate) use undo::{has_effects, is_retried as is_undo_retried, policy as undo_policy};
 
@@ -81,13 +82,22 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
             correlation,
             initiator,
             input,
+            redone_by,
         } => {
-            lifecycle::create(draft, execution, correlation, initiator, input);
+            let people = lifecycle::People {
+                initiator,
+                redone_by,
+            };
+            lifecycle::create(draft, execution, correlation, people, input);
             Ok(())
         }
         Verb::Trigger { by } => lifecycle::trigger(draft, by),
         Verb::GrantSlot => lifecycle::grant_slot(draft),
-        Verb::AssignTask { task, worker } => task::assign(draft, task, worker),
+        Verb::AssignTask {
+            task,
+            worker,
+            identity,
+        } => task::assign(draft, task, worker, identity),
         Verb::ReleaseTask { task, lost } => task::release(draft, task, lost),
         Verb::DecidePolicy {
             task,

@@ -56,6 +56,9 @@ pub enum Fact {
         revision: Arc<str>,
         initiator: Arc<str>,
         input: Data,
+        /// People who had a part of the parent run again; they may not decide about the child either.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        redone_by: Vec<Arc<str>>,
     },
     /// It was triggered and takes its place in the queue.
     ExecutionQueued { by: Arc<str> },
@@ -88,6 +91,10 @@ pub enum Fact {
     TaskAssigned {
         task: Task,
         worker: Arc<str>,
+        /// The person or service in whose name the worker is connected; empty where it gave none, and
+        /// in logs of version 1.
+        #[serde(default, skip_serializing_if = "str::is_empty")]
+        identity: Arc<str>,
         #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
         due: Option<Timestamp>,
         #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]

@@ -16,7 +16,7 @@ use crate::ExecutionState;
 use crate::event::{Event, Fact};
 use crate::ledger::Ledger;
 use crate::plan::StepIx;
-use crate::state::State;
+use crate::state::{State, note};
 
 /// The state after an event. Applying the same events to the same state always gives the same
 /// state. A fact about a step that the plan does not have changes nothing but the sequence;
@@ -45,8 +45,10 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
             revision: _,
             initiator,
             input,
+            redone_by,
         } => {
             lifecycle::created(l, execution, *branch, initiator, input, event);
+            l.head_mut().redone_by.clone_from(redone_by);
         }
         Fact::ExecutionQueued { by: _ } => lifecycle::queued(l),
         Fact::ExecutionStarted { deadline } => lifecycle::started(l, *deadline, event),
@@ -83,7 +85,11 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
         Fact::RevisionAdopted {
             revision: _,
             definition,
-        } => adopt::adopt(l, definition),
+        } => {
+            adopt::adopt(l, definition);
+            // The adopter chose what runs from here on. Logs of version 1 do not name them.
+            note(&mut l.head_mut().redone_by, &event.actor);
+        }
 
         Fact::StepStarted {
             step,
@@ -110,10 +116,12 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
         Fact::TaskAssigned {
             task,
             worker,
+            identity,
             due,
             heartbeat_due,
         } => with(l, &task.step, |l, ix| {
-            attempt::assigned(l, ix, task, worker, (*due, *heartbeat_due), event);
+            let hands = attempt::Hands { worker, identity };
+            attempt::assigned(l, ix, task, hands, (*due, *heartbeat_due), event);
         }),
         Fact::TaskReleased {
             task,
@@ -239,11 +247,11 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
             step,
             attempt: _,
             resolution,
-            by: _,
+            by,
             comment: _,
         } => {
             with(l, step, |l, ix| {
-                person::resolved(l, ix, resolution, event);
+                person::resolved(l, ix, resolution, by, event);
             });
         }
 

@@ -17,6 +17,7 @@
 //!     correlation: "e1".into(),
 //!     initiator: "ada".into(),
 //!     input: Data::default(),
+//!     redone_by: Vec::new(),
 //! };
 //! let trigger = Verb::Trigger { by: "ada".into() };
 //! for verb in [create, trigger, Verb::GrantSlot] {
@@ -69,7 +70,7 @@ pub use awaited::{Awaited, awaited};
 pub use backoff::{later, pause, seed};
 pub use codec::{DecodeError, EVENT_VERSION, MAX_EVENT_BYTES, decode, encode, encode_into};
 pub use command::{CancelMode, Command, Verb, VerbName};
-pub use decide::{MAX_SIGNALS, decide};
+pub use decide::{MAX_SIGNALS, Resolver, check_resolves_all, decide};
 pub use event::{
     Data, Event, Fact, PauseCause, PolicyDecision, Redo, Resolution, SkipCause, Task, TurnCause,
     WaitFor,

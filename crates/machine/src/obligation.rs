@@ -69,6 +69,8 @@ pub struct TaskOrder {
     pub role: Arc<str>,
     /// The worker that has it.
     pub worker: Option<Arc<str>>,
+    /// In whose name that worker took it; none where nobody was named.
+    pub identity: Option<Arc<str>>,
     /// A validator's feedback on the attempt before, or a person's on the work before.
     pub feedback: Option<Arc<str>>,
     /// When it times out, once a worker has it.
@@ -229,6 +231,7 @@ fn order(state: &State, ix: StepIx, undo: bool) -> TaskOrder {
         key: key(state, ix, undo),
         role,
         worker: run.worker.clone(),
+        identity: run.identity.clone().filter(|_| run.worker.is_some()),
         feedback: (run.feedback.clone().or_else(|| run.advice.clone())).filter(|_| !undo),
         due: state.limit(run.due),
         cancel: run.cancelling,

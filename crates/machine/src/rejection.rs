@@ -69,12 +69,18 @@ pub enum Rejection {
     /// Nobody approves their own request.
     #[error("`{by}` started the execution and cannot decide about it")]
     SelfApproval { by: Arc<str> },
-    /// Nobody decides about what they had run again.
-    #[error("`{by}` had a part of the execution run again and cannot decide about it")]
+    /// Nobody decides about what they had run again or under another revision.
+    #[error(
+        "`{by}` had a part of the execution run again, or had the execution adopt another revision, \
+         and cannot decide about it"
+    )]
     RedoneBySelf { by: Arc<str> },
     /// Nobody decides about their own work.
     #[error("`{by}` worked on step `{step}` and cannot decide about it")]
     OwnWork { by: Arc<str>, step: Arc<str> },
+    /// Nobody gives a request to a role of their own and decides it.
+    #[error("`{by}` reassigned the approval `{step}` and cannot decide about it")]
+    ReassignedBySelf { by: Arc<str>, step: Arc<str> },
     /// The escalation is not the open one.
     #[error("the escalation of attempt {attempt} of `{step}` is not open")]
     StaleEscalation { step: Arc<str>, attempt: u32 },
@@ -84,7 +90,8 @@ pub enum Rejection {
     /// The step is not between attempts.
     #[error("the step `{step}` is not backing off")]
     NotBackingOff { step: Arc<str> },
-    /// The definition cannot be adopted, and the execution is paused already.
+    /// The definition cannot be adopted, and the execution cannot pause: it has not started, or it is
+    /// paused or escalated already.
     #[error("the execution cannot adopt revision {offered}: {}", conflicts.join("; "))]
     Incompatible {
         offered: Arc<str>,
@@ -125,14 +132,15 @@ impl Rejection {
             }
             Self::AlreadyDecided { .. } => "Nothing to do; the first decision stands.",
             Self::RoleRequired { .. } => "Ask someone who has the role.",
-            Self::SelfApproval { .. } | Self::RedoneBySelf { .. } | Self::OwnWork { .. } => {
-                "Ask someone else to decide."
-            }
+            Self::SelfApproval { .. }
+            | Self::RedoneBySelf { .. }
+            | Self::OwnWork { .. }
+            | Self::ReassignedBySelf { .. } => "Ask someone else to decide.",
             Self::StaleEscalation { .. } => "List the escalations again; this one was resolved.",
             Self::NotEscalated { .. } => "Read the escalations again.",
             Self::NotBackingOff { .. } => "Read the step again.",
             Self::Incompatible { .. } => {
-                "Resume to continue with the old revision, or offer one that keeps what has begun."
+                "Offer a revision without these conflicts. The execution keeps its revision."
             }
             Self::UnusableDefinition { .. } => "Offer a definition that was read by `parse`.",
             Self::StaleBranch { .. } => "Use the next free branch number.",

@@ -93,7 +93,8 @@ pub(crate) struct Head {
     /// Who cancelled the execution, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cancelled: Option<Cancellation>,
-    /// People who had a part of the execution run again; they may not decide about it.
+    /// People who had a part of the execution or of its parent run again, or had the execution adopt
+    /// another revision; they may not decide about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) redone_by: Vec<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -301,6 +302,12 @@ impl State {
         })
     }
 
+    /// People who had a part of it or of its parent run again, or had it adopt another revision.
+    #[must_use]
+    pub fn redone_by(&self) -> &[Arc<str>] {
+        &self.head.redone_by
+    }
+
     /// Who started it.
     #[must_use]
     pub const fn initiator(&self) -> &Arc<str> {
@@ -433,6 +440,13 @@ impl Head {
             usage: Usage::default(),
             last_failed: None,
         }
+    }
+}
+
+/// Notes a person or worker once.
+pub(crate) fn note(names: &mut Vec<Arc<str>>, name: &Arc<str>) {
+    if !name.is_empty() && !names.contains(name) {
+        names.push(Arc::clone(name));
     }
 }
 

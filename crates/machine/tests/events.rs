@@ -162,6 +162,21 @@ fn details() -> Vec<Event> {
             by: "bob".into(),
             comment: "no".into(),
         },
+        Fact::ExecutionCreated {
+            execution: "parent~call~1~b1".into(),
+            branch: 0,
+            revision: "r1".into(),
+            initiator: "ada".into(),
+            input: Arc::new(Value::Null),
+            redone_by: vec!["bob".into()],
+        },
+        Fact::TaskAssigned {
+            task: Task::of("a", 1),
+            worker: "worker-1f3a".into(),
+            identity: "bob@example.org".into(),
+            due: None,
+            heartbeat_due: None,
+        },
         Fact::TaskReleased {
             task: Task::undo("a", 1),
             lost: true,

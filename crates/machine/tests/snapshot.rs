@@ -38,6 +38,7 @@ fn busy() -> Run {
     run.ok(Verb::AssignTask {
         task,
         worker: "w1".into(),
+        identity: "".into(),
     });
     run.ok(Verb::RecordHeartbeat {
         step: "b".into(),

@@ -75,12 +75,14 @@ fn sample(verb: VerbName, run: &Run) -> Verb {
             correlation: "c".into(),
             initiator: "ada".into(),
             input: output,
+            redone_by: Vec::new(),
         },
         VerbName::Trigger => Verb::Trigger { by },
         VerbName::GrantSlot => Verb::GrantSlot,
         VerbName::AssignTask => Verb::AssignTask {
             task,
             worker: "w".into(),
+            identity: "".into(),
         },
         VerbName::ReleaseTask => Verb::ReleaseTask { task, lost: true },
         VerbName::DecidePolicy => Verb::DecidePolicy {

@@ -342,6 +342,7 @@ impl Provider for BuiltinProvider {
             input: input.map(read).transpose()?,
             feedback: request.feedback.as_str().into(),
             fork_id: request.execution_id.as_ref().map(|id| id.as_str().into()),
+            roles: call.roles.to_vec(),
         };
         let id = request.id.as_str().into();
         let asked = self

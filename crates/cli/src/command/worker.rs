@@ -9,7 +9,7 @@ use stateway_client::{Task, Worker as Client, WorkerNews};
 
 use super::serve::{INTERRUPTED, Stop};
 use crate::arguments::Globals;
-use crate::context::talk;
+use crate::context::{actor, talk};
 use crate::duration::Span;
 use crate::exit::Exit;
 use crate::failure::Outcome;
@@ -84,10 +84,13 @@ impl Worker {
         let mut stop = Stop::new()?;
         let (stopping, stopped) = tokio::sync::oneshot::channel();
         let program = Arc::new(Program::new(&self.exec, self.drain.into()));
-        let worker = self.worker(&globals.server, &program, async {
+        let mut worker = self.worker(&globals.server, &program, async {
             // A sender that is gone has ended the process.
             let _ = stopped.await;
         });
+        if let Some(actor) = actor(globals) {
+            worker = worker.acting_as(&actor)?;
+        }
         let twice = async {
             stop.next().await;
             // The worker may have ended by itself.
@@ -125,9 +128,10 @@ impl Worker {
             worker = worker.id(id);
         }
         if let Some(provider) = &self.provider {
-            worker = worker.provider(match provider.starts_with("providers/") {
-                true => provider.clone(),
-                false => format!("providers/{provider}"),
+            worker = worker.provider(if provider.starts_with("providers/") {
+                provider.clone()
+            } else {
+                format!("providers/{provider}")
             });
         }
         for role in &self.roles {

@@ -19,6 +19,7 @@ use super::handler::Handlers;
 use super::{Task, Worker, WorkerNews};
 use crate::Error;
 use crate::back_off::{BackOff, spread};
+use crate::identity::Identity;
 
 /// Between connections. There is no last try: a worker waits for its gateway.
 const BACK_OFF: BackOff = BackOff {
@@ -48,6 +49,7 @@ const REPLACED: &str = "REPLACED";
 /// A worker at work.
 pub(super) struct Driver {
     channel: Channel,
+    identity: Identity,
     offer: v1::Offer,
     handlers: Handlers,
     desk: Desk,
@@ -93,6 +95,7 @@ impl Driver {
         let capacity = usize::try_from(worker.offer.capacity).unwrap_or(usize::MAX);
         Self {
             channel,
+            identity: worker.identity,
             offer: worker.offer,
             handlers: worker.handlers,
             desk: Desk::new(capacity),
@@ -147,6 +150,8 @@ impl Driver {
             .unacknowledged()
             .for_each(|answer| outbox.send(answer.clone()));
         let outgoing = futures::stream::poll_fn(move |context| receive.poll_recv(context));
+        let mut outgoing = tonic::Request::new(outgoing);
+        self.identity.put(outgoing.metadata_mut());
         let mut service =
             WorkersClient::new(self.channel.clone()).max_decoding_message_size(MAX_MESSAGE);
         let connected = tokio::select! {

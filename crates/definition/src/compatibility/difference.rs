@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::revision::write_sorted;
-use crate::{Compensation, Step};
+use crate::{Budget, Compensation, Step};
 
 /// How many fields of one step are listed.
 const MAX_FIELDS: usize = 5;
@@ -19,17 +19,21 @@ pub(super) type FieldValues = BTreeMap<String, String>;
 pub(super) fn step_fields(step: &Step) -> FieldValues {
     let mut object = object(step);
     let kind = object.remove("does").unwrap_or_default();
-    let budget = object.remove("budget").unwrap_or_default();
+    object.remove("budget");
     let mut fields = shown(object, "");
     fields.insert("kind".to_owned(), step.kind.as_str().to_owned());
     fields.extend(kind_fields(step.kind.as_str(), kind));
-    if let Some(micros) = budget["maxCostMicros"].as_u64() {
-        fields.insert("maxCost".to_owned(), amount(micros));
-    }
-    if let Some(tokens) = budget["maxTokens"].as_u64() {
-        fields.insert("maxTokens".to_owned(), tokens.to_string());
-    }
+    fields.extend(budget_fields(step.budget));
     fields
+}
+
+pub(super) fn budget_fields(budget: Budget) -> FieldValues {
+    let cost = budget.max_cost_micros.map(amount);
+    let tokens = budget.max_tokens.map(|tokens| tokens.to_string());
+    let named = [("maxCost", cost), ("maxTokens", tokens)].into_iter();
+    named
+        .filter_map(|(name, value)| value.map(|value| (name.to_owned(), value)))
+        .collect()
 }
 
 pub(super) fn compensation_fields(compensation: &Compensation) -> FieldValues {

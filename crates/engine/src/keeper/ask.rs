@@ -165,6 +165,7 @@ impl Keeper {
             definition: start.definition,
             correlation: id,
             initiator: start.actor,
+            redone_by: Vec::new(),
             input: start.input,
             labels: Arc::new(start.labels),
             parent: None,
@@ -240,6 +241,7 @@ impl Keeper {
             correlation: birth.correlation,
             initiator: Arc::clone(&birth.initiator),
             input: birth.input,
+            redone_by: birth.redone_by,
         };
         let mut made = self.carry(number, cause, verb);
         if made.is_ok() && not_before.is_none() {
@@ -412,6 +414,8 @@ pub(super) struct Birth {
     pub(super) definition: Arc<str>,
     pub(super) correlation: Arc<str>,
     pub(super) initiator: Arc<str>,
+    /// People who had a part of the parent run again.
+    pub(super) redone_by: Vec<Arc<str>>,
     pub(super) input: Data,
     pub(super) labels: Arc<std::collections::BTreeMap<String, String>>,
     pub(super) parent: Option<Parent>,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use stateway_definition::StepKind;
 use stateway_machine::{
-    Event, ExecutionState, Fact, Obligation, Redo, State, Verb, obligations, usage,
+    Event, ExecutionState, Fact, Obligation, Redo, Resolver, State, Verb, check_resolves_all,
+    obligations, usage,
 };
 
 use super::withdrawal::Withdrawal;
@@ -45,6 +46,17 @@ impl Keeper {
             )
             .hint("Wait until the compensation has ended."));
         }
+        let resolver = Resolver {
+            by: actor,
+            roles: &from.roles,
+            operators: &self.config.escalation_roles,
+        };
+        check_resolves_all(&live.state, &resolver).map_err(|rejection| {
+            EngineError::from(rejection).hint(
+                "An escalation of the execution is not resolved. Ask someone who may resolve the \
+                 escalation.",
+            )
+        })?;
         let (present, ended) = (live.state.branch(), live.state.state());
         let step = self.step_to_redo(live, from)?;
         let before = self.state_before(number, present, step.as_deref())?;

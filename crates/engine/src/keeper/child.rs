@@ -67,6 +67,7 @@ impl Keeper {
             definition: Arc::clone(&order.definition),
             correlation: Arc::clone(live.state.correlation()),
             initiator: Arc::clone(live.state.initiator()),
+            redone_by: live.state.redone_by().to_vec(),
             input: task_input(&live.state, &task).unwrap_or_default(),
             labels: Arc::clone(&live.origin.labels),
             parent: Some(from.clone()),

@@ -68,14 +68,18 @@ impl Keeper {
         }
         // It is entered again once it is assigned.
         self.dispatch.remove(number, &task.step);
-        let id = self.dispatch.worker(worker);
-        let Some(id) = id.map(|worker| Arc::clone(&worker.offer.worker)) else {
+        let Some(taker) = self.dispatch.worker(worker) else {
             return;
         };
+        let (id, identity) = (
+            Arc::clone(&taker.offer.worker),
+            Arc::clone(&taker.offer.identity),
+        );
         if self.is_ready(number) && self.is_permitted(number, &task) {
             let verb = Verb::AssignTask {
                 task: task.clone(),
                 worker: id,
+                identity,
             };
             let cause: Arc<str> = "hand-out".into();
             if let Err(error) = self.carry(number, &cause, verb) {
@@ -198,6 +202,10 @@ impl Keeper {
         // a task that it is running already.
         for (number, task) in self.dispatch.tasks_with(worker) {
             if self.bring(number).is_ok() {
+                if self.is_anothers(number, &task, worker) {
+                    self.lose(number, task);
+                    continue;
+                }
                 let order = self
                     .hot
                     .get(&number)
@@ -211,8 +219,35 @@ impl Keeper {
         self.work.push_back(Work::Feed(worker));
     }
 
+    /// Whether a task was handed out in another name than the worker of the same id has now.
+    fn is_anothers(&self, number: i64, task: &Task, worker: WorkerIx) -> bool {
+        let live = self.hot.get(&number);
+        let order = live.and_then(|live| task_order(&live.state, task));
+        let before = order.and_then(|order| order.identity);
+        let now = self.dispatch.worker(worker);
+        match (before, now) {
+            (Some(before), Some(now)) => !before.eq_ignore_ascii_case(&now.offer.identity),
+            _ => false,
+        }
+    }
+
+    /// A task goes to another worker, because the one that has it is gone.
+    fn lose(&mut self, number: i64, task: Task) {
+        let cause: Arc<str> = "lease".into();
+        self.dispatch.remove(number, &task.step);
+        if let Err(error) = self.carry(number, &cause, Verb::ReleaseTask { task, lost: true }) {
+            tracing::debug!(number, "a task of a silent worker was over: {error}");
+        }
+    }
+
     pub(super) fn offer(&mut self, session: u64, offer: Offer) {
         if let Some(worker) = self.alive(session) {
+            let present = self.dispatch.worker(worker);
+            let identity = present.map(|worker| Arc::clone(&worker.offer.identity));
+            let offer = Offer {
+                identity: identity.unwrap_or_default(),
+                ..offer
+            };
             self.dispatch.set_offer(worker, offer);
             self.work.push_back(Work::Feed(worker));
         }
@@ -359,12 +394,8 @@ impl Keeper {
     fn dismiss(&mut self, worker: WorkerIx) {
         let (dismissed, had) = self.dispatch.dismiss(worker);
         let Some(dismissed) = dismissed else { return };
-        let cause: Arc<str> = "lease".into();
         for (number, task) in had {
-            self.dispatch.remove(number, &task.step);
-            if let Err(error) = self.carry(number, &cause, Verb::ReleaseTask { task, lost: true }) {
-                tracing::debug!(number, "a task of a silent worker was over: {error}");
-            }
+            self.lose(number, task);
         }
         if let Some((_, tell)) = dismissed.session {
             let reason = "LEASE_EXPIRED";

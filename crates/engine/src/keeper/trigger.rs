@@ -208,6 +208,7 @@ impl Keeper {
             definition: Arc::clone(name),
             correlation: id,
             initiator: Arc::clone(&cause),
+            redone_by: Vec::new(),
             input: Data::new(serde_json::json!({ "scheduledTime": at.to_string() })),
             labels: Arc::default(),
             parent: None,

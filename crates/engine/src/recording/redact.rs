@@ -77,9 +77,13 @@ fn redact(event: &mut Event, people: &mut People) {
     people.hide(&mut event.actor);
     match &mut event.fact {
         Fact::ExecutionCreated {
-            initiator, input, ..
+            initiator,
+            input,
+            redone_by,
+            ..
         } => {
             people.hide(initiator);
+            redone_by.iter_mut().for_each(|person| people.hide(person));
             hide(input);
         }
         Fact::StepCompleted { output, .. } | Fact::ExecutionCompleted { output } => hide(output),
@@ -88,7 +92,12 @@ fn redact(event: &mut Event, people: &mut People) {
             hide(payload);
         }
         Fact::SignalDelivered { id, .. } => people.hide(id),
-        Fact::TaskAssigned { worker, .. } => people.hide(worker),
+        Fact::TaskAssigned {
+            worker, identity, ..
+        } => {
+            people.hide(worker);
+            people.hide(identity);
+        }
         Fact::AttemptFailed { failure, .. } | Fact::StepCompensationFailed { failure, .. } => {
             unsay_failure(failure);
         }

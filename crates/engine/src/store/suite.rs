@@ -111,6 +111,7 @@ impl Story {
                 correlation: "c".into(),
                 initiator: "ada".into(),
                 input: Data::new(json!(1)),
+                redone_by: Vec::new(),
             },
             Verb::Trigger { by: "ada".into() },
             Verb::GrantSlot,

@@ -12,7 +12,7 @@ use stateway_model::{DefinitionName, ExecutionId, ExecutionName, ProviderId};
 use stateway_proto::v1;
 use stateway_proto::v1::work_request::Message;
 use stateway_proto::v1::workers_server::Workers as Service;
-use stateway_provider_api::Call;
+use stateway_provider_api::{ANONYMOUS, Call};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -44,7 +44,7 @@ impl Service for Workers {
         request: Request<Streaming<v1::WorkRequest>>,
     ) -> Result<Response<Session>, Status> {
         self.shell
-            .run("Work", request, |_, stream| self.open(stream))
+            .run("Work", request, |call, stream| self.open(call, stream))
             .await
     }
 
@@ -72,7 +72,11 @@ impl Service for Workers {
 }
 
 impl Workers {
-    async fn open(&self, mut stream: Streaming<v1::WorkRequest>) -> Result<Session, Status> {
+    async fn open(
+        &self,
+        call: Call,
+        mut stream: Streaming<v1::WorkRequest>,
+    ) -> Result<Session, Status> {
         // Without an engine there is nothing to offer to, whatever is offered.
         self.directory.all(WHAT)?;
         let first = tokio::time::timeout(PATIENCE, stream.message()).await;
@@ -82,6 +86,9 @@ impl Workers {
         };
         let chosen = self.directory.one("provider", &sent.provider, WHAT)?;
         let mut offer = offer::checked(sent)?;
+        if *call.actor != *ANONYMOUS {
+            offer.identity = call.actor;
+        }
         if offer.worker.is_empty() {
             offer.worker = format!("worker-{}", uuid::Uuid::new_v4().simple()).into();
         }

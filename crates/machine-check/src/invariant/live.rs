@@ -173,7 +173,13 @@ pub fn meet(owed: &Obligation, state: &State, now: Timestamp) -> Result<Vec<Even
         }
         Obligation::Task(order) => {
             let (task, worker) = (order.key.task.clone(), "w".into());
-            (Verb::AssignTask { task, worker }, now)
+            let identity = "".into();
+            let verb = Verb::AssignTask {
+                task,
+                worker,
+                identity,
+            };
+            (verb, now)
         }
     };
     decide(state, Command::new("c", verb), at)

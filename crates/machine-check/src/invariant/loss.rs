@@ -196,6 +196,7 @@ mod tests {
         let assigned = event(Fact::TaskAssigned {
             task: Task::of("a", 1),
             worker: Arc::from("w"),
+            identity: "".into(),
             due: None,
             heartbeat_due: None,
         });

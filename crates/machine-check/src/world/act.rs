@@ -15,9 +15,11 @@ use super::{PATIENCE, World};
 
 /// People who decide; `ada` started the execution, and one of them is also a worker.
 const PEOPLE: [&str; 5] = ["bob", "EVE ", "dan", "cara", "cara"];
-/// People who have steps run again.
+/// People who have steps run again and offer revisions.
 const OPERATORS: [&str; 2] = ["bob", "eve"];
 const WORKERS: [&str; 4] = ["w0", "w1", "w2", "Dan"];
+/// In whose name workers are connected; most give none.
+const IDENTITIES: [&str; 5] = ["", "", "", "robot", "Bob"];
 const RULES: [&str; 2] = ["spending", "night"];
 
 impl World {
@@ -88,7 +90,12 @@ impl World {
 
     fn assign(&mut self, task: Task) -> Verb {
         let worker = WORKERS[self.chance.below(WORKERS.len())].into();
-        Verb::AssignTask { task, worker }
+        let identity = IDENTITIES[self.chance.below(IDENTITIES.len())].into();
+        Verb::AssignTask {
+            task,
+            worker,
+            identity,
+        }
     }
 
     fn policy(&mut self, task: Task) -> Verb {
@@ -188,7 +195,7 @@ impl World {
                 step,
                 attempt: self.nearly(attempt),
                 grant: self.chance.percent(60),
-                by: self.person(),
+                by: self.decider(),
                 roles: self.roles(role),
                 comment: "seen".into(),
             },
@@ -222,6 +229,14 @@ impl World {
             operators,
             comment: "decided".into(),
         }
+    }
+
+    /// A person, in the end one who has done nothing else and so may decide.
+    fn decider(&mut self) -> Arc<str> {
+        if self.sent > PATIENCE {
+            return "zoe".into();
+        }
+        self.person()
     }
 
     fn person(&mut self) -> Arc<str> {
@@ -355,7 +370,7 @@ impl World {
         }
         Verb::OfferDefinition {
             definition: Arc::new(definition),
-            by: self.person(),
+            by: OPERATORS[self.chance.below(OPERATORS.len())].into(),
         }
     }
 

@@ -32,7 +32,7 @@ pub(super) fn decide(draft: &mut Draft<'_>, vote: Vote) -> Result<(), Rejection>
     if draft.run(ix).due.is_some_and(|due| due <= clock) {
         return Err(Rejection::ApprovalExpired { step: vote.step });
     }
-    duty::check(draft, ix, &vote.by)?;
+    duty::check_request(draft, ix, &vote.by)?;
     if !vote.roles.contains(&role) {
         return Err(Rejection::RoleRequired {
             step: vote.step,

@@ -9,11 +9,17 @@ use crate::event::{Data, Fact, PauseCause, Redo};
 use crate::ledger::{Draft, Ledger as _};
 use crate::{ExecutionState, Rejection};
 
+/// People who may not decide about an execution from its beginning.
+pub(super) struct People {
+    pub(super) initiator: Arc<str>,
+    pub(super) redone_by: Vec<Arc<str>>,
+}
+
 pub(super) fn create(
     draft: &mut Draft<'_>,
     execution: Arc<str>,
     correlation: Arc<str>,
-    initiator: Arc<str>,
+    people: People,
     input: Data,
 ) {
     draft.correlate(correlation);
@@ -22,8 +28,9 @@ pub(super) fn create(
         execution,
         branch: 0,
         revision,
-        initiator,
+        initiator: people.initiator,
         input,
+        redone_by: people.redone_by,
     });
 }
 

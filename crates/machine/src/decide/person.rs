@@ -6,9 +6,9 @@ use stateway_model::Reason;
 
 use super::{cancel, duty, find, start, undo};
 use crate::event::{Fact, Resolution};
-use crate::ledger::{Draft, Ledger as _};
+use crate::ledger::{Draft, Ledger};
 use crate::plan::StepIx;
-use crate::{Rejection, StepState};
+use crate::{Rejection, State, StepState};
 
 /// One person's decision about an escalated step.
 pub(super) struct Resolve {
@@ -33,8 +33,12 @@ pub(super) fn resolve(draft: &mut Draft<'_>, resolve: Resolve) -> Result<(), Rej
             attempt: resolve.attempt,
         });
     }
-    duty::check(draft, ix, &resolve.by)?;
-    check_role(draft, ix, &resolve)?;
+    let resolver = Resolver {
+        by: &resolve.by,
+        roles: &resolve.roles,
+        operators: &resolve.operators,
+    };
+    check_resolver(draft, ix, &resolver)?;
     let cancels = resolve.resolution == Resolution::Cancel;
     let (by, comment) = (Arc::clone(&resolve.by), Arc::clone(&resolve.comment));
     draft.push(Fact::EscalationResolved {
@@ -51,19 +55,56 @@ pub(super) fn resolve(draft: &mut Draft<'_>, resolve: Resolve) -> Result<(), Rej
     Ok(())
 }
 
+/// A person who wants to resolve escalations.
+#[derive(Debug, Clone, Copy)]
+pub struct Resolver<'r> {
+    /// Their name.
+    pub by: &'r Arc<str>,
+    /// The roles they have.
+    pub roles: &'r [Arc<str>],
+    /// The roles that may decide where the definition names none.
+    pub operators: &'r [Arc<str>],
+}
+
+/// Whether a person may resolve every escalation of an execution that nobody has resolved yet, those
+/// included that were open when the execution ended. Running a part of the execution again replaces
+/// these decisions, so it needs the same right.
+///
+/// # Errors
+/// The first reason why the person may not.
+pub fn check_resolves_all(state: &State, resolver: &Resolver<'_>) -> Result<(), Rejection> {
+    let mut steps = state.plan().steps().map(|(ix, _)| ix);
+    steps.try_for_each(|ix| {
+        if state.run(ix).unresolved {
+            check_resolver(state, ix, resolver)
+        } else {
+            Ok(())
+        }
+    })
+}
+
+fn check_resolver(
+    ledger: &impl Ledger,
+    ix: StepIx,
+    resolver: &Resolver<'_>,
+) -> Result<(), Rejection> {
+    duty::check(ledger, ix, resolver.by)?;
+    check_role(ledger, ix, resolver)
+}
+
 /// The role that the definition names, or one that the configuration names.
-fn check_role(draft: &Draft<'_>, ix: StepIx, resolve: &Resolve) -> Result<(), Rejection> {
-    let named = draft.run(ix).escalation_role.as_ref();
+fn check_role(ledger: &impl Ledger, ix: StepIx, resolver: &Resolver<'_>) -> Result<(), Rejection> {
+    let named = ledger.run(ix).escalation_role.as_ref();
     let fits = |role: &Arc<str>| match named {
         Some(named) => role == named,
-        None => resolve.operators.contains(role),
+        None => resolver.operators.contains(role),
     };
-    if resolve.roles.iter().any(fits) {
+    if resolver.roles.iter().any(fits) {
         return Ok(());
     }
-    let role = named.map_or_else(|| resolve.operators.join("` or `").into(), Arc::clone);
+    let role = named.map_or_else(|| resolver.operators.join("` or `").into(), Arc::clone);
     Err(Rejection::RoleRequired {
-        step: Arc::clone(&resolve.step),
+        step: ledger.head().plan.name(ix),
         role,
     })
 }

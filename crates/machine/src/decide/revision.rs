@@ -1,9 +1,9 @@
-//! Another revision is offered: adopted if the steps that have begun are unchanged, otherwise the
-//! execution pauses.
+//! Another revision is offered: adopted if the steps that have begun and the guards (approvals,
+//! escalation roles, budgets) are unchanged, otherwise the execution pauses.
 
 use std::sync::Arc;
 
-use stateway_definition::{Definition, Revision, conflicts};
+use stateway_definition::{Definition, Revision, Standing, conflicts, guard_conflicts};
 
 use crate::event::{Fact, PauseCause};
 use crate::ledger::{Draft, Ledger as _};
@@ -31,12 +31,22 @@ pub(super) fn offer(
             run.state != StepState::Pending || run.attempt > 0
         })
     };
-    let conflicts = conflicts(plan.definition(), definition, &begun);
+    let completed = |name: &str| {
+        let state = plan.find(name).map(|ix| draft.run(ix).state);
+        state == Some(StepState::Completed)
+    };
+    let standing = Standing {
+        begun: &begun,
+        completed: &completed,
+    };
+    let mut conflicts = conflicts(plan.definition(), definition, &begun);
+    conflicts.extend(guard_conflicts(plan.definition(), definition, &standing));
     if conflicts.is_empty() {
         adopt(draft, revision, definition, by);
         return Ok(());
     }
-    if draft.head().state.is_held() {
+    // Only an execution that runs can pause.
+    if !draft.head().state.is_active() {
         return Err(Rejection::Incompatible {
             offered: revision,
             conflicts,

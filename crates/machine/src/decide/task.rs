@@ -33,7 +33,12 @@ pub(super) fn open_task(draft: &Draft<'_>, task: &Task) -> Result<StepIx, Reject
 }
 
 /// A worker takes an attempt, unless the budget is used up: then the attempt fails.
-pub(super) fn assign(draft: &mut Draft<'_>, task: Task, worker: Arc<str>) -> Result<(), Rejection> {
+pub(super) fn assign(
+    draft: &mut Draft<'_>,
+    task: Task,
+    worker: Arc<str>,
+    identity: Arc<str>,
+) -> Result<(), Rejection> {
     let ix = open_task(draft, &task)?;
     let run = draft.run(ix);
     match &run.worker {
@@ -61,6 +66,7 @@ pub(super) fn assign(draft: &mut Draft<'_>, task: Task, worker: Arc<str>) -> Res
     draft.push(Fact::TaskAssigned {
         task,
         worker,
+        identity,
         due,
         heartbeat_due,
     });

@@ -10,7 +10,7 @@ use super::hold;
 use crate::event::{Data, Event, PolicyDecision, SkipCause, Task, WaitFor};
 use crate::ledger::Ledger;
 use crate::plan::StepIx;
-use crate::state::{insert, remove};
+use crate::state::{insert, note, remove};
 use crate::{ExecutionState, Failure, StepState};
 
 /// When an attempt fails that no worker takes, when it times out, and when its worker has to send
@@ -88,18 +88,29 @@ fn open<L: Ledger>(l: &mut L, ix: StepIx, state: StepState, attempt: u32, event:
     });
 }
 
-/// A worker took the attempt: its own time counts from here.
+/// The worker that takes an attempt, and in whose name.
+#[derive(Clone, Copy)]
+pub(super) struct Hands<'e> {
+    pub(super) worker: &'e Arc<str>,
+    pub(super) identity: &'e Arc<str>,
+}
+
+/// A worker took the attempt: its own time counts from here. Whatever becomes of the attempt, the
+/// worker has worked on the step.
 pub(super) fn assigned<L: Ledger>(
     l: &mut L,
     ix: StepIx,
     task: &Task,
-    worker: &Arc<str>,
+    hands: Hands<'_>,
     (due, heartbeat_due): (Option<Timestamp>, Option<Timestamp>),
     event: &Event,
 ) {
     let due = hold::keep(l, due, event);
     change(l, ix, |run| {
-        run.worker = Some(Arc::clone(worker));
+        run.worker = Some(Arc::clone(hands.worker));
+        run.identity = Some(Arc::clone(hands.identity)).filter(|name| !name.is_empty());
+        note(&mut run.worked_on_by, hands.worker);
+        note(&mut run.worked_on_by, hands.identity);
         run.queue_due = None;
         if due.is_some() {
             (run.due, run.timed) = (due, true);

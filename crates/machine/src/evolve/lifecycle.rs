@@ -9,7 +9,7 @@ use super::with;
 use crate::ExecutionState;
 use crate::event::{Data, Event, Redo};
 use crate::ledger::Ledger;
-use crate::state::Reopened;
+use crate::state::{Reopened, note};
 
 pub(super) fn created<L: Ledger>(
     l: &mut L,
@@ -99,10 +99,7 @@ pub(super) fn forked<L: Ledger>(
 
 /// A step runs again, with what a person gave it; that person may not decide about the execution.
 pub(super) fn redone<L: Ledger>(l: &mut L, redo: &Redo, by: &Arc<str>) {
-    let head = l.head_mut();
-    if !head.redone_by.contains(by) {
-        head.redone_by.push(Arc::clone(by));
-    }
+    note(&mut l.head_mut().redone_by, by);
     with(l, &redo.step, |l, ix| {
         let run = l.run_mut(ix);
         run.given.clone_from(&redo.input);

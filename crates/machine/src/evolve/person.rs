@@ -11,7 +11,7 @@ use super::{hold, undo, with};
 use crate::event::{Event, PauseCause, Resolution, WaitFor};
 use crate::ledger::Ledger;
 use crate::plan::StepIx;
-use crate::state::{Decision, insert, remove};
+use crate::state::{Decision, insert, note, remove};
 use crate::{ExecutionState, Failure, FailureCause, StepState};
 
 pub(super) fn decided<L: Ledger>(l: &mut L, ix: StepIx, attempt: u32, grant: bool, by: &Arc<str>) {
@@ -106,6 +106,7 @@ pub(super) fn escalated<L: Ledger>(l: &mut L, ix: StepIx, role: &Arc<str>, event
         (run.state, run.wait) = (StepState::Waiting, Some(WaitFor::Person));
         (run.since, run.ended, run.branch) = (Some(event.at), None, branch);
         run.escalation_role = Some(Arc::clone(role)).filter(|role| !role.is_empty());
+        run.unresolved = true;
     });
     let head = l.head_mut();
     insert(&mut head.escalated, ix);
@@ -113,12 +114,23 @@ pub(super) fn escalated<L: Ledger>(l: &mut L, ix: StepIx, role: &Arc<str>, event
     (head.state, head.reason) = (ExecutionState::Escalated, Some(Reason::Escalated));
 }
 
-pub(super) fn resolved<L: Ledger>(l: &mut L, ix: StepIx, resolution: &Resolution, event: &Event) {
+pub(super) fn resolved<L: Ledger>(
+    l: &mut L,
+    ix: StepIx,
+    resolution: &Resolution,
+    by: &Arc<str>,
+    event: &Event,
+) {
     remove(&mut l.head_mut().escalated, ix);
+    l.run_mut(ix).unresolved = false;
     match resolution {
         Resolution::Cancel => return,
         Resolution::Resume => {}
-        Resolution::Reassign { role } => l.run_mut(ix).role = Some(Arc::clone(role)),
+        Resolution::Reassign { role } => {
+            let run = l.run_mut(ix);
+            run.role = Some(Arc::clone(role));
+            note(&mut run.reassigned_by, by);
+        }
     }
     start_over(l, ix);
     if !l.head().escalated.is_empty() {

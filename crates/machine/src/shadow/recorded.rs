@@ -95,7 +95,10 @@ pub(super) enum HandOut {
         lasts: Option<SignedDuration>,
     },
     /// A worker took it.
-    Assigned(Arc<str>),
+    Assigned {
+        worker: Arc<str>,
+        identity: Arc<str>,
+    },
     /// A worker gave it back, or was lost with it.
     Released { lost: bool },
 }

@@ -72,6 +72,13 @@ pub(crate) struct StepRun {
     pub(crate) resume_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) worker: Option<Arc<str>>,
+    /// In whose name `worker` has the attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) identity: Option<Arc<str>>,
+    /// Every worker that had an attempt of it, compensations included, and in whose name; they may not
+    /// decide about it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) worked_on_by: Vec<Arc<str>>,
     /// Workers that were lost with this attempt in a row.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) lost: u32,
@@ -93,12 +100,19 @@ pub(crate) struct StepRun {
     /// The role that decides while the step is escalated; nothing where the definition names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) escalation_role: Option<Arc<str>>,
+    /// The step was escalated and nobody with the right to do so has resolved the escalation. The
+    /// end of the execution does not change that.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) unresolved: bool,
     /// What its attempts cost so far.
     #[serde(skip_serializing_if = "Usage::is_zero")]
     pub(crate) usage: Usage,
     /// The role a person gave it to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) role: Option<Arc<str>>,
+    /// People who gave it to another role; they may not decide about a request of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) reassigned_by: Vec<Arc<str>>,
     /// How far the present attempt is; nothing once the step is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) progress: Option<Arc<Progress>>,
@@ -158,6 +172,8 @@ impl StepRun {
             heartbeat_due: None,
             resume_at: None,
             worker: None,
+            identity: None,
+            worked_on_by: Vec::new(),
             lost: 0,
             cancelling: false,
             unknown: false,
@@ -165,12 +181,14 @@ impl StepRun {
             policy: None,
             approved_rule: None,
             escalation_role: None,
+            unresolved: false,
             usage: Usage {
                 input_tokens: 0,
                 output_tokens: 0,
                 cost_micros: 0,
             },
             role: None,
+            reassigned_by: Vec::new(),
             progress: None,
             wait: None,
             feedback: None,

@@ -51,6 +51,7 @@ impl Run {
             correlation: "order-7".into(),
             initiator: "ada".into(),
             input: Data::new(json!({"total": 50})),
+            redone_by: Vec::new(),
         });
         run
     }
@@ -152,10 +153,22 @@ impl Run {
     /// A worker takes the open task of a step.
     #[track_caller]
     pub(crate) fn assign(&mut self, step: &str, worker: &str) -> Vec<&'static str> {
+        self.assign_as(step, worker, "")
+    }
+
+    /// A worker takes the open task of a step in someone's name.
+    #[track_caller]
+    pub(crate) fn assign_as(
+        &mut self,
+        step: &str,
+        worker: &str,
+        identity: &str,
+    ) -> Vec<&'static str> {
         let task = self.task(step);
         self.ok(Verb::AssignTask {
             task,
             worker: worker.into(),
+            identity: identity.into(),
         })
     }
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use stateway_machine::ExecutionState::{Completed, Escalated};
-use stateway_machine::{Awaited, Rejection, Resolution, StepTimer, Verb, awaited};
+use stateway_machine::{Awaited, Data, Rejection, Resolution, StepTimer, Verb, awaited};
+
+use stateway_model::ErrorCategory::Transient;
 
 use crate::kit::Run;
 
@@ -71,6 +73,23 @@ fn whoever_had_a_part_run_again_does_not_decide() {
 }
 
 #[test]
+fn whoever_had_a_part_of_the_parent_run_again_does_not_decide_in_the_child() {
+    let mut run = Run::absent(GATE);
+    run.ok(Verb::Create {
+        execution: "parent~call~1~b1".into(),
+        correlation: "parent".into(),
+        initiator: "ada".into(),
+        input: Data::default(),
+        redone_by: vec!["bob".into()],
+    });
+    run.ok(Verb::Trigger { by: "ada".into() });
+    run.ok(Verb::GrantSlot);
+    let own = Rejection::RedoneBySelf { by: "BOB".into() };
+    assert_eq!(run.vote("g", 1, true, "BOB"), Err(own));
+    assert!(run.vote("g", 1, true, "eve").is_ok());
+}
+
+#[test]
 fn the_worker_of_a_judged_step_does_not_decide() {
     let mut run = Run::started(JUDGED);
     run.assign("a", "bob");
@@ -85,6 +104,70 @@ fn the_worker_of_a_judged_step_does_not_decide() {
         run.vote("g", 1, true, "eve").is_ok(),
         "the approval does not depend on step b"
     );
+}
+
+fn own_work(by: &str, step: &str) -> Rejection {
+    Rejection::OwnWork {
+        by: by.into(),
+        step: step.into(),
+    }
+}
+
+/// Worker ids are often random; the person behind the worker counts.
+#[test]
+fn the_person_in_whose_name_a_worker_works_does_not_decide() {
+    let mut run = Run::started(JUDGED);
+    run.assign_as("a", "worker-1f3a", "bob@example.org");
+    run.done("a");
+    let bob = "Bob@Example.org";
+    assert_eq!(run.vote("g", 1, true, bob), Err(own_work(bob, "a")));
+    let id = "worker-1f3a";
+    assert_eq!(run.vote("g", 1, true, id), Err(own_work(id, "a")));
+    assert!(run.vote("g", 1, true, "eve").is_ok());
+}
+
+#[test]
+fn everyone_who_ever_had_an_attempt_of_a_judged_step_does_not_decide() {
+    let retried = "steps: [{name: a, retryPolicy: {maxRetries: 3}}, {name: g, dependsOn: [a], \
+                   approval: {role: boss}}]";
+    let mut run = Run::started(retried);
+    run.assign_as("a", "w1", "tom");
+    run.release("a");
+    run.assign_as("a", "w2", "dan");
+    run.lose("a");
+    run.assign_as("a", "w3", "kim");
+    run.fail("a", Transient);
+    run.fire("a", StepTimer::Retry);
+    run.assign_as("a", "w4", "lea");
+    run.done("a");
+    for name in ["tom", "w1", "dan", "w2", "kim", "w3", "lea", "w4"] {
+        assert_eq!(run.vote("g", 1, true, name), Err(own_work(name, "a")));
+    }
+    let before = run
+        .events
+        .iter()
+        .position(|event| event.fact.name() == "RetryScheduled");
+    let mut again = run.retried_from(before.unwrap() + 1, "a", "eve");
+    again.fire("a", StepTimer::Retry);
+    again.done("a");
+    let tom = again.vote("g", 1, true, "tom");
+    assert_eq!(tom, Err(own_work("tom", "a")), "the shared log counts");
+    again.vote("g", 1, true, "lea").unwrap();
+}
+
+#[test]
+fn every_step_upstream_is_judged() {
+    let chain = "steps: [{name: a}, {name: b, dependsOn: [a]}, {name: c, dependsOn: [b]}, {name: g, \
+                 dependsOn: [c], approval: {role: boss}}]";
+    let mut run = Run::started(chain);
+    for (step, person) in [("a", "tom"), ("b", "dan"), ("c", "kim")] {
+        run.assign_as(step, "w", person);
+        run.done(step);
+    }
+    for (step, person) in [("a", "tom"), ("b", "dan"), ("c", "kim")] {
+        assert_eq!(run.vote("g", 1, true, person), Err(own_work(person, step)));
+    }
+    assert!(run.vote("g", 1, true, "eve").is_ok());
 }
 
 #[test]
@@ -136,6 +219,35 @@ fn an_expired_approval_is_requested_again_when_a_person_resumes() {
         "the first request stays closed"
     );
     run.vote("g", 2, true, "bob").unwrap();
+    assert_eq!(run.at(), Completed);
+}
+
+/// An operator must not give an expired request to a role of their own and grant it.
+#[test]
+fn whoever_reassigned_a_request_does_not_decide_it() {
+    let mut run = Run::started(GATE);
+    run.fire("g", StepTimer::Expiry);
+    let reassign = Resolution::Reassign {
+        role: "boss".into(),
+    };
+    run.resolve("g", reassign);
+    let own = |by: &str| Rejection::ReassignedBySelf {
+        by: by.into(),
+        step: "g".into(),
+    };
+    for grant in [true, false] {
+        assert_eq!(run.vote("g", 2, grant, "bob"), Err(own("bob")));
+        assert_eq!(run.vote("g", 2, grant, " Bob"), Err(own(" Bob")));
+    }
+    run.fire("g", StepTimer::Expiry);
+    let resume = run.resolution("g", Resolution::Resume, "eve", &["operator"]);
+    run.ok(resume);
+    assert_eq!(
+        run.vote("g", 3, true, "bob"),
+        Err(own("bob")),
+        "the request still goes to the role that bob chose"
+    );
+    run.vote("g", 3, true, "eve").unwrap();
     assert_eq!(run.at(), Completed);
 }
 

@@ -1,13 +1,15 @@
 //! Escalations: who may decide, about which attempt, and what follows; and an escalation after a
 //! rollback.
 
+use std::sync::Arc;
+
 use serde_json::json;
 use stateway_machine::ExecutionState::{
     Cancelled, Compensating, Completed, Escalated, Failed, RolledBack, Running,
 };
 use stateway_machine::{
-    Awaited, Fact, Rejection, Resolution, StepState, StepTimer, Task, Verb, awaited, last_error,
-    sub_state, waits,
+    Awaited, CancelMode, Fact, Rejection, Resolution, Resolver, StepState, StepTimer, Task, Verb,
+    awaited, check_resolves_all, last_error, sub_state, waits,
 };
 use stateway_model::ErrorCategory::{AgentError, Governance, Transient};
 use stateway_model::{Reason, SubState, WaitKind};
@@ -180,6 +182,53 @@ fn an_expired_approval_is_not_reassigned_by_whoever_started_the_execution() {
         matches!(&open[..], [Awaited::Approval { role, .. }] if &**role == "chief"),
         "{open:?}"
     );
+}
+
+fn resolves_all(run: &Run, by: &str, roles: &[&str]) -> Result<(), Rejection> {
+    let roles: Vec<Arc<str>> = roles.iter().map(|role| Arc::from(*role)).collect();
+    let resolver = Resolver {
+        by: &by.into(),
+        roles: &roles,
+        operators: &["operator".into()],
+    };
+    check_resolves_all(&run.state, &resolver)
+}
+
+/// `retry-from` asks for this right, because it replaces the decision about the escalation.
+#[test]
+fn the_right_to_resolve_covers_every_open_escalation() {
+    let yaml = "steps: [{name: a, escalation: {role: owner}}, {name: b}]";
+    let mut run = Run::started(yaml);
+    assert_eq!(resolves_all(&run, "ada", &[]), Ok(()), "nothing to resolve");
+    run.assign("a", "tom");
+    run.fail("a", Governance);
+    let own = Rejection::SelfApproval { by: "Ada".into() };
+    assert_eq!(resolves_all(&run, "Ada", &["owner"]), Err(own));
+    let own = Rejection::OwnWork {
+        by: "tom".into(),
+        step: "a".into(),
+    };
+    assert_eq!(resolves_all(&run, "tom", &["owner"]), Err(own));
+    let role = Rejection::RoleRequired {
+        step: "a".into(),
+        role: "owner".into(),
+    };
+    assert_eq!(resolves_all(&run, "bob", &["operator"]), Err(role));
+    assert_eq!(resolves_all(&run, "bob", &["owner"]), Ok(()));
+}
+
+#[test]
+fn an_escalation_that_was_open_at_the_end_stays_unresolved() {
+    let mut run = escalated(PLAIN);
+    run.cancel(CancelMode::Kill);
+    let own = Rejection::SelfApproval { by: "ada".into() };
+    assert_eq!(resolves_all(&run, "ada", &["operator"]), Err(own));
+    assert_eq!(resolves_all(&run, "bob", &["operator"]), Ok(()));
+
+    let mut run = escalated(PLAIN);
+    run.resolve("a", Resolution::Cancel);
+    assert_eq!(run.at(), Cancelled);
+    assert_eq!(resolves_all(&run, "ada", &[]), Ok(()), "bob decided");
 }
 
 #[test]

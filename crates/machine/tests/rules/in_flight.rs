@@ -277,6 +277,7 @@ fn a_task_that_is_to_be_cancelled_goes_to_no_other_worker() {
     let taken = run.refused(Verb::AssignTask {
         task,
         worker: "w2".into(),
+        identity: "".into(),
     });
     assert!(matches!(taken, Rejection::AlreadyAssigned { .. }));
 }
@@ -346,6 +347,7 @@ fn nothing_is_handed_out_while_cancelling() {
     let assign = Verb::AssignTask {
         task: idle,
         worker: "w2".into(),
+        identity: "".into(),
     };
     let wrong = Rejection::WrongState { state: Cancelling };
     assert_eq!(run.refused(assign), wrong);

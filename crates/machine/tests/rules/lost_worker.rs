@@ -14,6 +14,7 @@ fn assign(worker: &str) -> Verb {
     Verb::AssignTask {
         task: Task::of("a", 1),
         worker: worker.into(),
+        identity: "".into(),
     }
 }
 

@@ -27,6 +27,7 @@ fn version_1(run: &Run, ends: Failure) -> Vec<Event> {
     let taken = Fact::TaskAssigned {
         task: Task::of("a", 1),
         worker: "w1".into(),
+        identity: "".into(),
         due: None,
         heartbeat_due: None,
     };

@@ -41,6 +41,8 @@ pub(super) fn checked(sent: v1::Offer) -> Result<Offer, Status> {
             _ => capacity,
         },
         tenant: sent.tenant.into(),
+        // The connection has it, not the message.
+        identity: "".into(),
     })
 }
 

@@ -93,7 +93,11 @@ impl Driver<'_> {
         let reply = self.recorded.hand_outs.get_mut(task)?.pop_front()?;
         let task = task.clone();
         let verb = match reply.what {
-            HandOut::Assigned(worker) => Verb::AssignTask { task, worker },
+            HandOut::Assigned { worker, identity } => Verb::AssignTask {
+                task,
+                worker,
+                identity,
+            },
             HandOut::Released { lost } => Verb::ReleaseTask { task, lost },
             HandOut::Policy {
                 rule,

@@ -68,6 +68,7 @@ impl Reader<'_> {
                 execution,
                 initiator,
                 input,
+                redone_by,
                 ..
             } => self.act(
                 event,
@@ -76,6 +77,7 @@ impl Reader<'_> {
                     correlation: Arc::clone(&event.correlation),
                     initiator: Arc::clone(initiator),
                     input: Arc::clone(input),
+                    redone_by: redone_by.clone(),
                 },
             ),
             Fact::ExecutionQueued { by } => self.act(event, Verb::Trigger { by: Arc::clone(by) }),
@@ -169,8 +171,14 @@ impl Reader<'_> {
     /// An attempt changes hands. A timer of the hands before may have been due by then.
     fn handed_out(&mut self, event: &Event) {
         let (task, hand_out) = match &event.fact {
-            Fact::TaskAssigned { task, worker, .. } => {
-                (task, HandOut::Assigned(Arc::clone(worker)))
+            Fact::TaskAssigned {
+                task,
+                worker,
+                identity,
+                ..
+            } => {
+                let (worker, identity) = (Arc::clone(worker), Arc::clone(identity));
+                (task, HandOut::Assigned { worker, identity })
             }
             Fact::TaskReleased { task, lost, .. } => (task, HandOut::Released { lost: *lost }),
             Fact::PolicyDecided {
@@ -250,8 +258,8 @@ impl Reader<'_> {
             }
             // A worker was refused the attempt when it asked for it.
             FailureCause::BudgetExceeded => {
-                let worker = Arc::clone(&event.actor);
-                self.hand_out(event, task, HandOut::Assigned(worker));
+                let (worker, identity) = (Arc::clone(&event.actor), "".into());
+                self.hand_out(event, task, HandOut::Assigned { worker, identity });
             }
             // These follow from something else that is recorded.
             FailureCause::WorkerLost
