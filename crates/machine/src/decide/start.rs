@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use stateway_definition::StepKind;
 use stateway_model::ErrorCategory;
 
-use super::signal;
+use super::{policy, signal};
 use crate::backoff::later;
 use crate::event::{Fact, SkipCause, WaitFor};
 use crate::ledger::{Draft, Ledger as _};
@@ -80,6 +80,7 @@ fn start_task(draft: &mut Draft<'_>, ix: StepIx) {
         due: None,
         heartbeat_due: None,
     });
+    policy::ask_again(draft, ix);
 }
 
 fn start_wait(draft: &mut Draft<'_>, ix: StepIx, (wait, due): (WaitFor, Option<Timestamp>)) {

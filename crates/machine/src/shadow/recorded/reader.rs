@@ -91,6 +91,8 @@ impl Reader<'_> {
             Fact::UsageReported { task, usage } => {
                 self.usage.insert(task.clone(), *usage);
             }
+            // The request follows from a resolved escalation.
+            Fact::PolicyDecided { task, .. } if self.asks_again(&task.step) => {}
             Fact::TaskAssigned { .. } | Fact::TaskReleased { .. } | Fact::PolicyDecided { .. } => {
                 self.handed_out(event);
             }
@@ -121,6 +123,11 @@ impl Reader<'_> {
             } => self.not_compensated(event, Task::undo(Arc::clone(step), *attempt), failure),
             _ => self.read_person(event),
         }
+    }
+
+    fn asks_again(&self, step: &str) -> bool {
+        let ix = self.find(step);
+        ix.is_some_and(|ix| self.state.run(ix).ask_again.is_some())
     }
 
     /// Whether the event before is the loss of a worker, from which this one follows.
