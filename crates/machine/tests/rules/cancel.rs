@@ -103,10 +103,9 @@ fn cancelling_again_changes_nothing() {
 #[test]
 fn a_rollback_after_a_failure_cannot_be_cancelled_but_killed() {
     let mut run = failed_at_d(CHAIN);
-    let wrong = Rejection::WrongState {
-        state: Compensating,
-    };
-    assert_eq!(run.refused(cancel(CancelMode::Stop)), wrong);
+    for mode in [CancelMode::Policy, CancelMode::Stop, CancelMode::Compensate] {
+        assert_eq!(run.refused(cancel(mode)), Rejection::RollingBack);
+    }
     run.cancel(CancelMode::Kill);
     assert_eq!((run.at(), run.reason().as_str()), (Cancelled, "KILLED"));
     assert_eq!(
