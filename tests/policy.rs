@@ -489,3 +489,56 @@ async fn a_used_up_budget_of_a_step_refuses_its_next_attempt() {
     assert_eq!(error.message, "the step has cost 1 of at most 1");
     assert_eq!(error.native_code, "budget_exceeded");
 }
+
+#[tokio::test]
+async fn a_used_up_budget_starts_no_child() {
+    let rig = BuiltInRig::configured("", |_| {}).await;
+    rig.apply("name: kid\nsteps: [{name: k, agent: builder, timeout: 5m}]\n")
+        .await;
+    let parent = "name: parent\nmaxTokens: 1000\nsteps:\n  - {name: a, agent: builder, timeout: \
+                  5m}\n  - {name: c, workflow: kid, timeout: 5m, dependsOn: [a]}\n";
+    rig.apply(parent).await;
+    let mut worker = rig.work(offer("w")).await.unwrap();
+    rig.begin("parent", "p1", "ada", json!({})).await;
+    let task = worker.task().await;
+    let usage = v1::Usage {
+        input_tokens: 1_000,
+        ..v1::Usage::default()
+    };
+    complete_with(&worker, &task, usage);
+    rig.until("p1", is(ExecutionState::Escalated)).await;
+    gets_nothing(&mut worker).await;
+    let shown = execution(&rig, "p1").await;
+    let error = shown.last_error.expect("an error");
+    assert_eq!(
+        (error.step.as_str(), error.native_code.as_str()),
+        ("c", "budget_exceeded")
+    );
+}
+
+#[tokio::test]
+async fn a_steps_budget_counts_what_the_step_cost_before_retry_from() {
+    let rig = BuiltInRig::configured("", |_| {}).await;
+    let definition = "name: ask\nsteps: [{name: a, agent: builder, timeout: 5m, maxTokens: 100}]\n";
+    rig.apply(definition).await;
+    let mut worker = rig.work(offer("w")).await.unwrap();
+    rig.begin("ask", "a1", "ada", json!({})).await;
+    for _ in 0..2 {
+        let task = worker.task().await;
+        worker.say(Said::Failed(v1::TaskFailed {
+            task_token: task.task_token,
+            category: "agent_error".into(),
+            usage: Some(v1::Usage {
+                input_tokens: 50,
+                ..v1::Usage::default()
+            }),
+            ..v1::TaskFailed::default()
+        }));
+        rig.until("a1", is(ExecutionState::Failed)).await;
+        rig.retry_from("a1", "a", "eve").await;
+    }
+    rig.until("a1", is(ExecutionState::Escalated)).await;
+    gets_nothing(&mut worker).await;
+    let error = execution(&rig, "a1").await.last_error.expect("an error");
+    assert_eq!(error.message, "the step has used 100 of at most 100 tokens");
+}

@@ -171,6 +171,7 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
             redo,
             reopened,
             spent,
+            spent_by_step,
         } => lifecycle::open_branch(
             draft,
             lifecycle::Opening {
@@ -180,6 +181,7 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
                 redo,
                 reopened,
                 spent,
+                spent_by_step,
             },
         ),
         Verb::Fork {

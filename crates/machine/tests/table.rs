@@ -149,6 +149,7 @@ fn sample(verb: VerbName, run: &Run) -> Verb {
             redo: None,
             reopened: None,
             spent: Usage::default(),
+            spent_by_step: std::collections::BTreeMap::new(),
         },
         VerbName::Fork => Verb::Fork {
             from: "e0".into(),

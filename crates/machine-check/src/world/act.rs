@@ -321,6 +321,7 @@ impl World {
             redo: self.chance.percent(50).then(|| Box::new(redo)),
             reopened: None,
             spent: self.usage().unwrap_or_default(),
+            spent_by_step: std::collections::BTreeMap::new(),
         }
     }
 

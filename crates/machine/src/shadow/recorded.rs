@@ -71,6 +71,8 @@ pub(super) enum Deed {
         by: Option<Arc<str>>,
         /// What the part of the log cost that was left.
         spent: Usage,
+        /// The same for each step.
+        spent_by_step: BTreeMap<Arc<str>, Usage>,
         /// Another execution begins here, and has cost nothing yet.
         forked: bool,
     },

@@ -94,6 +94,9 @@ pub(crate) struct StepRun {
     /// What its attempts cost so far.
     #[serde(skip_serializing_if = "Usage::is_zero")]
     pub(crate) usage: Usage,
+    /// What its attempts cost on abandoned branches.
+    #[serde(skip_serializing_if = "Usage::is_zero")]
+    pub(crate) spent: Usage,
     /// The role a person gave it to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) role: Option<Arc<str>>,
@@ -175,6 +178,11 @@ impl StepRun {
             approved_rules: Vec::new(),
             escalation_role: None,
             usage: Usage {
+                input_tokens: 0,
+                output_tokens: 0,
+                cost_micros: 0,
+            },
+            spent: Usage {
                 input_tokens: 0,
                 output_tokens: 0,
                 cost_micros: 0,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use stateway_definition::StepKind;
 use stateway_model::Usage;
 
 use super::{Act, Deed, HandOut, Recorded, Reply, Taken};
@@ -123,6 +124,11 @@ impl Reader<'_> {
             } => self.not_compensated(event, Task::undo(Arc::clone(step), *attempt), failure),
             _ => self.read_person(event),
         }
+    }
+
+    fn starts_child(&self, ix: StepIx) -> bool {
+        let kind = &self.state.plan().define(ix).kind;
+        matches!(kind, StepKind::Workflow { .. })
     }
 
     fn asks_again(&self, step: &str) -> bool {
@@ -255,13 +261,14 @@ impl Reader<'_> {
                 let usage = self.usage.remove(&task);
                 self.answered(event, task, Taken::Failed(failure.clone(), usage));
             }
-            // A worker was refused the attempt when it asked for it.
-            FailureCause::BudgetExceeded => {
+            // A worker was refused the attempt when it asked for it. A child follows from the rest.
+            FailureCause::BudgetExceeded if !self.starts_child(ix) => {
                 let worker = Arc::clone(&event.actor);
                 self.hand_out(event, task, HandOut::Assigned(worker));
             }
             // These follow from something else that is recorded.
             FailureCause::WorkerLost
+            | FailureCause::BudgetExceeded
             | FailureCause::PolicyDenied
             | FailureCause::TimedOut
             | FailureCause::WentSilent
