@@ -116,6 +116,8 @@ pub enum Verb {
         /// The roles that may decide where the definition names none.
         operators: Vec<Arc<str>>,
         comment: Arc<str>,
+        /// Whether a cancellation compensates; none: as the definition's failure policy says.
+        compensate: Option<bool>,
     },
     /// End the execution.
     Cancel {

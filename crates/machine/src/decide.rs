@@ -150,6 +150,7 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
             roles,
             operators,
             comment,
+            compensate,
         } => person::resolve(
             draft,
             person::Resolve {
@@ -160,6 +161,7 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
                 roles,
                 operators,
                 comment,
+                compensate,
             },
         ),
         Verb::Cancel { mode, by, comment } => cancel::cancel(draft, mode, by, comment),

@@ -127,6 +127,7 @@ fn sample(verb: VerbName, run: &Run) -> Verb {
             roles: vec!["operator".into()],
             operators: vec!["operator".into()],
             comment,
+            compensate: None,
         },
         VerbName::Cancel => Verb::Cancel {
             mode: CancelMode::Stop,

@@ -221,6 +221,7 @@ impl World {
             roles: self.roles(role.unwrap_or_else(|| "operator".into())),
             operators,
             comment: "decided".into(),
+            compensate: [None, Some(true), Some(false)][self.chance.below(3)],
         }
     }
 

@@ -126,6 +126,8 @@ pub(super) struct Resolved {
     pub(super) resolution: Resolution,
     pub(super) by: Arc<str>,
     pub(super) comment: Arc<str>,
+    /// Whether it compensated, where the failure policy says otherwise.
+    pub(super) compensate: Option<bool>,
 }
 
 /// How late a timer fired, and at which event; at none if its step went on before.

@@ -311,6 +311,7 @@ impl Run {
             roles: roles.iter().map(|role| Arc::from(*role)).collect(),
             operators: vec!["operator".into()],
             comment: "decided".into(),
+            compensate: None,
         }
     }
 

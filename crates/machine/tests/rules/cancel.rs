@@ -183,18 +183,34 @@ fn an_expiry_that_cancels_or_fails_follows_the_failure_policy() {
     }
 }
 
+fn escalated(policy: &str) -> Run {
+    let yaml = format!(
+        "failurePolicy: {policy}\nsteps: [{{name: a}}, {{name: b, dependsOn: [a]}}]\n\
+         compensation: [{{step: a}}]"
+    );
+    let mut run = Run::started(&yaml);
+    run.done("a");
+    run.fail("b", Governance);
+    run
+}
+
+#[test]
+fn a_person_who_cancels_an_escalation_chooses_the_compensation() {
+    for (policy, choice, last) in [
+        ("abort", true, "StepCompensationStarted"),
+        ("compensate", false, "ExecutionCancelled"),
+    ] {
+        let mut run = escalated(policy);
+        let mut verb = run.resolution("b", Resolution::Cancel, "bob", &["operator"]);
+        if let Verb::ResolveEscalation { compensate, .. } = &mut verb {
+            *compensate = Some(choice);
+        }
+        assert_eq!(run.ok(verb).last(), Some(&last), "{policy}");
+    }
+}
+
 #[test]
 fn an_escalation_that_is_cancelled_follows_the_failure_policy() {
-    let escalated = |policy: &str| {
-        let yaml = format!(
-            "failurePolicy: {policy}\nsteps: [{{name: a}}, {{name: b, dependsOn: [a]}}]\n\
-             compensation: [{{step: a}}]"
-        );
-        let mut run = Run::started(&yaml);
-        run.done("a");
-        run.fail("b", Governance);
-        run
-    };
     let mut run = escalated("abort");
     assert_eq!(
         run.resolve("b", Resolution::Cancel),

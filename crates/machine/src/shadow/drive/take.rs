@@ -137,6 +137,7 @@ impl Driver<'_> {
             roles: vec![Arc::clone(&role)],
             operators: vec![role],
             comment: reply.what.comment,
+            compensate: reply.what.compensate,
         };
         Some(Command::new(reply.cause, verb))
     }

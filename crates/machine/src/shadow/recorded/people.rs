@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use stateway_definition::FailurePolicy;
 use stateway_model::{Reason, Usage};
 
 use super::reader::{Reader, reply};
@@ -58,6 +59,7 @@ impl Reader<'_> {
                     resolution: resolution.clone(),
                     by: Arc::clone(by),
                     comment: Arc::clone(comment),
+                    compensate: self.chose_compensation(resolution),
                 };
                 let reply = reply(event, since, resolved);
                 let queue = self.found.resolutions.entry(Arc::clone(step)).or_default();
@@ -65,6 +67,14 @@ impl Reader<'_> {
             }
             _ => self.read_end(event),
         }
+    }
+
+    /// Whether a person who cancelled an escalation chose another way than the failure policy.
+    fn chose_compensation(&self, resolution: &Resolution) -> Option<bool> {
+        let next = self.next.filter(|_| *resolution == Resolution::Cancel)?;
+        let compensated = matches!(next.fact, Fact::CompensationStarted { .. });
+        let policy = self.state.plan().definition().failure_policy;
+        (compensated != (policy == FailurePolicy::Compensate)).then_some(compensated)
     }
 
     /// What ended the execution or turned it back, and where its log continues as another branch.
