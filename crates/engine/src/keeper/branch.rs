@@ -58,7 +58,7 @@ impl Keeper {
         }
         if from.fork_id.is_some() {
             return Err(EngineError::new(
-                ErrorKind::Invalid,
+                ErrorKind::FailedPrecondition,
                 "NOT_FORKED",
                 "only a succeeded execution is forked; this one keeps its name",
             )
