@@ -142,7 +142,11 @@ async fn a_worker_that_lost_its_connection_is_expected_back_and_not_counted() {
     let shown = rig
         .shows("e1", |execution| has_wait(execution, detail))
         .await;
-    assert_eq!(shown.sub_state(), SubState::Running, "no flapping");
+    assert_eq!(
+        shown.sub_state(),
+        SubState::Running,
+        "the state does not change"
+    );
 }
 
 fn has_wait(execution: &v1::Execution, detail: &str) -> bool {
