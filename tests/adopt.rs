@@ -91,6 +91,9 @@ async fn an_incompatible_revision_pauses_with_the_difference_and_resume_keeps_th
     let paused = offer(&rig, "").await.unwrap();
     assert_eq!(paused.sub_state(), v1::SubState::Error);
     assert_eq!((paused.reason.as_str(), &paused.revision), ("PAUSED", &old));
+    let pause = get(&rig).await.pause.expect("it is paused");
+    assert_eq!(pause.conflicts, [DIFFERENCE]);
+    assert_eq!(pause.offered_revision, begun);
     let error = paused.last_error.unwrap();
     assert_eq!(error.native_code, "REVISION_MISMATCH");
     assert_eq!(

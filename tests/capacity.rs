@@ -1,5 +1,7 @@
 //! A task that no connected worker can take is waiting with reason NO_WORKER, wherever it is shown.
 
+use std::time::Duration;
+
 use serde_json::json;
 use stateway_proto::v1;
 use stateway_proto::v1::SubState;
@@ -121,6 +123,34 @@ async fn a_watch_reports_that_the_last_worker_left() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_worker_that_lost_its_connection_is_expected_back_and_not_counted() {
+    let rig = BuiltInRig::with(|config| config.reconnect = Duration::from_secs(3_600)).await;
+    rig.apply(ETL).await;
+    let mut busy = worker(&rig, "sql", 1).await;
+    rig.begin("etl", "e0", "ada", json!(null)).await;
+    busy.task().await;
+    rig.begin("etl", "e1", "ada", json!(null)).await;
+    let detail = "1 worker of role `etl` is connected";
+    rig.shows("e1", |execution| has_wait(execution, detail))
+        .await;
+    drop(busy);
+    let detail =
+        "no worker of role `etl` with skill `sql` is connected; 1 is expected to reconnect";
+    let shown = rig
+        .shows("e1", |execution| has_wait(execution, detail))
+        .await;
+    assert_eq!(
+        shown.sub_state(),
+        SubState::Running,
+        "the state does not change"
+    );
+}
+
+fn has_wait(execution: &v1::Execution, detail: &str) -> bool {
+    execution.waits.iter().any(|wait| wait.detail == detail)
 }
 
 #[tokio::test]

@@ -106,6 +106,75 @@ async fn cancelling_an_escalation_follows_the_failure_policy() {
 }
 
 #[tokio::test]
+async fn the_person_who_cancels_an_escalation_chooses_the_compensation() {
+    for (policy, choice, expected) in [
+        ("abort", Compensation::Compensate, true),
+        ("compensate", Compensation::NoCompensation, false),
+    ] {
+        let (rig, mut worker) = waiting(policy, ESCALATES, "esc").await;
+        let request = v1::ResolveEscalationRequest {
+            name: "providers/b/executions/esc/escalations/b~1".into(),
+            action: Action::Resume.into(),
+            compensation: choice.into(),
+            ..v1::ResolveEscalationRequest::default()
+        };
+        let mut client = rig.approvals().await;
+        let wrong = by("eve", "operator", request.clone());
+        let refused = client.resolve_escalation(wrong).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument);
+        let request = v1::ResolveEscalationRequest {
+            action: Action::Cancel.into(),
+            ..request
+        };
+        client
+            .resolve_escalation(by("eve", "operator", request))
+            .await
+            .unwrap();
+        assert_eq!(
+            compensates(&rig, &mut worker, "esc").await,
+            expected,
+            "{policy}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_of_a_rollback_after_a_failure_is_refused_and_a_repeated_cancel_is_not() {
+    let (rig, mut worker) = waiting("compensate", SIGNALLED, "c1").await;
+    let mut client = rig.gateway.executions().await;
+    for _ in 0..2 {
+        let cancelled = client.cancel_execution(cancel("c1", Compensation::Unspecified));
+        let shown = cancelled.await.unwrap().into_inner();
+        assert_eq!(shown.native_state, "compensating");
+    }
+    let undo = worker.task().await;
+    worker.complete(&undo, &json!({}));
+
+    let failing = "agent: w, action: fail, timeout: 1m";
+    rig.apply(&definition("compensate", failing)).await;
+    rig.begin("job", "f1", "ada", json!({})).await;
+    let a = worker.task().await;
+    worker.complete(&a, &json!({}));
+    let b = worker.task().await;
+    worker.fail(&b, "agent_error");
+    rig.until("f1", |view| view.state == ExecutionState::Compensating)
+        .await;
+    let request = cancel("f1", Compensation::Unspecified);
+    let refused = client.cancel_execution(request).await.unwrap_err();
+    assert_eq!(
+        (refused.code(), &*reason_of(&refused)),
+        (Code::FailedPrecondition, "ROLLING_BACK")
+    );
+    let kill = v1::CancelExecutionRequest {
+        mode: Mode::Kill.into(),
+        ..cancel("f1", Compensation::Unspecified)
+    };
+    client.cancel_execution(kill).await.unwrap();
+    rig.until("f1", |view| view.state == ExecutionState::Cancelled)
+        .await;
+}
+
+#[tokio::test]
 async fn a_rejected_approval_follows_the_failure_policy() {
     for (policy, expected) in [("compensate", true), ("abort", false)] {
         let (rig, mut worker) = waiting(policy, APPROVED, "rej").await;

@@ -193,7 +193,7 @@ async fn an_execution_that_failed_is_reopened_under_its_name_and_says_so() {
     let status = client.retry_from(request).await.unwrap_err();
     assert_eq!(
         (status.code(), &*reason_of(&status)),
-        (Code::InvalidArgument, "NOT_FORKED")
+        (Code::FailedPrecondition, "NOT_FORKED")
     );
 }
 
@@ -252,6 +252,125 @@ async fn an_execution_that_succeeded_is_forked_and_both_name_each_other() {
     let b = worker.task().await;
     worker.complete(&b, &json!(2));
     assert_eq!(ended(&rig, "s2").await.sub_state(), SubState::Succeeded);
+}
+
+#[tokio::test]
+async fn a_fork_of_a_reopened_execution_names_the_execution_and_its_branch() {
+    let rig = BuiltInRig::start().await;
+    let mut worker = begun(&rig, TWICE, "twice", "r1").await;
+    for _ in 0..2 {
+        let a = worker.task().await;
+        worker.fail(&a, "transient");
+    }
+    ended(&rig, "r1").await;
+    rig.retry_from("r1", "a", "olga").await;
+    for _ in 0..2 {
+        let task = worker.task().await;
+        worker.complete(&task, &json!(1));
+    }
+    rig.shows("r1", |shown| shown.sub_state() == SubState::Succeeded)
+        .await;
+    let request = v1::RetryFromRequest {
+        name: name("r1"),
+        step: "b".into(),
+        execution_id: "r2".into(),
+        ..v1::RetryFromRequest::default()
+    };
+    let mut client = rig.gateway.executions().await;
+    client.retry_from(by("eve", "", request)).await.unwrap();
+    let b = worker.task().await;
+    worker.complete(&b, &json!(2));
+    let fork = ended(&rig, "r2").await;
+    assert_eq!(
+        (fork.sub_state(), &*fork.forked_from, &fork.reopen),
+        (SubState::Succeeded, &*name("r1"), &None)
+    );
+    let source = rig.get("r1").await;
+    assert_eq!((source.forks, &*source.forked_from), (vec![name("r2")], ""));
+    assert_eq!(source.reopen.expect("it was reopened").count, 1);
+    let (branches, summaries) = (branches(&rig, "r2").await, summaries(&rig, "r2").await);
+    assert_eq!(branches.len(), 1);
+    assert_eq!(
+        (&*branches[0].cause, &*branches[0].created_by),
+        ("fork of r1 from b", "eve")
+    );
+    let about = |word: &str| -> Vec<&str> {
+        let found = summaries.iter().filter(|line| line.contains(word));
+        found.map(String::as_str).collect()
+    };
+    assert_eq!(about("branch 0 opened"), [""; 0]);
+    let [copied, forked] = about("branch")[..] else {
+        panic!("{summaries:#?}");
+    };
+    assert!(
+        copied.starts_with("branch of the forked execution after event ")
+            && copied.contains(" by olga"),
+        "{copied}"
+    );
+    assert!(
+        forked.starts_with("forked from r1, branch 1, after event "),
+        "{forked}"
+    );
+}
+
+async fn branches(rig: &BuiltInRig, id: &str) -> Vec<v1::Branch> {
+    let request = v1::ListBranchesRequest {
+        parent: name(id),
+        ..v1::ListBranchesRequest::default()
+    };
+    let mut client = rig.recovery().await;
+    let page = client.list_branches(request).await.unwrap();
+    page.into_inner().branches
+}
+
+async fn summaries(rig: &BuiltInRig, id: &str) -> Vec<String> {
+    let request = v1::ListEventsRequest {
+        parent: name(id),
+        page_size: 100,
+        ..v1::ListEventsRequest::default()
+    };
+    let mut client = rig.gateway.executions().await;
+    let page = client.list_events(request).await.unwrap().into_inner();
+    page.events.into_iter().map(|event| event.summary).collect()
+}
+
+#[tokio::test]
+async fn a_timeout_that_is_not_rolled_back_completely_stays_the_last_error() {
+    let clock = Clock::manual("2026-01-01T00:00:00Z".parse().unwrap());
+    let hand = clock.clone();
+    let rig = BuiltInRig::with(|config| config.clock = clock).await;
+    let slow = "\
+name: slow
+timeout: 1h
+failurePolicy: compensate
+steps:
+  - {name: a, agent: x, timeout: 5m}
+  - {name: b, signal: go, dependsOn: [a]}
+compensation: [{step: a, agent: x, retryPolicy: {maxRetries: 0}}]
+";
+    let mut worker = begun(&rig, slow, "slow", "t1").await;
+    let a = worker.task().await;
+    worker.complete(&a, &json!(1));
+    rig.until("t1", |view| view.state == ExecutionState::AwaitingSignal)
+        .await;
+    hand.advance(3_600_000);
+    let undo = worker.task().await;
+    assert!(undo.compensation);
+    worker.fail(&undo, "agent_error");
+    let shown = ended(&rig, "t1").await;
+    assert_eq!(
+        (&*shown.reason, shown.not_rolled_back),
+        ("PARTIALLY_ROLLED_BACK", vec!["a".to_owned()])
+    );
+    let error = shown.last_error.expect("an error");
+    assert_eq!(
+        (&*error.message, &*error.category, &*error.step),
+        (
+            "the execution took longer than its timeout of 1h: step `b` waited for signal `go`",
+            "timeout",
+            ""
+        )
+    );
 }
 
 #[tokio::test]

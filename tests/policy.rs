@@ -9,6 +9,7 @@ use serde_json::json;
 use stateway_engine::{Clock, View};
 use stateway_machine::ExecutionState;
 use stateway_proto::v1;
+use stateway_proto::v1::resolution::Action;
 use stateway_proto::v1::work_request::Message as Said;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -279,6 +280,101 @@ async fn a_required_approval_that_expires_is_escalated() {
     gets_nothing(&mut worker).await;
 }
 
+#[tokio::test]
+async fn reassigning_an_expired_approval_asks_the_other_role_and_never_hands_the_task_out() {
+    let clock = Clock::manual("2026-01-01T00:00:00Z".parse().unwrap());
+    let hand = clock.clone();
+    let rig = BuiltInRig::configured(SIGNED_OFF, |config| config.clock = clock).await;
+    let mut worker = build(&rig, DEPLOY, "d1").await;
+    rig.until("d1", is(ExecutionState::AwaitingApproval)).await;
+    for (attempt, action, role, asked) in [
+        (1, Action::Reassign, "chief", "chief"),
+        (2, Action::Resume, "", "chief"),
+    ] {
+        hand.advance(4 * 3_600 * 1_000);
+        rig.until("d1", is(ExecutionState::Escalated)).await;
+        resolve(&rig, attempt, action, role).await;
+        rig.until("d1", is(ExecutionState::AwaitingApproval)).await;
+        gets_nothing(&mut worker).await;
+        let inbox = inbox(&rig).await;
+        assert_eq!(
+            (inbox[0].role.as_str(), inbox[0].policy_rule.as_str()),
+            (asked, "sign-off")
+        );
+    }
+    let decided = decisions(&rig, "d1").await;
+    let decided: Vec<_> = decided
+        .iter()
+        .map(|(_, summary)| summary.as_str())
+        .collect();
+    assert_eq!(
+        decided,
+        [
+            "policy rule sign-off requires an approval by release-managers",
+            "policy rule sign-off requires an approval by chief",
+            "policy rule sign-off requires an approval by chief",
+        ]
+    );
+    let request = v1::DecideApprovalRequest {
+        name: inbox(&rig).await[0].name.clone(),
+        grant: true,
+        ..v1::DecideApprovalRequest::default()
+    };
+    let mut client = rig.approvals().await;
+    client
+        .decide_approval(by("bea", "chief", request))
+        .await
+        .unwrap();
+    let task = worker.task().await;
+    assert_eq!((&*task.step, task.attempt), ("promote", 3));
+}
+
+async fn resolve(rig: &BuiltInRig, attempt: u32, action: Action, role: &str) {
+    let request = v1::ResolveEscalationRequest {
+        name: format!("providers/b/executions/d1/escalations/promote~{attempt}"),
+        action: action.into(),
+        role: role.into(),
+        ..v1::ResolveEscalationRequest::default()
+    };
+    let mut client = rig.approvals().await;
+    let request = by("eve", "operator", request);
+    client.resolve_escalation(request).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_reassigned_step_is_judged_by_the_role_of_the_definition_too() {
+    let definition = DEPLOY.replace("    dependsOn", "    onFailure: escalate\n    dependsOn");
+    let rules = "[[policy]]\nname = \"builders\"\nwhen = 'role = \"builder\" AND step = \
+                 \"promote\"'\ndecision = \"require-approval\"\nrole = \"chief\"\n";
+    let rig = BuiltInRig::configured(&format!("{SIGNED_OFF}{rules}"), |_| {}).await;
+    let mut worker = build(&rig, &definition, "d1").await;
+    rig.until("d1", is(ExecutionState::AwaitingApproval)).await;
+    decide(&rig, &inbox(&rig).await[0].name, false).await;
+    rig.until("d1", is(ExecutionState::Escalated)).await;
+    resolve(&rig, 1, Action::Reassign, "builder").await;
+    for (role, rule) in [("release-managers", "sign-off"), ("chief", "builders")] {
+        rig.until("d1", is(ExecutionState::AwaitingApproval)).await;
+        gets_nothing(&mut worker).await;
+        let asked = inbox(&rig).await.remove(0);
+        assert_eq!(
+            (asked.role.as_str(), asked.policy_rule.as_str()),
+            (role, rule)
+        );
+        let request = v1::DecideApprovalRequest {
+            name: asked.name,
+            grant: true,
+            ..v1::DecideApprovalRequest::default()
+        };
+        let mut client = rig.approvals().await;
+        client
+            .decide_approval(by("bea", role, request))
+            .await
+            .unwrap();
+    }
+    let task = worker.task().await;
+    assert_eq!((&*task.step, task.attempt), ("promote", 2));
+}
+
 /// A server that counts the calls and answers each with 200.
 async fn counting_server() -> (String, Arc<AtomicU32>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -393,4 +489,57 @@ async fn a_used_up_budget_of_a_step_refuses_its_next_attempt() {
     let error = execution(&rig, "a1").await.last_error.expect("an error");
     assert_eq!(error.message, "the step has cost 1 of at most 1");
     assert_eq!(error.native_code, "budget_exceeded");
+}
+
+#[tokio::test]
+async fn a_used_up_budget_starts_no_child() {
+    let rig = BuiltInRig::configured("", |_| {}).await;
+    rig.apply("name: kid\nsteps: [{name: k, agent: builder, timeout: 5m}]\n")
+        .await;
+    let parent = "name: parent\nmaxTokens: 1000\nsteps:\n  - {name: a, agent: builder, timeout: \
+                  5m}\n  - {name: c, workflow: kid, timeout: 5m, dependsOn: [a]}\n";
+    rig.apply(parent).await;
+    let mut worker = rig.work(offer("w")).await.unwrap();
+    rig.begin("parent", "p1", "ada", json!({})).await;
+    let task = worker.task().await;
+    let usage = v1::Usage {
+        input_tokens: 1_000,
+        ..v1::Usage::default()
+    };
+    complete_with(&worker, &task, usage);
+    rig.until("p1", is(ExecutionState::Escalated)).await;
+    gets_nothing(&mut worker).await;
+    let shown = execution(&rig, "p1").await;
+    let error = shown.last_error.expect("an error");
+    assert_eq!(
+        (error.step.as_str(), error.native_code.as_str()),
+        ("c", "budget_exceeded")
+    );
+}
+
+#[tokio::test]
+async fn a_steps_budget_counts_what_the_step_cost_before_retry_from() {
+    let rig = BuiltInRig::configured("", |_| {}).await;
+    let definition = "name: ask\nsteps: [{name: a, agent: builder, timeout: 5m, maxTokens: 100}]\n";
+    rig.apply(definition).await;
+    let mut worker = rig.work(offer("w")).await.unwrap();
+    rig.begin("ask", "a1", "ada", json!({})).await;
+    for _ in 0..2 {
+        let task = worker.task().await;
+        worker.say(Said::Failed(v1::TaskFailed {
+            task_token: task.task_token,
+            category: "agent_error".into(),
+            usage: Some(v1::Usage {
+                input_tokens: 50,
+                ..v1::Usage::default()
+            }),
+            ..v1::TaskFailed::default()
+        }));
+        rig.until("a1", is(ExecutionState::Failed)).await;
+        rig.retry_from("a1", "a", "eve").await;
+    }
+    rig.until("a1", is(ExecutionState::Escalated)).await;
+    gets_nothing(&mut worker).await;
+    let error = execution(&rig, "a1").await.last_error.expect("an error");
+    assert_eq!(error.message, "the step has used 100 of at most 100 tokens");
 }

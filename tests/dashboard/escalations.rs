@@ -177,6 +177,50 @@ async fn cancel_ends_the_execution_and_cannot_be_done_twice() {
 }
 
 #[tokio::test]
+async fn the_person_who_cancels_an_escalation_chooses_the_compensation() {
+    let (rig, _worker) = stuck().await;
+    let mut visit = Visit::by(&rig.gateway, "eve", "operator").await;
+    let question = ask(&mut visit, NAME, "cancel").await.is(200);
+    question.has(&[
+        "name=\"compensation\"",
+        "as the definition's failurePolicy says",
+        "compensate nothing",
+    ]);
+    let wrong = [
+        ("name", NAME),
+        ("action", "cancel"),
+        ("compensation", "perhaps"),
+    ];
+    let refused = visit.send(&question, "/inbox/resolve", &wrong).await;
+    refused.is(400).has(&["not a choice about compensation"]);
+    let fields = [
+        ("name", NAME),
+        ("action", "cancel"),
+        ("compensation", "compensate"),
+    ];
+    let question = ask(&mut visit, NAME, "cancel").await.is(200);
+    visit
+        .send(&question, "/inbox/resolve", &fields)
+        .await
+        .is(303);
+    rig.until("e1", |view| view.state == ExecutionState::Cancelled)
+        .await;
+    let events = v1::ListEventsRequest {
+        parent: "providers/b/executions/e1".into(),
+        page_size: 100,
+        ..v1::ListEventsRequest::default()
+    };
+    let mut client = rig.gateway.executions().await;
+    let events = client.list_events(events).await.unwrap().into_inner();
+    let mut kinds = events.events.iter().map(|event| event.native_type.as_str());
+    assert!(kinds.any(|kind| kind == "CompensationStarted"));
+    ask(&mut visit, NAME, "resume")
+        .await
+        .is(200)
+        .lacks(&["name=\"compensation\""]);
+}
+
+#[tokio::test]
 async fn nobody_resolves_without_a_name_or_a_token() {
     let (rig, _worker) = stuck().await;
     let mut visit = Visit::new(&rig.gateway);

@@ -11,6 +11,7 @@
 mod acting;
 mod api;
 mod assets;
+mod compensation;
 mod cookie;
 mod definitions;
 mod execution;

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use stateway_machine::{Seeking, State, seeking};
 
-/// What one connected worker takes.
+/// What one worker takes that is connected, or that was and is expected to reconnect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Able {
     pub(crate) roles: Vec<Arc<str>>,
@@ -16,6 +16,8 @@ pub(crate) struct Able {
     pub(crate) tenant: Arc<str>,
     /// The engine's own HTTP client.
     pub(crate) http: bool,
+    /// Whether it is connected; one that is expected to reconnect keeps its tasks for a while.
+    pub(crate) connected: bool,
 }
 
 /// The connected workers at one moment.
@@ -76,16 +78,32 @@ impl Coverage {
         found
     }
 
-    /// How many workers are connected that a task could go to, in one line.
+    /// How many workers are connected that a task could go to, in one line, and how many that lost
+    /// their connection are expected to reconnect.
     pub(crate) fn words(&self, task: &Seeking, tenant: &str) -> String {
         if self.everyone || task.http {
             return String::new();
         }
-        let of_role = self
-            .workers
-            .iter()
-            .filter(|worker| worker.has_role(&task.role));
-        let connected = of_role.count();
+        let connected = self.connected(task);
+        let counted = self.count_connected(task, tenant, connected);
+        match self.expected(task) {
+            0 => counted,
+            1 => format!("{counted}; 1 is expected to reconnect"),
+            many => format!("{counted}; {many} are expected to reconnect"),
+        }
+    }
+
+    fn connected(&self, task: &Seeking) -> usize {
+        let of_role = self.workers.iter().filter(|worker| worker.connected);
+        of_role.filter(|worker| worker.has_role(&task.role)).count()
+    }
+
+    fn expected(&self, task: &Seeking) -> usize {
+        let lost = self.workers.iter().filter(|worker| !worker.connected);
+        lost.filter(|worker| worker.has_role(&task.role)).count()
+    }
+
+    fn count_connected(&self, task: &Seeking, tenant: &str, connected: usize) -> String {
         let role = if task.role.is_empty() {
             String::new()
         } else {
@@ -104,7 +122,7 @@ impl Coverage {
         let able = self
             .workers
             .iter()
-            .filter(|worker| worker.takes(task, tenant));
+            .filter(|worker| worker.connected && worker.takes(task, tenant));
         match (able.count(), task.skill.is_empty()) {
             (0, false) => format!("{workers}, none with skill `{}`", task.skill),
             (0, true) => format!("{workers}, none for tenant `{tenant}`"),
@@ -127,6 +145,7 @@ mod tests {
                 .collect(),
             tenant: tenant.into(),
             http: false,
+            connected: true,
         }
     }
 
@@ -150,6 +169,29 @@ mod tests {
         assert!(!coverage.serves(&task("w", "s"), "other"));
         assert!(!coverage.serves(&task("x", ""), ""));
         assert!(coverage.serves(&task("", ""), ""));
+    }
+
+    #[test]
+    fn a_worker_that_lost_its_connection_still_serves_but_is_not_counted() {
+        let lost = Able {
+            connected: false,
+            ..worker("w", "", "")
+        };
+        let coverage = |workers: &[&Able]| Coverage {
+            workers: workers.iter().map(|able| (*able).clone()).collect(),
+            everyone: false,
+        };
+        let alone = coverage(&[&lost]);
+        assert!(alone.serves(&task("w", ""), ""));
+        assert_eq!(
+            alone.words(&task("w", ""), ""),
+            "no worker of role `w` is connected; 1 is expected to reconnect"
+        );
+        let both = coverage(&[&worker("w", "", ""), &lost, &lost]);
+        assert_eq!(
+            both.words(&task("w", ""), ""),
+            "1 worker of role `w` is connected; 2 are expected to reconnect"
+        );
     }
 
     #[test]

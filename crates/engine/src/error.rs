@@ -139,6 +139,7 @@ const fn of_rejection(rejection: &Rejection) -> (ErrorKind, &'static str) {
         Rejection::AlreadyCreated => (AlreadyExists, "EXECUTION_ALREADY_EXISTS"),
         Rejection::AlreadyFinished { .. } => (FailedPrecondition, "ALREADY_FINISHED"),
         Rejection::WrongState { .. } => (FailedPrecondition, "WRONG_STATE"),
+        Rejection::RollingBack => (FailedPrecondition, "ROLLING_BACK"),
         Rejection::UnknownStep { .. } => (NotFound, "STEP_NOT_FOUND"),
         Rejection::StaleAttempt { .. } | Rejection::AlreadyAssigned { .. } => {
             (FailedPrecondition, "STALE_TASK")

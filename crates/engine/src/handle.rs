@@ -227,6 +227,7 @@ impl Engine {
             roles: resolve.roles,
             operators: self.inner.escalation_roles.clone(),
             comment: resolve.comment,
+            compensate: resolve.compensate,
         };
         self.command(id, verb, resolve.branch, request).await
     }

@@ -119,6 +119,8 @@ pub struct Resolve {
     pub resolution: Resolution,
     /// Why.
     pub comment: Arc<str>,
+    /// Whether a cancellation compensates; none: as the definition's failure policy says.
+    pub compensate: Option<bool>,
 }
 
 /// Something happened that may start executions.

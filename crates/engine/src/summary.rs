@@ -186,6 +186,7 @@ fn of_people(fact: &Fact) -> String {
         Fact::RevisionAdopted { revision, .. } => format!("adopted revision {revision}"),
         Fact::BranchOpened {
             branch,
+            parent,
             cutoff,
             by,
             redo,
@@ -193,12 +194,22 @@ fn of_people(fact: &Fact) -> String {
         } => {
             let what = redo.as_deref().map(|redo| format!(" ({})", again(redo)));
             let what = what.unwrap_or_default();
+            // A fork copies the branches of its source as one log, all of them numbered 0.
+            if branch == parent {
+                return format!(
+                    "branch of the forked execution after event {cutoff} by {by}{what}"
+                );
+            }
             format!("branch {branch} opened after event {cutoff} by {by}{what}")
         }
         Fact::ExecutionReopened { by, from } => format!("reopened by {by}; it had ended as {from}"),
         Fact::ExecutionForked {
-            from, cutoff, by, ..
-        } => format!("forked from {from} after event {cutoff} by {by}"),
+            from,
+            branch,
+            cutoff,
+            by,
+            ..
+        } => format!("forked from {from}, branch {branch}, after event {cutoff} by {by}"),
         Fact::ExecutionRecovered {
             reason, by, again, ..
         } => match again.join(", ") {

@@ -390,6 +390,7 @@ impl Act {
                 roles: vec!["lead".into()],
                 operators: Vec::new(),
                 comment,
+                compensate: None,
             },
             Self::Pause => Verb::Pause { by, comment },
             Self::Resume => Verb::Resume { by },

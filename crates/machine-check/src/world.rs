@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use stateway_machine::{
     CancelMode, Command, Data, Event, ExecutionState, Fact, Plan, Redo, Rejection, State, Verb,
-    decide, evolve, later, obligations, replay, usage,
+    decide, evolve, later, obligations, replay, spent_by_step, usage,
 };
 use stateway_model::Usage;
 
@@ -159,6 +159,7 @@ impl World {
             return Ok(false);
         };
         let (ended, cost, branch) = (self.state.state(), usage(&self.state), self.state.branch());
+        let left = self.state.clone();
         self.events.truncate(at);
         self.state =
             replay(Arc::clone(&self.plan), &self.events).map_err(|error| error.to_string())?;
@@ -187,6 +188,7 @@ impl World {
                 redo: Some(redo),
                 reopened: Some(ended),
                 spent: difference(cost, usage(&self.state)),
+                spent_by_step: spent_by_step(&left, &self.state),
             }
         };
         let taken = self.attempt(&verb);

@@ -68,7 +68,7 @@ pub fn awaited(state: &State) -> Vec<Awaited> {
                 step,
                 attempt: run.attempt,
                 branch: run.branch,
-                rule: run.policy.clone(),
+                rule: run.policy.as_ref().map(|asked| Arc::clone(&asked.rule)),
                 role: Arc::clone(role),
             }),
             Some(WaitFor::Person) => found.push(Awaited::Person {

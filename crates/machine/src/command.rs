@@ -1,5 +1,6 @@
 //! What someone wants: commands, with their ids and everything the clock or chance would give.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use stateway_definition::Definition;
@@ -121,6 +122,8 @@ pub enum Verb {
         /// The roles that may decide where the definition names none.
         operators: Vec<Arc<str>>,
         comment: Arc<str>,
+        /// Whether a cancellation compensates; none: as the definition's failure policy says.
+        compensate: Option<bool>,
     },
     /// End the execution.
     Cancel {
@@ -143,6 +146,8 @@ pub enum Verb {
         reopened: Option<ExecutionState>,
         /// What the part of the parent cost that the branch does not share.
         spent: Usage,
+        /// The same for each step.
+        spent_by_step: BTreeMap<Arc<str>, Usage>,
     },
     /// Continue from a copy of another execution's log.
     Fork {

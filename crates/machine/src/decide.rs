@@ -161,6 +161,7 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
             roles,
             operators,
             comment,
+            compensate,
         } => person::resolve(
             draft,
             person::Resolve {
@@ -171,6 +172,7 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
                 roles,
                 operators,
                 comment,
+                compensate,
             },
         ),
         Verb::Cancel { mode, by, comment } => cancel::cancel(draft, mode, by, comment),
@@ -182,6 +184,7 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
             redo,
             reopened,
             spent,
+            spent_by_step,
         } => lifecycle::open_branch(
             draft,
             lifecycle::Opening {
@@ -191,6 +194,7 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
                 redo,
                 reopened,
                 spent,
+                spent_by_step,
             },
         ),
         Verb::Fork {

@@ -11,6 +11,7 @@ pub use detail::{
     PauseCause, PolicyDecision, Redo, Resolution, SkipCause, Task, TurnCause, WaitFor,
 };
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -326,6 +327,9 @@ pub enum Fact {
         /// What the part of the parent cost that this branch does not share.
         #[serde(default, skip_serializing_if = "Usage::is_zero")]
         spent: Usage,
+        /// The same for each step that cost something.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        spent_by_step: BTreeMap<Arc<str>, Usage>,
     },
     /// What was stored beside the log contradicted it, or the log was not whole, and was repaired.
     ExecutionRecovered {

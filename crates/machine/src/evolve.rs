@@ -10,6 +10,8 @@ mod person;
 mod signal;
 mod undo;
 
+pub(crate) use lifecycle::spent;
+
 use stateway_model::Reason;
 
 use crate::ExecutionState;
@@ -59,10 +61,10 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
             by,
             redo,
             spent,
+            spent_by_step,
         } => {
             lifecycle::branched(l, *branch, before, event);
-            let head = l.head_mut();
-            head.spent = head.spent + *spent;
+            lifecycle::spent(l, *spent, spent_by_step);
             if let Some(redo) = redo {
                 lifecycle::redone(l, redo, by);
             }

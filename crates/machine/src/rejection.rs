@@ -22,6 +22,9 @@ pub enum Rejection {
     /// The execution is not where this command belongs.
     #[error("this cannot be done to an execution that is {state}")]
     WrongState { state: ExecutionState },
+    /// A rollback after a failure or a timeout runs to its end.
+    #[error("the execution is rolling back after a failure or a timeout and cannot be cancelled")]
+    RollingBack,
     /// The definition has no such step.
     #[error("there is no step `{step}`")]
     UnknownStep { step: Arc<str> },
@@ -113,9 +116,14 @@ impl Rejection {
             Self::NotCreated => "Create the execution first.",
             Self::AlreadyCreated => "Use another execution id.",
             Self::AlreadyFinished { .. } => {
-                "Start a new execution, or run this one again from a step with retry-from."
+                "Start a new execution, or run this one again from a step with RetryFrom (`stateway \
+                 retry-from`)."
             }
             Self::WrongState { .. } => "Read the execution again and act on its present state.",
+            Self::RollingBack => {
+                "Wait until the rollback has ended, or end the execution immediately with a kill \
+                 (CancelExecution with mode KILL, `stateway cancel --kill`)."
+            }
             Self::UnknownStep { .. } => "Check the name against the definition.",
             Self::StaleAttempt { .. } => "Drop the result; the attempt was given up or replaced.",
             Self::AlreadyAssigned { .. } => "Leave the task to the worker that has it.",

@@ -7,7 +7,7 @@
 
 mod run;
 
-pub(crate) use run::{Decision, StepRun};
+pub(crate) use run::{Decision, PolicyRequest, StepRun};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -243,6 +243,7 @@ fn details() -> Vec<Event> {
         by: "bob".into(),
         redo: Some(Box::new(redo)),
         spent: Usage::default(),
+        spent_by_step: std::collections::BTreeMap::new(),
     }));
     let event = |fact| Event {
         sequence: 1,

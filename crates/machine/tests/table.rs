@@ -129,6 +129,7 @@ fn sample(verb: VerbName, run: &Run) -> Verb {
             roles: vec!["operator".into()],
             operators: vec!["operator".into()],
             comment,
+            compensate: None,
         },
         VerbName::Cancel => Verb::Cancel {
             mode: CancelMode::Stop,
@@ -151,6 +152,7 @@ fn sample(verb: VerbName, run: &Run) -> Verb {
             redo: None,
             reopened: None,
             spent: Usage::default(),
+            spent_by_step: std::collections::BTreeMap::new(),
         },
         VerbName::Fork => Verb::Fork {
             from: "e0".into(),

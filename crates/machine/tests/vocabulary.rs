@@ -602,6 +602,7 @@ fn every_move_that_ioa_forbids_is_refused() {
                 redo: Some(Box::new(Redo::from("a"))),
                 reopened,
                 spent: Usage::default(),
+                spent_by_step: std::collections::BTreeMap::new(),
             });
         }
         run.refused(Verb::Fork {

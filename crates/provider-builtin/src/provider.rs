@@ -23,8 +23,6 @@ use crate::{Config, ConfigError, capability, watch};
 
 /// Counting stops here, for each sub-state.
 const MOST_COUNTED: u32 = 100_000;
-/// How a graceful end is refused that is under way already.
-const UNDER_WAY: &str = "WRONG_STATE";
 /// The most forks of an execution that are told.
 const MOST_FORKS: usize = 100;
 
@@ -126,14 +124,6 @@ impl BuiltinProvider {
             .steer(id.as_str().into(), steer, Arc::clone(&call.actor), request);
         let seen = self.line.carry(call, verb, asked).await?;
         Ok(observation(&seen, View::Basic, &self.can))
-    }
-
-    /// Whether the execution is ending already, so that asking for a graceful end changes nothing.
-    async fn cleans_up(&self, call: &Call, id: &ExecutionId) -> Option<Observation> {
-        let got = self.get(call, id, View::Basic).await.ok()?;
-        let ending = [ExecutionState::Compensating, ExecutionState::Cancelling];
-        let ending = ending.map(ExecutionState::as_str);
-        ending.contains(&got.native.state.as_str()).then_some(got)
     }
 }
 
@@ -283,12 +273,7 @@ impl Provider for BuiltinProvider {
         request.check_compensation(&self.can)?;
         let id = request.id.clone();
         let (verb, steer, key) = request::cancel(request);
-        match self.steer(call, verb, &id, (steer, key)).await {
-            Err(error) if verb == Verb::Cancel && error.reason() == UNDER_WAY => {
-                self.cleans_up(call, &id).await.ok_or(error)
-            }
-            answer => answer,
-        }
+        self.steer(call, verb, &id, (steer, key)).await
     }
 
     async fn pause(&self, call: &Call, request: PauseRequest) -> Result<Observation> {

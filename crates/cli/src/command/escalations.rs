@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use stateway_client as client;
 use stateway_client::{Call, v1};
+use v1::cancel_execution_request::Compensation;
 use v1::resolution::Action;
 
 use crate::context::{Context, talk};
@@ -44,11 +45,12 @@ Examples:
 Examples:
   stateway escalations reassign builtin/order-17/pay~3 --to treasury --as eve --role operator")]
     Reassign(Reassign),
-    /// Cancel the execution; the definition's failurePolicy says whether it compensates
+    /// Cancel the execution
     #[command(after_help = "\
 Examples:
-  stateway escalations cancel builtin/order-17/pay~3 --as eve --role operator --comment 'not worth it'")]
-    Cancel(Decide),
+  stateway escalations cancel builtin/order-17/pay~3 --as eve --role operator --comment 'not worth it'
+  stateway escalations cancel builtin/order-17/pay~3 --as eve --role operator --no-compensate")]
+    Cancel(Cancel),
 }
 
 /// Lists escalations.
@@ -94,9 +96,34 @@ pub struct Decide {
 pub struct Reassign {
     #[command(flatten)]
     decide: Decide,
-    /// The role to run the step with
+    /// The role to run the step with; if the approval of a policy rule expired, the role to ask for it
     #[arg(long, value_name = "ROLE", value_parser = input::given)]
     to: String,
+}
+
+/// Cancels the execution of an escalated step.
+#[derive(Debug, Args)]
+pub struct Cancel {
+    #[command(flatten)]
+    decide: Decide,
+    /// Compensate completed steps (default: as the definition's failurePolicy says)
+    #[arg(long, conflicts_with = "no_compensate")]
+    compensate: bool,
+    /// Compensate nothing (default: as the definition's failurePolicy says)
+    #[arg(long)]
+    no_compensate: bool,
+}
+
+impl Cancel {
+    const fn compensation(&self) -> Compensation {
+        if self.compensate {
+            Compensation::Compensate
+        } else if self.no_compensate {
+            Compensation::NoCompensation
+        } else {
+            Compensation::Unspecified
+        }
+    }
 }
 
 /// What `list -o json` prints.
@@ -111,10 +138,22 @@ impl Escalations {
         match self {
             Self::List(list) => list.run(context).await?,
             Self::Get(get) => get.run(context).await?,
-            Self::Resume(decide) => decide.run(context, Action::Resume, String::new()).await?,
-            Self::Cancel(decide) => decide.run(context, Action::Cancel, String::new()).await?,
-            Self::Reassign(Reassign { decide, to }) => {
-                decide.run(context, Action::Reassign, to).await?;
+            Self::Resume(decide) => {
+                let request = decide.request(context, Action::Resume).await?;
+                send(context, request).await?;
+            }
+            Self::Cancel(cancel) => {
+                let compensation = cancel.compensation().into();
+                let request = cancel.decide.request(context, Action::Cancel).await?;
+                let request = v1::ResolveEscalationRequest {
+                    compensation,
+                    ..request
+                };
+                send(context, request).await?;
+            }
+            Self::Reassign(Reassign { decide, to: role }) => {
+                let request = decide.request(context, Action::Reassign).await?;
+                send(context, v1::ResolveEscalationRequest { role, ..request }).await?;
             }
         }
         Ok(Exit::Ok)
@@ -284,19 +323,24 @@ fn told(attempt: &view::StepAttempt) -> String {
 }
 
 impl Decide {
-    async fn run(self, context: &Context, action: Action, role: String) -> Result<(), Failure> {
-        let call = client::ResolveEscalation::from_message(v1::ResolveEscalationRequest {
+    async fn request(
+        self,
+        context: &Context,
+        action: Action,
+    ) -> Result<v1::ResolveEscalationRequest, Failure> {
+        Ok(v1::ResolveEscalationRequest {
             name: named(context, &self.name).await?,
             action: action.into(),
-            role,
             comment: self.comment.unwrap_or_default(),
             request_id: self.request_id.unwrap_or_default(),
             etag: self.etag.unwrap_or_default(),
-        });
-        let resolved = context
-            .client
-            .resolve_escalation(context.call(call))
-            .await?;
-        show(context, &resolved)
+            ..v1::ResolveEscalationRequest::default()
+        })
     }
+}
+
+async fn send(context: &Context, request: v1::ResolveEscalationRequest) -> Result<(), Failure> {
+    let call = client::ResolveEscalation::from_message(request);
+    let call = context.call(call);
+    show(context, &context.client.resolve_escalation(call).await?)
 }

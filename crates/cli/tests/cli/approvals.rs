@@ -160,3 +160,23 @@ fn a_cancel_takes_one_choice_about_compensation() {
     cancel(&["--kill", "--compensate"]).exits(2);
     cancel(&["--no-compensate"]).exits(0);
 }
+
+#[test]
+fn the_cancel_of_an_escalation_takes_one_choice_about_compensation() {
+    let gateway = built_in::gateway();
+    built_in::apply(&gateway, PAY);
+    built_in::start(&gateway, "pay", "p2", "ada");
+    let _worker = built_in::worker(&gateway, "billing", "false");
+    built_in::until(&gateway, &["escalations", "list"], |answer| {
+        answer.out.contains("builtin/p2/transfer~1")
+    });
+    let cancel = |flags: &[&str]| {
+        let name = ["escalations", "cancel", "builtin/p2/transfer"];
+        let who = ["--as", "eve", "--role", "operator"];
+        gateway.run(&[&name[..], &who, flags].concat())
+    };
+    cancel(&["--compensate", "--no-compensate"]).exits(2);
+    cancel(&["--compensate"]).exits(0);
+    let history = gateway.run(&["history", "builtin/p2"]).exits(0).out;
+    assert!(history.contains("CompensationStarted"), "{history}");
+}

@@ -11,6 +11,7 @@ use tonic::Status;
 use super::facts::Facts;
 use super::question::question;
 use crate::Site;
+use crate::compensation;
 use crate::executions::{ExecutionPath, path_of};
 use crate::flash::Flash;
 use crate::form::Submitted;
@@ -290,7 +291,10 @@ async fn perform(
         Action::Cancel | Action::Kill => {
             let (mode, compensation) = match action {
                 Action::Kill => (Mode::Kill, Compensation::Unspecified),
-                _ => (Mode::Graceful, compensation(&field("compensation"))?),
+                _ => (
+                    Mode::Graceful,
+                    compensation::choice(&field("compensation"))?,
+                ),
             };
             let request = v1::CancelExecutionRequest {
                 name,
@@ -313,19 +317,6 @@ async fn perform(
         }
     };
     Ok(answer.map(|answer| Answer::Shown(Box::new(answer.into_inner()))))
-}
-
-/// The choice of the dialog; as the definition says where none was made.
-fn compensation(word: &str) -> Result<Compensation, Problem> {
-    match word {
-        "" => Ok(Compensation::Unspecified),
-        "compensate" => Ok(Compensation::Compensate),
-        "none" => Ok(Compensation::NoCompensation),
-        _ => Err(Problem::invalid(
-            "That is not a choice about compensation.",
-            "Choose one of the list.",
-        )),
-    }
 }
 
 /// What was typed as JSON; none when nothing was.

@@ -8,6 +8,7 @@ use stateway_proto::v1::{Execution, SubState};
 use super::action::{Action, unknown};
 use super::facts::{definition, execution, provider};
 use crate::Site;
+use crate::compensation;
 use crate::executions::{ExecutionPath, shown};
 use crate::fields::Fields;
 use crate::form::{hidden, name_field};
@@ -221,28 +222,10 @@ impl Asked<'_> {
                 }
             },
             Action::Cancel | Action::Kill | Action::Pause => html! {
-                @if self.action == Action::Cancel && self.chooses { (choice(self.typed.get("compensation"))) }
+                @if self.action == Action::Cancel && self.chooses { (compensation::field(self.typed.get("compensation"))) }
                 label { "Why, for the record; may stay empty" input name="cause" maxlength="500" autocomplete="off"; }
             },
             Action::RetryNow | Action::Resume | Action::Purge => html! {},
-        }
-    }
-}
-
-/// Whether completed steps are compensated; as the definition says unless someone chooses.
-fn choice(typed: &str) -> Markup {
-    let choices = [
-        ("", "as the definition's failurePolicy says"),
-        ("compensate", "compensate completed steps"),
-        ("none", "compensate nothing"),
-    ];
-    html! {
-        label { "Compensation"
-            select name="compensation" {
-                @for (word, title) in choices {
-                    option value=(word) selected[word == typed] { (title) }
-                }
-            }
         }
     }
 }

@@ -12,6 +12,7 @@ use super::decide::{back, unnamed};
 use super::desk::read_escalation;
 use super::given;
 use crate::Site;
+use crate::compensation;
 use crate::fields::Fields;
 use crate::flash::Flash;
 use crate::form::{Submitted, hidden};
@@ -65,6 +66,10 @@ async fn resolve(site: &Site, submitted: &Submitted, action: Action) -> Result<F
         comment: fields.get("comment").to_owned(),
         request_id: submitted.request_id(),
         etag: fields.get("etag").to_owned(),
+        compensation: match action {
+            Action::Cancel => compensation::choice(fields.get("compensation"))?.into(),
+            _ => 0,
+        },
     };
     let mut api = site.api.approvals();
     let request = submitted.visitor.request(request);
@@ -111,11 +116,11 @@ const fn word(action: Action) -> &'static str {
 
 const fn what_happens(action: Action) -> &'static str {
     match action {
-        Action::Cancel => {
-            "The execution is cancelled. Its definition's failurePolicy says whether completed steps are \
-             compensated."
+        Action::Cancel => "The execution is cancelled.",
+        Action::Reassign => {
+            "The step runs again, by a worker of another role. If the approval of a policy rule \
+             expired, the other role is asked for the approval instead."
         }
-        Action::Reassign => "The step runs again, by a worker of another role.",
         _ => "The step runs again as it is, by a worker of the same role.",
     }
 }
@@ -169,10 +174,11 @@ fn form(visitor: &Visitor, found: &Escalation, action: Action, typed: &Fields) -
             input type="hidden" name="action" value=(word(action));
             input type="hidden" name="back" value=(back(typed));
             @if action == Action::Reassign {
-                label { "Role that runs the step"
+                label { "Role that runs or approves the step"
                     input name="role" value=(typed.get("role")) required maxlength="64" autocomplete="off" autofocus;
                 }
             }
+            @if action == Action::Cancel { (compensation::field(typed.get("compensation"))) }
             label { "Comment, for the record"
                 textarea.short name="comment" maxlength="2000" { (typed.get("comment")) }
             }

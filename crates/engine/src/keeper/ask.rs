@@ -45,7 +45,7 @@ impl Keeper {
                 answer,
             } => {
                 let done = self.once(&id, &request, |keeper, number| {
-                    keeper.check_branch(number, branch)?;
+                    keeper.check_branch(number, branch, &verb)?;
                     keeper.carry(number, &request.id, verb)?;
                     Ok(number)
                 });
@@ -98,17 +98,19 @@ impl Keeper {
 
     /// A decision names the branch of the log that its request belongs to; on another branch the
     /// same step and attempt is another request.
-    fn check_branch(&self, number: i64, branch: Option<u32>) -> Result<()> {
+    fn check_branch(&self, number: i64, branch: Option<u32>, verb: &Verb) -> Result<()> {
         let present = self.hot.get(&number).map(|live| live.state.branch());
         if branch.is_none() || branch == present {
             return Ok(());
         }
-        Err(EngineError::new(
-            ErrorKind::FailedPrecondition,
-            "STALE_APPROVAL",
-            "the request belongs to a branch that the execution has left",
-        )
-        .hint("List the approvals and escalations again."))
+        let (reason, hint) = match verb {
+            Verb::ResolveEscalation { .. } => {
+                ("STALE_ESCALATION", "ListEscalations shows what is pending.")
+            }
+            _ => ("STALE_APPROVAL", "ListApprovals shows what is pending."),
+        };
+        let message = "the request belongs to a branch that the execution has left";
+        Err(EngineError::new(ErrorKind::FailedPrecondition, reason, message).hint(hint))
     }
 
     /// The execution that this very request was about, if it came before.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use stateway_definition::StepKind;
 use stateway_machine::{
     Event, ExecutionState, Fact, Obligation, Redo, Resolver, State, Verb, check_resolves_all,
-    obligations, usage,
+    obligations, spent_by_step, usage,
 };
 
 use super::withdrawal::Withdrawal;
@@ -70,7 +70,7 @@ impl Keeper {
         }
         if from.fork_id.is_some() {
             return Err(EngineError::new(
-                ErrorKind::Invalid,
+                ErrorKind::FailedPrecondition,
                 "NOT_FORKED",
                 "only a succeeded execution is forked; this one keeps its name",
             )
@@ -94,6 +94,7 @@ impl Keeper {
         let (status, origin) = (live.status.clone(), Arc::clone(&live.origin));
         let ended = Some(live.state.state()).filter(|state| state.is_terminal());
         let spent = usage(&live.state).beyond(usage(&before.state));
+        let spent_by_step = spent_by_step(&live.state, &before.state);
         let branches = self.store.branches(number)?;
         let branch = branches.iter().map(|known| known.branch).max().unwrap_or(0) + 1;
         for (step, _, _) in self.dispatch.tasks_of(number) {
@@ -112,6 +113,7 @@ impl Keeper {
             redo: Some(Box::new(redo)),
             reopened: ended,
             spent,
+            spent_by_step,
         };
         // It counts as begun before the branch is opened, which may end it immediately.
         if ended.is_some() {

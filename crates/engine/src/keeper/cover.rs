@@ -36,10 +36,14 @@ impl Keeper {
                 skills: worker.offer.skills.clone(),
                 tenant: Arc::clone(&worker.offer.tenant),
                 http: worker.http,
+                connected: worker.http || worker.session.is_some(),
             })
             .collect();
         workers.sort_by(|left, right| {
-            let key = |able: &Able| (able.roles.clone(), able.skills.clone(), able.tenant.clone());
+            let key = |able: &Able| {
+                let Able { roles, skills, .. } = able.clone();
+                (roles, skills, able.tenant.clone(), able.connected)
+            };
             key(left).cmp(&key(right))
         });
         let coverage = Coverage {

@@ -409,6 +409,7 @@ impl Dispatch {
             worker.session = None;
             worker.since = None;
             worker.until = worker.until.min(until);
+            self.changed = true;
         }
     }
 

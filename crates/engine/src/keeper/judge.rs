@@ -21,11 +21,22 @@ impl Keeper {
         let Some(live) = self.hot.get(&number) else {
             return false;
         };
-        let Some(Ruling { rule, verdict }) =
-            question(live, task, |question| policy.decide(question))
-        else {
-            return true;
+        let mut rulings = Vec::new();
+        for role in roles(live, task) {
+            let ruling = question(live, task, &role, |question| policy.decide(question));
+            rulings.extend(ruling.filter(|ruling| !rulings.contains(ruling)));
+        }
+        rulings
+            .into_iter()
+            .all(|ruling| self.is_permitted_by(number, task, ruling))
+    }
+
+    /// Records a ruling. False: the task is not ready to be handed out any more.
+    fn is_permitted_by(&mut self, number: i64, task: &Task, ruling: Ruling) -> bool {
+        let Some(live) = self.hot.get(&number) else {
+            return false;
         };
+        let Ruling { rule, verdict } = ruling;
         let decision = match verdict {
             PolicyVerdict::Allow => PolicyDecision::Allow,
             PolicyVerdict::Deny { message } => PolicyDecision::Deny { message },
@@ -57,10 +68,26 @@ impl Keeper {
     }
 }
 
-/// Asks about a task.
+/// The roles that the rules are checked with: the definition's, and that of the workers if a person
+/// reassigned the step. Reassigning a step never evades a rule.
+fn roles(live: &Live, task: &Task) -> Vec<Arc<str>> {
+    let define = live.state.plan().step_definition(&task.step);
+    let own = define.map_or("", |define| match &define.kind {
+        StepKind::Task { agent, .. } => agent.as_str(),
+        _ => "",
+    });
+    let mut roles = vec![Arc::from(own)];
+    let seeks = seeking(&live.state);
+    let seeks = seeks.into_iter().find(|seeks| seeks.step == task.step);
+    roles.extend(seeks.map(|seeks| seeks.role).filter(|role| **role != *own));
+    roles
+}
+
+/// Asks about a task for workers of a role.
 fn question<T>(
     live: &Live,
     task: &Task,
+    role: &str,
     ask: impl FnOnce(&PolicyQuestion<'_>) -> Option<T>,
 ) -> Option<T> {
     let state = &live.state;
@@ -81,7 +108,7 @@ fn question<T>(
         definition: &live.origin.definition,
         step: &task.step,
         kind: define.kind.as_str(),
-        role: &seeks.role,
+        role,
         skill: &seeks.skill,
         action,
         labels: &live.origin.labels,

@@ -230,6 +230,7 @@ impl Keeper {
                 redo: None,
                 reopened: None,
                 spent: stateway_model::Usage::default(),
+                spent_by_step: std::collections::BTreeMap::new(),
             };
             self.carry(number, cause, verb)?;
             self.turn.branches.push(Branch {

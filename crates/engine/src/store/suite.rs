@@ -321,6 +321,7 @@ fn a_branch_goes_on_from_its_cutoff_even_inside_a_row() {
             redo: None,
             reopened: None,
             spent: stateway_model::Usage::default(),
+            spent_by_step: std::collections::BTreeMap::new(),
         }]);
         let lineage = Branch {
             number: 1,

@@ -395,6 +395,7 @@ async fn regenerate() {
         .await;
     stage.clock.advance(5_000);
     let resolve = Resolve {
+        compensate: None,
         step: "sign-off".into(),
         attempt: 1,
         branch: None,

@@ -228,6 +228,7 @@ impl World {
             roles: self.roles(role.unwrap_or_else(|| "operator".into())),
             operators,
             comment: "decided".into(),
+            compensate: [None, Some(true), Some(false)][self.chance.below(3)],
         }
     }
 
@@ -336,6 +337,7 @@ impl World {
             redo: self.chance.percent(50).then(|| Box::new(redo)),
             reopened: None,
             spent: self.usage().unwrap_or_default(),
+            spent_by_step: std::collections::BTreeMap::new(),
         }
     }
 

@@ -1,4 +1,5 @@
-//! Budgets: what an execution or a step may cost before its next task is handed out.
+//! Budgets: what an execution or a step may cost before its next task is handed out or
+//! its next child starts.
 
 use stateway_definition::Budget;
 use stateway_model::{ErrorCategory, Usage};
@@ -12,8 +13,8 @@ pub(super) fn exceeded(draft: &Draft<'_>, ix: StepIx) -> Option<Failure> {
     let (head, run) = (draft.head(), draft.run(ix));
     let (whole, step) = (head.plan.definition().budget, head.plan.define(ix).budget);
     let spent = head.usage + head.spent;
-    let message =
-        over("the execution", &whole, &spent).or_else(|| over("the step", &step, &run.usage))?;
+    let message = over("the execution", &whole, &spent)
+        .or_else(|| over("the step", &step, &(run.usage + run.spent)))?;
     Some(Failure::of(
         FailureCause::BudgetExceeded,
         ErrorCategory::Governance,

@@ -36,7 +36,7 @@ pub(super) fn cancel(
             return Ok(());
         }
         (state, _) if state.is_ending() && cancels => return Ok(()),
-        (state, _) if state.is_ending() => return Err(Rejection::WrongState { state }),
+        (state, _) if state.is_ending() => return Err(Rejection::RollingBack),
         _ => {}
     }
     let compensate = match mode {

@@ -1,5 +1,6 @@
 //! Create, start, pause, resume, branch and fork.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use stateway_model::Usage;
@@ -73,6 +74,7 @@ pub(super) struct Opening {
     pub(super) redo: Option<Box<Redo>>,
     pub(super) reopened: Option<ExecutionState>,
     pub(super) spent: Usage,
+    pub(super) spent_by_step: BTreeMap<Arc<str>, Usage>,
 }
 
 /// Open attempts belong to the new branch from here on, so their tasks get new keys.
@@ -84,6 +86,7 @@ pub(super) fn open_branch(draft: &mut Draft<'_>, opening: Opening) -> Result<(),
         redo,
         reopened,
         spent,
+        spent_by_step,
     } = opening;
     let present = draft.head().branch;
     if branch <= present {
@@ -99,6 +102,7 @@ pub(super) fn open_branch(draft: &mut Draft<'_>, opening: Opening) -> Result<(),
         by: Arc::clone(&by),
         redo,
         spent,
+        spent_by_step,
     });
     if let Some(from) = reopened {
         draft.push(Fact::ExecutionReopened { by, from });

@@ -19,9 +19,11 @@ pub(super) struct Resolve {
     pub(super) roles: Vec<Arc<str>>,
     pub(super) operators: Vec<Arc<str>>,
     pub(super) comment: Arc<str>,
+    pub(super) compensate: Option<bool>,
 }
 
-/// Cancelling follows the definition's failure policy, as every other cancellation does.
+/// Cancelling follows the definition's failure policy unless the person chooses, as every other
+/// cancellation does.
 pub(super) fn resolve(draft: &mut Draft<'_>, resolve: Resolve) -> Result<(), Rejection> {
     let ix = find(draft, &resolve.step)?;
     if draft.head().escalated.binary_search(&ix).is_err() {
@@ -40,6 +42,7 @@ pub(super) fn resolve(draft: &mut Draft<'_>, resolve: Resolve) -> Result<(), Rej
     };
     check_resolver(draft, ix, &resolver)?;
     let cancels = resolve.resolution == Resolution::Cancel;
+    let compensate = resolve.compensate;
     let (by, comment) = (Arc::clone(&resolve.by), Arc::clone(&resolve.comment));
     draft.push(Fact::EscalationResolved {
         step: resolve.step,
@@ -49,7 +52,7 @@ pub(super) fn resolve(draft: &mut Draft<'_>, resolve: Resolve) -> Result<(), Rej
         comment: resolve.comment,
     });
     if cancels {
-        let compensate = cancel::compensates(draft);
+        let compensate = compensate.unwrap_or_else(|| cancel::compensates(draft));
         cancel::turn(draft, by, Reason::Cancelled, comment, compensate);
     }
     Ok(())

@@ -7,9 +7,29 @@ use std::sync::Arc;
 use stateway_model::ErrorCategory;
 
 use super::task::open_task;
+use crate::backoff::later;
 use crate::event::{Fact, PolicyDecision, Task};
 use crate::ledger::{Draft, Ledger as _};
+use crate::plan::StepIx;
 use crate::{Failure, FailureCause, Rejection};
+
+/// Asks again for an approval that expired, before the attempt that just started is handed out.
+pub(super) fn ask_again(draft: &mut Draft<'_>, ix: StepIx) {
+    let run = draft.run(ix);
+    let Some(request) = run.ask_again.clone() else {
+        return;
+    };
+    let task = Task::of(draft.head().plan.name(ix), run.attempt);
+    let due = request.lasts.map(|lasts| later(draft.now(), lasts));
+    draft.push(Fact::PolicyDecided {
+        task,
+        rule: request.rule,
+        decision: PolicyDecision::RequireApproval {
+            role: request.role,
+            due,
+        },
+    });
+}
 
 /// A rule that a person approved for this step before allows every further attempt.
 pub(super) fn decide(
@@ -27,7 +47,7 @@ pub(super) fn decide(
             worker: Arc::clone(worker),
         });
     }
-    let approved = run.approved_rule.as_ref() == Some(&rule);
+    let approved = run.approved_rules.contains(&rule);
     if task.undo || approved && matches!(decision, PolicyDecision::RequireApproval { .. }) {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use stateway_definition::StepKind;
 use stateway_model::ErrorCategory;
 
-use super::signal;
+use super::{budget, policy, signal};
 use crate::backoff::later;
 use crate::event::{Fact, SkipCause, WaitFor};
 use crate::ledger::{Draft, Ledger as _};
@@ -62,7 +62,12 @@ pub(super) fn open(draft: &mut Draft<'_>, ix: StepIx) {
                 after(draft, approval.expires_after.or(define.timeout)),
             )
         }
-        StepKind::Workflow { definition } => (WaitFor::Child(definition.as_str().into()), due),
+        StepKind::Workflow { definition } => {
+            if let Some(failure) = budget::exceeded(draft, ix) {
+                return fail(draft, ix, failure);
+            }
+            (WaitFor::Child(definition.as_str().into()), due)
+        }
     };
     start_wait(draft, ix, wait);
     if let StepKind::Signal { name } = &define.kind {
@@ -80,6 +85,7 @@ fn start_task(draft: &mut Draft<'_>, ix: StepIx) {
         due: None,
         heartbeat_due: None,
     });
+    policy::ask_again(draft, ix);
 }
 
 fn start_wait(draft: &mut Draft<'_>, ix: StepIx, (wait, due): (WaitFor, Option<Timestamp>)) {
@@ -121,8 +127,13 @@ fn check_data(draft: &Draft<'_>, ix: StepIx) -> Result<(), String> {
     request.map(|_| ())
 }
 
-/// The attempt is opened and fails immediately, so that the log shows an attempt like any other.
 fn fail_to_start(draft: &mut Draft<'_>, ix: StepIx, message: String) {
+    let failure = Failure::of(FailureCause::BadInput, ErrorCategory::Validation, message);
+    fail(draft, ix, failure);
+}
+
+/// The attempt is opened and fails immediately, so that the log shows an attempt like any other.
+fn fail(draft: &mut Draft<'_>, ix: StepIx, failure: Failure) {
     let (step, attempt) = (draft.head().plan.name(ix), draft.run(ix).attempt + 1);
     draft.push(Fact::StepStarted {
         step: Arc::clone(&step),
@@ -131,7 +142,6 @@ fn fail_to_start(draft: &mut Draft<'_>, ix: StepIx, message: String) {
         due: None,
         heartbeat_due: None,
     });
-    let failure = Failure::of(FailureCause::BadInput, ErrorCategory::Validation, message);
     draft.push(Fact::AttemptFailed {
         step,
         attempt,

@@ -10,7 +10,7 @@ use super::hold;
 use crate::event::{Data, Event, PolicyDecision, SkipCause, Task, WaitFor};
 use crate::ledger::Ledger;
 use crate::plan::StepIx;
-use crate::state::{insert, note, remove};
+use crate::state::{PolicyRequest, insert, note, remove};
 use crate::{ExecutionState, Failure, StepState};
 
 /// When an attempt fails that no worker takes, when it times out, and when its worker has to send
@@ -156,12 +156,18 @@ pub(super) fn judged<L: Ledger>(
     match decision {
         PolicyDecision::Allow | PolicyDecision::Deny { .. } => {}
         PolicyDecision::RequireApproval { role, due } => {
+            let lasts = due.map(|due| event.at.duration_until(due));
+            let request = PolicyRequest {
+                rule: Arc::clone(rule),
+                role: Arc::clone(role),
+                lasts: lasts.map(|lasts| lasts.try_into().unwrap_or_default()),
+            };
             let due = hold::keep(l, *due, event);
             change(l, ix, |run| {
                 (run.state, run.since) = (StepState::Waiting, Some(event.at));
                 run.wait = Some(WaitFor::Approval(Arc::clone(role)));
                 (run.due, run.queue_due, run.timed) = (due, None, false);
-                run.policy = Some(Arc::clone(rule));
+                (run.policy, run.ask_again) = (Some(request), None);
             });
             refresh(l, Refresh::Always);
         }

@@ -1,5 +1,6 @@
 //! From creation to the slot, and from one branch of the log to another.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -65,6 +66,18 @@ pub(super) fn branched<L: Ledger>(
     }
 }
 
+/// What the abandoned part of the log cost still counts.
+pub(crate) fn spent<L: Ledger>(l: &mut L, whole: Usage, by_step: &BTreeMap<Arc<str>, Usage>) {
+    let head = l.head_mut();
+    head.spent = head.spent + whole;
+    for (step, usage) in by_step {
+        with(l, step, |l, ix| {
+            let run = l.run_mut(ix);
+            run.spent = run.spent + *usage;
+        });
+    }
+}
+
 /// The execution had ended; this branch opens it again.
 pub(super) fn reopened<L: Ledger>(l: &mut L, by: &Arc<str>, from: ExecutionState, event: &Event) {
     let head = l.head_mut();
@@ -91,8 +104,10 @@ pub(super) fn forked<L: Ledger>(
     (head.spent, head.usage) = (Usage::default(), Usage::default());
     let plan = Arc::clone(&head.plan);
     for (ix, _) in plan.steps() {
-        if !l.run(ix).usage.is_zero() {
-            l.run_mut(ix).usage = Usage::default();
+        let run = l.run(ix);
+        if !(run.usage + run.spent).is_zero() {
+            let run = l.run_mut(ix);
+            (run.usage, run.spent) = (Usage::default(), Usage::default());
         }
     }
 }

@@ -33,14 +33,14 @@ pub(super) fn granted<L: Ledger>(
     event: &Event,
 ) {
     decided(l, ix, attempt, true, by);
-    let Some(rule) = l.run_mut(ix).policy.take() else {
+    let Some(request) = l.run_mut(ix).policy.take() else {
         return;
     };
     let queue_due = hold::keep(l, queue_due, event);
     change(l, ix, |run| {
         (run.state, run.wait) = (StepState::Running, None);
         (run.since, run.due, run.queue_due) = (Some(event.at), None, queue_due);
-        run.approved_rule = Some(rule);
+        run.approved_rules.push(request.rule);
     });
     refresh(l, Refresh::Always);
 }
@@ -59,10 +59,13 @@ pub(super) fn rejected<L: Ledger>(
     failed(l, ix, failure, event);
 }
 
+/// An approval that a policy rule asked for is asked for again before the step runs.
 pub(super) fn expired<L: Ledger>(l: &mut L, ix: StepIx, event: &Event) {
+    let request = l.run(ix).policy.clone();
     let category = ErrorCategory::Timeout;
     let failure = Failure::of(FailureCause::Expired, category, "nobody decided in time");
     failed(l, ix, failure, event);
+    l.run_mut(ix).ask_again = request;
 }
 
 pub(super) fn paused<L: Ledger>(l: &mut L, cause: &PauseCause, event: &Event) {
@@ -127,9 +130,8 @@ pub(super) fn resolved<L: Ledger>(
         Resolution::Cancel => return,
         Resolution::Resume => {}
         Resolution::Reassign { role } => {
-            let run = l.run_mut(ix);
-            run.role = Some(Arc::clone(role));
-            note(&mut run.reassigned_by, by);
+            reassign(l, ix, role);
+            note(&mut l.run_mut(ix).reassigned_by, by);
         }
     }
     start_over(l, ix);
@@ -143,4 +145,16 @@ pub(super) fn resolved<L: Ledger>(
     let head = l.head_mut();
     (head.state, head.reason) = (ExecutionState::Running, None);
     refresh(l, Refresh::WhileOpen);
+}
+
+/// The role gets the part that the escalation is about: the decision, if the approval of a policy
+/// rule expired, and the work otherwise.
+fn reassign<L: Ledger>(l: &mut L, ix: StepIx, role: &Arc<str>) {
+    let run = l.run_mut(ix);
+    let failure = run.failure.as_ref();
+    let expired = failure.is_some_and(|failure| failure.cause == FailureCause::Expired);
+    match &mut run.ask_again {
+        Some(request) if expired => request.role = Arc::clone(role),
+        _ => run.role = Some(Arc::clone(role)),
+    }
 }

@@ -105,7 +105,7 @@ impl Driver<'_> {
                 self.send(next, verb, cause);
                 self.state.head.redone_by = redone_by;
             }
-            Some(Taking::Continue { by, spent, forked }) => self.proceed(by, spent, forked),
+            Some(Taking::Continue { by, spent, forked }) => self.proceed(by, &spent, forked),
             None => {}
         }
     }
@@ -130,18 +130,24 @@ impl Driver<'_> {
     }
 
     /// The place in the log of a branch that was opened at the beginning.
-    fn proceed(&mut self, by: Option<Arc<str>>, spent: Usage, forked: bool) {
+    fn proceed(
+        &mut self,
+        by: Option<Arc<str>>,
+        (whole, by_step): &(Usage, BTreeMap<Arc<str>, Usage>),
+        forked: bool,
+    ) {
         let head = &mut self.state.head;
         if let Some(by) = by
             && !head.redone_by.contains(&by)
         {
             head.redone_by.push(by);
         }
-        head.spent = head.spent + spent;
+        crate::evolve::spent(&mut self.state, *whole, by_step);
         if forked {
+            let head = &mut self.state.head;
             (head.spent, head.usage) = (Usage::default(), Usage::default());
             for run in &mut self.state.steps {
-                run.usage = Usage::default();
+                (run.usage, run.spent) = (Usage::default(), Usage::default());
             }
         }
     }

@@ -71,6 +71,8 @@ pub(super) enum Deed {
         by: Option<Arc<str>>,
         /// What the part of the log cost that was left.
         spent: Usage,
+        /// The same for each step.
+        spent_by_step: BTreeMap<Arc<str>, Usage>,
         /// Another execution begins here, and has cost nothing yet.
         forked: bool,
     },
@@ -127,6 +129,8 @@ pub(super) struct Resolved {
     pub(super) resolution: Resolution,
     pub(super) by: Arc<str>,
     pub(super) comment: Arc<str>,
+    /// Whether it compensated, where the failure policy says otherwise.
+    pub(super) compensate: Option<bool>,
 }
 
 /// How late a timer fired, and at which event; at none if its step went on before.

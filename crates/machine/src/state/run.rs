@@ -1,6 +1,7 @@
 //! What is known of one step: its slot.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -91,12 +92,15 @@ pub(crate) struct StepRun {
     /// An attempt may have taken effect although nobody answered for it: a rollback has to know.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) effects_unknown: bool,
-    /// The policy rule whose approval the attempt waits for.
+    /// The request of a policy rule that the attempt waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) policy: Option<Arc<str>>,
-    /// The policy rule that a person approved for this step.
+    pub(crate) policy: Option<PolicyRequest>,
+    /// The request of a policy rule that expired. The next attempt asks for the approval again.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) approved_rule: Option<Arc<str>>,
+    pub(crate) ask_again: Option<PolicyRequest>,
+    /// The policy rules that a person approved for this step.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) approved_rules: Vec<Arc<str>>,
     /// The role that decides while the step is escalated; nothing where the definition names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) escalation_role: Option<Arc<str>>,
@@ -107,6 +111,9 @@ pub(crate) struct StepRun {
     /// What its attempts cost so far.
     #[serde(skip_serializing_if = "Usage::is_zero")]
     pub(crate) usage: Usage,
+    /// What its attempts cost on abandoned branches.
+    #[serde(skip_serializing_if = "Usage::is_zero")]
+    pub(crate) spent: Usage,
     /// The role a person gave it to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) role: Option<Arc<str>>,
@@ -136,6 +143,18 @@ pub(crate) struct StepRun {
     pub(crate) completed_before: Option<StepIx>,
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) skipped_by_failure: bool,
+}
+
+/// A policy rule's request for an approval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PolicyRequest {
+    pub(crate) rule: Arc<str>,
+    /// The role that may decide.
+    pub(crate) role: Arc<str>,
+    /// How long the request is open; none: until the execution ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lasts: Option<Duration>,
 }
 
 /// How an approval was decided.
@@ -179,10 +198,16 @@ impl StepRun {
             unknown: false,
             effects_unknown: false,
             policy: None,
-            approved_rule: None,
+            ask_again: None,
+            approved_rules: Vec::new(),
             escalation_role: None,
             unresolved: false,
             usage: Usage {
+                input_tokens: 0,
+                output_tokens: 0,
+                cost_micros: 0,
+            },
+            spent: Usage {
                 input_tokens: 0,
                 output_tokens: 0,
                 cost_micros: 0,

@@ -57,6 +57,7 @@ pub(crate) fn long_history() -> Run {
         redo: None,
         reopened: None,
         spent: Usage::default(),
+        spent_by_step: std::collections::BTreeMap::new(),
     });
     run.done("risky");
     run.fire("g2", StepTimer::Expiry);

@@ -12,7 +12,7 @@ use stateway_definition::parse;
 use stateway_machine::{
     Awaited, CancelMode, Command, Data, Event, ExecutionState, Fact, Failure, Obligation, Plan,
     Redo, Rejection, Resolution, State, StepState, StepTimer, Task, TaskOrder, Timer, Verb,
-    awaited, decide, evolve, later, obligations, replay, task_order, usage,
+    awaited, decide, evolve, later, obligations, replay, spent_by_step, task_order, usage,
 };
 use stateway_model::{ErrorCategory, Usage};
 
@@ -99,6 +99,7 @@ impl Run {
                 output_tokens: whole.output_tokens - shared.output_tokens,
                 cost_micros: whole.cost_micros - shared.cost_micros,
             },
+            spent_by_step: spent_by_step(&self.state, &again.state),
         });
         again
     }
@@ -323,6 +324,7 @@ impl Run {
             roles: roles.iter().map(|role| Arc::from(*role)).collect(),
             operators: vec!["operator".into()],
             comment: "decided".into(),
+            compensate: None,
         }
     }
 

@@ -1,7 +1,11 @@
 //! Budgets: what an execution or a step may cost before its next task is handed out.
 
+use std::collections::BTreeMap;
+
 use stateway_machine::ExecutionState::{Completed, Escalated};
-use stateway_machine::{FailureCause, Resolution, StepTimer, Task, Verb, last_error};
+use stateway_machine::{
+    Fact, FailureCause, Resolution, StepState, StepTimer, Task, Verb, WaitFor, last_error,
+};
 use stateway_model::ErrorCategory::{AgentError, Governance, Transient};
 use stateway_model::Usage;
 
@@ -123,6 +127,78 @@ fn what_left_branches_cost_counts_against_the_executions_budget() {
         run.assign("a", "w"),
         ["AttemptFailed", "ExecutionEscalated"]
     );
+}
+
+const PARENT: &str = "steps: [{name: a}, {name: kid, workflow: child, dependsOn: [a]}]";
+
+#[test]
+fn a_child_is_not_started_once_the_executions_budget_is_used_up() {
+    for (used, state) in [(99, StepState::Waiting), (100, StepState::Failed)] {
+        let mut run = Run::started(&format!("maxTokens: 100\n{PARENT}"));
+        run.assign("a", "w");
+        complete(&mut run, "a", tokens(used));
+        let children = run.events.iter().filter(|event| {
+            matches!(&event.fact, Fact::StepWaiting { wait, .. } if *wait == WaitFor::Child("child".into()))
+        });
+        assert_eq!(children.count() == 1, state == StepState::Waiting);
+        assert_eq!(run.at() == Escalated, state == StepState::Failed);
+    }
+}
+
+#[test]
+fn a_refused_child_is_an_attempt_that_failed_and_is_refused_again_after_a_resume() {
+    let mut run = Run::started(&format!("maxTokens: 100\n{PARENT}"));
+    run.assign("a", "w");
+    complete(&mut run, "a", tokens(100));
+    let error = last_error(&run.state).unwrap();
+    assert_eq!(
+        (error.step.as_str(), error.native_code.as_str()),
+        ("kid", FailureCause::BudgetExceeded.as_str())
+    );
+    assert_eq!(
+        run.resolve("kid", Resolution::Resume),
+        [
+            "EscalationResolved",
+            "StepStarted",
+            "AttemptFailed",
+            "ExecutionEscalated"
+        ]
+    );
+}
+
+#[test]
+fn what_a_step_cost_on_abandoned_branches_counts_against_its_budget() {
+    let mut first = Run::started("steps: [{name: a, maxTokens: 100}, {name: b, dependsOn: [a]}]");
+    first.assign("a", "w");
+    complete(&mut first, "a", tokens(60));
+    let mut second = first.retried_from(3, "a", "bob");
+    let spent = BTreeMap::from([("a".into(), tokens(60))]);
+    let Fact::BranchOpened { spent_by_step, .. } = second.fact("BranchOpened") else {
+        panic!();
+    };
+    assert_eq!(*spent_by_step, spent);
+    assert_eq!(second.assign("a", "w"), ["TaskAssigned"], "40 are left");
+    complete(&mut second, "a", tokens(40));
+    let mut third = second.retried_from(3, "a", "bob");
+    third.assign("a", "w");
+    let error = last_error(&third.state).unwrap();
+    assert_eq!(error.message, "the step has used 100 of at most 100 tokens");
+}
+
+#[test]
+fn a_fork_has_the_whole_budget_of_each_step_again() {
+    let mut first = Run::started("steps: [{name: a, maxTokens: 10}, {name: b, dependsOn: [a]}]");
+    first.assign("a", "w");
+    complete(&mut first, "a", tokens(10));
+    let mut fork = first.retried_from(3, "a", "bob");
+    fork.ok(Verb::Fork {
+        from: "e1".into(),
+        branch: 1,
+        cutoff: 4,
+        by: "bob".into(),
+        redo: Box::new(stateway_machine::Redo::from("a")),
+    });
+    assert_eq!(fork.assign("a", "w"), ["TaskAssigned"]);
 }
 
 #[test]

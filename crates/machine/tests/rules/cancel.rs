@@ -103,10 +103,9 @@ fn cancelling_again_changes_nothing() {
 #[test]
 fn a_rollback_after_a_failure_cannot_be_cancelled_but_killed() {
     let mut run = failed_at_d(CHAIN);
-    let wrong = Rejection::WrongState {
-        state: Compensating,
-    };
-    assert_eq!(run.refused(cancel(CancelMode::Stop)), wrong);
+    for mode in [CancelMode::Policy, CancelMode::Stop, CancelMode::Compensate] {
+        assert_eq!(run.refused(cancel(mode)), Rejection::RollingBack);
+    }
     run.cancel(CancelMode::Kill);
     assert_eq!((run.at(), run.reason().as_str()), (Cancelled, "KILLED"));
     assert_eq!(
@@ -184,18 +183,34 @@ fn an_expiry_that_cancels_or_fails_follows_the_failure_policy() {
     }
 }
 
+fn escalated(policy: &str) -> Run {
+    let yaml = format!(
+        "failurePolicy: {policy}\nsteps: [{{name: a}}, {{name: b, dependsOn: [a]}}]\n\
+         compensation: [{{step: a}}]"
+    );
+    let mut run = Run::started(&yaml);
+    run.done("a");
+    run.fail("b", Governance);
+    run
+}
+
+#[test]
+fn a_person_who_cancels_an_escalation_chooses_the_compensation() {
+    for (policy, choice, last) in [
+        ("abort", true, "StepCompensationStarted"),
+        ("compensate", false, "ExecutionCancelled"),
+    ] {
+        let mut run = escalated(policy);
+        let mut verb = run.resolution("b", Resolution::Cancel, "bob", &["operator"]);
+        if let Verb::ResolveEscalation { compensate, .. } = &mut verb {
+            *compensate = Some(choice);
+        }
+        assert_eq!(run.ok(verb).last(), Some(&last), "{policy}");
+    }
+}
+
 #[test]
 fn an_escalation_that_is_cancelled_follows_the_failure_policy() {
-    let escalated = |policy: &str| {
-        let yaml = format!(
-            "failurePolicy: {policy}\nsteps: [{{name: a}}, {{name: b, dependsOn: [a]}}]\n\
-             compensation: [{{step: a}}]"
-        );
-        let mut run = Run::started(&yaml);
-        run.done("a");
-        run.fail("b", Governance);
-        run
-    };
     let mut run = escalated("abort");
     assert_eq!(
         run.resolve("b", Resolution::Cancel),

@@ -105,6 +105,7 @@ fn the_key_of_an_attempt_names_execution_branch_step_and_attempt() {
         redo: None,
         reopened: None,
         spent: Usage::default(),
+        spent_by_step: std::collections::BTreeMap::new(),
     });
     assert_eq!(key(&run), "e1/1/a/2");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use stateway_machine::ExecutionState::{AwaitingApproval, Cancelled, Escalated, Failed, Running};
 use stateway_machine::{
     Awaited, Fact, FailureCause, PolicyDecision, Rejection, Resolution, StepState, StepTimer, Task,
-    Verb, awaited, last_error, later, waits,
+    Verb, awaited, last_error, later, seeking, waits,
 };
 use stateway_model::ErrorCategory::{AgentError, Governance, Transient};
 use stateway_model::WaitKind;
@@ -184,10 +184,98 @@ fn an_approval_of_a_task_that_expires_escalates_and_is_asked_for_again_after_a_r
         run.fire("a", StepTimer::Expiry),
         ["ApprovalExpired", "ExecutionEscalated"]
     );
-    run.resolve("a", Resolution::Resume);
+    assert_eq!(
+        run.resolve("a", Resolution::Resume),
+        ["EscalationResolved", "StepStarted", "PolicyDecided"]
+    );
+    assert_eq!(run.tasks(), [], "no worker gets the task");
+    assert_eq!(asks(&run, "boss"), *run.fact("PolicyDecided"));
+    assert_eq!(
+        run.due_in("a", StepTimer::Expiry),
+        Some(3600),
+        "as long as the first time"
+    );
+    run.vote("a", 2, true, "bob").unwrap();
     assert_eq!(run.tasks(), [Task::of("a", 2)]);
     let again = judge(&run, ask(&run));
-    assert_eq!(run.ok(again), ["PolicyDecided"]);
+    assert_eq!(run.ok(again), Vec::<&str>::new(), "the rule is approved");
+}
+
+/// The request of the rule for the second attempt.
+fn asks(run: &Run, role: &str) -> Fact {
+    Fact::PolicyDecided {
+        task: Task::of("a", 2),
+        rule: "spending".into(),
+        decision: PolicyDecision::RequireApproval {
+            role: role.into(),
+            due: Some(later(run.now, Duration::from_secs(3600))),
+        },
+    }
+}
+
+#[test]
+fn reassigning_an_expired_approval_of_a_task_asks_the_other_role() {
+    let mut run = asked("steps: [{name: a, agent: payer}]");
+    run.fire("a", StepTimer::Expiry);
+    let reassign = Resolution::Reassign {
+        role: "chief".into(),
+    };
+    assert_eq!(
+        run.resolve("a", reassign),
+        ["EscalationResolved", "StepStarted", "PolicyDecided"]
+    );
+    assert_eq!(asks(&run, "chief"), *run.fact("PolicyDecided"));
+    assert_eq!((run.at(), run.tasks()), (AwaitingApproval, vec![]));
+    assert!(matches!(
+        run.vote("a", 2, true, "bob"),
+        Err(Rejection::RoleRequired { role, .. }) if &*role == "chief"
+    ));
+    run.ok(Verb::DecideApproval {
+        step: "a".into(),
+        attempt: 2,
+        grant: true,
+        by: "bob".into(),
+        roles: vec!["chief".into()],
+        comment: "seen".into(),
+    });
+    let seeks = seeking(&run.state).remove(0);
+    assert_eq!(&*seeks.role, "payer", "the work stays with its role");
+}
+
+#[test]
+fn a_reassigned_request_that_expires_again_stays_with_the_other_role() {
+    let mut run = asked(PLAIN);
+    run.fire("a", StepTimer::Expiry);
+    let reassign = Resolution::Reassign {
+        role: "chief".into(),
+    };
+    run.resolve("a", reassign);
+    run.fire("a", StepTimer::Expiry);
+    run.resolve("a", Resolution::Resume);
+    let Fact::PolicyDecided { decision, .. } = run.fact("PolicyDecided") else {
+        panic!();
+    };
+    assert!(matches!(
+        decision,
+        PolicyDecision::RequireApproval { role, .. } if &**role == "chief"
+    ));
+}
+
+#[test]
+fn a_step_keeps_the_approval_of_every_rule() {
+    let mut run = asked(PLAIN);
+    run.vote("a", 1, true, "bob").unwrap();
+    let night = |run: &Run| Verb::DecidePolicy {
+        task: run.task("a"),
+        rule: "night".into(),
+        decision: ask(run),
+    };
+    let verb = night(&run);
+    assert_eq!(run.ok(verb), ["PolicyDecided"]);
+    run.vote("a", 1, true, "bob").unwrap();
+    for verb in [judge(&run, ask(&run)), night(&run)] {
+        assert_eq!(run.ok(verb), Vec::<&str>::new());
+    }
 }
 
 #[test]

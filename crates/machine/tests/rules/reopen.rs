@@ -26,6 +26,7 @@ fn open_branch(reopened: bool) -> Verb {
         redo: Some(Box::new(Redo::from("a"))),
         reopened: reopened.then_some(Completed),
         spent: Usage::default(),
+        spent_by_step: std::collections::BTreeMap::new(),
     }
 }
 
@@ -137,6 +138,7 @@ fn a_branch_runs_a_step_again_that_exists() {
         redo: Some(Box::new(Redo::from("z"))),
         reopened: None,
         spent: Usage::default(),
+        spent_by_step: std::collections::BTreeMap::new(),
     };
     let unknown = Rejection::UnknownStep { step: "z".into() };
     assert_eq!(run.refused(verb), unknown);

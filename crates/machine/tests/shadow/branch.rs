@@ -40,6 +40,7 @@ fn a_branch_counts_from_its_place_and_its_input_from_the_beginning() {
         })),
         reopened: Some(ExecutionState::Failed),
         spent,
+        spent_by_step: std::collections::BTreeMap::new(),
     });
     // The branch that was left has used up the budget.
     run.assign("b", "w1");

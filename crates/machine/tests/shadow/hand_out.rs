@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stateway_machine::{Event, Fact, PolicyDecision, StepTimer, Task, Verb, rederive};
+use stateway_machine::{
+    Event, Fact, PolicyDecision, Resolution, StepTimer, Task, Verb, later, rederive,
+};
 
 use crate::kit::Run;
 use crate::{BUDGET, costs, differences, open, shadow};
@@ -184,4 +186,45 @@ fn a_shorter_timeout_than_an_answer_took_is_a_timeout() {
     run.fire("a", StepTimer::Timeout);
     let found = shadow(&run, &source.replace("10m", "20m"));
     assert_eq!(open(&found), ["`a`, attempt 1: no answer is recorded"]);
+}
+
+#[test]
+fn an_expired_approval_is_asked_for_again_as_it_was() {
+    let source = "name: one\nsteps: [{name: a}]";
+    let mut run = Run::started(source);
+    run.ok(Verb::DecidePolicy {
+        task: Task::of("a", 1),
+        rule: "spending".into(),
+        decision: PolicyDecision::RequireApproval {
+            role: "boss".into(),
+            due: Some(later(run.now, Duration::from_secs(60))),
+        },
+    });
+    run.fire("a", StepTimer::Expiry);
+    run.wait(Duration::from_secs(30));
+    run.resolve("a", Resolution::Resume);
+    run.wait(Duration::from_secs(30));
+    run.vote("a", 2, true, "bob").unwrap();
+    run.assign("a", "w");
+    run.done("a");
+    let same = shadow(&run, source);
+    assert_eq!(differences(&same), [""; 0]);
+    assert_eq!(same.derived_outcome, "completed with {\"a\":{}}");
+}
+
+#[test]
+fn a_child_that_the_budget_refused_is_refused_again() {
+    let source = "name: one\nmaxTokens: 10\nsteps: [{name: a}, {name: kid, workflow: child, \
+                  dependsOn: [a]}]";
+    let mut run = Run::started(source);
+    run.assign("a", "w");
+    run.ok(Verb::CompleteTask {
+        task: Task::of("a", 1),
+        output: serde_json::json!({}).into(),
+        usage: Some(stateway_model::Usage {
+            input_tokens: 10,
+            ..stateway_model::Usage::default()
+        }),
+    });
+    assert_eq!(differences(&shadow(&run, source)), [""; 0]);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stateway_machine::{CancelMode, ExecutionState, Resolution, StepTimer};
+use stateway_machine::{CancelMode, ExecutionState, Resolution, StepTimer, Verb};
 use stateway_model::ErrorCategory::AgentError;
 
 use crate::kit::Run;
@@ -125,4 +125,27 @@ fn a_person_resumes_after_a_rollback_as_they_did() {
         same.steps[0].derived,
         "attempt 1, completed, compensation, attempt 1, compensated, attempt 2, completed"
     );
+}
+
+#[test]
+fn a_choice_about_compensation_is_made_in_the_shadow_too() {
+    for (policy, choice) in [("abort", true), ("compensate", false)] {
+        let yaml = format!(
+            "name: trip\nfailurePolicy: {policy}\nsteps: [{{name: hotel}}, {{name: car, dependsOn: \
+             [hotel], onFailure: escalate}}]\ncompensation: [{{step: hotel}}]\n"
+        );
+        let mut run = Run::started(&yaml);
+        run.done("hotel");
+        run.fail("car", AgentError);
+        let mut verb = run.resolution("car", Resolution::Cancel, "bob", &["operator"]);
+        if let Verb::ResolveEscalation { compensate, .. } = &mut verb {
+            *compensate = Some(choice);
+        }
+        run.ok(verb);
+        if choice {
+            run.done("hotel");
+        }
+        assert_eq!(run.at(), ExecutionState::Cancelled);
+        assert_eq!(differences(&shadow(&run, &yaml)), [""; 0], "{policy}");
+    }
 }

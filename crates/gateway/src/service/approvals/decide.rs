@@ -10,6 +10,7 @@ use stateway_engine::{Decide, Resolve};
 use stateway_machine::Resolution;
 use stateway_proto::v1;
 use stateway_proto::v1::approval::State as ApprovalState;
+use stateway_proto::v1::cancel_execution_request::Compensation;
 use stateway_proto::v1::escalation::State as EscalationState;
 use stateway_proto::v1::resolution::Action;
 use stateway_provider_api::Call;
@@ -99,6 +100,7 @@ impl Approvals {
         let id = validate::request_id(&std::mem::take(&mut request.request_id))?;
         let comment = validate::text("comment", request.comment.clone())?;
         let resolution = resolution(request.action(), &request.role)?;
+        let compensate = compensate(&request)?;
         let etag = std::mem::take(&mut request.etag);
         if !etag.is_empty() {
             let current = read::escalation(&call, chosen, &name).await?;
@@ -114,6 +116,7 @@ impl Approvals {
             roles: call.roles.to_vec(),
             resolution,
             comment: comment.into(),
+            compensate,
         };
         let key = request_key(&id, "ResolveEscalation", &call, &request);
         let execution: Arc<str> = name.execution.id.as_str().into();
@@ -246,6 +249,20 @@ fn resolution(action: Action, role: &str) -> Result<Resolution, Status> {
         }),
         Action::Cancel => Ok(Resolution::Cancel),
     }
+}
+
+/// The choice about compensation; none: as the definition's failure policy says.
+fn compensate(request: &v1::ResolveEscalationRequest) -> Result<Option<bool>, Status> {
+    let choice = match request.compensation() {
+        Compensation::Unspecified => return Ok(None),
+        Compensation::Compensate => true,
+        Compensation::NoCompensation => false,
+    };
+    if request.action() != Action::Cancel {
+        let message = "`compensation` goes with CANCEL only";
+        return Err(Refusal::invalid("compensation", message).into());
+    }
+    Ok(Some(choice))
 }
 
 fn changed(chosen: Chosen<'_>, what: &str) -> Status {

@@ -308,6 +308,7 @@ mod tests {
             by: "ops".into(),
             redo: None,
             spent: Usage::default(),
+            spent_by_step: std::collections::BTreeMap::new(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! From what comes next to the command that it was.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use stateway_model::Usage;
@@ -17,7 +18,7 @@ pub(super) enum Taking {
     Early(Verb, Arc<str>),
     Continue {
         by: Option<Arc<str>>,
-        spent: Usage,
+        spent: (Usage, BTreeMap<Arc<str>, Usage>),
         forked: bool,
     },
 }
@@ -42,7 +43,16 @@ impl Driver<'_> {
                 Taking::Command(self.numbered(verb), act.cause)
             }
             Deed::Early(verb) => Taking::Early(self.numbered(verb), act.cause),
-            Deed::Continue { by, spent, forked } => Taking::Continue { by, spent, forked },
+            Deed::Continue {
+                by,
+                spent,
+                spent_by_step,
+                forked,
+            } => Taking::Continue {
+                by,
+                spent: (spent, spent_by_step),
+                forked,
+            },
         })
     }
 
@@ -131,6 +141,7 @@ impl Driver<'_> {
             roles: vec![Arc::clone(&role)],
             operators: vec![role],
             comment: reply.what.comment,
+            compensate: reply.what.compensate,
         };
         Some(Command::new(reply.cause, verb))
     }

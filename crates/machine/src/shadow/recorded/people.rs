@@ -1,8 +1,10 @@
 //! What people and other systems did: signals, decisions, pauses, cancellations, and running a part of
 //! the execution again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use stateway_definition::FailurePolicy;
 use stateway_model::{Reason, Usage};
 
 use super::reader::{Reader, reply};
@@ -57,6 +59,7 @@ impl Reader<'_> {
                     resolution: resolution.clone(),
                     by: Arc::clone(by),
                     comment: Arc::clone(comment),
+                    compensate: self.chose_compensation(resolution),
                 };
                 let reply = reply(event, since, resolved);
                 let queue = self.found.resolutions.entry(Arc::clone(step)).or_default();
@@ -64,6 +67,14 @@ impl Reader<'_> {
             }
             _ => self.read_end(event),
         }
+    }
+
+    /// Whether a person who cancelled an escalation chose another way than the failure policy.
+    fn chose_compensation(&self, resolution: &Resolution) -> Option<bool> {
+        let next = self.next.filter(|_| *resolution == Resolution::Cancel)?;
+        let compensated = matches!(next.fact, Fact::CompensationStarted { .. });
+        let policy = self.state.plan().definition().failure_policy;
+        (compensated != (policy == FailurePolicy::Compensate)).then_some(compensated)
     }
 
     /// What ended the execution or turned it back, and where its log continues as another branch.
@@ -130,6 +141,7 @@ impl Reader<'_> {
                 by,
                 redo,
                 spent,
+                spent_by_step,
                 ..
             } => {
                 let reopened = self.next.and_then(|next| match &next.fact {
@@ -143,6 +155,7 @@ impl Reader<'_> {
                     redo: redo.clone(),
                     reopened,
                     spent: *spent,
+                    spent_by_step: spent_by_step.clone(),
                 };
                 self.branched(event, verb);
             }
@@ -167,6 +180,7 @@ impl Reader<'_> {
                 Deed::Continue {
                     by: None,
                     spent: Usage::default(),
+                    spent_by_step: BTreeMap::new(),
                     forked: true,
                 },
             ),
@@ -207,11 +221,19 @@ impl Reader<'_> {
     /// What a step is given counts from its first attempt on, which the shadow may start before the
     /// time of this event. What the branch costs, and who opened it, counts from this event on.
     fn open_early(&mut self, event: &Event, mut verb: Verb) {
-        let (by, redo, spent, forked) = match &mut verb {
+        let none = (Usage::default(), BTreeMap::new());
+        let (by, redo, (spent, spent_by_step), forked) = match &mut verb {
             Verb::OpenBranch {
-                by, redo, spent, ..
-            } => (by, redo.as_ref(), std::mem::take(spent), false),
-            Verb::Fork { by, redo, .. } => (by, Some(&*redo), Usage::default(), true),
+                by,
+                redo,
+                spent,
+                spent_by_step,
+                ..
+            } => {
+                let spent = (std::mem::take(spent), std::mem::take(spent_by_step));
+                (by, redo.as_ref(), spent, false)
+            }
+            Verb::Fork { by, redo, .. } => (by, Some(&*redo), none, true),
             _ => return,
         };
         let by = redo.map(|_| Arc::clone(by));
@@ -226,7 +248,13 @@ impl Reader<'_> {
         };
         self.early += 1;
         self.found.acts.insert(self.early, early);
-        self.deed(event, Deed::Continue { by, spent, forked });
+        let place = Deed::Continue {
+            by,
+            spent,
+            spent_by_step,
+            forked,
+        };
+        self.deed(event, place);
     }
 
     fn voted(

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use stateway_definition::StepKind;
 use stateway_model::Usage;
 
 use super::{Act, Deed, HandOut, Recorded, Reply, Taken};
@@ -93,6 +94,8 @@ impl Reader<'_> {
             Fact::UsageReported { task, usage } => {
                 self.usage.insert(task.clone(), *usage);
             }
+            // The request follows from a resolved escalation.
+            Fact::PolicyDecided { task, .. } if self.asks_again(&task.step) => {}
             Fact::TaskAssigned { .. } | Fact::TaskReleased { .. } | Fact::PolicyDecided { .. } => {
                 self.handed_out(event);
             }
@@ -123,6 +126,16 @@ impl Reader<'_> {
             } => self.not_compensated(event, Task::undo(Arc::clone(step), *attempt), failure),
             _ => self.read_person(event),
         }
+    }
+
+    fn starts_child(&self, ix: StepIx) -> bool {
+        let kind = &self.state.plan().define(ix).kind;
+        matches!(kind, StepKind::Workflow { .. })
+    }
+
+    fn asks_again(&self, step: &str) -> bool {
+        let ix = self.find(step);
+        ix.is_some_and(|ix| self.state.run(ix).ask_again.is_some())
     }
 
     /// Whether the event before is the loss of a worker, from which this one follows.
@@ -256,13 +269,14 @@ impl Reader<'_> {
                 let usage = self.usage.remove(&task);
                 self.answered(event, task, Taken::Failed(failure.clone(), usage));
             }
-            // A worker was refused the attempt when it asked for it.
-            FailureCause::BudgetExceeded => {
+            // A worker was refused the attempt when it asked for it. A child follows from the rest.
+            FailureCause::BudgetExceeded if !self.starts_child(ix) => {
                 let (worker, identity) = (Arc::clone(&event.actor), "".into());
                 self.hand_out(event, task, HandOut::Assigned { worker, identity });
             }
             // These follow from something else that is recorded.
             FailureCause::WorkerLost
+            | FailureCause::BudgetExceeded
             | FailureCause::PolicyDenied
             | FailureCause::TimedOut
             | FailureCause::WentSilent

@@ -1,0 +1,37 @@
+//! The choice about compensation in the dialogs that cancel an execution.
+
+use maud::{Markup, html};
+use stateway_proto::v1::cancel_execution_request::Compensation;
+
+use crate::problem::Problem;
+
+/// Whether completed steps are compensated; as the definition says unless someone chooses.
+pub(crate) fn field(typed: &str) -> Markup {
+    let choices = [
+        ("", "as the definition's failurePolicy says"),
+        ("compensate", "compensate completed steps"),
+        ("none", "compensate nothing"),
+    ];
+    html! {
+        label { "Compensation"
+            select name="compensation" {
+                @for (word, title) in choices {
+                    option value=(word) selected[word == typed] { (title) }
+                }
+            }
+        }
+    }
+}
+
+/// The choice of the dialog; as the definition says where none was made.
+pub(crate) fn choice(word: &str) -> Result<Compensation, Problem> {
+    match word {
+        "" => Ok(Compensation::Unspecified),
+        "compensate" => Ok(Compensation::Compensate),
+        "none" => Ok(Compensation::NoCompensation),
+        _ => Err(Problem::invalid(
+            "That is not a choice about compensation.",
+            "Choose one of the list.",
+        )),
+    }
+}
