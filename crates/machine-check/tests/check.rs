@@ -8,8 +8,8 @@ use stateway_machine_check::exhaustive::visit;
 use stateway_machine_check::fuzz::{definitions, events, histories, hostile, schedules, snapshots};
 use stateway_machine_check::soak::soak;
 
-/// Enough worlds to reach every listed state and move of the machine and of every seed.
-const WORLDS: u64 = 6_000;
+/// Enough worlds to reach every listed state and move of the machine and of every vocabulary.
+const WORLDS: u64 = 12_000;
 
 #[test]
 fn random_worlds_keep_every_invariant_and_reach_everything_that_is_listed() {

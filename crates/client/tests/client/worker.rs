@@ -583,7 +583,11 @@ async fn what_outlasts_the_drain_is_given_back() {
     assert!(matches!(connection.next().await, FromWorker::Heartbeat(_)));
     stop.send(()).unwrap();
     assert!(matches!(connection.next().await, FromWorker::Offer(_)));
-    assert_eq!(connection.next().await, released("t1"));
+    let cut_off = FromWorker::Released(v1::TaskReleased {
+        task_token: "t1".into(),
+        begun: true,
+    });
+    assert_eq!(connection.next().await, cut_off);
     connection.ends().await;
     drop(connection);
     ended(worker).await.unwrap();

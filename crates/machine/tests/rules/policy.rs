@@ -227,14 +227,14 @@ fn reassigning_an_expired_approval_of_a_task_asks_the_other_role() {
     assert_eq!(asks(&run, "chief"), *run.fact("PolicyDecided"));
     assert_eq!((run.at(), run.tasks()), (AwaitingApproval, vec![]));
     assert!(matches!(
-        run.vote("a", 2, true, "bob"),
+        run.vote("a", 2, true, "cara"),
         Err(Rejection::RoleRequired { role, .. }) if &*role == "chief"
     ));
     run.ok(Verb::DecideApproval {
         step: "a".into(),
         attempt: 2,
         grant: true,
-        by: "bob".into(),
+        by: "cara".into(),
         roles: vec!["chief".into()],
         comment: "seen".into(),
     });

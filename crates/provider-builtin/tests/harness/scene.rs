@@ -147,6 +147,7 @@ fn execution(native: &NativeState) -> Result<Plan, Skip> {
             return Err(Skip::because("an execution is never held without a cause"));
         }
         ("escalated", _) => chain(&[task("governance", json!({}))]),
+        ("compensating", Some("later")) => undone_by("transient", &task("agent_error", json!({}))),
         ("compensating", Some(_)) => undone_by("nobody", &task("agent_error", json!({}))),
         ("compensating", None) => undone_by("hold", &task("agent_error", json!({}))),
         ("cancelling", _) => chain(&[work("hold")])
@@ -232,6 +233,7 @@ fn step(native: &NativeState) -> Result<Plan, Skip> {
         ("cancelled", _) => chain(&[work("nobody")])
             .until(step_is("work", "running"))
             .then(kill),
+        ("compensating", Some("later")) => undone_by("transient", &task("agent_error", json!({}))),
         ("compensating", Some(_)) => undone_by("nobody", &task("agent_error", json!({}))),
         ("compensating", None) => undone_by("hold", &task("agent_error", json!({}))),
         ("compensated", _) => undone_by("complete", &task("agent_error", json!({}))),
