@@ -199,10 +199,7 @@ fn undo_queue_timed_out(draft: &Draft<'_>, ix: StepIx, note: &str) -> Failure {
     let own = undo::queue_timeout(plan, ix);
     let limit = match (own, plan.definition().timeout) {
         (Some(own), _) => within(own),
-        (None, Some(all)) => format!(
-            " within the workflow's timeout of {}",
-            format_duration(all)
-        ),
+        (None, Some(all)) => format!(" within the workflow's timeout of {}", format_duration(all)),
         (None, None) => String::new(),
     };
     Failure {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use stateway_machine::ExecutionState::{Compensating, Failed, RolledBack};
 use stateway_machine::{
-    CancelMode, Fact, Failure, Rejection, StepState, StepTimer, Task, Verb, last_error, sub_state, task_input,
-    waits,
+    CancelMode, Fact, Failure, Rejection, StepState, StepTimer, Task, Verb, last_error, sub_state,
+    task_input, waits,
 };
 use stateway_model::ErrorCategory::{AgentError, External, Governance, Transient, Validation};
 use stateway_model::{SubState, WaitKind};
