@@ -187,8 +187,19 @@ fn of_people(fact: &Fact) -> String {
         }
         Fact::ExecutionReopened { by, from } => format!("reopened by {by}; it had ended as {from}"),
         Fact::ExecutionForked {
-            from, cutoff, by, ..
-        } => format!("forked from {from} after event {cutoff} by {by}"),
+            from,
+            cutoff,
+            by,
+            own_times,
+            ..
+        } => {
+            let times = if *own_times {
+                "; the execution is created here, and its timeout counts from here"
+            } else {
+                ""
+            };
+            format!("forked from {from} after event {cutoff} by {by}{times}")
+        }
         Fact::ExecutionRecovered {
             reason, by, again, ..
         } => match again.join(", ") {

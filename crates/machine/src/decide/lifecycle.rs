@@ -114,6 +114,7 @@ pub(super) fn fork(
         cutoff,
         by,
         redo: Some(redo),
+        own_times: true,
     });
     Ok(())
 }
