@@ -156,6 +156,12 @@ pub(super) fn left_behind(draft: &Draft<'_>) -> Vec<Arc<str>> {
     if head.state != ExecutionState::Compensating && !head.rolled_back {
         return Vec::new();
     }
+    not_compensated(draft)
+}
+
+/// The steps with effects that completed, or may have, and were not compensated.
+pub(super) fn not_compensated(draft: &Draft<'_>) -> Vec<Arc<str>> {
+    let head = draft.head();
     let mut left = Vec::new();
     let mut next = head.last_completed;
     for _ in 0..head.plan.len() {

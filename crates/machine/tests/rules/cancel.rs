@@ -46,6 +46,13 @@ fn the_callers_choice_overrides_the_failure_policy() {
         (run.step("a"), run.step("b")),
         (StepState::Completed, StepState::Cancelled)
     );
+    assert_eq!(run.state.left_behind(), ["a".into()]);
+    let mut run = policy("abort");
+    run.cancel(CancelMode::Stop);
+    assert!(
+        run.state.left_behind().is_empty(),
+        "nothing would compensate"
+    );
     let mut run = policy("abort");
     assert_eq!(
         run.cancel(CancelMode::Compensate),
