@@ -148,6 +148,7 @@ const fn of_rejection(rejection: &Rejection) -> (ErrorKind, &'static str) {
             (FailedPrecondition, "SIGNAL_NOT_AWAITED")
         }
         Rejection::TooManySignals => (FailedPrecondition, "TOO_MANY_SIGNALS"),
+        Rejection::NoApproval { .. } => (FailedPrecondition, "NO_APPROVAL"),
         Rejection::StaleApproval { .. } => (FailedPrecondition, "STALE_APPROVAL"),
         Rejection::ApprovalExpired { .. } => (FailedPrecondition, "APPROVAL_EXPIRED"),
         Rejection::AlreadyDecided { .. } => (FailedPrecondition, "ALREADY_DECIDED"),
