@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use stateway_engine::{Engine, RetryFrom, View, WorkerMessage};
+use stateway_engine::{Engine, RetryFrom, Steer, View, WorkerMessage};
+use stateway_machine::CancelMode;
 use stateway_model::{ErrorCategory, Reason, SubState};
 
 use crate::lab::Lab;
@@ -291,6 +292,33 @@ async fn what_a_step_cannot_take_is_refused_and_nothing_is_opened() {
     let branches = lab.engine.branches(started.id.clone(), None, 10).await;
     assert_eq!(branches.unwrap().len(), 1);
     assert_eq!(lab.get(&started.id).await.branch, 0);
+}
+
+#[tokio::test]
+async fn without_a_step_a_cancelled_execution_runs_again_from_the_interrupted_step() {
+    let lab = Lab::new();
+    lab.apply(
+        "name: chain\nsteps: [{name: a, agent: x}, {name: b, agent: x, dependsOn: [a]}, {name: c, agent: x, dependsOn: [b]}]",
+    )
+    .await;
+    let started = lab.start("chain", json!(null)).await;
+    let mut worker = lab.worker("w1", &["x"], 1);
+    let a = worker.task().await;
+    worker.done(&a, json!(1));
+    worker.task().await;
+    let kill = Steer::Cancel {
+        mode: CancelMode::Kill,
+        cause: "".into(),
+    };
+    lab.steer(&started.id, kill).await.unwrap();
+    lab.ended(&started.id).await;
+    let view = again(&lab, &started.id, from("")).await;
+    assert_eq!(view.branch, 1);
+    let names = names(&lab.engine, &started.id, None).await;
+    let opened = names.iter().position(|name| name == "BranchOpened");
+    let opened = opened.expect("a branch");
+    assert!(names[..opened].contains(&"StepCompleted a".to_owned()));
+    assert!(names[opened..].contains(&"StepStarted b".to_owned()));
 }
 
 #[tokio::test]
