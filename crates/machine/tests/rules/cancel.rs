@@ -140,6 +140,8 @@ fn a_rejected_approval_follows_the_failure_policy() {
     );
     assert_eq!((run.at(), run.reason().as_str()), (Cancelled, "REJECTED"));
     assert_eq!(run.step("a"), StepState::Completed);
+    let why = stateway_machine::not_retried(&run.state, "g");
+    assert_eq!(why.as_deref(), Some("not retried: a person rejected it"));
 
     let mut run = at_gate(&format!("failurePolicy: compensate\n{GATE}"));
     assert_eq!(
