@@ -146,7 +146,12 @@ async fn a_revision_is_found_by_its_first_digits() {
     let nobody = "definitions/hello/revisions/00000000";
     let status = client.get_definition(get(nobody)).await.unwrap_err();
     assert_eq!(status.code(), Code::NotFound);
-    assert_eq!(reason_of(&status), "DEFINITION_NOT_FOUND");
+    assert_eq!(reason_of(&status), "REVISION_NOT_FOUND");
+    let message = status.message();
+    assert!(
+        message.ends_with("the definition `hello` has no revision 00000000"),
+        "{message}"
+    );
     for wrong in [
         "",
         "hello",

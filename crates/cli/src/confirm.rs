@@ -5,16 +5,17 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// Asks a question that must be answered with yes. `risk` says why, where nobody can be asked;
-/// `nothing` what did not happen, after a no.
+/// Asks a question that must be answered with yes. `risk` is the reason for the question, printed where
+/// standard input is not a terminal; `nothing` is printed after any other answer than yes.
 ///
 /// # Errors
 /// Standard input is no terminal, or the answer is not yes.
 pub fn confirm(question: &str, risk: &str, nothing: &str) -> Result<(), Failure> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
-        let message = format!("{risk} and nobody can be asked");
-        return Err(Failure::usage(message).hint("Add --yes to go ahead."));
+        let message =
+            format!("{risk}, so a confirmation is needed; standard input is not a terminal");
+        return Err(Failure::usage(message).hint("Add --yes to confirm."));
     }
     let mut screen = io::stderr();
     write!(screen, "{question} [y/N] ")?;

@@ -29,6 +29,13 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The exit code of a program that rules out another attempt: EX_CONFIG of `sysexits.h`.
 const NEVER_RETRY: i32 = 78;
 
+/// Keeps the shell alive until the command that runs when a SIGTERM arrives has ended, so that a
+/// command that ignores or handles the signal decides the outcome. If the signal ended the command, the
+/// shell ends by the signal too; if the command failed, the shell ends with its exit code.
+const SURVIVE_SIGTERM: &str = "trap 'stateway_status=$?; \
+    if [ \"$stateway_status\" -eq 143 ]; then trap - TERM; kill -TERM $$; \
+    elif [ \"$stateway_status\" -ne 0 ]; then exit \"$stateway_status\"; fi' TERM; ";
+
 /// A program, and the processes that run it at present.
 #[derive(Debug)]
 pub struct Program {
@@ -159,7 +166,7 @@ impl Program {
     fn spawn(&self, task: &Task) -> Result<Child, TaskError> {
         let flag = |set: bool| if set { "1" } else { "" };
         let spawned = Command::new("sh")
-            .args(["-c", &self.command])
+            .args(["-c", &format!("{SURVIVE_SIGTERM}{}", self.command)])
             .env("STATEWAY_EXECUTION", task.execution())
             .env("STATEWAY_STEP", task.step())
             .env("STATEWAY_ATTEMPT", task.attempt().to_string())

@@ -94,6 +94,8 @@ struct Seen {
     ended_at: Option<(u32, u64)>,
     /// The definition that another execution runs for it.
     runs: Option<Arc<str>>,
+    /// The worker that was lost with it, and when that worker took it.
+    lost: Option<(Arc<str>, Option<Timestamp>)>,
 }
 
 impl Attempts {
@@ -168,10 +170,11 @@ impl Attempts {
                     seen.record.assigned = Some(at);
                 }
             }
-            Fact::TaskReleased { task, .. } => {
+            Fact::TaskReleased { task, lost, .. } => {
                 if let Some(seen) = self.find(task) {
-                    seen.record.worker = "".into();
-                    seen.record.assigned = None;
+                    let worker = std::mem::replace(&mut seen.record.worker, "".into());
+                    let assigned = seen.record.assigned.take();
+                    seen.lost = lost.then_some((worker, assigned));
                 }
             }
             Fact::UsageReported { task, usage } => {
@@ -320,6 +323,7 @@ impl Seen {
             started_at: place,
             ended_at: None,
             runs: None,
+            lost: None,
         }
     }
 
@@ -332,6 +336,11 @@ impl Seen {
         self.record.outcome = outcome;
         self.record.ended = Some(at);
         self.ended_at = Some(place);
+        if self.record.worker.is_empty()
+            && let Some((worker, assigned)) = self.lost.take()
+        {
+            (self.record.worker, self.record.assigned) = (worker, assigned);
+        }
     }
 
     /// The same attempt on a new branch: no worker has it there, and its cost stays where it arose.
@@ -507,6 +516,42 @@ mod tests {
                 (0, 2, AttemptOutcome::Open, ""),
             ]
         );
+    }
+
+    #[test]
+    fn an_attempt_that_ends_after_its_worker_was_lost_names_that_worker() {
+        let lost = Fact::TaskReleased {
+            task: Task::of("a", 1),
+            lost: true,
+            queue_due: None,
+        };
+        let unknown = Fact::OutcomeUnknown {
+            step: "a".into(),
+            attempt: 1,
+            compensate: false,
+        };
+        let cancelled = Fact::ExecutionCancelled {
+            by: "ada".into(),
+            reason: stateway_model::Reason::Cancelled,
+            comment: "".into(),
+            left: Vec::new(),
+        };
+        for (end, outcome) in [
+            (unknown, AttemptOutcome::Unknown),
+            (cancelled, AttemptOutcome::Cancelled),
+        ] {
+            let log = vec![
+                (0, 1, started(1)),
+                (0, 2, assigned(1, "w1")),
+                (0, 3, lost.clone()),
+            ];
+            let open = told(&[], log.clone());
+            assert_eq!((&*open[0].worker, open[0].assigned), ("", None));
+            let records = told(&[], [log, vec![(0, 4, end)]].concat());
+            assert_eq!(outcomes(&records), [(0, 1, outcome, "w1")]);
+            let at = |second| Timestamp::from_second(second).ok();
+            assert_eq!((records[0].assigned, records[0].ended), (at(2), at(4)));
+        }
     }
 
     #[test]

@@ -80,6 +80,7 @@ impl EngineError {
             "EXECUTION_NOT_FOUND",
             format_args!("there is no execution `{id}`"),
         )
+        .hint("`stateway list` shows every execution.")
     }
 
     pub(crate) fn no_definition(name: &str) -> Self {
@@ -88,7 +89,16 @@ impl EngineError {
             "DEFINITION_NOT_FOUND",
             format_args!("there is no definition `{name}`"),
         )
-        .hint("Apply it first: stateway definitions apply FILE.")
+        .hint("`stateway definitions list` shows every definition.")
+    }
+
+    pub(crate) fn no_revision(name: &str, revision: &str) -> Self {
+        Self::new(
+            ErrorKind::NotFound,
+            "REVISION_NOT_FOUND",
+            format_args!("the definition `{name}` has no revision {revision}"),
+        )
+        .hint("`stateway definitions get NAME` lists the revisions.")
     }
 
     /// The same reason as for an unknown definition: a program treats both alike.
@@ -149,6 +159,7 @@ const fn of_rejection(rejection: &Rejection) -> (ErrorKind, &'static str) {
             (FailedPrecondition, "SIGNAL_NOT_AWAITED")
         }
         Rejection::TooManySignals => (FailedPrecondition, "TOO_MANY_SIGNALS"),
+        Rejection::NoApproval { .. } => (FailedPrecondition, "NO_APPROVAL"),
         Rejection::StaleApproval { .. } => (FailedPrecondition, "STALE_APPROVAL"),
         Rejection::ApprovalExpired { .. } => (FailedPrecondition, "APPROVAL_EXPIRED"),
         Rejection::AlreadyDecided { .. } => (FailedPrecondition, "ALREADY_DECIDED"),

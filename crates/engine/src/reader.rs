@@ -176,7 +176,7 @@ impl Reader {
                         "BRANCH_NOT_FOUND",
                         format_args!("execution `{id}` has no branch {branch}"),
                     )
-                    .hint("ListBranches shows which there are."));
+                    .hint("`stateway branches NAME` (ListBranches) lists the branches."));
                 }
             }
             let mut found = Vec::new();

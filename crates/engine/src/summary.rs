@@ -208,8 +208,16 @@ fn of_people(fact: &Fact) -> String {
             branch,
             cutoff,
             by,
+            own_times,
             ..
-        } => format!("forked from {from}, branch {branch}, after event {cutoff} by {by}"),
+        } => {
+            let times = if *own_times {
+                "; the execution is created here, and its timeout counts from here"
+            } else {
+                ""
+            };
+            format!("forked from {from}, branch {branch}, after event {cutoff} by {by}{times}")
+        }
         Fact::ExecutionRecovered {
             reason, by, again, ..
         } => match again.join(", ") {

@@ -310,6 +310,10 @@ pub enum Fact {
         by: Arc<str>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         redo: Option<Box<Redo>>,
+        /// The create time, the start time and the workflow's timeout count from this event. Absent in
+        /// older logs, where they count from the start of the execution that was forked.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        own_times: bool,
     },
     /// The execution continues with another revision of its definition.
     RevisionAdopted {

@@ -76,8 +76,13 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
             cutoff: _,
             by,
             redo,
+            own_times,
         } => {
+            let timeout = lifecycle::timeout(l);
             lifecycle::forked(l, from, before, event);
+            if *own_times {
+                lifecycle::begin_again(l, timeout, event);
+            }
             if let Some(redo) = redo {
                 lifecycle::redone(l, redo, by);
             }

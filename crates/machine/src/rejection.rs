@@ -60,6 +60,9 @@ pub enum Rejection {
     /// The approval is not the open one.
     #[error("attempt {attempt} of the approval `{step}` is not open")]
     StaleApproval { step: Arc<str>, attempt: u32 },
+    /// The step never asked for an approval.
+    #[error("step `{step}` asks for no approval")]
+    NoApproval { step: Arc<str> },
     /// The approval was not decided in time.
     #[error("the approval `{step}` has expired")]
     ApprovalExpired { step: Arc<str> },
@@ -135,6 +138,7 @@ impl Rejection {
             Self::StaleApproval { .. } => {
                 "List the approvals again; this request was decided or replaced."
             }
+            Self::NoApproval { .. } => "`stateway approvals list` shows the approvals.",
             Self::ApprovalExpired { .. } => {
                 "Read the execution again; `onExpiry` has been applied."
             }

@@ -331,6 +331,8 @@ pub fn not_retried(state: &State, step: &str) -> Option<String> {
         "the worker reported that no retry can succeed".to_owned()
     } else if failure.cause == FailureCause::BadInput {
         "a missing value would be missing again".to_owned()
+    } else if failure.cause == FailureCause::Rejected {
+        "a person rejected it".to_owned()
     } else if category == ErrorCategory::Governance {
         "governance failures are never retried; a person decides".to_owned()
     } else if is_retried(failure, policy) {

@@ -21,7 +21,7 @@ Examples:
   stateway approvals list
   stateway approvals list --filter 'role = \"ops\"'
   stateway approvals list --filter 'state = decided'
-  stateway approvals list --filter 'execution = \"providers/builtin/executions/r-17\"' -o json
+  stateway approvals list --filter 'execution = builtin/r-17' -o json
 
 Fields of a filter: state, role, step, definition, execution; several are joined by AND. Decided
 approvals are listed with `state = decided` (or granted, rejected), or a filter on `execution`.")]

@@ -23,7 +23,7 @@ Examples:
   stateway escalations list
   stateway escalations list --filter 'role = \"operator\"'
   stateway escalations list --filter 'state = resolved'
-  stateway escalations list --filter 'execution = \"providers/builtin/executions/order-17\"' -o json
+  stateway escalations list --filter 'execution = builtin/order-17' -o json
 
 Fields of a filter: state, role, step, definition, execution; several are joined by AND. Resolved
 escalations are listed with `state = resolved`, or a filter on `execution`.")]

@@ -208,6 +208,12 @@ fn one_execution_adopts_a_revision_or_pauses_with_the_reason() {
         assert!(shown.contains(difference), "{shown}");
     }
     gateway.run(&["definitions", "adopt"]).exits(2);
+    let unknown = adopt(&["--revision", "00000000"]).exits(3).err;
+    assert!(
+        unknown.contains("the definition `gate` has no revision 00000000")
+            && unknown.contains("lists the revisions"),
+        "{unknown}"
+    );
     gateway
         .run(&["definitions", "adopt", "builtin/nobody"])
         .exits(3);
@@ -233,7 +239,23 @@ fn executions_that_pass_a_filter_adopt_a_revision_after_a_preview() {
         "{preview}"
     );
     let unsaid = adopt(&[]).exits(2);
-    assert!(unsaid.err.contains("--yes"), "{}", unsaid.err);
+    assert!(
+        unsaid.err.contains("standard input is not a terminal") && unsaid.err.contains("--yes"),
+        "{}",
+        unsaid.err
+    );
+    let wrong = gateway.run(&["definitions", "adopt", "--filter", "bad =", "--yes"]);
+    let bare = gateway.run(&["list", "--filter", "bad ="]);
+    assert_eq!(wrong.exits(2).err, bare.exits(2).err);
+    let missing = gateway.run(&["definitions", "delete", "nosuch", "--yes"]);
+    let missing = missing.exits(3).err;
+    assert!(
+        missing.contains("definitions list") && !missing.contains("Apply"),
+        "{missing}"
+    );
+    let branch = gateway.run(&["history", "builtin/g1", "--branch", "q"]);
+    let branch = branch.exits(2).err;
+    assert!(branch.contains("stateway branches"), "{branch}");
     let done = adopt(&["--yes"]).exits(4);
     assert!(
         done.err

@@ -292,6 +292,34 @@ async fn a_cancelled_program_gets_sigterm_and_its_output_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_program_that_ignores_sigterm_completes_with_its_output() {
+    // A second process of the group shows that the signal has arrived.
+    let script = "(trap 'touch asked; exit' TERM; touch armed; sleep 60 & wait) &\n\
+         trap '' TERM\n\
+         while [ ! -e armed ]; do sleep 0.02; done\n\
+         touch begun\n\
+         while [ ! -e asked ]; do sleep 0.02; done\n\
+         echo 7\n";
+    let mut lab = Lab::with(&["--exec", "sh trap.sh"]).await;
+    std::fs::write(lab.directory.path().join("trap.sh"), script).unwrap();
+    lab.connection.tell(ToWorker::Task(task("")));
+    lab.wait_for("begun");
+    cancel(&lab);
+    assert_eq!(output(lab.connection.next().await), "7");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_program_does_not_continue_with_its_next_command() {
+    let program = "touch begun; sleep 60; touch next; echo 7";
+    let mut lab = Lab::with(&["--exec", program]).await;
+    lab.connection.tell(ToWorker::Task(task("")));
+    lab.wait_for("begun");
+    cancel(&lab);
+    failure(lab.connection.next().await);
+    assert!(!lab.has("next"), "the next command has run");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_a_cancelled_program_leaves_behind_does_not_hold_up_its_outcome() {
     let left = "(trap '' TERM; touch begun; sleep 20) &";
     let program = format!("trap 'echo 7; exit 0' TERM; {left} wait");

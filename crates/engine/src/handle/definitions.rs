@@ -39,11 +39,11 @@ impl Engine {
             if let Some(found) = store.definition(&name, revision.as_deref())? {
                 return Ok(found);
             }
-            let deleted = revision.is_none() && !store.revisions(&name)?.is_empty();
-            Err(if deleted {
-                EngineError::deleted_definition(&name)
-            } else {
-                EngineError::no_definition(&name)
+            let known = !store.revisions(&name)?.is_empty();
+            Err(match revision {
+                Some(revision) if known => EngineError::no_revision(&name, &revision),
+                None if known => EngineError::deleted_definition(&name),
+                _ => EngineError::no_definition(&name),
             })
         })
         .await

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use stateway_definition::StepKind;
 use stateway_machine::{
-    Event, ExecutionState, Fact, Obligation, Redo, Resolver, State, Verb, check_resolves_all,
-    obligations, spent_by_step, usage,
+    Event, ExecutionState, Fact, Obligation, Redo, Resolver, State, StepState, Verb,
+    check_resolves_all, obligations, spent_by_step, step_views, usage,
 };
+use stateway_model::Step;
 
 use super::withdrawal::Withdrawal;
 use super::{Keeper, Live};
@@ -151,7 +152,8 @@ impl Keeper {
         }
     }
 
-    /// The step to start with: the one named, or the one that failed; none for the first of all.
+    /// The step to start with: the one named, the one that failed, or the first one that a cancellation
+    /// interrupted; none for the first of all.
     fn step_to_redo(&self, live: &Live, from: &RetryFrom) -> Result<Option<Arc<str>>> {
         if from.from_start {
             let alone = from.step.is_empty() && from.input.is_none() && from.feedback.is_empty();
@@ -166,13 +168,14 @@ impl Keeper {
         }
         if from.step.is_empty() {
             let failed = stateway_machine::last_error(&live.state).map(|error| error.step);
+            let failed = failed.or_else(|| interrupted(&live.state));
             let failed = failed.ok_or_else(|| {
                 EngineError::new(
                     ErrorKind::FailedPrecondition,
                     "NOTHING_FAILED",
-                    "no step of the execution has failed",
+                    "no step of the execution has failed or was interrupted",
                 )
-                .hint("Name the step to begin with.")
+                .hint("Name a step with `--step`, or run every step again with `--from-start`.")
             });
             return failed.map(|step| Some(step.into()));
         }
@@ -292,4 +295,14 @@ const fn begins(fact: &Fact) -> Option<&Arc<str>> {
         | Fact::StepSkipped { step, .. } => Some(step),
         _ => None,
     }
+}
+
+/// The step that started first among those that a cancellation interrupted.
+fn interrupted(state: &State) -> Option<String> {
+    let cancelled = |step: &Step| step.native_state == StepState::Cancelled.as_str();
+    step_views(state)
+        .into_iter()
+        .filter(|step| cancelled(step) && step.start_time.is_some())
+        .min_by_key(|step| step.start_time)
+        .map(|step| step.name)
 }

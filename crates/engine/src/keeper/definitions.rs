@@ -305,12 +305,7 @@ impl Keeper {
             return Ok(Arc::clone(plan));
         }
         if self.store.definition(name, Some(revision))?.is_none() {
-            return Err(EngineError::new(
-                ErrorKind::NotFound,
-                "REVISION_NOT_FOUND",
-                format_args!("the definition `{name}` has no revision {revision}"),
-            )
-            .hint("`stateway definitions get NAME` lists the revisions."));
+            return Err(EngineError::no_revision(name, revision));
         }
         Ok(plan(&*self.store, revision, &self.catalogue)?)
     }

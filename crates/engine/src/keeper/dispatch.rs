@@ -65,12 +65,21 @@ pub(super) struct Worker {
     pub(super) since: Option<Timestamp>,
     /// Until when its tasks stay with it if it says nothing.
     pub(super) until: Instant,
+    /// The heartbeat of one of its tasks timed out, and no message has come from it since.
+    silent: bool,
     pub(super) http: bool,
 }
 
 impl Worker {
     fn has_room(&self) -> bool {
-        self.session.is_some() && self.held < self.offer.capacity
+        self.session.is_some() && !self.silent && self.held < self.offer.capacity
+    }
+
+    /// A message has come from the worker: its lease begins again. Whether the worker was silent, so
+    /// that tasks may wait for it.
+    pub(super) fn heard(&mut self, until: Instant) -> bool {
+        self.until = until;
+        std::mem::take(&mut self.silent)
     }
 
     /// Whether it has ever made an offer; one that is only expected back has not.
@@ -272,8 +281,12 @@ impl Dispatch {
         turns.back().copied()
     }
 
-    /// Puts a worker behind every other one, so that a task that it lost goes to another worker.
-    pub(super) fn yield_turn(&mut self, worker: WorkerIx) {
+    /// A worker lost a task. The worker gets no task until a message comes from it, and then goes
+    /// behind every other worker.
+    pub(super) fn silence(&mut self, worker: WorkerIx) {
+        if let Some(silent) = self.workers.get_mut(&worker) {
+            silent.silent = true;
+        }
         for turns in self.turns.values_mut() {
             if let Some(at) = turns.iter().position(|ix| *ix == worker) {
                 turns.remove(at);
@@ -321,6 +334,7 @@ impl Dispatch {
             fed: 0,
             since: None,
             until,
+            silent: false,
             http: false,
         })
     }
@@ -343,7 +357,7 @@ impl Dispatch {
         let ix = self.expect(&offer.worker, until);
         self.by_session.insert(session.0, ix);
         let before = self.workers.get_mut(&ix).and_then(|worker| {
-            worker.until = until;
+            worker.heard(until);
             worker.http = http;
             worker.session.replace(session)
         });

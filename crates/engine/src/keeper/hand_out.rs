@@ -162,10 +162,10 @@ impl Keeper {
         let Some((entry, Some(holder))) = self.dispatch.remove(number, step) else {
             return;
         };
-        self.work.push_back(Work::Feed(holder));
         if why == Withdrawal::WorkerLost {
-            self.dispatch.yield_turn(holder);
+            self.dispatch.silence(holder);
         }
+        self.work.push_back(Work::Feed(holder));
         let session = self
             .dispatch
             .worker(holder)
@@ -283,11 +283,13 @@ impl Keeper {
         }
     }
 
-    /// The worker of a session, which has just shown that it is alive.
+    /// The worker of a session, from which a message has just come.
     fn alive(&mut self, session: u64) -> Option<WorkerIx> {
         let worker = self.dispatch.of_session(session)?;
         let until = Instant::now() + self.config.lease;
-        self.dispatch.worker_mut(worker)?.until = until;
+        if self.dispatch.worker_mut(worker)?.heard(until) {
+            self.work.push_back(Work::Feed(worker));
+        }
         Some(worker)
     }
 

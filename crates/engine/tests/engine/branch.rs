@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use stateway_engine::{Engine, RetryFrom, View, WorkerMessage};
-use stateway_model::{ErrorCategory, SubState};
+use stateway_engine::{Engine, RetryFrom, Steer, View, WorkerMessage};
+use stateway_machine::CancelMode;
+use stateway_model::{ErrorCategory, Reason, SubState};
 
 use crate::lab::Lab;
+use crate::time::pass;
+
+const MINUTE: i64 = 60_000;
 
 const CHAIN: &str = "
 name: chain
@@ -291,6 +295,33 @@ async fn what_a_step_cannot_take_is_refused_and_nothing_is_opened() {
 }
 
 #[tokio::test]
+async fn without_a_step_a_cancelled_execution_runs_again_from_the_interrupted_step() {
+    let lab = Lab::new();
+    lab.apply(
+        "name: chain\nsteps: [{name: a, agent: x}, {name: b, agent: x, dependsOn: [a]}, {name: c, agent: x, dependsOn: [b]}]",
+    )
+    .await;
+    let started = lab.start("chain", json!(null)).await;
+    let mut worker = lab.worker("w1", &["x"], 1);
+    let a = worker.task().await;
+    worker.done(&a, json!(1));
+    worker.task().await;
+    let kill = Steer::Cancel {
+        mode: CancelMode::Kill,
+        cause: "".into(),
+    };
+    lab.steer(&started.id, kill).await.unwrap();
+    lab.ended(&started.id).await;
+    let view = again(&lab, &started.id, from("")).await;
+    assert_eq!(view.branch, 1);
+    let names = names(&lab.engine, &started.id, None).await;
+    let opened = names.iter().position(|name| name == "BranchOpened");
+    let opened = opened.expect("a branch");
+    assert!(names[..opened].contains(&"StepCompleted a".to_owned()));
+    assert!(names[opened..].contains(&"StepStarted b".to_owned()));
+}
+
+#[tokio::test]
 async fn a_success_is_final_and_is_forked_instead() {
     let lab = Lab::new();
     lab.apply(CHAIN).await;
@@ -345,6 +376,40 @@ async fn a_success_is_final_and_is_forked_instead() {
     let again = lab.engine.get("second".into()).await.unwrap();
     assert_eq!(again.forked_from.as_deref(), Some(&*source));
     crate::recovery::all_is_well(&lab).await;
+}
+
+#[tokio::test]
+async fn a_fork_is_created_at_the_time_of_the_fork_and_its_timeout_counts_from_there() {
+    let (lab, clock) = Lab::by_hand();
+    lab.apply(
+        "name: two\ntimeout: 10m\nsteps: [{name: a, agent: x}, {name: b, agent: x, dependsOn: [a]}]",
+    )
+    .await;
+    let mut worker = lab.worker("w1", &["x"], 1);
+    let source = lab.start("two", json!(null)).await;
+    let a = worker.task().await;
+    pass(&lab, &clock, 5 * MINUTE).await;
+    worker.done(&a, json!(1));
+    let b = worker.task().await;
+    worker.done(&b, json!(2));
+    lab.ended(&source.id).await;
+    pass(&lab, &clock, 60 * MINUTE).await;
+    let now = clock.now();
+    let fork = lab
+        .engine
+        .retry_from(source.id.clone(), from("b"), "eve".into(), lab.key(7))
+        .await
+        .unwrap();
+    let times = |view: &View| (view.times.created, view.times.started);
+    assert_eq!(times(&fork), (Some(now), Some(now)));
+    pass(&lab, &clock, 9 * MINUTE).await;
+    let running = lab.get(&fork.id).await;
+    assert_eq!(running.sub_state, SubState::Running);
+    crate::recovery::all_is_well(&lab).await;
+    pass(&lab, &clock, MINUTE).await;
+    let ended = lab.ended(&fork.id).await;
+    assert_eq!(ended.reason, Some(Reason::TimedOut));
+    assert_eq!(times(&ended), (Some(now), Some(now)));
 }
 
 #[tokio::test]

@@ -50,6 +50,35 @@ async fn a_task_whose_worker_sends_no_heartbeat_goes_to_another_worker() {
 }
 
 #[tokio::test]
+async fn a_silent_worker_gets_no_task_until_a_message_comes_from_it() {
+    let (lab, clock) = Lab::by_hand();
+    lab.apply("name: one\nsteps: [{name: a, agent: x, timeout: 1h, heartbeatTimeout: 4s}]")
+        .await;
+    let mut worker = lab.worker("w1", &["x"], 2);
+    let started = lab.start("one", json!(null)).await;
+    let lost = worker.task().await;
+    pass(&lab, &clock, 4 * SECOND).await;
+    assert_eq!(withdrawn(&mut worker).await, "WORKER_LOST");
+    let second = lab.start("one", json!(null)).await;
+    pass(&lab, &clock, 60 * SECOND).await;
+    for view in [&started, &second] {
+        let assigned = facts(&lab, view).await;
+        let assigned = assigned.iter().filter(|name| **name == "TaskAssigned");
+        let before = usize::from(view.id == started.id);
+        assert_eq!(assigned.count(), before, "{}", view.id);
+    }
+    worker.forgets(&lost);
+    worker.session.answers().heartbeat(None, None);
+    for _ in 0..2 {
+        let task = worker.task().await;
+        worker.done(&task, json!(1));
+    }
+    for view in [&started, &second] {
+        assert_eq!(lab.ended(&view.id).await.sub_state, SubState::Succeeded);
+    }
+}
+
+#[tokio::test]
 async fn a_task_with_a_heartbeat_timeout_survives_a_killed_worker() {
     let lab = Lab::with(|config| config.reconnect = Duration::from_millis(1));
     lab.apply("name: one\nsteps: [{name: a, agent: x, timeout: 1h, heartbeatTimeout: 1h}]")
@@ -101,6 +130,7 @@ async fn too_many_lost_workers_in_a_row_fail_the_attempt_as_retryable() {
         pass(&lab, &clock, 4 * SECOND).await;
         assert_eq!(withdrawn(&mut worker).await, "WORKER_LOST");
         worker.forgets(&task);
+        worker.session.answers().heartbeat(None, None);
     }
     let view = lab.get(&started.id).await;
     assert_eq!(view.sub_state, SubState::BackingOff);
@@ -108,7 +138,7 @@ async fn too_many_lost_workers_in_a_row_fail_the_attempt_as_retryable() {
     assert_eq!(error.category, Some(ErrorCategory::Transient));
     assert_eq!(
         error.message,
-        "2 workers in a row disconnected or stopped responding while running it"
+        "the worker was lost 2 times in a row: it disconnected or stopped responding"
     );
     pass(&lab, &clock, 60 * SECOND).await;
     let task = worker.task().await;
@@ -140,6 +170,7 @@ async fn lost_workers_are_not_in_a_row_when_one_gave_the_task_back() {
             assert_eq!(withdrawn(&mut worker).await, "WORKER_LOST");
         }
         worker.forgets(&task);
+        worker.session.answers().heartbeat(None, None);
     }
     let task = worker.task().await;
     assert_eq!(task.task.attempt, 1);
@@ -166,6 +197,6 @@ async fn an_attempt_lost_too_often_without_a_retry_left_fails_the_execution() {
     let message = view.last_error.expect("an error").message;
     assert_eq!(
         message,
-        "1 worker disconnected or stopped responding while running it"
+        "the worker was lost: it disconnected or stopped responding"
     );
 }

@@ -86,7 +86,7 @@ pub(super) fn branch(text: &str) -> Result<Option<u32>, Status> {
         number => number.parse().map(Some).map_err(|_| {
             let message = format!("`{number}` is not the number of a branch");
             Refusal::invalid("branch", message)
-                .hint("ListBranches shows which there are.")
+                .hint("`stateway branches NAME` (ListBranches) lists the branches.")
                 .into()
         }),
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use stateway_definition::StepKind;
 
 use super::{duty, find, start, task};
 use crate::Rejection;
@@ -54,6 +55,10 @@ fn open_request(draft: &Draft<'_>, ix: StepIx, attempt: u32) -> Option<Arc<str>>
 /// The same decision by the same person is accepted again; any other comes too late.
 fn repeated(draft: &Draft<'_>, ix: StepIx, vote: Vote) -> Result<(), Rejection> {
     let decision = draft.run(ix).decision.as_ref();
+    let kind = &draft.head().plan.define(ix).kind;
+    if decision.is_none() && !matches!(kind, StepKind::Approval { .. }) {
+        return Err(Rejection::NoApproval { step: vote.step });
+    }
     let Some(decision) = decision.filter(|decision| decision.attempt == vote.attempt) else {
         return Err(Rejection::StaleApproval {
             step: vote.step,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use stateway_definition::FailurePolicy;
 use stateway_model::Reason;
 
-use super::undo::left_behind;
+use super::undo::{left_behind, not_compensated};
 use crate::command::CancelMode;
 use crate::event::{Fact, TurnCause};
 use crate::ledger::{Draft, Ledger as _};
@@ -26,7 +26,7 @@ pub(super) fn cancel(
     match (state, mode) {
         (ExecutionState::Cancelled, _) => return Ok(()),
         (_, CancelMode::Kill) => {
-            let left = left_behind(draft);
+            let left = left(draft);
             draft.push(Fact::ExecutionCancelled {
                 by,
                 reason: Reason::Killed,
@@ -74,7 +74,7 @@ pub(super) fn turn(
             awaited,
         }
     } else if awaited.is_empty() {
-        let left = left_behind(draft);
+        let left = left(draft);
         Fact::ExecutionCancelled {
             by,
             reason,
@@ -90,6 +90,16 @@ pub(super) fn turn(
         }
     };
     draft.push(fact);
+}
+
+/// The steps that were not rolled back although the definition compensates, or although a rollback had
+/// begun.
+fn left(draft: &Draft<'_>) -> Vec<Arc<str>> {
+    if compensates(draft) {
+        not_compensated(draft)
+    } else {
+        left_behind(draft)
+    }
 }
 
 /// The steps that a worker or a child is busy with.
@@ -116,7 +126,7 @@ pub(super) fn finish(draft: &mut Draft<'_>) -> bool {
         }) => (by, comment, reason),
         Some(Ending::RolledBack | Ending::Escalated(_)) | None => ("".into(), "".into(), None),
     };
-    let left = left_behind(draft);
+    let left = left(draft);
     draft.push(Fact::ExecutionCancelled {
         by,
         reason: reason.unwrap_or(Reason::Cancelled),

@@ -125,6 +125,7 @@ pub(super) fn fork(
         cutoff,
         by,
         redo: Some(redo),
+        own_times: true,
     });
     Ok(())
 }

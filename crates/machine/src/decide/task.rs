@@ -110,12 +110,13 @@ fn most_lost(draft: &Draft<'_>, ix: StepIx) -> u32 {
 
 fn fail_lost(draft: &mut Draft<'_>, ix: StepIx, undoes: bool) {
     let lost = draft.run(ix).lost;
-    let workers = if lost == 1 {
-        "worker"
+    // The same worker may have been lost several times.
+    let times = if lost == 1 {
+        String::new()
     } else {
-        "workers in a row"
+        format!(" {lost} times in a row")
     };
-    let message = format!("{lost} {workers} disconnected or stopped responding while running it");
+    let message = format!("the worker was lost{times}: it disconnected or stopped responding");
     let category = ErrorCategory::Transient;
     let failure = Failure::of(FailureCause::WorkerLost, category, message);
     if undoes {

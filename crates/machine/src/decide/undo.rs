@@ -181,6 +181,12 @@ pub(super) fn left_behind(draft: &Draft<'_>) -> Vec<Arc<str>> {
     if head.state != ExecutionState::Compensating && !head.rolled_back {
         return Vec::new();
     }
+    not_compensated(draft)
+}
+
+/// The steps with effects that completed, or may have, and were not compensated.
+pub(super) fn not_compensated(draft: &Draft<'_>) -> Vec<Arc<str>> {
+    let head = draft.head();
     let mut left = Vec::new();
     let mut next = head.last_completed;
     for _ in 0..head.plan.len() {
@@ -191,7 +197,9 @@ pub(super) fn left_behind(draft: &Draft<'_>) -> Vec<Arc<str>> {
         next = draft.run(ix).completed_before;
     }
     for (ix, step) in head.plan.steps() {
-        let unknown = is_unknown(draft.run(ix)) && has_effects(&head.plan, ix);
+        let run = draft.run(ix);
+        let open = run.effects_unknown || run.is_in_hands();
+        let unknown = (is_unknown(run) || open) && has_effects(&head.plan, ix);
         if unknown && !left.contains(&step.name) {
             left.push(Arc::clone(&step.name));
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use stateway_model::{Reason, Usage};
 
 use super::with;
@@ -109,6 +109,23 @@ pub(super) fn forked<L: Ledger>(
             let run = l.run_mut(ix);
             (run.usage, run.spent) = (Usage::default(), Usage::default());
         }
+    }
+}
+
+/// How long the execution may take from its start on.
+pub(super) fn timeout<L: Ledger>(l: &mut L) -> Option<SignedDuration> {
+    let head = l.head_mut();
+    let (deadline, started) = (head.deadline?, head.times.started?);
+    Some(deadline.duration_since(started))
+}
+
+/// The create time, the start time and the timeout count from here.
+pub(super) fn begin_again<L: Ledger>(l: &mut L, timeout: Option<SignedDuration>, event: &Event) {
+    let head = l.head_mut();
+    head.times.created = Some(event.at);
+    head.times.started = head.times.started.and(Some(event.at));
+    if let Some(timeout) = timeout {
+        head.deadline = event.at.checked_add(timeout).ok();
     }
 }
 

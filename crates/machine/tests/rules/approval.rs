@@ -195,6 +195,14 @@ fn an_approval_that_expires_is_never_granted_but_escalated() {
 }
 
 #[test]
+fn a_decision_about_a_step_that_asks_for_no_approval_names_the_step() {
+    let mut run = Run::started(JUDGED);
+    let none = Rejection::NoApproval { step: "a".into() };
+    assert_eq!(none.to_string(), "step `a` asks for no approval");
+    assert_eq!(run.vote("a", 1, true, "bob"), Err(none));
+}
+
+#[test]
 fn a_decision_after_the_expiry_is_refused_however_late_the_timer_is() {
     let mut run = Run::started(GATE);
     run.wait(Duration::from_secs(3600));

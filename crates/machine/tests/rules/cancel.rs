@@ -46,6 +46,13 @@ fn the_callers_choice_overrides_the_failure_policy() {
         (run.step("a"), run.step("b")),
         (StepState::Completed, StepState::Cancelled)
     );
+    assert_eq!(run.state.left_behind(), ["a".into()]);
+    let mut run = policy("abort");
+    run.cancel(CancelMode::Stop);
+    assert!(
+        run.state.left_behind().is_empty(),
+        "nothing would compensate"
+    );
     let mut run = policy("abort");
     assert_eq!(
         run.cancel(CancelMode::Compensate),
@@ -132,6 +139,8 @@ fn a_rejected_approval_follows_the_failure_policy() {
     );
     assert_eq!((run.at(), run.reason().as_str()), (Cancelled, "REJECTED"));
     assert_eq!(run.step("a"), StepState::Completed);
+    let why = stateway_machine::not_retried(&run.state, "g");
+    assert_eq!(why.as_deref(), Some("not retried: a person rejected it"));
 
     let mut run = at_gate(&format!("failurePolicy: compensate\n{GATE}"));
     assert_eq!(

@@ -353,6 +353,15 @@ fn nothing_is_handed_out_while_cancelling() {
     assert_eq!(run.refused(assign), wrong);
 }
 
+/// Nobody waits for the worker any more, so its step may still take effect.
+#[test]
+fn a_kill_during_a_rollback_names_the_work_in_flight() {
+    let mut run = turned(SIBLINGS);
+    run.cancel(CancelMode::Kill);
+    assert_eq!(run.at(), Cancelled);
+    assert_eq!(run.state.left_behind(), ["first".into(), "busy".into()]);
+}
+
 #[test]
 fn kill_ends_a_cancelling_execution_without_waiting() {
     let mut run = Run::started(SIBLINGS);

@@ -83,7 +83,7 @@ fn three_lost_workers_in_a_row_fail_the_attempt_as_transient() {
     );
     assert_eq!(
         &*failure.message,
-        "3 workers in a row disconnected or stopped responding while running it"
+        "the worker was lost 3 times in a row: it disconnected or stopped responding"
     );
 }
 

@@ -1,11 +1,13 @@
 //! The verdict in words: which row, which evidence, which rule.
 
 use jiff::Timestamp;
-use stateway_model::{MappingBasis, SubState, Wait, headline};
+use stateway_model::{MappingBasis, SubState, Wait, WaitKind, headline};
 
 use super::{Classified, Decision, Verdict};
 use crate::table::Row;
 use crate::{AttemptPhase, NativeState, Observation, RetryEvidence};
+
+const NO_RETRY: &str = "no retry metadata";
 
 /// Why an execution shows what it shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +52,17 @@ impl Classified<'_> {
             self.execution.sub_state,
             now,
         );
+        let deciding = match self.execution.decision {
+            Decision::Steps { deciding } => observation.steps.get(deciding),
+            _ => None,
+        };
+        let name = deciding.map(|step| step.name.as_str());
+        if observation.retry.is_none()
+            && let Some(line) = attempts_of_steps(observation, &self.steps, name, now)
+            && let Some(none) = seen.iter_mut().find(|line| *line == NO_RETRY)
+        {
+            *none = line;
+        }
         seen.extend(observation.notes.iter().cloned());
         // An error of the execution itself is on no step.
         if self.execution.sub_state == SubState::Error
@@ -58,10 +71,6 @@ impl Classified<'_> {
         {
             seen.push(format!("error: {}", error.message));
         }
-        let deciding = match self.execution.decision {
-            Decision::Steps { deciding } => observation.steps.get(deciding),
-            _ => None,
-        };
         let steps = observation
             .steps
             .iter()
@@ -86,11 +95,7 @@ impl Classified<'_> {
         Explanation {
             sub_state: self.execution.sub_state,
             basis: self.execution.basis,
-            summary: summary(
-                &self.execution,
-                &observation.native,
-                deciding.map(|step| step.name.as_str()),
-            ),
+            summary: summary(&self.execution, &observation.native, name),
             row: self.execution.row.cloned(),
             evidence: seen,
             steps: steps.collect(),
@@ -155,24 +160,50 @@ fn evidence(
             .map(|(name, value)| format!("qualifier {name} = `{value}`")),
     );
     lines.push(retry.map_or_else(
-        || "no retry metadata".to_owned(),
-        |retry| attempt_line(retry, shown, now),
+        || NO_RETRY.to_owned(),
+        |retry| attempt_line(retry, waits, shown, now),
     ));
     lines.extend(waits.iter().map(wait_line));
     lines
 }
 
-fn attempt_line(retry: &RetryEvidence, shown: SubState, now: Timestamp) -> String {
+/// The attempts of the step that decides, or, once the execution has ended, of the step that was tried
+/// most: the figures that the execution itself shows.
+fn attempts_of_steps(
+    observation: &Observation,
+    verdicts: &[Verdict<'_>],
+    deciding: Option<&str>,
+    now: Timestamp,
+) -> Option<String> {
+    let steps = observation.steps.iter().zip(verdicts);
+    let tried = steps.filter_map(|(step, verdict)| Some((step, verdict, step.retry.as_ref()?)));
+    let tried: Vec<_> = tried.collect();
+    let named = tried
+        .iter()
+        .find(|(step, ..)| Some(step.name.as_str()) == deciding);
+    let most = || {
+        tried.iter().max_by_key(|(_, verdict, retry)| {
+            (verdict.sub_state == SubState::Failed, retry.attempt)
+        })
+    };
+    let (step, verdict, retry) = named.or_else(most)?;
+    let line = attempt_line(retry, &step.waits, verdict.sub_state, now);
+    Some(format!("step `{}`: {line}", step.name))
+}
+
+fn attempt_line(retry: &RetryEvidence, waits: &[Wait], shown: SubState, now: Timestamp) -> String {
     let limit = match retry.max_attempts {
         None => String::new(),
         Some(0) => " of unlimited".to_owned(),
         Some(most) => format!(" of {most}"),
     };
+    let for_worker = waits.iter().any(|wait| wait.kind == WaitKind::Capacity);
     // What has finished has no attempt under way, whatever the engine leaves behind.
     let phase = match (retry.phase, shown) {
         (AttemptPhase::Exhausted, _) => "failed, no retry follows",
         (AttemptPhase::UnderWay, SubState::Succeeded) => "succeeded",
         (_, SubState::Succeeded | SubState::Failed) => "is over",
+        (AttemptPhase::UnderWay, _) if for_worker => "waits for a worker",
         (AttemptPhase::UnderWay, _) => "under way",
         (AttemptPhase::BetweenAttempts, _) => "failed, a retry is scheduled",
     };

@@ -120,7 +120,7 @@ impl Adopt {
             previewed(&preview, context).lines().for_each(talk);
             confirm(
                 &format!("Offer the revision to {} executions?", found.len()),
-                "an execution that is not compatible pauses",
+                "an execution that cannot continue under the revision is paused",
                 "nothing was offered",
             )?;
         }
@@ -141,7 +141,10 @@ impl Adopt {
             .page_size(1_000);
         let mut found = Vec::new();
         let mut stream = std::pin::pin!(context.client.list(context.call(list)));
-        while let Some(execution) = stream.try_next().await? {
+        while let Some(execution) = match stream.try_next().await {
+            Ok(next) => next,
+            Err(error) => return Err(self.of_filter(context, error).await),
+        } {
             if found.len() == MOST {
                 let message = format!("more than {MOST} executions pass the filter");
                 return Err(Failure::usage(message).hint("Narrow the filter."));
@@ -149,6 +152,21 @@ impl Adopt {
             found.push(execution);
         }
         Ok(found)
+    }
+
+    /// The error of the caller's own filter, whose columns are those that the caller wrote; `error`
+    /// where the filter is not the reason.
+    async fn of_filter(&self, context: &Context, error: client::Error) -> Failure {
+        let filter = self.filter.as_deref().unwrap_or_default();
+        let Ok(parent) = resource::parent(self.provider.as_deref()) else {
+            return error.into();
+        };
+        let list = client::List::new(parent).filter(filter).page_size(1);
+        let alone = context.client.list(context.call(list));
+        match std::pin::pin!(alone).try_next().await {
+            Ok(_) => error.into(),
+            Err(alone) => alone.into(),
+        }
     }
 
     /// One execution of many: a refusal is a result and the others follow.

@@ -149,6 +149,7 @@ fn is_over(status: &Status) -> bool {
             "ALREADY_FINISHED"
                 | "WRONG_STATE"
                 | "STALE_APPROVAL"
+                | "NO_APPROVAL"
                 | "ALREADY_DECIDED"
                 | "APPROVAL_EXPIRED"
                 | "STALE_ESCALATION"

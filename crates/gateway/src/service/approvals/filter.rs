@@ -58,7 +58,7 @@ impl Filter {
                     filter.definition.replace(name.to_owned()).is_some()
                 }
                 "execution" => {
-                    let name = value.parse().map_err(|error| wrong(&format!("{error}")))?;
+                    let name = execution(&value).map_err(|error| wrong(&format!("{error}")))?;
                     filter.execution.replace(name).is_some()
                 }
                 other => return Err(wrong(&format!("`{other}` is not a field"))),
@@ -176,6 +176,16 @@ fn wrong(kind: Kind, message: &str) -> Status {
         .into()
 }
 
+/// An execution by its full name, or by the short one that lists show: `provider/id`.
+fn execution(name: &str) -> Result<ExecutionName, stateway_model::NameError> {
+    match name.split_once('/') {
+        Some((provider, id)) if !id.contains('/') => {
+            format!("providers/{provider}/executions/{id}").parse()
+        }
+        _ => name.parse(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,6 +204,16 @@ mod tests {
         assert_eq!(filter.role.as_deref(), Some("release manager"));
         assert!(filter.execution.is_some());
         assert_eq!(approvals("  ").unwrap(), Filter::all(Kind::Approval));
+    }
+
+    #[test]
+    fn an_execution_is_named_in_full_or_as_lists_show_it() {
+        let full = approvals("execution = providers/p/executions/a").unwrap();
+        for short in ["execution = p/a", "execution = \"p/a\""] {
+            assert_eq!(approvals(short).unwrap().execution, full.execution);
+        }
+        let wrong = approvals("execution = a").unwrap_err();
+        assert!(wrong.message().contains("providers/{provider}"), "{wrong}");
     }
 
     #[test]

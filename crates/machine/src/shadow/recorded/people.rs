@@ -165,6 +165,7 @@ impl Reader<'_> {
                 cutoff,
                 by,
                 redo: Some(redo),
+                ..
             } => {
                 let verb = Verb::Fork {
                     from: Arc::clone(from),

@@ -3,7 +3,7 @@
 use stateway_model::{ExecutionError, Wait, WaitKind};
 
 use super::{NOW, between_attempts, later, seen, table, with_steps};
-use crate::{Explanation, NativeState, Observation, RetryEvidence, classify};
+use crate::{AttemptPhase, Explanation, NativeState, Observation, RetryEvidence, classify};
 
 fn explained(observation: &Observation) -> Explanation {
     let table = table();
@@ -27,6 +27,40 @@ fn a_row_that_decides_alone_is_named_with_its_qualifiers() {
             "no retry metadata"
         ]
     );
+}
+
+#[test]
+fn an_ended_execution_shows_the_attempts_of_the_step_that_failed() {
+    let mut observation = with_steps("OVER", &["PARKED", "RETRYING"]);
+    for (step, attempt) in observation.steps.iter_mut().zip([1, 2]) {
+        step.retry = Some(RetryEvidence {
+            attempt,
+            max_attempts: Some(2),
+            phase: AttemptPhase::Exhausted,
+            ..between_attempts(later(30))
+        });
+    }
+    let name = observation.steps[1].name.clone();
+    let evidence = explained(&observation).evidence;
+    let line = format!("step `{name}`: attempt 2 of 2 failed, no retry follows");
+    assert!(
+        evidence.iter().any(|seen| seen.starts_with(&line)),
+        "{evidence:?}"
+    );
+    assert!(!evidence.contains(&"no retry metadata".to_owned()));
+}
+
+#[test]
+fn an_attempt_that_no_worker_has_waits_for_a_worker() {
+    let mut observation = with_steps("OPEN", &["PARKED"]);
+    observation.steps[0].retry = Some(RetryEvidence {
+        phase: AttemptPhase::UnderWay,
+        ..between_attempts(later(30))
+    });
+    observation.steps[0].waits = vec![Wait::new(WaitKind::Capacity, "clerk")];
+    let explanation = explained(&observation);
+    let line = &explanation.steps[0].evidence[1];
+    assert!(line.contains("waits for a worker"), "{line}");
 }
 
 #[test]
