@@ -251,7 +251,7 @@ pub(crate) static STEP: Object = Object {
             "maxHandOuts",
             &["max_hand_outs"],
             Shape::Positive(MAX_HAND_OUTS as u64),
-            "Task: how many workers in a row may be lost before the attempt fails (default: 3).",
+            "Task: how often in a row the attempt may lose its worker before it fails (default: 3).",
         ),
         also(
             "retryPolicy",
@@ -282,13 +282,13 @@ pub(crate) static STEP: Object = Object {
             "maxCost",
             &["max_cost"],
             Shape::Amount(MAX_COST),
-            "Task: the highest cost of all attempts, in currency units.",
+            "Task: the highest cost of all attempts, those on abandoned branches included, in currency units.",
         ),
         also(
             "maxTokens",
             &["max_tokens"],
             Shape::Positive(MAX_TOKENS),
-            "Task: the most tokens of all attempts.",
+            "Task: the most tokens of all attempts, those on abandoned branches included.",
         ),
         also(
             "onTimeout",
