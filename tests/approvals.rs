@@ -530,6 +530,7 @@ async fn nobody_decides_about_work_that_was_done_in_their_name() {
     tom.say(Said::Offer(v1::Offer::default()));
     tom.say(Said::Released(v1::TaskReleased {
         task_token: task.task_token,
+        begun: false,
     }));
     let mut dan = rig
         .work_as("dan", offer_of("w-1", "builder"))

@@ -91,7 +91,7 @@ pub(crate) async fn a_provider_tells_what_it_can_and_how_its_words_are_read(brow
     browser.go(&page(&rig, "/providers"));
     browser.click("a.go[href='/providers/p']");
     browser.sees_in("#health", "answers");
-    browser.sees("Changes are found by asking again");
+    browser.sees("The gateway polls for changes");
     browser.sees_in(".states", "TIMED_OUT");
     clean(browser);
 }

@@ -20,7 +20,7 @@ async fn a_provider_that_does_not_answer_is_named_and_told_live() {
     page.has(&[
         "No answer from",
         "does not answer",
-        "cannot be seen or steered",
+        "cannot be shown or controlled",
     ]);
     puppet.recover();
     live.until_it("it answers again", |line| {
@@ -42,9 +42,9 @@ async fn capabilities_are_told_in_words_with_what_their_absence_means() {
     let page = visit.get("/providers/p").await.is(200);
     page.has(&[
         "It cannot",
-        "The engine cannot hold an execution.",
+        "The engine cannot pause an execution.",
         "A start that is repeated after a lost answer may start twice.",
-        "An execution can be ended in an orderly way.",
+        "An execution can be cancelled.",
         "CAPABILITY_NOT_SUPPORTED",
     ]);
     visit.get("/providers/nobody").await.is(404);

@@ -1,4 +1,4 @@
-//! What can be said on the command line to every command.
+//! The global options and the command to run.
 
 use clap::{Args, Parser, ValueEnum};
 
@@ -6,7 +6,7 @@ use crate::command::Command;
 use crate::duration::Span;
 use crate::exit;
 
-/// Where the gateway listens unless it is told otherwise.
+/// The default address of the gateway.
 pub const DEFAULT_SERVER: &str = "http://127.0.0.1:7380";
 
 const EXAMPLES: &str = "\
@@ -21,8 +21,8 @@ Examples:
 Names are full (providers/{provider}/executions/{id}) or short (provider/id).
 ";
 
-/// One gateway in front of your workflow engines: start, watch and steer executions, and always
-/// get the same six words for where an execution really is.
+/// One gateway in front of your workflow engines: start, watch and control executions, with the
+/// same six states for every engine.
 #[derive(Debug, Parser)]
 #[command(name = "stateway", version, max_term_width = 100)]
 #[command(after_help = format!("{EXAMPLES}\n{}", exit::HELP))]
@@ -37,9 +37,9 @@ pub struct Arguments {
 
 /// For every command.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Everywhere")]
+#[command(next_help_heading = "Global options")]
 pub struct Globals {
-    /// How answers look
+    /// Output format: a table for people, or JSON for programs
     #[arg(
         short,
         long,
@@ -48,14 +48,15 @@ pub struct Globals {
         default_value = "table"
     )]
     pub output: Output,
-    /// The gateway to talk to
+    /// Address of the gateway
     #[arg(long, global = true, env = "STATEWAY_SERVER", value_name = "URL")]
     #[arg(default_value = DEFAULT_SERVER)]
     pub server: String,
-    /// How long a call may take, for example 10s or 2m; for `wait`, how long to wait
+    /// Maximum duration of a call, for example 10s or 2m (default: 30s); for `wait`, `watch` and
+    /// `start --wait`, how long to wait (default: no limit)
     #[arg(long, global = true, value_name = "DURATION")]
     pub timeout: Option<Span>,
-    /// Who asks, for the record; $USER otherwise
+    /// Name of the caller, recorded with each action (default: $USER)
     #[arg(
         long = "as",
         global = true,
@@ -63,7 +64,7 @@ pub struct Globals {
         value_name = "NAME"
     )]
     pub actor: Option<String>,
-    /// A role of whoever asks; may be given several times
+    /// Role of the caller; may be given several times
     #[arg(
         long = "role",
         global = true,
@@ -72,12 +73,12 @@ pub struct Globals {
     )]
     #[arg(value_delimiter = ',')]
     pub roles: Vec<String>,
-    /// Whether to use colours; NO_COLOR is honoured
+    /// When to use colours; `auto` respects NO_COLOR
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: Color,
 }
 
-/// How answers look.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// For people.

@@ -48,45 +48,45 @@ use crate::failure::Outcome;
 pub enum Command {
     /// Run the gateway
     Serve(serve::Serve),
-    /// Show everything: a gateway, five examples and workers for them, in one process
+    /// Run a demo: a gateway, five examples and their workers, in one process
     Demo(demo::Demo),
     /// Start an execution
     Start(start::Start),
     /// Show an execution
     Get(get::Get),
-    /// List executions, of one provider or of all
+    /// List executions of one provider or of all providers
     List(list::List),
     /// Count executions by sub-state
     Count(count::Count),
-    /// Follow an execution, or a collection, as it changes
+    /// Follow the changes of one execution or of a collection
     Watch(watch::Watch),
-    /// Show everything, live: counts, providers, and the executions that matter first
+    /// Show counts, providers and executions live, the most urgent executions first
     Top(top::Top),
-    /// Wait until an execution has finished, or shows a sub-state
+    /// Wait until an execution has finished or has a given sub-state
     Wait(wait::Wait),
-    /// Say why an execution shows what it shows
+    /// Explain the sub-state of an execution
     Explain(explain::Explain),
-    /// Show what happened in an execution, in its engine's own words
+    /// Show the events of an execution, as its engine reports them
     History(history::History),
-    /// Show an execution at any of its events, or what another definition would have made of it
+    /// Show an execution as of any event, or simulate it under another definition
     Replay(replay::Replay),
     /// Show the branches of an execution's log
     Branches(branches::Branches),
-    /// Compare what is kept of executions with their logs
+    /// Compare the stored data of executions with their logs
     Verify(verify::Verify),
-    /// Put right what contradicts an execution's log
+    /// Repair stored data that differs from an execution's log
     Recover(recover::Recover),
     /// Send a signal to an execution
     Signal(signal::Signal),
-    /// End an execution
+    /// Cancel or kill an execution
     Cancel(cancel::Cancel),
-    /// Hold an execution
+    /// Pause an execution
     Pause(pause::Pause),
-    /// Let a held execution go on
+    /// Resume a paused execution
     Resume(resume::Resume),
-    /// Make the next attempt now instead of at its time
+    /// Start the next attempt immediately instead of at its scheduled time
     RetryNow(retry_now::RetryNow),
-    /// Do the work again from a step on
+    /// Run an execution again from a step
     RetryFrom(retry_from::RetryFrom),
     /// Run a program for every task of a role
     Worker(worker::Worker),
@@ -99,23 +99,23 @@ pub enum Command {
     /// List and decide escalated steps
     #[command(subcommand)]
     Escalations(escalations::Escalations),
-    /// Tell of events that start executions
+    /// Publish events that start executions
     #[command(subcommand)]
     Events(events::Events),
     /// Disable and enable events and schedules that start executions
     #[command(subcommand)]
     Triggers(triggers::Triggers),
-    /// Show who takes tasks
+    /// Show the connected workers
     #[command(subcommand)]
     Workers(workers::Workers),
-    /// Show what waits for a worker or for its turn
+    /// Show the tasks that wait for a worker and the executions that wait for a slot
     Queue(queue::Queue),
-    /// Look after the built-in engine's store
+    /// Purge and back up the store of the built-in engine
     #[command(subcommand)]
     Admin(admin::Admin),
     /// Remove the record of a finished execution from its engine
     Purge(purge::Purge),
-    /// Show what stands behind the gateway
+    /// Show the providers of the gateway
     #[command(subcommand)]
     Providers(providers::Providers),
     /// Check a configuration

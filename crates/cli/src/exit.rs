@@ -35,12 +35,12 @@ Exit codes:
   1   the execution ended `failed` (wait, start --wait, watch of one execution)
   2   wrong arguments, configuration or request
   3   no such execution, definition or provider
-  4   refused: not in this state, not twice, not allowed
+  4   rejected: wrong state, already done, or not permitted
   5   the provider cannot do this
   6   the gateway or a provider does not answer, is too slow or too busy
-  7   the deadline came first (wait, start --wait, watch)
-  8   something was found (verify), or the shadow differs (replay)
-  70  a defect on our side";
+  7   the timeout expired (wait, start --wait, watch)
+  8   verify found a problem, or the shadow differs (replay)
+  70  internal error of Stateway";
 
 impl Exit {
     /// The exit code for an answer of the gateway.

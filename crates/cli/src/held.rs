@@ -1,4 +1,4 @@
-//! Why an execution does not continue: what takes the place it waits for, or who paused it.
+//! Why an execution does not continue: a limit keeps it in the queue, or a person paused it.
 //!
 //! An execution says that it waits; what it waits behind is read here, for people only.
 
@@ -12,7 +12,7 @@ use crate::visible::visible;
 /// The most executions that are counted, and events that are read.
 const MOST: usize = 10_000;
 
-/// One sentence about why an execution does not continue; none for one that does. What cannot be
+/// One sentence about why an execution does not continue; `None` if it continues. Data that cannot be
 /// read is left out.
 pub async fn held(context: &Context, execution: &Execution) -> Option<String> {
     let queued = |wait: &Wait| (wait.kind.raw(), wait.name.raw()) == ("capacity", "slot");
@@ -60,7 +60,7 @@ async fn by_someone(context: &Context, execution: &Execution) -> Option<String> 
     Some(visible(&last.summary).into_owned()).filter(|said| !said.is_empty())
 }
 
-/// The definition runs as often as it may.
+/// The `concurrency` of the definition is reached.
 async fn by_concurrency(context: &Context, execution: &Execution) -> Option<String> {
     let definition = execution.definition.raw();
     let name = format!("{definition}/revisions/{}", execution.revision.raw());
@@ -84,7 +84,7 @@ async fn by_concurrency(context: &Context, execution: &Execution) -> Option<Stri
     })
 }
 
-/// The engine has as much under way as it may.
+/// The engine's `max_active` is reached.
 async fn by_engine(context: &Context, execution: &Execution) -> Option<String> {
     let name = execution
         .name

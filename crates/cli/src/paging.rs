@@ -8,7 +8,7 @@ use crate::failure::Failure;
 /// Which part of a list is wanted.
 #[derive(Debug, Clone, Args)]
 pub struct Paging {
-    /// At most this many on a page; the gateway decides otherwise
+    /// Maximum number of results on a page (default: chosen by the gateway)
     #[arg(
         long,
         value_name = "COUNT",
@@ -16,10 +16,10 @@ pub struct Paging {
         hide_default_value = true
     )]
     page_size: i32,
-    /// The page after the one that gave this token
+    /// Token of the previous page
     #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
     page_token: Option<String>,
-    /// Every page, not just one
+    /// Read all pages
     #[arg(long)]
     all: bool,
 }

@@ -68,8 +68,8 @@ mod tests {
             "`stateway providers get` lists the capabilities of each provider."
         );
         assert_eq!(
-            spoken("It tries again by itself; RetryNow makes it try at once."),
-            "It tries again by itself; `stateway retry-now` makes it try at once."
+            spoken("The engine retries automatically; RetryNow retries immediately."),
+            "The engine retries automatically; `stateway retry-now` retries immediately."
         );
         assert_eq!(spoken("Use `ListEvents`."), "Use `stateway history`.");
         assert_eq!(spoken("RetryNower, a\u{e9}b"), "RetryNower, a\u{e9}b");

@@ -37,7 +37,7 @@ pub type Signal = Call<v1::SignalExecutionRequest>;
 pub type Cancel = Call<v1::CancelExecutionRequest>;
 /// Holds an execution.
 pub type Pause = Call<v1::PauseExecutionRequest>;
-/// Lets a held execution go on.
+/// Resumes a paused execution.
 pub type Resume = Call<v1::ResumeExecutionRequest>;
 /// Makes the next attempt now.
 pub type RetryNow = Call<v1::RetryNowRequest>;

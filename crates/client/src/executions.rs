@@ -89,7 +89,7 @@ impl Client {
         write!(self, call, pause_execution)
     }
 
-    /// Lets a held execution go on.
+    /// Resumes a paused execution.
     pub async fn resume(&self, call: Resume) -> Result<v1::Execution, Error> {
         write!(self, call, resume_execution)
     }

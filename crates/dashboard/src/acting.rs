@@ -58,7 +58,7 @@ async fn keep(submitted: Submitted) -> Result<Response, Problem> {
     let fields = &submitted.fields;
     let back = own_path(fields.get("back"));
     if fields.has("forget") {
-        let done = Flash::done("You act as nobody now.");
+        let done = Flash::done("You now act without a name.");
         return Ok(with_cookies(
             redirect(back, Some(&done)),
             [Acting::forgotten()],

@@ -126,7 +126,7 @@ fn acting(visitor: &Visitor) -> Markup {
         @if acting.fixed {
             span.acting { "Acting as " b { (said_within(&acting.actor, 40)) } }
         } @else if acting.actor.is_empty() {
-            a.acting href="/acting" data-dialog { "Acting as nobody" }
+            a.acting href="/acting" data-dialog { "Acting without a name" }
         } @else {
             a.acting href="/acting" data-dialog { "Acting as " b { (said_within(&acting.actor, 40)) } }
         }

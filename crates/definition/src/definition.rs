@@ -37,17 +37,17 @@ pub struct Definition {
         skip_serializing_if = "Option::is_none"
     )]
     pub queue_timeout: Option<Duration>,
-    /// The most executions of this definition that run at the same time; without it, no limit.
+    /// The maximum number of executions of this definition that run at the same time; `None`: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
     /// What follows the failure of a step without `onFailure`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub failure_policy: FailurePolicy,
-    /// Who decides about escalated steps without their own `escalation`; without it, the roles in
-    /// the engine's configuration.
+    /// The role that decides about escalated steps without their own `escalation`; `None`: the roles
+    /// in the engine's configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalation: Option<Escalation>,
-    /// The limit of one execution, its children included; at the limit, the next task is refused.
+    /// The budget of one execution and its children. At the limit, the next task is refused.
     #[serde(default, skip_serializing_if = "is_default")]
     pub budget: Budget,
     /// The steps, in the order of the file.
@@ -131,7 +131,7 @@ pub struct Step {
     /// Who decides when the step is escalated; without it, the definition's `escalation`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalation: Option<Escalation>,
-    /// The limit of all attempts together; at the limit, the next one is refused.
+    /// The budget of all attempts together. At the limit, the next attempt is refused.
     #[serde(default, skip_serializing_if = "is_default")]
     pub budget: Budget,
     /// What follows a timeout that is not retried.
@@ -254,14 +254,14 @@ pub struct Escalation {
     pub role: String,
 }
 
-/// A limit on what work may cost. It is checked before a task is handed out.
+/// Limits on cost and tokens, checked before a task is handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Budget {
     /// The highest cost, in millionths of the currency unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cost_micros: Option<u64>,
-    /// The most tokens, read and written.
+    /// The maximum number of input and output tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
 }

@@ -77,7 +77,7 @@ words! {
         MissingTimeout = "missing-timeout",
         /// A task names no role, so any worker may take it.
         MissingAgent = "missing-agent",
-        /// The workflow has more steps than a reader can keep in mind.
+        /// The workflow has more steps than recommended.
         ManySteps = "many-steps",
     }
 }

@@ -1,8 +1,8 @@
 //! The attempts of one step, read from the log: every branch, compensations included.
 //!
-//! Pure: events in the order of the log go in, attempts come out. A branch shares the beginning of
-//! its parent's log. An attempt that was open where the branch begins is open on the branch too, so
-//! it is told twice: as abandoned on the one, and with what became of it on the other.
+//! Pure: takes events in the order of the log and returns attempts. A branch shares the beginning of
+//! its parent's log. An attempt that was open at the start of the branch is open on the branch too, so
+//! it is listed twice: as abandoned on the parent, and with its outcome on the branch.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use stateway_model::{ErrorCategory, ExecutionError, Usage};
 
 use crate::keeper::child_id;
 
-/// The most attempts that are told, the newest.
+/// The maximum number of attempts that are returned, newest first.
 const MOST_ATTEMPTS: usize = 1_000;
 
 /// One attempt of a step.
@@ -251,7 +251,7 @@ impl Attempts {
         newest.find(|seen| seen.is(branch, task.attempt, task.undo))
     }
 
-    /// The execution ends: what nobody awaits is withdrawn.
+    /// The execution ends: attempts that it does not wait for are withdrawn.
     fn withdraw(&mut self, place: (u32, u64), at: Timestamp, awaited: &[Arc<str>]) {
         if awaited.contains(&self.step) {
             return;
@@ -263,7 +263,7 @@ impl Attempts {
         }
     }
 
-    /// From here on the log is another branch. What was open where it begins is open again.
+    /// The log continues on another branch. Attempts that were open at its start are open again.
     fn open_branch(&mut self, branch: u32, at: Timestamp) {
         let shared = |place: (u32, u64)| self.shares(branch, place);
         let mut carried: Vec<Seen> = Vec::new();

@@ -15,7 +15,7 @@ pub struct Config {
     pub path: PathBuf,
     /// Where the time comes from.
     pub clock: Clock,
-    /// The most executions that have work under way at once; the others are queued.
+    /// The maximum number of active executions; further executions are queued.
     pub max_active: usize,
     /// The most requests that may wait for the keeper; one more is told to come back.
     pub max_backlog: usize,

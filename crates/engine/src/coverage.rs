@@ -1,7 +1,7 @@
-//! Which workers are connected: whether anyone could take a task at all.
+//! The connected workers, and whether any of them could take a task.
 //!
-//! The keeper publishes it, readers use it. It is knowledge about the present, not about the log: a
-//! task that no connected worker can take is shown as waiting for a worker, with the count.
+//! The keeper publishes the coverage, readers use it. The coverage is not part of the log: a task that
+//! no connected worker can take is shown as waiting for a worker, with the number of workers.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -12,7 +12,7 @@ use stateway_machine::{Seeking, State, seeking};
 pub(crate) struct Able {
     pub(crate) roles: Vec<Arc<str>>,
     pub(crate) skills: Vec<Arc<str>>,
-    /// Whose tasks it takes; everyone's when empty.
+    /// The tenant whose tasks the worker takes; empty: every tenant.
     pub(crate) tenant: Arc<str>,
     /// The engine's own HTTP client.
     pub(crate) http: bool,

@@ -1,7 +1,7 @@
-//! The events of every branch, numbered in one row.
+//! One sequence of numbers for the events of all branches.
 //!
-//! A log numbers the events of each branch from where the branch leaves its parent. A history that
-//! is told without branches numbers them in the order they were written.
+//! A log numbers the events of each branch from the point where the branch leaves its parent. A history
+//! without branches numbers the events in the order in which they were written.
 
 /// How one branch is numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

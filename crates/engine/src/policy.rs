@@ -1,5 +1,5 @@
-//! Policy: rules that decide before a task is handed out or an HTTP step is called. The rules come
-//! from the configuration of whoever opens the engine; the engine asks and records the answer.
+//! Policy: rules that decide before a task is handed out or an HTTP step is called. The host of the
+//! engine configures the rules; the engine evaluates them and records the decision.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use stateway_model::Usage;
 
-/// What is to be handed out.
+/// The task that is about to be handed out.
 #[derive(Debug)]
 pub struct PolicyQuestion<'q> {
     /// The execution's id.
@@ -23,13 +23,13 @@ pub struct PolicyQuestion<'q> {
     pub role: &'q str,
     /// The skill a worker must have.
     pub skill: &'q str,
-    /// What to do, in the worker's words; of an HTTP step the method and the address.
+    /// The action of the step; for an HTTP step, the method and the URL.
     pub action: String,
     /// The labels of the execution.
     pub labels: &'q BTreeMap<String, String>,
-    /// Whose execution it is: its label `tenant`.
+    /// The tenant of the execution: its label `tenant`.
     pub tenant: &'q str,
-    /// Who started the execution.
+    /// The person who started the execution.
     pub initiator: &'q str,
     /// The attempt, from 1.
     pub attempt: u32,
@@ -60,7 +60,7 @@ pub enum PolicyVerdict {
     RequireApproval {
         /// The role that may decide.
         role: Arc<str>,
-        /// How long the request stands; without it, until the execution ends.
+        /// How long the request is open; `None`: until the execution ends.
         expires_after: Option<Duration>,
     },
 }

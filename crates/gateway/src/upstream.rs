@@ -107,7 +107,7 @@ impl Upstream {
             Error::new(
                 ErrorKind::Throttled,
                 verb,
-                "as many calls as allowed are under way",
+                "the limit of concurrent calls is reached",
             )
             .with_reason(PROVIDER_BUSY)
             .with_retry_after(BUSY_PAUSE)

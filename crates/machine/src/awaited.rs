@@ -1,17 +1,17 @@
-//! What someone outside could do next. Together with the obligations it says what an execution that
-//! has not ended waits for.
+//! The external actions that an open execution waits for. Together with the obligations they are
+//! everything that can move the execution.
 
 use std::sync::Arc;
 
 use crate::event::WaitFor;
 use crate::{ExecutionState, State};
 
-/// Something outside that moves an execution on.
+/// An external action that an execution waits for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Awaited {
-    /// Someone or something triggers it.
+    /// A trigger.
     Trigger,
-    /// Someone resumes it.
+    /// A person resumes the execution.
     Resume,
     /// A message of this name arrives.
     Signal {

@@ -42,9 +42,9 @@ pub enum Verb {
         /// People who had a part of the parent run again.
         redone_by: Vec<Arc<str>>,
     },
-    /// Let it take its place in the queue.
+    /// Put the execution into the queue.
     Trigger { by: Arc<str> },
-    /// Its turn has come.
+    /// The execution gets a slot.
     GrantSlot,
     /// A worker takes an attempt, in the name of a person or a service; empty where it gave none.
     AssignTask {
@@ -52,7 +52,7 @@ pub enum Verb {
         worker: Arc<str>,
         identity: Arc<str>,
     },
-    /// A worker gives an attempt back, or was lost with it.
+    /// A worker returns an attempt, or is lost.
     ReleaseTask { task: Task, lost: bool },
     /// The policy rules decided whether an attempt may be handed out.
     DecidePolicy {
@@ -60,7 +60,7 @@ pub enum Verb {
         rule: Arc<str>,
         decision: PolicyDecision,
     },
-    /// A worker is alive, and may say how far it is.
+    /// A worker sends a heartbeat, possibly with progress.
     RecordHeartbeat {
         step: Arc<str>,
         attempt: u32,
@@ -78,17 +78,17 @@ pub enum Verb {
         failure: Failure,
         usage: Option<Usage>,
     },
-    /// A child execution ended; with what it cost, its own children included.
+    /// A child execution ended, with its usage, including its own children.
     FinishChild {
         step: Arc<str>,
         attempt: u32,
         outcome: Result<Data, Failure>,
         usage: Usage,
     },
-    /// A time has come. The note says what the host knows about it, for instance how many workers
-    /// of a role are connected; it becomes part of the error message.
+    /// A timer fires. The note of the host becomes part of the error message, for example how many
+    /// workers of a role are connected.
     FireTimer { timer: Timer, note: Arc<str> },
-    /// A message arrives. The id makes a repeated message one message.
+    /// A signal arrives. A repeated signal has the same id.
     SendSignal {
         name: Arc<str>,
         id: Arc<str>,
@@ -108,7 +108,7 @@ pub enum Verb {
     Pause { by: Arc<str>, comment: Arc<str> },
     /// Resume the execution.
     Resume { by: Arc<str> },
-    /// Do not wait for the next attempt's time.
+    /// Start the next attempt immediately.
     RetryNow { step: Arc<str>, by: Arc<str> },
     /// Decide about an escalated step.
     ResolveEscalation {
@@ -144,7 +144,7 @@ pub enum Verb {
         redo: Option<Box<Redo>>,
         /// How the execution had ended; none when it was open.
         reopened: Option<ExecutionState>,
-        /// What the part of the parent cost that the branch does not share.
+        /// The usage of the part of the parent that the branch does not share.
         spent: Usage,
         /// The same for each step.
         spent_by_step: BTreeMap<Arc<str>, Usage>,
@@ -157,7 +157,7 @@ pub enum Verb {
         by: Arc<str>,
         redo: Box<Redo>,
     },
-    /// Note that what is kept of the execution was repaired, and continue from the log.
+    /// Record that the derived data of the execution was repaired, and continue from the log.
     Recover {
         reason: Arc<str>,
         from: u32,

@@ -1,6 +1,5 @@
-//! The events a command leads to. Pure: the clock's reading comes as an argument, ids come inside
-//! the command, and nothing is carried out; what has to be done follows from the state that the
-//! events make.
+//! The events that a command leads to. Pure: the time is an argument, ids are part of the command, and
+//! nothing is carried out. The obligations follow from the state after the events.
 //!
 //! A command is first admitted (is this verb considered in this state?), then answered with its
 //! own events, and then the execution is advanced as far as it goes by itself: consequences of
@@ -37,7 +36,8 @@ use crate::ledger::{Draft, Ledger as _};
 use crate::plan::StepIx;
 use crate::{Command, Event, Rejection, State, Verb};
 
-/// The events a command leads to, or why it is rejected. No events means: it is so already.
+/// Returns the events that a command leads to. No events: the command has no effect, as it was applied
+/// before.
 ///
 /// # Errors
 /// A [`Rejection`]; the state stays as it is.

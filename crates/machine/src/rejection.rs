@@ -8,25 +8,25 @@ use crate::{ExecutionState, StepState};
 
 /// Why a command was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
+#[allow(missing_docs)] // The messages explain the fields.
 pub enum Rejection {
-    /// The execution is not known yet.
+    /// The execution does not exist.
     #[error("the execution has not been created")]
     NotCreated,
-    /// The execution is known already.
-    #[error("the execution was created before")]
+    /// The execution exists already.
+    #[error("the execution exists already")]
     AlreadyCreated,
-    /// Nothing follows a terminal state.
+    /// A terminal state accepts no command.
     #[error("the execution has already finished as {state}")]
     AlreadyFinished { state: ExecutionState },
-    /// The execution is not where this command belongs.
-    #[error("this cannot be done to an execution that is {state}")]
+    /// The command is not allowed in this state.
+    #[error("this command is not allowed while the execution is {state}")]
     WrongState { state: ExecutionState },
     /// A rollback after a failure or a timeout runs to its end.
     #[error("the execution is rolling back after a failure or a timeout and cannot be cancelled")]
     RollingBack,
     /// The definition has no such step.
-    #[error("there is no step `{step}`")]
+    #[error("the definition has no step `{step}`")]
     UnknownStep { step: Arc<str> },
     /// The attempt is not the open one.
     #[error("attempt {attempt} of step `{step}` is not open; the step is {state}")]
@@ -36,26 +36,26 @@ pub enum Rejection {
         state: StepState,
     },
     /// Another worker has the attempt.
-    #[error("attempt {attempt} of step `{step}` is already with worker `{worker}`")]
+    #[error("worker `{worker}` already has attempt {attempt} of step `{step}`")]
     AlreadyAssigned {
         step: Arc<str>,
         attempt: u32,
         worker: Arc<str>,
     },
-    /// The timer belongs to something that is over.
+    /// The timer was cancelled, or has fired.
     #[error("this timer is no longer set")]
     StaleTimer,
-    /// The timer's time has not come.
+    /// The timer is not due yet.
     #[error("this timer is not due yet")]
     TimerNotDue,
-    /// No step ever waits for such a signal.
-    #[error("no step waits for a signal called `{name}`")]
+    /// The definition has no step that waits for a signal of this name.
+    #[error("no step waits for a signal `{name}`")]
     UnknownSignal { name: Arc<str> },
-    /// Every step that could take the signal has settled or has one.
-    #[error("no step is left that could take another signal `{name}`")]
+    /// Every step that waits for the signal has ended or has received one.
+    #[error("no step can take another signal `{name}`")]
     StaleSignal { name: Arc<str> },
     /// Too many signals for one execution.
-    #[error("the execution has taken as many signals as it may")]
+    #[error("the execution has received the maximum number of signals")]
     TooManySignals,
     /// The approval is not the open one.
     #[error("attempt {attempt} of the approval `{step}` is not open")]
@@ -72,7 +72,7 @@ pub enum Rejection {
     /// The person lacks the role.
     #[error("a decision about `{step}` needs the role `{role}`")]
     RoleRequired { step: Arc<str>, role: Arc<str> },
-    /// Nobody approves their own request.
+    /// A person who started an execution cannot decide about it.
     #[error("`{by}` started the execution and cannot decide about it")]
     SelfApproval { by: Arc<str> },
     /// Nobody decides about what they had run again or under another revision.
@@ -81,7 +81,7 @@ pub enum Rejection {
          and cannot decide about it"
     )]
     RedoneBySelf { by: Arc<str> },
-    /// Nobody decides about their own work.
+    /// A worker of a step cannot decide about it.
     #[error("`{by}` worked on step `{step}` and cannot decide about it")]
     OwnWork { by: Arc<str>, step: Arc<str> },
     /// Nobody gives a request to a role of their own and decides it.
@@ -107,7 +107,7 @@ pub enum Rejection {
     #[error("the definition cannot be run: {reason}")]
     UnusableDefinition { reason: String },
     /// The branch is not a new one.
-    #[error("branch {branch} is not above the present branch {present}")]
+    #[error("branch {branch} is not greater than the current branch {present}")]
     StaleBranch { branch: u32, present: u32 },
 }
 
@@ -122,13 +122,13 @@ impl Rejection {
                 "Start a new execution, or run this one again from a step with RetryFrom (`stateway \
                  retry-from`)."
             }
-            Self::WrongState { .. } => "Read the execution again and act on its present state.",
+            Self::WrongState { .. } => "Read the execution again and act on its current state.",
             Self::RollingBack => {
                 "Wait until the rollback has ended, or end the execution immediately with a kill \
                  (CancelExecution with mode KILL, `stateway cancel --kill`)."
             }
             Self::UnknownStep { .. } => "Check the name against the definition.",
-            Self::StaleAttempt { .. } => "Drop the result; the attempt was given up or replaced.",
+            Self::StaleAttempt { .. } => "Drop the result; the attempt was cancelled or replaced.",
             Self::AlreadyAssigned { .. } => "Leave the task to the worker that has it.",
             Self::StaleTimer => "Drop the timer.",
             Self::TimerNotDue => "Fire the timer when it is due.",
@@ -142,8 +142,8 @@ impl Rejection {
             Self::ApprovalExpired { .. } => {
                 "Read the execution again; `onExpiry` has been applied."
             }
-            Self::AlreadyDecided { .. } => "Nothing to do; the first decision stands.",
-            Self::RoleRequired { .. } => "Ask someone who has the role.",
+            Self::AlreadyDecided { .. } => "No action is needed; the first decision is final.",
+            Self::RoleRequired { .. } => "Ask a person who has the role.",
             Self::SelfApproval { .. }
             | Self::RedoneBySelf { .. }
             | Self::OwnWork { .. }
@@ -154,7 +154,7 @@ impl Rejection {
             Self::Incompatible { .. } => {
                 "Offer a revision without these conflicts. The execution keeps its revision."
             }
-            Self::UnusableDefinition { .. } => "Offer a definition that was read by `parse`.",
+            Self::UnusableDefinition { .. } => "Offer a valid definition.",
             Self::StaleBranch { .. } => "Use the next free branch number.",
         }
     }

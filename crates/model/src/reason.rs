@@ -18,7 +18,7 @@ words! {
         PartiallyRolledBack = "PARTIALLY_ROLLED_BACK",
         /// Held by hand until someone resumes it.
         Paused = "PAUSED",
-        /// Held because a person has to decide how to go on.
+        /// Waits for a person's decision: resume, reassign or cancel.
         Escalated = "ESCALATED",
         /// Undoing what was done.
         Compensating = "COMPENSATING",

@@ -143,7 +143,7 @@ pub trait Provider: Send + Sync + 'static {
     /// - Pausing what is paused is a success.
     async fn pause(&self, call: &Call, request: PauseRequest) -> Result<Observation>;
 
-    /// Lets a held execution go on. Requires [`Capabilities::resume`].
+    /// Resumes a paused execution. Requires [`Capabilities::resume`].
     ///
     /// - Resuming what is neither held nor stuck answers `FailedPrecondition`.
     async fn resume(&self, call: &Call, request: ResumeRequest) -> Result<Observation>;

@@ -167,7 +167,7 @@ pub struct PauseRequest {
     pub request_id: RequestId,
 }
 
-/// Let a held execution go on.
+/// Resume a paused execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResumeRequest {
     /// Which one.

@@ -19,7 +19,7 @@ pub struct Config {
     /// The file that holds everything, `stateway.db` in the working directory unless said
     /// otherwise. One process at a time may have it.
     pub path: PathBuf,
-    /// The most executions that have work under way at once; the others are queued.
+    /// The maximum number of active executions; further executions are queued.
     pub max_active: usize,
     /// The most requests that may wait for the engine; one more is told to come back.
     pub max_backlog: usize,
@@ -41,7 +41,7 @@ pub struct Config {
     /// The roles that may decide about escalations whose definition names none; without any, the role
     /// `operator`.
     pub escalation_roles: Vec<String>,
-    /// The folder that backups go to; without it there are none.
+    /// The folder for backups; `None`: backups are refused.
     pub backups: Option<PathBuf>,
     /// HTTP steps.
     pub http: Http,

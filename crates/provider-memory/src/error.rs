@@ -8,11 +8,11 @@ pub(crate) fn refused(verb: Verb, refusal: Refusal) -> Error {
     let precondition = |message: &str| Error::new(ErrorKind::FailedPrecondition, verb, message);
     match refusal {
         Refusal::AlreadyFinished => Error::already_finished(verb, "the execution has finished"),
-        Refusal::BeingUndone => precondition("the execution is being undone"),
-        Refusal::NeitherHeldNorStuck => precondition("the execution is neither held nor stuck"),
+        Refusal::BeingUndone => precondition("the execution is being rolled back"),
+        Refusal::NeitherHeldNorStuck => precondition("the execution is neither paused nor stuck"),
         Refusal::NothingBacksOff => precondition("no step waits for its next attempt"),
         Refusal::NothingFailed => precondition("no step has failed")
-            .with_hint("Name the step from which the work is to be done again."),
+            .with_hint("Name the step from which the execution is to run again."),
         Refusal::NoSuchStep => Error::new(ErrorKind::NotFound, verb, "no such step was reached")
             .with_reason("STEP_NOT_FOUND"),
         Refusal::TooManySignals => Error::new(

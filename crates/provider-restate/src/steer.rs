@@ -87,8 +87,9 @@ impl RestateProvider {
             // The server would say yes and do nothing.
             "suspended" if !server.vqueues => {
                 return Err(
-                    precondition(verb, "a suspended invocation cannot be paused")
-                        .with_hint("Nothing runs. Pause it when it goes on, or cancel it."),
+                    precondition(verb, "a suspended invocation cannot be paused").with_hint(
+                        "The invocation does not run. Pause it when it continues, or cancel it.",
+                    ),
                 );
             }
             _ => {}
@@ -107,7 +108,7 @@ impl RestateProvider {
             "completed" => return Err(already_finished(verb)),
             "backing-off" => {
                 return Err(precondition(verb, "the invocation is not paused")
-                    .with_hint("It tries again by itself; RetryNow makes it try at once."));
+                    .with_hint("The engine retries automatically; RetryNow retries immediately."));
             }
             status => {
                 let message = format!("the invocation is {status}, not paused");

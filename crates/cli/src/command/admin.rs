@@ -14,7 +14,7 @@ use crate::resource;
 /// Looks after a store.
 #[derive(Debug, Subcommand)]
 pub enum Admin {
-    /// Remove finished executions for good; without --yes they are only counted
+    /// Remove finished executions permanently; without --yes they are only counted
     #[command(after_help = "\
 Examples:
   stateway admin purge --older-than 30d
@@ -30,13 +30,13 @@ Examples:
 /// Removes finished executions.
 #[derive(Debug, Args)]
 pub struct Purge {
-    /// Those that ended longer ago than this, for example 30d
+    /// Only executions that ended longer ago than this, for example 30d
     #[arg(long, value_name = "DURATION")]
     older_than: Span,
-    /// The provider; may be left out when one alone has a store of ours
+    /// The provider (default: the only built-in engine)
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
-    /// Do it
+    /// Remove the executions instead of counting them
     #[arg(long)]
     yes: bool,
 }
@@ -46,7 +46,7 @@ pub struct Purge {
 pub struct Backup {
     /// The file's name, without a path; it must not exist
     file: String,
-    /// The provider; may be left out when one alone has a store of ours
+    /// The provider (default: the only built-in engine)
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
 }

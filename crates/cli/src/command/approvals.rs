@@ -26,7 +26,7 @@ Examples:
 Fields of a filter: state, role, step, definition, execution; several are joined by AND. Decided
 approvals are listed with `state = decided` (or granted, rejected), or a filter on `execution`.")]
     List(List),
-    /// Show an approval and what is needed to decide
+    /// Show an approval with all information for the decision
     Get(Get),
     /// Grant an approval, in your own name (--as) and role (--role)
     #[command(after_help = "\
@@ -46,7 +46,7 @@ pub struct List {
     /// Only approvals of this provider (default: all providers)
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
-    /// Only approvals that pass this filter (default: pending ones)
+    /// Only approvals that match this filter (default: pending approvals)
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
     #[command(flatten)]
@@ -56,16 +56,16 @@ pub struct List {
 /// Names an approval.
 #[derive(Debug, Args)]
 pub struct Get {
-    /// provider/execution/step~attempt, with ~b{branch} behind it on a later branch, or the full name
+    /// provider/execution/step~attempt, followed by ~b{branch} on a later branch, or the full name
     name: String,
 }
 
 /// Decides about an approval.
 #[derive(Debug, Args)]
 pub struct Decide {
-    /// provider/execution/step~attempt, with ~b{branch} behind it on a later branch, or the full name
+    /// provider/execution/step~attempt, followed by ~b{branch} on a later branch, or the full name
     name: String,
-    /// Why, for the record
+    /// Reason, recorded with the action
     #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
     /// Idempotency key: repeating the request with the same key has no further effect

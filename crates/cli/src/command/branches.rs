@@ -19,13 +19,13 @@ Examples:
 pub struct Branches {
     /// provider/id, or the full name
     name: String,
-    /// At most this many on a page
+    /// Maximum number of branches on a page
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     page_size: i32,
-    /// The page after the one that gave this token
+    /// Token of the previous page
     #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
     page_token: Option<String>,
-    /// Every page, not just one
+    /// Read all pages
     #[arg(long)]
     all: bool,
 }

@@ -21,13 +21,13 @@ pub struct Cancel {
     /// End the execution immediately, without cleaning up or compensating
     #[arg(long, conflicts_with_all = ["compensate", "no_compensate"])]
     kill: bool,
-    /// Compensate completed steps (default: as the definition's failurePolicy says)
+    /// Compensate completed steps (default: according to the definition's failurePolicy)
     #[arg(long, conflicts_with = "no_compensate")]
     compensate: bool,
-    /// Compensate nothing (default: as the definition's failurePolicy says)
+    /// Compensate nothing (default: according to the definition's failurePolicy)
     #[arg(long)]
     no_compensate: bool,
-    /// Why, for the record
+    /// Reason, recorded with the action
     #[arg(long, value_name = "TEXT")]
     cause: Option<String>,
     /// Idempotency key: repeating the request with the same key has no further effect

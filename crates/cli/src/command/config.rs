@@ -15,7 +15,7 @@ use crate::registry;
 /// Looks at configurations.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Say everything that is wrong with a configuration, or print what counts
+    /// Report all errors in a configuration, or print the effective configuration
     Check(Check),
 }
 
@@ -27,10 +27,10 @@ Examples:
   stateway config check stateway.toml
   stateway config check stateway.toml --listen 127.0.0.1:9000 > effective.toml
 
-A flag beats the environment, the environment beats the file, the file beats the default.
+A flag overrides the environment, the environment the file, and the file the default.
 Secrets are never printed.")]
 pub struct Check {
-    /// The file; as `serve` finds it otherwise
+    /// The file (default: the file that `serve` would use)
     file: Option<PathBuf>,
     #[command(flatten)]
     overrides: Overrides,
@@ -72,7 +72,7 @@ fn good(config: &Config, output: Output) -> Outcome {
     }
     match &config.file {
         Some(file) => talk(&format!("{} is good", file.display())),
-        None => talk("there is no configuration file; these are the defaults"),
+        None => talk("no configuration file was found; these are the defaults"),
     }
     Ok(Exit::Ok)
 }

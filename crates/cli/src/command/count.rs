@@ -18,7 +18,7 @@ Examples:
   stateway count
   stateway count --provider builtin -o json")]
 pub struct Count {
-    /// Only this provider's; all providers' otherwise
+    /// Only executions of this provider (default: all providers)
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
 }

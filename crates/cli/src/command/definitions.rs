@@ -50,9 +50,9 @@ Examples:
     Get(Get),
     /// Delete a definition
     #[command(after_help = "\
-Nothing starts the definition any more and its schedule stops. Stored executions stay readable with their
+The definition can no longer be started, and its schedule stops. Stored executions stay readable with their
 revision. While executions are open, the request is refused unless --keep-running is given. Applying a
-definition of the same name brings it back.
+definition of the same name restores it.
 
 Examples:
   stateway definitions delete order-saga
@@ -60,10 +60,10 @@ Examples:
     Delete(delete::Delete),
     /// Offer another revision to running executions
     #[command(after_help = "\
-A revision is compatible with an execution if every step that has begun is in it unchanged, and so is its
-compensation. An execution that is not compatible pauses, and the reason names the differences;
-`stateway resume` continues under the old revision. With --filter a preview is shown and confirmed first.
-Exits 4 when an execution was paused or refused.
+A revision is compatible with an execution if it contains every step that has begun, unchanged and with an
+unchanged compensation. If the revision is not compatible, the execution pauses, and the reason names the
+differences; `stateway resume` continues under the old revision. With --filter the command shows a preview and
+asks for confirmation. Exits 4 if an execution was paused or refused.
 
 Examples:
   stateway definitions adopt builtin/order-17
@@ -92,19 +92,19 @@ pub struct Apply {
     /// YAML or JSON, or - for standard input
     #[arg(required = true)]
     files: Vec<String>,
-    /// Check only, by the gateway's rules
+    /// Only check the definitions, by the gateway's rules
     #[arg(long)]
     dry_run: bool,
-    /// Happens once, however often it is asked under this id; with one file only
+    /// Idempotency key: repeating the request with the same key has no further effect; with one file only
     #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
-    /// A definition of this provider's own, in its engine's language; with one file only
+    /// Apply a native definition of this provider, in its engine's language; with one file only
     #[arg(long, value_name = "PROVIDER", requires = "name")]
     provider: Option<ProviderId>,
-    /// What the provider's engine is to call it
+    /// Name of the native definition in the provider's engine
     #[arg(long, value_name = "NAME", requires = "provider", value_parser = input::given)]
     name: Option<String>,
-    /// A label to put on the engine's own definition; may be given several times
+    /// Label of the native definition; may be given several times
     #[arg(long = "label", value_name = "NAME=VALUE", requires = "provider", value_parser = label)]
     labels: Vec<(String, String)>,
 }
@@ -114,7 +114,7 @@ pub struct Apply {
 pub struct List {
     #[command(flatten)]
     paging: Paging,
-    /// Those of this provider's own
+    /// Only native definitions of this provider
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<ProviderId>,
 }
@@ -122,15 +122,15 @@ pub struct List {
 /// Shows a definition.
 #[derive(Debug, Args)]
 pub struct Get {
-    /// Its name, in full or without `definitions/`
+    /// Name of the definition, in full or without `definitions/`
     name: String,
-    /// This revision, or its first digits, 8 at least
+    /// The revision, or at least its first 8 digits (default: the current revision)
     #[arg(long, value_name = "REVISION", value_parser = input::given)]
     revision: Option<String>,
-    /// Only the text, as it was applied
+    /// Print only the source, as it was applied
     #[arg(long)]
     source: bool,
-    /// One of this provider's own
+    /// A native definition of this provider
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<ProviderId>,
 }
@@ -141,7 +141,7 @@ pub struct Validate {
     /// YAML or JSON, or - for standard input
     #[arg(required = true)]
     files: Vec<String>,
-    /// By this provider's engine, in its language; this needs a gateway
+    /// Validate with this provider's engine, in its own language; needs a gateway
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<ProviderId>,
 }
@@ -151,7 +151,7 @@ pub struct Validate {
 pub struct Graph {
     /// A file, or the name of a definition
     what: String,
-    /// The language of the drawing
+    /// Format of the graph
     #[arg(long, value_name = "LANGUAGE", default_value = "mermaid")]
     format: Language,
 }

@@ -27,7 +27,7 @@ use crate::observability::{Metrics, install};
 /// How long calls and streams may take to end.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// Shows everything at once.
+/// Runs the demo.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -35,25 +35,25 @@ Examples:
   stateway demo --rate 60 --listen 127.0.0.1:0
   stateway demo --path ./demo --for 10m
 
-A gateway with the built-in engine in a temporary folder, the five examples, and workers for them.
-New executions start all the time: quickly at first, then at --rate, and after 200 a trickle, while
-the oldest that have ended are removed. Within half a minute each of the six sub-states is there,
-and stays. SIGINT or SIGTERM ends it all and removes the folder, unless --path chose one.")]
+Runs a gateway with the built-in engine in a temporary folder, the five examples, and their workers.
+Executions start continuously: fast at first, then at --rate, and slowly after 200 starts, while the
+oldest finished executions are removed. All six sub-states appear within half a minute. SIGINT or
+SIGTERM stops the demo and removes the folder, unless --path was given.")]
 pub struct Demo {
-    /// Where to listen; 127.0.0.1:7380, or any free port when that is taken, otherwise
+    /// Address to listen on (default: 127.0.0.1:7380, or any free port if it is in use)
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// Keep the store in this folder; it stays, and the next demo goes on with it
+    /// Keep the store in this folder; the next demo with the same folder continues with it
     #[arg(long, value_name = "FOLDER")]
     path: Option<PathBuf>,
-    /// How many executions start per minute
+    /// Number of executions to start per minute
     #[arg(long, value_name = "STARTS", default_value_t = 30)]
     #[arg(value_parser = clap::value_parser!(u32).range(i64::from(SLOWEST)..=i64::from(MOST)))]
     rate: u32,
-    /// Stop by itself after this long
+    /// Stop automatically after this time
     #[arg(long = "for", value_name = "DURATION")]
     length: Option<Span>,
-    /// Which log lines, for example `info`
+    /// Log filter, for example `info`
     #[arg(
         long,
         env = "STATEWAY_LOG",
@@ -156,7 +156,7 @@ fn free_address() -> SocketAddr {
     }
 }
 
-/// What to do now, for somebody who has never seen it.
+/// Commands to try, for a person who runs the demo for the first time.
 fn guide(url: &str) -> Vec<String> {
     let there = match url == DEFAULT_SERVER {
         true => String::new(),
@@ -165,34 +165,31 @@ fn guide(url: &str) -> Vec<String> {
     let id = |definition| demo::first_id(definition);
     let (release, order) = (id("release"), id("order-saga"));
     let commands = [
-        ("top".to_owned(), "everything, live"),
-        ("list".to_owned(), "everything, the newest first"),
+        ("top".to_owned(), "all executions, live"),
+        ("list".to_owned(), "all executions, newest first"),
         (
             format!("watch builtin/{}", id("fan-out")),
-            "one of them, live",
+            "one execution, live",
         ),
-        (
-            format!("explain builtin/{order}"),
-            "why it shows what it shows",
-        ),
+        (format!("explain builtin/{order}"), "why it has its state"),
         (
             format!("retry-now builtin/{order}"),
-            "do not wait for its next attempt",
+            "start the next attempt immediately",
         ),
         ("approvals list".to_owned(), "pending approvals"),
         (
             format!("approvals grant builtin/{release}/approve~1 --role release-manager"),
-            "grant one of them",
+            "grant an approval",
         ),
         ("escalations list".to_owned(), "pending escalations"),
-        ("queue".to_owned(), "what waits for a worker"),
+        ("queue".to_owned(), "tasks that wait for a worker"),
     ];
     let commands = commands.map(|(command, about)| (format!("stateway{there} {command}"), about));
     let width = commands.iter().map(|(command, _)| command.len()).max();
     let mut lines = vec![
         String::new(),
         format!("In a browser:  {url}/"),
-        "In another terminal, once it has run for a few seconds:".to_owned(),
+        "In another terminal, after a few seconds:".to_owned(),
     ];
     lines.extend(commands.iter().map(|(command, about)| {
         format!(
@@ -201,7 +198,7 @@ fn guide(url: &str) -> Vec<String> {
         )
     }));
     lines.push(String::new());
-    lines.push("Ctrl-C ends it.".to_owned());
+    lines.push("Ctrl-C stops the demo.".to_owned());
     lines
 }
 

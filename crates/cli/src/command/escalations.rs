@@ -34,7 +34,7 @@ Examples:
   stateway escalations get builtin/order-17/pay~3
   stateway escalations get builtin/order-17/pay")]
     Get(Get),
-    /// Run the step again as it is
+    /// Run the step again unchanged
     #[command(after_help = "\
 Examples:
   stateway escalations resume builtin/order-17/pay~3 --as eve --role operator \\
@@ -59,7 +59,7 @@ pub struct List {
     /// Only escalations of this provider (default: all providers)
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
-    /// Only escalations that pass this filter (default: pending ones)
+    /// Only escalations that match this filter (default: pending escalations)
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
     #[command(flatten)]
@@ -80,7 +80,7 @@ pub struct Decide {
     /// provider/execution/step~attempt (the attempt may be left out while the escalation is pending), or
     /// the full name
     name: String,
-    /// Why, for the record
+    /// Reason, recorded with the action
     #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
     /// Idempotency key: repeating the request with the same key has no further effect
@@ -256,7 +256,7 @@ fn show(context: &Context, wire: &v1::Escalation) -> Result<(), Failure> {
     context.show(&escalation, || details(&escalation, context.paint))
 }
 
-/// Everything that is needed to decide, and the decision where one was made.
+/// All information for the decision, and the decision if there is one.
 fn details(escalation: &view::Escalation, paint: Paint) -> String {
     let mut table = Table::new(&[], paint);
     let mut line = |what: &str, value: String| {

@@ -13,28 +13,28 @@ use crate::{input, resource, view};
 /// Events of the outside that start executions.
 #[derive(Debug, Subcommand)]
 pub enum Events {
-    /// Tell of an event; every definition whose trigger names it and admits it is started
+    /// Publish an event; starts every definition whose trigger matches the event
     #[command(after_help = "\
 Examples:
   stateway events publish order.created --data '{\"total\": 120}' --id order-17")]
     Publish(Publish),
 }
 
-/// Tells of an event.
+/// Publishes an event.
 #[derive(Debug, Args)]
 pub struct Publish {
-    /// The event's name
+    /// Name of the event
     event: String,
-    /// The input of what it starts: JSON, @file, or - for standard input
+    /// Input of the started executions: JSON, @file, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     data: Option<String>,
-    /// Starts nothing twice, however often it is told under this id
+    /// Idempotency key: publishing again with the same id has no further effect
     #[arg(long, value_name = "ID", value_parser = input::given)]
     id: Option<String>,
-    /// A label of what it starts; may be given several times
+    /// Label of the started executions; may be given several times
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// The provider; may be left out when one alone has triggers
+    /// The provider (default: the only provider with triggers)
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
 }
@@ -78,7 +78,7 @@ impl Events {
         }
         context.show(&published, || {
             if published.executions.is_empty() {
-                talk("no definition is triggered by it");
+                talk("no trigger matches this event");
             }
             let names = published.executions.iter().map(ToString::to_string);
             names.collect::<Vec<_>>().join("\n")

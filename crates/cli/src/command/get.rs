@@ -23,10 +23,10 @@ Examples:
 pub struct Get {
     /// provider/id, or the full name
     name: String,
-    /// In the words of another system, with the moves that led there; for the built-in engine
+    /// Show the execution in the terms of another system, with its moves; built-in engine only
     #[arg(long, value_name = "NAME")]
     vocabulary: Option<Vocabulary>,
-    /// One step: its input, its output and every attempt; for the built-in engine
+    /// Show one step: its input, its output and every attempt; built-in engine only
     #[arg(long, value_name = "STEP", value_parser = input::given, conflicts_with = "vocabulary")]
     step: Option<String>,
 }

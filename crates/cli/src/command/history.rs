@@ -34,10 +34,10 @@ pub struct History {
     /// provider/id, or the full name
     #[arg(required = true)]
     name: Option<String>,
-    /// Only what led to where a branch is: its number, or `current`
+    /// Only the events that lead to this branch: its number, or `current`
     #[arg(long, value_name = "BRANCH", value_parser = input::given)]
     branch: Option<String>,
-    /// Every branch, each event with its own and its place there
+    /// Events of all branches, each with its branch and sequence number
     #[arg(long, conflicts_with = "branch")]
     all_branches: bool,
     /// With payload, actor, cause and request of each event, where the engine records them (always
@@ -57,9 +57,9 @@ Examples:
   stateway history export builtin/r-17 r-17.jsonl
   stateway history export builtin/r-17 --redact > r-17.jsonl
 
-The file holds every event of every branch with its payloads, and the definitions. With --redact
-every payload, message and name of a person is replaced by its kind and length; the definitions stay
-as they are. `stateway replay --file` reads it.")]
+The file contains all events of all branches with their payloads, and the definitions. With --redact
+every payload, message and name of a person is replaced by its kind and length; the definitions are
+not redacted. `stateway replay --file` reads the file.")]
     Export(Export),
 }
 
@@ -68,9 +68,9 @@ as they are. `stateway replay --file` reads it.")]
 struct Export {
     /// provider/id, or the full name
     name: String,
-    /// The file, which must not exist yet; standard output otherwise
+    /// The file, which must not exist (default: standard output)
     file: Option<PathBuf>,
-    /// Without payloads, messages and names of people
+    /// Replace payloads, messages and names of people by their kind and length
     #[arg(long)]
     redact: bool,
 }

@@ -21,12 +21,12 @@ Examples:
 
 Fields of a filter: sub_state, provider, definition (in full: providers/memory/definitions/flaky),
 reason, retry.attempt, retry.next_attempt_time, start_time, labels.<key> and more; with AND, OR,
-NOT and comparison. OR binds tighter than AND. docs/cli.md, \"Filters\", has all of it.")]
+NOT and comparisons. OR binds tighter than AND. See docs/cli.md, \"Filters\", for all fields.")]
 pub struct List {
-    /// Only this provider's; all providers' otherwise
+    /// Only executions of this provider (default: all providers)
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
-    /// Only those that pass this filter (AIP-160)
+    /// Only executions that match this filter (AIP-160)
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
     #[command(flatten)]

@@ -17,10 +17,10 @@ Examples:
   stateway man ~/.local/share/man/man1
   man stateway-start
 
-With a folder, one page for the program and one for each command is written there; without, the
-program's page is printed.")]
+With a folder, the command writes one page for the program and one for each command. Without a
+folder, it prints the page of the program.")]
 pub struct Man {
-    /// The folder to write the pages to; it is made where there is none
+    /// Folder to write the pages to; it is created if it does not exist
     folder: Option<PathBuf>,
 }
 

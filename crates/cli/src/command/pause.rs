@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::{input, resource};
 
-/// Holds an execution.
+/// Pauses an execution.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -16,10 +16,10 @@ Example:
 pub struct Pause {
     /// provider/id, or the full name
     name: String,
-    /// Why, for the record
+    /// Reason, recorded with the action
     #[arg(long, value_name = "TEXT")]
     cause: Option<String>,
-    /// Happens once, however often it is asked under this id
+    /// Idempotency key: repeating the request with the same key has no further effect
     #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
     /// Only if the execution still has this etag

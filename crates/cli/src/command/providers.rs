@@ -18,16 +18,16 @@ use crate::view::{Health, Provider, Row, Text};
 pub enum Providers {
     /// List the configured providers
     List,
-    /// Show one provider: what it can do and how it is
+    /// Show one provider with its capabilities and its health
     Get(Get),
-    /// Show a state table: which native state means which sub-state
+    /// Show a state table: the sub-state of each native state
     #[command(after_help = "\
 Examples:
   stateway providers table memory
   stateway providers table step-functions -o json
 
-A configured provider's table is asked for, overlays included. The name of a kind that is not
-configured shows the table that comes with this build; no gateway is needed for that.")]
+For a configured provider, the table includes its overlays. For a kind that is not configured, the
+command shows the table of this build and needs no gateway.")]
     Table(Get),
 }
 

@@ -14,7 +14,8 @@ use crate::{input, resource};
 /// Removes the record of a finished execution from its engine.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-It cannot be undone: state, history, input and output are gone. One that has not finished is refused.
+The purge is permanent: it removes state, history, input and output. An execution that has not finished is
+refused.
 
 Examples:
   stateway purge memory/order-17
@@ -22,10 +23,10 @@ Examples:
 pub struct Purge {
     /// provider/id, or the full name
     name: String,
-    /// Do not ask; needed where nobody can answer
+    /// Do not ask for confirmation; required without a terminal
     #[arg(long)]
     yes: bool,
-    /// Happens once, however often it is asked under this id
+    /// Idempotency key: repeating the request with the same key has no further effect
     #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
     /// Only if the execution still has this etag
@@ -44,8 +45,8 @@ impl Purge {
         let name = resource::execution(&self.name)?;
         if !self.yes {
             confirm(
-                &format!("Remove the record of {} for good?", visible(&self.name)),
-                "a purge cannot be undone",
+                &format!("Permanently remove the record of {}?", visible(&self.name)),
+                "a purge is permanent",
                 "nothing was removed",
             )?;
         }

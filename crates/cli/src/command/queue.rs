@@ -16,7 +16,7 @@ Examples:
   stateway queue
   stateway queue builtin -o json")]
 pub struct Queue {
-    /// The provider; may be left out when one alone has tasks for workers
+    /// The provider (default: the only provider with tasks for workers)
     provider: Option<String>,
 }
 
@@ -36,7 +36,7 @@ impl Queue {
 
 fn text(queue: &view::Queue, paint: Paint) -> String {
     talk(&format!(
-        "{} of at most {} executions have work under way",
+        "{} of at most {} executions are active",
         queue.active, queue.max_active
     ));
     if queue.tasks.is_empty() && queue.executions.is_empty() {

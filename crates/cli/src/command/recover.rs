@@ -20,19 +20,19 @@ Examples:
   stateway recover builtin/r-17
   stateway recover builtin/r-17 --repair-only
 
-What merely contradicts the log is put right from it. Where the log itself is not whole, the work goes
-on as a new branch from the last event that can be trusted, and side effects of the steps named run
-again. Nothing is removed, and the recovery is an event of the log.")]
+If the log is intact, the derived data is repaired from the log and no step runs again. If the log is
+damaged, the execution continues on a new branch after the last trusted event, and side effects of the
+named steps may happen again. Nothing is removed. The log records the recovery as an event.")]
 pub struct Recover {
     /// provider/id, or the full name
     name: String,
-    /// Say what would be done, and do nothing
+    /// Only print the planned changes
     #[arg(long)]
     dry_run: bool,
-    /// Only what can be done without doing work again
+    /// Refuse a recovery that would run steps again
     #[arg(long)]
     repair_only: bool,
-    /// Happens once, however often it is asked under this id
+    /// Idempotency key: repeating the request with the same key has no further effect
     #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
     /// Only if the execution still has this etag
@@ -81,9 +81,9 @@ fn findings(what: &str, found: &[view::Finding]) -> String {
 
 fn text(recovered: &view::Recovered) -> String {
     if recovered.repaired.is_empty() {
-        return "nothing was wrong, and nothing was changed".to_owned();
+        return "no problem was found, and nothing was changed".to_owned();
     }
-    let mut text = findings("put right", &recovered.repaired);
+    let mut text = findings("repaired", &recovered.repaired);
     if !recovered.branch.is_empty() {
         let number = |name: &view::Text| {
             let number = name.raw().rsplit('/').next().unwrap_or_default();
@@ -91,7 +91,7 @@ fn text(recovered: &view::Recovered) -> String {
         };
         let _ = writeln!(
             text,
-            "goes on as branch {} after event {}; branch {} stays as it is",
+            "continues on branch {} after event {}; branch {} is unchanged",
             number(&recovered.branch),
             recovered.cutoff_sequence,
             number(&recovered.previous_branch)
@@ -104,12 +104,12 @@ fn text(recovered: &view::Recovered) -> String {
         .collect();
     let _ = match steps.is_empty() {
         true if !recovered.branch.is_empty() => {
-            writeln!(text, "whatever came after that event may be done again")
+            writeln!(text, "steps after that event may run again")
         }
-        true => writeln!(text, "no work is done again"),
+        true => writeln!(text, "no step runs again"),
         false => writeln!(
             text,
-            "may be done again, side effects included: {}",
+            "steps that may run again, with their side effects: {}",
             steps.join(", ")
         ),
     };

@@ -24,31 +24,31 @@ Examples:
   stateway replay builtin/r-17 --definition order-v2.yaml -o json
   stateway replay --file r-17.jsonl --at 12
 
-Nothing of the execution is touched. Under another definition the recorded answers of workers and
-people are used and no others: what has none is named and stays open. Ends with exit code 8 when the
-shadow differs from what was recorded. A file of `stateway history export` is replayed without a
+A replay does not change the execution. Under another definition, the simulation uses only recorded
+results and decisions; a step without a recorded result is named and stays open. Exits 8 if the
+simulation differs from the recording. Replaying a file of `stateway history export` needs no
 gateway.")]
 pub struct Replay {
     /// provider/id, or the full name
     #[arg(required_unless_present = "file", conflicts_with = "file")]
     name: Option<String>,
-    /// A file of `stateway history export` instead
+    /// Replay a file of `stateway history export` instead
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// The execution as it was after this event
+    /// Show the execution as of this event
     #[arg(long, value_name = "EVENT", value_parser = clap::value_parser!(u64).range(1..))]
     #[arg(group = "how")]
     at: Option<u64>,
-    /// Event by event: with the arrow keys on a terminal, as a list elsewhere
+    /// Show the execution event by event: with the arrow keys on a terminal, as a list in a pipe
     #[arg(long, group = "how")]
     step: bool,
-    /// Under this revision of its definition: a hash, its first digits, or `latest`
+    /// Simulate under this revision of the definition: a hash, its first digits, or `latest`
     #[arg(long, value_name = "REVISION", group = "how", value_parser = input::given)]
     revision: Option<String>,
-    /// Under the definition in this file
+    /// Simulate under the definition in this file
     #[arg(long, value_name = "FILE", group = "how")]
     definition: Option<PathBuf>,
-    /// Along this branch; the current one otherwise
+    /// Branch to replay (default: the current branch)
     #[arg(long, value_name = "BRANCH", value_parser = input::given)]
     branch: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `stateway resume`: a held execution goes on.
+//! `stateway resume`: resumes a paused execution.
 
 use clap::Args;
 use stateway_client as client;
@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::{input, resource};
 
-/// Lets a held execution go on.
+/// Resumes a paused execution.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -16,7 +16,7 @@ Example:
 pub struct Resume {
     /// provider/id, or the full name
     name: String,
-    /// Happens once, however often it is asked under this id
+    /// Idempotency key: repeating the request with the same key has no further effect
     #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
     /// Only if the execution still has this etag

@@ -20,24 +20,24 @@ Examples:
   stateway retry-from builtin/r-17 --from-start
 
 Side effects of the steps that run again happen again. An execution of the built-in engine that failed,
-was cancelled or was rolled back is reopened under its name. A success is final: a succeeded execution
-is forked, and the new execution is printed.")]
+was cancelled or was rolled back is reopened under its name. A succeeded execution never changes: it is
+forked, and the command prints the new execution.")]
 pub struct RetryFrom {
     /// provider/id, or the full name
     name: String,
     /// From this step (default: the step that failed)
     #[arg(long, value_parser = input::given)]
     step: Option<String>,
-    /// Other input for that step, where the provider takes one: JSON, @file, or - for standard input
+    /// New input of the step, if the provider supports it: JSON, @file, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     input: Option<String>,
     /// Message for the worker that runs the step, if the provider supports it
     #[arg(long, value_name = "TEXT", value_parser = input::given)]
     feedback: Option<String>,
-    /// Every step again, from the first one on
+    /// Run every step again, from the first step
     #[arg(long, conflicts_with_all = ["step", "input", "feedback"])]
     from_start: bool,
-    /// Id of the new execution when a succeeded one is forked (default: chosen by the provider)
+    /// Id of the new execution if a succeeded execution is forked (default: chosen by the provider)
     #[arg(long, value_name = "ID", value_parser = input::given)]
     id: Option<String>,
     /// Idempotency key: repeating the request with the same key has no further effect

@@ -17,10 +17,10 @@ Examples:
 pub struct RetryNow {
     /// provider/id, or the full name
     name: String,
-    /// Only this step; every step that backs off otherwise
+    /// Only this step (default: every step that backs off)
     #[arg(long, value_parser = input::given)]
     step: Option<String>,
-    /// Happens once, however often it is asked under this id
+    /// Idempotency key: repeating the request with the same key has no further effect
     #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
     /// Only if the execution still has this etag

@@ -26,10 +26,10 @@ Examples:
   stateway serve --config stateway.toml
   stateway serve --listen 127.0.0.1:0 --log debug --log-format json
 
-Without a configuration there is one provider, `builtin`: the durable engine, which keeps everything
-in stateway.db in the working directory. A flag beats the environment, the
-environment beats the file, the file beats the default. SIGINT or SIGTERM lets calls and streams
-end; a second one ends at once.")]
+Without a configuration the only provider is `builtin`: the durable engine, which stores its data in
+stateway.db in the working directory. A flag overrides the environment, the environment the file, and
+the file the default. After SIGINT or SIGTERM the gateway waits for calls and streams to end; a second
+signal stops it immediately.")]
 pub struct Serve {
     #[command(flatten)]
     overrides: Overrides,
@@ -121,7 +121,7 @@ impl Stop {
     /// Resolves with the first signal; the second ends the process at once.
     async fn asked(mut self) {
         self.next().await;
-        talk("stopping: calls and streams may end; once more stops at once");
+        talk("stopping: waiting for calls and streams; a second signal stops immediately");
         tokio::spawn(async move {
             self.next().await;
             std::process::exit(INTERRUPTED);

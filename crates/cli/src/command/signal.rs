@@ -20,10 +20,10 @@ pub struct Signal {
     /// The signal's name
     #[arg(value_parser = input::given)]
     signal: String,
-    /// What it carries: JSON, @file, or - for standard input
+    /// Payload of the signal: JSON, @file, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     input: Option<String>,
-    /// Delivers once, however often it is asked under this id
+    /// Idempotency key: repeating the request with the same key has no further effect
     #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
     /// Only if the execution still has this etag

@@ -24,8 +24,8 @@ Examples:
   stateway start memory/script --input @script.json --id order-17 --request-id order-17
   stateway start memory/hello --wait --timeout 30s
 
-With --wait, --timeout says how long to wait. On a terminal the steps are shown live meanwhile; the
-end is shown in any case, with the output, and is the exit code: 1 when it failed.")]
+With --wait, --timeout limits the wait. A terminal shows the steps live. At the end the command prints
+the execution with its output and exits 1 if the execution failed.")]
 pub struct Start {
     /// provider/definition, a full name, or a short name: with --provider, of the only provider, or
     /// of a portable definition
@@ -39,16 +39,16 @@ pub struct Start {
     /// A label; may be given several times
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// The id to give it; the provider chooses otherwise
+    /// Id of the execution (default: chosen by the provider)
     #[arg(long, value_parser = input::given)]
     id: Option<String>,
-    /// Starts once, however often it is asked under this id
+    /// Idempotency key: repeating the request with the same key has no further effect
     #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
-    /// Put off the start by this much, for example 10m
+    /// Delay the start, for example by 10m
     #[arg(long, value_name = "DURATION")]
     delay: Option<Span>,
-    /// Wait until it has finished; exits 1 when it failed
+    /// Wait until the execution has finished; exits 1 if it failed
     #[arg(long)]
     wait: bool,
 }
@@ -139,7 +139,7 @@ async fn only(context: &Context, name: &str) -> Result<Startable, Failure> {
     }
 }
 
-/// On a terminal: the live picture, then what it came to.
+/// On a terminal: the live view, then the result.
 async fn watch_to_the_end(context: &Context, name: &str) -> Outcome {
     let Some(execution) = watch::live(context, name).await? else {
         return wait::until_finished(context, name).await;

@@ -39,18 +39,18 @@ Examples:
   stateway top --provider builtin --filter 'sub_state = \"error\" OR sub_state = \"backing-off\"'
   stateway top --once
 
-Counts by sub-state, how the providers are, and the executions: what needs somebody first, then what
-backs off with a countdown, what waits, what runs, what has ended. Keys: q quit, arrows or j and k
-move, enter shows one with its steps, esc back, f filter, s sort, p pause. Where standard output is
-not a terminal, with --once and with -o json it is shown once.")]
+Shows counts by sub-state, the health of the providers, and the executions in the order error,
+backing-off (with a countdown), waiting, running, finished. Keys: q quit, arrows or j and k move,
+enter opens an execution with its steps, esc back, f filter, s sort, p pause. With --once, with
+-o json and without a terminal the executions are printed once.")]
 pub struct Top {
-    /// Only this provider's; all providers' otherwise
+    /// Only executions of this provider (default: all providers)
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
-    /// Only those that pass this filter (AIP-160)
+    /// Only executions that match this filter (AIP-160)
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
-    /// Show it once and end
+    /// Print the executions once and exit
     #[arg(long)]
     once: bool,
 }

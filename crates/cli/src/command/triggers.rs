@@ -35,7 +35,7 @@ Examples:
 pub struct Disable {
     /// The definition, in full or without `definitions/`
     name: String,
-    /// The reason, for people
+    /// Reason, recorded with the action
     #[arg(long)]
     comment: Option<String>,
     /// Idempotency key: repeating the request with the same key has no further effect

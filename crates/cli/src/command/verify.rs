@@ -24,7 +24,7 @@ const FILE_PAGE: usize = 1_000;
 /// The most executions with findings that are kept to be shown.
 const MOST_SHOWN: usize = 10_000;
 
-/// Compares what is kept of executions with their logs.
+/// Compares the stored data of executions with their logs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,19 +33,19 @@ Examples:
   stateway verify --all --provider builtin -o json
   stateway verify --store backups/stateway-monday.db
 
-Nothing is changed. Ends with exit code 8 when something was found; docs/recovery.md lists what can
-be, and `stateway recover` puts it right.")]
+The command changes nothing. Exits 8 if it found a problem; docs/recovery.md lists the possible
+findings, and `stateway recover` repairs them.")]
 pub struct Verify {
     /// provider/id, or the full name
     #[arg(required_unless_present_any = ["all", "store"], conflicts_with_all = ["all", "store"])]
     name: Option<String>,
-    /// Every execution
+    /// Verify every execution
     #[arg(long)]
     all: bool,
-    /// Only those of this provider
+    /// Only executions of this provider
     #[arg(long, value_name = "PROVIDER", requires = "all")]
     provider: Option<String>,
-    /// Every execution of this file, a backup for example; no gateway is asked
+    /// Verify every execution in this file, for example a backup; needs no gateway
     #[arg(long, value_name = "FILE", conflicts_with = "all")]
     store: Option<PathBuf>,
 }
@@ -194,7 +194,7 @@ fn details(verdict: &view::Verdict) -> String {
     text
 }
 
-/// What would be done, in words.
+/// The planned recovery as text.
 pub(super) fn to_do(remedy: &view::Remedy) -> String {
     let steps: Vec<_> = remedy
         .repeated_steps
@@ -203,19 +203,19 @@ pub(super) fn to_do(remedy: &view::Remedy) -> String {
         .collect();
     match remedy.kind.as_str() {
         "nothing" => "nothing".to_owned(),
-        "repair" => "put it right from the log; no work is done again".to_owned(),
+        "repair" => "repair from the log; no step runs again".to_owned(),
         "branch" => {
             let cutoff = remedy.cutoff_sequence;
             let again = match steps.is_empty() {
-                true => "whatever came after it may be done again".to_owned(),
+                true => "steps after that event may run again".to_owned(),
                 false => format!(
-                    "may be done again, side effects included: {}",
+                    "steps that may run again, with their side effects: {}",
                     steps.join(", ")
                 ),
             };
-            format!("go on as a new branch after event {cutoff}; {again}")
+            format!("continue on a new branch after event {cutoff}; {again}")
         }
-        _ => format!("it cannot be recovered: {}. {}", remedy.why, remedy.hint),
+        _ => format!("cannot be recovered: {}. {}", remedy.why, remedy.hint),
     }
 }
 

@@ -22,14 +22,14 @@ Examples:
   stateway wait memory/order-17
   stateway wait memory/order-17 --for waiting --for error --timeout 5m
 
-Without --timeout it waits for as long as it takes. A finished execution always ends the wait.
-Exits 0 when a wanted sub-state was reached (with --for failed: when it failed), 1 when the
-execution failed and that was not wanted, 4 when it succeeded and --for wanted something else,
-6 when the gateway did not answer, 7 when --timeout came first.")]
+Without --timeout there is no time limit. The wait always ends when the execution has finished.
+Exits 0 if a sub-state of --for was reached, 1 if the execution failed and `failed` was not asked
+for, 4 if it succeeded and --for asked for another sub-state, 6 if the gateway did not answer, 7 if
+--timeout expired.")]
 pub struct Wait {
     /// provider/id, or the full name
     name: String,
-    /// The sub-state to wait for; may be given several times; `succeeded` and `failed` otherwise
+    /// Sub-state to wait for; may be given several times (default: `succeeded` and `failed`)
     #[arg(long = "for", value_name = "SUB-STATE", value_parser = sub_state)]
     states: Vec<v1::SubState>,
 }
@@ -92,11 +92,11 @@ pub(super) fn late(execution: &v1::Execution, again: &str) -> Failure {
             "A person has to decide: `stateway escalations list`, or `stateway cancel {name}`."
         ),
         v1::SubState::Error => format!(
-            "It is stuck until someone acts: `stateway resume {name}`, or `stateway cancel {name}`."
+            "The execution needs an action: `stateway resume {name}`, or `stateway cancel {name}`."
         ),
-        _ => format!("The execution goes on; {again} again, or longer."),
+        _ => format!("The execution continues; {again} again, or with a longer --timeout."),
     };
-    Failure::new(Exit::Deadline, "the deadline came first").hint(hint)
+    Failure::new(Exit::Deadline, "the timeout expired").hint(hint)
 }
 
 async fn reached(

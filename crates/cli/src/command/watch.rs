@@ -30,19 +30,19 @@ Examples:
   stateway watch --provider memory
   stateway watch --filter 'sub_state = \"error\"' -o json | jq -r .execution.name
 
-On a terminal one execution is shown live: a tree of its steps, those to come included, with
-progress, a countdown to the next attempt, and below a step the execution that does it.
-In a pipe, and for a collection, each change is a line. A lost connection is taken up again from
-where it was; a gateway that never answers is exit code 6. One execution: ends with it, exits 1
-when it failed. Filters are explained in docs/cli.md.")]
+On a terminal, one execution is shown as a live tree of all its steps, with progress, a countdown
+to the next attempt, and child executions below their steps. In a pipe, and for a collection, each
+change is a line. After a lost connection the watch resumes without a gap. If the gateway never
+answers, the exit code is 6. The watch of one execution ends with the execution and exits 1 if it
+failed. docs/cli.md describes filters.")]
 pub struct Watch {
-    /// provider/id, or the full name; a collection otherwise
+    /// provider/id, or the full name (default: all executions)
     #[arg(conflicts_with_all = ["provider", "filter"])]
     name: Option<String>,
-    /// Only this provider's; all providers' otherwise
+    /// Only executions of this provider (default: all providers)
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
-    /// Only those that pass this filter (AIP-160)
+    /// Only executions that match this filter (AIP-160)
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
 }
@@ -110,8 +110,9 @@ impl Seen {
         }
         match &self.last {
             Some(execution) if one => late(execution, "watch"),
-            _ => Failure::new(Exit::Deadline, "the deadline came first")
-                .hint("Watch again, or longer."),
+            _ => {
+                Failure::new(Exit::Deadline, "the timeout expired").hint("Watch again, or longer.")
+            }
         }
     }
 }

@@ -25,20 +25,20 @@ Examples:
 
 The program gets the task's input as JSON on standard input and answers with JSON on standard
 output. Its environment has STATEWAY_EXECUTION, STATEWAY_STEP, STATEWAY_ATTEMPT, STATEWAY_ACTION,
-STATEWAY_ROLE, STATEWAY_FEEDBACK (what a validator said of the attempt before),
+STATEWAY_ROLE, STATEWAY_FEEDBACK (the validator's messages about the previous attempt),
 STATEWAY_COMPENSATION (1 when the task compensates the step), STATEWAY_OUTCOME_UNKNOWN (1 when it
 compensates a step whose worker was lost, so that the step may or may not have completed) and
-STATEWAY_TASK (the same for the same attempt: an idempotency key).
+STATEWAY_TASK (an idempotency key: the same value for the same attempt).
 
 The exit code is the outcome:
   0      completed
   65     the data is wrong (validation)
-  69     something outside failed (external)
+  69     an external system failed (external)
   75     a temporary failure (transient): retried
   77     a policy forbids it (governance): a person decides
   78     no other attempt can succeed (agent_error): never retried
   124    took too long (timeout)
-  other  it failed (agent_error); the last lines of standard error say why
+  other  failed (agent_error); the last lines of standard error are the message
 
 When the execution is cancelled or rolls back, the program and every process it started get SIGTERM.
 The exit code and the output still count: a task that completed is compensated. A program that has not
@@ -46,35 +46,35 @@ ended after --drain is killed.
 
 On SIGINT or SIGTERM the worker finishes the tasks that have begun; a second signal kills them.")]
 pub struct Worker {
-    /// Takes tasks of this role; may be given several times
+    /// Role of the tasks that the worker takes; may be given several times
     #[arg(long = "role", value_name = "ROLE", required = true)]
     roles: Vec<String>,
     /// The program, run by `sh -c` for every task
     #[arg(long, value_name = "COMMAND")]
     exec: String,
-    /// Has this skill; may be given several times
+    /// Skill of the worker; may be given several times
     #[arg(long = "skill", value_name = "SKILL")]
     skills: Vec<String>,
-    /// How many tasks are worked on at once
+    /// Maximum number of tasks that run at the same time
     #[arg(long, value_name = "TASKS", default_value = "1")]
     capacity: NonZeroU32,
-    /// How many tasks may lie ready beside those
+    /// Maximum number of further tasks that the worker fetches in advance
     #[arg(long, value_name = "TASKS", default_value_t = 0)]
     prefetch: u32,
-    /// Takes only tasks of this tenant
+    /// Only tasks of this tenant
     #[arg(long, default_value = "")]
     tenant: String,
-    /// Works for this provider; for the gateway's own engine otherwise
+    /// Provider to work for (default: the gateway's built-in engine)
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
-    /// The worker's id; a worker that comes back under the same id keeps its tasks
+    /// Id of the worker; a worker that reconnects with the same id keeps its tasks
     #[arg(long, value_name = "ID", value_parser = crate::input::given)]
     id: Option<String>,
     /// How long programs may continue after the worker gets SIGINT or SIGTERM, and after their
     /// execution is cancelled
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     drain: Span,
-    /// Say nothing of single tasks
+    /// Do not print a line for each task
     #[arg(long)]
     quiet: bool,
 }
@@ -157,7 +157,11 @@ impl Worker {
 }
 
 fn about(task: &Task) -> String {
-    let undo = if task.is_compensation() { "undo " } else { "" };
+    let undo = if task.is_compensation() {
+        "compensate "
+    } else {
+        ""
+    };
     let execution = task.execution().rsplit('/').next().unwrap_or_default();
     format!(
         "{undo}{} attempt {} of {execution}",
@@ -174,9 +178,9 @@ fn line(news: &WorkerNews) -> String {
             task_token,
             reason,
             message,
-        } => format!("the answer to {task_token} was refused: {message} ({reason})"),
+        } => format!("the result of task {task_token} was refused: {message} ({reason})"),
         WorkerNews::Stopping { under_way } => {
-            format!("stopping: {under_way} under way may finish; once more stops at once")
+            format!("stopping; running tasks: {under_way}; a second signal kills them")
         }
     }
 }

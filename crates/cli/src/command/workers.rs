@@ -13,14 +13,14 @@ use crate::{resource, view};
 /// Who takes tasks.
 #[derive(Debug, Subcommand)]
 pub enum Workers {
-    /// List the workers that are connected, or may still come back
+    /// List the workers that are connected or may still reconnect
     List(List),
 }
 
 /// Lists workers.
 #[derive(Debug, Args)]
 pub struct List {
-    /// Only this provider's; all providers' otherwise
+    /// Only workers of this provider (default: all providers)
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
 }

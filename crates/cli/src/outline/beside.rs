@@ -1,5 +1,5 @@
-//! Reads children beside a picture that is drawn. A slow answer delays nothing; without one the
-//! picture shows what is known.
+//! Reads child executions in the background while a tree is drawn. A slow answer does not delay the
+//! drawing; without an answer the tree shows the last known data.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One step, all of it that a person wants to see.
+//! The details of one step as text.
 
 use std::fmt::Write;
 

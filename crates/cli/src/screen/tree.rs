@@ -19,7 +19,7 @@ pub fn head(execution: &Execution, paint: Paint, now: Timestamp) -> String {
         head.push(' ');
         head.push_str(&reason.to_string());
     }
-    // The steps say what they do; a failure is said on top, and so is what people did.
+    // The steps show their own state; the first line shows a failure and the actions of people.
     if execution.steps.is_empty() || matches!(execution.sub_state, "failed" | "error") {
         add(&mut head, &super::now(execution, Clock::Live(now)));
     } else {

@@ -126,7 +126,7 @@ fn it_ends_by_itself_and_goes_on_in_a_folder_that_was_chosen() {
     let mut numbers = BTreeSet::new();
     for _ in 0..2 {
         let mut demo = Demo::begin(&["--path", path, "--for", "2s", "--rate", "600"]);
-        demo.process.line("Ctrl-C ends it.");
+        demo.process.line("Ctrl-C stops the demo.");
         std::thread::sleep(Duration::from_secs(1));
         let all = demo.executions();
         let names = all.iter().map(|it| it["name"].as_str().unwrap().to_owned());
@@ -142,7 +142,7 @@ fn it_ends_by_itself_and_goes_on_in_a_folder_that_was_chosen() {
 #[test]
 fn the_second_signal_ends_it_at_once_and_leaves_nothing_either() {
     let mut demo = Demo::begin(&[]);
-    demo.process.line("Ctrl-C ends it.");
+    demo.process.line("Ctrl-C stops the demo.");
     demo.process.signal("-TERM");
     demo.process.signal("-HUP");
     let code = demo.process.code();

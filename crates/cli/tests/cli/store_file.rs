@@ -73,10 +73,10 @@ async fn what_contradicts_a_log_is_told_with_what_was_seen() {
     store(folder.path(), true).await;
     let answer = verify(folder.path(), &[]).exits(8);
     let said = [
-        "A3  the log has come to its end, and the row has not",
+        "A3  the execution has ended in the log, not in the row",
         "row: branch 0, awaiting_signal (waiting)",
         "log: branch 0, completed (succeeded)",
-        "to do: put it right from the log; no work is done again",
+        "to do: repair from the log; no step runs again",
         "1 of them is not as its log says",
     ];
     for said in said {

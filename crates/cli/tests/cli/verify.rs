@@ -31,7 +31,7 @@ fn a_clean_store_reports_nothing_and_how_fast() {
     assert_eq!((&json["checked"], &json["wrong"]), (&json!(3), &json!(0)));
     assert!(json["executions_per_second"].as_f64().unwrap() > 0.0);
     let well = gateway.run(&["recover", "builtin/a"]).exits(0);
-    assert_eq!(well.out, "nothing was wrong, and nothing was changed\n");
+    assert_eq!(well.out, "no problem was found, and nothing was changed\n");
     let dry = gateway.run(&["recover", "builtin/a", "--dry-run"]).exits(0);
     assert_eq!(dry.out, "would be done: nothing\n");
     gateway.run(&["verify", "builtin/nope"]).exits(3);
@@ -88,7 +88,7 @@ fn what_is_found_is_told_with_its_code_and_an_exit_code_of_its_own() {
         found.out
     );
     assert!(
-        found.out.contains("\n  to do: it cannot be recovered: "),
+        found.out.contains("\n  to do: cannot be recovered: "),
         "{}",
         found.out
     );

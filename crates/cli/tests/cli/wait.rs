@@ -29,7 +29,7 @@ fn a_deadline_that_comes_first_has_its_own_exit_code() {
         .exits(7);
     assert!(answer.err.contains("is still running"), "{}", answer.err);
     assert!(
-        answer.err.contains("hint: The execution goes on; wait"),
+        answer.err.contains("hint: The execution continues; wait"),
         "{}",
         answer.err
     );
@@ -58,7 +58,7 @@ fn what_is_stuck_does_not_go_on_by_itself() {
             .exits(7);
         assert!(
             answer.err.contains(
-                "hint: It is stuck until someone acts: `stateway resume memory/a`, or `stateway cancel memory/a`."
+                "hint: The execution needs an action: `stateway resume memory/a`, or `stateway cancel memory/a`."
             ),
             "{}",
             answer.err

@@ -374,7 +374,7 @@ async fn a_signal_lets_the_program_finish() {
     lab.wait_for("begun");
     lab.worker.signal("-TERM");
     assert!(matches!(lab.connection.next().await, FromWorker::Offer(_)));
-    lab.worker.line("stopping: 1 under way may finish");
+    lab.worker.line("stopping; running tasks: 1");
     std::fs::write(lab.directory.path().join("go"), "").unwrap();
     assert_eq!(output(lab.connection.next().await), "1");
     lab.connection.tell(ToWorker::Accepted(v1::TaskAccepted {

@@ -224,13 +224,13 @@ impl RetryFrom {
         self.with(|message| message.feedback = feedback.into())
     }
 
-    /// Every step again, from the first one on.
+    /// Runs every step again, from the first step.
     #[must_use]
     pub fn from_start(self, whole: bool) -> Self {
         self.with(|message| message.from_start = whole)
     }
 
-    /// With this id for the new execution, where a succeeded one is forked.
+    /// The id of the new execution if a succeeded execution is forked.
     #[must_use]
     pub fn id(self, id: impl Into<String>) -> Self {
         self.with(|message| message.execution_id = id.into())

@@ -34,7 +34,7 @@ pub(super) struct Begun {
     pub(super) signals: Signals,
 }
 
-/// What a handler can be told while it works.
+/// The messages that a running handler can receive.
 #[derive(Debug, Clone)]
 pub(super) struct Signals {
     /// It is asked to stop.

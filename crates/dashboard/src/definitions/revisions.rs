@@ -88,7 +88,7 @@ pub(super) fn changes(from: (&str, &str), to: (&str, &str)) -> Markup {
                         tbody { @for line in &found { (change(line)) } }
                     }
                 },
-                Err(_) => p.nothing { "So much differs that comparing line by line tells nothing." },
+                Err(_) => p.nothing { "The revisions differ too much for a comparison line by line." },
             }
         }
     }

@@ -30,8 +30,8 @@ pub(super) fn draw(lanes: &[Lane], open: bool, now: Timestamp) -> Markup {
             p.muted { (lanes.len() - MOST_LANES) " more steps are left out." }
         }
         p.legend {
-            span.key.done { "done" } span.key.failed { "failed" } span.key.running { "under way" }
-            span.key.waiting { "waiting" } span.key.gap { "back-off" } span.key.undo { "undone" }
+            span.key.done { "done" } span.key.failed { "failed" } span.key.running { "running" }
+            span.key.waiting { "waiting" } span.key.gap { "back-off" } span.key.undo { "compensated" }
         }
     }
 }
@@ -109,9 +109,9 @@ fn outcome(span: &Span) -> String {
         Kind::Done => "done".to_owned(),
         Kind::Failed => "failed".to_owned(),
         Kind::Open(sub_state) => word(sub_state).to_owned(),
-        Kind::Undo if span.to.is_none() => "being undone".to_owned(),
-        Kind::Undo => "undone".to_owned(),
-        Kind::UndoFailed => "could not be undone".to_owned(),
+        Kind::Undo if span.to.is_none() => "being compensated".to_owned(),
+        Kind::Undo => "compensated".to_owned(),
+        Kind::UndoFailed => "compensation failed".to_owned(),
     }
 }
 

@@ -117,14 +117,14 @@ impl Asked<'_> {
         match self.action {
             Action::RetryNow => vec![match self.step {
                 "" => {
-                    html! { "Every step that backs off is tried again now, not at its time. The number of attempts stays limited as it was." }
+                    html! { "Every step that backs off starts its next attempt immediately. The limit of attempts does not change." }
                 }
                 step => {
-                    html! { "The next attempt of " b { (said_within(step, 60)) } " is made now, not at its time. The number of attempts stays limited as it was." }
+                    html! { "The next attempt of " b { (said_within(step, 60)) } " starts immediately. The limit of attempts does not change." }
                 }
             }],
             Action::Resume => {
-                vec![html! { (engine) " lets it go on from where it is held or stuck." }]
+                vec![html! { (engine) " continues the paused or stuck execution." }]
             }
             Action::RetryFrom => vec![
                 match self.step {
@@ -132,25 +132,25 @@ impl Asked<'_> {
                         html! { (engine) " runs the execution again from the step that failed." }
                     }
                     step => {
-                        html! { (engine) " runs the execution again from " b { (said_within(step, 60)) } " on." }
+                        html! { (engine) " runs the execution again from " b { (said_within(step, 60)) } "." }
                     }
                 },
                 html! { "Side effects of the steps that run again happen again. The earlier run stays readable." },
                 if self.execution.sub_state() == SubState::Succeeded {
-                    html! { "A success is final: the built-in engine keeps this execution as it is and forks a new one." }
+                    html! { "A succeeded execution never changes: the built-in engine forks a new execution." }
                 } else {
-                    html! { "The execution keeps its name where the engine can reopen it; some engines start a new execution." }
+                    html! { "Engines that can reopen an execution keep its name; other engines start a new execution." }
                 },
             ],
             Action::Signal => vec![
-                html! { "The signal is handed to what waits for it. If nothing does, the engine keeps it or refuses it." },
+                html! { "The signal goes to the step that waits for it. If no step waits, the engine keeps or refuses the signal." },
             ],
             Action::Pause => vec![
-                html! { (engine) " holds it: what has begun may finish, nothing new begins until someone resumes it." },
+                html! { (engine) " pauses the execution: running work may finish, and no step starts until a person resumes the execution." },
             ],
             Action::Cancel => {
                 let mut lines = vec![
-                    html! { (engine) " ends the execution. Work that a worker has begun is awaited, and completed steps may be compensated first." },
+                    html! { (engine) " cancels the execution. The execution waits for running work, and may compensate completed steps before it ends." },
                 ];
                 lines.extend(self.compensable());
                 lines
@@ -160,7 +160,7 @@ impl Asked<'_> {
                 html! { "Nothing is cleaned up and nothing is compensated" @if !self.undoable.is_empty() { ", although " b { (said_within(&self.undoable.join(", "), 200)) } " could be" } "." },
             ],
             Action::Purge => vec![
-                html! { "The record of this execution is removed from " (engine) " for good: input, output and history. It cannot be brought back." },
+                html! { "The record of this execution is removed from " (engine) " permanently, with input, output and history." },
             ],
         }
     }

@@ -229,7 +229,7 @@ fn empty(asked: &Asked) -> Markup {
                 h2 { "Nothing runs yet" }
                 p { "Start the first execution, and it shows up here:" }
                 pre { code { "stateway definitions apply order.yaml\nstateway start order-saga --input '{\"order\": 17}'" } }
-                p { "To see everything move at once: " code { "stateway demo" } }
+                p { "To see example executions: " code { "stateway demo" } }
             } @else {
                 h2 { "Nothing like that" }
                 p { "No execution passes this filter. " a href="/executions" { "Show all" } }

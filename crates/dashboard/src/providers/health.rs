@@ -21,7 +21,7 @@ pub(super) fn light(health: &ProviderHealth) -> Markup {
 /// Everything that is known of it. When it was checked changes all the time, so lists leave it out.
 pub(super) fn facts(health: &ProviderHealth, now: Option<Timestamp>) -> Markup {
     let breaker = match health.breaker() {
-        Breaker::Open => "open: calls are refused at once, until it answers again",
+        Breaker::Open => "open: calls are refused immediately until the provider answers again",
         Breaker::HalfOpen => "half open: one call is let through to see",
         Breaker::Closed | Breaker::Unspecified => "closed: calls go through",
     };
@@ -32,7 +32,7 @@ pub(super) fn facts(health: &ProviderHealth, now: Option<Timestamp>) -> Markup {
                 dt { "Version" } dd { (said_within(&health.engine_version, 80)) }
             }
             dt { "Breaker" } dd { (breaker) }
-            dt { "Calls under way" } dd { (health.calls_in_flight) " of " (health.calls_limit) }
+            dt { "Concurrent calls" } dd { (health.calls_in_flight) " of " (health.calls_limit) }
             @if let Some((time, now)) = moment(health.check_time.as_ref()).zip(now) {
                 dt { "Checked" } dd { (ago(time, now)) }
             }

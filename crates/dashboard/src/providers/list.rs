@@ -63,7 +63,7 @@ fn down(providers: &[Provider]) -> Markup {
                             @if place > 0 { ", " }
                             b { (said_within(id_of(&one.name), 60)) }
                         }
-                        ". What it runs goes on, but cannot be seen or steered from here."
+                        ". Its executions may continue, but cannot be shown or controlled here."
                     }
                 }
             }

@@ -22,7 +22,7 @@ pub(super) fn render(queue: &Queue, now: Timestamp) -> Markup {
             h2 id=(title) { "What waits, on " (said_within(id, 60)) }
             p.muted {
                 (queue.active) " of at most " (queue.max_active)
-                " executions have work under way."
+                " executions are active."
             }
             @if queue.tasks.is_empty() { p.nothing { "Every task is with a worker." } }
             @else { (tasks(&queue.tasks, now)) }

@@ -65,7 +65,7 @@ fn card(worker: &Worker, now: Timestamp) -> Markup {
 fn presence(worker: &Worker) -> Markup {
     html! {
         @if worker.connected { span.light.up { span aria-hidden="true" { "●" } " connected" } }
-        @else { span.light.down { span aria-hidden="true" { "✕" } " lost, may come back" } }
+        @else { span.light.down { span aria-hidden="true" { "✕" } " lost, may reconnect" } }
     }
 }
 

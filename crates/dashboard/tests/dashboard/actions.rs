@@ -104,7 +104,7 @@ async fn a_cancel_says_what_will_be_undone_and_a_kill_what_will_not() {
         let question = browser.get(&path).await.body;
         match action {
             "cancel" => assert!(
-                question.contains("ends the execution. Work that a worker has begun is awaited"),
+                question.contains("cancels the execution. The execution waits for running work"),
                 "{question}"
             ),
             _ => {
@@ -238,7 +238,7 @@ async fn a_name_is_checked_kept_and_forgotten() {
             .get("/executions")
             .await
             .body
-            .contains("Acting as nobody")
+            .contains("Acting without a name")
     );
 }
 
@@ -259,7 +259,10 @@ async fn a_proxy_that_says_who_it_is_is_believed() {
     assert_eq!(done.status, 303);
     let page = browser.get("/executions/b/one").await;
     assert!(page.body.contains("grace"), "{}", page.body);
-    assert!(page.body.contains("Acting as nobody"), "nothing is kept");
+    assert!(
+        page.body.contains("Acting without a name"),
+        "nothing is kept"
+    );
 }
 
 #[tokio::test]

@@ -106,35 +106,35 @@ pub(crate) static WORKFLOW: Object = Object {
             "queueTimeout",
             &["queue_timeout"],
             Shape::Duration,
-            "How long a task may wait for a worker, for steps and compensations without their own (default: no limit).",
+            "The default of `queueTimeout` for steps and compensations: how long a task may wait for a worker (default: no limit).",
         ),
         field(
             "concurrency",
             Shape::Positive(MAX_CONCURRENCY as u64),
-            "The most executions of this definition that run at the same time (default: no limit).",
+            "The maximum number of executions of this definition that run at the same time (default: no limit).",
         ),
         also(
             "failurePolicy",
             &["failure_policy"],
             Shape::Word(listed!(FailurePolicy), &[]),
-            "What follows the failure of a step without `onFailure` (default: `abort`).",
+            "The reaction to the failure of a step without `onFailure` (default: `abort`).",
         ),
         field(
             "escalation",
             Shape::Object(&ESCALATION),
-            "Who decides about escalated steps without their own `escalation` (default: the roles in the engine's configuration).",
+            "The role that decides about escalated steps without their own `escalation` (default: the roles in the engine's configuration).",
         ),
         also(
             "maxCost",
             &["max_cost"],
             Shape::Amount(MAX_COST),
-            "The highest cost of one execution, its children included, in currency units.",
+            "The maximum cost of one execution, including its children, in currency units.",
         ),
         also(
             "maxTokens",
             &["max_tokens"],
             Shape::Positive(MAX_TOKENS),
-            "The most tokens of one execution, its children included.",
+            "The maximum number of tokens of one execution, including its children.",
         ),
         required("steps", Shape::List(&Shape::Object(&STEP)), "The steps."),
         field(
@@ -145,7 +145,7 @@ pub(crate) static WORKFLOW: Object = Object {
         field(
             "output",
             Shape::Any,
-            "The output of an execution; may contain references (default: the outputs of the last steps by name).",
+            "The output of an execution; may contain references (default: the outputs of the steps without dependants, by name).",
         ),
     ],
 };
@@ -266,17 +266,17 @@ pub(crate) static STEP: Object = Object {
                 listed!(OnFailure),
                 &["fail_workflow", "pause_workflow", "continue"],
             ),
-            "What follows the failure of the step (default: the workflow's `failurePolicy`).",
+            "The reaction to the failure of the step (default: the workflow's `failurePolicy`).",
         ),
         field(
             "then",
             Shape::Word(listed!(Then), &[]),
-            "What follows the rollback; only with `compensate`.",
+            "The reaction after the rollback; only with `compensate`.",
         ),
         field(
             "escalation",
             Shape::Object(&ESCALATION),
-            "Who decides when the step is escalated (default: the workflow's `escalation`).",
+            "The role that decides when the step is escalated (default: the workflow's `escalation`).",
         ),
         also(
             "maxCost",
@@ -294,7 +294,7 @@ pub(crate) static STEP: Object = Object {
             "onTimeout",
             &["on_timeout"],
             Shape::Word(listed!(OnTimeout), &[]),
-            "What follows a timeout that is not retried (default: `fail`).",
+            "The reaction to a timeout that is not retried (default: `fail`).",
         ),
         also(
             "outputSchema",
@@ -344,13 +344,13 @@ pub(crate) static APPROVAL: Object = Object {
             "onExpiry",
             &["on_expiry"],
             Shape::Word(listed!(OnExpiry), &[]),
-            "What follows when nobody decides in time; never an approval (default: `escalate`).",
+            "The reaction if nobody decides in time; never an approval (default: `escalate`).",
         ),
         also(
             "onReject",
             &["on_reject"],
             Shape::Word(listed!(OnReject), &[]),
-            "What follows a rejection (default: `cancel`).",
+            "The reaction to a rejection (default: `cancel`).",
         ),
     ],
 };
@@ -384,7 +384,7 @@ pub(crate) static RETRY_POLICY: Object = Object {
         field(
             "jitter",
             Shape::Fraction,
-            "The largest part of a delay by which it may be shortened at random (default: 0).",
+            "The maximum fraction by which a delay is shortened at random (default: 0).",
         ),
         also(
             "retryOn",
@@ -416,7 +416,7 @@ pub(crate) static COMPENSATION: Object = Object {
             "compensateUnknown",
             &["compensate_unknown"],
             Shape::Flag,
-            "Whether the compensation also runs when a lost worker leaves open if the step completed (default: true).",
+            "Whether the compensation also runs if it is unknown whether the step completed, because its worker was lost (default: true).",
         ),
         also(
             "retryPolicy",

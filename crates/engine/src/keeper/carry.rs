@@ -72,7 +72,7 @@ impl Keeper {
         }
     }
 
-    /// Withdraws every task of an execution that is not owed any more.
+    /// Withdraws the tasks that are no longer obligations of an execution.
     fn sweep(&mut self, number: i64, why: Withdrawal) {
         let Some(live) = self.hot.get(&number) else {
             return;
@@ -92,7 +92,7 @@ impl Keeper {
         }
     }
 
-    /// Does, or puts up for doing, what is owed.
+    /// Carries out the obligations, or queues them.
     pub(super) fn owe(&mut self, number: i64, owed: Obligation) {
         match owed {
             Obligation::Slot => {

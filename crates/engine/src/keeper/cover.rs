@@ -1,7 +1,7 @@
-//! Which workers are connected, for whoever reads executions, and which executions show it.
+//! Publishes the connected workers to readers, and updates the executions that are affected.
 //!
-//! When the last worker that could take a kind of task leaves, or the first one comes, the executions
-//! that wait with such tasks are shown differently. They are gone through a bounded number a turn.
+//! When the last worker for a kind of task leaves, or the first worker connects, the state of the
+//! executions that wait with such tasks changes. A turn updates a bounded number of them.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Forking: a succeeded execution runs again from a step on as a new execution, with a copy of the
-//! log up to there. The old one stays as it is.
+//! Forking: a succeeded execution runs again from a step, as a new execution with a copy of the log up
+//! to that step. The old execution does not change.
 
 use std::sync::Arc;
 

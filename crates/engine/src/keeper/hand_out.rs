@@ -1,4 +1,4 @@
-//! Tasks to workers and their answers back.
+//! Hands tasks to workers and takes their results.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use super::{Effect, Keeper, Work};
 use crate::worker::{Offer, Outcome, TaskToken, WorkerMessage, WorkerTask};
 use crate::{Fate, Write};
 
-/// How often leases are looked at.
+/// How often leases are checked.
 const LEASE_CHECK: Duration = Duration::from_millis(250);
 /// The reason of an answer that came too late or twice.
 const STALE: &str = "STALE_TASK";
@@ -293,7 +293,7 @@ impl Keeper {
         Some(worker)
     }
 
-    /// A worker says how an attempt went.
+    /// A worker reports the result of an attempt.
     pub(super) fn settle(
         &mut self,
         session: u64,
@@ -407,7 +407,7 @@ impl Keeper {
     }
 }
 
-/// What kind of worker a task needs.
+/// The kind of worker that a task needs.
 fn need(state: &State, task: &Task, role: &Arc<str>) -> Need {
     let define = state.plan().step_definition(&task.step);
     match define.map(|define| &define.kind) {

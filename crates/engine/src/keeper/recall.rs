@@ -35,9 +35,12 @@ impl Keeper {
                     .knows(number, &order.key.task, order.key.branch)
         });
         lost.map(|order| {
-            Finding::new(Code::F1, "an attempt is open and nobody can get it")
-                .seen(format!("log: {} is open", order.key))
-                .seen("memory: it is neither with a worker nor in the queue")
+            Finding::new(
+                Code::F1,
+                "an attempt is open, but not in the queue for workers",
+            )
+            .seen(format!("log: {} is open", order.key))
+            .seen("memory: it is neither with a worker nor in the queue")
         })
         .collect()
     }

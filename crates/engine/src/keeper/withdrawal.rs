@@ -1,4 +1,4 @@
-//! Why a worker is told to drop a task, by the fact that led to it.
+//! The reason for the withdrawal of a task, by the event that led to it.
 
 use stateway_machine::{Fact, Failure, FailureCause};
 use stateway_model::Reason;

@@ -113,7 +113,7 @@ pub(crate) fn look_on(
 }
 
 fn unreadable(number: i64, id: Option<Arc<str>>, error: &StoreError) -> Inspection {
-    let found = Finding::new(Code::H2, "what is stored of it cannot be read");
+    let found = Finding::new(Code::H2, "the stored data of the execution cannot be read");
     Inspection {
         verdict: Verdict {
             number,
@@ -124,7 +124,7 @@ fn unreadable(number: i64, id: Option<Arc<str>>, error: &StoreError) -> Inspecti
             head: String::new(),
             findings: vec![found.seen(error.to_string())],
             remedy: Remedy::Refused {
-                why: "what is stored of it cannot be read".to_owned(),
+                why: "the stored data of the execution cannot be read".to_owned(),
                 hint: error.hint().to_owned(),
             },
         },
@@ -167,12 +167,12 @@ impl Look<'_> {
         let Some(first) = trusted.events.first().cloned() else {
             let (why, hint) = if self.log.events() == 0 {
                 (
-                    "there is a row of it and no event, so nothing is known of it",
+                    "the execution has a row but no event",
                     "Restore a backup, or remove it with `stateway purge`.",
                 )
             } else {
                 (
-                    "no event of it can be trusted, so there is nothing to go on from",
+                    "no event of the execution can be trusted",
                     "Restore a backup.",
                 )
             };
@@ -180,7 +180,7 @@ impl Look<'_> {
         };
         let Some(state) = self.begin(&first)? else {
             let (why, hint) = (
-                "the revision of the definition it was started with is gone",
+                "the revision with which the execution was started is not stored",
                 "Apply that revision again (`stateway definitions apply`), then recover.",
             );
             return Ok(self.refused(&trusted, Code::E2, why, hint));
@@ -238,7 +238,7 @@ impl Look<'_> {
         match self.known(revision)? {
             Some(plan) => Ok(Some(State::new(plan))),
             None => {
-                let found = Finding::new(Code::E2, "the definition it runs by is not stored")
+                let found = Finding::new(Code::E2, "the definition of the execution is not stored")
                     .seen(format!("log: event 1 has revision {revision}"))
                     .seen(format!(
                         "definitions: `{}` has no such revision",
@@ -293,7 +293,7 @@ impl Look<'_> {
                     "snapshot: event {}, revision {}",
                     kept.sequence, kept.revision
                 ))
-                .seen("definitions: no such revision; the log goes on from the first one");
+                .seen("definitions: no such revision; the log continues with the first revision");
             self.findings.push(found);
             return Ok((state, Held::Wrong));
         }
@@ -304,13 +304,9 @@ impl Look<'_> {
             None if kept.sequence > state.sequence() => (
                 Held::Ahead,
                 Code::L1,
-                "the snapshot has seen more than the log: the last events are lost",
+                "the snapshot is ahead of the log: the last events are lost",
             ),
-            _ => (
-                Held::Wrong,
-                Code::S2,
-                "the snapshot is not what the log leads to",
-            ),
+            _ => (Held::Wrong, Code::S2, "the snapshot differs from the log"),
         };
         let found = Finding::new(code, summary)
             .seen(format!("snapshot: after event {}", kept.sequence))
@@ -324,7 +320,7 @@ impl Look<'_> {
         let number = self.kept.origin.number;
         let lacking = self.log.lacking(&self.table, number);
         for branch in &lacking {
-            let found = Finding::new(Code::D2, "the table of branches is not as the log says")
+            let found = Finding::new(Code::D2, "the table of branches differs from the log")
                 .seen(format!(
                     "log: branch {} leaves branch {} after event {}",
                     branch.branch, branch.parent, branch.cutoff
@@ -342,12 +338,9 @@ impl Look<'_> {
         }
         let (row, log) = (self.kept.status.branch, self.log.current());
         if row != log {
-            let found = Finding::new(
-                Code::D2,
-                "the log goes on as another branch than the row says",
-            )
-            .seen(format!("row: branch {row}"))
-            .seen(format!("log: {}", self.log.opening(log)));
+            let found = Finding::new(Code::D2, "the log continues on another branch than the row")
+                .seen(format!("row: branch {row}"))
+                .seen(format!("log: {}", self.log.opening(log)));
             self.findings.push(found);
         }
         lacking
@@ -371,7 +364,7 @@ impl Look<'_> {
         } else {
             (
                 Code::L1,
-                "the row has seen more than the log: the last events are lost",
+                "the row is ahead of the log: the last events are lost",
             )
         };
         let found = Finding::new(code, summary)
@@ -412,16 +405,15 @@ impl Look<'_> {
     fn broken(&self, state: &State, trusted: &Trusted) -> Remedy {
         if state.state().is_terminal() {
             return Remedy::Refused {
-                why: "it is over by all events that can be trusted; there is nothing to do again"
-                    .to_owned(),
-                hint: "Keep a copy of the store for whoever looks into it.".to_owned(),
+                why: "the execution has ended according to all trusted events".to_owned(),
+                hint: "Keep a copy of the store for the investigation.".to_owned(),
             };
         }
         let left = self.log.after(&trusted.lineage, state.sequence());
         // One that is over for everyone must not do its work again for the sake of its history.
         if self.kept.status.ended.is_some() && left.iter().any(is_end) {
             return Remedy::Refused {
-                why: "it is over; only its history is damaged".to_owned(),
+                why: "the execution has ended; only its history is damaged".to_owned(),
                 hint: "Restore a backup to see what happened.".to_owned(),
             };
         }
@@ -442,12 +434,12 @@ impl Look<'_> {
         let id = Arc::clone(&first.causation);
         let summary = match self.store.answered(&id)? {
             Some(found) if found.number == origin.number => return Ok(None),
-            Some(_) => "the request that started it is recorded as one about another execution",
-            None => "the request that started it is not recorded",
+            Some(_) => "the record of the request that started the execution names another one",
+            None => "the request that started the execution is not recorded",
         };
         let found = Finding::new(Code::R1, summary)
             .seen(format!("log: event 1 was caused by request `{id}`"))
-            .seen("requests: repeating it would not lead here");
+            .seen("requests: a repeated request would not find this execution");
         self.findings.push(found);
         // What was asked is not in the log, so whatever comes with this id is taken for it.
         Ok(Some(Answered {
@@ -476,7 +468,10 @@ impl Look<'_> {
         let step = &order.key.task.step;
         let waits = format!("log: step `{step}` waits for the execution `{id}`");
         let Some(number) = self.store.number_of(&id)? else {
-            let found = Finding::new(Code::P1, "it waits for a child that is not there");
+            let found = Finding::new(
+                Code::P1,
+                "the execution waits for a child that does not exist",
+            );
             return Ok(Some(found.seen(waits)));
         };
         let ended = self.store.kept(number)?.and_then(|kept| {
@@ -484,9 +479,12 @@ impl Look<'_> {
             ended.then_some(kept.status.state)
         });
         Ok(ended.map(|state| {
-            Finding::new(Code::P1, "it was not told that its child is over")
-                .seen(waits)
-                .seen(format!("row of `{id}`: {state}"))
+            Finding::new(
+                Code::P1,
+                "the execution was not notified of the end of its child",
+            )
+            .seen(waits)
+            .seen(format!("row of `{id}`: {state}"))
         }))
     }
 
@@ -543,17 +541,17 @@ fn differs(row: &Status, log: &Status) -> (Code, &'static str) {
     let failed = matches!(log.sub_state, SubState::Error | SubState::Failed)
         || log.state == ExecutionState::Compensating;
     if open && log.state == ExecutionState::Completed {
-        return (Code::A3, "the log has come to its end, and the row has not");
-    }
-    if failed && row.state != log.state {
         return (
-            Code::A4,
-            "something failed by the log, and the row does not say so",
+            Code::A3,
+            "the execution has ended in the log, not in the row",
         );
     }
+    if failed && row.state != log.state {
+        return (Code::A4, "a step failed in the log, not in the row");
+    }
     match (waits(row), waits(log)) {
-        (true, false) => (Code::A1, "the row waits for someone, and the log does not"),
-        (false, true) => (Code::A2, "the log waits for someone, and the row does not"),
+        (true, false) => (Code::A1, "the row waits for a person, the log does not"),
+        (false, true) => (Code::A2, "the log waits for a person, the row does not"),
         _ if row.wake_at != log.wake_at
             && (Status {
                 wake_at: log.wake_at,
@@ -562,10 +560,10 @@ fn differs(row: &Status, log: &Status) -> (Code, &'static str) {
         {
             (
                 Code::T1,
-                "the next timer would ring at another time than the log says",
+                "the next timer is set for another time than in the log",
             )
         }
-        _ => (Code::S1, "the row says otherwise than the log"),
+        _ => (Code::S1, "the row differs from the log"),
     }
 }
 

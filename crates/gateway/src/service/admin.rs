@@ -139,7 +139,7 @@ fn no_folder(folder: &std::path::Path, error: &std::io::Error) -> Status {
         folder.display()
     );
     Refusal::new(Code::FailedPrecondition, "NO_BACKUP_DIRECTORY", message)
-        .hint("Make it, or set `backups` of the provider to another one.")
+        .hint("Create the directory, or set `backups` of the provider to another one.")
         .into()
 }
 

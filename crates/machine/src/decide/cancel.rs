@@ -1,6 +1,6 @@
-//! Cancelling: by someone, by a rejection, or by an approval that expired. Every way here follows the
-//! same rules: the definition's failure policy says whether completed steps are compensated unless
-//! the caller does, and work in a worker's hands is awaited.
+//! Cancelling: by a caller, by a rejection, or by an expired approval. The same rules apply to all: the
+//! definition's failure policy decides whether completed steps are compensated, unless the caller
+//! chooses, and the execution waits for the tasks that workers have.
 
 use std::sync::Arc;
 

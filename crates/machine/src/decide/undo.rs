@@ -1,5 +1,5 @@
-//! Rolling back: completed steps only, the last completed first, one at a time, and only once nothing
-//! is in a worker's hands any more.
+//! Rolling back: compensates completed steps, the last completed first, one at a time, after all tasks
+//! that workers have are finished.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -207,7 +207,7 @@ pub(super) fn not_compensated(draft: &Draft<'_>) -> Vec<Arc<str>> {
     left
 }
 
-/// Whether the step leaves something behind that a rollback is to remove.
+/// Whether the step has effects that a rollback has to compensate.
 pub(crate) fn has_effects(plan: &Plan, ix: StepIx) -> bool {
     let define = plan.define(ix);
     define.kind.answers() && !define.read_only || plan.compensation(ix).is_some()

@@ -1,5 +1,5 @@
-//! A paused or escalated execution: the timeouts of its steps stand still until it continues. Meanwhile
-//! each is kept as if it had been set when the pause began.
+//! While an execution is paused or escalated, the timeouts of its steps do not count. During the pause
+//! each timeout is stored relative to the start of the pause.
 
 use jiff::Timestamp;
 

@@ -34,16 +34,16 @@ pub struct Adopt {
     /// Every open execution that passes this filter
     #[arg(long, value_name = "FILTER", value_parser = input::given)]
     filter: Option<String>,
-    /// Only of this provider (default: all)
+    /// Only executions of this provider (default: all providers)
     #[arg(long, value_name = "PROVIDER", requires = "filter")]
     provider: Option<String>,
-    /// The revision, or its first digits, 8 at least (default: the current revision)
+    /// The revision, or at least its first 8 digits (default: the current revision)
     #[arg(long, value_name = "REVISION", value_parser = input::given)]
     revision: Option<String>,
-    /// Show the executions that would be offered the revision, and do nothing
+    /// Only list the executions to which the revision would be offered
     #[arg(long, requires = "filter")]
     dry_run: bool,
-    /// Do not ask; needed where nobody can answer
+    /// Do not ask for confirmation; required without a terminal
     #[arg(long, requires = "filter")]
     yes: bool,
     /// Idempotency key: repeating the request with the same key has no further effect

@@ -17,10 +17,10 @@ use crate::visible::visible;
 pub struct Delete {
     /// The definition, in full or without `definitions/`
     name: String,
-    /// Delete although executions are open; they finish under their revision
+    /// Delete even if executions are open; they finish under their revision
     #[arg(long)]
     keep_running: bool,
-    /// Do not ask; needed where nobody can answer
+    /// Do not ask for confirmation; required without a terminal
     #[arg(long)]
     yes: bool,
     /// Idempotency key: repeating the request with the same key has no further effect
@@ -41,7 +41,7 @@ impl Delete {
         if !self.yes {
             confirm(
                 &format!("Delete {}?", visible(&name)),
-                "a deleted definition is started by nothing any more",
+                "a deleted definition can no longer be started",
                 "nothing was deleted",
             )?;
         }

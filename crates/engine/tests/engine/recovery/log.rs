@@ -451,7 +451,10 @@ async fn h1_one_that_is_over_does_nothing_again_for_its_history() {
     });
     let refused = recover(&lab, &id).await.unwrap_err();
     assert_eq!(refused.reason, "NOT_RECOVERABLE");
-    assert!(refused.message.starts_with("it is over"), "{refused:?}");
+    assert!(
+        refused.message.starts_with("the execution has ended"),
+        "{refused:?}"
+    );
     assert_eq!((deeds.of("a"), deeds.of("b")), (1, 1));
 }
 

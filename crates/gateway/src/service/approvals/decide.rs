@@ -219,7 +219,7 @@ fn resolved_before(
     Err(over(chosen, "STALE_ESCALATION", message, hint))
 }
 
-/// Two spellings of a name are one person, as they are to the engine.
+/// Compares names without regard to case, as the engine does.
 fn same_person(left: &str, right: &str) -> bool {
     left.trim().to_lowercase() == right.trim().to_lowercase()
 }

@@ -2,8 +2,8 @@
 //! ended.
 //!
 //! The log is read branch after branch. A branch begins where its parent was left, so the cases that
-//! were pending there continue on the new branch, under new names. What the execution ended with, or
-//! turned away from, is withdrawn.
+//! were pending there continue on the new branch, under new names. Cases that are pending when the
+//! execution ends or rolls back are withdrawn.
 
 use std::collections::HashMap;
 use std::sync::Arc;
