@@ -31,7 +31,7 @@ pub(crate) async fn every_action_asks_first_and_then_happens(browser: &Browser) 
     browser.go(&page(&rig, "/executions/b/one"));
     browser.sees_in("#overview", "Waits for signal go");
     browser.click("#actions a[href$='/do/pause']");
-    browser.sees_in("dialog[open]", "holds it");
+    browser.sees_in("dialog[open]", "pauses the execution");
     browser.click("dialog[open] a[data-close]");
     assert_eq!(browser.count("dialog[open]"), 0);
     assert_eq!(state(&rig, "one").await, ExecutionState::AwaitingSignal);

@@ -5,7 +5,7 @@ use stateway_proto::v1;
 use stateway_provider_api::ErrorKind;
 
 use crate::browser::Browser;
-use crate::stage::{act_as, clean, mark, not_reloaded, page};
+use crate::stage::{act_as, clean, mark, not_reloaded, page, until_reloaded};
 use crate::support::{BuiltInRig, Puppet};
 
 const HELLO: &str = "\
@@ -30,7 +30,9 @@ pub(crate) async fn a_definition_is_looked_at_compared_and_started(browser: &Bro
     browser.click(".revisions a.muted");
     browser.sees_in(".diff .removed", "name: bow");
     browser.sees_in(".diff .added", "name: wave");
+    mark(browser);
     browser.click(".compare button");
+    until_reloaded(browser);
     browser.sees_in(".diff .removed", "name: bow");
 
     browser.go(&page(&rig, "/definitions/hello"));

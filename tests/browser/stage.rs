@@ -33,6 +33,15 @@ pub(crate) fn not_reloaded(browser: &Browser) {
     assert_eq!(marked, json!(true), "the page was loaded again");
 }
 
+/// Waits until another page is loaded than the marked one.
+#[track_caller]
+pub(crate) fn until_reloaded(browser: &Browser) {
+    browser.until("another page is loaded", || {
+        let marked = browser.script("return window.marked === true", &[]);
+        (marked == json!(false)).then_some(())
+    });
+}
+
 /// Asserts that no script failed, nothing was refused by the policy and nothing asks.
 #[track_caller]
 pub(crate) fn clean(browser: &Browser) {
