@@ -464,6 +464,10 @@ async fn a_used_up_budget_refuses_the_next_task() {
             (error.message.as_str(), error.step.as_str()),
             (message, "promote")
         );
+        // A person who may decide about the step lets its next attempt run.
+        resolve(&rig, 1, Action::Resume, "").await;
+        let task = worker.task().await;
+        assert_eq!((&*task.step, task.attempt), ("promote", 2));
     }
 }
 

@@ -147,7 +147,9 @@ impl Rejection {
             Self::SelfApproval { .. }
             | Self::RedoneBySelf { .. }
             | Self::OwnWork { .. }
-            | Self::ReassignedBySelf { .. } => "Ask someone else to decide.",
+            | Self::ReassignedBySelf { .. } => {
+                "Ask another person to decide. A decision needs the name of the person (`stateway --as`)."
+            }
             Self::StaleEscalation { .. } => "List the escalations again; this one was resolved.",
             Self::NotEscalated { .. } => "Read the escalations again.",
             Self::NotBackingOff { .. } => "Read the step again.",

@@ -77,7 +77,7 @@ impl Events {
             ));
         }
         context.show(&published, || {
-            if published.executions.is_empty() {
+            if published.executions.is_empty() && answer.refused.is_empty() {
                 talk("no trigger matches this event");
             }
             let names = published.executions.iter().map(ToString::to_string);

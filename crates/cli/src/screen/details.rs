@@ -23,7 +23,9 @@ pub fn details_of(execution: &Execution, held: &str, paint: Paint, now: Timestam
     // Writing to a String cannot fail.
     let mut line = |what: &str, value: &str| {
         if !value.is_empty() {
-            let _ = writeln!(text, "{} {value}", paint.dim(&format!("{what:<11}")));
+            // A label that is longer than the column still stands apart from its value.
+            let gap = if what.len() < 11 { " " } else { "  " };
+            let _ = writeln!(text, "{}{gap}{value}", paint.dim(&format!("{what:<11}")));
         }
     };
     line("name", &paint.bold(&execution.name.to_string()));
@@ -315,8 +317,8 @@ mod tests {
         for line in [
             "cancelled   cancelled by olga: wrong order",
             "reopened    2 times, last by ada, had ended as `failed`",
-            "not rolled back pack",
-            "forked from p/b",
+            "not rolled back  pack",
+            "forked from  p/b",
             "forks       p/c",
             "after charge",
         ] {

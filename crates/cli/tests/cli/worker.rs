@@ -332,7 +332,9 @@ async fn a_process_that_a_cancelled_program_leaves_behind_does_not_hold_up_its_o
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_program_that_ends_by_the_signal_has_failed() {
-    let mut lab = Lab::with(&["--exec", "touch begun; sleep 60"]).await;
+    // One command of the shell, so that the signal never arrives between two commands.
+    let program = "sh -c 'touch begun; exec sleep 60'";
+    let mut lab = Lab::with(&["--exec", program]).await;
     lab.connection.tell(ToWorker::Task(task("")));
     lab.wait_for("begun");
     cancel(&lab);

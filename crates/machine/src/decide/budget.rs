@@ -8,9 +8,13 @@ use crate::ledger::{Draft, Ledger as _};
 use crate::plan::StepIx;
 use crate::{Failure, FailureCause};
 
-/// The failure of an attempt whose budget is used up; none while there is some left.
-pub(super) fn exceeded(draft: &Draft<'_>, ix: StepIx) -> Option<Failure> {
+/// Why an attempt fails whose budget is used up; nothing while some is left, or where a person who
+/// may decide about the step lets this attempt run.
+pub(super) fn exceeded(draft: &Draft<'_>, ix: StepIx, attempt: u32) -> Option<Failure> {
     let (head, run) = (draft.head(), draft.run(ix));
+    if run.over_budget == attempt {
+        return None;
+    }
     let (whole, step) = (head.plan.definition().budget, head.plan.define(ix).budget);
     let spent = head.usage + head.spent;
     let message = over("the execution", &whole, &spent)

@@ -63,7 +63,7 @@ pub(super) fn open(draft: &mut Draft<'_>, ix: StepIx) {
             )
         }
         StepKind::Workflow { definition } => {
-            if let Some(failure) = budget::exceeded(draft, ix) {
+            if let Some(failure) = budget::exceeded(draft, ix, draft.run(ix).attempt + 1) {
                 return fail(draft, ix, failure);
             }
             (WaitFor::Child(definition.as_str().into()), due)

@@ -53,7 +53,7 @@ pub(super) fn assign(
         None => {}
     }
     if !task.undo
-        && let Some(failure) = budget::exceeded(draft, ix)
+        && let Some(failure) = budget::exceeded(draft, ix, task.attempt)
     {
         reject(draft, ix, failure);
         return Ok(());

@@ -128,7 +128,7 @@ pub(super) fn resolved<L: Ledger>(
     l.run_mut(ix).unresolved = false;
     match resolution {
         Resolution::Cancel => return,
-        Resolution::Resume => {}
+        Resolution::Resume => let_exceed(l, ix),
         Resolution::Reassign { role } => {
             reassign(l, ix, role);
             note(&mut l.run_mut(ix).reassigned_by, by);
@@ -149,6 +149,15 @@ pub(super) fn resolved<L: Ledger>(
 
 /// The role gets the part that the escalation is about: the decision, if the approval of a policy
 /// rule expired, and the work otherwise.
+/// A person resumes a step whose budget is used up: its next attempt may run.
+fn let_exceed<L: Ledger>(l: &mut L, ix: StepIx) {
+    let run = l.run_mut(ix);
+    let cause = run.failure.as_ref().map(|failure| failure.cause);
+    if cause == Some(FailureCause::BudgetExceeded) {
+        run.over_budget = run.attempt + 1;
+    }
+}
+
 fn reassign<L: Ledger>(l: &mut L, ix: StepIx, role: &Arc<str>) {
     let run = l.run_mut(ix);
     let failure = run.failure.as_ref();

@@ -108,6 +108,9 @@ pub(crate) struct StepRun {
     /// end of the execution does not change that.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) unresolved: bool,
+    /// The attempt that a person lets run although the budget is used up; 0: none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) over_budget: u32,
     /// What its attempts cost so far.
     #[serde(skip_serializing_if = "Usage::is_zero")]
     pub(crate) usage: Usage,
@@ -202,6 +205,7 @@ impl StepRun {
             approved_rules: Vec::new(),
             escalation_role: None,
             unresolved: false,
+            over_budget: 0,
             usage: Usage {
                 input_tokens: 0,
                 output_tokens: 0,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use stateway_machine::ExecutionState::{Completed, Escalated};
+use stateway_machine::ExecutionState::{Completed, Escalated, Running};
 use stateway_machine::{
     Fact, FailureCause, Resolution, StepState, StepTimer, Task, Verb, WaitFor, last_error,
 };
@@ -92,14 +92,30 @@ fn a_step_has_its_own_budget_over_all_its_attempts() {
     assert_eq!(error.message, "the step has used 10 of at most 10 tokens");
 }
 
+/// One attempt for each decision of a person who may decide about the step.
 #[test]
-fn a_resumed_step_is_refused_again_while_the_budget_is_used_up() {
+fn a_person_lets_one_attempt_run_over_the_budget() {
     let mut run = spent_on_a("maxTokens: 100", tokens(100));
     run.assign("b", "w");
+    assert_eq!(run.at(), Escalated);
     run.resolve("b", Resolution::Resume);
+    run.assign("b", "w");
+    assert_eq!(run.at(), Running);
+    run.fail("b", Transient);
+    run.fire("b", StepTimer::Retry);
+    run.assign("b", "w");
+    assert_eq!(run.at(), Escalated, "the retry asks again");
+    run.resolve(
+        "b",
+        Resolution::Reassign {
+            role: "chief".into(),
+        },
+    );
+    run.assign("b", "w");
     assert_eq!(
-        run.assign("b", "w"),
-        ["AttemptFailed", "ExecutionEscalated"]
+        run.at(),
+        Escalated,
+        "another role of workers is no approval"
     );
 }
 
@@ -146,7 +162,7 @@ fn a_child_is_not_started_once_the_executions_budget_is_used_up() {
 }
 
 #[test]
-fn a_refused_child_is_an_attempt_that_failed_and_is_refused_again_after_a_resume() {
+fn a_refused_child_is_an_attempt_that_failed_and_a_person_lets_it_start() {
     let mut run = Run::started(&format!("maxTokens: 100\n{PARENT}"));
     run.assign("a", "w");
     complete(&mut run, "a", tokens(100));
@@ -157,12 +173,7 @@ fn a_refused_child_is_an_attempt_that_failed_and_is_refused_again_after_a_resume
     );
     assert_eq!(
         run.resolve("kid", Resolution::Resume),
-        [
-            "EscalationResolved",
-            "StepStarted",
-            "AttemptFailed",
-            "ExecutionEscalated"
-        ]
+        ["EscalationResolved", "StepWaiting"]
     );
 }
 
