@@ -241,6 +241,21 @@ async fn a_step_that_times_out_in_a_workers_hands_is_compensated() {
     );
 }
 
+#[tokio::test]
+async fn a_failure_that_may_have_taken_effect_is_compensated() {
+    let (rig, _clock) = rig(SIBLINGS).await;
+    let (worker, task) = taken(&rig, "siblings").await;
+    worker.say(Said::Failed(v1::TaskFailed {
+        task_token: task.task_token,
+        category: "agent_error".into(),
+        message: "killed".into(),
+        effects_unknown: true,
+        ..v1::TaskFailed::default()
+    }));
+    rig.until("e1", is(ExecutionState::Compensating)).await;
+    is_compensated(&rig).await;
+}
+
 const PARENT: &str = "\
 name: parent
 failurePolicy: compensate

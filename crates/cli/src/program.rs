@@ -106,19 +106,22 @@ impl Program {
                 }
                 if status.success() {
                     output_of(&answer)
+                } else if status.code().is_none() {
+                    // A signal ended the program: nobody knows how far it got.
+                    Err(failure(status, &last).effects_unknown())
                 } else {
                     Err(failure(status, &last))
                 }
             }
             Ended::TooLong => {
                 group.end(&mut child).await;
-                Err(TaskError::timed_out("the program was not done in time"))
+                Err(TaskError::timed_out("the program was not done in time").effects_unknown())
             }
             Ended::StillRunning => {
                 drop(group);
-                Err(TaskError::agent_error(
-                    "the task was cancelled; the program did not end in time and was killed",
-                ))
+                let message =
+                    "the task was cancelled; the program did not end in time and was killed";
+                Err(TaskError::agent_error(message).effects_unknown())
             }
             Ended::TooMuch => {
                 group.end(&mut child).await;

@@ -338,9 +338,12 @@ async fn a_cancelled_program_that_ends_by_the_signal_has_failed() {
     lab.connection.tell(ToWorker::Task(task("")));
     lab.wait_for("begun");
     cancel(&lab);
-    let (category, message) = failure(lab.connection.next().await);
-    assert_eq!(category, "agent_error");
-    assert!(message.contains("signal: 15"), "{message}");
+    let FromWorker::Failed(failed) = lab.connection.next().await else {
+        panic!("the program has failed");
+    };
+    assert_eq!(failed.category, "agent_error");
+    assert!(failed.message.contains("signal: 15"), "{}", failed.message);
+    assert!(failed.effects_unknown, "nobody knows how far it got");
 }
 
 #[tokio::test(flavor = "multi_thread")]

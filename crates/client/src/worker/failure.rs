@@ -79,6 +79,7 @@ pub struct TaskError {
     pub(crate) code: String,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) no_retry: bool,
+    pub(crate) effects_unknown: bool,
     pub(crate) usage: Option<Usage>,
 }
 
@@ -101,6 +102,7 @@ impl TaskError {
             code: String::new(),
             retry_after: None,
             no_retry: false,
+            effects_unknown: false,
             usage: None,
         }
     }
@@ -133,6 +135,13 @@ impl TaskError {
     #[must_use]
     pub const fn no_retry(mut self) -> Self {
         self.no_retry = true;
+        self
+    }
+
+    /// The attempt may have taken effect although it failed: a rollback compensates the step.
+    #[must_use]
+    pub const fn effects_unknown(mut self) -> Self {
+        self.effects_unknown = true;
         self
     }
 

@@ -136,6 +136,7 @@ fn panicked(panic: &(dyn Any + Send)) -> TaskError {
         "the handler panicked: {}",
         said.unwrap_or("it did not say why")
     ))
+    .effects_unknown()
 }
 
 fn message(task_token: String, done: Result<Done, TaskError>) -> Message {
@@ -158,6 +159,7 @@ fn message(task_token: String, done: Result<Done, TaskError>) -> Message {
                 .and_then(|pause| prost_types::Duration::try_from(pause).ok()),
             usage: error.usage.map(Into::into),
             no_retry: error.no_retry,
+            effects_unknown: error.effects_unknown,
         }),
     }
 }

@@ -317,8 +317,14 @@ async fn a_panic_fails_the_task_and_nothing_else() {
     let (_stop, _worker) = start(worker);
     let (mut connection, _) = gateway.welcome().await;
     connection.task("t1", "panic", "");
-    let message = "the handler panicked: attempt 1";
-    let expected = failed("t1", Category::AgentError, message);
+    let expected = FromWorker::Failed(v1::TaskFailed {
+        task_token: "t1".into(),
+        category: Category::AgentError.as_str().into(),
+        message: "the handler panicked: attempt 1".into(),
+        // Nobody knows how far the handler got.
+        effects_unknown: true,
+        ..v1::TaskFailed::default()
+    });
     assert_eq!(connection.next().await, expected);
     connection.task("t2", "echo", "1");
     assert_eq!(connection.next().await, completed("t2", "1"));

@@ -150,6 +150,7 @@ pub(super) fn failed(from: &v1::TaskFailed) -> Outcome {
     failure.code = cut(&from.code, LONGEST_CODE).into();
     failure.retry_after = retry_after;
     failure.no_retry = from.no_retry;
+    failure.effects_unknown = from.effects_unknown;
     Outcome::Failed(failure)
 }
 
