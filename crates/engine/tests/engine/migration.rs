@@ -163,6 +163,89 @@ async fn golden_of_this_version() {
     std::fs::write(to, golden).unwrap();
 }
 
+/// Writes the golden file of a store that holds an execution of every sort, with snapshots: the
+/// caches of one build, kept for the builds after it. Run once per build that is kept:
+/// `cargo test -p stateway-engine --test engine -- --ignored golden_of_the_caches`.
+#[tokio::test]
+#[ignore = "writes a golden file, once per build that is kept"]
+async fn golden_of_the_caches() {
+    let lab = Lab::with(|config| config.snapshot_events = 2);
+    for source in [
+        "name: chain\nsteps: [{name: a, agent: x}, {name: b, agent: x, dependsOn: [a]}]",
+        "name: gate\nsteps: [{name: a, signal: go}]",
+        "name: nap\nsteps: [{name: a, sleep: 1h}]",
+        "name: ask\nsteps: [{name: a, agent: x}, {name: b, approval: {role: lead}, dependsOn: [a]}]",
+        "name: retry\nsteps: [{name: a, agent: x, retryPolicy: {maxRetries: 5, initialDelay: 1h}}]",
+        "name: escalate\nsteps: [{name: a, agent: x, onFailure: escalate}]",
+        "name: outer\nsteps: [{name: a, workflow: gate}]",
+        "name: undo\nfailurePolicy: compensate\n\
+         steps: [{name: a, agent: x}, {name: b, agent: x, dependsOn: [a]}]\n\
+         compensation: [{step: a, action: back, agent: x}]",
+    ] {
+        lab.apply(source).await;
+    }
+    let start = async |definition: &str, id: &str, input: serde_json::Value| {
+        let mut start = lab.start_of(definition, input);
+        start.id = Some(id.into());
+        start.labels.insert("tenant".into(), "blue".into());
+        lab.engine.start(start).await.unwrap();
+    };
+    let mut worker = lab.worker("w1", &["x"], 1);
+    let mut answer = async |step: &str, fail: bool| {
+        let task = worker.task().await;
+        assert_eq!(&*task.task.step, step);
+        if fail {
+            worker.failed(&task, stateway_model::ErrorCategory::AgentError);
+        } else {
+            worker.done(&task, json!({ "did": step }));
+        }
+    };
+    start("chain", "done", json!({"n": 1})).await;
+    answer("a", false).await;
+    answer("b", false).await;
+    lab.ended(&"done".into()).await;
+    start("chain", "failed", json!({"n": 1})).await;
+    answer("a", true).await;
+    lab.ended(&"failed".into()).await;
+    start("undo", "undone", json!({"n": 1})).await;
+    answer("a", false).await;
+    answer("b", true).await;
+    answer("a", false).await;
+    lab.ended(&"undone".into()).await;
+    start("ask", "approval", json!({"n": 1})).await;
+    answer("a", false).await;
+    start("retry", "retrying", json!({"n": 1})).await;
+    answer("a", true).await;
+    start("escalate", "escalated", json!({"n": 1})).await;
+    answer("a", true).await;
+    start("gate", "waiting", json!({"n": 1})).await;
+    start("nap", "asleep", json!({"n": 1})).await;
+    start("outer", "parent", json!({"n": 1})).await;
+    start("gate", "paused", json!({"n": 1})).await;
+    let pause = Steer::Pause { cause: "".into() };
+    lab.steer(&"paused".into(), pause).await.unwrap();
+    start("gate", "cancelled", json!({"n": 1})).await;
+    let cancel = Steer::Cancel {
+        mode: stateway_machine::CancelMode::Kill,
+        cause: "".into(),
+    };
+    lab.steer(&"cancelled".into(), cancel).await.unwrap();
+    // This build accepts it and cannot read it again.
+    let deep = "[".repeat(126) + &"]".repeat(126);
+    start("gate", "deep", serde_json::from_str(&deep).unwrap()).await;
+    start("chain", "running", json!({"n": 1})).await;
+    answer("a", false).await;
+    let task = worker.task().await;
+    assert_eq!((&*task.execution, &*task.task.step), ("running", "b"));
+    start("chain", "unserved", json!({"n": 1})).await;
+    let path = lab.config.path.clone();
+    let _folder = lab.folder;
+    drop((lab.engine, worker));
+    let golden = dump(&Connection::open(&path).unwrap());
+    let to = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/store-v3-caches.sql");
+    std::fs::write(to, golden).unwrap();
+}
+
 fn schema_of(file: &Connection) -> Vec<String> {
     let sql = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type DESC, name";
     let mut query = file.prepare(sql).unwrap();
