@@ -84,6 +84,16 @@ pub(crate) struct Shared {
     pub(crate) covered: Arc<Covered>,
 }
 
+impl Shared {
+    /// With plans under these limits.
+    pub(crate) fn limited(limits: stateway_machine::Limits) -> Self {
+        Self {
+            catalogue: Arc::new(Catalogue::limited(limits)),
+            ..Self::default()
+        }
+    }
+}
+
 /// The keeper's state.
 #[derive(Debug)]
 pub(crate) struct Keeper {

@@ -13,12 +13,16 @@ mod child;
 mod definitions;
 #[path = "engine/fault.rs"]
 mod fault;
+#[path = "engine/file.rs"]
+mod file;
 #[path = "engine/histories.rs"]
 mod histories;
 #[path = "engine/http.rs"]
 mod http;
 #[path = "engine/lab.rs"]
 mod lab;
+#[path = "engine/limits.rs"]
+mod limits;
 #[path = "engine/lost.rs"]
 mod lost;
 #[path = "engine/many.rs"]

@@ -25,7 +25,7 @@ impl Keeper {
         if events.is_empty() {
             return Ok(false);
         }
-        live.apply(&events);
+        live.apply(&events)?;
         let owed = obligations_of(&live.state, &events);
         self.executions.touch(number);
         self.put_away(number, &events);

@@ -16,9 +16,7 @@ use super::carry::child_failed;
 use super::{Keeper, Work};
 use crate::Parent;
 use crate::error::Result;
-
-/// The most executions one may be a child of; more is a definition that starts itself.
-const DEEPEST: u32 = 32;
+use crate::limits::MAX_CHILD_DEPTH;
 
 impl Keeper {
     pub(super) fn start_child(&mut self, parent: i64, order: &ChildOrder) {
@@ -56,9 +54,9 @@ impl Keeper {
             return Ok(());
         };
         let depth = live.origin.depth + 1;
-        if depth > DEEPEST {
+        if depth > MAX_CHILD_DEPTH {
             return Err(cannot(format!(
-                "children may be nested {DEEPEST} deep, and this one would be deeper"
+                "children may be nested {MAX_CHILD_DEPTH} deep, and this one would be deeper"
             )));
         }
         let task = Task::of(Arc::clone(&from.step), from.attempt);

@@ -222,7 +222,9 @@ mod tests {
 
     fn live(number: i64, parent: Option<i64>) -> Live {
         let source = "name: one\nsteps:\n  - name: a\n    agent: worker\n";
-        let plan = crate::catalogue::usable(source, "one.yaml").map(|usable| usable.plan);
+        let plan = crate::catalogue::Catalogue::default()
+            .usable(source, "one.yaml")
+            .map(|usable| usable.plan);
         let origin = Origin {
             number,
             id: format!("e{number}").into(),

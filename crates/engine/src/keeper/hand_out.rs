@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stateway_definition::StepKind;
-use stateway_machine::{Failure, State, Task, TaskOrder, Verb, task_input, task_order};
-use stateway_model::{ErrorCategory, Progress, Usage};
+use stateway_machine::{State, Task, TaskOrder, Verb, task_input, task_order};
+use stateway_model::{Progress, Usage};
 use tokio::sync::mpsc;
 
 use super::dispatch::{Need, Place, WorkerIx};
@@ -315,7 +315,7 @@ impl Keeper {
         }
         let cause: Arc<str> = "worker".into();
         self.dispatch.remove(number, &task.step);
-        let verb = self.verdict(task.clone(), outcome, usage);
+        let verb = verb_of(task.clone(), outcome, usage);
         match self.carry(number, &cause, verb) {
             Ok(_) => {
                 if let Some((_, tell)) = self
@@ -331,32 +331,6 @@ impl Keeper {
             Err(error) => self.refuse(worker, token, error.reason, &error.message),
         }
         self.work.push_back(Work::Feed(worker));
-    }
-
-    /// What an outcome means to the core. An output that is too long is a failure of its worker.
-    fn verdict(&self, task: Task, outcome: Outcome, usage: Option<Usage>) -> Verb {
-        let fail = |task, failure| Verb::FailTask {
-            task,
-            failure,
-            usage,
-        };
-        match outcome {
-            Outcome::Completed { output } => {
-                match super::bounded(&output, self.config.max_payload_bytes) {
-                    Ok(()) => Verb::CompleteTask {
-                        task,
-                        output,
-                        usage,
-                    },
-                    Err(error) => fail(
-                        task,
-                        Failure::reported(ErrorCategory::AgentError, error.message),
-                    ),
-                }
-            }
-            Outcome::Failed(failure) => fail(task, failure),
-            Outcome::Released { begun } => Verb::ReleaseTask { task, lost: begun },
-        }
     }
 
     fn refuse(&mut self, worker: WorkerIx, token: &TaskToken, reason: &'static str, why: &str) {
@@ -403,6 +377,23 @@ impl Keeper {
             let closed = WorkerMessage::Closed { reason };
             self.outbox.tell(&tell, closed);
         }
+    }
+}
+
+/// The command that an outcome is to the core.
+fn verb_of(task: Task, outcome: Outcome, usage: Option<Usage>) -> Verb {
+    match outcome {
+        Outcome::Completed { output } => Verb::CompleteTask {
+            task,
+            output,
+            usage,
+        },
+        Outcome::Failed(failure) => Verb::FailTask {
+            task,
+            failure,
+            usage,
+        },
+        Outcome::Released { begun } => Verb::ReleaseTask { task, lost: begun },
     }
 }
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use stateway_machine::{Event, State, encode_into};
+use stateway_machine::{Event, MAX_EVENT_BYTES, State, encode_into};
 
+use crate::error::{EngineError, ErrorKind, Result};
 use crate::store::{Hash, Status, UnderWay};
 use crate::view::Origin;
 
@@ -49,18 +50,28 @@ impl Live {
         }
     }
 
-    /// Takes in what happened.
-    pub(super) fn apply(&mut self, events: &[Event]) {
-        if let (true, Some(first)) = (self.lines.is_empty(), events.first()) {
+    /// Applies events. Events that could not be written are refused, and nothing changes.
+    pub(super) fn apply(&mut self, events: &[Event]) -> Result<()> {
+        let before = self.lines.len();
+        for event in events {
+            let start = self.lines.len();
+            encode_into(event, &mut self.lines);
+            let length = self.lines.len() - start;
+            if length > MAX_EVENT_BYTES {
+                self.lines.truncate(before);
+                return Err(too_long(event, length));
+            }
+            self.lines.push(b'\n');
+        }
+        if let (0, Some(first)) = (before, events.first()) {
             self.first = first.sequence;
         }
         for event in events {
             self.state.apply(event);
-            encode_into(event, &mut self.lines);
-            self.lines.push(b'\n');
         }
         self.branch = self.state.branch();
         self.since_snapshot += u32::try_from(events.len()).unwrap_or(u32::MAX);
+        Ok(())
     }
 
     /// What it has under way now.
@@ -72,4 +83,16 @@ impl Live {
     pub(super) fn time(&self, now: Timestamp) -> Timestamp {
         self.state.times().updated.map_or(now, |last| last.max(now))
     }
+}
+
+fn too_long(event: &Event, length: usize) -> EngineError {
+    let name = event.fact.name();
+    EngineError::new(
+        ErrorKind::Invalid,
+        "EVENT_TOO_LARGE",
+        format_args!(
+            "the event {name} has {length} bytes, more than the limit of {MAX_EVENT_BYTES}"
+        ),
+    )
+    .hint("Store large data elsewhere and pass a reference.")
 }

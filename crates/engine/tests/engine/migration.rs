@@ -14,6 +14,141 @@ use crate::lab::Lab;
 /// that went back to a step, one that has ended.
 const VERSION_1: &str = include_str!("../golden/store-v1.sql");
 
+/// A store of version 3 as commit b9878b7 wrote it, with snapshots: executions that are done, failed, rolled
+/// back, cancelled, paused, escalated, running, asleep, with a child, and waiting for an approval, a signal, a
+/// retry or a worker. The input of `deep` has 126 levels, which that build accepted and could not read.
+const CACHES: &str = include_str!("../golden/store-v3-caches.sql");
+
+fn store_of_caches(change: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let file = Connection::open(&path).unwrap();
+    file.execute_batch(CACHES).unwrap();
+    file.execute_batch(change).unwrap();
+    (folder, path)
+}
+
+fn number(path: &Path, sql: &str) -> i64 {
+    let file = Connection::open(path).unwrap();
+    file.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+/// A lab on the store at a time when none of its timers is due.
+fn shortly_after(folder: &Path) -> Lab {
+    let clock = stateway_engine::Clock::manual("2026-11-16T21:35:00Z".parse().unwrap());
+    Lab::at_with(folder, |config| config.clock = clock)
+}
+
+const IDS: &[&str] = &[
+    "done",
+    "failed",
+    "undone",
+    "approval",
+    "retrying",
+    "escalated",
+    "waiting",
+    "asleep",
+    "parent",
+    "parent~a~1",
+    "paused",
+    "cancelled",
+    "deep",
+    "running",
+    "unserved",
+];
+
+const RECOVERIES: &str =
+    "SELECT count(*) FROM events WHERE instr(lines, CAST('ExecutionRecovered' AS BLOB)) > 0";
+
+/// Nothing in the store contradicts a log, and nothing was repaired.
+async fn assert_whole(lab: &Lab, path: &Path) {
+    assert_eq!(lab.engine.survey().await.unwrap().damaged, []);
+    for id in IDS {
+        let found = lab.engine.verify((*id).into()).await.unwrap().findings;
+        assert_eq!(found, [], "{id}");
+    }
+    // A snapshot or a row of the last build that this build would write differently needs a new
+    // `SNAPSHOT_VERSION` or `ROW_FORM`.
+    assert_eq!(number(path, RECOVERIES), 0, "an upgrade repairs nothing");
+}
+
+#[tokio::test]
+async fn a_store_of_the_last_build_is_opened_without_recoveries() {
+    let (folder, path) = store_of_caches("");
+    let lab = shortly_after(folder.path());
+    assert_whole(&lab, &path).await;
+    for (id, shown) in [
+        ("done", SubState::Succeeded),
+        ("failed", SubState::Failed),
+        ("undone", SubState::Failed),
+        ("approval", SubState::Waiting),
+        ("retrying", SubState::BackingOff),
+        ("waiting", SubState::Waiting),
+        ("asleep", SubState::Waiting),
+        ("parent", SubState::Waiting),
+        ("deep", SubState::Waiting),
+    ] {
+        assert_eq!(lab.get(&id.into()).await.sub_state, shown, "{id}");
+    }
+}
+
+/// The build before accepted the input and could not read its event.
+#[tokio::test]
+async fn an_execution_that_was_acknowledged_with_a_deep_input_continues() {
+    let (folder, path) = store_of_caches("");
+    let lab = shortly_after(folder.path());
+    let signal = Steer::Signal {
+        name: "go".into(),
+        payload: std::sync::Arc::new(json!(null)),
+    };
+    lab.steer(&"deep".into(), signal).await.unwrap();
+    let ended = lab.ended(&"deep".into()).await;
+    assert_eq!(ended.sub_state, SubState::Succeeded);
+    assert_whole(&lab, &path).await;
+}
+
+#[tokio::test]
+async fn a_snapshot_that_this_build_cannot_read_leads_to_a_replay() {
+    for change in [
+        "UPDATE snapshots SET data = CAST('{\"v\":999,\"revision\":\"\"}' AS BLOB)",
+        "UPDATE snapshots SET data = x'00ff'",
+        "UPDATE snapshots SET data = x''",
+    ] {
+        let (folder, path) = store_of_caches(change);
+        let lab = shortly_after(folder.path());
+        assert_whole(&lab, &path).await;
+        let waiting = lab.get(&"approval".into()).await;
+        assert_eq!(waiting.sub_state, SubState::Waiting, "{change}");
+    }
+}
+
+/// A build that adds an optional field to the snapshot writes other bytes for the same state.
+#[tokio::test]
+async fn a_snapshot_with_other_bytes_of_the_same_state_is_no_damage() {
+    let (folder, path) = store_of_caches("");
+    let file = Connection::open(&path).unwrap();
+    let sql = "SELECT execution, data FROM snapshots";
+    let mut query = file.prepare(sql).unwrap();
+    let rows: Vec<(i64, Vec<u8>)> = query
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    for (execution, data) in rows {
+        let read: serde_json::Value = serde_json::from_slice(&data).unwrap_or_default();
+        let spaced = serde_json::to_vec_pretty(&read).unwrap();
+        if read.is_object() {
+            let sql = "UPDATE snapshots SET data = ?2 WHERE execution = ?1";
+            file.execute(sql, rusqlite::params![execution, spaced])
+                .unwrap();
+        }
+    }
+    drop(query);
+    drop(file);
+    let lab = shortly_after(folder.path());
+    assert_whole(&lab, &path).await;
+}
+
 fn version_of(path: &Path) -> i64 {
     let file = Connection::open(path).unwrap();
     file.pragma_query_value(None, "user_version", |row| row.get(0))

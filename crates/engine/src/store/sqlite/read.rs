@@ -635,10 +635,10 @@ mod tests {
     }
 
     fn store(folder: &Path) -> Box<dyn Store> {
-        let file = super::super::SqliteFile {
-            path: folder.join("store.db"),
-            faults: crate::fault::Faults::default(),
-        };
+        let file = super::super::SqliteFile::new(
+            folder.join("store.db"),
+            &crate::fault::Faults::default(),
+        );
         let mut store = file.open().unwrap();
         let turn = Turn {
             appends: vec![
