@@ -9,6 +9,7 @@
 //! | bytes of a task's input | [`task_bytes`] of `max_message_bytes` | by the core and at the hand-out | a message to a worker |
 //! | bytes of a message | `max_message_bytes` | by the configuration | what clients accept |
 //! | commands of a turn | [`WORK_PER_TURN`] | by the keeper | the time that other clients wait |
+//! | bytes of a turn | [`BYTES_PER_TURN`] | by the keeper | memory |
 //! | depth of children | [`MAX_CHILD_DEPTH`] | when a child starts | the length of a child's id |
 //! | executions of a tree | `max_tree` | when a child starts | the store |
 //! | active executions | `max_active` | when an execution gets a slot | memory |
@@ -24,6 +25,8 @@ use crate::error::{EngineError, ErrorKind, Result};
 /// The most commands of one turn. A command takes some ten microseconds, so that a turn leaves the keeper
 /// to other clients within a fraction of a second. The rest continues in the next turn.
 pub(crate) const WORK_PER_TURN: usize = 4_096;
+/// The most bytes of events of one turn.
+pub(crate) const BYTES_PER_TURN: usize = 64 * 1024 * 1024;
 /// The most executions one may be a child of; more is a definition that starts itself.
 pub(crate) const MAX_CHILD_DEPTH: u32 = 32;
 /// The default of `max_payload_bytes`, where a message has room for it.

@@ -154,6 +154,12 @@ pub(crate) trait Reading: Debug {
     /// The open children of an execution.
     fn open_children(&self, parent: i64) -> Result<Vec<Kept>>;
 
+    /// Open executions whose parent has ended, after a number, in order; and whether the parent was killed.
+    fn orphans(&self, after: i64, limit: usize) -> Result<Vec<(i64, bool)>>;
+
+    /// How many executions the tree below an execution has, itself included, counted up to `most`.
+    fn tree_size(&self, root: i64, most: usize) -> Result<usize>;
+
     /// The ids of the executions that were forked from one, oldest first, at most `limit`.
     fn forks(&self, id: &str, limit: usize) -> Result<Vec<Arc<str>>>;
 

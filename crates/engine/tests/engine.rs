@@ -5,6 +5,8 @@
 
 #[path = "engine/adopt.rs"]
 mod adopt;
+#[path = "engine/bounds.rs"]
+mod bounds;
 #[path = "engine/branch.rs"]
 mod branch;
 #[path = "engine/child.rs"]

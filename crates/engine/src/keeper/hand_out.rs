@@ -127,9 +127,13 @@ impl Keeper {
 
     /// Hands a worker with room the next tasks it can do.
     pub(super) fn feed(&mut self, worker: WorkerIx) {
-        while let Some((number, task)) = self.dispatch.next_for(worker) {
+        while !self.pace.is_full() {
+            let Some((number, task)) = self.dispatch.next_for(worker) else {
+                return;
+            };
             self.assign(number, task, worker);
         }
+        self.pace.put_off(Work::Feed(worker));
     }
 
     /// Asks the worker that has a task to stop; its answer is awaited.
@@ -200,22 +204,33 @@ impl Keeper {
         // A worker may have lost the tasks it has by the log, so they are sent again; a worker drops
         // a task that it is running already.
         for (number, task) in self.dispatch.tasks_with(worker) {
-            if self.bring(number).is_ok() {
-                if self.is_anothers(number, &task, worker) {
-                    self.lose(number, task);
-                    continue;
-                }
-                let order = self
-                    .executions
-                    .get(number)
-                    .and_then(|live| task_order(&live.state, &task));
-                self.send_task(number, task, worker);
-                if let Some(order) = order.filter(|order| order.cancel) {
-                    self.ask_to_cancel(number, &order);
-                }
-            }
+            self.send_again(number, task);
         }
         self.work.push_back(Work::Feed(worker));
+    }
+
+    /// Sends a task again to the connected worker that has it by the log.
+    pub(super) fn send_again(&mut self, number: i64, task: Task) {
+        let entry = self.dispatch.entry(number, &task.step);
+        let Some(Place::With(worker)) = entry.map(|entry| entry.place) else {
+            return;
+        };
+        let connected = self.dispatch.worker(worker);
+        if connected.is_none_or(|worker| worker.session.is_none()) || self.bring(number).is_err() {
+            return;
+        }
+        if self.is_anothers(number, &task, worker) {
+            self.lose(number, task);
+            return;
+        }
+        let order = self
+            .executions
+            .get(number)
+            .and_then(|live| task_order(&live.state, &task));
+        self.send_task(number, task, worker);
+        if let Some(order) = order.filter(|order| order.cancel) {
+            self.ask_to_cancel(number, &order);
+        }
     }
 
     /// Whether a task was handed out in another name than the worker of the same id has now.
@@ -267,6 +282,7 @@ impl Keeper {
             return;
         };
         let Some(token) = token else { return };
+        self.take_up_early(token.number);
         let entry = self.dispatch.entry(token.number, &token.task.step);
         let has = entry
             .is_some_and(|entry| entry.task == token.task && entry.place == Place::With(worker));
@@ -303,6 +319,7 @@ impl Keeper {
             return;
         };
         let (number, task) = (token.number, &token.task);
+        self.take_up_early(number);
         let entry = self.dispatch.entry(number, &task.step);
         let has = entry.is_some_and(|entry| {
             entry.task == *task

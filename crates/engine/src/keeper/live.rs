@@ -30,6 +30,12 @@ pub(super) struct Live {
     pub(super) renew_snapshot: bool,
     /// Whether it counts as having work under way.
     pub(super) counted: bool,
+    /// About how many bytes it has in memory: those of its snapshot and of the events since.
+    pub(super) bytes: usize,
+    /// How many of them are counted.
+    pub(super) weighed: usize,
+    /// The execution at the top of its tree, where that is known.
+    pub(super) root: Option<i64>,
 }
 
 impl Live {
@@ -47,11 +53,15 @@ impl Live {
             touched: false,
             renew_snapshot: false,
             counted: false,
+            bytes: 0,
+            weighed: 0,
+            root: None,
         }
     }
 
-    /// Applies events. Events that could not be written are refused, and nothing changes.
-    pub(super) fn apply(&mut self, events: &[Event]) -> Result<()> {
+    /// Applies events. Events that could not be written are refused, and nothing changes. Returns
+    /// their bytes.
+    pub(super) fn apply(&mut self, events: &[Event]) -> Result<usize> {
         let before = self.lines.len();
         for event in events {
             let start = self.lines.len();
@@ -71,7 +81,9 @@ impl Live {
         }
         self.branch = self.state.branch();
         self.since_snapshot += u32::try_from(events.len()).unwrap_or(u32::MAX);
-        Ok(())
+        let bytes = self.lines.len() - before;
+        self.bytes += bytes;
+        Ok(bytes)
     }
 
     /// What it has under way now.
