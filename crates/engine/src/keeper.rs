@@ -42,6 +42,8 @@ mod recover;
 mod sink;
 mod slots;
 mod survey;
+#[cfg(test)]
+mod tests;
 mod thread;
 mod trigger;
 mod wake;
@@ -51,7 +53,7 @@ pub(crate) use ask::bounded;
 pub(crate) use child::child_id;
 pub(crate) use definitions::DefinitionAsk;
 pub use inbox::SinkStart;
-pub(crate) use inbox::{Ask, Inbox, Message};
+pub(crate) use inbox::{Ask, Inbox, Message, Unread};
 pub(crate) use outbox::Effect;
 pub(crate) use recover::Mended;
 pub(crate) use thread::spawn;
@@ -59,6 +61,8 @@ pub(crate) use thread::spawn;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
 
 use crate::catalogue::Catalogue;
 use crate::clock::Moment;
@@ -131,8 +135,8 @@ pub(crate) struct Keeper {
 struct Upkeep {
     leases_checked: Instant,
     requests_forgotten: Instant,
-    /// The time of the turn before.
-    before: Moment,
+    /// How far the executions that are due later are checked, while they are.
+    sleeping: Option<(Option<Timestamp>, i64)>,
 }
 
 /// The store could not be written.
@@ -197,7 +201,7 @@ impl Keeper {
             upkeep: Upkeep {
                 leases_checked: now.steady,
                 requests_forgotten: now.steady,
-                before: now,
+                sleeping: None,
             },
             config: config.clone(),
             store,
@@ -228,9 +232,11 @@ impl Keeper {
         if self.broken.is_none() {
             self.work_off();
             self.ring();
+            self.check_next_sleeping();
             self.try_postponed();
             self.start_scheduled();
             self.check_leases();
+            self.record_reports();
             self.refresh_coverage();
         }
         self.finish();
@@ -362,12 +368,15 @@ impl Keeper {
 
     /// How long there is nothing to do unless a message arrives.
     pub(crate) fn idle(&self, now: Moment) -> Duration {
-        if !self.work.is_empty() || self.pace.has_more() || self.connected.has_stale() {
+        let more = self.pace.has_more() || self.upkeep.sleeping.is_some();
+        if !self.work.is_empty() || more || self.connected.has_stale() {
             return Duration::ZERO;
         }
-        let steady = self.slots.next_postponed();
-        let steady = steady.map(|until| until.saturating_duration_since(now.steady));
-        let steady = steady.unwrap_or(Duration::MAX);
+        let steady = [self.slots.next_postponed(), self.dispatch.next_report()];
+        let steady = steady.into_iter().flatten().min();
+        let steady = steady.map_or(Duration::MAX, |due| {
+            due.saturating_duration_since(now.steady)
+        });
         let alarm = self.executions.next_alarm();
         let due = [alarm, self.executions.next_wake, self.triggers.next()];
         let Some(due) = due.into_iter().flatten().min() else {

@@ -11,6 +11,8 @@ mod bounds;
 mod branch;
 #[path = "engine/child.rs"]
 mod child;
+#[path = "engine/clock.rs"]
+mod clock;
 #[path = "engine/definitions.rs"]
 mod definitions;
 #[path = "engine/fault.rs"]

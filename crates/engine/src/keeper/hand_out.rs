@@ -29,7 +29,8 @@ impl Keeper {
         if let Some(worker) = order.worker {
             let until = self.now.steady + self.config.lease;
             let worker = self.dispatch.expect(&worker, until);
-            self.dispatch.enter_held(number, (task, branch), worker);
+            self.dispatch
+                .enter_held(number, (task, branch, order.hand_out), worker, self.now);
             return;
         }
         let Some(live) = self.executions.get(number) else {
@@ -151,6 +152,7 @@ impl Keeper {
                 number,
                 branch: order.key.branch,
                 task: order.key.task.clone(),
+                hand_out: order.hand_out,
             };
             let message = WorkerMessage::Cancel { token };
             self.outbox.tell(tell, message);
@@ -178,6 +180,7 @@ impl Keeper {
                 number,
                 branch: entry.branch,
                 task: entry.task,
+                hand_out: entry.hand_out,
             };
             let reason = why.as_str();
             let message = WorkerMessage::Withdrawn { token, reason };
@@ -281,21 +284,38 @@ impl Keeper {
         let Some(worker) = self.alive(session) else {
             return;
         };
-        let Some(token) = token else { return };
-        self.take_up_early(token.number);
-        let entry = self.dispatch.entry(token.number, &token.task.step);
-        let has = entry
-            .is_some_and(|entry| entry.task == token.task && entry.place == Place::With(worker));
-        if has && !token.task.undo {
-            let cause: Arc<str> = "heartbeat".into();
-            let verb = Verb::RecordHeartbeat {
-                step: Arc::clone(&token.task.step),
-                attempt: token.task.attempt,
-                progress,
-            };
-            // A withdrawal that crossed it says that it came too late.
-            let _ = self.carry(token.number, &cause, verb);
+        if let Some(token) = token {
+            self.take_up_early(token.number);
         }
+        let Some(token) = token.filter(|token| self.dispatch.has(worker, token)) else {
+            return;
+        };
+        let key = (token.number, &token.task.step);
+        if let Some(progress) = self.dispatch.heard(key, progress, self.now) {
+            self.record_progress(token.number, &token.task, progress);
+        }
+    }
+
+    /// Records progress that workers reported a moment ago. A heartbeat itself is no event: it is
+    /// known until the process ends, and counts from the start of the next one.
+    pub(super) fn record_reports(&mut self) {
+        while let Some((number, task, progress)) = self.dispatch.take_report(self.now.steady) {
+            self.record_progress(number, &task, progress);
+        }
+    }
+
+    fn record_progress(&mut self, number: i64, task: &Task, progress: Progress) {
+        if task.undo {
+            return;
+        }
+        let cause: Arc<str> = "heartbeat".into();
+        let verb = Verb::RecordHeartbeat {
+            step: Arc::clone(&task.step),
+            attempt: task.attempt,
+            progress: Some(progress),
+        };
+        // A withdrawal that crossed the report says that it came too late.
+        let _ = self.carry(number, &cause, verb);
     }
 
     /// The worker of a session, from which a message has just come.
@@ -320,12 +340,7 @@ impl Keeper {
         };
         let (number, task) = (token.number, &token.task);
         self.take_up_early(number);
-        let entry = self.dispatch.entry(number, &task.step);
-        let has = entry.is_some_and(|entry| {
-            entry.task == *task
-                && entry.branch == token.branch
-                && entry.place == Place::With(worker)
-        });
+        let has = self.dispatch.has(worker, token);
         if !has {
             self.refuse(worker, token, STALE, "the attempt is not with this worker");
             return;
@@ -452,6 +467,7 @@ fn worker_task(live: &super::Live, task: Task) -> WorkerTask {
     // A person may have given the step to another role than its definition names.
     let order = task_order(state, &task);
     let unknown = order.as_ref().is_some_and(|order| order.unknown);
+    let hand_out = order.as_ref().map_or(0, |order| order.hand_out);
     let (role, feedback, due) = order.map_or_else(
         || ("".into(), None, None),
         |order| (order.role, order.feedback, order.due),
@@ -461,6 +477,7 @@ fn worker_task(live: &super::Live, task: Task) -> WorkerTask {
             number: live.origin.number,
             branch: state.branch(),
             task: task.clone(),
+            hand_out,
         },
         execution: Arc::clone(&live.origin.id),
         action: action.into(),
