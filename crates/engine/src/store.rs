@@ -8,6 +8,8 @@
 mod chain;
 mod error;
 mod load;
+#[cfg(any(test, feature = "simulation"))]
+mod memory;
 mod reading;
 mod sqlite;
 mod status;
@@ -18,6 +20,8 @@ mod turn;
 pub(crate) use chain::{BEGINNING, Hash, link};
 pub use error::StoreError;
 pub(crate) use load::{LogRow, load, plan};
+#[cfg(any(test, feature = "simulation"))]
+pub(crate) use memory::MemoryDisk;
 pub(crate) use reading::{DefinitionReading, LogReading, Reading, RequestReading, RowReading};
 pub use sqlite::SCHEMA_VERSION;
 pub(crate) use sqlite::SqliteFile;
