@@ -7,6 +7,8 @@
 
 mod chain;
 mod error;
+#[cfg(any(test, feature = "simulation"))]
+mod faulty;
 mod load;
 #[cfg(any(test, feature = "simulation"))]
 mod memory;
