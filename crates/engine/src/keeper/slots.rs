@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use jiff::Timestamp;
 use stateway_machine::Verb;
 
 use super::Keeper;
 use super::fair::Fair;
 use super::survey::ago;
+use crate::clock::Moment;
 use crate::request::QueueLine;
 
 /// Who waits for a slot, and how many have one.
@@ -136,7 +136,7 @@ impl Slots {
     }
 
     /// Who waits.
-    pub(super) fn lines(&self, now: Timestamp) -> Vec<QueueLine> {
+    pub(super) fn lines(&self, now: Moment) -> Vec<QueueLine> {
         let held = self.held.values().flat_map(Fair::iter);
         let mut lines: BTreeMap<&str, (usize, Instant)> = BTreeMap::new();
         for (tenant, queued) in self.waiting.iter().chain(held) {
@@ -161,7 +161,7 @@ const MOST_LEFT: usize = 1_024;
 impl Keeper {
     /// Puts an execution in memory into the queue.
     pub(super) fn queue(&mut self, number: i64) {
-        let Some(live) = self.hot.get(&number) else {
+        let Some(live) = self.executions.get(number) else {
             return;
         };
         let queued = Queued {
@@ -169,7 +169,7 @@ impl Keeper {
             tenant: live.origin.tenant().into(),
             definition: Arc::clone(&live.origin.definition),
             limit: limit_of(live.state.plan()),
-            since: Instant::now(),
+            since: self.now.steady,
         };
         self.slots.push(queued);
     }
@@ -177,23 +177,9 @@ impl Keeper {
     /// Lets as many begin as may.
     pub(super) fn grant(&mut self) {
         let cause: Arc<str> = "slot".into();
-        while let Some(number) = self.slots.next(self.active) {
+        while let Some(number) = self.slots.next(self.executions.active()) {
             if let Err(error) = self.carry(number, &cause, Verb::GrantSlot) {
                 tracing::error!(number, "a queued execution cannot begin: {error}");
-            }
-        }
-    }
-
-    /// Counts an execution in memory as having work under way, or no longer.
-    pub(super) fn count(&mut self, number: i64, active: bool) {
-        if let Some(live) = self.hot.get_mut(&number)
-            && live.counted != active
-        {
-            live.counted = active;
-            if active {
-                self.active += 1;
-            } else {
-                self.active -= 1;
             }
         }
     }
