@@ -10,7 +10,8 @@
 //! `outbox` has what the turn leads to.
 //!
 //! What the keeper does with them: `ask` answers requests, `carry` takes one command through the
-//! core, `hand_out` gives tasks to workers, `alarm` fires timers, `child` starts and ends children,
+//! core, `queue` lets executions begin, `hand_out` gives tasks to
+//! workers, `alarm` fires timers, `child` starts and ends children,
 //! `definitions` applies and deletes definitions, `branch` and `fork` run an execution again from a
 //! step, `recover` repairs what contradicts a log, `recall` compares memory with a log, `wake` takes
 //! up what was left, `finish` writes the turn.
@@ -33,6 +34,7 @@ mod judge;
 mod live;
 mod load;
 mod outbox;
+mod queue;
 mod recall;
 mod recover;
 mod sink;
@@ -206,6 +208,7 @@ impl Keeper {
         if self.broken.is_none() {
             self.work_off();
             self.ring();
+            self.try_postponed();
             self.start_scheduled();
             self.check_leases();
             self.refresh_coverage();
@@ -322,11 +325,15 @@ impl Keeper {
         if !self.work.is_empty() || self.connected.has_stale() {
             return Duration::ZERO;
         }
+        let steady = self.slots.next_postponed();
+        let steady = steady.map(|until| until.saturating_duration_since(now.steady));
+        let steady = steady.unwrap_or(Duration::MAX);
         let alarm = self.executions.next_alarm();
         let due = [alarm, self.executions.next_wake, self.triggers.next()];
         let Some(due) = due.into_iter().flatten().min() else {
-            return Duration::MAX;
+            return steady;
         };
-        Duration::try_from(due.duration_since(now.wall)).unwrap_or(Duration::ZERO)
+        let wall = Duration::try_from(due.duration_since(now.wall)).unwrap_or(Duration::ZERO);
+        wall.min(steady)
     }
 }

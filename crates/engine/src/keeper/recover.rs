@@ -295,7 +295,7 @@ impl Keeper {
         }
     }
 
-    fn set_aside_by_number(&mut self, number: i64, error: &EngineError) {
+    pub(super) fn set_aside_by_number(&mut self, number: i64, error: &EngineError) {
         if let Some(kept) = self.store.kept(number).ok().flatten() {
             self.set_aside(number, &kept.origin.id, error);
         }
