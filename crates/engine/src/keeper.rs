@@ -18,6 +18,8 @@
 
 mod alarm;
 mod ask;
+#[cfg(feature = "simulation")]
+mod audit;
 mod branch;
 mod carry;
 mod child;
@@ -52,6 +54,8 @@ pub use inbox::SinkStart;
 pub(crate) use inbox::{Ask, Inbox, Message};
 pub(crate) use outbox::Effect;
 pub(crate) use recover::Mended;
+#[cfg(feature = "simulation")]
+pub(crate) use thread::show;
 pub(crate) use thread::spawn;
 
 use std::collections::{HashMap, VecDeque};

@@ -7,7 +7,7 @@
 
 mod chain;
 mod error;
-#[cfg(any(test, feature = "simulation"))]
+#[cfg(feature = "simulation")]
 mod faulty;
 mod load;
 #[cfg(any(test, feature = "simulation"))]
@@ -21,6 +21,10 @@ mod turn;
 
 pub(crate) use chain::{BEGINNING, Hash, link};
 pub use error::StoreError;
+#[cfg(feature = "simulation")]
+pub(crate) use faulty::{FaultyBackend, StoreFaults};
+#[cfg(feature = "simulation")]
+pub use faulty::{StoreCall, StoreFate};
 pub(crate) use load::{LogRow, load, plan};
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use memory::MemoryDisk;

@@ -166,7 +166,7 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    pub(super) fn new(most: usize) -> (Self, Receiver<Message>) {
+    pub(crate) fn new(most: usize) -> (Self, Receiver<Message>) {
         let (sender, messages) = channel();
         let inbox = Self {
             sender,
@@ -201,7 +201,7 @@ impl Inbox {
     }
 
     /// A message was taken out.
-    pub(super) fn taken(&self) {
+    pub(crate) fn taken(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 

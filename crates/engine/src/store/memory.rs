@@ -48,6 +48,23 @@ impl MemoryDisk {
         self.lock().writer = 0;
     }
 
+    /// A disk with the same content that is independent from now on.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn copy(&self) -> Self {
+        let shared = Shared {
+            tables: self.tables(),
+            ..Shared::default()
+        };
+        Self {
+            shared: Arc::new(Mutex::new(shared)),
+        }
+    }
+
+    #[cfg(feature = "simulation")]
+    pub(crate) fn last_position(&self) -> i64 {
+        self.lock().tables.last_position
+    }
+
     fn lock(&self) -> MutexGuard<'_, Shared> {
         // A panic of another thread cannot leave the tables half written: a turn is checked first.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
