@@ -20,17 +20,7 @@ impl World {
         let events = self.disk.events();
         let events = events.map_err(|error| format!("the log cannot be read: {error}"))?;
         self.totals.add_to("log: events", events.len() as u64);
-        for record in &events {
-            self.trace.note(format_args!(
-                "{} {} {} {} {} {}",
-                record.position,
-                record.execution,
-                record.branch,
-                record.event.sequence,
-                record.event.at.as_millisecond(),
-                record.event.fact.name()
-            ));
-        }
+        self.note_log();
         let log = Log::new(&events);
         for request in &self.book.requests {
             log.holds(request, self.book.inputs.get(&request.key.id))?;
@@ -44,6 +34,22 @@ impl World {
             }
         }
         log.hand_outs_alternate()
+    }
+
+    /// Adds the log to the trace.
+    pub(crate) fn note_log(&mut self) {
+        for record in self.disk.events().unwrap_or_default() {
+            self.trace.note(format_args!(
+                "{} {} {} {} {} {} {:?}",
+                record.position,
+                record.execution,
+                record.branch,
+                record.event.sequence,
+                record.event.at.as_millisecond(),
+                record.event.fact.name(),
+                record.event.fact.step(),
+            ));
+        }
     }
 
     /// The execution of an acknowledged request is stored, or a purge may have removed it.

@@ -129,6 +129,9 @@ impl Schedule {
     pub fn run(self, template: &Template) -> Result<Story, Box<Broken>> {
         let mut world = World::new(self, template);
         let outcome = world.run();
+        if outcome.is_err() {
+            world.note_log();
+        }
         world.faults.count_into(&mut world.totals);
         world.totals.count("schedules");
         let (digest, totals) = (world.trace.digest(), world.totals.clone());
