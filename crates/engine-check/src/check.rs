@@ -50,6 +50,10 @@ impl World {
                 record.event.fact.step(),
             ));
         }
+        let audit = self.disk.audit(self.clock.wall(), REQUEST_MEMORY);
+        for found in audit.unwrap_or_default() {
+            self.trace.note(format_args!("{found}"));
+        }
     }
 
     /// The execution of an acknowledged request is stored, or a purge may have removed it.

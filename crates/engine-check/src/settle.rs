@@ -119,8 +119,8 @@ impl World {
         Ok(found)
     }
 
-    /// Every open execution waits for something: a person, a signal, a child, or the end of another
-    /// execution of its definition.
+    /// Every open execution waits for something: a person, a signal, a child, or the end of other
+    /// executions.
     fn waits_have_names(&self) -> Result<(), String> {
         let open = self.open_executions()?;
         let mut begun: BTreeMap<&str, usize> = BTreeMap::new();
@@ -139,7 +139,9 @@ impl World {
             };
             let others = begun.get(&*view.definition).copied().unwrap_or(0);
             let queued = view.state == ExecutionState::Queued;
-            let held_back = queued && limit.is_some_and(|limit| others >= limit);
+            // A paused execution with an open task keeps its slot.
+            let full = begun.values().sum::<usize>() >= self.config.max_active;
+            let held_back = queued && (full || limit.is_some_and(|limit| others >= limit));
             let named = !view.awaited.is_empty() || view.children.iter().any(child) || held_back;
             if !named {
                 return Err(format!(

@@ -13,6 +13,8 @@ use crate::worker::Said;
 
 /// The most executions that clients start in one schedule.
 const MOST_STARTS: usize = 14;
+/// The deepest payload that a client sends.
+const DEEPEST: usize = 110;
 /// The farthest the wall clock is from the steady one, in milliseconds.
 const MOST_AHEAD: i64 = 30 * 24 * 3_600_000;
 
@@ -119,7 +121,7 @@ impl World {
         let input = match self.chance.below(60) {
             0 => large(10_000),
             1 => {
-                let levels = 100 + self.chance.below(60);
+                let levels = self.chance.below(DEEPEST);
                 deep(levels)
             }
             _ => payload(1_000_000 + starts),
@@ -261,7 +263,7 @@ impl World {
     fn signal(&mut self, execution: Arc<str>, name: Arc<str>) -> Wish {
         let payload = match self.chance.below(40) {
             0 => {
-                let levels = 100 + self.chance.below(60);
+                let levels = self.chance.below(DEEPEST);
                 deep(levels)
             }
             _ => payload(self.book.requests.len()),
