@@ -33,6 +33,8 @@ pub mod recording;
 pub mod recovery;
 mod request;
 mod retry_after;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod sink;
 mod store;
 mod summary;
@@ -49,6 +51,7 @@ pub use http::{
     AllowError, AllowList, HTTP_WORKER, HttpCaller, HttpError, HttpSettings, MOST_ENTRIES,
     NotAllowed,
 };
+pub use id::Ids;
 pub use keeper::SinkStart;
 pub use news::{Changes, News};
 pub use numbering::Numbering;
