@@ -19,6 +19,8 @@
 
 mod alarm;
 mod ask;
+#[cfg(feature = "simulation")]
+mod audit;
 mod branch;
 mod carry;
 mod child;
@@ -52,10 +54,14 @@ mod withdrawal;
 pub(crate) use ask::bounded;
 pub(crate) use child::child_id;
 pub(crate) use definitions::DefinitionAsk;
+#[cfg(feature = "simulation")]
+pub(crate) use inbox::Envelope;
 pub use inbox::SinkStart;
 pub(crate) use inbox::{Ask, Inbox, Message, Unread};
 pub(crate) use outbox::Effect;
 pub(crate) use recover::Mended;
+#[cfg(feature = "simulation")]
+pub(crate) use thread::show;
 pub(crate) use thread::spawn;
 
 use std::collections::{HashMap, VecDeque};

@@ -35,6 +35,8 @@ pub mod recording;
 pub mod recovery;
 mod request;
 mod retry_after;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod sink;
 mod store;
 mod summary;
@@ -51,6 +53,7 @@ pub use http::{
     AllowError, AllowList, HTTP_WORKER, HttpCaller, HttpError, HttpSettings, MOST_ENTRIES,
     NotAllowed,
 };
+pub use id::Ids;
 pub use keeper::SinkStart;
 pub use limits::{DEFAULT_PAYLOAD_BYTES, most_payload_bytes, task_bytes};
 pub use news::{Changes, News};

@@ -150,7 +150,8 @@ impl Worker {
 pub(super) struct Dispatch {
     tasks: BTreeMap<(i64, Arc<str>), Entry>,
     waiting: HashMap<Need, Fair<Waiting>>,
-    workers: HashMap<WorkerIx, Worker>,
+    /// In the order of their first connection, so that equal messages lead to equal logs.
+    workers: BTreeMap<WorkerIx, Worker>,
     by_id: HashMap<Arc<str>, WorkerIx>,
     by_session: HashMap<u64, WorkerIx>,
     /// Workers in the order they are asked, one list for each role and one for HTTP.

@@ -392,23 +392,26 @@ impl Keeper {
             .filter(|(_, worker)| worker.until <= now)
             .map(|(ix, _)| ix)
             .collect();
-        for worker in silent {
-            self.dismiss(worker);
+        // All of them leave first: a task of one must not go to another one that leaves too.
+        let lost: Vec<_> = silent
+            .into_iter()
+            .flat_map(|worker| self.dismiss(worker))
+            .collect();
+        for (number, task) in lost {
+            self.lose(number, task);
         }
         self.work_off();
     }
 
-    fn dismiss(&mut self, worker: WorkerIx) {
+    /// Takes out a worker whose lease has expired; the tasks it had.
+    fn dismiss(&mut self, worker: WorkerIx) -> Vec<(i64, Task)> {
         let (dismissed, had) = self.dispatch.dismiss(worker);
-        let Some(dismissed) = dismissed else { return };
-        for (number, task) in had {
-            self.lose(number, task);
-        }
-        if let Some((_, tell)) = dismissed.session {
+        if let Some((_, tell)) = dismissed.and_then(|worker| worker.session) {
             let reason = "LEASE_EXPIRED";
             let closed = WorkerMessage::Closed { reason };
             self.outbox.tell(&tell, closed);
         }
+        had
     }
 }
 

@@ -172,8 +172,8 @@ pub(crate) struct Inbox {
 
 /// A message on its way, and the count that it is part of until it is taken.
 #[derive(Debug)]
-pub(super) struct Envelope {
-    pub(super) message: Message,
+pub(crate) struct Envelope {
+    message: Message,
     counted: Counted,
 }
 
@@ -200,7 +200,7 @@ impl Drop for Counted {
 
 impl Envelope {
     /// The message, which waits no longer.
-    pub(super) fn open(self) -> Message {
+    pub(crate) fn open(self) -> Message {
         drop(self.counted);
         self.message
     }
@@ -244,7 +244,7 @@ impl Unread {
 }
 
 impl Inbox {
-    pub(super) fn new(most: usize) -> (Self, Receiver<Envelope>) {
+    pub(crate) fn new(most: usize) -> (Self, Receiver<Envelope>) {
         let (sender, messages) = channel();
         let inbox = Self {
             sender,

@@ -48,7 +48,7 @@ pub(crate) fn spawn(
         board,
         committed,
     };
-    thread.show(effects);
+    show(effects, &thread.board, &thread.committed);
     let builder = std::thread::Builder::new().name("stateway-keeper".to_owned());
     let handle = builder
         .spawn(move || thread.run())
@@ -74,22 +74,9 @@ impl Thread {
                 Some(message)
             });
             let effects = self.keeper.turn(arriving, self.clock.moment());
-            self.show(effects);
+            show(effects, &self.board, &self.committed);
             if last {
                 return;
-            }
-        }
-    }
-
-    /// Shows what a turn has led to, now that it is on disk. A receiver that has gone away is no
-    /// failure.
-    fn show(&self, effects: Vec<Effect>) {
-        for effect in effects {
-            match effect {
-                Effect::Answer(answer) => answer.deliver(),
-                Effect::Tell(worker, message) => drop(worker.send(message)),
-                Effect::Changed(view) => self.board.tell(view),
-                Effect::Committed(position) => drop(self.committed.send_replace(position)),
             }
         }
     }
@@ -102,6 +89,18 @@ impl Thread {
             wait.min(MANUAL_CLOCK_WAIT)
         } else {
             wait
+        }
+    }
+}
+
+/// Shows what a turn has led to, now that it is on disk. A receiver that has gone away is no failure.
+pub(crate) fn show(effects: Vec<Effect>, board: &Board, committed: &watch::Sender<i64>) {
+    for effect in effects {
+        match effect {
+            Effect::Answer(answer) => answer.deliver(),
+            Effect::Tell(worker, message) => drop(worker.send(message)),
+            Effect::Changed(view) => board.tell(view),
+            Effect::Committed(position) => drop(committed.send_replace(position)),
         }
     }
 }
