@@ -30,6 +30,7 @@ mod dispatch;
 mod executions;
 mod fair;
 mod finish;
+mod fit;
 mod fork;
 mod hand_out;
 mod inbox;
