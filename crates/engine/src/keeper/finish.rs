@@ -150,14 +150,17 @@ impl Keeper {
         if live.renew_snapshot || long && !state.is_terminal() {
             live.since_snapshot = 0;
             live.renew_snapshot = false;
+            let data = snapshot(&live.state);
+            live.bytes = data.len();
             self.outbox.turn.snapshots.push(Snapshot {
                 number,
                 branch: live.branch,
                 sequence: live.state.sequence(),
                 revision: live.state.plan().shared_revision(),
                 hash: live.hash,
-                data: snapshot(&live.state),
+                data,
             });
+            self.executions.weigh(number);
         }
         self.executions.set_alarm(number, alarm);
         let far = alarm.is_none_or(|due| due.duration_since(self.now.wall) > soon());
@@ -188,7 +191,7 @@ impl Keeper {
 
     /// The store could not be written: nothing of the turn happened. Memory is ahead of the disk
     /// now, so all of it is forgotten and taken up anew once the store can be written.
-    fn break_off(&mut self, error: StoreError) {
+    pub(super) fn break_off(&mut self, error: StoreError) {
         tracing::error!("the store cannot be written: {error}; nothing that was answered is lost");
         metrics::counter!("stateway_engine_write_failures_total").increment(1);
         self.shown.extend(self.outbox.fail(&error));
@@ -226,6 +229,7 @@ impl Keeper {
         self.slots.clear();
         self.dispatch.forget_tasks();
         self.work.clear();
+        self.pace.clear();
         self.outbox = Outbox::default();
     }
 
