@@ -24,6 +24,7 @@ mod audit;
 mod branch;
 mod carry;
 mod child;
+mod circle;
 mod cover;
 mod definitions;
 mod dispatch;
