@@ -82,7 +82,7 @@ pub(crate) fn usable(source: &str, source_name: &str) -> Result<Usable> {
 }
 
 fn invalid(message: &str) -> EngineError {
-    EngineError::new(ErrorKind::Invalid, "INVALID_DEFINITION", message)
+    EngineError::new(ErrorKind::InvalidArgument, "INVALID_DEFINITION", message)
 }
 
 fn refused(errors: &Invalid) -> EngineError {

@@ -1,9 +1,10 @@
-//! What the engine answers when it does not do what was asked.
+//! How the engine refuses or fails: one error type with the kinds of every layer.
 
 use std::fmt;
 use std::time::Duration;
 
 use stateway_machine::Rejection;
+pub use stateway_model::ErrorKind;
 use thiserror::Error;
 
 use crate::StoreError;
@@ -15,7 +16,7 @@ pub(crate) type Result<T, E = EngineError> = std::result::Result<T, E>;
 #[derive(Debug, Error)]
 #[error("{message}")]
 pub struct EngineError {
-    /// What kind of no it is.
+    /// What kind of failure.
     pub kind: ErrorKind,
     /// A stable word for programs.
     pub reason: &'static str,
@@ -27,29 +28,6 @@ pub struct EngineError {
     pub retry_after: Option<Duration>,
     /// Figures and names for programs, by key.
     pub metadata: Vec<(&'static str, String)>,
-}
-
-/// What kind of no it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorKind {
-    /// The request makes no sense, whatever the state.
-    Invalid,
-    /// There is no such thing.
-    NotFound,
-    /// The name is taken, or the request id was used for something else.
-    AlreadyExists,
-    /// Not in this state.
-    FailedPrecondition,
-    /// Not by this person.
-    Forbidden,
-    /// It has changed since it was looked at.
-    Conflict,
-    /// Too much at once; trying later helps.
-    Busy,
-    /// The store cannot be written or read at present; trying later may help.
-    Unavailable,
-    /// What is stored cannot be understood.
-    Corrupt,
 }
 
 impl EngineError {
@@ -129,7 +107,7 @@ impl EngineError {
     }
 
     pub(crate) fn corrupt(message: impl fmt::Display) -> Self {
-        Self::new(ErrorKind::Corrupt, "LOG_UNREADABLE", message)
+        Self::new(ErrorKind::DataLoss, "LOG_UNREADABLE", message)
             .hint("Nothing was changed. Check the file, or restore a backup.")
     }
 }
@@ -143,7 +121,9 @@ impl From<Rejection> for EngineError {
 
 /// One kind and one reason for every rejection by the core.
 const fn of_rejection(rejection: &Rejection) -> (ErrorKind, &'static str) {
-    use ErrorKind::{AlreadyExists, FailedPrecondition, Forbidden, Invalid, NotFound};
+    use ErrorKind::{
+        AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, PermissionDenied,
+    };
     match rejection {
         Rejection::NotCreated => (NotFound, "EXECUTION_NOT_FOUND"),
         Rejection::AlreadyCreated => (AlreadyExists, "EXECUTION_ALREADY_EXISTS"),
@@ -163,16 +143,16 @@ const fn of_rejection(rejection: &Rejection) -> (ErrorKind, &'static str) {
         Rejection::StaleApproval { .. } => (FailedPrecondition, "STALE_APPROVAL"),
         Rejection::ApprovalExpired { .. } => (FailedPrecondition, "APPROVAL_EXPIRED"),
         Rejection::AlreadyDecided { .. } => (FailedPrecondition, "ALREADY_DECIDED"),
-        Rejection::RoleRequired { .. } => (Forbidden, "ROLE_REQUIRED"),
+        Rejection::RoleRequired { .. } => (PermissionDenied, "ROLE_REQUIRED"),
         Rejection::SelfApproval { .. }
         | Rejection::RedoneBySelf { .. }
         | Rejection::OwnWork { .. }
-        | Rejection::ReassignedBySelf { .. } => (Forbidden, "SELF_APPROVAL"),
+        | Rejection::ReassignedBySelf { .. } => (PermissionDenied, "SELF_APPROVAL"),
         Rejection::StaleEscalation { .. } => (FailedPrecondition, "STALE_ESCALATION"),
         Rejection::NotEscalated { .. } => (FailedPrecondition, "NOT_ESCALATED"),
         Rejection::NotBackingOff { .. } => (FailedPrecondition, "NOT_BACKING_OFF"),
         Rejection::Incompatible { .. } => (FailedPrecondition, "INCOMPATIBLE_REVISION"),
-        Rejection::UnusableDefinition { .. } => (Invalid, "INVALID_DEFINITION"),
+        Rejection::UnusableDefinition { .. } => (InvalidArgument, "INVALID_DEFINITION"),
         Rejection::StaleBranch { .. } => (FailedPrecondition, "STALE_BRANCH"),
     }
 }
@@ -181,7 +161,7 @@ impl EngineError {
     /// The error sent to every caller waiting on the failed commit.
     pub(crate) fn from_store(error: &StoreError) -> Self {
         let kind = match error {
-            StoreError::Corrupt { .. } => ErrorKind::Corrupt,
+            StoreError::Corrupt { .. } => ErrorKind::DataLoss,
             _ => ErrorKind::Unavailable,
         };
         Self::new(kind, error.reason(), error).hint(error.hint())

@@ -449,7 +449,7 @@ impl Engine {
     pub fn connect(&self, offer: Offer) -> Result<WorkerSession> {
         if offer.worker.starts_with(OWN_WORKERS) {
             return Err(EngineError::new(
-                ErrorKind::Invalid,
+                ErrorKind::InvalidArgument,
                 "RESERVED_WORKER_ID",
                 format_args!("worker ids with `{OWN_WORKERS}` are the engine's own"),
             )

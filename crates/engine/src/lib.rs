@@ -56,8 +56,8 @@ pub use policy::{Policy, PolicyQuestion, PolicyVerdict, Ruling};
 pub use request::{
     ActorName, AdoptDefinition, Applied, ApplyDefinition, BranchRecord, Damaged, Decide,
     DefinitionRecord, DeleteDefinition, DeletedDefinition, DisabledTrigger, EventRecord, HeldTask,
-    ListQuery, Page, Publish, Published, Purged, QueueLine, RequestKey, Resolve, RetryFrom,
-    Scheduled, Start, Steer, StepRecord, Survey, SwitchTrigger, TaskLine, WorkerStatus,
+    ListQuery, Page, Publish, Published, Purged, QueueLine, RequestDigest, RequestKey, Resolve,
+    RetryFrom, Scheduled, Start, Steer, StepRecord, Survey, SwitchTrigger, TaskLine, WorkerStatus,
 };
 pub use sink::{EVENT_NAMES, Secret, WebhookError, WebhookSettings, WebhookStatus, Webhooks};
 pub use store::{SCHEMA_VERSION, StoreError};

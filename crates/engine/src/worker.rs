@@ -126,7 +126,7 @@ impl FromStr for TaskToken {
     fn from_str(text: &str) -> Result<Self, EngineError> {
         parse_token(text).ok_or_else(|| {
             EngineError::new(
-                crate::ErrorKind::Invalid,
+                crate::ErrorKind::InvalidArgument,
                 "INVALID_TASK_TOKEN",
                 "this is not a task token",
             )

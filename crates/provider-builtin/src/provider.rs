@@ -265,20 +265,20 @@ impl Provider for BuiltinProvider {
     async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation> {
         offered(Verb::Signal, &self.can)?;
         let id = request.id.clone();
-        let signal = request::signal(request)?;
+        let signal = request::signal(call, request)?;
         self.steer(call, Verb::Signal, &id, signal).await
     }
 
     async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
         request.check_compensation(&self.can)?;
         let id = request.id.clone();
-        let (verb, steer, key) = request::cancel(request);
+        let (verb, steer, key) = request::cancel(call, request);
         self.steer(call, verb, &id, (steer, key)).await
     }
 
     async fn pause(&self, call: &Call, request: PauseRequest) -> Result<Observation> {
         let texts = [request.id.as_str(), &request.cause];
-        let key = key(Verb::Pause, &texts, None, &request.request_id);
+        let key = key(call, Verb::Pause, &texts, None, &request.request_id);
         let cause = request.cause.as_str().into();
         self.steer(
             call,
@@ -290,19 +290,15 @@ impl Provider for BuiltinProvider {
     }
 
     async fn resume(&self, call: &Call, request: ResumeRequest) -> Result<Observation> {
-        let key = key(
-            Verb::Resume,
-            &[request.id.as_str()],
-            None,
-            &request.request_id,
-        );
+        let texts = [request.id.as_str()];
+        let key = key(call, Verb::Resume, &texts, None, &request.request_id);
         self.steer(call, Verb::Resume, &request.id, (Steer::Resume, key))
             .await
     }
 
     async fn retry_now(&self, call: &Call, request: RetryNowRequest) -> Result<Observation> {
         let texts = [request.id.as_str(), &request.step];
-        let key = key(Verb::RetryNow, &texts, None, &request.request_id);
+        let key = key(call, Verb::RetryNow, &texts, None, &request.request_id);
         let step = request.step.as_str().into();
         self.steer(
             call,
@@ -319,7 +315,7 @@ impl Provider for BuiltinProvider {
         let mut texts = vec![request.id.as_str(), &request.step, &request.feedback, whole];
         texts.extend(request.execution_id.as_ref().map(ExecutionId::as_str));
         let input = request.input.as_ref();
-        let key = key(Verb::RetryFrom, &texts, input, &request.request_id);
+        let key = key(call, Verb::RetryFrom, &texts, input, &request.request_id);
         let read = |input| data(Verb::RetryFrom, "input", Some(input));
         let from = RetryFrom {
             step: request.step.as_str().into(),

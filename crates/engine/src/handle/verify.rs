@@ -91,10 +91,10 @@ impl Engine {
     /// # Errors
     /// The store cannot be read.
     pub async fn was_asked(&self, request: &RequestKey) -> Result<bool> {
-        let (id, body) = (Arc::clone(&request.id), request.body);
+        let request = request.clone();
         self.read(move |reader| {
-            let found = reader.store().answered(&id)?;
-            Ok(found.is_some_and(|found| found.body == body))
+            let found = reader.store().answered(&request.id)?;
+            Ok(found.is_some_and(|found| request.repeats(&found.body)))
         })
         .await
     }

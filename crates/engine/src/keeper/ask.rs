@@ -9,7 +9,7 @@ use super::{Ask, Effect, Keeper, Live};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::id::new_id;
 use crate::request::{Purged, RequestKey, Start, Steer};
-use crate::store::{ANY_BODY, Answered};
+use crate::store::Answered;
 use crate::view::{Origin, Parent};
 use crate::worker::Answer;
 use jiff::Timestamp;
@@ -123,7 +123,7 @@ impl Keeper {
             }
         };
         match before {
-            Some((body, number)) if body == request.body || body == ANY_BODY => Ok(Some(number)),
+            Some((body, number)) if request.repeats(&body) => Ok(Some(number)),
             Some(_) => Err(EngineError::request_reused()),
             None => Ok(None),
         }
@@ -149,7 +149,7 @@ impl Keeper {
         }
         if start.labels.len() > MOST_LABELS {
             return Err(EngineError::new(
-                ErrorKind::Invalid,
+                ErrorKind::InvalidArgument,
                 "TOO_MANY_LABELS",
                 format_args!("an execution has at most {MOST_LABELS} labels"),
             ));
@@ -404,7 +404,7 @@ fn usable_id(id: &str) -> Result<()> {
         return Ok(());
     };
     Err(EngineError::new(
-        ErrorKind::Invalid,
+        ErrorKind::InvalidArgument,
         "INVALID_EXECUTION_ID",
         why,
     ))
@@ -434,7 +434,7 @@ pub(crate) fn bounded(data: &Data, most: usize) -> Result<()> {
         return Ok(());
     }
     Err(EngineError::new(
-        ErrorKind::Invalid,
+        ErrorKind::InvalidArgument,
         "PAYLOAD_TOO_LARGE",
         format_args!("a payload has {} bytes, more than {most}", counted.0),
     )

@@ -47,7 +47,7 @@ impl Keeper {
         let unwritten = |live: &Live| !live.lines.is_empty() || live.status.is_none();
         if self.hot.get(&number).is_some_and(unwritten) {
             return Err(EngineError::new(
-                ErrorKind::Busy,
+                ErrorKind::Throttled,
                 "ENGINE_BUSY",
                 "the execution is changing at this moment",
             )
@@ -169,7 +169,7 @@ impl Keeper {
         };
         match self.recover(number, &ask, &by, &cause) {
             // What changed in this very turn is what its log says.
-            Err(error) if error.kind != ErrorKind::Busy => Err(error),
+            Err(error) if error.kind != ErrorKind::Throttled => Err(error),
             _ => Ok(()),
         }
     }
@@ -287,7 +287,7 @@ impl Keeper {
     pub(super) fn healing(&mut self, number: i64) {
         match self.drifted(number) {
             Ok(()) => {}
-            Err(error) if matches!(error.kind, ErrorKind::Busy | ErrorKind::NotFound) => {}
+            Err(error) if matches!(error.kind, ErrorKind::Throttled | ErrorKind::NotFound) => {}
             Err(error) => self.set_aside_by_number(number, &error),
         }
     }
