@@ -32,7 +32,7 @@ pub struct Error {
     /// The name that the caller probably meant instead of an unknown one.
     pub suggestion: Option<Box<str>>,
     /// Figures and names for programs, by key.
-    pub metadata: Vec<(&'static str, String)>,
+    pub metadata: Box<[(&'static str, String)]>,
     /// How long to wait before trying again, where the engine says.
     pub retry_after: Option<Duration>,
     /// What lies underneath.
@@ -52,7 +52,7 @@ impl Error {
             reason: None,
             component: None,
             suggestion: None,
-            metadata: Vec::new(),
+            metadata: Box::default(),
             retry_after: None,
             source: None,
         }
@@ -121,7 +121,7 @@ impl Error {
     /// Adds figures and names for programs, by key.
     #[must_use]
     pub fn with_metadata(mut self, metadata: Vec<(&'static str, String)>) -> Self {
-        self.metadata = metadata;
+        self.metadata = metadata.into();
         self
     }
 
