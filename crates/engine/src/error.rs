@@ -13,7 +13,7 @@ use crate::StoreError;
 pub(crate) type Result<T, E = EngineError> = std::result::Result<T, E>;
 
 /// Why the engine did not do what was asked.
-#[derive(Debug, Error)]
+#[derive(Debug, Clone, Error)]
 #[error("{message}")]
 pub struct EngineError {
     /// What kind of failure.
@@ -24,6 +24,8 @@ pub struct EngineError {
     pub message: String,
     /// What to do about it; may be empty.
     pub hint: String,
+    /// The component that failed while the rest of the engine may answer: `store` or `keeper`.
+    pub component: Option<&'static str>,
     /// How long to wait before trying again, where that helps.
     pub retry_after: Option<Duration>,
     /// Figures and names for programs, by key.
@@ -37,6 +39,7 @@ impl EngineError {
             reason,
             message: message.to_string(),
             hint: String::new(),
+            component: None,
             retry_after: None,
             metadata: Vec::new(),
         }
@@ -49,6 +52,11 @@ impl EngineError {
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
+        self
+    }
+
+    pub(crate) const fn of(mut self, component: &'static str) -> Self {
+        self.component = Some(component);
         self
     }
 
@@ -104,6 +112,46 @@ impl EngineError {
             "ENGINE_STOPPED",
             "the engine has stopped",
         )
+        .of("keeper")
+    }
+
+    /// The answer to every caller of a turn that a panic ended.
+    pub(crate) fn turn_abandoned() -> Self {
+        Self::new(
+            ErrorKind::Unavailable,
+            "TURN_ABANDONED",
+            "a defect of the engine ended the processing of this and other requests",
+        )
+        .hint("Repeat the request with the same request id. The log of the gateway has the cause.")
+        .of("keeper")
+    }
+
+    /// The answer for an execution whose processing panicked.
+    pub(crate) fn set_aside(why: &str) -> Self {
+        Self::new(ErrorKind::Internal, "EXECUTION_SET_ASIDE", why).hint(
+            "The engine does not process the execution until the process restarts; its log is \
+             unchanged. Report the defect.",
+        )
+    }
+
+    /// The answer to a request that was lost while the engine goes on.
+    pub(crate) fn request_lost() -> Self {
+        Self::new(
+            ErrorKind::Internal,
+            "REQUEST_ABANDONED",
+            "a defect ended the processing of the request",
+        )
+        .hint("Read the execution before repeating the request. The log of the gateway has the cause.")
+    }
+
+    /// The answer to a read that panicked.
+    pub(crate) fn read_abandoned() -> Self {
+        Self::new(
+            ErrorKind::Internal,
+            "READ_ABANDONED",
+            "a defect ended the read; the engine continues",
+        )
+        .hint("The log of the gateway has the cause. Report the defect.")
     }
 
     pub(crate) fn corrupt(message: impl fmt::Display) -> Self {
@@ -164,7 +212,9 @@ impl EngineError {
             StoreError::Corrupt { .. } => ErrorKind::DataLoss,
             _ => ErrorKind::Unavailable,
         };
-        Self::new(kind, error.reason(), error).hint(error.hint())
+        Self::new(kind, error.reason(), error)
+            .hint(error.hint())
+            .of("store")
     }
 }
 

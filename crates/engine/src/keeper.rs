@@ -22,6 +22,7 @@ mod branch;
 mod carry;
 mod child;
 mod cover;
+mod defect;
 mod definitions;
 mod dispatch;
 mod executions;
@@ -63,7 +64,8 @@ use crate::clock::Moment;
 use crate::coverage::Covered;
 use crate::error::Result;
 use crate::news::Board;
-use crate::store::{Store, StoreError};
+use crate::set_aside::SetAside;
+use crate::store::Store;
 use crate::{Config, EngineError};
 use cover::Connected;
 use definitions::Definitions;
@@ -84,6 +86,8 @@ pub(crate) struct Shared {
     pub(crate) board: Arc<Board>,
     /// Where readers find which workers are connected.
     pub(crate) covered: Arc<Covered>,
+    /// Executions that are not processed after a panic.
+    pub(crate) aside: Arc<SetAside>,
 }
 
 /// The keeper's state.
@@ -107,7 +111,11 @@ pub(crate) struct Keeper {
     work: VecDeque<Work>,
     /// How far the connected receivers of events have got.
     sinks: HashMap<Arc<str>, i64>,
-    /// Why the store could not be written last time, until it can be again.
+    /// The execution that is being processed.
+    processed: Option<i64>,
+    /// Executions that are not processed after a panic.
+    aside: Arc<SetAside>,
+    /// Why the last turn was abandoned, until everything is loaded again.
     broken: Option<Broken>,
     upkeep: Upkeep,
 }
@@ -121,10 +129,10 @@ struct Upkeep {
     before: Moment,
 }
 
-/// The store could not be written.
+/// A turn was abandoned: the store could not be written, or the turn panicked.
 #[derive(Debug)]
 struct Broken {
-    error: StoreError,
+    error: EngineError,
     tried: Instant,
 }
 
@@ -178,6 +186,8 @@ impl Keeper {
             shown: Vec::new(),
             work: VecDeque::new(),
             sinks: HashMap::new(),
+            processed: None,
+            aside: shared.aside,
             broken: None,
             upkeep: Upkeep {
                 leases_checked: now.steady,
@@ -189,7 +199,7 @@ impl Keeper {
             board: shared.board,
             now,
         };
-        keeper.wake_up()?;
+        keeper.load_all()?;
         let effects = std::mem::take(&mut keeper.shown);
         Ok((keeper, effects))
     }
@@ -201,6 +211,13 @@ impl Keeper {
         now: Moment,
     ) -> Vec<Effect> {
         self.set_time(now);
+        if !self.survives(|keeper| keeper.process(messages)) {
+            self.reload();
+        }
+        std::mem::take(&mut self.shown)
+    }
+
+    fn process(&mut self, messages: impl Iterator<Item = Message>) {
         for message in messages.take(MOST_PER_TURN) {
             self.take(message);
             self.work_off();
@@ -215,13 +232,11 @@ impl Keeper {
         }
         self.finish();
         self.housekeep();
-        std::mem::take(&mut self.shown)
     }
 
     fn take(&mut self, message: Message) {
         if let Some(broken) = &self.broken {
-            let error = EngineError::from_store(&broken.error);
-            message.refuse(error);
+            message.refuse(broken.error.clone());
             return;
         }
         match message {

@@ -33,6 +33,7 @@ pub mod recording;
 pub mod recovery;
 mod request;
 mod retry_after;
+mod set_aside;
 mod sink;
 mod store;
 mod summary;
@@ -44,7 +45,7 @@ pub use clock::Clock;
 pub use config::{Config, OPERATOR_ROLE};
 pub use error::{EngineError, ErrorKind};
 pub use fault::{Fate, Faults, Write};
-pub use handle::{Engine, Ticket};
+pub use handle::Engine;
 pub use http::{
     AllowError, AllowList, HTTP_WORKER, HttpCaller, HttpError, HttpSettings, MOST_ENTRIES,
     NotAllowed,

@@ -205,6 +205,15 @@ impl View {
         }
     }
 
+    /// The same of an execution that the engine does not process after a panic.
+    pub(crate) fn set_aside(mut self, why: &str) -> Self {
+        if !self.state.is_terminal() {
+            (self.sub_state, self.reason) = (SubState::Error, Some(Reason::Stuck));
+            self.last_error = Some(ExecutionError::message(why));
+        }
+        self
+    }
+
     pub(crate) fn of(origin: &Origin, state: &State, coverage: &Coverage) -> Self {
         let unserved = coverage.unserved(state, origin.tenant());
         let names: Vec<Arc<str>> = unserved.iter().map(|task| Arc::clone(&task.step)).collect();

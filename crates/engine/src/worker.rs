@@ -10,7 +10,6 @@ use stateway_machine::{Data, Failure, HttpRequest, Task};
 use stateway_model::{Progress, Usage};
 use tokio::sync::mpsc;
 
-use crate::handle::Ticket;
 use crate::keeper::{Inbox, Message};
 use crate::{EngineError, View};
 
@@ -260,15 +259,3 @@ impl Drop for WorkerSession {
 
 /// What a steering command answers.
 pub(crate) type Answer = Result<Box<View>, EngineError>;
-
-impl Ticket {
-    /// Waits for the answer.
-    ///
-    /// # Errors
-    /// The command was refused, or the engine stopped.
-    pub async fn wait(self) -> Answer {
-        self.answer
-            .await
-            .unwrap_or_else(|_| Err(EngineError::stopped()))
-    }
-}

@@ -46,14 +46,12 @@ pub(crate) fn of_provider(provider: &ProviderId, error: &Error) -> Status {
         metadata.insert("suggestion".to_owned(), similar.to_string());
         message = format!("{message}; did you mean `{similar}`?");
     }
-    if let Some(component) = error.component {
-        metadata.insert("component".to_owned(), component.to_owned());
-    }
     Failure {
         kind: error.kind,
         reason: error.reason(),
         message: &message,
         hint: &error.hint,
+        component: error.component,
         retry_after: error.retry_after,
         metadata,
     }
@@ -67,6 +65,7 @@ pub(crate) fn of_engine(provider: &ProviderId, error: &EngineError) -> Status {
         reason: error.reason,
         message: &error.message,
         hint: &error.hint,
+        component: error.component,
         retry_after: error.retry_after,
         metadata: metadata(&error.metadata),
     }
@@ -80,6 +79,7 @@ pub(crate) fn no_answer(provider: &ProviderId) -> Status {
         reason: ErrorKind::Timeout.reason(),
         message: "no answer in time",
         hint: "",
+        component: None,
         retry_after: None,
         metadata: HashMap::new(),
     }
@@ -99,6 +99,7 @@ struct Failure<'e> {
     reason: &'static str,
     message: &'e str,
     hint: &'e str,
+    component: Option<&'static str>,
     retry_after: Option<Duration>,
     metadata: HashMap<String, String>,
 }
@@ -110,6 +111,10 @@ impl Failure<'_> {
         if !self.hint.is_empty() {
             self.metadata
                 .insert("hint".to_owned(), self.hint.to_owned());
+        }
+        if let Some(component) = self.component {
+            self.metadata
+                .insert("component".to_owned(), component.to_owned());
         }
         let mut details = ErrorDetails::new();
         details.set_error_info(self.reason, DOMAIN, self.metadata);
@@ -242,6 +247,7 @@ mod tests {
             reason: "SOME_REASON",
             message: "the engine refused".to_owned(),
             hint: "Try something else.".to_owned(),
+            component: Some("store"),
             retry_after: Some(Duration::from_secs(7)),
             metadata: vec![("figure", "42".to_owned())],
         }

@@ -10,7 +10,7 @@ pub(crate) fn refused(verb: Verb, error: EngineError) -> Error {
         .with_reason(error.reason)
         .with_hint(error.hint.clone())
         .with_metadata(error.metadata.clone());
-    refusal.retry_after = error.retry_after;
+    (refusal.retry_after, refusal.component) = (error.retry_after, error.component);
     refusal.with_source(error)
 }
 

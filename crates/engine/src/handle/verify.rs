@@ -65,9 +65,7 @@ impl Engine {
             numbers,
             answer: send,
         })?;
-        let recalled = answer
-            .await
-            .unwrap_or_else(|_| Err(EngineError::stopped()))?;
+        let recalled = answer.await.unwrap_or_else(|_| Err(self.lost()))?;
         let mut recalled: HashMap<_, _> = recalled.into_iter().collect();
         let verdict = |mut one: Inspection| {
             if let Some(more) = recalled.remove(&one.verdict.number) {
@@ -120,9 +118,7 @@ impl Engine {
             request,
             answer: send,
         })?;
-        let mended = answer
-            .await
-            .unwrap_or_else(|_| Err(EngineError::stopped()))?;
+        let mended = answer.await.unwrap_or_else(|_| Err(self.lost()))?;
         Ok(Recovered {
             view: self.get(id).await?,
             repaired: mended.repaired,

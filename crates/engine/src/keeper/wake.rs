@@ -64,7 +64,7 @@ impl Keeper {
             return Ok(());
         }
         Err(match &self.broken {
-            Some(broken) => EngineError::from_store(&broken.error),
+            Some(broken) => broken.error.clone(),
             None => EngineError::stopped(),
         })
     }
@@ -89,7 +89,7 @@ impl Keeper {
         for owed in obligations(&live.state) {
             self.owe(number, owed);
         }
-        self.fire(number);
+        self.about(number, |keeper| keeper.fire(number));
         self.work_off();
     }
 }

@@ -227,6 +227,7 @@ fn failed(kind: ErrorKind, reason: &'static str, retry_after: Option<Duration>) 
         reason,
         message: "disturbed".to_owned(),
         hint: String::new(),
+        component: None,
         retry_after,
         metadata: Vec::new(),
     }
