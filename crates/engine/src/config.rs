@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::sync::Arc;
 
 use crate::policy::Policy;
-use crate::{Clock, Faults};
+use crate::{Clock, Faults, Ids};
 
 /// What an engine is opened with.
 #[derive(Debug, Clone)]
@@ -36,6 +36,8 @@ pub struct Config {
     pub escalation_roles: Vec<Arc<str>>,
     /// The rules that decide before a task is handed out; none: every task is.
     pub policy: Option<Arc<dyn Policy>>,
+    /// Where new execution ids come from.
+    pub ids: Ids,
     /// What goes wrong, for tests.
     pub faults: Faults,
 }
@@ -60,6 +62,7 @@ impl Config {
             verify_every: Duration::from_secs(60 * 60),
             escalation_roles: vec![OPERATOR_ROLE.into()],
             policy: None,
+            ids: Ids::default(),
             faults: Faults::default(),
         }
     }

@@ -68,6 +68,32 @@ pub(crate) struct Lines {
     pub(crate) lease: Duration,
 }
 
+impl Inner {
+    fn new(
+        config: &Config,
+        (inbox, readers): (Inbox, Arc<Readers>),
+        shared: Shared,
+        committed: watch::Receiver<i64>,
+    ) -> Self {
+        Self {
+            inbox,
+            readers,
+            catalogue: shared.catalogue,
+            board: shared.board,
+            covered: shared.covered,
+            aside: shared.aside,
+            escalation_roles: config.escalation_roles.clone(),
+            committed,
+            clock: config.clock.clone(),
+            lease: config.lease,
+            max_payload_bytes: config.max_payload_bytes,
+            request_memory: memory(config),
+            scan: None,
+            keeper: None,
+        }
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         self.scan.take();
@@ -93,31 +119,27 @@ impl Engine {
         let store = file.open()?;
         let readers = Arc::new(Readers::open(Arc::clone(&file))?);
         let shared = Shared::default();
-        let Shared {
-            catalogue,
-            board,
-            covered,
-            aside,
-        } = shared.clone();
-        let (committed, keeper, inbox) = keeper::spawn(config, store, shared)?;
-        let scan = Scan::start(config, &file, &catalogue, &inbox)?;
+        let (committed, keeper, inbox) = keeper::spawn(config, store, shared.clone())?;
+        let scan = Scan::start(config, &file, &shared.catalogue, &inbox)?;
+        let mut inner = Inner::new(config, (inbox, readers), shared, committed);
+        inner.scan = scan;
+        inner.keeper = Some(keeper);
         Ok(Self {
-            inner: Arc::new(Inner {
-                inbox,
-                readers,
-                catalogue,
-                board,
-                covered,
-                aside,
-                escalation_roles: config.escalation_roles.clone(),
-                committed,
-                clock: config.clock.clone(),
-                lease: config.lease,
-                max_payload_bytes: config.max_payload_bytes,
-                request_memory: memory(config),
-                scan,
-                keeper: Some(keeper),
-            }),
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// A handle to a keeper that no thread runs.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn without_thread(
+        config: &Config,
+        (backend, inbox): (Arc<dyn Backend>, Inbox),
+        shared: Shared,
+        committed: watch::Receiver<i64>,
+    ) -> Result<Self> {
+        let readers = Arc::new(Readers::open(backend)?);
+        Ok(Self {
+            inner: Arc::new(Inner::new(config, (inbox, readers), shared, committed)),
         })
     }
 

@@ -18,6 +18,8 @@
 
 mod alarm;
 mod ask;
+#[cfg(feature = "simulation")]
+mod audit;
 mod branch;
 mod carry;
 mod child;
@@ -41,6 +43,8 @@ mod recover;
 mod sink;
 mod slots;
 mod survey;
+#[cfg(test)]
+mod tests;
 mod thread;
 mod trigger;
 mod wake;
@@ -49,15 +53,21 @@ mod withdrawal;
 pub(crate) use ask::bounded;
 pub(crate) use child::child_id;
 pub(crate) use definitions::DefinitionAsk;
+#[cfg(feature = "simulation")]
+pub(crate) use inbox::Envelope;
 pub use inbox::SinkStart;
-pub(crate) use inbox::{Ask, Inbox, Message};
+pub(crate) use inbox::{Ask, Inbox, Message, Unread};
 pub(crate) use outbox::Effect;
 pub(crate) use recover::Mended;
+#[cfg(feature = "simulation")]
+pub(crate) use thread::show;
 pub(crate) use thread::spawn;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
 
 use crate::catalogue::Catalogue;
 use crate::clock::Moment;
@@ -125,8 +135,8 @@ pub(crate) struct Keeper {
 struct Upkeep {
     leases_checked: Instant,
     requests_forgotten: Instant,
-    /// The time of the turn before.
-    before: Moment,
+    /// How far the executions that are due later are checked, while they are.
+    sleeping: Option<(Option<Timestamp>, i64)>,
 }
 
 /// A turn was abandoned: the store could not be written, or the turn panicked.
@@ -192,7 +202,7 @@ impl Keeper {
             upkeep: Upkeep {
                 leases_checked: now.steady,
                 requests_forgotten: now.steady,
-                before: now,
+                sleeping: None,
             },
             config: config.clone(),
             store,
@@ -225,9 +235,11 @@ impl Keeper {
         if self.broken.is_none() {
             self.work_off();
             self.ring();
+            self.check_next_sleeping();
             self.try_postponed();
             self.start_scheduled();
             self.check_leases();
+            self.record_reports();
             self.refresh_coverage();
         }
         self.finish();
@@ -337,12 +349,14 @@ impl Keeper {
 
     /// How long there is nothing to do unless a message arrives.
     pub(crate) fn idle(&self, now: Moment) -> Duration {
-        if !self.work.is_empty() || self.connected.has_stale() {
+        if !self.work.is_empty() || self.connected.has_stale() || self.upkeep.sleeping.is_some() {
             return Duration::ZERO;
         }
-        let steady = self.slots.next_postponed();
-        let steady = steady.map(|until| until.saturating_duration_since(now.steady));
-        let steady = steady.unwrap_or(Duration::MAX);
+        let steady = [self.slots.next_postponed(), self.dispatch.next_report()];
+        let steady = steady.into_iter().flatten().min();
+        let steady = steady.map_or(Duration::MAX, |due| {
+            due.saturating_duration_since(now.steady)
+        });
         let alarm = self.executions.next_alarm();
         let due = [alarm, self.executions.next_wake, self.triggers.next()];
         let Some(due) = due.into_iter().flatten().min() else {

@@ -34,6 +34,8 @@ pub mod recovery;
 mod request;
 mod retry_after;
 mod set_aside;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod sink;
 mod store;
 mod summary;
@@ -50,6 +52,7 @@ pub use http::{
     AllowError, AllowList, HTTP_WORKER, HttpCaller, HttpError, HttpSettings, MOST_ENTRIES,
     NotAllowed,
 };
+pub use id::Ids;
 pub use keeper::SinkStart;
 pub use news::{Changes, News};
 pub use numbering::Numbering;

@@ -9,6 +9,8 @@ mod adopt;
 mod branch;
 #[path = "engine/child.rs"]
 mod child;
+#[path = "engine/clock.rs"]
+mod clock;
 #[path = "engine/defect.rs"]
 mod defect;
 #[path = "engine/definitions.rs"]

@@ -7,7 +7,6 @@ use tokio::sync::oneshot;
 
 use super::{Ask, Keeper, Live};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::id::new_id;
 use crate::request::{Purged, RequestKey, Start, Steer};
 use crate::view::{Origin, Parent};
 use crate::worker::Answer;
@@ -152,7 +151,7 @@ impl Keeper {
                 self.check_free(&id)?;
                 id
             }
-            None => new_id(self.now.wall),
+            None => self.config.ids.next(self.now.wall),
         };
         let birth = Birth {
             id: Arc::clone(&id),

@@ -3,16 +3,18 @@
 //! A book only: it writes nothing down and sends nothing. What it says follows from the log, but
 //! for who is connected and how much room they have.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use stateway_machine::Task;
+use stateway_model::Progress;
 use tokio::sync::mpsc;
 
 use super::fair::Fair;
-use crate::worker::{Offer, WorkerMessage};
+use crate::clock::Moment;
+use crate::worker::{Offer, TaskToken, WorkerMessage};
 
 /// A worker's place in the book.
 pub(super) type WorkerIx = u32;
@@ -32,7 +34,48 @@ pub(super) struct Entry {
     pub(super) task: Task,
     pub(super) branch: u32,
     pub(super) place: Place,
+    /// The number of its hand-out, once a worker has it.
+    pub(super) hand_out: u32,
+    /// When its worker last sent a heartbeat for it, or got it.
+    pub(super) heard: Option<Timestamp>,
+    reports: Reports,
 }
+
+/// The progress of a task that its worker reports.
+#[derive(Debug, Clone)]
+struct Reports {
+    /// When the worker got the task.
+    since: Instant,
+    /// When progress was last recorded in the log.
+    recorded: Option<Instant>,
+    /// Progress that is not recorded yet.
+    pending: Option<Progress>,
+}
+
+impl Reports {
+    const fn since(since: Instant) -> Self {
+        Self {
+            since,
+            recorded: None,
+            pending: None,
+        }
+    }
+
+    /// When progress may be recorded next. The longer the attempt takes, the rarer: an attempt of any
+    /// length has some hundred such events.
+    fn due(&self) -> Instant {
+        let Some(recorded) = self.recorded else {
+            return self.since;
+        };
+        let age = recorded.saturating_duration_since(self.since);
+        recorded + REPORTS_APART.max(age / REPORTS_SHARE)
+    }
+}
+
+/// The shortest time between two records of an attempt's progress.
+const REPORTS_APART: Duration = Duration::from_millis(250);
+/// The share of an attempt's age that lies between two records of its progress.
+const REPORTS_SHARE: u32 = 100;
 
 /// Where a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +150,8 @@ impl Worker {
 pub(super) struct Dispatch {
     tasks: BTreeMap<(i64, Arc<str>), Entry>,
     waiting: HashMap<Need, Fair<Waiting>>,
-    workers: HashMap<WorkerIx, Worker>,
+    /// In the order of their first connection, so that equal messages lead to equal logs.
+    workers: BTreeMap<WorkerIx, Worker>,
     by_id: HashMap<Arc<str>, WorkerIx>,
     by_session: HashMap<u64, WorkerIx>,
     /// Workers in the order they are asked, one list for each role and one for HTTP.
@@ -117,6 +161,8 @@ pub(super) struct Dispatch {
     left: usize,
     /// Whether someone came, left or changed what they take since it was last asked.
     changed: bool,
+    /// Tasks whose reported progress has to be recorded, by the time for that.
+    reports: BTreeSet<(Instant, i64, Arc<str>)>,
 }
 
 /// From this many on, they are looked for.
@@ -175,29 +221,90 @@ impl Dispatch {
             task,
             branch,
             place,
+            hand_out: 0,
+            heard: None,
+            reports: Reports::since(now),
         };
         self.tasks.insert(key, entry);
         worker
     }
 
-    /// Enters a task that a worker has by the log. The worker may not be connected yet.
+    /// Enters a task that a worker has by the log. The worker may not be connected yet: its time to
+    /// send a heartbeat counts from now.
     pub(super) fn enter_held(
         &mut self,
         number: i64,
-        (task, branch): (Task, u32),
+        (task, branch, hand_out): (Task, u32, u32),
         worker: WorkerIx,
+        now: Moment,
     ) {
         self.hold(worker);
         let key = (number, Arc::clone(&task.step));
-        let place = Place::With(worker);
-        self.tasks.insert(
-            key,
-            Entry {
-                task,
-                branch,
-                place,
-            },
-        );
+        let entry = Entry {
+            task,
+            branch,
+            place: Place::With(worker),
+            hand_out,
+            heard: Some(now.wall),
+            reports: Reports::since(now.steady),
+        };
+        self.tasks.insert(key, entry);
+    }
+
+    /// Whether a worker has the hand-out that a token names.
+    pub(super) fn has(&self, worker: WorkerIx, token: &TaskToken) -> bool {
+        let entry = self.entry(token.number, &token.task.step);
+        entry.is_some_and(|entry| {
+            entry.place == Place::With(worker)
+                && token.is_of((&entry.task, entry.branch, entry.hand_out))
+        })
+    }
+
+    /// A worker sent a heartbeat for a task that it has. The progress to record now, if any.
+    pub(super) fn heard(
+        &mut self,
+        (number, step): (i64, &Arc<str>),
+        progress: Option<Progress>,
+        now: Moment,
+    ) -> Option<Progress> {
+        let entry = self.tasks.get_mut(&(number, Arc::clone(step)))?;
+        entry.heard = Some(now.wall);
+        entry.reports.pending = Some(progress?);
+        let due = entry.reports.due();
+        if due > now.steady {
+            self.reports.insert((due, number, Arc::clone(step)));
+            return None;
+        }
+        entry.reports.recorded = Some(now.steady);
+        entry.reports.pending.take()
+    }
+
+    /// The wall clock was moved: the workers' heartbeats move with it.
+    pub(super) fn notice_jump(&mut self, by: SignedDuration) {
+        for entry in self.tasks.values_mut() {
+            entry.heard = entry
+                .heard
+                .map(|heard| heard.checked_add(by).unwrap_or(heard));
+        }
+    }
+
+    /// When reported progress has to be recorded next.
+    pub(super) fn next_report(&self) -> Option<Instant> {
+        self.reports.first().map(|(due, ..)| *due)
+    }
+
+    /// A task whose reported progress has to be recorded now.
+    pub(super) fn take_report(&mut self, now: Instant) -> Option<(i64, Task, Progress)> {
+        while self.next_report().is_some_and(|due| due <= now) {
+            let (_, number, step) = self.reports.pop_first()?;
+            if let Some(entry) = self.tasks.get_mut(&(number, step))
+                && let Some(progress) = entry.reports.pending.take()
+            {
+                entry.reports.recorded = Some(now);
+                return Some((number, entry.task.clone(), progress));
+            }
+        }
+        None
     }
 
     /// Takes a task out; the worker that had it.
@@ -471,6 +578,7 @@ impl Dispatch {
     pub(super) fn forget_tasks(&mut self) {
         self.tasks.clear();
         self.waiting.clear();
+        self.reports.clear();
         self.workers.values_mut().for_each(|worker| worker.held = 0);
     }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::live::Live;
 use crate::request::Damaged;
@@ -149,6 +149,18 @@ impl Executions {
     /// How many executions have begun and not ended.
     pub(super) const fn active(&self) -> usize {
         self.active
+    }
+
+    /// Tells every execution that the wall clock was moved by this much, forward or back.
+    pub(super) fn notice_jump(&mut self, now: Timestamp, by: SignedDuration) {
+        let numbers: BTreeSet<i64> = self.live.keys().copied().collect();
+        for number in numbers {
+            if let Some(live) = self.live.get_mut(&number) {
+                live.shrink_shift(by.max(SignedDuration::ZERO));
+                live.notice_time(now);
+            }
+            self.touch(number);
+        }
     }
 
     /// Sets the next timer of an execution, or clears it.

@@ -29,7 +29,8 @@ impl Keeper {
         if let Some(worker) = order.worker {
             let until = self.now.steady + self.config.lease;
             let worker = self.dispatch.expect(&worker, until);
-            self.dispatch.enter_held(number, (task, branch), worker);
+            self.dispatch
+                .enter_held(number, (task, branch, order.hand_out), worker, self.now);
             return;
         }
         let Some(live) = self.executions.get(number) else {
@@ -147,6 +148,7 @@ impl Keeper {
                 number,
                 branch: order.key.branch,
                 task: order.key.task.clone(),
+                hand_out: order.hand_out,
             };
             let message = WorkerMessage::Cancel { token };
             self.outbox.tell(tell, message);
@@ -174,6 +176,7 @@ impl Keeper {
                 number,
                 branch: entry.branch,
                 task: entry.task,
+                hand_out: entry.hand_out,
             };
             let reason = why.as_str();
             let message = WorkerMessage::Withdrawn { token, reason };
@@ -266,20 +269,35 @@ impl Keeper {
         let Some(worker) = self.alive(session) else {
             return;
         };
-        let Some(token) = token else { return };
-        let entry = self.dispatch.entry(token.number, &token.task.step);
-        let has = entry
-            .is_some_and(|entry| entry.task == token.task && entry.place == Place::With(worker));
-        if has && !token.task.undo {
-            let cause: Arc<str> = "heartbeat".into();
-            let verb = Verb::RecordHeartbeat {
-                step: Arc::clone(&token.task.step),
-                attempt: token.task.attempt,
-                progress,
-            };
-            // A withdrawal that crossed it says that it came too late.
-            let _ = self.carry(token.number, &cause, verb);
+        let Some(token) = token.filter(|token| self.dispatch.has(worker, token)) else {
+            return;
+        };
+        let key = (token.number, &token.task.step);
+        if let Some(progress) = self.dispatch.heard(key, progress, self.now) {
+            self.record_progress(token.number, &token.task, progress);
         }
+    }
+
+    /// Records progress that workers reported a moment ago. A heartbeat itself is no event: it is
+    /// known until the process ends, and counts from the start of the next one.
+    pub(super) fn record_reports(&mut self) {
+        while let Some((number, task, progress)) = self.dispatch.take_report(self.now.steady) {
+            self.record_progress(number, &task, progress);
+        }
+    }
+
+    fn record_progress(&mut self, number: i64, task: &Task, progress: Progress) {
+        if task.undo {
+            return;
+        }
+        let cause: Arc<str> = "heartbeat".into();
+        let verb = Verb::RecordHeartbeat {
+            step: Arc::clone(&task.step),
+            attempt: task.attempt,
+            progress: Some(progress),
+        };
+        // A withdrawal that crossed the report says that it came too late.
+        let _ = self.carry(number, &cause, verb);
     }
 
     /// The worker of a session, from which a message has just come.
@@ -303,12 +321,7 @@ impl Keeper {
             return;
         };
         let (number, task) = (token.number, &token.task);
-        let entry = self.dispatch.entry(number, &task.step);
-        let has = entry.is_some_and(|entry| {
-            entry.task == *task
-                && entry.branch == token.branch
-                && entry.place == Place::With(worker)
-        });
+        let has = self.dispatch.has(worker, token);
         if !has {
             self.refuse(worker, token, STALE, "the attempt is not with this worker");
             return;
@@ -386,23 +399,26 @@ impl Keeper {
             .filter(|(_, worker)| worker.until <= now)
             .map(|(ix, _)| ix)
             .collect();
-        for worker in silent {
-            self.dismiss(worker);
+        // All of them leave first: a task of one must not go to another one that leaves too.
+        let lost: Vec<_> = silent
+            .into_iter()
+            .flat_map(|worker| self.dismiss(worker))
+            .collect();
+        for (number, task) in lost {
+            self.lose(number, task);
         }
         self.work_off();
     }
 
-    fn dismiss(&mut self, worker: WorkerIx) {
+    /// Takes out a worker whose lease has expired; the tasks it had.
+    fn dismiss(&mut self, worker: WorkerIx) -> Vec<(i64, Task)> {
         let (dismissed, had) = self.dispatch.dismiss(worker);
-        let Some(dismissed) = dismissed else { return };
-        for (number, task) in had {
-            self.lose(number, task);
-        }
-        if let Some((_, tell)) = dismissed.session {
+        if let Some((_, tell)) = dismissed.and_then(|worker| worker.session) {
             let reason = "LEASE_EXPIRED";
             let closed = WorkerMessage::Closed { reason };
             self.outbox.tell(&tell, closed);
         }
+        had
     }
 }
 
@@ -444,6 +460,7 @@ fn worker_task(live: &super::Live, task: Task) -> WorkerTask {
     // A person may have given the step to another role than its definition names.
     let order = task_order(state, &task);
     let unknown = order.as_ref().is_some_and(|order| order.unknown);
+    let hand_out = order.as_ref().map_or(0, |order| order.hand_out);
     let (role, feedback, due) = order.map_or_else(
         || ("".into(), None, None),
         |order| (order.role, order.feedback, order.due),
@@ -453,6 +470,7 @@ fn worker_task(live: &super::Live, task: Task) -> WorkerTask {
             number: live.origin.number,
             branch: state.branch(),
             task: task.clone(),
+            hand_out,
         },
         execution: Arc::clone(&live.origin.id),
         action: action.into(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use stateway_machine::{Event, State, encode_into};
 
 use crate::store::{Hash, Status, UnderWay};
@@ -29,6 +29,8 @@ pub(super) struct Live {
     pub(super) renew_snapshot: bool,
     /// Whether it counts as having work under way.
     pub(super) counted: bool,
+    /// How far its log is ahead of the wall clock, which was moved back.
+    shift: SignedDuration,
 }
 
 impl Live {
@@ -46,6 +48,7 @@ impl Live {
             touched: false,
             renew_snapshot: false,
             counted: false,
+            shift: SignedDuration::ZERO,
         }
     }
 
@@ -68,8 +71,48 @@ impl Live {
         UnderWay::of(&self.state, self.origin.not_before)
     }
 
-    /// Time never runs backwards within a log, whatever the clock does.
+    /// The time for the next event. Time never runs backwards within a log: a log that is ahead of
+    /// the wall clock keeps its distance, so that its timers fire after the time that they were set
+    /// for.
     pub(super) fn time(&self, now: Timestamp) -> Timestamp {
-        self.state.times().updated.map_or(now, |last| last.max(now))
+        let shifted = self.log_time(now);
+        let last = self.state.times().updated;
+        last.map_or(shifted, |last| last.max(shifted))
+    }
+
+    /// The time that the log has at a moment of the wall clock.
+    pub(super) fn log_time(&self, wall: Timestamp) -> Timestamp {
+        wall.checked_add(self.shift).unwrap_or(wall)
+    }
+
+    /// The moment of the wall clock at which the log has this time.
+    pub(super) fn wall_time(&self, due: Timestamp) -> Timestamp {
+        due.checked_sub(self.shift).unwrap_or(due)
+    }
+
+    /// Whether the wall clock was moved back since its last event.
+    pub(super) fn is_shifted(&self) -> bool {
+        !self.shift.is_zero()
+    }
+
+    /// Takes notice of a wall clock that was moved back behind the last event.
+    pub(super) fn notice_time(&mut self, now: Timestamp) {
+        if let Some(last) = self.state.times().updated {
+            self.shift = self.shift.max(last.duration_since(now));
+        }
+    }
+
+    /// Takes over the distance with which its row was written: the row is due earlier than the log.
+    pub(super) fn take_shift(&mut self, by_row: Option<Timestamp>, by_log: Option<Timestamp>) {
+        if let (Some(row), Some(log)) = (by_row, by_log)
+            && row > Timestamp::UNIX_EPOCH
+        {
+            self.shift = self.shift.max(log.duration_since(row));
+        }
+    }
+
+    /// The wall clock was moved forward: the distance of the log shrinks.
+    pub(super) fn shrink_shift(&mut self, by: SignedDuration) {
+        self.shift = self.shift.saturating_sub(by).max(SignedDuration::ZERO);
     }
 }

@@ -50,9 +50,11 @@ impl Keeper {
             }
         }
         let mut live = Live::new(Arc::clone(&origin), loaded.state, loaded.hash);
+        live.take_shift(loaded.kept.status.wake_at, under_way.due);
         live.status = Some(loaded.kept.status);
         live.since_snapshot = loaded.since_snapshot;
         live.branch = live.state.branch();
+        live.notice_time(self.now.wall);
         let times = live.state.times();
         let under_way = times.started.is_some() && times.ended.is_none();
         self.executions.keep(live);

@@ -36,6 +36,9 @@ impl Keeper {
             tracing::info!(executions = count, "taking up what was left");
         }
         self.executions.next_wake = self.store.next_wake(self.now.wall)?;
+        if self.is_log_ahead() {
+            self.check_sleeping();
+        }
         self.work.push_back(Work::Grant);
         self.work_off();
         self.write_down()
@@ -59,14 +62,14 @@ impl Keeper {
         }
     }
 
-    fn write_down(&mut self) -> Result<()> {
-        if self.finish() {
-            return Ok(());
-        }
-        Err(match &self.broken {
-            Some(broken) => broken.error.clone(),
-            None => EngineError::stopped(),
-        })
+    /// Whether the newest event is later than now: the wall clock was moved back. An event that cannot
+    /// be read says nothing; its execution is found damaged when it is loaded.
+    fn is_log_ahead(&self) -> bool {
+        let before_last = self.store.last_position() - 1;
+        let newest = self.store.log(before_last, 1).unwrap_or_default();
+        newest
+            .last()
+            .is_some_and(|record| record.event.at > self.now.wall)
     }
 
     fn take_up(&mut self, kept: Kept) {
