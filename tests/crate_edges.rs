@@ -10,7 +10,11 @@ const EDGES: &[(&str, &[&str])] = &[
     ("contract-kit", &["provider-api", "model"]),
     ("definition", &["model"]),
     ("machine", &["definition", "model"]),
-    ("machine-check", &["machine", "definition", "model"]),
+    ("replay", &["machine", "definition", "model"]),
+    (
+        "machine-check",
+        &["machine", "replay", "definition", "model"],
+    ),
     ("provider-memory", &["provider-api", "model"]),
     ("provider-restate", &["provider-api", "model"]),
     ("provider-step-functions", &["provider-api", "model"]),
@@ -19,7 +23,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &["engine", "machine", "provider-api", "model"],
     ),
     ("proto", &[]),
-    ("engine", &["machine", "definition", "model"]),
+    ("engine", &["machine", "replay", "definition", "model"]),
     (
         "gateway",
         &[
@@ -28,6 +32,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "model",
             "engine",
             "machine",
+            "replay",
             "definition",
         ],
     ),
@@ -55,7 +60,7 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that never do IO, and what they would need for it.
-const PURE: &[&str] = &["model", "definition", "machine"];
+const PURE: &[&str] = &["model", "definition", "machine", "replay"];
 const IO: &[&str] = &[
     "tokio", "reqwest", "hyper", "axum", "tonic", "rusqlite", "mio", "socket2",
 ];

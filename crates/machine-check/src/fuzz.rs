@@ -11,8 +11,9 @@ use jiff::Timestamp;
 use stateway_definition::{Schedule, limits::MAX_SOURCE_BYTES, parse};
 use stateway_machine::{
     CancelMode, Command, Event, Plan, State, Timer, Verb, awaited, decide, decode, encode, evolve,
-    last_error, obligations, rederive, restore, snapshot, step_views, sub_state, usage, waits,
+    last_error, obligations, restore, snapshot, step_views, sub_state, usage, waits,
 };
+use stateway_replay::rederive;
 
 use crate::chance::Chance;
 use crate::invariant::meet;

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use stateway_machine::{Event, Fact, PauseCause, Shadow, rederive};
+use stateway_machine::{Event, Fact, PauseCause};
 use stateway_machine_check::world::{Story, run};
+use stateway_replay::{Shadow, rederive};
 
 const WORLDS: u64 = 3_000;
 

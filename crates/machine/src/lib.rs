@@ -34,10 +34,9 @@
 //!
 //! The parts: a `plan` is a definition made ready to run; `admission` lists the states in which a verb
 //! is considered; `decide` answers the verb; `ledger` lets `decide` see its own events without copying
-//! the steps it does not touch; `evolve` applies events; `moves` lists every legal move. `view` and
-//! `trajectory` show an execution as clients see it, `vocabulary` in the words of five other systems;
-//! `shadow` derives what another definition would have made of a recorded execution. `codec` is the
-//! form of the log, `snapshot` the form of a state.
+//! the steps it does not touch; `evolve` applies events. `view` shows an execution as clients see it.
+//! `codec` is the form of the log, `snapshot` the form of a state. `inspect` gives read access to steps
+//! for `stateway-replay`.
 
 mod admission;
 mod awaited;
@@ -48,22 +47,19 @@ mod decide;
 mod event;
 mod evolve;
 mod failure;
+mod inspect;
 mod ledger;
-mod moves;
 mod obligation;
 mod plan;
 mod rejection;
 mod replay;
 mod request;
 mod scope;
-mod shadow;
 mod snapshot;
 mod spending;
 mod state;
 mod timer;
-mod trajectory;
 mod view;
-mod vocabulary;
 mod words;
 
 pub use admission::{admit, admitting_states};
@@ -78,7 +74,7 @@ pub use event::{
 };
 pub use evolve::evolve;
 pub use failure::{Class, Failure, FailureCause, classify};
-pub use moves::{EXECUTION_MOVES, STEP_MOVES, execution_may_move, step_may_move};
+pub use inspect::StepAt;
 pub use obligation::{
     ChildOrder, Obligation, TaskKey, TaskOrder, obligations, obligations_of, task_input, task_order,
 };
@@ -86,19 +82,13 @@ pub use plan::{Plan, PlanError};
 pub use rejection::Rejection;
 pub use replay::{ReplayError, replay};
 pub use request::{HttpRequest, RequestError, task_request};
-pub use shadow::{Divergence, DivergenceKind, Shadow, StepRow, Unrecorded, rederive};
 pub use snapshot::{SNAPSHOT_VERSION, SnapshotError, restore, snapshot, snapshot_revision};
 pub use spending::spent_by_step;
 pub use state::{Cancellation, Reopened, State, Times};
 pub use timer::{StepTimer, Timer};
-pub use trajectory::{Point, Trajectory};
 pub use view::{
     Seeking, abandoned_usage, backing_off, child_key, last_error, leaves_effects, not_retried,
     seeking, step_input, step_output, step_usage, step_views, sub_state, sub_state_where, usage,
     waits,
-};
-pub use vocabulary::{
-    Bridge, Emitted, Machine, Mapping, Move, MoveKind, Outside, Projection, StateRow, Transition,
-    Vocabulary, VocabularyError, project, vocabularies, vocabulary,
 };
 pub use words::{ExecutionState, StepState};
