@@ -35,7 +35,7 @@
 //! The parts: a `plan` is a definition made ready to run; `admission` lists the states in which a verb
 //! is considered; `decide` answers the verb; `ledger` lets `decide` see its own events without copying
 //! the steps it does not touch; `evolve` applies events. `view` shows an execution as clients see it.
-//! `codec` is the form of the log, `snapshot` the form of a state. `inspect` gives read access to steps
+//! `codec` is the form of the log and of commands, `snapshot` the form of a state. `inspect` gives read access to steps
 //! for `stateway-replay`.
 
 mod admission;
@@ -65,7 +65,10 @@ mod words;
 pub use admission::{admit, admitting_states};
 pub use awaited::{Awaited, awaited};
 pub use backoff::{later, pause, seed};
-pub use codec::{DecodeError, EVENT_VERSION, MAX_EVENT_BYTES, decode, encode, encode_into};
+pub use codec::{
+    COMMAND_VERSION, CommandError, DecodeError, EVENT_VERSION, MAX_COMMAND_BYTES, MAX_EVENT_BYTES,
+    decode, decode_command, encode, encode_command, encode_into,
+};
 pub use command::{CancelMode, Command, Verb, VerbName};
 pub use decide::{MAX_SIGNALS, Resolver, check_resolves_all, decide};
 pub use event::{
