@@ -3,7 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use std::time::Instant;
+
 use jiff::Timestamp;
+
+/// A point in time by both clocks: timers follow the wall clock, leases follow the steady clock, which
+/// nobody can move.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    pub(crate) wall: Timestamp,
+    pub(crate) steady: Instant,
+}
 
 /// A source of time, in whole milliseconds.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +51,14 @@ impl Clock {
             return Timestamp::from_millisecond(now).unwrap_or(Timestamp::UNIX_EPOCH);
         };
         Timestamp::from_millisecond(hand.load(Ordering::SeqCst)).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
+    /// The time by both clocks.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment {
+            wall: self.now(),
+            steady: Instant::now(),
+        }
     }
 
     /// Whether it is moved by hand, so that waiting for it means looking again soon.

@@ -15,7 +15,7 @@ use tokio::sync::{oneshot, watch};
 use crate::catalogue::Catalogue;
 use crate::coverage::Covered;
 use crate::error::Result;
-use crate::keeper::{self, Ask, Inbox, Message};
+use crate::keeper::{self, Ask, Inbox, Message, Shared};
 use crate::news::Board;
 use crate::reader::Readers;
 use crate::recording::Recording;
@@ -96,10 +96,12 @@ impl Engine {
         });
         let store = file.open()?;
         let readers = Arc::new(Readers::open(Arc::clone(&file))?);
-        let catalogue = Arc::new(Catalogue::default());
-        let board = Arc::new(Board::new());
-        let covered = Arc::new(Covered::default());
-        let shared = (&catalogue, &board, &covered);
+        let shared = Shared::default();
+        let Shared {
+            catalogue,
+            board,
+            covered,
+        } = shared.clone();
         let (committed, keeper, inbox) = keeper::spawn(config, store, shared)?;
         let scan = Scan::start(config, &file, &catalogue, &inbox)?;
         Ok(Self {

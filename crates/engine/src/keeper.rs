@@ -1,15 +1,20 @@
-//! The one thread that owns every execution with something under way.
+//! The owner of every execution with something under way.
 //!
-//! It works in turns. A turn takes what has come in, lets the core decide, writes all of it in one
-//! transaction, and only then lets anything be seen. While a turn is being written, the next one
-//! gathers: that is the group commit. Nothing here is async and nothing is locked.
+//! The keeper works in turns. [`Keeper::turn`] is a function of messages, time and store: it lets the
+//! core decide about each message, writes all of that in one transaction, and returns the effects
+//! that may be seen now. It reads no clock and starts no task; `thread` is the thread around it.
+//! While a turn is being written, messages gather for the next one: that is the group commit.
 //!
-//! The parts: `ask` answers requests, `carry` takes one command through the core, `hand_out` gives
-//! tasks to workers by `dispatch`'s book, `slots` says whose turn it is, `alarm` fires timers,
-//! `child` starts and ends children, `definitions` applies and deletes definitions and switches
-//! their triggers, `branch` goes back in a log, `recover` puts right what contradicts one, `recall`
-//! compares memory with it, `wake` takes up what was left, `finish` writes the turn and lets it be
-//! seen.
+//! Parts with state of their own: `executions` has the executions in memory, `dispatch` has tasks and
+//! workers, `slots` says which queued execution begins next, `trigger` says what starts executions,
+//! `outbox` has what the turn leads to.
+//!
+//! What the keeper does with them: `ask` answers requests, `carry` takes one command through the
+//! core, `queue` lets executions begin, `hand_out` gives tasks to
+//! workers, `alarm` fires timers, `child` starts and ends children,
+//! `definitions` applies and deletes definitions, `branch` and `fork` run an execution again from a
+//! step, `recover` repairs what contradicts a log, `recall` compares memory with a log, `wake` takes
+//! up what was left, `finish` writes the turn.
 
 mod alarm;
 mod ask;
@@ -19,6 +24,7 @@ mod child;
 mod cover;
 mod definitions;
 mod dispatch;
+mod executions;
 mod fair;
 mod finish;
 mod fork;
@@ -26,11 +32,15 @@ mod hand_out;
 mod inbox;
 mod judge;
 mod live;
+mod load;
+mod outbox;
+mod queue;
 mod recall;
 mod recover;
 mod sink;
 mod slots;
 mod survey;
+mod thread;
 mod trigger;
 mod wake;
 mod withdrawal;
@@ -40,97 +50,86 @@ pub(crate) use child::child_id;
 pub(crate) use definitions::DefinitionAsk;
 pub use inbox::SinkStart;
 pub(crate) use inbox::{Ask, Inbox, Message};
+pub(crate) use outbox::Effect;
 pub(crate) use recover::Mended;
+pub(crate) use thread::spawn;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-use tokio::sync::{mpsc, oneshot, watch};
-
 use crate::catalogue::Catalogue;
-use crate::coverage::{Coverage, Covered};
+use crate::clock::Moment;
+use crate::coverage::Covered;
 use crate::error::Result;
 use crate::news::Board;
-use crate::store::{Store, StoreError, Turn};
-use crate::worker::{Answer, WorkerMessage};
+use crate::store::{Store, StoreError};
 use crate::{Config, EngineError};
+use cover::Connected;
+use definitions::Definitions;
 use dispatch::Dispatch;
+use executions::Executions;
 use live::Live;
+use outbox::Outbox;
 use slots::Slots;
+use trigger::Triggers;
 
 /// The most messages a turn takes.
 const MOST_PER_TURN: usize = 1_024;
-/// How long the keeper sleeps at most.
-const NAP: Duration = Duration::from_secs(1);
-/// How long it sleeps when its clock is moved by hand.
-const SHORT_NAP: Duration = Duration::from_millis(2);
 
-/// The keeper's state. Only its own thread touches it.
-struct Keeper {
+/// What the keeper shares with readers and watchers.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shared {
+    pub(crate) catalogue: Arc<Catalogue>,
+    pub(crate) board: Arc<Board>,
+    /// Where readers find which workers are connected.
+    pub(crate) covered: Arc<Covered>,
+}
+
+/// The keeper's state.
+#[derive(Debug)]
+pub(crate) struct Keeper {
     config: Config,
     store: Box<dyn Store>,
-    catalogue: Arc<Catalogue>,
     board: Arc<Board>,
-    /// Where readers find which workers are connected.
-    covered: Arc<Covered>,
-    coverage: Arc<Coverage>,
-    /// Executions whose tasks may have found or lost the workers that could take them.
-    stale: VecDeque<i64>,
-    inbox: Inbox,
-    messages: Receiver<Message>,
-    now: Timestamp,
-    /// Executions in memory, by number.
-    hot: HashMap<i64, Live>,
-    /// Their numbers by id.
-    numbers: HashMap<Arc<str>, i64>,
-    /// The plans of current definitions, by name; none for one that was deleted.
-    current: HashMap<Arc<str>, Option<Arc<stateway_machine::Plan>>>,
-    last_number: i64,
+    /// The time of the present turn.
+    now: Moment,
+    executions: Executions,
+    definitions: Definitions,
     dispatch: Dispatch,
+    connected: Connected,
     slots: Slots,
-    /// How many of those in memory have work under way.
-    active: usize,
-    /// The next timer of each execution in memory.
-    alarms: BTreeSet<(Timestamp, i64)>,
-    /// When the first execution that is not in memory has to be looked at.
-    next_wake: Option<Timestamp>,
+    triggers: Triggers,
+    outbox: Outbox,
+    /// The effects of the present turn whose writes are on disk.
+    shown: Vec<Effect>,
     /// What is still to be done in this turn.
     work: VecDeque<Work>,
-    touched: Vec<i64>,
-    /// Those of them that have new events.
-    changed: Vec<i64>,
-    turn: Turn,
-    effects: Vec<Effect>,
-    replies: Vec<(i64, oneshot::Sender<Answer>)>,
-    /// Request ids of this turn.
-    asked: HashMap<Arc<str>, ([u8; 16], i64)>,
-    triggers: trigger::Triggers,
-    /// How far the receivers of events have got that are connected.
+    /// How far the connected receivers of events have got.
     sinks: HashMap<Arc<str>, i64>,
-    /// Executions that could not be taken up.
-    damaged: BTreeMap<i64, crate::request::Damaged>,
-    /// How often executions were put right without being asked.
-    healed: HashMap<i64, u8>,
-    /// The place of the last event on disk.
-    committed: watch::Sender<i64>,
     /// Why the store could not be written last time, until it can be again.
     broken: Option<Broken>,
+    upkeep: Upkeep,
+}
+
+/// When the keeper last did what it does now and then.
+#[derive(Debug)]
+struct Upkeep {
     leases_checked: Instant,
     requests_forgotten: Instant,
-    clock_watch: alarm::ClockWatch,
+    /// The time of the turn before.
+    before: Moment,
 }
 
 /// The store could not be written.
+#[derive(Debug)]
 struct Broken {
     error: StoreError,
     tried: Instant,
 }
 
 /// Something a turn still has to do.
+#[derive(Debug)]
 enum Work {
     /// See whether a queued execution can begin.
     Grant,
@@ -157,114 +156,66 @@ enum Work {
     EndChild { number: i64, kill: bool },
 }
 
-/// Something that may be seen once the turn is on disk.
-enum Effect {
-    Answer(oneshot::Sender<Answer>, Answer),
-    Tell(mpsc::UnboundedSender<WorkerMessage>, WorkerMessage),
-    Published(oneshot::Sender<Result<crate::Published>>, crate::Published),
-    SinkOpened(oneshot::Sender<Result<i64>>, i64),
-    Definition(definitions::DefinitionAnswer),
-    Mended(oneshot::Sender<Result<Mended>>, Box<Mended>),
-}
-
-/// Starts the keeper's thread, once everything that was left is taken up.
-pub(crate) fn spawn(
-    config: &Config,
-    store: Box<dyn Store>,
-    (catalogue, board, covered): (&Arc<Catalogue>, &Arc<Board>, &Arc<Covered>),
-) -> Result<(watch::Receiver<i64>, JoinHandle<()>, Inbox)> {
-    let (inbox, messages) = Inbox::new(config.max_backlog);
-    let now = config.clock.now();
-    let last_number = store.last_number()?;
-    let committed = watch::Sender::new(store.last_position());
-    let followed = committed.subscribe();
-    let mut keeper = Keeper {
-        slots: Slots::new(config.max_active),
-        dispatch: Dispatch::default(),
-        config: config.clone(),
-        store,
-        catalogue: Arc::clone(catalogue),
-        board: Arc::clone(board),
-        covered: Arc::clone(covered),
-        coverage: Arc::default(),
-        stale: VecDeque::new(),
-        inbox: inbox.clone(),
-        messages,
-        now,
-        hot: HashMap::new(),
-        numbers: HashMap::new(),
-        current: HashMap::new(),
-        last_number,
-        active: 0,
-        alarms: BTreeSet::new(),
-        next_wake: None,
-        work: VecDeque::new(),
-        touched: Vec::new(),
-        changed: Vec::new(),
-        turn: Turn::default(),
-        effects: Vec::new(),
-        replies: Vec::new(),
-        asked: HashMap::new(),
-        triggers: trigger::Triggers::default(),
-        sinks: HashMap::new(),
-        damaged: BTreeMap::new(),
-        healed: HashMap::new(),
-        committed,
-        broken: None,
-        leases_checked: Instant::now(),
-        requests_forgotten: Instant::now(),
-        clock_watch: alarm::ClockWatch::new(now),
-    };
-    keeper.wake_up()?;
-    let thread = std::thread::Builder::new().name("stateway-keeper".to_owned());
-    let thread = thread
-        .spawn(move || keeper.run())
-        .map_err(|error| StoreError::Failed(format!("no thread for the engine: {error}")))?;
-    Ok((followed, thread, inbox))
-}
-
 impl Keeper {
-    fn run(mut self) {
-        loop {
-            let first = match self.messages.recv_timeout(self.nap()) {
-                Ok(message) => Some(message),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return,
-            };
-            if !self.turn(first) {
-                return;
-            }
-        }
+    /// A keeper that has taken up every execution that was under way, and the effects of that.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub(crate) fn open(
+        config: &Config,
+        store: Box<dyn Store>,
+        shared: Shared,
+        now: Moment,
+    ) -> Result<(Self, Vec<Effect>)> {
+        let mut keeper = Self {
+            executions: Executions::after(store.last_number()?),
+            definitions: Definitions::new(shared.catalogue),
+            dispatch: Dispatch::default(),
+            connected: Connected::new(shared.covered),
+            slots: Slots::new(config.max_active),
+            triggers: Triggers::default(),
+            outbox: Outbox::default(),
+            shown: Vec::new(),
+            work: VecDeque::new(),
+            sinks: HashMap::new(),
+            broken: None,
+            upkeep: Upkeep {
+                leases_checked: now.steady,
+                requests_forgotten: now.steady,
+                before: now,
+            },
+            config: config.clone(),
+            store,
+            board: shared.board,
+            now,
+        };
+        keeper.wake_up()?;
+        let effects = std::mem::take(&mut keeper.shown);
+        Ok((keeper, effects))
     }
 
-    /// One turn; false when it was the last.
-    fn turn(&mut self, first: Option<Message>) -> bool {
-        self.tell_time();
-        let mut last = false;
-        let mut next = first;
-        let mut taken = 0;
-        while let Some(message) = next {
-            self.inbox.taken();
-            last |= matches!(message, Message::Stop);
+    /// Processes messages and what is due, writes the result, and returns what may be seen.
+    pub(crate) fn turn(
+        &mut self,
+        messages: impl Iterator<Item = Message>,
+        now: Moment,
+    ) -> Vec<Effect> {
+        self.set_time(now);
+        for message in messages.take(MOST_PER_TURN) {
             self.take(message);
             self.work_off();
-            taken += 1;
-            next = if taken < MOST_PER_TURN {
-                self.messages.try_recv().ok()
-            } else {
-                None
-            };
         }
         if self.broken.is_none() {
             self.work_off();
             self.ring();
+            self.try_postponed();
             self.start_scheduled();
             self.check_leases();
             self.refresh_coverage();
         }
         self.finish();
         self.housekeep();
-        !last
+        std::mem::take(&mut self.shown)
     }
 
     fn take(&mut self, message: Message) {
@@ -308,8 +259,8 @@ impl Keeper {
             }
             Message::Look { id, answer } => {
                 // Dropping the answer says: not in memory.
-                if let Some(number) = self.numbers.get(&id) {
-                    self.replies.push((*number, answer));
+                if let Some(number) = self.executions.number_of(&id) {
+                    self.outbox.reply(number, answer);
                 }
             }
             Message::Recover {
@@ -369,21 +320,20 @@ impl Keeper {
         }
     }
 
-    /// How long there is nothing to do.
-    fn nap(&self) -> Duration {
-        if self.slots.are_wanted() && !self.work.is_empty() || !self.stale.is_empty() {
+    /// How long there is nothing to do unless a message arrives.
+    pub(crate) fn idle(&self, now: Moment) -> Duration {
+        if !self.work.is_empty() || self.connected.has_stale() {
             return Duration::ZERO;
         }
-        if self.config.clock.is_manual() {
-            return SHORT_NAP;
-        }
-        let alarm = self.alarms.first().map(|(due, _)| *due);
-        let due = [alarm, self.next_wake, self.triggers.next()]
-            .into_iter()
-            .flatten()
-            .min();
-        let Some(due) = due else { return NAP };
-        let left = due.duration_since(self.config.clock.now());
-        Duration::try_from(left).unwrap_or(Duration::ZERO).min(NAP)
+        let steady = self.slots.next_postponed();
+        let steady = steady.map(|until| until.saturating_duration_since(now.steady));
+        let steady = steady.unwrap_or(Duration::MAX);
+        let alarm = self.executions.next_alarm();
+        let due = [alarm, self.executions.next_wake, self.triggers.next()];
+        let Some(due) = due.into_iter().flatten().min() else {
+            return steady;
+        };
+        let wall = Duration::try_from(due.duration_since(now.wall)).unwrap_or(Duration::ZERO);
+        wall.min(steady)
     }
 }

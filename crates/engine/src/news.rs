@@ -40,8 +40,8 @@ pub struct Changes {
     board: Arc<Board>,
 }
 
-impl Board {
-    pub(crate) fn new() -> Self {
+impl Default for Board {
+    fn default() -> Self {
         Self {
             everything: broadcast::Sender::new(BEHIND),
             everywhere: AtomicUsize::new(0),
@@ -49,7 +49,9 @@ impl Board {
             watched: AtomicUsize::new(0),
         }
     }
+}
 
+impl Board {
     /// Whether anyone wants to know of this change of an execution.
     pub(crate) fn wants(&self, id: &str, ended: bool) -> bool {
         if self.everywhere.load(Ordering::Acquire) > 0 {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use stateway_machine::{Data, ExecutionState, Plan, State, Verb, backing_off};
 use tokio::sync::oneshot;
 
-use super::{Ask, Effect, Keeper, Live};
+use super::{Ask, Keeper, Live};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::id::new_id;
 use crate::request::{Purged, RequestKey, Start, Steer};
-use crate::store::{ANY_BODY, Answered};
+use crate::store::ANY_BODY;
 use crate::view::{Origin, Parent};
 use crate::worker::Answer;
 use jiff::Timestamp;
@@ -71,10 +71,10 @@ impl Keeper {
     pub(super) fn reply(&mut self, answer: oneshot::Sender<Answer>, done: Result<i64>) {
         match done {
             Ok(number) => {
-                self.touch(number);
-                self.replies.push((number, answer));
+                self.executions.touch(number);
+                self.outbox.reply(number, answer);
             }
-            Err(error) => self.effects.push(Effect::Answer(answer, Err(error))),
+            Err(error) => self.outbox.answer(answer, Err(error)),
         }
     }
 
@@ -99,7 +99,7 @@ impl Keeper {
     /// A decision names the branch of the log that its request belongs to; on another branch the
     /// same step and attempt is another request.
     fn check_branch(&self, number: i64, branch: Option<u32>, verb: &Verb) -> Result<()> {
-        let present = self.hot.get(&number).map(|live| live.state.branch());
+        let present = self.executions.get(number).map(|live| live.state.branch());
         if branch.is_none() || branch == present {
             return Ok(());
         }
@@ -115,8 +115,8 @@ impl Keeper {
 
     /// The execution that this very request was about, if it came before.
     pub(super) fn seen(&self, request: &RequestKey) -> Result<Option<i64>> {
-        let before = match self.asked.get(&request.id) {
-            Some(before) => Some(*before),
+        let before = match self.outbox.request(&request.id) {
+            Some(before) => Some(before),
             None => {
                 let found = self.store.answered(&request.id)?;
                 found.map(|found| (found.body, found.number))
@@ -130,14 +130,7 @@ impl Keeper {
     }
 
     pub(super) fn remember(&mut self, request: &RequestKey, number: i64) {
-        self.asked
-            .insert(Arc::clone(&request.id), (request.body, number));
-        self.turn.requests.push(Answered {
-            id: Arc::clone(&request.id),
-            body: request.body,
-            number,
-            at: self.now,
-        });
+        self.outbox.remember(request, number, self.now.wall);
     }
 
     pub(super) fn start(&mut self, start: Start) -> Result<i64> {
@@ -160,7 +153,7 @@ impl Keeper {
                 self.check_free(&id)?;
                 id
             }
-            None => new_id(self.now),
+            None => new_id(self.now.wall),
         };
         let birth = Birth {
             id: Arc::clone(&id),
@@ -172,7 +165,7 @@ impl Keeper {
             labels: Arc::new(start.labels),
             parent: None,
             depth: 0,
-            not_before: start.not_before.filter(|due| *due > self.now),
+            not_before: start.not_before.filter(|due| *due > self.now.wall),
         };
         let number = self.create(plan, birth, &start.request.id)?;
         self.remember(&start.request, number);
@@ -196,7 +189,7 @@ impl Keeper {
     /// Whether there is an execution of this id. A row without an event is none: nothing of it was
     /// ever acknowledged or can be known, so it makes room.
     pub(super) fn is_taken(&mut self, id: &str) -> Result<bool> {
-        if self.numbers.contains_key(id) {
+        if self.executions.number_of(id).is_some() {
             return Ok(true);
         }
         let Some(number) = self.store.number_of(id)? else {
@@ -208,12 +201,12 @@ impl Keeper {
     /// Whether all there is of an execution is a row; such a row is removed.
     fn is_hollow(&mut self, number: i64) -> Result<bool> {
         let row = self.store.id_of(number)?;
-        if self.hot.contains_key(&number) || row.is_none() || self.store.head(number)?.is_some() {
+        if self.executions.contains(number) || row.is_none() || self.store.head(number)?.is_some() {
             return Ok(false);
         }
         tracing::warn!(number, "a row without a log makes room for a new execution");
         self.store.remove(&[number])?;
-        self.damaged.remove(&number);
+        self.executions.clear_damaged(number);
         Ok(true)
     }
 
@@ -224,8 +217,7 @@ impl Keeper {
         birth: Birth,
         cause: &Arc<str>,
     ) -> Result<i64> {
-        self.last_number += 1;
-        let number = self.last_number;
+        let number = self.executions.next_number();
         let not_before = birth.not_before;
         let origin = Origin {
             number,
@@ -237,7 +229,8 @@ impl Keeper {
             not_before,
             forked_from: None,
         };
-        self.keep(Live::new(Arc::new(origin), State::new(plan), [0; 16]));
+        self.executions
+            .keep(Live::new(Arc::new(origin), State::new(plan), [0; 16]));
         let verb = Verb::Create {
             execution: birth.id,
             correlation: birth.correlation,
@@ -251,7 +244,7 @@ impl Keeper {
             made = self.carry(number, cause, Verb::Trigger { by });
         }
         if let Err(error) = made {
-            self.let_go(number);
+            self.executions.forget(number);
             return Err(error);
         }
         Ok(number)
@@ -301,12 +294,12 @@ impl Keeper {
     }
 
     fn state_of(&self, number: i64) -> Option<ExecutionState> {
-        self.hot.get(&number).map(|live| live.state.state())
+        self.executions.get(number).map(|live| live.state.state())
     }
 
     /// Makes every step that backs off try again now.
     fn retry_all(&mut self, number: i64, by: &Arc<str>, cause: &Arc<str>) -> Result<()> {
-        let live = self.hot.get(&number);
+        let live = self.executions.get(number);
         let resting = live.map_or_else(Vec::new, |live| backing_off(&live.state));
         if resting.is_empty() {
             // The core has the right error for the execution's state.
@@ -335,8 +328,8 @@ impl Keeper {
         // One that is not on disk yet has only just begun.
         let ended = kept.is_some_and(|kept| kept.status.ended.is_some());
         let open = self
-            .hot
-            .get(&number)
+            .executions
+            .get(number)
             .is_some_and(|live| !live.state.state().is_terminal() || !live.lines.is_empty());
         // Nothing ever happened to one without an event.
         let empty = self.state_of(number).is_none() && self.store.head(number)?.is_none();
@@ -361,7 +354,7 @@ impl Keeper {
             .hint("Wait until it has, or take the webhook out of the configuration."));
         }
         self.store.remove(&[number])?;
-        self.let_go(number);
+        self.executions.forget(number);
         Ok(())
     }
 
@@ -372,8 +365,8 @@ impl Keeper {
         // One that was opened again in this very turn still looks ended on disk, and what is about
         // to be written of one must not outlive it.
         numbers.retain(|number| {
-            self.hot
-                .get(number)
+            self.executions
+                .get(*number)
                 .is_none_or(|live| live.state.state().is_terminal() && live.lines.is_empty())
         });
         let held_back = match needed {

@@ -27,7 +27,7 @@ impl Keeper {
         actor: &Arc<str>,
         cause: &Arc<str>,
     ) -> Result<i64> {
-        let Some(live) = self.hot.get(&number) else {
+        let Some(live) = self.executions.get(number) else {
             return Err(EngineError::no_execution(&number.to_string()));
         };
         if !live.lines.is_empty() {
@@ -89,7 +89,7 @@ impl Keeper {
         redo: Redo,
         (actor, cause): (&Arc<str>, &Arc<str>),
     ) -> Result<()> {
-        let Some(live) = self.hot.get(&number) else {
+        let Some(live) = self.executions.get(number) else {
             return Err(EngineError::no_execution(&number.to_string()));
         };
         let (status, origin) = (live.status.clone(), Arc::clone(&live.origin));
@@ -101,12 +101,12 @@ impl Keeper {
         for (step, _, _) in self.dispatch.tasks_of(number) {
             self.withdraw(number, &step, Withdrawal::NotNeeded);
         }
-        self.let_go(number);
+        self.executions.forget(number);
         let (cutoff, parent) = (before.cutoff, before.state.branch());
         let mut live = Live::new(Arc::clone(&origin), before.state, before.hash);
         live.status = status;
-        self.keep(live);
-        self.touch(number);
+        self.executions.keep(live);
+        self.executions.touch(number);
         let verb = Verb::OpenBranch {
             branch,
             cutoff,
@@ -120,9 +120,9 @@ impl Keeper {
         if ended.is_some() {
             self.slots.begin(&origin.definition, number);
         }
-        self.count(number, true);
+        self.executions.count(number, true);
         self.carry(number, cause, verb)?;
-        self.turn.branches.push(Branch {
+        self.outbox.turn.branches.push(Branch {
             number,
             branch,
             parent,
@@ -134,7 +134,7 @@ impl Keeper {
 
     /// Attempts that were with workers on the old branch are put up again on this one.
     pub(super) fn take_back(&mut self, number: i64, cause: &Arc<str>) {
-        let Some(live) = self.hot.get(&number) else {
+        let Some(live) = self.executions.get(number) else {
             return;
         };
         let held: Vec<_> = obligations(&live.state)
@@ -230,7 +230,7 @@ impl Keeper {
             let refused = EngineError::new(ErrorKind::FailedPrecondition, "STEP_NOT_BEGUN", what);
             return Err(refused.hint("Name a step that has begun."));
         };
-        let plan = plan(&**store, &kept.revision, &self.catalogue)?;
+        let plan = plan(&**store, &kept.revision, &self.definitions.catalogue)?;
         let state = stateway_machine::replay(plan, &before).map_err(EngineError::corrupt)?;
         let cutoff = state.sequence();
         Ok(Before {

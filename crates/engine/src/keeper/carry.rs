@@ -17,17 +17,17 @@ impl Keeper {
     /// Carries out a command; whether anything happened.
     pub(super) fn carry(&mut self, number: i64, cause: &Arc<str>, verb: Verb) -> Result<bool> {
         self.bring(number)?;
-        let Some(live) = self.hot.get_mut(&number) else {
+        let Some(live) = self.executions.get_mut(number) else {
             return Err(EngineError::no_execution(&number.to_string()));
         };
-        let now = live.time(self.now);
+        let now = live.time(self.now.wall);
         let events = decide(&live.state, Command::new(Arc::clone(cause), verb), now)?;
         if events.is_empty() {
             return Ok(false);
         }
         live.apply(&events);
         let owed = obligations_of(&live.state, &events);
-        self.touch(number);
+        self.executions.touch(number);
         self.put_away(number, &events);
         owed.into_iter().for_each(|owed| self.owe(number, owed));
         self.follow_up(number, &events);
@@ -74,7 +74,7 @@ impl Keeper {
 
     /// Withdraws the tasks that are no longer obligations of an execution.
     fn sweep(&mut self, number: i64, why: Withdrawal) {
-        let Some(live) = self.hot.get(&number) else {
+        let Some(live) = self.executions.get(number) else {
             return;
         };
         let branch = live.state.branch();
@@ -119,7 +119,7 @@ impl Keeper {
         let started = events
             .iter()
             .any(|event| matches!(event.fact, Fact::ExecutionStarted { .. }));
-        let Some(live) = self.hot.get(&number) else {
+        let Some(live) = self.executions.get(number) else {
             return;
         };
         if started {
@@ -127,7 +127,7 @@ impl Keeper {
         }
         let over = live.state.state().is_terminal();
         if started && !over {
-            self.count(number, true);
+            self.executions.count(number, true);
         }
         if over {
             self.ended(number);
@@ -136,7 +136,7 @@ impl Keeper {
 
     /// An execution has ended: its slot is free, its parent continues.
     fn ended(&mut self, number: i64) {
-        let Some(live) = self.hot.get(&number) else {
+        let Some(live) = self.executions.get(number) else {
             return;
         };
         let (origin, state) = (Arc::clone(&live.origin), live.state.state());
@@ -153,7 +153,7 @@ impl Keeper {
                 usage,
             });
         }
-        self.count(number, false);
+        self.executions.count(number, false);
         if begun {
             self.slots.end(&origin.definition, number);
         } else {

@@ -52,7 +52,7 @@ impl Keeper {
         let plan = self
             .current_plan(&order.definition)
             .map_err(|error| cannot(error.message))?;
-        let Some(live) = self.hot.get(&from.number) else {
+        let Some(live) = self.executions.get(from.number) else {
             return Ok(());
         };
         let depth = live.origin.depth + 1;
@@ -84,7 +84,7 @@ impl Keeper {
     fn child_again(&mut self, id: &str, from: &Parent) -> Result<()> {
         let number = self.number_of(id)?;
         self.bring(number)?;
-        let Some(live) = self.hot.get(&number) else {
+        let Some(live) = self.executions.get(number) else {
             return Ok(());
         };
         if live.state.state().is_terminal() {
@@ -116,7 +116,10 @@ impl Keeper {
             usage,
         };
         let done = self.bring(parent.number).and_then(|()| {
-            let branch = self.hot.get(&parent.number).map(|live| live.state.branch());
+            let branch = self
+                .executions
+                .get(parent.number)
+                .map(|live| live.state.branch());
             // A parent whose work is done again waits for another child.
             if branch == Some(parent.branch) {
                 self.carry(parent.number, &cause, verb).map(drop)
@@ -133,7 +136,7 @@ impl Keeper {
     /// Ends the open children that an execution does not wait for any more: it has ended, turned
     /// back, or given an attempt up.
     pub(super) fn end_strays(&mut self, parent: i64) {
-        let Some(live) = self.hot.get(&parent) else {
+        let Some(live) = self.executions.get(parent) else {
             return;
         };
         let steps = &live.state.plan().definition().steps;
@@ -161,7 +164,7 @@ impl Keeper {
             Vec::new()
         });
         let stored = stored.iter().map(|kept| &kept.origin);
-        let here = self.hot.values().map(|live| &live.origin);
+        let here = self.executions.children_of(parent).map(|live| &live.origin);
         let strays: BTreeSet<i64> = stored
             .chain(here)
             .filter(|child| {

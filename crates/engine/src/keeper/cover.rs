@@ -3,13 +3,53 @@
 //! When the last worker for a kind of task leaves, or the first worker connects, the state of the
 //! executions that wait with such tasks changes. A turn updates a bounded number of them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Keeper;
-use crate::coverage::{Able, Coverage};
+use crate::coverage::{Able, Coverage, Covered};
 
 /// The most executions whose row is brought up to date in one turn.
 const MOST_AT_ONCE: usize = 1_000;
+
+/// Which workers are connected, and the executions that a change of that affects.
+#[derive(Debug)]
+pub(super) struct Connected {
+    /// Where readers find it.
+    covered: Arc<Covered>,
+    coverage: Arc<Coverage>,
+    /// Executions whose tasks may have found or lost the workers that could take them.
+    stale: VecDeque<i64>,
+}
+
+impl Connected {
+    pub(super) fn new(covered: Arc<Covered>) -> Self {
+        Self {
+            covered,
+            coverage: Arc::default(),
+            stale: VecDeque::new(),
+        }
+    }
+
+    pub(super) const fn coverage(&self) -> &Arc<Coverage> {
+        &self.coverage
+    }
+
+    /// Whether executions wait to be updated.
+    pub(super) fn has_stale(&self) -> bool {
+        !self.stale.is_empty()
+    }
+
+    /// Publishes the coverage. False: it has not changed.
+    fn publish(&mut self, coverage: Coverage) -> bool {
+        if coverage == *self.coverage {
+            return false;
+        }
+        self.coverage = Arc::new(coverage.clone());
+        self.covered.set(coverage);
+        true
+    }
+}
 
 impl Keeper {
     /// Publishes who is connected, if that has changed, and brings rows up to date.
@@ -18,10 +58,10 @@ impl Keeper {
             self.publish_coverage();
         }
         for _ in 0..MOST_AT_ONCE {
-            let Some(number) = self.stale.pop_front() else {
+            let Some(number) = self.connected.stale.pop_front() else {
                 break;
             };
-            self.touch(number);
+            self.executions.touch(number);
         }
     }
 
@@ -50,12 +90,9 @@ impl Keeper {
             workers,
             everyone: false,
         };
-        if coverage == *self.coverage {
-            return;
+        if self.connected.publish(coverage) {
+            let waiting = self.dispatch.waiting_executions();
+            self.connected.stale.extend(waiting);
         }
-        self.coverage = Arc::new(coverage.clone());
-        self.covered.set(coverage);
-        let waiting = self.dispatch.waiting_executions();
-        self.stale.extend(waiting);
     }
 }

@@ -1,14 +1,15 @@
 //! Definitions: applying and deleting them, disabling and enabling their triggers, and offering a
 //! revision to a running execution.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use stateway_machine::{Plan, Verb};
 use tokio::sync::oneshot;
 
+use super::Keeper;
 use super::ask::NO_EXECUTION;
-use super::{Effect, Keeper};
-use crate::catalogue::usable;
+use crate::catalogue::{Catalogue, usable};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::request::{
     AdoptDefinition, Applied, ApplyDefinition, DefinitionRecord, DeleteDefinition,
@@ -41,15 +42,21 @@ pub(crate) enum DefinitionAsk {
     },
 }
 
-/// An answer that is sent once the turn is on disk.
+/// The definitions that the keeper has read.
 #[derive(Debug)]
-pub(super) enum DefinitionAnswer {
-    Applied(oneshot::Sender<Result<Applied>>, Box<Applied>),
-    Deleted(
-        oneshot::Sender<Result<DeletedDefinition>>,
-        DeletedDefinition,
-    ),
-    TriggerSwitched(oneshot::Sender<Result<()>>),
+pub(super) struct Definitions {
+    pub(super) catalogue: Arc<Catalogue>,
+    /// The plans of current revisions, by name; none for a definition that was deleted.
+    pub(super) current: HashMap<Arc<str>, Option<Arc<Plan>>>,
+}
+
+impl Definitions {
+    pub(super) fn new(catalogue: Arc<Catalogue>) -> Self {
+        Self {
+            catalogue,
+            current: HashMap::new(),
+        }
+    }
 }
 
 impl DefinitionAsk {
@@ -64,42 +71,21 @@ impl DefinitionAsk {
     }
 }
 
-impl DefinitionAnswer {
-    /// Sends the answer. A caller that has gone away is no failure.
-    pub(super) fn show(self) {
-        match self {
-            Self::Applied(answer, applied) => drop(answer.send(Ok(*applied))),
-            Self::Deleted(answer, deleted) => drop(answer.send(Ok(deleted))),
-            Self::TriggerSwitched(answer) => drop(answer.send(Ok(()))),
-        }
-    }
-
-    /// The turn could not be written.
-    pub(super) fn fail(self, error: EngineError) {
-        match self {
-            Self::Applied(answer, _) => drop(answer.send(Err(error))),
-            Self::Deleted(answer, _) => drop(answer.send(Err(error))),
-            Self::TriggerSwitched(answer) => drop(answer.send(Err(error))),
-        }
-    }
-}
-
 impl Keeper {
     pub(super) fn definition_ask(&mut self, ask: DefinitionAsk) {
-        let done = match ask {
-            DefinitionAsk::Apply { apply, answer } => match self.applied(&apply) {
-                Ok(applied) => Ok(DefinitionAnswer::Applied(answer, Box::new(applied))),
-                Err(error) => Err((DefinitionAsk::Apply { apply, answer }, error)),
-            },
-            DefinitionAsk::Delete { delete, answer } => match self.deleted(&delete) {
-                Ok(deleted) => Ok(DefinitionAnswer::Deleted(answer, deleted)),
-                Err(error) => Err((DefinitionAsk::Delete { delete, answer }, error)),
-            },
-            DefinitionAsk::SwitchTrigger { switch, answer } => match self.trigger_switched(&switch)
-            {
-                Ok(()) => Ok(DefinitionAnswer::TriggerSwitched(answer)),
-                Err(error) => Err((DefinitionAsk::SwitchTrigger { switch, answer }, error)),
-            },
+        match ask {
+            DefinitionAsk::Apply { apply, answer } => {
+                let applied = self.applied(&apply);
+                self.outbox.answer(answer, applied);
+            }
+            DefinitionAsk::Delete { delete, answer } => {
+                let deleted = self.deleted(&delete);
+                self.outbox.answer(answer, deleted);
+            }
+            DefinitionAsk::SwitchTrigger { switch, answer } => {
+                let switched = self.trigger_switched(&switch);
+                self.outbox.answer(answer, switched);
+            }
             DefinitionAsk::Adopt {
                 id,
                 adopt,
@@ -110,18 +96,14 @@ impl Keeper {
                     keeper.adopt(number, &adopt, &request.id)?;
                     Ok(number)
                 });
-                return self.reply(answer, done);
+                self.reply(answer, done);
             }
-        };
-        match done {
-            Ok(answer) => self.effects.push(Effect::Definition(answer)),
-            Err((ask, error)) => ask.refuse(error),
         }
     }
 
     /// The plan of a definition's current revision.
     pub(super) fn current_plan(&mut self, name: &str) -> Result<Arc<Plan>> {
-        match self.current.get(name) {
+        match self.definitions.current.get(name) {
             Some(Some(plan)) => return Ok(Arc::clone(plan)),
             Some(None) => return Err(EngineError::deleted_definition(name)),
             None => {}
@@ -134,8 +116,10 @@ impl Keeper {
                 EngineError::no_definition(name)
             });
         };
-        let plan = plan(&*self.store, &found.revision, &self.catalogue)?;
-        self.current.insert(found.name, Some(Arc::clone(&plan)));
+        let plan = plan(&*self.store, &found.revision, &self.definitions.catalogue)?;
+        self.definitions
+            .current
+            .insert(found.name, Some(Arc::clone(&plan)));
         Ok(plan)
     }
 
@@ -148,7 +132,7 @@ impl Keeper {
         };
         let present = self.store.definition(&usable.name, None)?;
         // A change of this very turn is not on disk yet.
-        let current = match self.current.get(&usable.name) {
+        let current = match self.definitions.current.get(&usable.name) {
             Some(plan) => plan.as_ref().map(|plan| plan.shared_revision()),
             None => present
                 .as_ref()
@@ -163,19 +147,20 @@ impl Keeper {
                 name: Arc::clone(&usable.name),
                 revision,
                 source: apply.source.clone(),
-                created: self.now,
+                created: self.now.wall,
             },
         };
         if changed {
             let change = DefinitionChange::Applied(record.clone());
-            self.turn.definitions.push(change);
-            let plan = self.catalogue.keep(usable.plan);
-            self.set_trigger(&usable.name, &plan, self.now);
+            self.outbox.turn.definitions.push(change);
+            let plan = self.definitions.catalogue.keep(usable.plan);
+            self.set_trigger(&usable.name, &plan, self.now.wall);
             // A new schedule counts from now on, after a restart too.
-            self.turn
+            self.outbox
+                .turn
                 .schedules
-                .push((Arc::clone(&usable.name), self.now));
-            self.current.insert(usable.name, Some(plan));
+                .push((Arc::clone(&usable.name), self.now.wall));
+            self.definitions.current.insert(usable.name, Some(plan));
         }
         if let Some(request) = apply.request.as_ref().filter(|_| !repeated) {
             self.remember(request, NO_EXECUTION);
@@ -207,9 +192,11 @@ impl Keeper {
             .hint("Wait for their end, cancel them, or let them finish under their revision: `keep_running`, on the command line --keep-running."));
         }
         self.clear_trigger(&delete.name);
-        self.current.insert(Arc::clone(&delete.name), None);
+        self.definitions
+            .current
+            .insert(Arc::clone(&delete.name), None);
         let change = DefinitionChange::Deleted(Arc::clone(&delete.name));
-        self.turn.definitions.push(change);
+        self.outbox.turn.definitions.push(change);
         self.remember(&delete.request, NO_EXECUTION);
         Ok(deleted)
     }
@@ -218,7 +205,7 @@ impl Keeper {
     pub(super) fn forget_deleted(&mut self, turn: &Turn) {
         let deletion = |change: &DefinitionChange| matches!(change, DefinitionChange::Deleted(_));
         if turn.definitions.iter().any(deletion) {
-            self.current.retain(|_, plan| plan.is_some());
+            self.definitions.current.retain(|_, plan| plan.is_some());
         }
     }
 
@@ -227,8 +214,8 @@ impl Keeper {
     fn open_executions(&self, name: &str) -> Result<u64> {
         let mut open = self.store.open_executions(name)?;
         for live in self
-            .hot
-            .values()
+            .executions
+            .iter()
             .filter(|live| *live.origin.definition == *name)
         {
             let status = live.status.as_ref();
@@ -261,20 +248,23 @@ impl Keeper {
         if switch.enabled && was_disabled {
             self.triggers.enable(name);
             let change = DefinitionChange::TriggerEnabled(Arc::clone(name));
-            self.turn.definitions.push(change);
+            self.outbox.turn.definitions.push(change);
             // Times that passed meanwhile are not made up for, after a restart neither.
-            self.turn.schedules.push((Arc::clone(name), self.now));
-            self.set_trigger(name, &plan, self.now);
+            self.outbox
+                .turn
+                .schedules
+                .push((Arc::clone(name), self.now.wall));
+            self.set_trigger(name, &plan, self.now.wall);
         } else if !switch.enabled && !was_disabled {
             let disabled = DisabledTrigger {
                 by: Arc::clone(&switch.actor),
-                at: self.now,
+                at: self.now.wall,
                 comment: Arc::clone(&switch.comment),
             };
             let change = DefinitionChange::TriggerDisabled(Arc::clone(name), disabled.clone());
-            self.turn.definitions.push(change);
+            self.outbox.turn.definitions.push(change);
             self.triggers.disable(name, disabled);
-            self.set_trigger(name, &plan, self.now);
+            self.set_trigger(name, &plan, self.now.wall);
         }
         self.remember(&switch.request, NO_EXECUTION);
         Ok(())
@@ -282,7 +272,7 @@ impl Keeper {
 
     /// Offers a revision to an execution: adopted if compatible, otherwise the execution pauses.
     fn adopt(&mut self, number: i64, adopt: &AdoptDefinition, cause: &Arc<str>) -> Result<()> {
-        let Some(live) = self.hot.get(&number) else {
+        let Some(live) = self.executions.get(number) else {
             return Err(EngineError::no_execution(&number.to_string()));
         };
         let name = Arc::clone(&live.origin.definition);
@@ -299,7 +289,7 @@ impl Keeper {
     /// The plan of a named revision of a definition.
     fn plan_of(&self, name: &str, revision: &str) -> Result<Arc<Plan>> {
         // A revision that was applied in this very turn is not on disk yet.
-        if let Some(Some(plan)) = self.current.get(name)
+        if let Some(Some(plan)) = self.definitions.current.get(name)
             && plan.revision() == revision
         {
             return Ok(Arc::clone(plan));
@@ -307,6 +297,6 @@ impl Keeper {
         if self.store.definition(name, Some(revision))?.is_none() {
             return Err(EngineError::no_revision(name, revision));
         }
-        Ok(plan(&*self.store, revision, &self.catalogue)?)
+        Ok(plan(&*self.store, revision, &self.definitions.catalogue)?)
     }
 }

@@ -147,8 +147,8 @@ impl Dispatch {
         &mut self,
         number: i64,
         (task, branch): (Task, u32),
-        need: &Need,
-        tenant: &str,
+        (need, tenant): (&Need, &str),
+        now: Instant,
     ) -> Option<WorkerIx> {
         let worker = self.with_room(need, tenant);
         let place = match worker {
@@ -161,7 +161,7 @@ impl Dispatch {
                     number,
                     task: task.clone(),
                     branch,
-                    since: Instant::now(),
+                    since: now,
                 };
                 self.waiting
                     .entry(need.clone())

@@ -30,6 +30,22 @@ impl<T> Fair<T> {
         self.lines.insert(tenant, VecDeque::from([item]));
     }
 
+    /// Puts an item that was taken back to where it was.
+    pub(super) fn push_front(&mut self, tenant: &str, item: T) {
+        if let Some(line) = self.lines.get_mut(tenant) {
+            line.push_front(item);
+            if let Some(at) = self.turns.iter().position(|of| **of == *tenant)
+                && let Some(tenant) = self.turns.remove(at)
+            {
+                self.turns.push_front(tenant);
+            }
+            return;
+        }
+        let tenant: Arc<str> = tenant.into();
+        self.turns.push_front(Arc::clone(&tenant));
+        self.lines.insert(tenant, VecDeque::from([item]));
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
@@ -112,6 +128,19 @@ mod tests {
         }
         assert_eq!(drain(&mut fair), [1, 10, 20, 2, 11, 3]);
         assert!(fair.is_empty());
+    }
+
+    #[test]
+    fn an_item_that_is_put_back_is_taken_next() {
+        let mut fair = Fair::default();
+        for (tenant, item) in [("a", 1), ("b", 10), ("a", 2)] {
+            fair.push(tenant, item);
+        }
+        assert_eq!(fair.take(|_| false), Some(1));
+        fair.push_front("a", 1);
+        assert_eq!(drain(&mut fair), [1, 10, 2]);
+        fair.push_front("c", 7);
+        assert_eq!(drain(&mut fair), [7]);
     }
 
     #[test]

@@ -28,11 +28,10 @@ impl Keeper {
                 self.check_free(id)?;
                 Arc::clone(id)
             }
-            None => new_id(self.now),
+            None => new_id(self.now.wall),
         };
-        let plan = plan(&*self.store, &kept.revision, &self.catalogue)?;
-        self.last_number += 1;
-        let number = self.last_number;
+        let plan = plan(&*self.store, &kept.revision, &self.definitions.catalogue)?;
+        let number = self.executions.next_number();
         let origin = Arc::new(Origin {
             number,
             id: Arc::clone(&id),
@@ -46,10 +45,10 @@ impl Keeper {
         let branch = before.state.branch();
         let mut live = Live::new(Arc::clone(&origin), State::new(plan), [0; 16]);
         live.apply(&copied(before.events, &id, cause));
-        self.keep(live);
-        self.touch(number);
+        self.executions.keep(live);
+        self.executions.touch(number);
         self.slots.begin(&origin.definition, number);
-        self.count(number, true);
+        self.executions.count(number, true);
         let verb = Verb::Fork {
             from: Arc::clone(&kept.origin.id),
             branch,
@@ -59,7 +58,7 @@ impl Keeper {
         };
         if let Err(error) = self.carry(number, cause, verb) {
             self.slots.end(&origin.definition, number);
-            self.let_go(number);
+            self.executions.forget(number);
             return Err(error);
         }
         self.take_back(number, cause);

@@ -1,7 +1,7 @@
 //! Hands tasks to workers and takes their results.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stateway_definition::StepKind;
 use stateway_machine::{Failure, State, Task, TaskOrder, Verb, task_input, task_order};
@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::dispatch::{Need, Place, WorkerIx};
 use super::withdrawal::Withdrawal;
-use super::{Effect, Keeper, Work};
+use super::{Keeper, Work};
 use crate::worker::{Offer, Outcome, TaskToken, WorkerMessage, WorkerTask};
 use crate::{Fate, Write};
 
@@ -27,12 +27,12 @@ impl Keeper {
             return;
         }
         if let Some(worker) = order.worker {
-            let until = Instant::now() + self.config.lease;
+            let until = self.now.steady + self.config.lease;
             let worker = self.dispatch.expect(&worker, until);
             self.dispatch.enter_held(number, (task, branch), worker);
             return;
         }
-        let Some(live) = self.hot.get(&number) else {
+        let Some(live) = self.executions.get(number) else {
             return;
         };
         if live.state.state().is_held() {
@@ -44,9 +44,10 @@ impl Keeper {
         }
         let need = need(&live.state, &task, &order.role);
         let tenant = live.origin.tenant();
+        let now = self.now.steady;
         let entered = self
             .dispatch
-            .enter(number, (task.clone(), branch), &need, tenant);
+            .enter(number, (task.clone(), branch), (&need, tenant), now);
         if let Some(worker) = entered {
             self.work.push_back(Work::Assign {
                 number,
@@ -96,7 +97,7 @@ impl Keeper {
 
     /// Whether a worker has the task by the log.
     fn is_assigned(&self, number: i64, task: &Task) -> bool {
-        let live = self.hot.get(&number);
+        let live = self.executions.get(number);
         let order = live.and_then(|live| task_order(&live.state, task));
         order.is_some_and(|order| order.worker.is_some())
     }
@@ -105,13 +106,13 @@ impl Keeper {
     fn is_ready(&mut self, number: i64) -> bool {
         self.bring(number).is_ok()
             && self
-                .hot
-                .get(&number)
+                .executions
+                .get(number)
                 .is_some_and(|live| !live.state.state().is_held())
     }
 
     fn send_task(&mut self, number: i64, task: Task, worker: WorkerIx) {
-        let Some(live) = self.hot.get(&number) else {
+        let Some(live) = self.executions.get(number) else {
             return;
         };
         let session = self
@@ -120,10 +121,8 @@ impl Keeper {
             .and_then(|worker| worker.session.as_ref());
         let Some((_, tell)) = session else { return };
         let message = worker_task(live, task);
-        self.effects.push(Effect::Tell(
-            tell.clone(),
-            WorkerMessage::Task(Box::new(message)),
-        ));
+        self.outbox
+            .tell(tell, WorkerMessage::Task(Box::new(message)));
     }
 
     /// Hands a worker with room the next tasks it can do.
@@ -150,7 +149,7 @@ impl Keeper {
                 task: order.key.task.clone(),
             };
             let message = WorkerMessage::Cancel { token };
-            self.effects.push(Effect::Tell(tell.clone(), message));
+            self.outbox.tell(tell, message);
         }
     }
 
@@ -178,7 +177,7 @@ impl Keeper {
             };
             let reason = why.as_str();
             let message = WorkerMessage::Withdrawn { token, reason };
-            self.effects.push(Effect::Tell(tell.clone(), message));
+            self.outbox.tell(tell, message);
         }
     }
 
@@ -188,15 +187,15 @@ impl Keeper {
         offer: Offer,
         http: bool,
     ) {
-        let until = Instant::now() + self.config.lease;
+        let until = self.now.steady + self.config.lease;
         let (worker, before) = self.dispatch.connect(offer, session, (until, http));
         if let Some(connected) = self.dispatch.worker_mut(worker) {
-            connected.since = Some(self.now);
+            connected.since = Some(self.now.wall);
         }
         if let Some(before) = before {
             let reason = "REPLACED";
             let closed = WorkerMessage::Closed { reason };
-            self.effects.push(Effect::Tell(before, closed));
+            self.outbox.tell(&before, closed);
         }
         // A worker may have lost the tasks it has by the log, so they are sent again; a worker drops
         // a task that it is running already.
@@ -207,8 +206,8 @@ impl Keeper {
                     continue;
                 }
                 let order = self
-                    .hot
-                    .get(&number)
+                    .executions
+                    .get(number)
                     .and_then(|live| task_order(&live.state, &task));
                 self.send_task(number, task, worker);
                 if let Some(order) = order.filter(|order| order.cancel) {
@@ -221,7 +220,7 @@ impl Keeper {
 
     /// Whether a task was handed out in another name than the worker of the same id has now.
     fn is_anothers(&self, number: i64, task: &Task, worker: WorkerIx) -> bool {
-        let live = self.hot.get(&number);
+        let live = self.executions.get(number);
         let order = live.and_then(|live| task_order(&live.state, task));
         let before = order.and_then(|order| order.identity);
         let now = self.dispatch.worker(worker);
@@ -254,7 +253,7 @@ impl Keeper {
     }
 
     pub(super) fn gone(&mut self, session: u64) {
-        let until = Instant::now() + self.config.reconnect;
+        let until = self.now.steady + self.config.reconnect;
         self.dispatch.disconnect(session, until);
     }
 
@@ -286,7 +285,7 @@ impl Keeper {
     /// The worker of a session, from which a message has just come.
     fn alive(&mut self, session: u64) -> Option<WorkerIx> {
         let worker = self.dispatch.of_session(session)?;
-        let until = Instant::now() + self.config.lease;
+        let until = self.now.steady + self.config.lease;
         if self.dispatch.worker_mut(worker)?.heard(until) {
             self.work.push_back(Work::Feed(worker));
         }
@@ -326,7 +325,7 @@ impl Keeper {
                 {
                     let token = token.clone();
                     let accepted = WorkerMessage::Accepted { token };
-                    self.effects.push(Effect::Tell(tell.clone(), accepted));
+                    self.outbox.tell(tell, accepted);
                 }
             }
             Err(error) => self.refuse(worker, token, error.reason, &error.message),
@@ -371,16 +370,16 @@ impl Keeper {
             reason,
             message: why.to_owned(),
         };
-        self.effects.push(Effect::Tell(tell.clone(), message));
+        self.outbox.tell(tell, message);
     }
 
     /// Takes back the tasks of workers that have been silent for too long.
     pub(super) fn check_leases(&mut self) {
-        let now = Instant::now();
-        if now.duration_since(self.leases_checked) < LEASE_CHECK {
+        let now = self.now.steady;
+        if now.duration_since(self.upkeep.leases_checked) < LEASE_CHECK {
             return;
         }
-        self.leases_checked = now;
+        self.upkeep.leases_checked = now;
         let silent: Vec<WorkerIx> = self
             .dispatch
             .workers()
@@ -402,7 +401,7 @@ impl Keeper {
         if let Some((_, tell)) = dismissed.session {
             let reason = "LEASE_EXPIRED";
             let closed = WorkerMessage::Closed { reason };
-            self.effects.push(Effect::Tell(tell, closed));
+            self.outbox.tell(&tell, closed);
         }
     }
 }

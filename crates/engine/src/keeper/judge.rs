@@ -18,7 +18,7 @@ impl Keeper {
         let Some(policy) = self.config.policy.clone() else {
             return true;
         };
-        let Some(live) = self.hot.get(&number) else {
+        let Some(live) = self.executions.get(number) else {
             return false;
         };
         let mut rulings = Vec::new();
@@ -33,7 +33,7 @@ impl Keeper {
 
     /// Records a ruling. False: the task is not ready to be handed out any more.
     fn is_permitted_by(&mut self, number: i64, task: &Task, ruling: Ruling) -> bool {
-        let Some(live) = self.hot.get(&number) else {
+        let Some(live) = self.executions.get(number) else {
             return false;
         };
         let Ruling { rule, verdict } = ruling;
@@ -45,7 +45,7 @@ impl Keeper {
                 expires_after,
             } => PolicyDecision::RequireApproval {
                 role,
-                due: expires_after.map(|after| later(live.time(self.now), after)),
+                due: expires_after.map(|after| later(live.time(self.now.wall), after)),
             },
         };
         let verb = Verb::DecidePolicy {
@@ -58,7 +58,7 @@ impl Keeper {
             tracing::warn!(number, step = %task.step, "a policy decision was rejected: {error}");
             return false;
         }
-        let ready = self.hot.get(&number).is_some_and(|live| {
+        let ready = self.executions.get(number).is_some_and(|live| {
             let mut ready = seeking(&live.state).into_iter();
             ready.any(|ready| ready.step == task.step)
         });

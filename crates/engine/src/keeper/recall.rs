@@ -8,7 +8,7 @@ use crate::recovery::{Code, Finding};
 impl Keeper {
     /// What is wrong in memory. A row that is known to be wrong says nothing about memory.
     pub(super) fn memory_findings(&self, number: i64, row_is_right: bool) -> Vec<Finding> {
-        let live = self.hot.get(&number);
+        let live = self.executions.get(number);
         let owed = live.map(tasks_owed).unwrap_or_default();
         let held = live.is_some_and(|live| live.state.state().is_held());
         let mut found = self.lost(number, &owed, held);
@@ -91,7 +91,7 @@ impl Keeper {
         if due > jiff::Timestamp::UNIX_EPOCH || waits_its_turn {
             return None;
         }
-        let damaged = self.damaged.get(&number);
+        let damaged = self.executions.damaged(number);
         let found = match damaged.and_then(|damaged| damaged.code) {
             Some(Code::E2) => Finding::new(
                 Code::E2,

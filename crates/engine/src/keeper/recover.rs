@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stateway_machine::{Fact, Verb};
 use tokio::sync::oneshot;
 
-use super::{Effect, Keeper, Live};
+use super::{Keeper, Live};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::recovery::inspect::{Basis, Eye, Inspection, look};
 use crate::recovery::scan::memory;
@@ -45,7 +45,7 @@ impl Keeper {
         cause: &Arc<str>,
     ) -> Result<Mended> {
         let unwritten = |live: &Live| !live.lines.is_empty() || live.status.is_none();
-        if self.hot.get(&number).is_some_and(unwritten) {
+        if self.executions.get(number).is_some_and(unwritten) {
             return Err(EngineError::new(
                 ErrorKind::Busy,
                 "ENGINE_BUSY",
@@ -122,11 +122,7 @@ impl Keeper {
                 Ok(mended)
             }
         });
-        match done {
-            Ok(mended) => self.effects.push(Effect::Mended(answer, Box::new(mended))),
-            // Nobody waiting for the answer is no failure.
-            Err(error) => drop(answer.send(Err(error))),
-        }
+        self.outbox.answer(answer, done);
     }
 
     /// What a recovery that was asked for before did, by the log.
@@ -177,8 +173,8 @@ impl Keeper {
     /// Looks at what is on disk of an execution.
     pub(super) fn inspect(&self, number: i64) -> Result<Inspection> {
         let eye = Eye {
-            catalogue: &self.catalogue,
-            now: self.now,
+            catalogue: &self.definitions.catalogue,
+            now: self.now.wall,
             memory: memory(&self.config),
         };
         let found = look(&*self.store, number, eye)?;
@@ -203,23 +199,21 @@ impl Keeper {
         } else {
             self.slots.end(&definition, number);
         }
-        self.let_go(number);
+        self.executions.forget(number);
         let mut live = Live::new(Arc::clone(&kept.origin), state, basis.hash);
         live.status = Some(kept.status);
         live.branch = live.state.branch();
         live.renew_snapshot = basis.misled;
         let times = live.state.times();
         let under_way = times.started.is_some() && times.ended.is_none();
-        self.keep(live);
-        self.count(number, under_way);
-        self.touch(number);
+        self.executions.keep(live);
+        self.executions.count(number, under_way);
+        self.executions.touch(number);
         let revision = basis.revision.map(|revision| (number, revision));
-        self.turn.revisions.extend(revision);
-        self.turn.branches.extend(basis.branches);
+        self.outbox.turn.revisions.extend(revision);
+        self.outbox.turn.branches.extend(basis.branches);
         if let Some(request) = basis.request {
-            let known = (request.body, number);
-            self.asked.insert(Arc::clone(&request.id), known);
-            self.turn.requests.push(request);
+            self.outbox.remember_answered(request);
         }
         if mended.branched {
             let (branch, cutoff) = (basis.newest + 1, mended.cutoff);
@@ -233,7 +227,7 @@ impl Keeper {
                 spent_by_step: std::collections::BTreeMap::new(),
             };
             self.carry(number, cause, verb)?;
-            self.turn.branches.push(Branch {
+            self.outbox.turn.branches.push(Branch {
                 number,
                 branch,
                 parent,
@@ -250,10 +244,10 @@ impl Keeper {
             by: Arc::clone(by),
         };
         self.carry(number, cause, verb)?;
-        self.damaged.remove(&number);
+        self.executions.clear_damaged(number);
         let id = self
-            .hot
-            .get(&number)
+            .executions
+            .get(number)
             .map(|live| Arc::clone(&live.origin.id));
         tracing::warn!(
             execution = id.as_deref().unwrap_or_default(),
@@ -267,8 +261,7 @@ impl Keeper {
 
     /// Puts right what contradicts a log, as far as that does no work again.
     pub(super) fn drifted(&mut self, number: i64) -> Result<()> {
-        let times = self.healed.get(&number).copied().unwrap_or(0);
-        if times >= MOST_HEALED {
+        if self.executions.repairs(number) >= MOST_HEALED {
             return Err(EngineError::corrupt("it was put right and is wrong again"));
         }
         let (by, cause): (Arc<str>, Arc<str>) = (ENGINE.into(), "verification".into());
@@ -278,7 +271,7 @@ impl Keeper {
         };
         let mended = self.recover(number, &ask, &by, &cause)?;
         if !mended.repaired.is_empty() {
-            self.healed.insert(number, times + 1);
+            self.executions.count_repair(number);
         }
         Ok(())
     }
@@ -302,9 +295,9 @@ impl Keeper {
         }
     }
 
-    fn set_aside_by_number(&mut self, number: i64, error: &EngineError) {
+    pub(super) fn set_aside_by_number(&mut self, number: i64, error: &EngineError) {
         if let Some(kept) = self.store.kept(number).ok().flatten() {
-            self.set_aside(number, Arc::clone(&kept.origin.id), error);
+            self.set_aside(number, &kept.origin.id, error);
         }
     }
 

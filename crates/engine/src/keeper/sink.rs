@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::Keeper;
 use super::inbox::SinkStart;
-use super::{Effect, Keeper};
 use tokio::sync::oneshot;
 
 use crate::error::Result;
@@ -19,8 +19,7 @@ impl Keeper {
         let written = match self.store.sink_position(&name) {
             Ok(written) => written,
             Err(error) => {
-                // Nobody waiting for the answer is no failure.
-                let _ = answer.send(Err(error.into()));
+                self.outbox.answer(answer, Err(error.into()));
                 return;
             }
         };
@@ -30,11 +29,11 @@ impl Keeper {
             SinkStart::Now => self.store.last_position(),
         });
         if written.is_none() {
-            self.turn.sinks.push((Arc::clone(&name), position));
+            self.outbox.turn.sinks.push((Arc::clone(&name), position));
         }
         self.sinks.insert(name, position);
         // Where it begins must not be forgotten once it has begun.
-        self.effects.push(Effect::SinkOpened(answer, position));
+        self.outbox.answer(answer, Ok(position));
     }
 
     /// A receiver has everything up to here.
@@ -42,7 +41,7 @@ impl Keeper {
         if let Some(known) = self.sinks.get_mut(&name) {
             *known = position;
             if keep {
-                self.turn.sinks.push((name, position));
+                self.outbox.turn.sinks.push((name, position));
             }
         }
     }

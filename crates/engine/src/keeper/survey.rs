@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::Keeper;
 use super::dispatch::{Need, WorkerIx};
+use crate::clock::Moment;
 use crate::request::{HeldTask, Survey, TaskLine, WorkerStatus};
 
 /// The most tasks of one worker that are listed.
@@ -14,7 +15,7 @@ const MOST_TASKS: usize = 100;
 
 impl Keeper {
     pub(super) fn survey(&self) -> Survey {
-        let now = Instant::now();
+        let now = self.now.steady;
         let mut held = self.held_tasks();
         let workers = self
             .dispatch
@@ -28,12 +29,12 @@ impl Keeper {
                 since: worker.since,
                 seen: worker.since.and_then(|_| {
                     let left = worker.until.saturating_duration_since(now);
-                    before(self.now, self.config.lease.saturating_sub(left))
+                    before(self.now.wall, self.config.lease.saturating_sub(left))
                 }),
                 tasks: held.remove(&ix).unwrap_or_default(),
                 lease_until: {
                     let left = worker.until.saturating_duration_since(now);
-                    self.now.checked_add(left).ok()
+                    self.now.wall.checked_add(left).ok()
                 },
             });
         let tasks = self
@@ -58,8 +59,8 @@ impl Keeper {
             tasks: tasks.collect(),
             queued: self.slots.lines(self.now),
             scheduled: self.triggers.scheduled(),
-            damaged: self.damaged.values().cloned().collect(),
-            active: self.active,
+            damaged: self.executions.all_damaged().cloned().collect(),
+            active: self.executions.active(),
             max_active: self.config.max_active,
         }
     }
@@ -69,7 +70,7 @@ impl Keeper {
         for (worker, number, task) in self.dispatch.handed_out() {
             let tasks = held.entry(worker).or_default();
             if tasks.len() < MOST_TASKS
-                && let Some(live) = self.hot.get(&number)
+                && let Some(live) = self.executions.get(number)
             {
                 tasks.push(HeldTask {
                     execution: live.origin.id.clone(),
@@ -82,8 +83,8 @@ impl Keeper {
 }
 
 /// The time of a moment of this process.
-pub(super) fn ago(now: Timestamp, since: Instant) -> Option<Timestamp> {
-    before(now, since.elapsed())
+pub(super) fn ago(now: Moment, since: Instant) -> Option<Timestamp> {
+    before(now.wall, now.steady.saturating_duration_since(since))
 }
 
 fn before(now: Timestamp, passed: Duration) -> Option<Timestamp> {

@@ -9,8 +9,8 @@ use stateway_definition::{Schedule, Trigger};
 use stateway_machine::{Data, Plan};
 use tokio::sync::oneshot;
 
+use super::Keeper;
 use super::ask::Birth;
-use super::{Effect, Keeper};
 use crate::error::Result;
 use crate::request::{DisabledTrigger, Publish, Published, RequestKey, Scheduled, Start};
 use crate::store::plan;
@@ -142,7 +142,7 @@ impl Keeper {
             };
             after = last.name.to_string();
             for record in page {
-                let plan = match plan(&*self.store, &record.revision, &self.catalogue) {
+                let plan = match plan(&*self.store, &record.revision, &self.definitions.catalogue) {
                     Ok(plan) => plan,
                     // One that cannot be read must not keep the others from starting.
                     Err(error) => {
@@ -179,18 +179,18 @@ impl Keeper {
     /// newest of the times that were missed.
     pub(super) fn start_scheduled(&mut self) {
         while let Some((due, name)) = self.triggers.due.first().cloned() {
-            if due > self.now {
+            if due > self.now.wall {
                 return;
             }
             self.triggers.due.remove(&(due, Arc::clone(&name)));
             let Some(planned) = self.triggers.schedules.remove(&name) else {
                 continue;
             };
-            let newest = newest(&planned.schedule, due, self.now);
+            let newest = newest(&planned.schedule, due, self.now.wall);
             if let Err(error) = self.start_by_schedule(&name, newest) {
                 tracing::error!(definition = %name, "a scheduled start failed: {error}");
             }
-            self.turn.schedules.push((Arc::clone(&name), newest));
+            self.outbox.turn.schedules.push((Arc::clone(&name), newest));
             self.triggers.plan(&name, planned.schedule, newest);
             self.work_off();
         }
@@ -219,13 +219,8 @@ impl Keeper {
     }
 
     pub(super) fn publish(&mut self, event: &Publish, answer: oneshot::Sender<Result<Published>>) {
-        match self.published(event) {
-            Ok(published) => self.effects.push(Effect::Published(answer, published)),
-            Err(error) => {
-                // Nobody waiting for the answer is no failure.
-                let _ = answer.send(Err(error));
-            }
-        }
+        let published = self.published(event);
+        self.outbox.answer(answer, published);
     }
 
     /// Starts every definition that the event triggers, each once.
@@ -265,7 +260,7 @@ impl Keeper {
             };
             let number = self.start(start)?;
             self.work_off();
-            if let Some(live) = self.hot.get(&number) {
+            if let Some(live) = self.executions.get(number) {
                 published.started.push(Arc::clone(&live.origin.id));
             }
         }

@@ -12,13 +12,10 @@ use crate::store::Kept;
 
 /// How many executions are read at a time.
 const PAGE: usize = 1_000;
-/// The most damaged executions that are told by name.
-const MOST_DAMAGED: usize = 1_000;
 
 impl Keeper {
     /// Takes up every execution that has work under way, is queued, or has something due.
     pub(super) fn wake_up(&mut self) -> Result<()> {
-        self.now = self.config.clock.now();
         for (definition, number) in self.store.begun()? {
             self.slots.begin(&definition, number);
         }
@@ -28,7 +25,7 @@ impl Keeper {
         let mut after: (Option<Timestamp>, i64) = (None, 0);
         let mut count = 0_usize;
         loop {
-            let page = self.store.due(self.now, after, PAGE)?;
+            let page = self.store.due(self.now.wall, after, PAGE)?;
             let Some(last) = page.last() else { break };
             after = (last.status.wake_at, last.origin.number);
             count += page.len();
@@ -38,25 +35,28 @@ impl Keeper {
             self.write_down()?;
             tracing::info!(executions = count, "taking up what was left");
         }
-        self.next_wake = self.store.next_wake(self.now)?;
+        self.executions.next_wake = self.store.next_wake(self.now.wall)?;
         self.work.push_back(Work::Grant);
         self.work_off();
         self.write_down()
     }
 
-    /// Notes that an execution cannot be read: one damaged log must not keep the others from going
-    /// on. It is said to be so until it can be read.
-    pub(super) fn set_aside(&mut self, number: i64, id: Arc<str>, error: &EngineError) {
-        let known = self.damaged.contains_key(&number);
-        if known || self.damaged.len() >= MOST_DAMAGED {
+    /// Lists an execution that cannot be read as damaged, until it can be read. One damaged log must
+    /// not keep the other executions from continuing.
+    pub(super) fn set_aside(&mut self, number: i64, id: &Arc<str>, error: &EngineError) {
+        if self.executions.damaged(number).is_some() {
             return;
         }
-        tracing::error!(execution = %id, "an execution cannot be taken up: {error}");
-        metrics::counter!("stateway_engine_damaged_executions_total").increment(1);
-        let why = error.message.clone();
         let found = self.inspect(number).ok();
-        let code = found.and_then(|found| Some(found.verdict.findings.first()?.code));
-        self.damaged.insert(number, Damaged { id, why, code });
+        let damaged = Damaged {
+            id: Arc::clone(id),
+            why: error.message.clone(),
+            code: found.and_then(|found| Some(found.verdict.findings.first()?.code)),
+        };
+        if self.executions.set_damaged(number, damaged) {
+            tracing::error!(execution = %id, "an execution cannot be loaded: {error}");
+            metrics::counter!("stateway_engine_damaged_executions_total").increment(1);
+        }
     }
 
     fn write_down(&mut self) -> Result<()> {
@@ -73,17 +73,17 @@ impl Keeper {
         let (number, id) = (kept.origin.number, Arc::clone(&kept.origin.id));
         let queued = kept.status.state == ExecutionState::Queued;
         // It may be there already: another one had to do with it.
-        if !self.hot.contains_key(&number)
+        if !self.executions.contains(number)
             && let Err(error) = self.bring_kept(kept)
         {
-            self.set_aside(number, id, &error);
+            self.set_aside(number, &id, &error);
             return;
         }
         if queued {
             self.queue(number);
             return;
         }
-        let Some(live) = self.hot.get(&number) else {
+        let Some(live) = self.executions.get(number) else {
             return;
         };
         for owed in obligations(&live.state) {

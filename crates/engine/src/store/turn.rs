@@ -93,6 +93,20 @@ pub(crate) struct Answered {
 }
 
 impl Turn {
+    /// Empties every list and keeps its allocation.
+    pub(crate) fn clear(&mut self) {
+        self.created.clear();
+        self.appends.clear();
+        self.statuses.clear();
+        self.revisions.clear();
+        self.snapshots.clear();
+        self.branches.clear();
+        self.requests.clear();
+        self.definitions.clear();
+        self.schedules.clear();
+        self.sinks.clear();
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.created.is_empty()
             && self.appends.is_empty()

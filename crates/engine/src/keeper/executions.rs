@@ -1,0 +1,327 @@
+//! The executions in memory: by number, by id, by parent, by the time of their next timer.
+//!
+//! A book only: it reads no store and writes none. `live` has one execution, `load` brings executions
+//! here.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::live::Live;
+use crate::request::Damaged;
+
+/// The most damaged executions that are listed by name.
+const MOST_DAMAGED: usize = 1_000;
+
+/// The executions in memory.
+#[derive(Debug, Default)]
+pub(super) struct Executions {
+    live: HashMap<i64, Live>,
+    numbers: HashMap<Arc<str>, i64>,
+    /// The children in memory of each parent.
+    children: HashMap<i64, BTreeSet<i64>>,
+    /// The next timer of each execution.
+    alarms: BTreeSet<(Timestamp, i64)>,
+    /// The executions that the end of the turn has to write or to let go.
+    touched: Vec<i64>,
+    /// How many of them have begun and not ended.
+    active: usize,
+    /// The highest number that an execution was given.
+    last_number: i64,
+    /// When the first execution that is not in memory is due.
+    pub(super) next_wake: Option<Timestamp>,
+    /// Executions that could not be loaded.
+    damaged: BTreeMap<i64, Damaged>,
+    /// How often the engine has repaired an execution unasked.
+    repaired: HashMap<i64, u8>,
+}
+
+impl Executions {
+    pub(super) fn after(last_number: i64) -> Self {
+        Self {
+            last_number,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn get(&self, number: i64) -> Option<&Live> {
+        self.live.get(&number)
+    }
+
+    pub(super) fn get_mut(&mut self, number: i64) -> Option<&mut Live> {
+        self.live.get_mut(&number)
+    }
+
+    pub(super) fn contains(&self, number: i64) -> bool {
+        self.live.contains_key(&number)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Live> {
+        self.live.values()
+    }
+
+    /// The number of an execution in memory.
+    pub(super) fn number_of(&self, id: &str) -> Option<i64> {
+        self.numbers.get(id).copied()
+    }
+
+    /// The children in memory of an execution, by number.
+    pub(super) fn children_of(&self, parent: i64) -> impl Iterator<Item = &Live> {
+        let numbers = self.children.get(&parent).into_iter().flatten();
+        numbers.filter_map(|number| self.live.get(number))
+    }
+
+    /// A number for a new execution.
+    pub(super) const fn next_number(&mut self) -> i64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    pub(super) fn keep(&mut self, live: Live) {
+        let number = live.origin.number;
+        self.numbers.insert(Arc::clone(&live.origin.id), number);
+        if let Some(parent) = &live.origin.parent {
+            self.children
+                .entry(parent.number)
+                .or_default()
+                .insert(number);
+        }
+        self.live.insert(number, live);
+    }
+
+    /// Drops an execution from memory; its row says when it is due.
+    pub(super) fn forget(&mut self, number: i64) {
+        self.count(number, false);
+        self.set_alarm(number, None);
+        let Some(live) = self.live.remove(&number) else {
+            return;
+        };
+        self.numbers.remove(&live.origin.id);
+        if let Some(parent) = &live.origin.parent
+            && let Some(children) = self.children.get_mut(&parent.number)
+        {
+            children.remove(&number);
+            if children.is_empty() {
+                self.children.remove(&parent.number);
+            }
+        }
+    }
+
+    /// Drops everything from memory but the last number and the list of damaged executions.
+    pub(super) fn clear(&mut self) {
+        *self = Self {
+            last_number: self.last_number,
+            damaged: std::mem::take(&mut self.damaged),
+            ..Self::default()
+        };
+    }
+
+    /// Notes that the end of the turn has to process an execution.
+    pub(super) fn touch(&mut self, number: i64) {
+        if let Some(live) = self.live.get_mut(&number)
+            && !live.touched
+        {
+            live.touched = true;
+            self.touched.push(number);
+        }
+    }
+
+    /// The executions that were touched since this was last called.
+    pub(super) fn take_touched(&mut self) -> Vec<i64> {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// Counts an execution as active, or no longer.
+    pub(super) fn count(&mut self, number: i64, active: bool) {
+        if let Some(live) = self.live.get_mut(&number)
+            && live.counted != active
+        {
+            live.counted = active;
+            if active {
+                self.active += 1;
+            } else {
+                self.active -= 1;
+            }
+        }
+    }
+
+    /// How many executions have begun and not ended.
+    pub(super) const fn active(&self) -> usize {
+        self.active
+    }
+
+    /// Sets the next timer of an execution, or clears it.
+    pub(super) fn set_alarm(&mut self, number: i64, due: Option<Timestamp>) {
+        let Some(live) = self.live.get_mut(&number) else {
+            return;
+        };
+        if live.alarm == due {
+            return;
+        }
+        if let Some(before) = live.alarm {
+            self.alarms.remove(&(before, number));
+        }
+        live.alarm = due;
+        if let Some(due) = due {
+            self.alarms.insert((due, number));
+        }
+    }
+
+    /// When the first timer in memory is due.
+    pub(super) fn next_alarm(&self) -> Option<Timestamp> {
+        self.alarms.first().map(|(due, _)| *due)
+    }
+
+    /// The execution whose timer is due first, if that is by now. The timer is cleared.
+    pub(super) fn take_due(&mut self, now: Timestamp) -> Option<i64> {
+        let (due, number) = self.alarms.first().copied()?;
+        if due > now {
+            return None;
+        }
+        self.set_alarm(number, None);
+        Some(number)
+    }
+
+    /// Lists an execution as damaged. False: it is listed already, or the list is full.
+    pub(super) fn set_damaged(&mut self, number: i64, damaged: Damaged) -> bool {
+        if self.damaged.contains_key(&number) || self.damaged.len() >= MOST_DAMAGED {
+            return false;
+        }
+        self.damaged.insert(number, damaged);
+        true
+    }
+
+    pub(super) fn damaged(&self, number: i64) -> Option<&Damaged> {
+        self.damaged.get(&number)
+    }
+
+    pub(super) fn all_damaged(&self) -> impl Iterator<Item = &Damaged> {
+        self.damaged.values()
+    }
+
+    pub(super) fn clear_damaged(&mut self, number: i64) {
+        self.damaged.remove(&number);
+    }
+
+    /// How often the engine has repaired an execution unasked.
+    pub(super) fn repairs(&self, number: i64) -> u8 {
+        self.repaired.get(&number).copied().unwrap_or(0)
+    }
+
+    pub(super) fn count_repair(&mut self, number: i64) {
+        let repairs = self.repaired.entry(number).or_default();
+        *repairs = repairs.saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::{Origin, Parent};
+
+    fn live(number: i64, parent: Option<i64>) -> Live {
+        let source = "name: one\nsteps:\n  - name: a\n    agent: worker\n";
+        let plan = crate::catalogue::usable(source, "one.yaml").map(|usable| usable.plan);
+        let origin = Origin {
+            number,
+            id: format!("e{number}").into(),
+            definition: "one".into(),
+            labels: Arc::default(),
+            parent: parent.map(|number| Parent {
+                number,
+                step: "a".into(),
+                attempt: 1,
+                branch: 0,
+            }),
+            depth: 0,
+            not_before: None,
+            forked_from: None,
+        };
+        let plan = plan.expect("a definition");
+        Live::new(
+            Arc::new(origin),
+            stateway_machine::State::new(plan),
+            [0; 16],
+        )
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("a time")
+    }
+
+    #[test]
+    fn timers_are_taken_in_the_order_of_their_time() {
+        let mut executions = Executions::default();
+        for number in 1..=3 {
+            executions.keep(live(number, None));
+        }
+        executions.set_alarm(1, Some(at(30)));
+        executions.set_alarm(2, Some(at(10)));
+        executions.set_alarm(3, Some(at(20)));
+        executions.set_alarm(3, Some(at(5)));
+        assert_eq!(executions.next_alarm(), Some(at(5)));
+        assert_eq!(executions.take_due(at(10)), Some(3));
+        assert_eq!(executions.take_due(at(10)), Some(2));
+        assert_eq!(executions.take_due(at(10)), None);
+        assert_eq!(executions.get(2).and_then(|live| live.alarm), None);
+        assert_eq!(executions.next_alarm(), Some(at(30)));
+    }
+
+    #[test]
+    fn a_forgotten_execution_leaves_every_index() {
+        let mut executions = Executions::default();
+        executions.keep(live(1, None));
+        executions.keep(live(2, Some(1)));
+        executions.count(2, true);
+        executions.count(2, true);
+        executions.set_alarm(2, Some(at(1)));
+        assert_eq!(executions.active(), 1);
+        assert_eq!(executions.children_of(1).count(), 1);
+        executions.forget(2);
+        executions.forget(2);
+        assert_eq!(executions.active(), 0);
+        assert_eq!(executions.children_of(1).count(), 0);
+        assert_eq!(executions.next_alarm(), None);
+        assert_eq!(executions.number_of("e2"), None);
+        assert_eq!(executions.number_of("e1"), Some(1));
+    }
+
+    #[test]
+    fn a_touched_execution_is_processed_once() {
+        let mut executions = Executions::default();
+        executions.keep(live(1, None));
+        executions.touch(1);
+        executions.touch(1);
+        executions.touch(2);
+        assert_eq!(executions.take_touched(), [1]);
+        assert_eq!(executions.take_touched(), [] as [i64; 0]);
+    }
+
+    #[test]
+    fn numbers_are_never_given_twice() {
+        let mut executions = Executions::after(41);
+        assert_eq!(executions.next_number(), 42);
+        executions.clear();
+        assert_eq!(executions.next_number(), 43);
+    }
+
+    #[test]
+    fn the_list_of_damaged_executions_is_bounded_and_survives_a_failed_commit() {
+        let mut executions = Executions::default();
+        let damaged = || Damaged {
+            id: "e".into(),
+            why: String::new(),
+            code: None,
+        };
+        for number in 0..1_000 {
+            assert!(executions.set_damaged(number, damaged()));
+        }
+        assert!(!executions.set_damaged(0, damaged()));
+        assert!(!executions.set_damaged(1_000, damaged()));
+        executions.clear();
+        assert_eq!(executions.all_damaged().count(), 1_000);
+        executions.clear_damaged(5);
+        assert!(executions.damaged(5).is_none());
+    }
+}

@@ -1,0 +1,57 @@
+//! Loading executions from the store.
+
+use std::sync::Arc;
+
+use super::{Keeper, Live};
+use crate::EngineError;
+use crate::error::Result;
+use crate::store::{Kept, Status, UnderWay, load};
+
+impl Keeper {
+    /// The number of an execution, in memory or not.
+    pub(super) fn number_of(&self, id: &str) -> Result<i64> {
+        if let Some(number) = self.executions.number_of(id) {
+            return Ok(number);
+        }
+        let found = self.store.number_of(id)?;
+        found.ok_or_else(|| EngineError::no_execution(id))
+    }
+
+    /// Brings an execution into memory.
+    pub(super) fn bring(&mut self, number: i64) -> Result<()> {
+        if self.executions.contains(number) {
+            return Ok(());
+        }
+        let kept = self.store.kept(number)?;
+        let kept = kept.ok_or_else(|| EngineError::no_execution(&number.to_string()))?;
+        self.bring_kept(kept)
+    }
+
+    /// Brings an execution into memory whose row was read.
+    pub(super) fn bring_kept(&mut self, kept: Kept) -> Result<()> {
+        let loaded = load(&*self.store, kept, &self.definitions.catalogue)?;
+        let origin = Arc::clone(&loaded.kept.origin);
+        let under_way = UnderWay::of(&loaded.state, origin.not_before);
+        let so = loaded.kept.older
+            || Status::of(&loaded.state, &under_way).agrees(&loaded.kept.status)
+                && self.store.head(origin.number)?
+                    == Some((loaded.kept.status.branch, loaded.hash));
+        if !so {
+            self.drifted(origin.number)?;
+            if self.executions.contains(origin.number) {
+                return Ok(());
+            }
+        }
+        let mut live = Live::new(Arc::clone(&origin), loaded.state, loaded.hash);
+        live.status = Some(loaded.kept.status);
+        live.since_snapshot = loaded.since_snapshot;
+        live.branch = live.state.branch();
+        let times = live.state.times();
+        let under_way = times.started.is_some() && times.ended.is_none();
+        self.executions.keep(live);
+        self.executions.count(origin.number, under_way);
+        // Its timers and parking are settled at the end of the turn.
+        self.executions.touch(origin.number);
+        Ok(())
+    }
+}

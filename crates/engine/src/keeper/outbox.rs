@@ -1,0 +1,238 @@
+//! What a turn leads to: what it writes, and what may be seen once that is on disk.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::{EngineError, Result};
+use crate::request::RequestKey;
+use crate::store::{Answered, StoreError, Turn};
+use crate::view::View;
+use crate::worker::{Answer, WorkerMessage};
+
+/// Something that may be seen once the turn is on disk.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    /// An answer to a caller.
+    Answer(Box<dyn Deliver>),
+    /// A message to a worker.
+    Tell(mpsc::UnboundedSender<WorkerMessage>, WorkerMessage),
+    /// An execution as it is now, for its watchers.
+    Changed(Arc<View>),
+    /// Events are on disk up to this position.
+    Committed(i64),
+}
+
+/// An answer and its receiver.
+pub(crate) trait Deliver: std::fmt::Debug + Send {
+    /// Sends the answer. A caller that has gone away is no failure.
+    fn deliver(self: Box<Self>);
+
+    /// Sends an error instead, because the turn was not written. An answer that was an error
+    /// already stays.
+    fn fail(self: Box<Self>, error: EngineError);
+}
+
+#[derive(Debug)]
+struct Ready<T> {
+    answer: oneshot::Sender<Result<T>>,
+    value: Result<T>,
+}
+
+impl<T: std::fmt::Debug + Send> Deliver for Ready<T> {
+    fn deliver(self: Box<Self>) {
+        drop(self.answer.send(self.value));
+    }
+
+    fn fail(self: Box<Self>, error: EngineError) {
+        drop(self.answer.send(self.value.and(Err(error))));
+    }
+}
+
+/// What the present turn leads to.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    /// What the turn writes.
+    pub(super) turn: Turn,
+    effects: Vec<Effect>,
+    /// Callers that are answered with an execution as it is when the turn ends.
+    replies: Vec<(i64, oneshot::Sender<Answer>)>,
+    /// The request ids of this turn, with the digest of the request and the execution.
+    requests: HashMap<Arc<str>, ([u8; 16], i64)>,
+    /// Executions whose watchers have to be told.
+    changed: Vec<i64>,
+}
+
+impl Outbox {
+    pub(super) fn push(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    /// Answers a caller once the turn is on disk.
+    pub(super) fn answer<T: std::fmt::Debug + Send + 'static>(
+        &mut self,
+        answer: oneshot::Sender<Result<T>>,
+        value: Result<T>,
+    ) {
+        self.push(Effect::Answer(Box::new(Ready { answer, value })));
+    }
+
+    /// Answers a caller with an execution as it is when the turn ends.
+    pub(super) fn reply(&mut self, number: i64, answer: oneshot::Sender<Answer>) {
+        self.replies.push((number, answer));
+    }
+
+    pub(super) fn take_replies(&mut self) -> Vec<(i64, oneshot::Sender<Answer>)> {
+        std::mem::take(&mut self.replies)
+    }
+
+    /// Sends a worker a message once the turn is on disk.
+    pub(super) fn tell(
+        &mut self,
+        worker: &mpsc::UnboundedSender<WorkerMessage>,
+        message: WorkerMessage,
+    ) {
+        self.push(Effect::Tell(worker.clone(), message));
+    }
+
+    /// Notes that the watchers of an execution have to be told.
+    pub(super) fn changed(&mut self, number: i64) {
+        self.changed.push(number);
+    }
+
+    pub(super) fn take_changed(&mut self) -> Vec<i64> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Remembers that a request was about an execution.
+    pub(super) fn remember(&mut self, request: &RequestKey, number: i64, at: Timestamp) {
+        self.remember_answered(Answered {
+            id: Arc::clone(&request.id),
+            body: request.body,
+            number,
+            at,
+        });
+    }
+
+    pub(super) fn remember_answered(&mut self, answered: Answered) {
+        let known = (answered.body, answered.number);
+        self.requests.insert(Arc::clone(&answered.id), known);
+        self.turn.requests.push(answered);
+    }
+
+    /// The digest and the execution of a request of this turn.
+    pub(super) fn request(&self, id: &str) -> Option<([u8; 16], i64)> {
+        self.requests.get(id).copied()
+    }
+
+    /// What the turn writes. Its request ids are found in the store from now on.
+    pub(super) fn take_turn(&mut self) -> Turn {
+        self.requests.clear();
+        std::mem::take(&mut self.turn)
+    }
+
+    /// Gives the lists of a written turn back, so that the next turn need not allocate them.
+    pub(super) fn recycle(&mut self, mut turn: Turn) {
+        turn.clear();
+        self.turn = turn;
+    }
+
+    /// What may be seen now that the turn is on disk.
+    pub(super) fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Drops the turn, which could not be written. Callers get the error; workers learn the state
+    /// of their tasks when they reconnect.
+    pub(super) fn fail(&mut self, error: &StoreError) -> Vec<Effect> {
+        let refused = self.replies.drain(..).map(|(_, answer)| {
+            let value = Err(EngineError::from_store(error));
+            Effect::Answer(Box::new(Ready { answer, value }) as Box<dyn Deliver>)
+        });
+        let mut effects: Vec<Effect> = refused.collect();
+        for effect in std::mem::take(&mut self.effects) {
+            if let Effect::Answer(answer) = effect {
+                let error = EngineError::from_store(error);
+                effects.push(Effect::Answer(Box::new(Refused { answer, error })));
+            }
+        }
+        *self = Self::default();
+        effects
+    }
+}
+
+/// An answer whose turn could not be written.
+#[derive(Debug)]
+struct Refused {
+    answer: Box<dyn Deliver>,
+    error: EngineError,
+}
+
+impl Deliver for Refused {
+    fn deliver(self: Box<Self>) {
+        self.answer.fail(self.error);
+    }
+
+    fn fail(self: Box<Self>, _: EngineError) {
+        self.answer.fail(self.error);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> StoreError {
+        StoreError::Failed("the disk is full".to_owned())
+    }
+
+    fn show(effects: Vec<Effect>) {
+        for effect in effects {
+            if let Effect::Answer(answer) = effect {
+                answer.deliver();
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_of_a_turn_that_was_not_written_is_the_error_of_the_store() {
+        let mut outbox = Outbox::default();
+        let (answer, mut answered) = oneshot::channel();
+        let (reply, mut replied) = oneshot::channel();
+        outbox.answer(answer, Ok(7));
+        outbox.reply(1, reply);
+        let effects = outbox.fail(&full());
+        assert!(answered.try_recv().is_err(), "nothing is sent by itself");
+        show(effects);
+        let expected = EngineError::from_store(&full());
+        let got = answered.try_recv().expect("an answer").expect_err("fails");
+        assert_eq!(got.reason, expected.reason);
+        let got = replied.try_recv().expect("an answer").expect_err("fails");
+        assert_eq!(got.reason, expected.reason);
+    }
+
+    #[test]
+    fn a_refusal_stays_what_it_is_when_the_turn_is_not_written() {
+        let mut outbox = Outbox::default();
+        let (answer, mut answered) = oneshot::channel::<Result<()>>();
+        outbox.answer(answer, Err(EngineError::request_reused()));
+        show(outbox.fail(&full()));
+        let got = answered.try_recv().expect("an answer").expect_err("fails");
+        assert_eq!(got.reason, EngineError::request_reused().reason);
+    }
+
+    #[test]
+    fn a_request_of_the_turn_is_known_until_the_turn_is_taken() {
+        let mut outbox = Outbox::default();
+        let request = RequestKey {
+            id: "r".into(),
+            body: [1; 16],
+        };
+        outbox.remember(&request, 5, Timestamp::UNIX_EPOCH);
+        assert_eq!(outbox.request("r"), Some(([1; 16], 5)));
+        assert_eq!(outbox.take_turn().requests.len(), 1);
+        assert_eq!(outbox.request("r"), None);
+    }
+}

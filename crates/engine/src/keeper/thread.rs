@@ -1,0 +1,108 @@
+//! The thread around the keeper: waits for messages, lets the keeper process them, shows the effects.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::{Effect, Inbox, Keeper, Message, Shared};
+use crate::Config;
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::news::Board;
+use crate::store::{Store, StoreError};
+
+/// The longest wait for a message: leases and a failed store are checked in between.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// The longest wait while tests move the clock.
+const MANUAL_CLOCK_WAIT: Duration = Duration::from_millis(2);
+
+struct Thread {
+    keeper: Keeper,
+    clock: Clock,
+    inbox: Inbox,
+    messages: Receiver<Message>,
+    board: Arc<Board>,
+    /// The position of the last event on disk.
+    committed: watch::Sender<i64>,
+}
+
+/// Starts the keeper's thread, once every execution that was under way is taken up.
+pub(crate) fn spawn(
+    config: &Config,
+    store: Box<dyn Store>,
+    shared: Shared,
+) -> Result<(watch::Receiver<i64>, JoinHandle<()>, Inbox)> {
+    let (inbox, messages) = Inbox::new(config.max_backlog);
+    let committed = watch::Sender::new(store.last_position());
+    let followed = committed.subscribe();
+    let board = Arc::clone(&shared.board);
+    let clock = config.clock.clone();
+    let (keeper, effects) = Keeper::open(config, store, shared, clock.moment())?;
+    let thread = Thread {
+        keeper,
+        clock,
+        inbox: inbox.clone(),
+        messages,
+        board,
+        committed,
+    };
+    thread.show(effects);
+    let builder = std::thread::Builder::new().name("stateway-keeper".to_owned());
+    let handle = builder
+        .spawn(move || thread.run())
+        .map_err(|error| StoreError::Failed(format!("no thread for the engine: {error}")))?;
+    Ok((followed, handle, inbox))
+}
+
+impl Thread {
+    fn run(mut self) {
+        loop {
+            let mut first = match self.messages.recv_timeout(self.wait()) {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let mut last = false;
+            let (inbox, messages) = (&self.inbox, &self.messages);
+            // Messages that arrive while the turn is being decided belong to it too.
+            let arriving = std::iter::from_fn(|| {
+                let message = first.take().or_else(|| messages.try_recv().ok())?;
+                inbox.taken();
+                last |= matches!(message, Message::Stop);
+                Some(message)
+            });
+            let effects = self.keeper.turn(arriving, self.clock.moment());
+            self.show(effects);
+            if last {
+                return;
+            }
+        }
+    }
+
+    /// Shows what a turn has led to, now that it is on disk. A receiver that has gone away is no
+    /// failure.
+    fn show(&self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Answer(answer) => answer.deliver(),
+                Effect::Tell(worker, message) => drop(worker.send(message)),
+                Effect::Changed(view) => self.board.tell(view),
+                Effect::Committed(position) => drop(self.committed.send_replace(position)),
+            }
+        }
+    }
+
+    /// How long there is nothing to do unless a message arrives.
+    fn wait(&self) -> Duration {
+        let now = self.clock.moment();
+        let wait = self.keeper.idle(now).min(LONGEST_WAIT);
+        if self.clock.is_manual() {
+            wait.min(MANUAL_CLOCK_WAIT)
+        } else {
+            wait
+        }
+    }
+}
