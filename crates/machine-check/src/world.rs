@@ -8,10 +8,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::json;
 use stateway_machine::{
-    CancelMode, Command, Data, Event, ExecutionState, Fact, Plan, Redo, Rejection, State, Verb,
-    decide, evolve, later, obligations, replay, spent_by_step, usage,
+    CancelMode, Command, CutOff, Data, Event, ExecutionState, Plan, RedoRequest, Rejection,
+    Resolver, State, Verb, decide, evolve, fork, is_forked, later, obligations, open_branch,
+    replay,
 };
-use stateway_model::Usage;
 
 use crate::chance::Chance;
 use crate::definitions;
@@ -147,50 +147,49 @@ impl World {
         })
     }
 
-    /// Runs the execution again from a step, as `retry-from` does: the log is left before the step
-    /// began, and continues as another branch or as another execution.
+    /// Runs the execution again from a step, as `retry-from` does: the log is left where the machine
+    /// says, and continues as another branch or as another execution. False: not possible.
     fn run_again(&mut self) -> Result<bool, String> {
-        let mut begun: Vec<(usize, Arc<str>)> = Vec::new();
-        for (at, event) in self.events.iter().enumerate() {
-            let step = begins(&event.fact).filter(|step| begun.iter().all(|(_, of)| of != *step));
-            begun.extend(step.map(|step| (at, Arc::clone(step))));
-        }
-        let Some((at, step)) = self.chance.pick(&begun).cloned() else {
+        let mut begun: Vec<Arc<str>> = vec!["".into()];
+        begun.extend(
+            self.events
+                .iter()
+                .filter_map(|event| event.fact.begins().cloned()),
+        );
+        let Some(step) = self.chance.pick(&begun).cloned() else {
             return Ok(false);
         };
-        let (ended, cost, branch) = (self.state.state(), usage(&self.state), self.state.branch());
-        let left = self.state.clone();
-        self.events.truncate(at);
-        self.state =
-            replay(Arc::clone(&self.plan), &self.events).map_err(|error| error.to_string())?;
+        let request = RedoRequest {
+            from_start: step.is_empty() && self.chance.percent(50),
+            input: (!step.is_empty() && self.chance.percent(30)).then(|| self.output()),
+            step,
+            feedback: "".into(),
+        };
+        let roles = ["boss".into(), "operator".into()];
+        let resolver = Resolver {
+            by: &"eve".into(),
+            roles: &roles,
+            operators: &roles,
+        };
+        let Ok(mut cut) = CutOff::of(&self.state, &request, &resolver) else {
+            return Ok(false);
+        };
+        self.events.iter().for_each(|event| cut.note(event));
+        let shared = self.events.iter().take_while(|event| cut.keeps(event));
+        let shared: Vec<Event> = shared.cloned().collect();
+        let before = replay(Arc::clone(&self.plan), &shared).map_err(|error| error.to_string())?;
+        let Ok(redo) = cut.redo(&before, &request) else {
+            return Ok(false);
+        };
+        let verb = if is_forked(&self.state) || self.chance.percent(20) {
+            fork("another".into(), &before, "eve".into(), redo)
+        } else {
+            let branch = self.state.branch() + 1;
+            open_branch(&self.state, &before, branch, "eve".into(), redo)
+        };
+        (self.events, self.state) = (shared, before);
         self.checker = Checker::of(&self.plan, &self.events);
         self.reopened += 1;
-        let (cutoff, by) = (self.state.sequence(), "eve".into());
-        let redo = Redo {
-            input: self.chance.percent(30).then(|| self.output()),
-            ..Redo::from(step)
-        };
-        let redo = Box::new(redo);
-        let forks = ended == ExecutionState::Completed || self.chance.percent(20);
-        let verb = if forks {
-            Verb::Fork {
-                from: "another".into(),
-                branch,
-                cutoff,
-                by,
-                redo,
-            }
-        } else {
-            Verb::OpenBranch {
-                branch: branch.max(self.state.branch()) + 1,
-                cutoff,
-                by,
-                redo: Some(redo),
-                reopened: Some(ended),
-                spent: difference(cost, usage(&self.state)),
-                spent_by_step: spent_by_step(&left, &self.state),
-            }
-        };
         let taken = self.attempt(&verb);
         taken.map_err(|refused| format!("it cannot run again: {refused}"))??;
         Ok(true)
@@ -246,22 +245,5 @@ impl World {
             state: self.state,
             commands: (self.sent, self.accepted),
         }
-    }
-}
-
-const fn begins(fact: &Fact) -> Option<&Arc<str>> {
-    match fact {
-        Fact::StepStarted { step, .. }
-        | Fact::StepWaiting { step, .. }
-        | Fact::StepSkipped { step, .. } => Some(step),
-        _ => None,
-    }
-}
-
-const fn difference(of: Usage, less: Usage) -> Usage {
-    Usage {
-        input_tokens: of.input_tokens.saturating_sub(less.input_tokens),
-        output_tokens: of.output_tokens.saturating_sub(less.output_tokens),
-        cost_micros: of.cost_micros.saturating_sub(less.cost_micros),
     }
 }

@@ -129,6 +129,8 @@ pub enum Verb {
     Resume { by: Arc<str> },
     /// Start the next attempt immediately.
     RetryNow { step: Arc<str>, by: Arc<str> },
+    /// Start the next attempt of every step and compensation that is backing off immediately.
+    RetryAll { by: Arc<str> },
     /// Decide about an escalated step.
     ResolveEscalation {
         step: Arc<str>,
@@ -241,6 +243,8 @@ words! {
         Resume = "resume",
         /// See [`Verb::RetryNow`].
         RetryNow = "retry_now",
+        /// See [`Verb::RetryAll`].
+        RetryAll = "retry_all",
         /// See [`Verb::ResolveEscalation`].
         ResolveEscalation = "resolve_escalation",
         /// See [`Verb::Cancel`], with or without compensation.
@@ -307,6 +311,7 @@ impl Verb {
             | Self::Pause { by, .. }
             | Self::Resume { by }
             | Self::RetryNow { by, .. }
+            | Self::RetryAll { by }
             | Self::ResolveEscalation { by, .. }
             | Self::Cancel { by, .. }
             | Self::OfferDefinition { by, .. }
@@ -364,6 +369,7 @@ impl Verb {
             Self::Pause { .. } => VerbName::Pause,
             Self::Resume { .. } => VerbName::Resume,
             Self::RetryNow { .. } => VerbName::RetryNow,
+            Self::RetryAll { .. } => VerbName::RetryAll,
             Self::ResolveEscalation { .. } => VerbName::ResolveEscalation,
             Self::Cancel {
                 mode: CancelMode::Kill,

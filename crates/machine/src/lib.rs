@@ -35,12 +35,15 @@
 //! The parts: a `plan` is a definition made ready to run; `admission` lists the states in which a verb
 //! is considered; `decide` answers the verb; `ledger` lets `decide` see its own events without copying
 //! the steps it does not touch; `evolve` applies events. `view` shows an execution as clients see it.
-//! `codec` is the form of the log and of commands, `snapshot` the form of a state. `inspect` gives read access to steps
+//! `redo`, `child` and `withdrawal` are the
+//! rules around one execution: running a part of it again, its children, and the tasks that its events
+//! take from workers. `codec` is the form of the log and of commands, `snapshot` the form of a state. `inspect` gives read access to steps
 //! for `stateway-replay`.
 
 mod admission;
 mod awaited;
 mod backoff;
+mod child;
 mod codec;
 mod command;
 mod decide;
@@ -51,6 +54,7 @@ mod inspect;
 mod ledger;
 mod obligation;
 mod plan;
+mod redo;
 mod rejection;
 mod replay;
 mod request;
@@ -60,11 +64,16 @@ mod spending;
 mod state;
 mod timer;
 mod view;
+mod withdrawal;
 mod words;
 
 pub use admission::{admit, admitting_states};
 pub use awaited::{Awaited, awaited};
 pub use backoff::{later, pause, seed};
+pub use child::{
+    MAX_CHILD_DEPTH, cancel_child, check_child_depth, child_id, child_not_started, child_outcome,
+    create_child, finish_child,
+};
 pub use codec::{
     COMMAND_VERSION, CommandError, DecodeError, EVENT_VERSION, MAX_COMMAND_BYTES, MAX_EVENT_BYTES,
     decode, decode_command, encode, encode_command, encode_into,
@@ -82,6 +91,7 @@ pub use obligation::{
     ChildOrder, Obligation, TaskKey, TaskOrder, obligations, obligations_of, task_input, task_order,
 };
 pub use plan::{Plan, PlanError};
+pub use redo::{CutOff, RedoRequest, fork, forked_events, is_forked, open_branch};
 pub use rejection::Rejection;
 pub use replay::{ReplayError, replay};
 pub use request::{HttpRequest, RequestError, task_request};
@@ -94,4 +104,5 @@ pub use view::{
     seeking, step_input, step_output, step_usage, step_views, sub_state, sub_state_where, usage,
     waits,
 };
+pub use withdrawal::{OpenWork, Withdrawal, Withdrawn};
 pub use words::{ExecutionState, StepState};

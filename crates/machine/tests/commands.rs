@@ -119,6 +119,7 @@ fn examples(verb: VerbName) -> Vec<Verb> {
         VerbName::Pause => vec![Verb::Pause { by, comment }],
         VerbName::Resume => vec![Verb::Resume { by }],
         VerbName::RetryNow => vec![Verb::RetryNow { step, by }],
+        VerbName::RetryAll => vec![Verb::RetryAll { by }],
         VerbName::ResolveEscalation => resolutions(),
         VerbName::Cancel | VerbName::Kill => cancellations(verb),
         VerbName::OfferDefinition => {

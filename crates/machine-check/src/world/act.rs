@@ -300,7 +300,11 @@ impl World {
             3 => Verb::Resume { by: self.person() },
             4 | 5 => {
                 let by = self.person();
-                Verb::RetryNow { step, by }
+                if self.chance.percent(30) {
+                    Verb::RetryAll { by }
+                } else {
+                    Verb::RetryNow { step, by }
+                }
             }
             6 => self.signal("go0".into()),
             7 => self.signal("go1".into()),

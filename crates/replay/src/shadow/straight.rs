@@ -25,7 +25,7 @@ pub(super) fn straight(events: &[Event]) -> Vec<Event> {
     let mut last: Option<Timestamp> = None;
     let mut found = Vec::with_capacity(events.len());
     for event in events {
-        if let Some(step) = begins(&event.fact) {
+        if let Some(step) = event.fact.begins().map(|step| &**step) {
             begun.insert(step);
         }
         if let Some(last) = last
@@ -40,16 +40,6 @@ pub(super) fn straight(events: &[Event]) -> Vec<Event> {
         found.push(event);
     }
     found
-}
-
-/// The step that a fact begins.
-pub(super) fn begins(fact: &Fact) -> Option<&str> {
-    match fact {
-        Fact::StepStarted { step, .. }
-        | Fact::StepWaiting { step, .. }
-        | Fact::StepSkipped { step, .. } => Some(step),
-        _ => None,
-    }
 }
 
 fn move_times(fact: &mut Fact, by: SignedDuration) {

@@ -221,9 +221,12 @@ impl Reader<'_> {
     }
 
     /// What a step is given counts from its first attempt on, which the shadow may start before the
-    /// time of this event. What the branch costs, and who opened it, counts from this event on.
+    /// time of this event. The person who opened the branch counts from this event on. So does the
+    /// cost of the branch that was left, unless no step has begun: then the first step to start is
+    /// limited by that cost.
     fn open_early(&mut self, event: &Event, mut verb: Verb) {
-        let none = (Usage::default(), BTreeMap::new());
+        let none = || (Usage::default(), BTreeMap::new());
+        let deferred = !self.begun.is_empty();
         let (by, redo, (spent, spent_by_step), forked) = match &mut verb {
             Verb::OpenBranch {
                 by,
@@ -232,10 +235,14 @@ impl Reader<'_> {
                 spent_by_step,
                 ..
             } => {
-                let spent = (std::mem::take(spent), std::mem::take(spent_by_step));
+                let spent = if deferred {
+                    (std::mem::take(spent), std::mem::take(spent_by_step))
+                } else {
+                    none()
+                };
                 (by, redo.as_ref(), spent, false)
             }
-            Verb::Fork { by, redo, .. } => (by, Some(&*redo), none, true),
+            Verb::Fork { by, redo, .. } => (by, Some(&*redo), none(), true),
             _ => return,
         };
         let by = redo.map(|_| Arc::clone(by));

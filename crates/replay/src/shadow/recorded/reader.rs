@@ -8,7 +8,6 @@ use stateway_definition::StepKind;
 use stateway_model::Usage;
 
 use super::{Act, Deed, HandOut, Recorded, Reply, Taken};
-use crate::shadow::straight::begins;
 use crate::shadow::window::Windows;
 use stateway_machine::{
     Data, Event, Fact, Failure, FailureCause, Plan, PolicyDecision, State, StepTimer, Task, Verb,
@@ -31,7 +30,7 @@ pub(in crate::shadow) fn of(plan: &Arc<Plan>, events: &[Event]) -> Recorded {
         early: 0,
     };
     for (at, event) in events.iter().enumerate() {
-        reader.begun.extend(begins(&event.fact));
+        reader.begun.extend(event.fact.begins().map(|step| &**step));
         reader.next = events.get(at + 1);
         reader.read(event);
         reader.windows.count(&event.fact);
