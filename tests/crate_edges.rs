@@ -10,10 +10,11 @@ const EDGES: &[(&str, &[&str])] = &[
     ("contract-kit", &["provider-api", "model"]),
     ("definition", &["model"]),
     ("machine", &["definition", "model"]),
-    ("replay", &["machine", "definition", "model"]),
+    ("driver", &["machine", "model"]),
+    ("replay", &["driver", "machine", "definition", "model"]),
     (
         "machine-check",
-        &["machine", "replay", "definition", "model"],
+        &["driver", "machine", "replay", "definition", "model"],
     ),
     ("provider-memory", &["provider-api", "model"]),
     ("provider-restate", &["provider-api", "model"]),
@@ -23,7 +24,10 @@ const EDGES: &[(&str, &[&str])] = &[
         &["engine", "machine", "provider-api", "model"],
     ),
     ("proto", &[]),
-    ("engine", &["machine", "replay", "definition", "model"]),
+    (
+        "engine",
+        &["driver", "machine", "replay", "definition", "model"],
+    ),
     (
         "gateway",
         &[
@@ -60,7 +64,7 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that never do IO, and what they would need for it.
-const PURE: &[&str] = &["model", "definition", "machine", "replay"];
+const PURE: &[&str] = &["model", "definition", "machine", "driver", "replay"];
 const IO: &[&str] = &[
     "tokio", "reqwest", "hyper", "axum", "tonic", "rusqlite", "mio", "socket2",
 ];

@@ -1,18 +1,20 @@
 //! A random world around one execution: workers, people, clocks and mistakes.
 
 mod act;
+mod book;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::json;
+use stateway_driver::handle;
 use stateway_machine::{
     CancelMode, Command, CutOff, Data, Event, ExecutionState, Plan, RedoRequest, Rejection,
-    Resolver, State, Verb, decide, evolve, fork, is_forked, later, obligations, open_branch,
-    replay,
+    Resolver, State, Verb, evolve, fork, is_forked, later, obligations, open_branch, replay,
 };
 
+use self::book::Book;
 use crate::chance::Chance;
 use crate::definitions;
 use crate::invariant::{Checker, is_in_place, snapshot_is_the_state};
@@ -37,6 +39,7 @@ pub struct World {
     accepted: usize,
     reopened: usize,
     checker: Checker,
+    book: Book,
 }
 
 /// What is left of a world when it is over.
@@ -81,6 +84,7 @@ impl World {
             accepted: 0,
             reopened: 0,
             checker: Checker::default(),
+            book: Book::default(),
         }
     }
 
@@ -184,7 +188,7 @@ impl World {
         let verb = if is_forked(&self.state) || self.chance.percent(20) {
             fork("another".into(), &before, "eve".into(), redo)
         } else {
-            let branch = self.state.branch() + 1;
+            let branch = self.state.branch().max(before.branch()) + 1;
             open_branch(&self.state, &before, branch, "eve".into(), redo)
         };
         (self.events, self.state) = (shared, before);
@@ -207,19 +211,23 @@ impl World {
         self.sent += 1;
         self.now = later(self.now, Duration::from_millis(self.chance.next() % 3_000));
         let id: Arc<str> = format!("{}#{}", verb.name(), self.sent).into();
-        let events = decide(&self.state, Command::new(id, verb.clone()), self.now)?;
+        let mut after = self.state.clone();
+        let step = handle(&mut after, Command::new(id, verb.clone()), self.now)?;
         self.accepted += 1;
         let before = obligations(&self.state);
         let mut broken = is_in_place(&self.state, verb, self.now);
-        for event in &events {
+        for event in &step.events {
             let next = evolve(self.state.clone(), event);
             broken = broken.and_then(|()| self.checker.event(&self.state, event, &next));
             self.state = next;
         }
         let now = self.now;
-        broken = broken.and_then(|()| self.checker.batch(&before, verb, &events, &self.state, now));
-        broken = broken.and_then(|()| snapshot_is_the_state(&self.state));
-        self.events.extend(events);
+        let (events, state) = (&step.events, &self.state);
+        broken = broken.and_then(|()| self.checker.batch(&before, verb, events, state, now));
+        broken = broken.and_then(|()| snapshot_is_the_state(state));
+        broken = broken.and_then(|()| is_applied(&after, state));
+        broken = broken.and_then(|()| self.book.take(&step, state));
+        self.events.extend(step.events);
         Ok(broken)
     }
 
@@ -246,4 +254,12 @@ impl World {
             commands: (self.sent, self.accepted),
         }
     }
+}
+
+/// The driver has applied the events as they are applied one by one.
+fn is_applied(driven: &State, evolved: &State) -> Result<(), String> {
+    if driven == evolved {
+        return Ok(());
+    }
+    Err(format!("driven to {driven:?}, evolved to {evolved:?}"))
 }

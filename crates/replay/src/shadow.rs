@@ -4,6 +4,9 @@
 //! attempts after the same time, lose them or answer them, and children, people and policy rules
 //! decide as they did; the same signals come. No work is done and no answer is invented: a step for
 //! which no answer is recorded stays open, and is named. The recorded log is only read.
+//!
+//! Known limit: the cost of a branch that was left counts against a budget from the command after the
+//! branch on. A child that starts with the last command before it is not limited by that cost.
 
 mod account;
 mod compare;

@@ -7,7 +7,7 @@ use serde_json::json;
 use stateway_definition::Definition;
 use stateway_machine::{
     Awaited, CancelMode, Data, Failure, Obligation, PolicyDecision, Redo, Resolution, Task,
-    TaskOrder, Timer, Verb, awaited, later, obligations,
+    TaskOrder, Timer, Verb, awaited, later,
 };
 use stateway_model::{ErrorCategory, Progress, Usage};
 
@@ -34,7 +34,7 @@ impl World {
 
     /// Something that moves the execution on.
     pub(super) fn helpful_verb(&mut self) -> Option<Verb> {
-        let due = obligations(&self.state);
+        let due = self.book.owed();
         let outside = awaited(&self.state);
         let at = self.chance.below(due.len() + outside.len());
         if let Some(obligation) = due.get(at).cloned() {

@@ -15,9 +15,8 @@ use stateway_model::Usage;
 use super::recorded::Recorded;
 use super::window::Windows;
 use super::{Unrecorded, limit::MOST_EVENTS};
-use stateway_machine::{
-    Command, Event, Fact, Plan, Rejection, State, Task, Timer, Verb, VerbName, decide,
-};
+use stateway_driver::{Answer, Step, handle};
+use stateway_machine::{Command, Event, Fact, Plan, Rejection, State, Task, Timer, Verb, VerbName};
 
 use next::{Due, What};
 use take::Taking;
@@ -48,7 +47,7 @@ pub(super) fn drive(
     recorded: Recorded,
     same_schema: impl Fn(&str) -> bool,
 ) -> Driven {
-    let mut driver = Driver {
+    let mut rerun = Rerun {
         state: State::new(Arc::clone(plan)),
         clock: recorded
             .acts
@@ -64,21 +63,21 @@ pub(super) fn drive(
         refused: Vec::new(),
         same_schema: &same_schema,
     };
-    while driver.events.len() < MOST_EVENTS {
-        let Some(due) = driver.next() else { break };
-        driver.carry(&due);
+    while rerun.events.len() < MOST_EVENTS {
+        let Some(due) = rerun.next() else { break };
+        rerun.carry(&due);
     }
-    let unrecorded = driver.unrecorded();
+    let unrecorded = rerun.unrecorded();
     Driven {
-        endless: driver.events.len() >= MOST_EVENTS,
-        state: driver.state,
-        events: driver.events,
-        refused: driver.refused,
+        endless: rerun.events.len() >= MOST_EVENTS,
+        state: rerun.state,
+        events: rerun.events,
+        refused: rerun.refused,
         unrecorded,
     }
 }
 
-struct Driver<'s> {
+struct Rerun<'s> {
     state: State,
     clock: Timestamp,
     recorded: Recorded,
@@ -93,7 +92,7 @@ struct Driver<'s> {
     same_schema: &'s dyn Fn(&str) -> bool,
 }
 
-impl Driver<'_> {
+impl Rerun<'_> {
     /// Lets something happen. What was used is not used a second time.
     fn carry(&mut self, next: &Due) {
         self.clock = self.clock.max(next.at);
@@ -111,15 +110,20 @@ impl Driver<'_> {
 
     fn send(&mut self, next: &Due, verb: Verb, cause: Arc<str>) {
         let name = verb.name();
-        let decided = decide(&self.state, Command::new(cause, verb), self.clock);
+        let last = self.state.times().updated;
+        let handled = handle(&mut self.state, Command::new(cause, verb), self.clock);
+        let answer = handled.as_ref().map(Step::answer);
         if let What::Fire(timer, set_for) = &next.what
-            && decided.as_ref().map_or(true, Vec::is_empty)
+            && answer != Ok(Answer::Accepted)
         {
             self.without_effect.insert((timer.clone(), *set_for));
             return;
         }
-        match decided {
-            Ok(events) => events.into_iter().for_each(|event| self.apply(event)),
+        match handled {
+            Ok(step) => {
+                let events = step.events.into_iter();
+                events.for_each(|event| self.record(event, last));
+            }
             Err(why) => self.refused.push(Refused {
                 sequence: next.sequence,
                 verb: name,
@@ -148,7 +152,9 @@ impl Driver<'_> {
         }
     }
 
-    fn apply(&mut self, event: Event) {
+    /// Records an event that is part of the state already. `last` is the time of the event before
+    /// its command.
+    fn record(&mut self, event: Event, last: Option<Timestamp>) {
         match &event.fact {
             Fact::StepStarted { step, attempt, .. }
             | Fact::StepWaiting { step, attempt, .. }
@@ -164,18 +170,17 @@ impl Driver<'_> {
                 self.escalated.insert(Arc::clone(step), event.at);
             }
             Fact::ExecutionPaused { .. } => self.paused = Some(event.at),
-            Fact::BranchOpened { .. } | Fact::ExecutionForked { .. } => self.stand_still(event.at),
+            Fact::BranchOpened { .. } | Fact::ExecutionForked { .. } => {
+                self.stand_still(event.at, last)
+            }
             _ => {}
         }
         self.windows.count(&event.fact);
-        self.state.apply(&event);
         self.events.push(event);
     }
 
-    fn stand_still(&mut self, now: Timestamp) {
-        let Some(last) = self.state.times().updated else {
-            return;
-        };
+    fn stand_still(&mut self, now: Timestamp, last: Option<Timestamp>) {
+        let Some(last) = last else { return };
         let lost = now.duration_since(last);
         let times = self.opened.values_mut();
         let times = times.chain(self.escalated.values_mut());

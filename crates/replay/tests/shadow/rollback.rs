@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stateway_machine::{CancelMode, ExecutionState, Resolution, StepTimer, Verb};
-use stateway_model::ErrorCategory::AgentError;
+use stateway_model::ErrorCategory::{AgentError, Transient};
 
 use crate::kit::Run;
 use crate::{differences, open, shadow};
@@ -148,4 +148,21 @@ fn a_choice_about_compensation_is_made_in_the_shadow_too() {
         assert_eq!(run.at(), ExecutionState::Cancelled);
         assert_eq!(differences(&shadow(&run, &yaml)), [""; 0], "{policy}");
     }
+}
+
+#[test]
+fn a_compensation_that_a_person_retries_early_is_retried_early_in_the_shadow() {
+    let mut run = Run::started(
+        "steps: [{name: a, retryPolicy: {maxRetries: 1, initialDelay: 1h}}, {name: b, dependsOn: [a], \
+         onFailure: compensate}]\ncompensation: [{step: a}]",
+    );
+    run.done("a");
+    run.fail("b", AgentError);
+    run.fail("a", Transient);
+    run.wait(Duration::from_secs(5));
+    run.ok(Verb::RetryAll { by: "bob".into() });
+    run.done("a");
+    let same = stateway_replay::rederive(&run.plan, &run.events, &run.plan).unwrap();
+    assert_eq!(same.divergences, []);
+    assert_eq!(same.state.state(), run.at());
 }

@@ -9,12 +9,11 @@ use jiff::{SignedDuration, Timestamp};
 use super::super::Unrecorded;
 use super::super::recorded::{Deed, Reply};
 use super::super::window::{lasts, limited};
-use super::{Driver, later};
-use stateway_machine::{
-    Awaited, Obligation, StepTimer, Task, Timer, Verb, WaitFor, awaited, obligations,
-};
+use super::{Rerun, later};
+use stateway_driver::{TimerOrder, resume};
+use stateway_machine::{Awaited, StepTimer, Task, Timer, Verb, WaitFor, awaited};
 
-impl Driver<'_> {
+impl Rerun<'_> {
     /// Whether the recording reaches as far as this timer. That a worker was silent for too long is
     /// recorded as the loss of the worker, so that timer never fires in a shadow.
     pub(super) fn known(&self, timer: &Timer, at: Timestamp) -> bool {
@@ -104,13 +103,12 @@ impl Driver<'_> {
     /// Steps that wait for a time that the recording does not reach.
     fn unfinished(&self) -> Vec<Unrecorded> {
         let mut found = Vec::new();
-        for owed in obligations(&self.state) {
-            if let Obligation::Timer { timer, due } = owed
-                && let Timer::Step {
-                    step,
-                    attempt,
-                    kind,
-                } = &timer
+        for TimerOrder { timer, due } in resume(&self.state).timers {
+            if let Timer::Step {
+                step,
+                attempt,
+                kind,
+            } = &timer
                 && limited(&timer).is_none()
                 && self.unfired(&timer, due)
             {

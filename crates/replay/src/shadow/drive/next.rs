@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Driver, later};
+use super::{Rerun, later};
 use crate::shadow::recorded::{Deed, Late, Taken};
-use stateway_machine::{Awaited, Obligation, StepTimer, Task, Timer, awaited, obligations};
+use stateway_driver::{TimerOrder, open_keys, resume};
+use stateway_machine::{Awaited, StepTimer, Task, Timer, awaited};
 
 /// Something that comes next.
 #[derive(Debug, Clone)]
@@ -47,7 +48,7 @@ impl What {
     }
 }
 
-impl Driver<'_> {
+impl Rerun<'_> {
     /// What comes next.
     pub(super) fn next(&self) -> Option<Due> {
         let mut found = self.replies();
@@ -127,13 +128,8 @@ impl Driver<'_> {
 
     /// The attempts that wait for workers, or that workers and children are busy with.
     pub(super) fn tasks(&self) -> Vec<Task> {
-        let owed = obligations(&self.state).into_iter();
-        owed.filter_map(|owed| match owed {
-            Obligation::Task(order) => Some(order.key.task),
-            Obligation::Child(order) => Some(order.key.task),
-            Obligation::Slot | Obligation::Timer { .. } => None,
-        })
-        .collect()
+        let open = open_keys(&self.state).into_iter();
+        open.map(|key| key.task).collect()
     }
 
     /// An output that the old schema refused was not stored; the new schema might accept it.
@@ -148,10 +144,7 @@ impl Driver<'_> {
 
     fn timers(&self) -> Vec<Due> {
         let mut found = Vec::new();
-        for owed in obligations(&self.state) {
-            let Obligation::Timer { timer, due } = owed else {
-                continue;
-            };
+        for TimerOrder { timer, due } in resume(&self.state).timers {
             let spent = self.without_effect.contains(&(timer.clone(), due));
             if !spent && self.known(&timer, due) {
                 found.extend(self.hurried(&timer));
@@ -166,12 +159,16 @@ impl Driver<'_> {
         let Timer::Step {
             step,
             attempt,
-            kind: StepTimer::Retry,
+            kind,
         } = timer
         else {
             return None;
         };
-        let next = Task::of(Arc::clone(step), attempt + 1);
+        let next = match kind {
+            StepTimer::Retry => Task::of(Arc::clone(step), attempt + 1),
+            StepTimer::UndoRetry => Task::undo(Arc::clone(step), attempt + 1),
+            _ => return None,
+        };
         let reply = self.recorded.hurried.get(&next)?;
         let since = self.state.step(step)?.since.unwrap_or(self.clock);
         let at = later(since, reply.after);

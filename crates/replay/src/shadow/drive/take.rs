@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stateway_model::Usage;
 
 use super::next::{Due, What};
-use super::{Driver, later};
+use super::{Rerun, later};
 use crate::shadow::recorded::{Deed, HandOut, Taken};
 use stateway_machine::{Command, PolicyDecision, Task, Verb, WaitFor};
 
@@ -22,7 +22,7 @@ pub(super) enum Taking {
     },
 }
 
-impl Driver<'_> {
+impl Rerun<'_> {
     pub(super) fn take(&mut self, next: &Due) -> Option<Taking> {
         if matches!(next.what, What::Act) {
             return self.take_act();

@@ -86,9 +86,9 @@ impl Reader<'_> {
             | Fact::StepWaiting { step, attempt, .. }
             | Fact::CorrectionRequested { step, attempt, .. } => self.begun(event, step, *attempt),
             Fact::StepCompensationStarted { step, attempt, .. } => {
-                let kind = StepTimer::UndoRetry;
-                self.fired(event, step, kind, |run| run.resume_at);
-                self.open(event, Task::undo(Arc::clone(step), *attempt));
+                let task = Task::undo(Arc::clone(step), *attempt);
+                self.tried_again(event, &task, StepTimer::UndoRetry);
+                self.open(event, task);
             }
             Fact::UsageReported { task, usage } => {
                 self.usage.insert(task.clone(), *usage);
@@ -159,23 +159,28 @@ impl Reader<'_> {
         self.opened.insert(task, event.at);
     }
 
-    /// A step between attempts starts again when its time has come, or earlier because someone asked
-    /// for it.
     fn begun(&mut self, event: &Event, step: &Arc<str>, attempt: u32) {
-        if let Some(run) = self.state.step(step) {
-            let asked = |due: Timestamp| due > event.at || !event.actor.is_empty();
-            if run.resume_at.is_some_and(asked) {
-                let reply = reply(event, run.since, Arc::clone(&event.actor));
-                let task = Task::of(Arc::clone(step), attempt);
-                self.found.hurried.insert(task, reply);
-                self.overdue(event, step);
-            } else {
-                self.fired(event, step, StepTimer::Retry, |run| run.resume_at);
-            }
-        }
+        let task = Task::of(Arc::clone(step), attempt);
+        self.tried_again(event, &task, StepTimer::Retry);
         let most = self.found.opened.entry(Arc::clone(step)).or_default();
         *most = attempt.max(*most);
-        self.open(event, Task::of(Arc::clone(step), attempt));
+        self.open(event, task);
+    }
+
+    /// A step or a compensation between attempts starts again when its time has come, or earlier
+    /// because someone asked for it.
+    fn tried_again(&mut self, event: &Event, task: &Task, kind: StepTimer) {
+        let Some(run) = self.state.step(&task.step) else {
+            return;
+        };
+        let asked = |due: Timestamp| due > event.at || !event.actor.is_empty();
+        if run.resume_at.is_some_and(asked) {
+            let reply = reply(event, run.since, Arc::clone(&event.actor));
+            self.found.hurried.insert(task.clone(), reply);
+            self.overdue(event, &task.step);
+        } else {
+            self.fired(event, &task.step, kind, |run| run.resume_at);
+        }
     }
 
     /// An attempt changes hands. A timer of the hands before may have been due by then.

@@ -8,9 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use super::Late;
 use super::reader::Reader;
 use crate::shadow::window::{lasts, limited};
-use stateway_machine::{
-    Event, Obligation, StepAt, StepState, StepTimer, Task, Timer, WaitFor, obligations,
-};
+use stateway_driver::{TimerOrder, resume};
+use stateway_machine::{Event, StepAt, StepState, StepTimer, Task, Timer, WaitFor};
 
 impl Reader<'_> {
     /// Whatever is open has had no answer until here.
@@ -34,10 +33,7 @@ impl Reader<'_> {
 
     /// Timers that are set when the log ends. Nobody knows what follows them.
     pub(super) fn unfired(&mut self) {
-        for owed in obligations(&self.state) {
-            let Obligation::Timer { timer, due } = owed else {
-                continue;
-            };
+        for TimerOrder { timer, due } in resume(&self.state).timers {
             let lasts = lasts(&self.state, &self.opened, &timer, due);
             let window = self.windows.of(timer);
             self.found
