@@ -91,6 +91,7 @@ fn order(task: Task) -> TaskOrder {
         key: key(task),
         role: "coder".into(),
         worker: None,
+        hand_out: 0,
         identity: None,
         feedback: None,
         due: None,
@@ -178,6 +179,7 @@ fn a_task_that_a_worker_takes_gets_its_timeout() {
     let expected = Step {
         start: vec![TaskOrder {
             worker: Some("w1".into()),
+            hand_out: 1,
             due: Some(due),
             ..order(Task::of("a", 1))
         }],
@@ -214,7 +216,10 @@ fn the_task_of_a_lost_worker_is_withdrawn_and_started_again() {
     let (events, step) = host.send(Verb::ReleaseTask { task, lost: true });
     let expected = Step {
         withdraw: vec![withdrawn("a", Withdrawal::WorkerLost)],
-        start: vec![order(Task::of("a", 1))],
+        start: vec![TaskOrder {
+            hand_out: 1,
+            ..order(Task::of("a", 1))
+        }],
         ..Step::default()
     };
     assert_eq!((events, step), (vec!["TaskReleased"], expected));
@@ -228,6 +233,7 @@ fn a_graceful_cancellation_asks_workers_and_children_to_stop_and_waits() {
     let expected = Step {
         start: vec![TaskOrder {
             worker: Some("w1".into()),
+            hand_out: 1,
             due: Some(due),
             cancel: true,
             ..order(Task::of("a", 1))
@@ -308,6 +314,7 @@ fn a_host_that_loads_an_execution_gets_everything_that_is_open() {
     let expected = Step {
         start: vec![TaskOrder {
             worker: Some("w1".into()),
+            hand_out: 1,
             due: Some(due),
             ..order(Task::of("a", 1))
         }],

@@ -66,6 +66,31 @@ pub(crate) struct Lines {
     pub(crate) lease: Duration,
 }
 
+impl Inner {
+    fn new(
+        config: &Config,
+        (inbox, readers): (Inbox, Arc<Readers>),
+        shared: Shared,
+        committed: watch::Receiver<i64>,
+    ) -> Self {
+        Self {
+            inbox,
+            readers,
+            catalogue: shared.catalogue,
+            board: shared.board,
+            covered: shared.covered,
+            escalation_roles: config.escalation_roles.clone(),
+            committed,
+            clock: config.clock.clone(),
+            lease: config.lease,
+            max_payload_bytes: config.max_payload_bytes,
+            request_memory: memory(config),
+            scan: None,
+            keeper: None,
+        }
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         self.scan.take();
@@ -90,36 +115,32 @@ impl Engine {
     /// The file cannot be used: taken by another process, written by a newer version, damaged,
     /// not writable.
     pub fn open(config: &Config) -> Result<Self> {
-        let file: Arc<dyn Backend> = Arc::new(SqliteFile {
-            path: config.path.clone(),
-            faults: config.faults.clone(),
-        });
+        let file: Arc<dyn Backend> = Arc::new(SqliteFile::new(config.path.clone(), &config.faults));
+        config.check_limits()?;
         let store = file.open()?;
         let readers = Arc::new(Readers::open(Arc::clone(&file))?);
-        let shared = Shared::default();
-        let Shared {
-            catalogue,
-            board,
-            covered,
-        } = shared.clone();
-        let (committed, keeper, inbox) = keeper::spawn(config, store, shared)?;
-        let scan = Scan::start(config, &file, &catalogue, &inbox)?;
+        let shared = Shared::limited(config.limits());
+        let (committed, keeper, inbox) = keeper::spawn(config, store, shared.clone())?;
+        let scan = Scan::start(config, &file, &shared.catalogue, &inbox)?;
+        let mut inner = Inner::new(config, (inbox, readers), shared, committed);
+        inner.scan = scan;
+        inner.keeper = Some(keeper);
         Ok(Self {
-            inner: Arc::new(Inner {
-                inbox,
-                readers,
-                catalogue,
-                board,
-                covered,
-                escalation_roles: config.escalation_roles.clone(),
-                committed,
-                clock: config.clock.clone(),
-                lease: config.lease,
-                max_payload_bytes: config.max_payload_bytes,
-                request_memory: memory(config),
-                scan,
-                keeper: Some(keeper),
-            }),
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// A handle to a keeper that no thread runs.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn without_thread(
+        config: &Config,
+        (backend, inbox): (Arc<dyn Backend>, Inbox),
+        shared: Shared,
+        committed: watch::Receiver<i64>,
+    ) -> Result<Self> {
+        let readers = Arc::new(Readers::open(backend)?);
+        Ok(Self {
+            inner: Arc::new(Inner::new(config, (inbox, readers), shared, committed)),
         })
     }
 

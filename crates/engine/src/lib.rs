@@ -25,14 +25,18 @@ mod handle;
 mod http;
 mod id;
 mod keeper;
+mod limits;
 mod news;
 mod numbering;
+mod payload;
 mod policy;
 mod reader;
 pub mod recording;
 pub mod recovery;
 mod request;
 mod retry_after;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod sink;
 mod store;
 mod summary;
@@ -49,9 +53,12 @@ pub use http::{
     AllowError, AllowList, HTTP_WORKER, HttpCaller, HttpError, HttpSettings, MOST_ENTRIES,
     NotAllowed,
 };
+pub use id::Ids;
 pub use keeper::SinkStart;
+pub use limits::{DEFAULT_PAYLOAD_BYTES, most_payload_bytes, task_bytes};
 pub use news::{Changes, News};
 pub use numbering::Numbering;
+pub use payload::parse_payload;
 pub use policy::{Policy, PolicyQuestion, PolicyVerdict, Ruling};
 pub use request::{
     ActorName, AdoptDefinition, Applied, ApplyDefinition, BranchRecord, Damaged, Decide,

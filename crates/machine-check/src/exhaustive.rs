@@ -57,7 +57,7 @@ impl Node {
 
 /// Members of a snapshot that tell what happened and do not decide what can follow: times, results,
 /// who decided what.
-const PAST: [&str; 21] = [
+const PAST: [&str; 22] = [
     "at",
     "cancelled",
     "decision",
@@ -69,6 +69,7 @@ const PAST: [&str; 21] = [
     "feedback",
     "first_started",
     "last_event",
+    "hand_outs",
     "last_failed",
     "left_behind",
     "message",

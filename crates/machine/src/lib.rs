@@ -52,6 +52,7 @@ mod evolve;
 mod failure;
 mod inspect;
 mod ledger;
+mod limits;
 mod obligation;
 mod plan;
 mod redo;
@@ -75,8 +76,8 @@ pub use child::{
     create_child, finish_child,
 };
 pub use codec::{
-    COMMAND_VERSION, CommandError, DecodeError, EVENT_VERSION, MAX_COMMAND_BYTES, MAX_EVENT_BYTES,
-    decode, decode_command, encode, encode_command, encode_into,
+    COMMAND_VERSION, CommandError, DecodeError, EVENT_VERSION, MAX_COMMAND_BYTES, decode,
+    decode_command, encode, encode_command, encode_into,
 };
 pub use command::{CancelMode, Command, Verb, VerbName};
 pub use decide::{MAX_SIGNALS, Resolver, check_resolves_all, decide};
@@ -87,6 +88,10 @@ pub use event::{
 pub use evolve::evolve;
 pub use failure::{Class, Failure, FailureCause, classify};
 pub use inspect::StepAt;
+pub use limits::{
+    ENVELOPE_BYTES, Excess, Limits, MAX_EVENT_BYTES, MAX_MESSAGE_BYTES, MAX_PAYLOAD_BYTES,
+    MAX_PAYLOAD_DEPTH, MAX_READ_DEPTH, MAX_READ_EVENT_BYTES, check_payload, cut_message,
+};
 pub use obligation::{
     ChildOrder, Obligation, TaskKey, TaskOrder, obligations, obligations_of, task_input, task_order,
 };

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use stateway_machine::{Data, ExecutionState, Plan, State, Verb, backing_off};
+use stateway_machine::{
+    Data, Excess, ExecutionState, Plan, State, Verb, backing_off, check_payload,
+};
 use tokio::sync::oneshot;
 
 use super::{Ask, Keeper, Live};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::id::new_id;
 use crate::request::{Purged, RequestKey, Start, Steer};
 use crate::store::ANY_BODY;
 use crate::view::{Origin, Parent};
@@ -153,7 +154,7 @@ impl Keeper {
                 self.check_free(&id)?;
                 id
             }
-            None => new_id(self.now.wall),
+            None => self.config.ids.next(self.now.wall),
         };
         let birth = Birth {
             id: Arc::clone(&id),
@@ -418,32 +419,15 @@ pub(super) struct Birth {
     pub(super) not_before: Option<Timestamp>,
 }
 
-/// Refuses a payload that is longer than allowed.
+/// Refuses a payload that is longer or deeper than allowed.
 pub(crate) fn bounded(data: &Data, most: usize) -> Result<()> {
-    let mut counted = Counted(0);
-    // Writing to a counter cannot fail.
-    let _ = serde_json::to_writer(&mut counted, &**data);
-    if counted.0 <= most {
+    let Err(excess) = check_payload(data, most) else {
         return Ok(());
-    }
-    Err(EngineError::new(
-        ErrorKind::Invalid,
-        "PAYLOAD_TOO_LARGE",
-        format_args!("a payload has {} bytes, more than {most}", counted.0),
-    )
-    .hint("Store it elsewhere and pass a reference."))
-}
-
-/// Counts what is written to it.
-struct Counted(usize);
-
-impl std::io::Write for Counted {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+    };
+    let reason = match excess {
+        Excess::Bytes { .. } => "PAYLOAD_TOO_LARGE",
+        Excess::Depth { .. } => "PAYLOAD_TOO_DEEP",
+    };
+    let message = format_args!("a payload has {excess}");
+    Err(EngineError::new(ErrorKind::Invalid, reason, message).hint(excess.remedy()))
 }

@@ -8,7 +8,6 @@ use stateway_machine::{Event, Fact, Redo, State, Verb};
 use super::branch::Before;
 use super::{Keeper, Live};
 use crate::error::{EngineError, Result};
-use crate::id::new_id;
 use crate::store::plan;
 use crate::view::Origin;
 
@@ -28,7 +27,7 @@ impl Keeper {
                 self.check_free(id)?;
                 Arc::clone(id)
             }
-            None => new_id(self.now.wall),
+            None => self.config.ids.next(self.now.wall),
         };
         let plan = plan(&*self.store, &kept.revision, &self.definitions.catalogue)?;
         let number = self.executions.next_number();
@@ -44,7 +43,7 @@ impl Keeper {
         });
         let branch = before.state.branch();
         let mut live = Live::new(Arc::clone(&origin), State::new(plan), [0; 16]);
-        live.apply(&copied(before.events, &id, cause));
+        live.apply(&copied(before.events, &id, cause))?;
         self.executions.keep(live);
         self.executions.touch(number);
         self.slots.begin(&origin.definition, number);

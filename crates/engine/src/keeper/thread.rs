@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::inbox::Envelope;
 use super::{Effect, Inbox, Keeper, Message, Shared};
 use crate::Config;
 use crate::clock::Clock;
@@ -22,8 +23,7 @@ const MANUAL_CLOCK_WAIT: Duration = Duration::from_millis(2);
 struct Thread {
     keeper: Keeper,
     clock: Clock,
-    inbox: Inbox,
-    messages: Receiver<Message>,
+    messages: Receiver<Envelope>,
     board: Arc<Board>,
     /// The position of the last event on disk.
     committed: watch::Sender<i64>,
@@ -44,12 +44,11 @@ pub(crate) fn spawn(
     let thread = Thread {
         keeper,
         clock,
-        inbox: inbox.clone(),
         messages,
         board,
         committed,
     };
-    thread.show(effects);
+    show(effects, &thread.board, &thread.committed);
     let builder = std::thread::Builder::new().name("stateway-keeper".to_owned());
     let handle = builder
         .spawn(move || thread.run())
@@ -61,36 +60,23 @@ impl Thread {
     fn run(mut self) {
         loop {
             let mut first = match self.messages.recv_timeout(self.wait()) {
-                Ok(message) => Some(message),
+                Ok(envelope) => Some(envelope),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             let mut last = false;
-            let (inbox, messages) = (&self.inbox, &self.messages);
+            let messages = &self.messages;
             // Messages that arrive while the turn is being decided belong to it too.
             let arriving = std::iter::from_fn(|| {
-                let message = first.take().or_else(|| messages.try_recv().ok())?;
-                inbox.taken();
+                let envelope = first.take().or_else(|| messages.try_recv().ok())?;
+                let message = envelope.open();
                 last |= matches!(message, Message::Stop);
                 Some(message)
             });
             let effects = self.keeper.turn(arriving, self.clock.moment());
-            self.show(effects);
+            show(effects, &self.board, &self.committed);
             if last {
                 return;
-            }
-        }
-    }
-
-    /// Shows what a turn has led to, now that it is on disk. A receiver that has gone away is no
-    /// failure.
-    fn show(&self, effects: Vec<Effect>) {
-        for effect in effects {
-            match effect {
-                Effect::Answer(answer) => answer.deliver(),
-                Effect::Tell(worker, message) => drop(worker.send(message)),
-                Effect::Changed(view) => self.board.tell(view),
-                Effect::Committed(position) => drop(self.committed.send_replace(position)),
             }
         }
     }
@@ -103,6 +89,18 @@ impl Thread {
             wait.min(MANUAL_CLOCK_WAIT)
         } else {
             wait
+        }
+    }
+}
+
+/// Shows what a turn has led to, now that it is on disk. A receiver that has gone away is no failure.
+pub(crate) fn show(effects: Vec<Effect>, board: &Board, committed: &watch::Sender<i64>) {
+    for effect in effects {
+        match effect {
+            Effect::Answer(answer) => answer.deliver(),
+            Effect::Tell(worker, message) => drop(worker.send(message)),
+            Effect::Changed(view) => board.tell(view),
+            Effect::Committed(position) => drop(committed.send_replace(position)),
         }
     }
 }

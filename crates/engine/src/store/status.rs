@@ -30,6 +30,8 @@ pub(crate) struct UnderWay {
     pub(crate) queued: bool,
     /// The first of its timers; for one that is put off, when it is released.
     pub(crate) due: Option<Timestamp>,
+    /// A worker has to send heartbeats. When it last did so is known in memory only.
+    pub(crate) heartbeats: bool,
 }
 
 impl UnderWay {
@@ -40,7 +42,8 @@ impl UnderWay {
                 Obligation::Slot => found.queued = true,
                 Obligation::Task(_) => found.tasks = true,
                 Obligation::Child(_) => {}
-                Obligation::Timer { due, .. } => {
+                Obligation::Timer { timer, due } => {
+                    found.heartbeats |= timer.is_heartbeat();
                     found.due = Some(found.due.map_or(due, |first| first.min(due)));
                 }
             }
@@ -82,18 +85,35 @@ impl Status {
         }
     }
 
+    /// The execution is due earlier by the wall clock than by its log, which is ahead of that clock.
+    pub(crate) fn wake_no_later_than(&mut self, due: Option<Timestamp>) {
+        if self.wake_at.is_some() && due.is_some() {
+            self.wake_at = self.wake_at.min(due);
+        }
+    }
+
     /// Whether a row agrees with this status of its log. Which workers are connected is not in the
     /// log: a row may hold that none was.
     pub(crate) fn agrees(&self, row: &Self) -> bool {
+        let mut row = row.clone();
+        if self.is_due_after(&row) {
+            row.wake_at = self.wake_at;
+        }
         if row.reason != Some(Reason::NoWorker) {
-            return self == row;
+            return *self == row;
         }
         let covered = Self {
             sub_state: row.sub_state,
             reason: row.reason,
             ..self.clone()
         };
-        covered == *row && self.wake_at == Some(Timestamp::UNIX_EPOCH)
+        covered == row && self.wake_at == Some(Timestamp::UNIX_EPOCH)
+    }
+
+    /// Whether a row is due earlier than its log says: the wall clock was moved back.
+    fn is_due_after(&self, row: &Self) -> bool {
+        let timer = |status: &Self| status.wake_at.filter(|due| *due > Timestamp::UNIX_EPOCH);
+        timer(row).is_some_and(|due| timer(self).is_some_and(|by_log| by_log > due))
     }
 
     /// Whether a row agrees with it, on whatever branch.

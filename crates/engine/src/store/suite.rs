@@ -11,8 +11,8 @@ use stateway_machine::{
 use stateway_model::SubState;
 
 use super::{
-    Answered, Append, Backend, Branch, Created, DefinitionChange, Hash, Kept, Snapshot, SqliteFile,
-    Status, Store, Turn, chain, link, load,
+    Answered, Append, Backend, Branch, Created, DefinitionChange, Hash, Kept, MemoryDisk, Snapshot,
+    SqliteFile, Status, Store, Turn, chain, link, load,
 };
 use crate::catalogue::Catalogue;
 use crate::request::{DefinitionRecord, DisabledTrigger, ListQuery};
@@ -21,19 +21,21 @@ use crate::view::Origin;
 /// A place that is gone when the test ends.
 struct Place {
     backend: Box<dyn Backend>,
-    _folder: tempfile::TempDir,
+    _folder: Option<tempfile::TempDir>,
 }
 
 fn places() -> Vec<Place> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
-    vec![Place {
-        backend: Box::new(SqliteFile {
-            path,
-            faults: crate::Faults::default(),
-        }),
-        _folder: folder,
-    }]
+    let file = Place {
+        backend: Box::new(SqliteFile::new(path, &crate::Faults::default())),
+        _folder: Some(folder),
+    };
+    let memory = Place {
+        backend: Box::new(MemoryDisk::default()),
+        _folder: None,
+    };
+    vec![file, memory]
 }
 
 fn at(seconds: i64) -> Timestamp {
@@ -592,5 +594,79 @@ fn a_receiver_of_events_is_remembered_where_it_was() {
             store.commit(&turn).unwrap();
         }
         assert_eq!(store.sink_position("s").unwrap(), Some(7));
+    }
+}
+
+/// A log with three branches, of rows that name their branch and first sequence.
+fn branched() -> Turn {
+    let row = |branch: u32, first: u64| Append {
+        number: 1,
+        branch,
+        first,
+        lines: format!("{branch}/{first}\n").into_bytes(),
+        hash: [u8::try_from(first).unwrap(); 16],
+    };
+    let grown = |branch, parent, cutoff| Branch {
+        number: 1,
+        branch,
+        parent,
+        cutoff,
+    };
+    Turn {
+        appends: vec![
+            row(0, 1),
+            row(0, 4),
+            row(0, 6),
+            row(1, 5),
+            row(1, 9),
+            row(2, 3),
+            row(3, 8),
+        ],
+        branches: vec![grown(1, 0, 4), grown(2, 1, 2), grown(3, 1, 7)],
+        ..Turn::default()
+    }
+}
+
+#[test]
+fn a_log_is_read_along_its_lineage_or_branch_after_branch() {
+    for place in places() {
+        let mut store = place.backend.open().unwrap();
+        store.commit(&branched()).unwrap();
+        let text = |row: &super::LogRow<'_>| String::from_utf8(row.lines.to_vec()).unwrap();
+        let walked = |branch, after| {
+            let mut found = String::new();
+            let mut each = |row: super::LogRow<'_>| {
+                found.push_str(&text(&row));
+                Ok(true)
+            };
+            store.walk(1, branch, after, &mut each).unwrap();
+            found
+        };
+        assert_eq!(walked(0, 0), "0/1\n0/4\n0/6\n");
+        assert_eq!(walked(1, 0), "0/1\n0/4\n1/5\n1/9\n");
+        // Branch 2 leaves branch 1 before branch 1 leaves branch 0: no row of branch 1 counts.
+        assert_eq!(walked(2, 0), "0/1\n2/3\n");
+        assert_eq!(walked(3, 0), "0/1\n0/4\n1/5\n3/8\n");
+        assert_eq!(walked(3, 4), "1/5\n3/8\n");
+        assert_eq!(walked(3, 7), "3/8\n");
+
+        let from = |branch, sequence| {
+            let mut found = String::new();
+            let mut each = |row: super::LogRow<'_>| {
+                found.push_str(&text(&row));
+                Ok(row.branch < 3)
+            };
+            store.chronicle(1, (branch, sequence), &mut each).unwrap();
+            found
+        };
+        assert_eq!(from(0, 7), "0/6\n1/5\n1/9\n2/3\n3/8\n");
+        assert_eq!(from(1, 5), "1/5\n1/9\n2/3\n3/8\n");
+        assert_eq!(from(2, 1), "2/3\n3/8\n");
+
+        let starts = (0..10).map(|after| store.row_start(1, 1, after).unwrap());
+        assert_eq!(starts.collect::<Vec<_>>(), [0, 0, 0, 3, 4, 4, 4, 4, 8, 8]);
+        assert_eq!(store.head(1).unwrap(), Some((3, [8; 16])));
+        assert_eq!(store.head(2).unwrap(), None);
+        assert_eq!(store.recent(3).unwrap(), [1]);
     }
 }

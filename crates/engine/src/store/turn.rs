@@ -60,7 +60,7 @@ pub(crate) struct Append {
 }
 
 /// A state, so that a replay need not begin at the beginning.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
     pub(crate) number: i64,
     pub(crate) branch: u32,

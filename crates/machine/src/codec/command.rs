@@ -9,12 +9,13 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::Versioned;
+use crate::limits::text_depth;
 use crate::{Command, Verb};
 
 /// The version of commands that this build writes and reads.
 pub const COMMAND_VERSION: u32 = 1;
 /// The longest command, in bytes.
-pub const MAX_COMMAND_BYTES: usize = super::MAX_EVENT_BYTES;
+pub const MAX_COMMAND_BYTES: usize = crate::MAX_EVENT_BYTES;
 /// The deepest nesting of objects and arrays that `serde_json` reads.
 const MAX_DEPTH: usize = 127;
 
@@ -71,7 +72,7 @@ pub fn encode_command(command: &Command) -> Result<Vec<u8>, CommandError> {
         verb: &command.verb,
     })?;
     check_length(&bytes)?;
-    let depth = depth(&bytes);
+    let depth = text_depth(&bytes);
     if depth > MAX_DEPTH {
         return Err(CommandError::TooDeep { depth });
     }
@@ -105,24 +106,4 @@ const fn check_length(bytes: &[u8]) -> Result<(), CommandError> {
 fn unknown_version(bytes: &[u8]) -> Option<CommandError> {
     let Versioned { v } = serde_json::from_slice(bytes).ok()?;
     (v != u64::from(COMMAND_VERSION)).then_some(CommandError::UnknownVersion { found: v })
-}
-
-/// The nesting of objects and arrays in JSON without errors.
-fn depth(json: &[u8]) -> usize {
-    let (mut now, mut most) = (0_usize, 0);
-    let (mut quoted, mut escaped) = (false, false);
-    for byte in json {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            b'{' | b'[' if !quoted => {
-                now += 1;
-                most = most.max(now);
-            }
-            b'}' | b']' if !quoted => now = now.saturating_sub(1),
-            _ => {}
-        }
-    }
-    most
 }

@@ -171,7 +171,7 @@ impl Rerun<'_> {
             }
             Fact::ExecutionPaused { .. } => self.paused = Some(event.at),
             Fact::BranchOpened { .. } | Fact::ExecutionForked { .. } => {
-                self.stand_still(event.at, last)
+                self.stand_still(event.at, last);
             }
             _ => {}
         }

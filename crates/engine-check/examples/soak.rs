@@ -1,0 +1,81 @@
+//! `cargo run --release -p stateway-engine-check --example soak -- --schedules 100000 [--seed 1]
+//! [--jobs 2] [--trace]`
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use stateway_engine_check::soak::Soak;
+use stateway_engine_check::{Schedule, Template};
+
+fn main() -> ExitCode {
+    let schedules = argument("--schedules").unwrap_or(100_000);
+    let seed = argument("--seed").unwrap_or(1);
+    let jobs = argument("--jobs").unwrap_or(1);
+    if std::env::args().any(|argument| argument == "--trace") {
+        return trace(seed);
+    }
+    let soak = Soak {
+        seed,
+        schedules,
+        jobs: usize::try_from(jobs).unwrap_or(1),
+    };
+    let step = (schedules / 100).max(1);
+    let began = Instant::now();
+    let progress = |done: u64| {
+        if done.is_multiple_of(step) {
+            let rate = done as f64 / began.elapsed().as_secs_f64();
+            eprint!("\r{done} of {schedules} schedules, {rate:.0} per second");
+            // Progress that cannot be shown changes nothing.
+            let _ = std::io::stderr().flush();
+        }
+    };
+    match soak.run(&progress) {
+        Ok(totals) => {
+            eprintln!();
+            print!("{totals}");
+            let seconds = began.elapsed().as_secs_f64();
+            println!("seeds {seed} to {}", seed.wrapping_add(schedules - 1));
+            println!(
+                "{seconds:.1} seconds, {:.0} schedules per second on {jobs} threads",
+                schedules as f64 / seconds
+            );
+            println!("nothing that was acknowledged was lost or done twice");
+            ExitCode::SUCCESS
+        }
+        Err(broken) => {
+            eprintln!("\nbroken:\n{broken}");
+            eprintln!(
+                "again: cargo xtask soak engine --schedules 1 --seed {}",
+                broken.seed
+            );
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// One schedule with everything that happens in it.
+fn trace(seed: u64) -> ExitCode {
+    let schedule = Schedule { seed, trace: true };
+    let run = Template::new().map(|template| schedule.run(&template));
+    match run {
+        Ok(Ok(story)) => {
+            story.lines.iter().for_each(|line| println!("{line}"));
+            println!("digest {:016x}", story.digest);
+            ExitCode::SUCCESS
+        }
+        Ok(Err(broken)) => {
+            println!("{broken}");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn argument(name: &str) -> Option<u64> {
+    let mut arguments = std::env::args().skip_while(|argument| argument != name);
+    arguments.nth(1).and_then(|value| value.parse().ok())
+}

@@ -1,0 +1,25 @@
+//! A simulation of the built-in engine.
+//!
+//! A *schedule* is a short story that follows from one seed: clients, workers, clocks, failures of the
+//! store, crashes. The engine in it is the real one ([`stateway_engine::simulation`]); everything
+//! around the engine is here. When the story is over, all faults stop, and [`check`](mod@check)
+//! compares the log with what clients and workers were told.
+//!
+//! `world` is the surroundings, `act` chooses what happens, `settle` is the end of a story, `soak` runs
+//! many stories.
+
+mod chance;
+mod check;
+mod client;
+mod clock;
+mod definitions;
+mod fault;
+mod settle;
+pub mod soak;
+mod totals;
+mod trace;
+mod worker;
+mod world;
+
+pub use totals::Totals;
+pub use world::{Broken, Schedule, Story, Template};

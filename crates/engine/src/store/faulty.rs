@@ -1,0 +1,284 @@
+//! A store whose calls fail when a simulation says so.
+//!
+//! The layer keeps the contract of a store: a failed turn is in the store as a whole or not at all.
+//! A process can also die in a call. From then on, every call of that process fails.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use stateway_model::SubState;
+
+use super::{
+    Answered, Backend, Branch, DefinitionReading, Hash, Kept, LogReading, LogRow, Reading,
+    RequestReading, Result, RowReading, Snapshot, Store, StoreError, Turn,
+};
+use crate::request::{DefinitionRecord, DisabledTrigger, EventRecord, ListQuery};
+
+/// A call of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StoreCall {
+    /// A process opens the store.
+    Open,
+    /// Any read.
+    Read,
+    /// A turn is written.
+    Commit,
+    /// A check whether the store can be written again.
+    Probe,
+    /// Executions are removed.
+    Remove,
+    /// Old request ids are removed.
+    ForgetRequests,
+}
+
+/// The result of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StoreFate {
+    /// The call succeeds.
+    Works,
+    /// The call fails and has no effect.
+    Fails,
+    /// The call has its effect, but reports a failure.
+    FailsAfterwards,
+    /// The process dies, and the call has no effect.
+    DiesBefore,
+    /// The call has its effect, and then the process dies.
+    DiesAfter,
+}
+
+type Judge = Box<dyn FnMut(StoreCall) -> StoreFate + Send>;
+
+/// Decides about each call of one process.
+#[derive(Clone)]
+pub(crate) struct StoreFaults {
+    shared: Arc<Mutex<Process>>,
+}
+
+struct Process {
+    judge: Judge,
+    dead: bool,
+}
+
+impl std::fmt::Debug for StoreFaults {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoreFaults")
+            .field("dead", &self.has_died())
+            .finish()
+    }
+}
+
+impl StoreFaults {
+    pub(crate) fn by(judge: impl FnMut(StoreCall) -> StoreFate + Send + 'static) -> Self {
+        let process = Process {
+            judge: Box::new(judge),
+            dead: false,
+        };
+        Self {
+            shared: Arc::new(Mutex::new(process)),
+        }
+    }
+
+    /// Whether the process died in a call.
+    pub(crate) fn has_died(&self) -> bool {
+        self.lock().dead
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Process> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn call<T>(&self, call: StoreCall, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let mut process = self.lock();
+        if process.dead {
+            return Err(StoreError::Failed("the process has died".to_owned()));
+        }
+        let fate = (process.judge)(call);
+        process.dead = matches!(fate, StoreFate::DiesBefore | StoreFate::DiesAfter);
+        drop(process);
+        match fate {
+            StoreFate::Works => work(),
+            StoreFate::Fails | StoreFate::DiesBefore => Err(simulated()),
+            StoreFate::FailsAfterwards | StoreFate::DiesAfter => {
+                work()?;
+                Err(simulated())
+            }
+        }
+    }
+}
+
+fn simulated() -> StoreError {
+    StoreError::Failed("a simulated failure".to_owned())
+}
+
+/// A backend with faults.
+#[derive(Debug, Clone)]
+pub(crate) struct FaultyBackend<B> {
+    pub(crate) inner: B,
+    pub(crate) faults: StoreFaults,
+}
+
+/// An open store with faults.
+#[derive(Debug)]
+struct Faulty<S: ?Sized> {
+    faults: StoreFaults,
+    inner: Box<S>,
+}
+
+impl<B: Backend> Backend for FaultyBackend<B> {
+    fn open(&self) -> Result<Box<dyn Store>> {
+        let inner = self.faults.call(StoreCall::Open, || self.inner.open())?;
+        Ok(Box::new(Faulty {
+            faults: self.faults.clone(),
+            inner,
+        }))
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reading + Send>> {
+        Ok(Box::new(Faulty {
+            faults: self.faults.clone(),
+            inner: self.inner.reader()?,
+        }))
+    }
+}
+
+impl Store for Faulty<dyn Store> {
+    fn commit(&mut self, turn: &Turn) -> Result<()> {
+        self.faults
+            .call(StoreCall::Commit, || self.inner.commit(turn))
+    }
+
+    fn last_position(&self) -> i64 {
+        self.inner.last_position()
+    }
+
+    fn probe(&mut self) -> Result<()> {
+        self.faults.call(StoreCall::Probe, || self.inner.probe())
+    }
+
+    fn remove(&mut self, numbers: &[i64]) -> Result<()> {
+        self.faults
+            .call(StoreCall::Remove, || self.inner.remove(numbers))
+    }
+
+    fn forget_requests(&mut self, before: Timestamp, limit: usize) -> Result<usize> {
+        self.faults.call(StoreCall::ForgetRequests, || {
+            self.inner.forget_requests(before, limit)
+        })
+    }
+}
+
+/// Reads of the inner store that may fail.
+macro_rules! reads {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        $(fn $name(&self, $($argument: $type),*) -> Result<$result> {
+            self.faults
+                .call(StoreCall::Read, || self.inner.$name($($argument),*))
+        })*
+    };
+}
+
+type EachRow<'e> = &'e mut dyn FnMut(LogRow<'_>) -> Result<bool>;
+
+impl<S: Reading + ?Sized> Reading for Faulty<S> {
+    reads! {
+        at_once(work: &mut dyn FnMut(&dyn Reading)) -> ();
+        sink_position(name: &str) -> Option<i64>;
+        backup(to: &Path) -> ();
+    }
+}
+
+impl<S: Reading + ?Sized> LogReading for Faulty<S> {
+    reads! {
+        snapshot(number: i64, branch: u32) -> Option<Snapshot>;
+        walk(number: i64, branch: u32, after: u64, each: EachRow<'_>) -> ();
+        chronicle(number: i64, from: (u32, u64), each: EachRow<'_>) -> ();
+        row_start(number: i64, branch: u32, after: u64) -> u64;
+        branches(number: i64) -> Vec<Branch>;
+        head(number: i64) -> Option<(u32, Hash)>;
+        recent(rows: usize) -> Vec<i64>;
+        log(after: i64, limit: usize) -> Vec<EventRecord>;
+        has_events_after(number: i64, after: i64) -> bool;
+    }
+}
+
+impl<S: Reading + ?Sized> RowReading for Faulty<S> {
+    reads! {
+        number_of(id: &str) -> Option<i64>;
+        id_of(number: i64) -> Option<Arc<str>>;
+        kept(number: i64) -> Option<Kept>;
+        list(query: &ListQuery) -> Vec<Kept>;
+        showing(sub_state: SubState, most: u32) -> u64;
+        numbers(after: i64, limit: usize) -> Vec<i64>;
+        total() -> u64;
+        last_number() -> i64;
+        due(by: Timestamp, after: (Option<Timestamp>, i64), limit: usize) -> Vec<Kept>;
+        next_wake(after: Timestamp) -> Option<Timestamp>;
+        begun() -> Vec<(Arc<str>, i64)>;
+        ended(before: Timestamp, needed: Option<i64>, limit: usize) -> Vec<i64>;
+        held_back(before: Timestamp, after: i64, limit: usize) -> u64;
+        open_children(parent: i64) -> Vec<Kept>;
+        orphans(after: i64, limit: usize) -> Vec<(i64, bool)>;
+        tree_size(root: i64, most: usize) -> usize;
+        open_executions(definition: &str) -> u64;
+        forks(id: &str, limit: usize) -> Vec<Arc<str>>;
+    }
+}
+
+impl<S: Reading + ?Sized> DefinitionReading for Faulty<S> {
+    reads! {
+        definition(name: &str, revision: Option<&str>) -> Option<DefinitionRecord>;
+        source(revision: &str) -> Option<(String, String)>;
+        revisions(name: &str) -> Vec<DefinitionRecord>;
+        definitions(after: &str, limit: usize) -> Vec<DefinitionRecord>;
+        disabled_triggers() -> Vec<(Arc<str>, DisabledTrigger)>;
+        last_scheduled(name: &str) -> Option<Timestamp>;
+    }
+}
+
+impl<S: Reading + ?Sized> RequestReading for Faulty<S> {
+    reads! {
+        answered(id: &str) -> Option<Answered>;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::MemoryDisk;
+
+    fn turn(position: i64) -> Turn {
+        Turn {
+            sinks: vec![("s".into(), position)],
+            ..Turn::default()
+        }
+    }
+
+    /// What a commit with this fate leaves in the store, and whether the process lives on.
+    fn after(fate: StoreFate) -> (bool, Option<i64>, bool) {
+        let disk = MemoryDisk::default();
+        let faults = StoreFaults::by(move |call| match call {
+            StoreCall::Commit => fate,
+            _ => StoreFate::Works,
+        });
+        let backend = FaultyBackend {
+            inner: disk.clone(),
+            faults: faults.clone(),
+        };
+        let mut store = backend.open().unwrap();
+        let worked = store.commit(&turn(1)).is_ok();
+        let alive = store.probe().is_ok();
+        assert_eq!(alive, !faults.has_died());
+        let stored = disk.reader().unwrap().sink_position("s").unwrap();
+        (worked, stored, alive)
+    }
+
+    #[test]
+    fn a_fate_decides_about_effect_answer_and_process() {
+        assert_eq!(after(StoreFate::Works), (true, Some(1), true));
+        assert_eq!(after(StoreFate::Fails), (false, None, true));
+        assert_eq!(after(StoreFate::FailsAfterwards), (false, Some(1), true));
+        assert_eq!(after(StoreFate::DiesBefore), (false, None, false));
+        assert_eq!(after(StoreFate::DiesAfter), (false, Some(1), false));
+    }
+}
