@@ -49,8 +49,12 @@ impl Keeper {
                 // It has ended or begun already.
                 ErrorKind::FailedPrecondition | ErrorKind::NotFound => {
                     tracing::debug!(number, "an execution does not wait any more: {error}");
+                    self.slots.give_up(&queued.definition);
                 }
-                ErrorKind::Corrupt => self.set_aside_by_number(number, &error),
+                ErrorKind::Corrupt => {
+                    self.set_aside_by_number(number, &error);
+                    self.slots.give_up(&queued.definition);
+                }
                 _ => {
                     tracing::error!(number, "a queued execution cannot begin yet: {error}");
                     self.slots.postpone(queued, self.now.steady + TRY_AGAIN);
