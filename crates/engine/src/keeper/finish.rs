@@ -22,6 +22,11 @@ const FORGET_AT_ONCE: usize = 20_000;
 impl Keeper {
     /// Writes the turn, and gathers what may be seen then; false when it could not be written.
     pub(super) fn finish(&mut self) -> bool {
+        // The turn may have missed something: nothing of it is written.
+        if let Some(error) = self.failed_reads.take() {
+            self.break_off(error);
+            return false;
+        }
         let touched = self.executions.take_touched();
         let mut leaving = Vec::new();
         for number in &touched {
@@ -157,10 +162,10 @@ impl Keeper {
         }
     }
 
-    /// The store could not be written: nothing of the turn happened. Memory is ahead of the disk
-    /// now, so all of it is forgotten and taken up anew once the store can be written.
+    /// The store could not be read or written: nothing of the turn happened. Memory is ahead of the
+    /// disk now, so all of it is dropped and loaded again once the store works.
     fn break_off(&mut self, error: StoreError) {
-        tracing::error!("the store cannot be written: {error}; nothing that was answered is lost");
+        tracing::error!("the store does not work: {error}; nothing that was answered is lost");
         metrics::counter!("stateway_engine_write_failures_total").increment(1);
         self.shown.extend(self.outbox.fail(&error));
         self.forget();
@@ -198,6 +203,7 @@ impl Keeper {
         self.dispatch.forget_tasks();
         self.work.clear();
         self.outbox = Outbox::default();
+        self.failed_reads.take();
     }
 
     /// What is done now and then: a broken store is tried again, old request ids are forgotten.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use stateway_machine::{ExecutionState, obligations};
 
 use super::{Keeper, Work};
-use crate::error::{EngineError, Result};
+use crate::error::{EngineError, ErrorKind, Result};
 use crate::request::Damaged;
 use crate::store::Kept;
 
@@ -44,7 +44,8 @@ impl Keeper {
     /// Lists an execution that cannot be read as damaged, until it can be read. One damaged log must
     /// not keep the other executions from continuing.
     pub(super) fn set_aside(&mut self, number: i64, id: &Arc<str>, error: &EngineError) {
-        if self.executions.damaged(number).is_some() {
+        // A store that fails is no damage: the turn is dropped, and the execution loaded again.
+        if error.kind == ErrorKind::Unavailable || self.executions.damaged(number).is_some() {
             return;
         }
         let found = self.inspect(number).ok();
@@ -71,7 +72,6 @@ impl Keeper {
 
     fn take_up(&mut self, kept: Kept) {
         let (number, id) = (kept.origin.number, Arc::clone(&kept.origin.id));
-        let queued = kept.status.state == ExecutionState::Queued;
         // It may be there already: another one had to do with it.
         if !self.executions.contains(number)
             && let Err(error) = self.bring_kept(kept)
@@ -79,13 +79,14 @@ impl Keeper {
             self.set_aside(number, &id, &error);
             return;
         }
-        if queued {
-            self.queue(number);
-            return;
-        }
         let Some(live) = self.executions.get(number) else {
             return;
         };
+        // By the log and not by the row: another execution may have ended this one meanwhile.
+        if live.state.state() == ExecutionState::Queued {
+            self.queue(number);
+            return;
+        }
         for owed in obligations(&live.state) {
             self.owe(number, owed);
         }
