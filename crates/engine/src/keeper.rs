@@ -67,7 +67,7 @@ use crate::clock::Moment;
 use crate::coverage::Covered;
 use crate::error::Result;
 use crate::news::Board;
-use crate::store::{Store, StoreError};
+use crate::store::{FailedReads, Store, StoreError, noting};
 use crate::{Config, EngineError};
 use cover::Connected;
 use definitions::Definitions;
@@ -95,6 +95,8 @@ pub(crate) struct Shared {
 pub(crate) struct Keeper {
     config: Config,
     store: Box<dyn Store>,
+    /// Whether a read of the present turn failed.
+    failed_reads: FailedReads,
     board: Arc<Board>,
     /// The time of the present turn.
     now: Moment,
@@ -171,6 +173,7 @@ impl Keeper {
         shared: Shared,
         now: Moment,
     ) -> Result<(Self, Vec<Effect>)> {
+        let (store, failed_reads) = noting(store);
         let mut keeper = Self {
             executions: Executions::after(store.last_number()?),
             definitions: Definitions::new(shared.catalogue),
@@ -190,6 +193,7 @@ impl Keeper {
             },
             config: config.clone(),
             store,
+            failed_reads,
             board: shared.board,
             now,
         };
