@@ -7,7 +7,8 @@
 //!
 //! Parts with state of their own: `executions` has the executions in memory, `dispatch` has tasks and
 //! workers, `slots` says which queued execution begins next, `trigger` says what starts executions,
-//! `outbox` has what the turn leads to.
+//! `outbox` has what the turn leads to, `pace` has how much the turn has done and what continues in the
+//! next one.
 //!
 //! What the keeper does with them: `ask` answers requests, `carry` takes one command through the
 //! core, `queue` lets executions begin, `hand_out` gives tasks to
@@ -36,12 +37,15 @@ mod judge;
 mod live;
 mod load;
 mod outbox;
+mod pace;
 mod queue;
 mod recall;
 mod recover;
 mod sink;
 mod slots;
 mod survey;
+#[cfg(test)]
+mod tests;
 mod thread;
 mod trigger;
 mod wake;
@@ -50,8 +54,10 @@ mod withdrawal;
 pub(crate) use ask::bounded;
 pub(crate) use child::child_id;
 pub(crate) use definitions::DefinitionAsk;
+#[cfg(feature = "simulation")]
+pub(crate) use inbox::Envelope;
 pub use inbox::SinkStart;
-pub(crate) use inbox::{Ask, Inbox, Message};
+pub(crate) use inbox::{Ask, Inbox, Message, Unread};
 pub(crate) use outbox::Effect;
 pub(crate) use recover::Mended;
 #[cfg(feature = "simulation")]
@@ -61,6 +67,8 @@ pub(crate) use thread::spawn;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
 
 use crate::catalogue::Catalogue;
 use crate::clock::Moment;
@@ -75,6 +83,7 @@ use dispatch::Dispatch;
 use executions::Executions;
 use live::Live;
 use outbox::Outbox;
+use pace::Pace;
 use slots::Slots;
 use trigger::Triggers;
 
@@ -88,6 +97,16 @@ pub(crate) struct Shared {
     pub(crate) board: Arc<Board>,
     /// Where readers find which workers are connected.
     pub(crate) covered: Arc<Covered>,
+}
+
+impl Shared {
+    /// With plans under these limits.
+    pub(crate) fn limited(limits: stateway_machine::Limits) -> Self {
+        Self {
+            catalogue: Arc::new(Catalogue::limited(limits)),
+            ..Self::default()
+        }
+    }
 }
 
 /// The keeper's state.
@@ -107,6 +126,7 @@ pub(crate) struct Keeper {
     slots: Slots,
     triggers: Triggers,
     outbox: Outbox,
+    pace: Pace,
     /// The effects of the present turn whose writes are on disk.
     shown: Vec<Effect>,
     /// What is still to be done in this turn.
@@ -123,8 +143,8 @@ pub(crate) struct Keeper {
 struct Upkeep {
     leases_checked: Instant,
     requests_forgotten: Instant,
-    /// The time of the turn before.
-    before: Moment,
+    /// How far the executions that are due later are checked, while they are.
+    sleeping: Option<(Option<Timestamp>, i64)>,
 }
 
 /// The store could not be written.
@@ -182,6 +202,7 @@ impl Keeper {
             slots: Slots::new(config.max_active),
             triggers: Triggers::default(),
             outbox: Outbox::default(),
+            pace: Pace::default(),
             shown: Vec::new(),
             work: VecDeque::new(),
             sinks: HashMap::new(),
@@ -189,7 +210,7 @@ impl Keeper {
             upkeep: Upkeep {
                 leases_checked: now.steady,
                 requests_forgotten: now.steady,
-                before: now,
+                sleeping: None,
             },
             config: config.clone(),
             store,
@@ -209,16 +230,23 @@ impl Keeper {
         now: Moment,
     ) -> Vec<Effect> {
         self.set_time(now);
+        self.pace.begin();
+        self.resume();
         for message in messages.take(MOST_PER_TURN) {
             self.take(message);
             self.work_off();
+            if self.pace.is_full() {
+                break;
+            }
         }
         if self.broken.is_none() {
             self.work_off();
             self.ring();
+            self.check_next_sleeping();
             self.try_postponed();
             self.start_scheduled();
             self.check_leases();
+            self.record_reports();
             self.refresh_coverage();
         }
         self.finish();
@@ -306,9 +334,29 @@ impl Keeper {
         }
     }
 
+    /// Continues what the turn before put off.
+    fn resume(&mut self) {
+        if self.broken.is_some() {
+            return;
+        }
+        if let Err(error) = self.take_up_more() {
+            self.break_off(error);
+            return;
+        }
+        while let Some(work) = self.pace.resume() {
+            self.work.push_back(work);
+            self.work_off();
+        }
+    }
+
     /// Does what the last message led to.
     fn work_off(&mut self) {
         while let Some(work) = self.work.pop_front() {
+            let may_wait = matches!(work, Work::EndChild { .. } | Work::Feed(_));
+            if may_wait && self.pace.is_full() {
+                self.pace.put_off(work);
+                continue;
+            }
             match work {
                 Work::Grant => self.grant(),
                 Work::Assign {
@@ -330,12 +378,15 @@ impl Keeper {
 
     /// How long there is nothing to do unless a message arrives.
     pub(crate) fn idle(&self, now: Moment) -> Duration {
-        if !self.work.is_empty() || self.connected.has_stale() {
+        let more = self.pace.has_more() || self.upkeep.sleeping.is_some();
+        if !self.work.is_empty() || more || self.connected.has_stale() {
             return Duration::ZERO;
         }
-        let steady = self.slots.next_postponed();
-        let steady = steady.map(|until| until.saturating_duration_since(now.steady));
-        let steady = steady.unwrap_or(Duration::MAX);
+        let steady = [self.slots.next_postponed(), self.dispatch.next_report()];
+        let steady = steady.into_iter().flatten().min();
+        let steady = steady.map_or(Duration::MAX, |due| {
+            due.saturating_duration_since(now.steady)
+        });
         let alarm = self.executions.next_alarm();
         let due = [alarm, self.executions.next_wake, self.triggers.next()];
         let Some(due) = due.into_iter().flatten().min() else {

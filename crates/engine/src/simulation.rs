@@ -17,7 +17,7 @@ use crate::clock::Moment;
 use crate::coverage::Coverage;
 use crate::error::Result;
 use crate::handle::Engine;
-use crate::keeper::{Inbox, Keeper, Message, Shared, show};
+use crate::keeper::{Envelope, Inbox, Keeper, Shared, show};
 use crate::news::Board;
 use crate::recovery::inspect::{Eye, look};
 use crate::request::EventRecord;
@@ -156,8 +156,7 @@ impl Disk {
 pub struct Process {
     keeper: Keeper,
     engine: Engine,
-    inbox: Inbox,
-    messages: Receiver<Message>,
+    messages: Receiver<Envelope>,
     board: Arc<Board>,
     committed: watch::Sender<i64>,
     faults: StoreFaults,
@@ -191,16 +190,11 @@ impl Process {
         let moment = Moment { wall, steady };
         let (keeper, effects) = Keeper::open(config, store, shared.clone(), moment)?;
         show(effects, &board, &committed);
-        let engine = Engine::without_thread(
-            config,
-            (backend, inbox.clone()),
-            shared,
-            committed.subscribe(),
-        )?;
+        let engine =
+            Engine::without_thread(config, (backend, inbox), shared, committed.subscribe())?;
         Ok(Self {
             keeper,
             engine,
-            inbox,
             messages,
             board,
             committed,
@@ -217,12 +211,8 @@ impl Process {
 
     /// Processes every message that has arrived, and what is due.
     pub fn turn(&mut self, (wall, steady): (Timestamp, Instant)) {
-        let (inbox, messages) = (&self.inbox, &self.messages);
-        let arrived = std::iter::from_fn(|| {
-            let message = messages.try_recv().ok()?;
-            inbox.taken();
-            Some(message)
-        });
+        let messages = &self.messages;
+        let arrived = std::iter::from_fn(|| Some(messages.try_recv().ok()?.open()));
         let effects = self.keeper.turn(arrived, Moment { wall, steady });
         show(effects, &self.board, &self.committed);
     }

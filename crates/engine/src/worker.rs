@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,7 +12,7 @@ use stateway_model::{Progress, Usage};
 use tokio::sync::mpsc;
 
 use crate::handle::Ticket;
-use crate::keeper::{Inbox, Message};
+use crate::keeper::{Inbox, Message, Unread};
 use crate::{EngineError, View};
 
 /// What a worker can take on.
@@ -100,12 +101,24 @@ pub struct WorkerTask {
     pub(crate) http: Option<HttpRequest>,
 }
 
-/// Names one attempt of one step; an answer carries it. Opaque to workers.
+/// Names one hand-out of one attempt; an answer carries it. Opaque to workers.
+///
+/// The number of the hand-out is the fencing token: it grows with every hand-out of the step, so the
+/// answer of a worker that had the attempt before is refused, whatever its id is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskToken {
     pub(crate) number: i64,
     pub(crate) branch: u32,
     pub(crate) task: Task,
+    /// Zero in a token of an older build, which had none.
+    pub(crate) hand_out: u32,
+}
+
+impl TaskToken {
+    /// Whether the token names this hand-out. A token without a number names the first one.
+    pub(crate) fn is_of(&self, (task, branch, hand_out): (&Task, u32, u32)) -> bool {
+        self.task == *task && self.branch == branch && self.hand_out.max(1) == hand_out.max(1)
+    }
 }
 
 impl fmt::Display for TaskToken {
@@ -114,9 +127,11 @@ impl fmt::Display for TaskToken {
             number,
             branch,
             task,
+            hand_out,
         } = self;
-        let undo = if task.undo { "u" } else { "d" };
-        write!(f, "{number}.{branch}.{}.{undo}.{}", task.attempt, task.step)
+        let (attempt, step) = (task.attempt, &task.step);
+        let kind = if task.undo { "u" } else { "d" };
+        write!(f, "{number}.{branch}.{attempt}.{kind}{hand_out}.{step}")
     }
 }
 
@@ -140,10 +155,15 @@ fn parse_token(text: &str) -> Option<TaskToken> {
     let number = parts.next()?.parse().ok()?;
     let branch = parts.next()?.parse().ok()?;
     let attempt = parts.next()?.parse().ok()?;
-    let undo = match parts.next()? {
-        "u" => true,
-        "d" => false,
+    let kind = parts.next()?;
+    let (undo, hand_out) = match (kind.strip_prefix('u'), kind.strip_prefix('d')) {
+        (Some(hand_out), _) => (true, hand_out),
+        (_, Some(hand_out)) => (false, hand_out),
         _ => return None,
+    };
+    let hand_out = match hand_out {
+        "" => 0,
+        number => number.parse().ok()?,
     };
     let step = parts.next().filter(|step| !step.is_empty())?.into();
     let task = Task {
@@ -155,6 +175,7 @@ fn parse_token(text: &str) -> Option<TaskToken> {
         number,
         branch,
         task,
+        hand_out,
     })
 }
 
@@ -190,6 +211,7 @@ pub struct WorkerSession {
 pub struct Answers {
     session: u64,
     inbox: Inbox,
+    unread: Arc<Unread>,
 }
 
 impl WorkerSession {
@@ -206,6 +228,7 @@ impl WorkerSession {
         let answers = Answers {
             session,
             inbox: inbox.clone(),
+            unread: Arc::default(),
         };
         Ok(Self {
             session,
@@ -223,16 +246,27 @@ impl WorkerSession {
 }
 
 impl Answers {
+    /// Waits until the engine takes more messages of this worker. The reader of the worker's stream
+    /// asks before each message, so that a worker that sends faster than the engine reads is slowed
+    /// down by its own connection, and by nothing else.
+    pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.unread.poll_room(context)
+    }
+
     /// Changes what the worker can take on.
     pub fn offer(&self, offer: Offer) {
         let session = self.session;
-        self.inbox.tell(Message::Offer { session, offer });
+        self.send(Message::Offer { session, offer });
+    }
+
+    fn send(&self, message: Message) {
+        self.inbox.send_from(&self.unread, message);
     }
 
     /// Says how an attempt went. The engine answers with `Accepted` or `Refused`.
     pub fn settle(&self, token: TaskToken, outcome: Outcome, usage: Option<Usage>) {
         let session = self.session;
-        self.inbox.tell(Message::Settle {
+        self.send(Message::Settle {
             session,
             token,
             outcome,
@@ -243,7 +277,7 @@ impl Answers {
     /// Says that the worker is alive, and an attempt with it, and how far that is.
     pub fn heartbeat(&self, token: Option<TaskToken>, progress: Option<Progress>) {
         let session = self.session;
-        self.inbox.tell(Message::Heartbeat {
+        self.send(Message::Heartbeat {
             session,
             token,
             progress,
@@ -270,5 +304,41 @@ impl Ticket {
         self.answer
             .await
             .unwrap_or_else(|_| Err(EngineError::stopped()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_as_it_was_written() {
+        for (text, hand_out, undo) in [("7.0.2.d3.pay", 3, false), ("7.1.1.u1.a.b", 1, true)] {
+            let token: TaskToken = text.parse().expect("a token");
+            assert_eq!(token.to_string(), text);
+            assert_eq!((token.hand_out, token.task.undo), (hand_out, undo));
+        }
+        for wrong in [
+            "",
+            "7.0.2.x1.pay",
+            "7.0.2.d-1.pay",
+            "7.0.2.d1",
+            "7.0.2.d1.",
+            "a.0.2.d1.pay",
+        ] {
+            assert!(wrong.parse::<TaskToken>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_token_names_one_hand_out() {
+        let token: TaskToken = "7.0.2.d3.pay".parse().expect("a token");
+        let task = token.task.clone();
+        assert!(token.is_of((&task, 0, 3)));
+        assert!(!token.is_of((&task, 0, 4)), "a straggler");
+        assert!(!token.is_of((&task, 1, 3)), "another branch");
+        let older: TaskToken = "7.0.2.d.pay".parse().expect("a token of an older build");
+        assert!(older.is_of((&task, 0, 1)));
+        assert!(!older.is_of((&task, 0, 2)));
     }
 }

@@ -5,20 +5,28 @@
 
 #[path = "engine/adopt.rs"]
 mod adopt;
+#[path = "engine/bounds.rs"]
+mod bounds;
 #[path = "engine/branch.rs"]
 mod branch;
 #[path = "engine/child.rs"]
 mod child;
+#[path = "engine/clock.rs"]
+mod clock;
 #[path = "engine/definitions.rs"]
 mod definitions;
 #[path = "engine/fault.rs"]
 mod fault;
+#[path = "engine/file.rs"]
+mod file;
 #[path = "engine/histories.rs"]
 mod histories;
 #[path = "engine/http.rs"]
 mod http;
 #[path = "engine/lab.rs"]
 mod lab;
+#[path = "engine/limits.rs"]
+mod limits;
 #[path = "engine/lost.rs"]
 mod lost;
 #[path = "engine/many.rs"]

@@ -68,6 +68,7 @@ const PAST: [&str; 21] = [
     "feedback",
     "first_started",
     "last_event",
+    "hand_outs",
     "last_failed",
     "left_behind",
     "message",

@@ -49,6 +49,7 @@ mod event;
 mod evolve;
 mod failure;
 mod ledger;
+mod limits;
 mod moves;
 mod obligation;
 mod plan;
@@ -69,7 +70,7 @@ mod words;
 pub use admission::{admit, admitting_states};
 pub use awaited::{Awaited, awaited};
 pub use backoff::{later, pause, seed};
-pub use codec::{DecodeError, EVENT_VERSION, MAX_EVENT_BYTES, decode, encode, encode_into};
+pub use codec::{DecodeError, EVENT_VERSION, decode, encode, encode_into};
 pub use command::{CancelMode, Command, Verb, VerbName};
 pub use decide::{MAX_SIGNALS, Resolver, check_resolves_all, decide};
 pub use event::{
@@ -78,6 +79,10 @@ pub use event::{
 };
 pub use evolve::evolve;
 pub use failure::{Class, Failure, FailureCause, classify};
+pub use limits::{
+    ENVELOPE_BYTES, Excess, Limits, MAX_EVENT_BYTES, MAX_MESSAGE_BYTES, MAX_PAYLOAD_BYTES,
+    MAX_PAYLOAD_DEPTH, MAX_READ_DEPTH, MAX_READ_EVENT_BYTES, check_payload, cut_message,
+};
 pub use moves::{EXECUTION_MOVES, STEP_MOVES, execution_may_move, step_may_move};
 pub use obligation::{
     ChildOrder, Obligation, TaskKey, TaskOrder, obligations, obligations_of, task_input, task_order,

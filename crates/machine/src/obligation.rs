@@ -71,6 +71,9 @@ pub struct TaskOrder {
     pub worker: Option<Arc<str>>,
     /// In whose name that worker took it; none where nobody was named.
     pub identity: Option<Arc<str>>,
+    /// The number of its hand-out, counted for the step. It fences a worker that had the attempt
+    /// before: that worker answers with another number.
+    pub hand_out: u32,
     /// A validator's feedback on the attempt before, or a person's on the work before.
     pub feedback: Option<Arc<str>>,
     /// When it times out, once a worker has it.
@@ -232,6 +235,7 @@ fn order(state: &State, ix: StepIx, undo: bool) -> TaskOrder {
         role,
         worker: run.worker.clone(),
         identity: run.identity.clone().filter(|_| run.worker.is_some()),
+        hand_out: run.hand_outs,
         feedback: (run.feedback.clone().or_else(|| run.advice.clone())).filter(|_| !undo),
         due: state.limit(run.due),
         cancel: run.cancelling,

@@ -20,7 +20,7 @@ use crate::plan::Plan;
 use crate::state::{Head, Signals, StepRun};
 
 /// The version this build writes and reads.
-pub const SNAPSHOT_VERSION: u32 = 2;
+pub const SNAPSHOT_VERSION: u32 = 3;
 
 /// Why bytes are not a state of this plan.
 #[derive(Debug, Error)]

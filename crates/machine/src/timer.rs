@@ -22,6 +22,20 @@ pub enum Timer {
     },
 }
 
+impl Timer {
+    /// Whether it fires when a worker has sent no heartbeat for too long.
+    #[must_use]
+    pub const fn is_heartbeat(&self) -> bool {
+        matches!(
+            self,
+            Self::Step {
+                kind: StepTimer::Heartbeat,
+                ..
+            }
+        )
+    }
+}
+
 words! {
     /// What happens when a step's timer fires.
     pub enum StepTimer as "step timer" {

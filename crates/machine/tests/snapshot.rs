@@ -16,9 +16,10 @@ use stateway_model::ErrorCategory::{Governance, Transient};
 use stateway_model::{Progress, Usage};
 
 const BUSY: &str = include_str!("busy.yaml");
-const GOLDEN: &str = include_str!("golden/snapshot-v2.json");
+const GOLDEN: &str = include_str!("golden/snapshot-v3.json");
 /// Written by a build that knew only version 1. It never changes.
 const VERSION_1: &str = include_str!("golden/snapshot-v1.json");
+const VERSION_2: &str = include_str!("golden/snapshot-v2.json");
 
 /// Something of every sort: completed, open, backing off, waiting, escalated, a signal kept.
 fn busy() -> Run {
@@ -59,8 +60,8 @@ fn change(edit: impl FnOnce(&mut Value)) -> Result<State, SnapshotError> {
 }
 
 #[test]
-fn version_2_is_written_as_it_always_was() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/snapshot-v2.json");
+fn version_3_is_written_as_it_always_was() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/snapshot-v3.json");
     let written = String::from_utf8(snapshot(&busy().state)).unwrap() + "\n";
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(path, &written).unwrap();
@@ -69,18 +70,20 @@ fn version_2_is_written_as_it_always_was() {
 }
 
 #[test]
-fn version_2_is_read() {
+fn version_3_is_read() {
     let read = restore(plan(BUSY), GOLDEN.trim_end().as_bytes()).unwrap();
     assert_eq!(read, busy().state);
 }
 
 /// A snapshot is a cache: the log is replayed instead.
 #[test]
-fn version_1_is_refused_by_its_version() {
-    let error = restore(plan(BUSY), VERSION_1.trim_end().as_bytes()).unwrap_err();
-    assert!(matches!(error, SnapshotError::UnknownVersion { found: 1 }));
-    let error = snapshot_revision(VERSION_1.as_bytes()).unwrap_err();
-    assert!(matches!(error, SnapshotError::UnknownVersion { found: 1 }));
+fn older_versions_are_refused_by_their_version() {
+    for (version, written) in [(1, VERSION_1), (2, VERSION_2)] {
+        let error = restore(plan(BUSY), written.trim_end().as_bytes()).unwrap_err();
+        assert!(matches!(error, SnapshotError::UnknownVersion { found } if found == version));
+        let error = snapshot_revision(written.as_bytes()).unwrap_err();
+        assert!(matches!(error, SnapshotError::UnknownVersion { found } if found == version));
+    }
 }
 
 #[test]
@@ -140,7 +143,7 @@ fn another_version_is_named() {
     });
     assert_eq!(
         error.unwrap_err().to_string(),
-        "snapshot version 3 is unknown; this build reads version 2"
+        "snapshot version 4 is unknown; this build reads version 3"
     );
 }
 
@@ -151,7 +154,7 @@ fn bytes_that_are_no_snapshot_are_refused() {
         "{}",
         "[]",
         "null",
-        r#"{"v":2}"#,
+        r#"{"v":3}"#,
         &GOLDEN[..GOLDEN.len() / 2],
     ] {
         assert!(restore(plan(BUSY), bytes.as_bytes()).is_err(), "{bytes}");

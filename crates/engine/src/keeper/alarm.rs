@@ -3,39 +3,115 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
-use stateway_machine::{ExecutionState, Obligation, StepTimer, Timer, Verb, obligations, seeking};
+use jiff::{SignedDuration, Timestamp};
+use stateway_machine::{
+    ExecutionState, Obligation, StepTimer, Timer, Verb, later, obligations, seeking,
+};
 
-use super::Keeper;
+use super::pace::Cursor;
+use super::{Keeper, Live};
 use crate::clock::Moment;
+use crate::store::{Kept, UnderWay};
 
-/// The most timers a turn fires, so that a flood of them does not keep others waiting.
+/// How many due executions are read at a time.
 const MOST_AT_ONCE: usize = 1_000;
 /// A clock that differs from the steady one by more than this has been moved.
 const JUMP: Duration = Duration::from_secs(5);
+/// The most executions that a turn loads to check when they are due.
+const MOST_LOADED: usize = 200;
 
 impl Keeper {
     /// Takes the time of a new turn, and notices that the wall clock was moved.
     pub(super) fn set_time(&mut self, now: Moment) {
-        let before = std::mem::replace(&mut self.upkeep.before, now);
-        self.now = now;
-        if self.config.clock.is_manual() {
+        let before = std::mem::replace(&mut self.now, now);
+        let Some(by) = jump(before, now) else { return };
+        // A clock that tests move forward is not wrong before.
+        if self.config.clock.is_manual() && by.is_positive() {
             return;
         }
-        if let Some(seconds) = jump(before, now) {
-            tracing::warn!(
-                seconds,
-                "the system's clock was moved; timers follow it, leases do not"
-            );
-            metrics::counter!("stateway_engine_clock_jumps_total").increment(1);
-            // A clock that went back may have left the next look too far away.
-            self.executions.next_wake = Some(now.wall);
+        tracing::warn!(
+            seconds = by.as_secs_f64(),
+            "the system's clock was moved; timers of executions keep their distance"
+        );
+        metrics::counter!("stateway_engine_clock_jumps_total").increment(1);
+        self.executions.notice_jump(now.wall, by);
+        self.dispatch.notice_jump(by);
+        if by.is_negative() {
+            self.check_sleeping();
+        }
+    }
+
+    /// Begins to check every execution that is due later: the log of some may be ahead of the clock.
+    pub(super) fn check_sleeping(&mut self) {
+        self.upkeep.sleeping = Some((Some(self.now.wall), i64::MAX));
+        self.executions.next_wake = Some(self.now.wall);
+    }
+
+    /// Loads the next executions that are due later. The end of the turn writes when each is due by
+    /// the wall clock.
+    pub(super) fn check_next_sleeping(&mut self) {
+        let Some(after) = self.upkeep.sleeping else {
+            return;
+        };
+        let page = match self.store.due(Timestamp::MAX, after, MOST_LOADED) {
+            Ok(page) => page,
+            Err(error) => {
+                tracing::error!("executions that sleep cannot be read: {error}");
+                return;
+            }
+        };
+        let last = page.last();
+        self.upkeep.sleeping = last.map(|last| (last.status.wake_at, last.origin.number));
+        for kept in page {
+            let (number, id) = (kept.origin.number, Arc::clone(&kept.origin.id));
+            if !self.executions.contains(number)
+                && let Err(error) = self.bring_kept(kept)
+            {
+                self.set_aside(number, &id, &error);
+            }
+        }
+    }
+
+    /// When the next timer of an execution fires, by the wall clock.
+    pub(super) fn alarm_of(&self, live: &Live, under_way: &UnderWay) -> Option<Timestamp> {
+        match live.state.state() {
+            ExecutionState::Created => return under_way.due,
+            state if state.is_terminal() => return None,
+            _ => {}
+        }
+        let due = if under_way.heartbeats {
+            timers(live)
+                .map(|(timer, due)| self.due_of(live, &timer, due))
+                .min()
+        } else {
+            under_way.due
+        };
+        due.map(|due| live.wall_time(due))
+    }
+
+    /// When a timer is due by the time of its log. Heartbeats are not in the log.
+    fn due_of(&self, live: &Live, timer: &Timer, due: Timestamp) -> Timestamp {
+        let Timer::Step {
+            step,
+            kind: StepTimer::Heartbeat,
+            ..
+        } = timer
+        else {
+            return due;
+        };
+        let entry = self.dispatch.entry(live.origin.number, step);
+        let heard = entry.and_then(|entry| entry.heard);
+        let define = live.state.plan().step_definition(step);
+        let timeout = define.and_then(|define| define.heartbeat_timeout);
+        match (heard, timeout) {
+            (Some(heard), Some(timeout)) => due.max(later(live.log_time(heard), timeout)),
+            _ => due,
         }
     }
 
     /// Fires what is due.
     pub(super) fn ring(&mut self) {
-        for _ in 0..MOST_AT_ONCE {
+        while !self.pace.is_full() {
             let Some(number) = self.executions.take_due(self.now.wall) else {
                 break;
             };
@@ -67,12 +143,10 @@ impl Keeper {
             }
             return;
         }
-        let due: Vec<_> = obligations(&live.state)
-            .into_iter()
-            .filter_map(|obligation| match obligation {
-                Obligation::Timer { timer, due } if due <= self.now.wall => Some(timer),
-                _ => None,
-            })
+        let now = live.time(self.now.wall);
+        let due: Vec<_> = timers(live)
+            .filter(|(timer, due)| self.due_of(live, timer, *due) <= now)
+            .map(|(timer, _)| timer)
             .collect();
         for timer in due {
             let note = self.note(number, &timer);
@@ -125,26 +199,42 @@ impl Keeper {
         self.work_off();
     }
 
-    /// Brings in executions that are not in memory and have something due.
+    /// Brings in executions that are not in memory and have something due, page by page: executions that
+    /// cannot be loaded stay due, and must not hide those behind them.
     fn look_up_due(&mut self) {
-        let found = self.store.due(
-            self.now.wall,
-            (Some(Timestamp::UNIX_EPOCH), i64::MAX),
-            MOST_AT_ONCE,
-        );
-        let found = match found {
-            Ok(found) => found,
-            Err(error) => {
-                tracing::error!("due executions cannot be read: {error}");
-                self.executions.next_wake = self
-                    .now
-                    .wall
-                    .checked_add(jiff::SignedDuration::from_secs(1))
-                    .ok();
-                return;
+        let none: Cursor = (Some(Timestamp::UNIX_EPOCH), i64::MAX);
+        let mut after = self.executions.due_after.take().unwrap_or(none);
+        loop {
+            let found = match self.store.due(self.now.wall, after, MOST_AT_ONCE) {
+                Ok(found) => found,
+                Err(error) => {
+                    tracing::error!("due executions cannot be read: {error}");
+                    let later = jiff::SignedDuration::from_secs(1);
+                    self.executions.next_wake = self.now.wall.checked_add(later).ok();
+                    return;
+                }
+            };
+            let last = found.last();
+            let last = last.map(|kept| (kept.status.wake_at, kept.origin.number));
+            let whole = found.len() == MOST_AT_ONCE;
+            self.bring_due(found);
+            match last.filter(|_| whole) {
+                Some(last) if self.pace.is_full() => {
+                    self.executions.due_after = Some(last);
+                    self.executions.next_wake = Some(self.now.wall);
+                    return;
+                }
+                Some(last) => after = last,
+                None => break,
             }
-        };
-        let more = found.len() == MOST_AT_ONCE;
+        }
+        self.executions.next_wake = self.store.next_wake(self.now.wall).unwrap_or_else(|error| {
+            tracing::error!("the next due execution cannot be read: {error}");
+            Some(self.now.wall)
+        });
+    }
+
+    fn bring_due(&mut self, found: Vec<Kept>) {
         for kept in found {
             let (number, id) = (kept.origin.number, Arc::clone(&kept.origin.id));
             if self.executions.contains(number) {
@@ -155,21 +245,21 @@ impl Keeper {
                 Err(error) => self.set_aside(number, &id, &error),
             }
         }
-        self.executions.next_wake = if more {
-            Some(self.now.wall)
-        } else {
-            self.store.next_wake(self.now.wall).unwrap_or_else(|error| {
-                tracing::error!("the next due execution cannot be read: {error}");
-                Some(self.now.wall)
-            })
-        };
     }
 }
 
-/// How many seconds the wall clock was moved between two moments, where it was.
-fn jump(before: Moment, now: Moment) -> Option<f64> {
-    let passed = now.steady.duration_since(before.steady).as_secs_f64();
-    let shown = now.wall.duration_since(before.wall).as_secs_f64();
-    let off = shown - passed;
-    (off.abs() > JUMP.as_secs_f64()).then_some(off)
+fn timers(live: &Live) -> impl Iterator<Item = (Timer, Timestamp)> {
+    let owed = obligations(&live.state).into_iter();
+    owed.filter_map(|obligation| match obligation {
+        Obligation::Timer { timer, due } => Some((timer, due)),
+        _ => None,
+    })
+}
+
+/// How far the wall clock was moved between two moments, where it was.
+fn jump(before: Moment, now: Moment) -> Option<SignedDuration> {
+    let passed = now.steady.saturating_duration_since(before.steady);
+    let passed = SignedDuration::try_from(passed).unwrap_or(SignedDuration::MAX);
+    let by = now.wall.duration_since(before.wall).saturating_sub(passed);
+    (by.unsigned_abs() > JUMP).then_some(by)
 }

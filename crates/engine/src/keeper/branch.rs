@@ -27,18 +27,10 @@ impl Keeper {
         actor: &Arc<str>,
         cause: &Arc<str>,
     ) -> Result<i64> {
+        self.write_first(number)?;
         let Some(live) = self.executions.get(number) else {
             return Err(EngineError::no_execution(&number.to_string()));
         };
-        if !live.lines.is_empty() {
-            // Its latest events are not on disk yet, and going back reads what is.
-            return Err(EngineError::new(
-                ErrorKind::Busy,
-                "ENGINE_BUSY",
-                "the execution is changing at this moment",
-            )
-            .hint("Try again in a moment."));
-        }
         if let Some((step, worker)) = live.state.compensation_in_hands() {
             return Err(EngineError::new(
                 ErrorKind::FailedPrecondition,

@@ -17,6 +17,7 @@ impl Keeper {
     /// Carries out a command; whether anything happened.
     pub(super) fn carry(&mut self, number: i64, cause: &Arc<str>, verb: Verb) -> Result<bool> {
         self.bring(number)?;
+        self.pace.spend();
         let Some(live) = self.executions.get_mut(number) else {
             return Err(EngineError::no_execution(&number.to_string()));
         };
@@ -25,8 +26,10 @@ impl Keeper {
         if events.is_empty() {
             return Ok(false);
         }
-        live.apply(&events);
+        let bytes = live.apply(&events)?;
+        self.pace.spend_bytes(bytes);
         let owed = obligations_of(&live.state, &events);
+        self.executions.weigh(number);
         self.executions.touch(number);
         self.put_away(number, &events);
         owed.into_iter().for_each(|owed| self.owe(number, owed));
@@ -130,6 +133,7 @@ impl Keeper {
             self.executions.count(number, true);
         }
         if over {
+            self.executions.forget_tree(number);
             self.ended(number);
         }
     }

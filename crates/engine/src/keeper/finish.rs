@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use stateway_machine::snapshot;
 
 use super::outbox::Outbox;
-use super::{Broken, Effect, Keeper, Work};
+use super::{Broken, Effect, Keeper, Live, Work};
+use crate::error::Result;
 use crate::store::{Append, Created, Snapshot, Status, StoreError, Turn};
 use crate::worker::WorkerMessage;
 use crate::{EngineError, View};
@@ -64,6 +65,30 @@ impl Keeper {
         true
     }
 
+    /// Writes what has happened to an execution in this turn, so that what follows reads it from the
+    /// log. The execution is in memory afterwards.
+    pub(super) fn write_first(&mut self, number: i64) -> Result<()> {
+        let unwritten = |live: &Live| !live.lines.is_empty() || live.status.is_none();
+        if self.executions.get(number).is_some_and(unwritten) {
+            self.write_down()?;
+        }
+        self.bring(number)
+    }
+
+    /// Writes the turn so far.
+    ///
+    /// # Errors
+    /// The store cannot be written: nothing of the turn has happened, and nothing is in memory.
+    pub(super) fn write_down(&mut self) -> Result<()> {
+        if self.finish() {
+            return Ok(());
+        }
+        Err(match &self.broken {
+            Some(broken) => EngineError::from_store(&broken.error),
+            None => EngineError::stopped(),
+        })
+    }
+
     /// Shows watchers what changed. Who watches is asked only now that the turn is on disk: a watcher
     /// that comes later reads it there.
     fn spread_news(&mut self) {
@@ -81,18 +106,23 @@ impl Keeper {
 
     /// Gathers what a turn did to one execution; whether it may leave memory.
     fn close(&mut self, number: i64) -> bool {
+        let Some(live) = self.executions.get(number) else {
+            return false;
+        };
+        let under_way = live.under_way();
+        let state = live.state.state();
+        let alarm = self.alarm_of(live, &under_way);
+        let unserved = self.connected.coverage();
+        let unserved = unserved.unserved(&live.state, live.origin.tenant());
+        let unserved: Vec<_> = unserved.into_iter().map(|task| task.step).collect();
+        let mut status = Status::unserved(&live.state, &under_way, &unserved);
+        if live.is_shifted() {
+            status.wake_no_later_than(alarm);
+        }
         let Some(live) = self.executions.get_mut(number) else {
             return false;
         };
         live.touched = false;
-        let under_way = live.under_way();
-        let (state, due) = (live.state.state(), under_way.due);
-        let unserved = self
-            .connected
-            .coverage()
-            .unserved(&live.state, live.origin.tenant());
-        let unserved: Vec<_> = unserved.into_iter().map(|task| task.step).collect();
-        let status = Status::unserved(&live.state, &under_way, &unserved);
         match &live.status {
             None => self.outbox.turn.created.push(Created {
                 origin: Arc::clone(&live.origin),
@@ -125,22 +155,24 @@ impl Keeper {
         if live.renew_snapshot || long && !state.is_terminal() {
             live.since_snapshot = 0;
             live.renew_snapshot = false;
+            let data = snapshot(&live.state);
+            live.bytes = data.len();
             self.outbox.turn.snapshots.push(Snapshot {
                 number,
                 branch: live.branch,
                 sequence: live.state.sequence(),
                 revision: live.state.plan().shared_revision(),
                 hash: live.hash,
-                data: snapshot(&live.state),
+                data,
             });
+            self.executions.weigh(number);
         }
-        self.executions
-            .set_alarm(number, due.filter(|_| !state.is_terminal()));
-        let far = due.is_none_or(|due| due.duration_since(self.now.wall) > soon());
+        self.executions.set_alarm(number, alarm);
+        let far = alarm.is_none_or(|due| due.duration_since(self.now.wall) > soon());
         let leaves = state.is_terminal() || !under_way.tasks && far;
         if leaves
             && !state.is_terminal()
-            && let Some(due) = due
+            && let Some(due) = alarm
         {
             self.executions.next_wake =
                 Some(self.executions.next_wake.map_or(due, |wake| wake.min(due)));
@@ -164,7 +196,7 @@ impl Keeper {
 
     /// The store could not be read or written: nothing of the turn happened. Memory is ahead of the
     /// disk now, so all of it is dropped and loaded again once the store works.
-    fn break_off(&mut self, error: StoreError) {
+    pub(super) fn break_off(&mut self, error: StoreError) {
         tracing::error!("the store does not work: {error}; nothing that was answered is lost");
         metrics::counter!("stateway_engine_write_failures_total").increment(1);
         self.shown.extend(self.outbox.fail(&error));
@@ -202,6 +234,7 @@ impl Keeper {
         self.slots.clear();
         self.dispatch.forget_tasks();
         self.work.clear();
+        self.pace.clear();
         self.outbox = Outbox::default();
         self.failed_reads.take();
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stateway_definition::StepKind;
-use stateway_machine::{Failure, State, Task, TaskOrder, Verb, task_input, task_order};
-use stateway_model::{ErrorCategory, Progress, Usage};
+use stateway_machine::{State, Task, TaskOrder, Verb, task_input, task_order};
+use stateway_model::{Progress, Usage};
 use tokio::sync::mpsc;
 
 use super::dispatch::{Need, Place, WorkerIx};
@@ -29,7 +29,8 @@ impl Keeper {
         if let Some(worker) = order.worker {
             let until = self.now.steady + self.config.lease;
             let worker = self.dispatch.expect(&worker, until);
-            self.dispatch.enter_held(number, (task, branch), worker);
+            self.dispatch
+                .enter_held(number, (task, branch, order.hand_out), worker, self.now);
             return;
         }
         let Some(live) = self.executions.get(number) else {
@@ -127,9 +128,13 @@ impl Keeper {
 
     /// Hands a worker with room the next tasks it can do.
     pub(super) fn feed(&mut self, worker: WorkerIx) {
-        while let Some((number, task)) = self.dispatch.next_for(worker) {
+        while !self.pace.is_full() {
+            let Some((number, task)) = self.dispatch.next_for(worker) else {
+                return;
+            };
             self.assign(number, task, worker);
         }
+        self.pace.put_off(Work::Feed(worker));
     }
 
     /// Asks the worker that has a task to stop; its answer is awaited.
@@ -147,6 +152,7 @@ impl Keeper {
                 number,
                 branch: order.key.branch,
                 task: order.key.task.clone(),
+                hand_out: order.hand_out,
             };
             let message = WorkerMessage::Cancel { token };
             self.outbox.tell(tell, message);
@@ -174,6 +180,7 @@ impl Keeper {
                 number,
                 branch: entry.branch,
                 task: entry.task,
+                hand_out: entry.hand_out,
             };
             let reason = why.as_str();
             let message = WorkerMessage::Withdrawn { token, reason };
@@ -200,22 +207,33 @@ impl Keeper {
         // A worker may have lost the tasks it has by the log, so they are sent again; a worker drops
         // a task that it is running already.
         for (number, task) in self.dispatch.tasks_with(worker) {
-            if self.bring(number).is_ok() {
-                if self.is_anothers(number, &task, worker) {
-                    self.lose(number, task);
-                    continue;
-                }
-                let order = self
-                    .executions
-                    .get(number)
-                    .and_then(|live| task_order(&live.state, &task));
-                self.send_task(number, task, worker);
-                if let Some(order) = order.filter(|order| order.cancel) {
-                    self.ask_to_cancel(number, &order);
-                }
-            }
+            self.send_again(number, task);
         }
         self.work.push_back(Work::Feed(worker));
+    }
+
+    /// Sends a task again to the connected worker that has it by the log.
+    pub(super) fn send_again(&mut self, number: i64, task: Task) {
+        let entry = self.dispatch.entry(number, &task.step);
+        let Some(Place::With(worker)) = entry.map(|entry| entry.place) else {
+            return;
+        };
+        let connected = self.dispatch.worker(worker);
+        if connected.is_none_or(|worker| worker.session.is_none()) || self.bring(number).is_err() {
+            return;
+        }
+        if self.is_anothers(number, &task, worker) {
+            self.lose(number, task);
+            return;
+        }
+        let order = self
+            .executions
+            .get(number)
+            .and_then(|live| task_order(&live.state, &task));
+        self.send_task(number, task, worker);
+        if let Some(order) = order.filter(|order| order.cancel) {
+            self.ask_to_cancel(number, &order);
+        }
     }
 
     /// Whether a task was handed out in another name than the worker of the same id has now.
@@ -266,20 +284,38 @@ impl Keeper {
         let Some(worker) = self.alive(session) else {
             return;
         };
-        let Some(token) = token else { return };
-        let entry = self.dispatch.entry(token.number, &token.task.step);
-        let has = entry
-            .is_some_and(|entry| entry.task == token.task && entry.place == Place::With(worker));
-        if has && !token.task.undo {
-            let cause: Arc<str> = "heartbeat".into();
-            let verb = Verb::RecordHeartbeat {
-                step: Arc::clone(&token.task.step),
-                attempt: token.task.attempt,
-                progress,
-            };
-            // A withdrawal that crossed it says that it came too late.
-            let _ = self.carry(token.number, &cause, verb);
+        if let Some(token) = token {
+            self.take_up_early(token.number);
         }
+        let Some(token) = token.filter(|token| self.dispatch.has(worker, token)) else {
+            return;
+        };
+        let key = (token.number, &token.task.step);
+        if let Some(progress) = self.dispatch.heard(key, progress, self.now) {
+            self.record_progress(token.number, &token.task, progress);
+        }
+    }
+
+    /// Records progress that workers reported a moment ago. A heartbeat itself is no event: it is
+    /// known until the process ends, and counts from the start of the next one.
+    pub(super) fn record_reports(&mut self) {
+        while let Some((number, task, progress)) = self.dispatch.take_report(self.now.steady) {
+            self.record_progress(number, &task, progress);
+        }
+    }
+
+    fn record_progress(&mut self, number: i64, task: &Task, progress: Progress) {
+        if task.undo {
+            return;
+        }
+        let cause: Arc<str> = "heartbeat".into();
+        let verb = Verb::RecordHeartbeat {
+            step: Arc::clone(&task.step),
+            attempt: task.attempt,
+            progress: Some(progress),
+        };
+        // A withdrawal that crossed the report says that it came too late.
+        let _ = self.carry(number, &cause, verb);
     }
 
     /// The worker of a session, from which a message has just come.
@@ -303,19 +339,15 @@ impl Keeper {
             return;
         };
         let (number, task) = (token.number, &token.task);
-        let entry = self.dispatch.entry(number, &task.step);
-        let has = entry.is_some_and(|entry| {
-            entry.task == *task
-                && entry.branch == token.branch
-                && entry.place == Place::With(worker)
-        });
+        self.take_up_early(number);
+        let has = self.dispatch.has(worker, token);
         if !has {
             self.refuse(worker, token, STALE, "the attempt is not with this worker");
             return;
         }
         let cause: Arc<str> = "worker".into();
         self.dispatch.remove(number, &task.step);
-        let verb = self.verdict(task.clone(), outcome, usage);
+        let verb = verb_of(task.clone(), outcome, usage);
         match self.carry(number, &cause, verb) {
             Ok(_) => {
                 if let Some((_, tell)) = self
@@ -331,32 +363,6 @@ impl Keeper {
             Err(error) => self.refuse(worker, token, error.reason, &error.message),
         }
         self.work.push_back(Work::Feed(worker));
-    }
-
-    /// What an outcome means to the core. An output that is too long is a failure of its worker.
-    fn verdict(&self, task: Task, outcome: Outcome, usage: Option<Usage>) -> Verb {
-        let fail = |task, failure| Verb::FailTask {
-            task,
-            failure,
-            usage,
-        };
-        match outcome {
-            Outcome::Completed { output } => {
-                match super::bounded(&output, self.config.max_payload_bytes) {
-                    Ok(()) => Verb::CompleteTask {
-                        task,
-                        output,
-                        usage,
-                    },
-                    Err(error) => fail(
-                        task,
-                        Failure::reported(ErrorCategory::AgentError, error.message),
-                    ),
-                }
-            }
-            Outcome::Failed(failure) => fail(task, failure),
-            Outcome::Released { begun } => Verb::ReleaseTask { task, lost: begun },
-        }
     }
 
     fn refuse(&mut self, worker: WorkerIx, token: &TaskToken, reason: &'static str, why: &str) {
@@ -409,6 +415,23 @@ impl Keeper {
     }
 }
 
+/// The command that an outcome is to the core.
+fn verb_of(task: Task, outcome: Outcome, usage: Option<Usage>) -> Verb {
+    match outcome {
+        Outcome::Completed { output } => Verb::CompleteTask {
+            task,
+            output,
+            usage,
+        },
+        Outcome::Failed(failure) => Verb::FailTask {
+            task,
+            failure,
+            usage,
+        },
+        Outcome::Released { begun } => Verb::ReleaseTask { task, lost: begun },
+    }
+}
+
 /// The kind of worker that a task needs.
 fn need(state: &State, task: &Task, role: &Arc<str>) -> Need {
     let define = state.plan().step_definition(&task.step);
@@ -447,6 +470,7 @@ fn worker_task(live: &super::Live, task: Task) -> WorkerTask {
     // A person may have given the step to another role than its definition names.
     let order = task_order(state, &task);
     let unknown = order.as_ref().is_some_and(|order| order.unknown);
+    let hand_out = order.as_ref().map_or(0, |order| order.hand_out);
     let (role, feedback, due) = order.map_or_else(
         || ("".into(), None, None),
         |order| (order.role, order.feedback, order.due),
@@ -456,6 +480,7 @@ fn worker_task(live: &super::Live, task: Task) -> WorkerTask {
             number: live.origin.number,
             branch: state.branch(),
             task: task.clone(),
+            hand_out,
         },
         execution: Arc::clone(&live.origin.id),
         action: action.into(),

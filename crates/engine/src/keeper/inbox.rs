@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use jiff::Timestamp;
 use stateway_machine::Verb;
@@ -156,17 +158,93 @@ pub(crate) enum Ask {
     },
 }
 
+/// The most messages of one worker that wait for the keeper.
+const MOST_UNREAD: usize = 256;
+
 /// The way to the keeper.
 #[derive(Debug, Clone)]
 pub(crate) struct Inbox {
-    sender: Sender<Message>,
+    sender: Sender<Envelope>,
     waiting: Arc<AtomicUsize>,
     most: usize,
     sessions: Arc<AtomicU64>,
 }
 
+/// A message on its way, and the count that it is part of until it is taken.
+#[derive(Debug)]
+pub(crate) struct Envelope {
+    message: Message,
+    counted: Counted,
+}
+
+/// Clients' requests and each worker's messages are counted apart: no worker uses up the backlog of
+/// the clients.
+#[derive(Debug)]
+enum Counted {
+    No,
+    Request(Arc<AtomicUsize>),
+    Worker(Arc<Unread>),
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        match self {
+            Self::No => {}
+            Self::Request(waiting) => {
+                waiting.fetch_sub(1, Ordering::Relaxed);
+            }
+            Self::Worker(unread) => unread.taken(),
+        }
+    }
+}
+
+impl Envelope {
+    /// The message, which waits no longer.
+    pub(crate) fn open(self) -> Message {
+        drop(self.counted);
+        self.message
+    }
+}
+
+/// The messages of one worker that wait for the keeper.
+#[derive(Debug, Default)]
+pub(crate) struct Unread {
+    count: AtomicUsize,
+    /// The reader of the worker's stream, while it waits for room.
+    reader: Mutex<Option<Waker>>,
+}
+
+impl Unread {
+    /// Waits until the keeper has taken enough of the worker's messages.
+    pub(crate) fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
+        if self.count.load(Ordering::Acquire) < MOST_UNREAD {
+            return Poll::Ready(());
+        }
+        *self.reader() = Some(context.waker().clone());
+        // The keeper may have taken messages before the waker was there.
+        if self.count.load(Ordering::Acquire) < MOST_UNREAD {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+
+    fn taken(&self) {
+        if self.count.fetch_sub(1, Ordering::AcqRel) == MOST_UNREAD {
+            let reader = self.reader().take();
+            if let Some(reader) = reader {
+                reader.wake();
+            }
+        }
+    }
+
+    fn reader(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Inbox {
-    pub(crate) fn new(most: usize) -> (Self, Receiver<Message>) {
+    pub(crate) fn new(most: usize) -> (Self, Receiver<Envelope>) {
         let (sender, messages) = channel();
         let inbox = Self {
             sender,
@@ -177,7 +255,7 @@ impl Inbox {
         (inbox, messages)
     }
 
-    /// Sends what someone waits for; refused when too much waits already.
+    /// Sends a request that a client waits for; refused when too many wait already.
     pub(crate) fn ask(&self, message: Message) -> Result<()> {
         if self.waiting.load(Ordering::Relaxed) >= self.most {
             return Err(EngineError::new(
@@ -188,21 +266,25 @@ impl Inbox {
             .hint("Try again in a moment."));
         }
         self.waiting.fetch_add(1, Ordering::Relaxed);
+        let counted = Counted::Request(Arc::clone(&self.waiting));
         self.sender
-            .send(message)
+            .send(Envelope { message, counted })
             .map_err(|_| EngineError::stopped())
     }
 
-    /// Sends what nobody waits for. What workers say is bounded by what they were given.
+    /// Sends a message of the engine's own parts, which nobody waits for.
     pub(crate) fn tell(&self, message: Message) {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        // An engine that has stopped needs to know nothing.
-        let _ = self.sender.send(message);
+        let counted = Counted::No;
+        // An engine that has stopped needs no messages.
+        let _ = self.sender.send(Envelope { message, counted });
     }
 
-    /// A message was taken out.
-    pub(crate) fn taken(&self) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    /// Sends a message of a worker. [`Unread::poll_room`] bounds how many of them wait.
+    pub(crate) fn send_from(&self, worker: &Arc<Unread>, message: Message) {
+        worker.count.fetch_add(1, Ordering::AcqRel);
+        let counted = Counted::Worker(Arc::clone(worker));
+        // An engine that has stopped needs no messages.
+        let _ = self.sender.send(Envelope { message, counted });
     }
 
     pub(crate) fn next_session(&self) -> u64 {
@@ -262,5 +344,52 @@ impl Message {
             | Self::CloseSink { .. }
             | Self::Stop => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heartbeat() -> Message {
+        Message::Heartbeat {
+            session: 1,
+            token: None,
+            progress: None,
+        }
+    }
+
+    #[test]
+    fn a_worker_has_room_again_once_the_keeper_has_taken_a_message() {
+        let (inbox, messages) = Inbox::new(10);
+        let unread = Arc::<Unread>::default();
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..MOST_UNREAD {
+            assert!(unread.poll_room(&mut context).is_ready());
+            inbox.send_from(&unread, heartbeat());
+        }
+        assert!(unread.poll_room(&mut context).is_pending());
+        messages.recv().expect("a message").open();
+        assert!(unread.poll_room(&mut context).is_ready());
+    }
+
+    #[test]
+    fn the_messages_of_workers_do_not_use_up_the_backlog_of_clients() {
+        let (inbox, messages) = Inbox::new(1);
+        let unread = Arc::<Unread>::default();
+        for _ in 0..100 {
+            inbox.send_from(&unread, heartbeat());
+        }
+        let survey = || {
+            let (answer, _) = oneshot::channel();
+            Message::Survey { answer }
+        };
+        inbox.ask(survey()).expect("there is room for one request");
+        let busy = inbox.ask(survey()).expect_err("there is room for one");
+        assert_eq!(busy.reason, "ENGINE_BUSY");
+        while let Ok(envelope) = messages.try_recv() {
+            envelope.open();
+        }
+        inbox.ask(survey()).expect("there is room again");
     }
 }

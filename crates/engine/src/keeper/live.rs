@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use stateway_machine::{Event, State, encode_into};
+use jiff::{SignedDuration, Timestamp};
+use stateway_machine::{Event, MAX_EVENT_BYTES, State, encode_into};
 
+use crate::error::{EngineError, ErrorKind, Result};
 use crate::store::{Hash, Status, UnderWay};
 use crate::view::Origin;
 
@@ -29,6 +30,14 @@ pub(super) struct Live {
     pub(super) renew_snapshot: bool,
     /// Whether it counts as having work under way.
     pub(super) counted: bool,
+    /// About how many bytes it has in memory: those of its snapshot and of the events since.
+    pub(super) bytes: usize,
+    /// How many of them are counted.
+    pub(super) weighed: usize,
+    /// The execution at the top of its tree, where that is known.
+    pub(super) root: Option<i64>,
+    /// How far its log is ahead of the wall clock, which was moved back.
+    shift: SignedDuration,
 }
 
 impl Live {
@@ -46,21 +55,38 @@ impl Live {
             touched: false,
             renew_snapshot: false,
             counted: false,
+            bytes: 0,
+            weighed: 0,
+            root: None,
+            shift: SignedDuration::ZERO,
         }
     }
 
-    /// Takes in what happened.
-    pub(super) fn apply(&mut self, events: &[Event]) {
-        if let (true, Some(first)) = (self.lines.is_empty(), events.first()) {
+    /// Applies events. Events that could not be written are refused, and nothing changes. Returns
+    /// their bytes.
+    pub(super) fn apply(&mut self, events: &[Event]) -> Result<usize> {
+        let before = self.lines.len();
+        for event in events {
+            let start = self.lines.len();
+            encode_into(event, &mut self.lines);
+            let length = self.lines.len() - start;
+            if length > MAX_EVENT_BYTES {
+                self.lines.truncate(before);
+                return Err(too_long(event, length));
+            }
+            self.lines.push(b'\n');
+        }
+        if let (0, Some(first)) = (before, events.first()) {
             self.first = first.sequence;
         }
         for event in events {
             self.state.apply(event);
-            encode_into(event, &mut self.lines);
-            self.lines.push(b'\n');
         }
         self.branch = self.state.branch();
         self.since_snapshot += u32::try_from(events.len()).unwrap_or(u32::MAX);
+        let bytes = self.lines.len() - before;
+        self.bytes += bytes;
+        Ok(bytes)
     }
 
     /// What it has under way now.
@@ -68,8 +94,60 @@ impl Live {
         UnderWay::of(&self.state, self.origin.not_before)
     }
 
-    /// Time never runs backwards within a log, whatever the clock does.
+    /// The time for the next event. Time never runs backwards within a log: a log that is ahead of
+    /// the wall clock keeps its distance, so that its timers fire after the time that they were set
+    /// for.
     pub(super) fn time(&self, now: Timestamp) -> Timestamp {
-        self.state.times().updated.map_or(now, |last| last.max(now))
+        let shifted = self.log_time(now);
+        let last = self.state.times().updated;
+        last.map_or(shifted, |last| last.max(shifted))
     }
+
+    /// The time that the log has at a moment of the wall clock.
+    pub(super) fn log_time(&self, wall: Timestamp) -> Timestamp {
+        wall.checked_add(self.shift).unwrap_or(wall)
+    }
+
+    /// The moment of the wall clock at which the log has this time.
+    pub(super) fn wall_time(&self, due: Timestamp) -> Timestamp {
+        due.checked_sub(self.shift).unwrap_or(due)
+    }
+
+    /// Whether the wall clock was moved back since its last event.
+    pub(super) fn is_shifted(&self) -> bool {
+        !self.shift.is_zero()
+    }
+
+    /// Takes notice of a wall clock that was moved back behind the last event.
+    pub(super) fn notice_time(&mut self, now: Timestamp) {
+        if let Some(last) = self.state.times().updated {
+            self.shift = self.shift.max(last.duration_since(now));
+        }
+    }
+
+    /// Takes over the distance with which its row was written: the row is due earlier than the log.
+    pub(super) fn take_shift(&mut self, by_row: Option<Timestamp>, by_log: Option<Timestamp>) {
+        if let (Some(row), Some(log)) = (by_row, by_log)
+            && row > Timestamp::UNIX_EPOCH
+        {
+            self.shift = self.shift.max(log.duration_since(row));
+        }
+    }
+
+    /// The wall clock was moved forward: the distance of the log shrinks.
+    pub(super) fn shrink_shift(&mut self, by: SignedDuration) {
+        self.shift = self.shift.saturating_sub(by).max(SignedDuration::ZERO);
+    }
+}
+
+fn too_long(event: &Event, length: usize) -> EngineError {
+    let name = event.fact.name();
+    EngineError::new(
+        ErrorKind::Invalid,
+        "EVENT_TOO_LARGE",
+        format_args!(
+            "the event {name} has {length} bytes, more than the limit of {MAX_EVENT_BYTES}"
+        ),
+    )
+    .hint("Store large data elsewhere and pass a reference.")
 }

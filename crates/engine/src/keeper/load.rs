@@ -29,6 +29,7 @@ impl Keeper {
 
     /// Brings an execution into memory whose row was read.
     pub(super) fn bring_kept(&mut self, kept: Kept) -> Result<()> {
+        self.pace.spend();
         let loaded = load(&*self.store, kept, &self.definitions.catalogue)?;
         let origin = Arc::clone(&loaded.kept.origin);
         let under_way = UnderWay::of(&loaded.state, origin.not_before);
@@ -43,9 +44,12 @@ impl Keeper {
             }
         }
         let mut live = Live::new(Arc::clone(&origin), loaded.state, loaded.hash);
+        live.take_shift(loaded.kept.status.wake_at, under_way.due);
         live.status = Some(loaded.kept.status);
         live.since_snapshot = loaded.since_snapshot;
+        live.bytes = loaded.bytes;
         live.branch = live.state.branch();
+        live.notice_time(self.now.wall);
         let times = live.state.times();
         let under_way = times.started.is_some() && times.ended.is_none();
         self.executions.keep(live);

@@ -8,6 +8,10 @@ use crate::recovery::{Code, Finding};
 impl Keeper {
     /// What is wrong in memory. A row that is known to be wrong says nothing about memory.
     pub(super) fn memory_findings(&self, number: i64, row_is_right: bool) -> Vec<Finding> {
+        if self.pace.is_waking() {
+            // Memory is not complete yet.
+            return Vec::new();
+        }
         let live = self.executions.get(number);
         let owed = live.map(tasks_owed).unwrap_or_default();
         let held = live.is_some_and(|live| live.state.state().is_held());
@@ -15,7 +19,7 @@ impl Keeper {
         found.extend(self.strays(number, &owed));
         match live {
             Some(live) => {
-                found.extend(timer(live));
+                found.extend(self.timer(live));
                 found.extend(self.ahead(live));
             }
             None if row_is_right => found.extend(self.nobody_looks(number)),
@@ -62,6 +66,16 @@ impl Keeper {
                     .seen("log: no such attempt is open")
             })
             .collect()
+    }
+
+    fn timer(&self, live: &Live) -> Option<Finding> {
+        let due = self.alarm_of(live, &live.under_way());
+        // The timer of an execution that this turn touched is set when the turn ends.
+        (!live.touched && live.alarm != due).then(|| {
+            Finding::new(Code::T1, "a timer is not set as the log says")
+                .seen(format!("memory: {}", moment(live.alarm)))
+                .seen(format!("log: {}", moment(due)))
+        })
     }
 
     /// Memory that has seen more than the log: what was said to be written is lost.
@@ -116,18 +130,6 @@ fn tasks_owed(live: &Live) -> Vec<TaskOrder> {
         _ => None,
     })
     .collect()
-}
-
-fn timer(live: &Live) -> Option<Finding> {
-    let over = live.state.state().is_terminal();
-    let due = live.under_way().due.filter(|_| !over);
-    // One that this turn touched gets its timer when the turn ends.
-    let found = Finding::new(Code::T1, "a timer is not set as the log says");
-    (!live.touched && live.alarm != due).then(|| {
-        found
-            .seen(format!("memory: {}", moment(live.alarm)))
-            .seen(format!("log: {}", moment(due)))
-    })
 }
 
 fn moment(at: Option<jiff::Timestamp>) -> String {

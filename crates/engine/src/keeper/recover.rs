@@ -117,6 +117,9 @@ impl Keeper {
             Some(number) => self.told_before(number, &request.id),
             None => {
                 let number = self.number_of(id)?;
+                if self.executions.contains(number) {
+                    self.write_first(number)?;
+                }
                 let mended = self.recover(number, ask, actor, &request.id)?;
                 self.remember(request, number);
                 Ok(mended)

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::inbox::Envelope;
 use super::{Effect, Inbox, Keeper, Message, Shared};
 use crate::Config;
 use crate::clock::Clock;
@@ -22,8 +23,7 @@ const MANUAL_CLOCK_WAIT: Duration = Duration::from_millis(2);
 struct Thread {
     keeper: Keeper,
     clock: Clock,
-    inbox: Inbox,
-    messages: Receiver<Message>,
+    messages: Receiver<Envelope>,
     board: Arc<Board>,
     /// The position of the last event on disk.
     committed: watch::Sender<i64>,
@@ -44,7 +44,6 @@ pub(crate) fn spawn(
     let thread = Thread {
         keeper,
         clock,
-        inbox: inbox.clone(),
         messages,
         board,
         committed,
@@ -61,16 +60,16 @@ impl Thread {
     fn run(mut self) {
         loop {
             let mut first = match self.messages.recv_timeout(self.wait()) {
-                Ok(message) => Some(message),
+                Ok(envelope) => Some(envelope),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             let mut last = false;
-            let (inbox, messages) = (&self.inbox, &self.messages);
+            let messages = &self.messages;
             // Messages that arrive while the turn is being decided belong to it too.
             let arriving = std::iter::from_fn(|| {
-                let message = first.take().or_else(|| messages.try_recv().ok())?;
-                inbox.taken();
+                let envelope = first.take().or_else(|| messages.try_recv().ok())?;
+                let message = envelope.open();
                 last |= matches!(message, Message::Stop);
                 Some(message)
             });

@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use stateway_definition::{Schedule, Trigger};
-use stateway_machine::{Data, Plan};
+use stateway_machine::{Data, Plan, later};
 use tokio::sync::oneshot;
 
 use super::Keeper;
 use super::ask::Birth;
-use crate::error::Result;
+use crate::error::{EngineError, ErrorKind, Result};
 use crate::request::{DisabledTrigger, Publish, Published, RequestKey, Scheduled, Start};
 use crate::store::plan;
 
@@ -19,6 +20,9 @@ use crate::store::plan;
 const PAGE: usize = 500;
 /// The most occurrences of one schedule that are skipped in one go to find the newest.
 const MOST_MISSED: usize = 100_000;
+
+/// How long a scheduled start that failed waits before it is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Who starts by what.
 #[derive(Debug, Default)]
@@ -44,6 +48,9 @@ struct Disabled {
 #[derive(Debug)]
 struct Planned {
     schedule: Schedule,
+    /// The time of the schedule that is due next.
+    occurrence: Timestamp,
+    /// When the start is made: at that time, or later if it failed.
     next: Timestamp,
 }
 
@@ -68,11 +75,25 @@ impl Triggers {
         }
     }
 
+    /// Plans the start of a schedule that could not be made for a later time.
+    fn retry(&mut self, name: &Arc<str>, planned: Planned, at: Timestamp) {
+        self.due.insert((at, Arc::clone(name)));
+        let planned = Planned {
+            next: at,
+            ..planned
+        };
+        self.schedules.insert(Arc::clone(name), planned);
+    }
+
     fn plan(&mut self, name: &Arc<str>, schedule: Schedule, after: Timestamp) {
         if let Some(next) = schedule.next_after(after) {
             self.due.insert((next, Arc::clone(name)));
-            self.schedules
-                .insert(Arc::clone(name), Planned { schedule, next });
+            let planned = Planned {
+                schedule,
+                occurrence: next,
+                next,
+            };
+            self.schedules.insert(Arc::clone(name), planned);
         }
     }
 
@@ -179,16 +200,26 @@ impl Keeper {
     /// newest of the times that were missed.
     pub(super) fn start_scheduled(&mut self) {
         while let Some((due, name)) = self.triggers.due.first().cloned() {
-            if due > self.now.wall {
+            if due > self.now.wall || self.pace.is_full() {
                 return;
             }
             self.triggers.due.remove(&(due, Arc::clone(&name)));
             let Some(planned) = self.triggers.schedules.remove(&name) else {
                 continue;
             };
-            let newest = newest(&planned.schedule, due, self.now.wall);
-            if let Err(error) = self.start_by_schedule(&name, newest) {
-                tracing::error!(definition = %name, "a scheduled start failed: {error}");
+            let newest = newest(&planned.schedule, planned.occurrence, self.now.wall);
+            match self.start_by_schedule(&name, newest) {
+                Ok(()) => {}
+                Err(error) if is_temporary(&error) => {
+                    tracing::warn!(definition = %name, "a scheduled start is tried again: {error}");
+                    self.triggers
+                        .retry(&name, planned, later(self.now.wall, TRY_AGAIN));
+                    continue;
+                }
+                Err(error) => {
+                    tracing::error!(definition = %name, "a scheduled start failed: {error}");
+                    metrics::counter!("stateway_engine_scheduled_starts_failed_total").increment(1);
+                }
             }
             self.outbox.turn.schedules.push((Arc::clone(&name), newest));
             self.triggers.plan(&name, planned.schedule, newest);
@@ -266,6 +297,11 @@ impl Keeper {
         }
         Ok(published)
     }
+}
+
+/// Whether trying again may help.
+const fn is_temporary(error: &EngineError) -> bool {
+    matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Busy)
 }
 
 /// The newest time of a schedule that is not in the future.

@@ -30,6 +30,8 @@ pub(crate) struct UnderWay {
     pub(crate) queued: bool,
     /// The first of its timers; for one that is put off, when it is released.
     pub(crate) due: Option<Timestamp>,
+    /// A worker has to send heartbeats. When it last did so is known in memory only.
+    pub(crate) heartbeats: bool,
 }
 
 impl UnderWay {
@@ -40,7 +42,8 @@ impl UnderWay {
                 Obligation::Slot => found.queued = true,
                 Obligation::Task(_) => found.tasks = true,
                 Obligation::Child(_) => {}
-                Obligation::Timer { due, .. } => {
+                Obligation::Timer { timer, due } => {
+                    found.heartbeats |= timer.is_heartbeat();
                     found.due = Some(found.due.map_or(due, |first| first.min(due)));
                 }
             }
@@ -82,11 +85,22 @@ impl Status {
         }
     }
 
+    /// The execution is due earlier by the wall clock than by its log, which is ahead of that clock.
+    pub(crate) fn wake_no_later_than(&mut self, due: Option<Timestamp>) {
+        if self.wake_at.is_some() && due.is_some() {
+            self.wake_at = self.wake_at.min(due);
+        }
+    }
+
     /// Whether a row agrees with the log that led to this state. Which workers are connected is not
     /// in the log: the row may be written while some or all tasks had no worker.
     pub(crate) fn agrees(state: &State, under_way: &UnderWay, row: &Self) -> bool {
         let served = Self::of(state, under_way);
-        if served == *row {
+        let mut row = row.clone();
+        if served.is_due_after(&row) {
+            row.wake_at = served.wake_at;
+        }
+        if served == row {
             return true;
         }
         let steps: Vec<_> = seeking(state).into_iter().map(|task| task.step).collect();
@@ -98,8 +112,14 @@ impl Status {
             reason: row.reason,
             ..served
         };
-        row.reason == Some(Reason::NoWorker) && waiting == *row
-            || Self::unserved(state, under_way, &steps) == *row
+        row.reason == Some(Reason::NoWorker) && waiting == row
+            || Self::unserved(state, under_way, &steps) == row
+    }
+
+    /// Whether a row is due earlier than its log says: the wall clock was moved back.
+    fn is_due_after(&self, row: &Self) -> bool {
+        let timer = |status: &Self| status.wake_at.filter(|due| *due > Timestamp::UNIX_EPOCH);
+        timer(row).is_some_and(|due| timer(self).is_some_and(|by_log| by_log > due))
     }
 
     /// Whether a row agrees with the log, on whatever branch.

@@ -200,3 +200,81 @@ async fn an_attempt_lost_too_often_without_a_retry_left_fails_the_execution() {
         "the worker was lost: it disconnected or stopped responding"
     );
 }
+
+#[tokio::test]
+async fn heartbeats_are_no_events() {
+    let (lab, clock) = Lab::by_hand();
+    lab.apply("name: one\nsteps: [{name: a, agent: x, timeout: 9h, heartbeatTimeout: 10s}]")
+        .await;
+    let mut worker = lab.worker("w1", &["x"], 1);
+    let started = lab.start("one", json!(null)).await;
+    let task = worker.task().await;
+    for _ in 0..200 {
+        clock.advance(3 * SECOND);
+        let answers = worker.session.answers();
+        answers.heartbeat(Some(task.token.clone()), None);
+        lab.engine.survey().await.unwrap();
+    }
+    worker.done(&task, json!(1));
+    let view = lab.ended(&started.id).await;
+    assert_eq!(view.sub_state, SubState::Succeeded);
+    let facts = facts(&lab, &view).await;
+    assert!(!facts.contains(&"TaskReleased"), "{facts:?}");
+    assert!(!facts.contains(&"HeartbeatRecorded"), "{facts:?}");
+}
+
+#[tokio::test]
+async fn after_a_restart_a_worker_has_its_whole_time_for_the_next_heartbeat() {
+    let (lab, clock) = Lab::by_hand();
+    lab.apply("name: one\nsteps: [{name: a, agent: x, timeout: 9h, heartbeatTimeout: 4s}]")
+        .await;
+    let mut worker = lab.worker("w1", &["x"], 1);
+    let started = lab.start("one", json!(null)).await;
+    let task = worker.task().await;
+    let lab = lab.restart_after(|| clock.advance(60 * SECOND));
+    let mut worker = lab.worker("w1", &["x"], 1).remembers(&task);
+    pass(&lab, &clock, 3 * SECOND).await;
+    worker.done(&task, json!(1));
+    let view = lab.ended(&started.id).await;
+    assert_eq!(view.sub_state, SubState::Succeeded);
+    assert!(!facts(&lab, &view).await.contains(&"TaskReleased"));
+    // Silence counts again from the restart on.
+    let silent = lab.start("one", json!(null)).await;
+    worker.task().await;
+    let lab = lab.restart();
+    lab.engine.survey().await.unwrap();
+    pass(&lab, &clock, 4 * SECOND).await;
+    assert!(facts(&lab, &silent).await.contains(&"TaskReleased"));
+}
+
+#[tokio::test]
+async fn the_answer_of_an_earlier_hand_out_to_the_same_worker_is_refused() {
+    let (lab, clock) = Lab::by_hand();
+    lab.apply("name: one\nsteps: [{name: a, agent: x, timeout: 1h, heartbeatTimeout: 4s}]")
+        .await;
+    let mut worker = lab.worker("w1", &["x"], 1);
+    let started = lab.start("one", json!(null)).await;
+    let first = worker.task().await;
+    pass(&lab, &clock, 4 * SECOND).await;
+    assert_eq!(withdrawn(&mut worker).await, "WORKER_LOST");
+    worker.session.answers().heartbeat(None, None);
+    let second = worker.task().await;
+    assert_eq!(second.task, first.task, "the same attempt");
+    assert_ne!(second.token, first.token, "another hand-out");
+    worker.done(&first, json!("straggler"));
+    let WorkerMessage::Refused { reason, .. } = worker.message().await else {
+        panic!("the answer of the straggler is refused");
+    };
+    assert_eq!(reason, "STALE_TASK");
+    // The straggler's heartbeats do not keep the task either.
+    let answers = worker.session.answers();
+    pass(&lab, &clock, 3 * SECOND).await;
+    answers.heartbeat(Some(first.token.clone()), None);
+    pass(&lab, &clock, SECOND).await;
+    assert_eq!(withdrawn(&mut worker).await, "WORKER_LOST");
+    answers.heartbeat(None, None);
+    let third = worker.task().await;
+    worker.done(&third, json!("in time"));
+    let view = lab.ended(&started.id).await;
+    assert_eq!(view.output.as_deref(), Some(&json!({"a": "in time"})));
+}

@@ -80,6 +80,10 @@ pub(crate) struct StepRun {
     /// decide about it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) worked_on_by: Vec<Arc<str>>,
+    /// How often an attempt of it was handed to a worker, compensations included: with the branch,
+    /// the number of the present hand-out.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) hand_outs: u32,
     /// Workers that were lost with this attempt in a row.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) lost: u32,
@@ -196,6 +200,7 @@ impl StepRun {
             worker: None,
             identity: None,
             worked_on_by: Vec::new(),
+            hand_outs: 0,
             lost: 0,
             cancelling: false,
             unknown: false,

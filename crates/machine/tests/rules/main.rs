@@ -12,6 +12,7 @@ mod dag;
 mod escalation;
 mod failure;
 mod in_flight;
+mod limits;
 mod lost_worker;
 mod pause;
 mod policy;

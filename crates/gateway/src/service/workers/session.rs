@@ -69,6 +69,10 @@ impl Session {
             if self.own.len() >= MOST_UNSAID {
                 return Ok(Heard::MaybeMore);
             }
+            // A worker that sends faster than the engine reads waits for the engine.
+            if self.answers.poll_ready(context).is_pending() {
+                return Ok(Heard::All);
+            }
             match Pin::new(&mut self.said).poll_next(context) {
                 Poll::Pending => return Ok(Heard::All),
                 Poll::Ready(None) => return Ok(Heard::End),

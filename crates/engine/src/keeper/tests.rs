@@ -1,0 +1,231 @@
+//! Turns as a function: messages and a time in, effects out. No thread, no waiting.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use stateway_model::Progress;
+use tokio::sync::{mpsc, oneshot};
+
+use super::*;
+use crate::request::{ApplyDefinition, RequestKey, RetryFrom, Start};
+use crate::store::{Backend, SqliteFile};
+use crate::view::View;
+use crate::worker::{Answer, Offer, TaskToken, WorkerMessage};
+use crate::{Clock, Faults};
+
+/// A keeper on a file, stepped by the test.
+struct Stepped {
+    keeper: Keeper,
+    now: Moment,
+    requests: u32,
+    _folder: tempfile::TempDir,
+}
+
+impl Stepped {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = Config::new(folder.path().join("store.db"));
+        let start = "2026-01-01T00:00:00Z".parse().expect("a time");
+        config.clock = Clock::manual(start);
+        let file = SqliteFile::new(config.path.clone(), &Faults::default());
+        let now = Moment {
+            wall: start,
+            steady: Instant::now(),
+        };
+        let store = file.open().expect("a store");
+        let (keeper, _) = Keeper::open(&config, store, Shared::default(), now).expect("a keeper");
+        Self {
+            keeper,
+            now,
+            requests: 0,
+            _folder: folder,
+        }
+    }
+
+    fn turn(&mut self, messages: Vec<Message>) {
+        for effect in self.keeper.turn(messages.into_iter(), self.now) {
+            match effect {
+                Effect::Answer(answer) => answer.deliver(),
+                Effect::Tell(worker, message) => drop(worker.send(message)),
+                Effect::Changed(_) | Effect::Committed(_) => {}
+            }
+        }
+    }
+
+    fn pass(&mut self, by: Duration) {
+        self.now.steady += by;
+        self.now.wall = self.now.wall.checked_add(by).expect("a time");
+    }
+
+    fn request(&mut self) -> RequestKey {
+        self.requests += 1;
+        RequestKey {
+            id: format!("r{}", self.requests).into(),
+            body: [0; 16],
+        }
+    }
+
+    fn apply(&mut self, source: &str) {
+        let (answer, mut applied) = oneshot::channel();
+        let apply = ApplyDefinition {
+            source: source.to_owned(),
+            source_name: "test.yaml".to_owned(),
+            request: None,
+        };
+        let ask = DefinitionAsk::Apply { apply, answer };
+        self.turn(vec![Message::Definition(Box::new(ask))]);
+        applied.try_recv().expect("an answer").expect("applied");
+    }
+
+    fn start(&mut self, definition: &str) -> View {
+        let (answer, started) = oneshot::channel();
+        let start = Start {
+            definition: definition.into(),
+            id: None,
+            input: Arc::new(json!(null)),
+            labels: Default::default(),
+            not_before: None,
+            actor: "ada".into(),
+            request: self.request(),
+        };
+        self.turn(vec![Message::Ask(Box::new(Ask::Start { start, answer }))]);
+        view(started)
+    }
+
+    fn connect(&mut self, worker: &str, role: &str) -> mpsc::UnboundedReceiver<WorkerMessage> {
+        let (tell, messages) = mpsc::unbounded_channel();
+        let offer = Offer {
+            worker: worker.into(),
+            roles: vec![role.into()],
+            capacity: 1,
+            ..Offer::default()
+        };
+        self.turn(vec![Message::Connect {
+            session: 1,
+            offer,
+            tell,
+            http: false,
+        }]);
+        messages
+    }
+
+    fn facts(&self, id: &str) -> Vec<&'static str> {
+        let number = self.keeper.number_of(id).expect("an execution");
+        let mut facts = Vec::new();
+        let read = self.keeper.store.chronicle(number, (0, 0), &mut |row| {
+            for event in row.events(number)? {
+                facts.push(event.fact.name());
+            }
+            Ok(true)
+        });
+        read.expect("a log");
+        facts
+    }
+}
+
+fn view(mut answer: oneshot::Receiver<Answer>) -> View {
+    *answer.try_recv().expect("an answer").expect("a view")
+}
+
+fn token(messages: &mut mpsc::UnboundedReceiver<WorkerMessage>) -> TaskToken {
+    match messages.try_recv() {
+        Ok(WorkerMessage::Task(task)) => task.token,
+        other => panic!("expected a task, got {other:?}"),
+    }
+}
+
+const ONE: &str = "name: one\nsteps: [{name: a, agent: x, timeout: 9h}]";
+
+fn progress(token: &TaskToken, fraction: f64) -> Message {
+    Message::Heartbeat {
+        session: 1,
+        token: Some(token.clone()),
+        progress: Progress::new(fraction, ""),
+    }
+}
+
+#[test]
+fn a_retry_in_the_turn_of_another_event_is_carried_out() {
+    let mut stepped = Stepped::new();
+    stepped.apply(ONE);
+    let mut worker = stepped.connect("w1", "x");
+    let started = stepped.start("one");
+    let token = token(&mut worker);
+    let (answer, retried) = oneshot::channel();
+    let request = stepped.request();
+    let retry = Ask::RetryFrom {
+        id: Arc::clone(&started.id),
+        from: RetryFrom {
+            step: "a".into(),
+            ..RetryFrom::default()
+        },
+        actor: "ada".into(),
+        request,
+        answer,
+    };
+    stepped.turn(vec![progress(&token, 0.5), Message::Ask(Box::new(retry))]);
+    assert_eq!(view(retried).branch, 1);
+    let facts = stepped.facts(&started.id);
+    let at = |name| facts.iter().position(|fact| *fact == name);
+    assert!(at("ProgressReported") < at("BranchOpened"), "{facts:?}");
+}
+
+#[test]
+fn progress_is_recorded_soon_and_ever_more_rarely() {
+    let mut stepped = Stepped::new();
+    stepped.apply(ONE);
+    let mut worker = stepped.connect("w1", "x");
+    let started = stepped.start("one");
+    let token = token(&mut worker);
+    // Three hours, one report each second.
+    for second in 0..10_800_u32 {
+        stepped.pass(Duration::from_secs(1));
+        stepped.turn(vec![progress(&token, f64::from(second) / 10_800.0)]);
+    }
+    let facts = stepped.facts(&started.id);
+    let reports = facts.iter().filter(|fact| **fact == "ProgressReported");
+    let reports = reports.count();
+    assert!((300..1_000).contains(&reports), "{reports} reports");
+}
+
+#[test]
+fn the_last_report_is_recorded_although_no_heartbeat_follows() {
+    let mut stepped = Stepped::new();
+    stepped.apply(ONE);
+    let mut worker = stepped.connect("w1", "x");
+    let started = stepped.start("one");
+    let token = token(&mut worker);
+    stepped.turn(vec![progress(&token, 0.25), progress(&token, 0.5)]);
+    let idle = stepped.keeper.idle(stepped.now);
+    assert!(idle <= Duration::from_millis(250), "{idle:?}");
+    stepped.pass(idle);
+    stepped.turn(Vec::new());
+    let facts = stepped.facts(&started.id);
+    let reports = facts.iter().filter(|fact| **fact == "ProgressReported");
+    assert_eq!(reports.count(), 2);
+}
+
+#[test]
+fn nothing_is_seen_before_the_turn_returns() {
+    let mut stepped = Stepped::new();
+    stepped.apply(ONE);
+    let (answer, mut started) = oneshot::channel();
+    let start = Start {
+        definition: "one".into(),
+        id: Some("e1".into()),
+        input: Arc::new(json!(null)),
+        labels: Default::default(),
+        not_before: None,
+        actor: "ada".into(),
+        request: stepped.request(),
+    };
+    let message = Message::Ask(Box::new(Ask::Start { start, answer }));
+    let effects = stepped.keeper.turn(std::iter::once(message), stepped.now);
+    assert!(started.try_recv().is_err(), "the answer is an effect");
+    let committed = effects
+        .iter()
+        .position(|effect| matches!(effect, Effect::Committed(_)));
+    assert!(committed.is_some());
+    assert_eq!(stepped.facts("e1").first(), Some(&"ExecutionCreated"));
+}
