@@ -77,7 +77,7 @@ use crate::coverage::Covered;
 use crate::error::Result;
 use crate::news::Board;
 use crate::set_aside::SetAside;
-use crate::store::Store;
+use crate::store::{FailedReads, Store, noting};
 use crate::{Config, EngineError};
 use cover::Connected;
 use definitions::Definitions;
@@ -118,6 +118,8 @@ impl Shared {
 pub(crate) struct Keeper {
     config: Config,
     store: Box<dyn Store>,
+    /// Whether a read of the present turn failed.
+    failed_reads: FailedReads,
     board: Arc<Board>,
     /// The time of the present turn.
     now: Moment,
@@ -199,6 +201,7 @@ impl Keeper {
         shared: Shared,
         now: Moment,
     ) -> Result<(Self, Vec<Effect>)> {
+        let (store, failed_reads) = noting(store);
         let mut keeper = Self {
             executions: Executions::after(store.last_number()?),
             definitions: Definitions::new(shared.catalogue),
@@ -221,6 +224,7 @@ impl Keeper {
             },
             config: config.clone(),
             store,
+            failed_reads,
             board: shared.board,
             now,
         };

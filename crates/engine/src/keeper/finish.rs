@@ -23,6 +23,11 @@ const FORGET_AT_ONCE: usize = 20_000;
 impl Keeper {
     /// Writes the turn, and gathers what may be seen then; false when it could not be written.
     pub(super) fn finish(&mut self) -> bool {
+        // The turn may have missed something: nothing of it is written.
+        if let Some(error) = self.failed_reads.take() {
+            self.break_off(&error);
+            return false;
+        }
         let touched = self.executions.take_touched();
         let mut leaving = Vec::new();
         for number in &touched {
@@ -189,9 +194,9 @@ impl Keeper {
         }
     }
 
-    /// The store could not be written: nothing of the turn happened.
+    /// The store could not be read or written: nothing of the turn happened.
     pub(super) fn break_off(&mut self, error: &StoreError) {
-        tracing::error!("the store cannot be written: {error}; nothing that was answered is lost");
+        tracing::error!("the store does not work: {error}; nothing that was answered is lost");
         metrics::counter!("stateway_engine_write_failures_total").increment(1);
         let error = EngineError::from_store(error);
         self.drop_turn(&error);
@@ -237,6 +242,7 @@ impl Keeper {
         self.work.clear();
         self.pace.clear();
         self.outbox = Outbox::default();
+        self.failed_reads.take();
     }
 
     /// What is done now and then: a broken store is tried again, old request ids are forgotten.

@@ -80,9 +80,11 @@ impl Keeper {
                 // It has ended or begun already.
                 ErrorKind::FailedPrecondition | ErrorKind::NotFound => {
                     tracing::debug!(number, "an execution does not wait any more: {error}");
+                    self.slots.give_up(&queued.definition);
                 }
                 ErrorKind::DataLoss | ErrorKind::Internal => {
                     self.set_aside_by_number(number, &error);
+                    self.slots.give_up(&queued.definition);
                 }
                 _ => {
                     tracing::error!(number, "a queued execution cannot begin yet: {error}");

@@ -142,6 +142,11 @@ impl Slots {
         self.move_up(&definition);
     }
 
+    /// An execution that was given a slot does not begin: the next one of its definition moves up.
+    pub(super) fn give_up(&mut self, definition: &Arc<str>) {
+        self.move_up(definition);
+    }
+
     /// Whether an execution waits for a slot that may be free.
     pub(super) fn are_wanted(&self) -> bool {
         !self.waiting.is_empty()
@@ -367,6 +372,19 @@ mod tests {
             self.slots.leave(number);
             self.grant()
         }
+    }
+
+    #[test]
+    fn the_next_one_moves_up_when_an_execution_that_got_a_slot_does_not_begin() {
+        let mut run = Run::new(2);
+        run.slots.push(run.queued(1, "one", Some(1)));
+        run.slots.push(run.queued(2, "one", Some(1)));
+        let ended = run.slots.next(0, run.now).map(|queued| queued.definition);
+        let ended = ended.expect("the first execution gets the slot");
+        assert!(run.slots.next(0, run.now).is_none());
+        run.slots.give_up(&ended);
+        let next = run.slots.next(0, run.now).map(|queued| queued.number);
+        assert_eq!(next, Some(2));
     }
 
     #[test]
