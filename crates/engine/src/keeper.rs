@@ -121,6 +121,8 @@ pub(crate) struct Keeper {
     work: VecDeque<Work>,
     /// How far the connected receivers of events have got.
     sinks: HashMap<Arc<str>, i64>,
+    /// How many executions this turn has loaded for results that are sent again.
+    results_checked: usize,
     /// The execution that is being processed.
     processed: Option<i64>,
     /// Executions that are not processed after a panic.
@@ -196,6 +198,7 @@ impl Keeper {
             shown: Vec::new(),
             work: VecDeque::new(),
             sinks: HashMap::new(),
+            results_checked: 0,
             processed: None,
             aside: shared.aside,
             broken: None,
@@ -228,6 +231,7 @@ impl Keeper {
     }
 
     fn process(&mut self, messages: impl Iterator<Item = Message>) {
+        self.results_checked = 0;
         for message in messages.take(MOST_PER_TURN) {
             self.take(message);
             self.work_off();
