@@ -311,6 +311,9 @@ impl Keeper {
             Message::Recheck { numbers } => self.recheck(numbers),
             Message::Drifted { number } => self.healing(number),
             Message::Publish { event, answer } => self.publish(&event, answer),
+            Message::QueueCauses { numbers, answer } => {
+                let _ = answer.send(Ok(self.queue_causes(&numbers)));
+            }
             Message::Survey { answer } => {
                 let _ = answer.send(Ok(self.survey()));
             }

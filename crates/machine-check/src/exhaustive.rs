@@ -56,7 +56,7 @@ impl Node {
 
 /// Members of a snapshot that tell what happened and do not decide what can follow: times, results,
 /// who decided what.
-const PAST: [&str; 21] = [
+const PAST: [&str; 22] = [
     "at",
     "cancelled",
     "decision",

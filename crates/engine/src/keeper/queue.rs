@@ -7,7 +7,7 @@ use stateway_machine::Verb;
 
 use super::Keeper;
 use super::slots::Queued;
-use crate::ErrorKind;
+use crate::{ErrorKind, QueueCause};
 
 /// How long an execution that could not begin waits before it is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -26,6 +26,16 @@ impl Keeper {
             since: self.now.steady,
         };
         self.slots.push(queued);
+    }
+
+    /// Why executions that wait for a slot have not begun.
+    pub(super) fn queue_causes(&self, numbers: &[i64]) -> Vec<(i64, QueueCause)> {
+        let active = self.executions.active();
+        let known = numbers.iter().filter_map(|number| {
+            let cause = self.slots.cause(*number, active)?;
+            Some((*number, cause))
+        });
+        known.collect()
     }
 
     /// Tries again to let executions begin that could not.
