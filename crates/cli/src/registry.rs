@@ -23,7 +23,9 @@ pub fn build(config: &Config) -> Result<(Registry, Engines), Failure> {
         let table = table(provider.kind, provider.table.as_deref());
         let table = Arc::new(table.map_err(|problem| wrong(problem.to_string()))?);
         let options = provider.options.clone();
-        let made = provider.kind.make(id, &table, options);
+        let made = provider
+            .kind
+            .make(id, &table, options, config.settings.max_message_bytes);
         let made = made.map_err(|error| match error {
             Unmade::Setting(message) => wrong(message),
             Unmade::Store(error) => store(id, error),

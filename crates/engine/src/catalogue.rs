@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stateway_definition::{Diagnostic, Invalid, parse};
-use stateway_machine::Plan;
+use stateway_machine::{Limits, Plan};
 
 use crate::StoreError;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -15,10 +15,19 @@ const MOST: usize = 1_000;
 /// Plans by revision.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
+    limits: Limits,
     plans: Mutex<HashMap<Arc<str>, Arc<Plan>>>,
 }
 
 impl Catalogue {
+    /// With plans under these limits.
+    pub(crate) fn limited(limits: Limits) -> Self {
+        Self {
+            limits,
+            ..Self::default()
+        }
+    }
+
     /// The plan of a revision, made from what `source` gives (name and text) if it is not there.
     pub(crate) fn plan(
         &self,
@@ -41,7 +50,12 @@ impl Catalogue {
                 plan.revision()
             )));
         }
-        Ok(self.keep(Arc::new(plan)))
+        Ok(self.keep(Arc::new(plan.limited(self.limits))))
+    }
+
+    /// Reads a source that is to be applied.
+    pub(crate) fn usable(&self, source: &str, source_name: &str) -> Result<Usable> {
+        usable(source, source_name, self.limits)
     }
 
     /// Keeps a plan.
@@ -66,8 +80,7 @@ pub(crate) struct Usable {
     pub(crate) warnings: Vec<Diagnostic>,
 }
 
-/// Reads a source that is to be applied.
-pub(crate) fn usable(source: &str, source_name: &str) -> Result<Usable> {
+fn usable(source: &str, source_name: &str, limits: Limits) -> Result<Usable> {
     let parsed = parse(source, source_name).map_err(|invalid| refused(&invalid))?;
     let Some(name) = parsed.definition.name.clone() else {
         return Err(invalid("the definition has no name")
@@ -76,7 +89,7 @@ pub(crate) fn usable(source: &str, source_name: &str) -> Result<Usable> {
     let plan = Plan::new(parsed.definition).map_err(|error| invalid(&error.to_string()))?;
     Ok(Usable {
         name: name.into(),
-        plan: Arc::new(plan),
+        plan: Arc::new(plan.limited(limits)),
         warnings: parsed.warnings,
     })
 }

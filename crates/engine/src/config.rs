@@ -25,6 +25,14 @@ pub struct Config {
     pub reconnect: Duration,
     /// The longest input, output, signal or event, in bytes of JSON.
     pub max_payload_bytes: usize,
+    /// The longest message to a worker or a client, in bytes.
+    pub max_message_bytes: usize,
+    /// The maximum number of executions of one tree: an execution, its children and theirs. The start of
+    /// a further child fails.
+    pub max_tree: usize,
+    /// The bytes of inputs, outputs and signals of active executions, past which no further execution
+    /// gets a slot; it stays queued.
+    pub max_memory_bytes: usize,
     /// How long the id of a request is remembered.
     pub request_memory: Duration,
     /// A snapshot is written after this many events, so that no replay is longer.
@@ -56,7 +64,10 @@ impl Config {
             max_backlog: 20_000,
             lease: Duration::from_secs(30),
             reconnect: Duration::from_secs(5),
-            max_payload_bytes: 1024 * 1024,
+            max_payload_bytes: crate::limits::DEFAULT_PAYLOAD_BYTES,
+            max_message_bytes: 4 * 1024 * 1024,
+            max_tree: 10_000,
+            max_memory_bytes: 512 * 1024 * 1024,
             request_memory: Duration::from_secs(24 * 60 * 60),
             snapshot_events: 500,
             verify_every: Duration::from_secs(60 * 60),

@@ -113,13 +113,11 @@ impl Engine {
     /// The file cannot be used: taken by another process, written by a newer version, damaged,
     /// not writable.
     pub fn open(config: &Config) -> Result<Self> {
-        let file: Arc<dyn Backend> = Arc::new(SqliteFile {
-            path: config.path.clone(),
-            faults: config.faults.clone(),
-        });
+        let file: Arc<dyn Backend> = Arc::new(SqliteFile::new(config.path.clone(), &config.faults));
+        config.check_limits()?;
         let store = file.open()?;
         let readers = Arc::new(Readers::open(Arc::clone(&file))?);
-        let shared = Shared::default();
+        let shared = Shared::limited(config.limits());
         let (committed, keeper, inbox) = keeper::spawn(config, store, shared.clone())?;
         let scan = Scan::start(config, &file, &shared.catalogue, &inbox)?;
         let mut inner = Inner::new(config, (inbox, readers), shared, committed);

@@ -7,7 +7,8 @@
 //!
 //! Parts with state of their own: `executions` has the executions in memory, `dispatch` has tasks and
 //! workers, `slots` says which queued execution begins next, `trigger` says what starts executions,
-//! `outbox` has what the turn leads to.
+//! `outbox` has what the turn leads to, `pace` has how much the turn has done and what continues in the
+//! next one.
 //!
 //! What the keeper does with them: `ask` answers requests, `carry` takes one command through the
 //! core, `queue` lets executions begin, `hand_out` gives tasks to
@@ -37,6 +38,7 @@ mod judge;
 mod live;
 mod load;
 mod outbox;
+mod pace;
 mod queue;
 mod recall;
 mod recover;
@@ -83,6 +85,7 @@ use dispatch::Dispatch;
 use executions::Executions;
 use live::Live;
 use outbox::Outbox;
+use pace::Pace;
 use slots::Slots;
 use trigger::Triggers;
 
@@ -100,6 +103,16 @@ pub(crate) struct Shared {
     pub(crate) aside: Arc<SetAside>,
 }
 
+impl Shared {
+    /// With plans under these limits.
+    pub(crate) fn limited(limits: stateway_machine::Limits) -> Self {
+        Self {
+            catalogue: Arc::new(Catalogue::limited(limits)),
+            ..Self::default()
+        }
+    }
+}
+
 /// The keeper's state.
 #[derive(Debug)]
 pub(crate) struct Keeper {
@@ -115,6 +128,7 @@ pub(crate) struct Keeper {
     slots: Slots,
     triggers: Triggers,
     outbox: Outbox,
+    pace: Pace,
     /// The effects of the present turn whose writes are on disk.
     shown: Vec<Effect>,
     /// What is still to be done in this turn.
@@ -195,6 +209,7 @@ impl Keeper {
             slots: Slots::new(config.max_active),
             triggers: Triggers::default(),
             outbox: Outbox::default(),
+            pace: Pace::default(),
             shown: Vec::new(),
             work: VecDeque::new(),
             sinks: HashMap::new(),
@@ -232,9 +247,14 @@ impl Keeper {
 
     fn process(&mut self, messages: impl Iterator<Item = Message>) {
         self.results_checked = 0;
+        self.pace.begin();
+        self.resume();
         for message in messages.take(MOST_PER_TURN) {
             self.take(message);
             self.work_off();
+            if self.pace.is_full() {
+                break;
+            }
         }
         if self.broken.is_none() {
             self.work_off();
@@ -332,9 +352,29 @@ impl Keeper {
         }
     }
 
+    /// Continues what the turn before put off.
+    fn resume(&mut self) {
+        if self.broken.is_some() {
+            return;
+        }
+        if let Err(error) = self.take_up_more() {
+            self.break_off(&error);
+            return;
+        }
+        while let Some(work) = self.pace.resume() {
+            self.work.push_back(work);
+            self.work_off();
+        }
+    }
+
     /// Does what the last message led to.
     fn work_off(&mut self) {
         while let Some(work) = self.work.pop_front() {
+            let may_wait = matches!(work, Work::EndChild { .. } | Work::Feed(_));
+            if may_wait && self.pace.is_full() {
+                self.pace.put_off(work);
+                continue;
+            }
             match work {
                 Work::Grant => self.grant(),
                 Work::Assign {
@@ -356,7 +396,8 @@ impl Keeper {
 
     /// How long there is nothing to do unless a message arrives.
     pub(crate) fn idle(&self, now: Moment) -> Duration {
-        if !self.work.is_empty() || self.connected.has_stale() || self.upkeep.sleeping.is_some() {
+        let more = self.pace.has_more() || self.upkeep.sleeping.is_some();
+        if !self.work.is_empty() || more || self.connected.has_stale() {
             return Duration::ZERO;
         }
         let steady = [self.slots.next_postponed(), self.dispatch.next_report()];

@@ -25,8 +25,10 @@ mod handle;
 mod http;
 mod id;
 mod keeper;
+mod limits;
 mod news;
 mod numbering;
+mod payload;
 mod policy;
 mod reader;
 pub mod recording;
@@ -54,8 +56,10 @@ pub use http::{
 };
 pub use id::Ids;
 pub use keeper::SinkStart;
+pub use limits::{DEFAULT_PAYLOAD_BYTES, most_payload_bytes, task_bytes};
 pub use news::{Changes, News};
 pub use numbering::Numbering;
+pub use payload::parse_payload;
 pub use policy::{Policy, PolicyQuestion, PolicyVerdict, Ruling};
 pub use request::{
     ActorName, AdoptDefinition, Applied, ApplyDefinition, BranchRecord, Damaged, Decide,

@@ -199,10 +199,7 @@ impl StoreFile {
     /// # Errors
     /// It cannot be read, or is no store.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = SqliteFile {
-            path: path.to_owned(),
-            faults: Faults::default(),
-        };
+        let file = SqliteFile::new(path.to_owned(), &Faults::default());
         Ok(Self {
             store: file.reader()?,
             catalogue: Catalogue::default(),

@@ -311,6 +311,12 @@ pub struct Survey {
     pub active: usize,
     /// The most that may have.
     pub max_active: usize,
+    /// About how many bytes the executions in memory have together.
+    pub memory_bytes: usize,
+    /// From how many bytes on no further execution gets a slot.
+    pub max_memory_bytes: usize,
+    /// Whether queued executions wait because of it.
+    pub memory_full: bool,
 }
 
 /// An execution that cannot be read.

@@ -240,7 +240,9 @@ fn of_end(fact: &Fact) -> String {
                 TurnCause::StepFailed { step, .. } => {
                     format!("rolling back after the failure of {step}")
                 }
-                TurnCause::TimedOut => with_comment("rolling back", message),
+                TurnCause::TimedOut | TurnCause::OutputTooLarge => {
+                    with_comment("rolling back", message)
+                }
                 TurnCause::Cancelled { by, comment, .. } => {
                     with_comment(&cancelled_by(by), comment)
                 }

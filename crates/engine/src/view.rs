@@ -110,6 +110,8 @@ pub enum QueueCause {
         /// How many may run.
         limit: usize,
     },
+    /// The executions in memory are as large as `max_memory_bytes` allows.
+    Memory,
     /// It could not begin, and is tried again.
     TriedAgain,
     /// It begins in a moment.

@@ -5,6 +5,8 @@
 
 #[path = "engine/adopt.rs"]
 mod adopt;
+#[path = "engine/bounds.rs"]
+mod bounds;
 #[path = "engine/branch.rs"]
 mod branch;
 #[path = "engine/child.rs"]
@@ -17,12 +19,16 @@ mod defect;
 mod definitions;
 #[path = "engine/fault.rs"]
 mod fault;
+#[path = "engine/file.rs"]
+mod file;
 #[path = "engine/histories.rs"]
 mod histories;
 #[path = "engine/http.rs"]
 mod http;
 #[path = "engine/lab.rs"]
 mod lab;
+#[path = "engine/limits.rs"]
+mod limits;
 #[path = "engine/lost.rs"]
 mod lost;
 #[path = "engine/many.rs"]

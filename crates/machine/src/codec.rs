@@ -1,4 +1,4 @@
-//! Events as bytes, and back.
+//! Events as bytes, and back. Commands are in `command`.
 //!
 //! The form is one JSON object per event: `v` (the version), `n` (sequence), `at` (milliseconds),
 //! `by` (causation), `of` (the event that caused it), `who` (actor), `for` (correlation), `fact`.
@@ -6,20 +6,25 @@
 //! version; a change that old readers would misread needs a new one, and unknown versions are refused
 //! by name.
 
+mod command;
+
+pub use command::{
+    COMMAND_VERSION, CommandError, MAX_COMMAND_BYTES, decode_command, encode_command,
+};
+
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::limits::{MAX_READ_DEPTH, MAX_READ_EVENT_BYTES, text_depth};
 use crate::{Event, Fact};
 
 /// The version this build writes.
 pub const EVENT_VERSION: u32 = 2;
 /// The versions this build reads.
 const READABLE: std::ops::RangeInclusive<u32> = 1..=EVENT_VERSION;
-/// The longest event that is read, in bytes.
-pub const MAX_EVENT_BYTES: usize = 4 * 1024 * 1024;
 
 /// Why bytes are not an event.
 #[derive(Debug, Error)]
@@ -31,10 +36,16 @@ pub enum DecodeError {
         found: u64,
     },
     /// Longer than any event.
-    #[error("an event has {length} bytes, more than {MAX_EVENT_BYTES}")]
+    #[error("an event has {length} bytes, more than {MAX_READ_EVENT_BYTES}")]
     TooLong {
         /// Its length.
         length: usize,
+    },
+    /// Deeper than any event.
+    #[error("an event has {depth} levels of lists and objects, more than {MAX_READ_DEPTH}")]
+    TooDeep {
+        /// Its depth.
+        depth: usize,
     },
     /// Not an event at all.
     #[error("not an event: {0}")]
@@ -110,12 +121,12 @@ pub fn encode_into(event: &Event, bytes: &mut Vec<u8>) {
 /// # Errors
 /// An unknown version, bytes that are no event, or too many of them.
 pub fn decode(bytes: &[u8]) -> Result<Event, DecodeError> {
-    if bytes.len() > MAX_EVENT_BYTES {
+    if bytes.len() > MAX_READ_EVENT_BYTES {
         return Err(DecodeError::TooLong {
             length: bytes.len(),
         });
     }
-    match serde_json::from_slice::<Read>(bytes) {
+    match read(bytes)? {
         Ok(read) if READABLE.contains(&read.version) => Ok(Event {
             sequence: read.n,
             at: read.at,
@@ -130,6 +141,23 @@ pub fn decode(bytes: &[u8]) -> Result<Event, DecodeError> {
         }),
         Err(error) => Err(unknown_version(bytes).unwrap_or(DecodeError::Malformed(error))),
     }
+}
+
+/// Reads an event with the reader's own limit of depth, and a deeper one with ours. Most events need no
+/// count of their levels.
+fn read(bytes: &[u8]) -> Result<serde_json::Result<Read>, DecodeError> {
+    let first = serde_json::from_slice::<Read>(bytes);
+    if first.is_ok() {
+        return Ok(first);
+    }
+    let depth = text_depth(bytes);
+    if depth > MAX_READ_DEPTH {
+        return Err(DecodeError::TooDeep { depth });
+    }
+    let mut deep = serde_json::Deserializer::from_slice(bytes);
+    deep.disable_recursion_limit();
+    let read = Read::deserialize(&mut deep);
+    Ok(read.and_then(|read| deep.end().map(|()| read)))
 }
 
 /// A newer event fails to read for many reasons; its version is the one worth telling.

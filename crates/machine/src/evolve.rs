@@ -14,11 +14,11 @@ pub(crate) use lifecycle::spent;
 
 use stateway_model::Reason;
 
-use crate::ExecutionState;
 use crate::event::{Event, Fact};
 use crate::ledger::Ledger;
 use crate::plan::StepIx;
 use crate::state::{State, note};
+use crate::{ExecutionState, FailureCause};
 
 /// The state after an event. Applying the same events to the same state always gives the same
 /// state. A fact about a step that the plan does not have changes nothing but the sequence;
@@ -313,7 +313,11 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
         } => {
             l.head_mut().left_behind.clone_from(left);
             if step.is_none() {
-                end::fault(l, message, event);
+                let cause = match reason {
+                    Reason::TimedOut => FailureCause::TimedOut,
+                    _ => FailureCause::InvalidOutput,
+                };
+                end::fault(l, cause, message, event);
             }
             end::end(l, ExecutionState::Failed, Some(*reason), event);
         }

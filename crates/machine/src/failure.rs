@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use stateway_definition::RetryPolicy;
 use stateway_model::{ErrorCategory, Reason, words};
 
+use crate::limits::cut_message;
+
 /// Why an attempt failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -65,6 +67,13 @@ impl Failure {
             effects_unknown: false,
             retry_after: None,
         }
+    }
+
+    /// The same with its texts cut to what an event holds.
+    pub(crate) fn cut(mut self) -> Self {
+        self.message = cut_message(&self.message);
+        self.code = cut_message(&self.code);
+        self
     }
 
     /// Why an execution ends that ends by this failure.

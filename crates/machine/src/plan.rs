@@ -12,6 +12,8 @@ use stateway_definition::{
 };
 use thiserror::Error;
 
+use crate::limits::Limits;
+
 /// A step's place in its plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct StepIx(pub(crate) u32);
@@ -30,6 +32,7 @@ pub struct Plan {
     steps: Vec<PlanStep>,
     by_name: BTreeMap<Arc<str>, StepIx>,
     signals: BTreeMap<Arc<str>, Vec<StepIx>>,
+    limits: Limits,
 }
 
 impl PartialEq for Plan {
@@ -89,6 +92,7 @@ impl Plan {
             steps: Vec::new(),
             by_name,
             signals: BTreeMap::new(),
+            limits: Limits::default(),
             definition,
         };
         plan.steps = plan
@@ -99,6 +103,19 @@ impl Plan {
             .collect::<Result<_, _>>()?;
         plan.connect()?;
         Ok(plan)
+    }
+
+    /// The same plan under the limits of its host.
+    #[must_use]
+    pub const fn limited(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The limits of its host.
+    #[must_use]
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// A plan of nothing, for as long as a snapshot is read and its own plan is not in place.
@@ -123,6 +140,7 @@ impl Plan {
             steps: Vec::new(),
             by_name: BTreeMap::new(),
             signals: BTreeMap::new(),
+            limits: Limits::default(),
         })
     }
 

@@ -19,7 +19,7 @@ use stateway_model::{Reason, Usage};
 
 use crate::event::{Data, PauseCause, moment};
 use crate::plan::{Plan, StepIx};
-use crate::{ExecutionState, StepState};
+use crate::{ExecutionState, FailureCause, StepState};
 
 /// One execution at one point of its log.
 #[derive(Debug, Clone, PartialEq)]
@@ -158,9 +158,21 @@ pub(crate) enum Ending {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fault {
+    /// A timeout where it is not written.
+    #[serde(default = "timed_out", skip_serializing_if = "is_timed_out")]
+    pub(crate) cause: FailureCause,
     pub(crate) message: Arc<str>,
     #[serde(with = "jiff::fmt::serde::timestamp::millisecond::required")]
     pub(crate) at: Timestamp,
+}
+
+const fn timed_out() -> FailureCause {
+    FailureCause::TimedOut
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // The form that serde asks for.
+fn is_timed_out(cause: &FailureCause) -> bool {
+    *cause == FailureCause::TimedOut
 }
 
 /// Who cancelled an execution, when and why.

@@ -531,8 +531,11 @@ pub fn last_error(state: &State) -> Option<ExecutionError> {
         return Some(ExecutionError {
             step: String::new(),
             message: fault.message.to_string(),
-            native_code: FailureCause::TimedOut.as_str().to_owned(),
-            category: Some(ErrorCategory::Timeout),
+            native_code: fault.cause.as_str().to_owned(),
+            category: Some(match fault.cause {
+                FailureCause::TimedOut => ErrorCategory::Timeout,
+                _ => ErrorCategory::Validation,
+            }),
             attempt: 0,
             at: Some(fault.at),
         });

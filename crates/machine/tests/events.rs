@@ -73,6 +73,7 @@ fn details() -> Vec<Event> {
             reason: Reason::RetriesExhausted,
         }),
         turned(TurnCause::TimedOut),
+        turned(TurnCause::OutputTooLarge),
         turned(TurnCause::Cancelled {
             by: "bob".into(),
             comment: "enough".into(),

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use jiff::{Span, SpanRelativeTo};
 use serde::{Deserialize, Deserializer, de::Error as _};
-use stateway_engine::{Config as EngineConfig, EngineError, OPERATOR_ROLE};
+use stateway_engine::{
+    Config as EngineConfig, DEFAULT_PAYLOAD_BYTES, EngineError, OPERATOR_ROLE, most_payload_bytes,
+};
 use thiserror::Error;
 
 use crate::policy::Rules;
@@ -23,8 +25,17 @@ pub struct Config {
     pub max_active: usize,
     /// The most requests that may wait for the engine; one more is told to come back.
     pub max_backlog: usize,
-    /// The longest input, output or signal, in bytes of JSON.
-    pub max_payload_bytes: usize,
+    /// The longest input, output or signal, in bytes of JSON; `None`: 1 MiB, or less where
+    /// `max_message_bytes` has no room for that.
+    pub max_payload_bytes: Option<usize>,
+    /// The longest message of the gateway, in bytes. It is configured for the gateway, not here.
+    #[serde(skip)]
+    pub max_message_bytes: usize,
+    /// The maximum number of executions of one tree: an execution, its children and theirs.
+    pub max_tree: usize,
+    /// The bytes of inputs, outputs and signals of active executions, past which further executions
+    /// stay queued.
+    pub max_memory_bytes: usize,
     /// How long a silent worker keeps its tasks.
     #[serde(deserialize_with = "duration")]
     pub lease: Duration,
@@ -60,7 +71,10 @@ impl Default for Config {
             path: engine.path,
             max_active: engine.max_active,
             max_backlog: engine.max_backlog,
-            max_payload_bytes: engine.max_payload_bytes,
+            max_payload_bytes: None,
+            max_message_bytes: engine.max_message_bytes,
+            max_tree: engine.max_tree,
+            max_memory_bytes: engine.max_memory_bytes,
             lease: engine.lease,
             reconnect: engine.reconnect,
             request_memory: engine.request_memory,
@@ -84,9 +98,12 @@ pub enum ConfigError {
     /// HTTP steps or webhooks cannot be done like that.
     #[error("{0}")]
     Reach(String),
-    /// A limit of nothing.
-    #[error("`{0}` must be more than nothing")]
+    /// A limit of zero.
+    #[error("`{0}` must be greater than zero")]
     Zero(&'static str),
+    /// Limits that do not fit into each other.
+    #[error("{0}")]
+    Limits(String),
     /// A role that nobody can have.
     #[error(
         "`{0}` in `escalation_roles` is not a role: a role is not empty and has no comma or space around"
@@ -121,7 +138,9 @@ impl Config {
         let limits = [
             ("max_active", self.max_active == 0),
             ("max_backlog", self.max_backlog == 0),
-            ("max_payload_bytes", self.max_payload_bytes == 0),
+            ("max_payload_bytes", self.max_payload_bytes == Some(0)),
+            ("max_tree", self.max_tree == 0),
+            ("max_memory_bytes", self.max_memory_bytes == 0),
             ("lease", self.lease.is_zero()),
             ("request_memory", self.request_memory.is_zero()),
             ("http.capacity", self.http.capacity == 0),
@@ -133,7 +152,12 @@ impl Config {
         let mut config = EngineConfig::new(&self.path);
         config.max_active = self.max_active;
         config.max_backlog = self.max_backlog;
-        config.max_payload_bytes = self.max_payload_bytes;
+        config.max_message_bytes = self.max_message_bytes;
+        config.max_payload_bytes = self.max_payload_bytes.unwrap_or_else(|| {
+            DEFAULT_PAYLOAD_BYTES.min(most_payload_bytes(self.max_message_bytes))
+        });
+        config.max_tree = self.max_tree;
+        config.max_memory_bytes = self.max_memory_bytes;
         config.lease = self.lease;
         config.reconnect = self.reconnect;
         config.request_memory = self.request_memory;
@@ -142,7 +166,8 @@ impl Config {
         if !self.policy.is_empty() {
             config.policy = Some(Arc::new(self.policy.clone()));
         }
-        Ok(config)
+        let fitting = config.check_limits().map(|()| config);
+        fitting.map_err(|error| ConfigError::Limits(error.message))
     }
 
     /// Somebody must be able to decide, so an empty list stands for the operator's role.
@@ -214,6 +239,26 @@ mod tests {
             let refused = roles(&format!("escalation_roles = [\"{wrong}\"]"));
             assert!(matches!(refused, Err(ConfigError::Role(_))), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_payload_that_no_message_or_event_holds_is_refused_by_both_names() {
+        let mut config: Config = toml::from_str("max_payload_bytes = 8388608").unwrap();
+        let refused = config.engine().unwrap_err().to_string();
+        assert!(refused.contains("max_payload_bytes") && refused.contains("max_message_bytes"));
+        config.max_message_bytes = 64 * 1024 * 1024;
+        let refused = config.engine().unwrap_err().to_string();
+        assert!(refused.contains("an event holds at most"), "{refused}");
+        config.max_payload_bytes = Some(3 * 1024 * 1024);
+        assert!(config.engine().is_ok());
+    }
+
+    #[test]
+    fn without_a_setting_a_payload_is_as_long_as_the_message_allows() {
+        let mut config = Config::default();
+        assert_eq!(config.engine().unwrap().max_payload_bytes, 1024 * 1024);
+        config.max_message_bytes = 64 * 1024;
+        assert_eq!(config.engine().unwrap().max_payload_bytes, 24 * 1024);
     }
 
     #[test]

@@ -106,9 +106,9 @@ pub(crate) fn data(verb: Verb, what: &str, payload: Option<&Payload>) -> Result<
     if payload.data.is_empty() {
         return Ok(Data::new(Value::Null));
     }
-    let read = serde_json::from_slice(&payload.data);
+    let read = stateway_engine::parse_payload(&payload.data);
     read.map(Arc::new)
-        .map_err(|error| not_json(verb, what, &error.to_string()))
+        .map_err(|error| not_json(verb, what, &error))
 }
 
 /// `application/json`, with parameters or without, or nothing said.

@@ -314,6 +314,9 @@ fn queue_detail(seen: &Seen) -> String {
         Some(QueueCause::MaxActive { active, limit }) => {
             format!("{active} of {limit} executions are active (`max_active` of the engine)")
         }
+        Some(QueueCause::Memory) => {
+            "the active executions fill the memory of the engine (`max_memory_bytes`)".to_owned()
+        }
         Some(QueueCause::TriedAgain) => "it could not begin and is tried again".to_owned(),
         Some(QueueCause::Next) | None => String::new(),
     }

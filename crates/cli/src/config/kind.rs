@@ -68,9 +68,10 @@ impl From<builtin::ConfigError> for Unmade {
             return Self::Setting(error.to_string());
         };
         // Most messages name the file already.
-        let message = match error.message.contains(&path) {
-            true => error.message,
-            false => format!("{path}: {}", error.message),
+        let message = if error.message.contains(&path) {
+            error.message
+        } else {
+            format!("{path}: {}", error.message)
         };
         Self::Store(StoreFailure {
             reason: error.reason,
@@ -148,11 +149,13 @@ impl Kind {
         id: &ProviderId,
         table: &Arc<Table>,
         options: toml::Table,
+        max_message_bytes: usize,
     ) -> Result<Made, Unmade> {
         let provider: Arc<dyn Provider> = match self {
             Self::Builtin => {
                 let config = builtin::Config::deserialize(options);
-                let config = config.map_err(|error| error.to_string())?;
+                let mut config = config.map_err(|error| error.to_string())?;
+                config.max_message_bytes = max_message_bytes;
                 let provider = builtin::BuiltinProvider::open(&config)
                     .and_then(|provider| provider.reaching_out(id.as_str(), &config));
                 let provider = provider?;

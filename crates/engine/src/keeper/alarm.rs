@@ -8,11 +8,12 @@ use stateway_machine::{
     ExecutionState, Obligation, StepTimer, Timer, Verb, later, obligations, seeking,
 };
 
+use super::pace::Cursor;
 use super::{Keeper, Live};
 use crate::clock::Moment;
-use crate::store::UnderWay;
+use crate::store::{Kept, UnderWay};
 
-/// The most timers a turn fires, so that a flood of them does not keep others waiting.
+/// How many due executions are read at a time.
 const MOST_AT_ONCE: usize = 1_000;
 /// A clock that differs from the steady one by more than this has been moved.
 const JUMP: Duration = Duration::from_secs(5);
@@ -110,7 +111,7 @@ impl Keeper {
 
     /// Fires what is due.
     pub(super) fn ring(&mut self) {
-        for _ in 0..MOST_AT_ONCE {
+        while !self.pace.is_full() {
             let Some(number) = self.executions.take_due(self.now.wall) else {
                 break;
             };
@@ -198,26 +199,42 @@ impl Keeper {
         self.work_off();
     }
 
-    /// Brings in executions that are not in memory and have something due.
+    /// Brings in executions that are not in memory and have something due, page by page: executions that
+    /// cannot be loaded stay due, and must not hide those behind them.
     fn look_up_due(&mut self) {
-        let found = self.store.due(
-            self.now.wall,
-            (Some(Timestamp::UNIX_EPOCH), i64::MAX),
-            MOST_AT_ONCE,
-        );
-        let found = match found {
-            Ok(found) => found,
-            Err(error) => {
-                tracing::error!("due executions cannot be read: {error}");
-                self.executions.next_wake = self
-                    .now
-                    .wall
-                    .checked_add(jiff::SignedDuration::from_secs(1))
-                    .ok();
-                return;
+        let none: Cursor = (Some(Timestamp::UNIX_EPOCH), i64::MAX);
+        let mut after = self.executions.due_after.take().unwrap_or(none);
+        loop {
+            let found = match self.store.due(self.now.wall, after, MOST_AT_ONCE) {
+                Ok(found) => found,
+                Err(error) => {
+                    tracing::error!("due executions cannot be read: {error}");
+                    let later = jiff::SignedDuration::from_secs(1);
+                    self.executions.next_wake = self.now.wall.checked_add(later).ok();
+                    return;
+                }
+            };
+            let last = found.last();
+            let last = last.map(|kept| (kept.status.wake_at, kept.origin.number));
+            let whole = found.len() == MOST_AT_ONCE;
+            self.bring_due(found);
+            match last.filter(|_| whole) {
+                Some(last) if self.pace.is_full() => {
+                    self.executions.due_after = Some(last);
+                    self.executions.next_wake = Some(self.now.wall);
+                    return;
+                }
+                Some(last) => after = last,
+                None => break,
             }
-        };
-        let more = found.len() == MOST_AT_ONCE;
+        }
+        self.executions.next_wake = self.store.next_wake(self.now.wall).unwrap_or_else(|error| {
+            tracing::error!("the next due execution cannot be read: {error}");
+            Some(self.now.wall)
+        });
+    }
+
+    fn bring_due(&mut self, found: Vec<Kept>) {
         for kept in found {
             let (number, id) = (kept.origin.number, Arc::clone(&kept.origin.id));
             if self.executions.contains(number) {
@@ -228,14 +245,6 @@ impl Keeper {
                 Err(error) => self.set_aside(number, &id, &error),
             }
         }
-        self.executions.next_wake = if more {
-            Some(self.now.wall)
-        } else {
-            self.store.next_wake(self.now.wall).unwrap_or_else(|error| {
-                tracing::error!("the next due execution cannot be read: {error}");
-                Some(self.now.wall)
-            })
-        };
     }
 }
 

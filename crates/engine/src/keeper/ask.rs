@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use stateway_machine::{Data, ExecutionState, Plan, State, Verb, backing_off};
+use stateway_machine::{
+    Data, Excess, ExecutionState, Plan, State, Verb, backing_off, check_payload,
+};
 use tokio::sync::oneshot;
 
 use super::{Ask, Keeper, Live};
@@ -416,32 +418,15 @@ pub(super) struct Birth {
     pub(super) not_before: Option<Timestamp>,
 }
 
-/// Refuses a payload that is longer than allowed.
+/// Refuses a payload that is longer or deeper than allowed.
 pub(crate) fn bounded(data: &Data, most: usize) -> Result<()> {
-    let mut counted = Counted(0);
-    // Writing to a counter cannot fail.
-    let _ = serde_json::to_writer(&mut counted, &**data);
-    if counted.0 <= most {
+    let Err(excess) = check_payload(data, most) else {
         return Ok(());
-    }
-    Err(EngineError::new(
-        ErrorKind::InvalidArgument,
-        "PAYLOAD_TOO_LARGE",
-        format_args!("a payload has {} bytes, more than {most}", counted.0),
-    )
-    .hint("Store it elsewhere and pass a reference."))
-}
-
-/// Counts what is written to it.
-struct Counted(usize);
-
-impl std::io::Write for Counted {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+    };
+    let reason = match excess {
+        Excess::Bytes { .. } => "PAYLOAD_TOO_LARGE",
+        Excess::Depth { .. } => "PAYLOAD_TOO_DEEP",
+    };
+    let message = format_args!("a payload has {excess}");
+    Err(EngineError::new(ErrorKind::InvalidArgument, reason, message).hint(excess.remedy()))
 }

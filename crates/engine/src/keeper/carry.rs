@@ -17,6 +17,7 @@ impl Keeper {
     /// Carries out a command; whether anything happened.
     pub(super) fn carry(&mut self, number: i64, cause: &Arc<str>, verb: Verb) -> Result<bool> {
         self.bring(number)?;
+        self.pace.spend();
         self.about(number, |keeper| keeper.carry_out(number, cause, verb))
     }
 
@@ -30,8 +31,10 @@ impl Keeper {
         if events.is_empty() {
             return Ok(false);
         }
-        live.apply(&events);
+        let bytes = live.apply(&events)?;
+        self.pace.spend_bytes(bytes);
         let owed = obligations_of(&live.state, &events);
+        self.executions.weigh(number);
         self.executions.touch(number);
         self.put_away(number, &events);
         owed.into_iter().for_each(|owed| self.owe(number, owed));
@@ -135,6 +138,7 @@ impl Keeper {
             self.executions.count(number, true);
         }
         if over {
+            self.executions.forget_tree(number);
             self.ended(number);
         }
     }

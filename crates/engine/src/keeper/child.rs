@@ -13,12 +13,10 @@ use stateway_model::{ErrorCategory, Reason, Usage};
 
 use super::ask::Birth;
 use super::carry::child_failed;
-use super::{Keeper, Work};
+use super::{Keeper, Live, Work};
 use crate::Parent;
-use crate::error::Result;
-
-/// The most executions one may be a child of; more is a definition that starts itself.
-const DEEPEST: u32 = 32;
+use crate::error::{EngineError, Result};
+use crate::limits::MAX_CHILD_DEPTH;
 
 impl Keeper {
     pub(super) fn start_child(&mut self, parent: i64, order: &ChildOrder) {
@@ -56,11 +54,15 @@ impl Keeper {
             return Ok(());
         };
         let depth = live.origin.depth + 1;
-        if depth > DEEPEST {
+        if depth > MAX_CHILD_DEPTH {
             return Err(cannot(format!(
-                "children may be nested {DEEPEST} deep, and this one would be deeper"
+                "children may be nested {MAX_CHILD_DEPTH} deep, and this one would be deeper"
             )));
         }
+        let root = self.room_in_tree(from.number)?;
+        let Some(live) = self.executions.get(from.number) else {
+            return Ok(());
+        };
         let task = Task::of(Arc::clone(&from.step), from.attempt);
         let birth = Birth {
             id,
@@ -75,9 +77,81 @@ impl Keeper {
             not_before: None,
         };
         let cause = Arc::clone(&live.origin.id);
-        self.create(plan, birth, &cause)
+        let number = self
+            .create(plan, birth, &cause)
             .map_err(|error| cannot(error.message))?;
+        if let Some(live) = self.executions.get_mut(number) {
+            live.root = Some(root);
+        }
+        if let Some(executions) = self.executions.tree(root) {
+            *executions += 1;
+        }
         Ok(())
+    }
+
+    /// The execution at the top of the tree that a new child of this one belongs to, if the tree may have
+    /// another execution.
+    fn room_in_tree(&mut self, parent: i64) -> Result<i64, Failure> {
+        let cannot = |error: EngineError| Failure::reported(ErrorCategory::External, error.message);
+        let root = self.root_of(parent).map_err(cannot)?;
+        let most = self.config.max_tree;
+        let executions = match self.executions.tree(root) {
+            Some(executions) => *executions,
+            None => self.count_tree(root).map_err(cannot)?,
+        };
+        if executions < most {
+            return Ok(root);
+        }
+        let id = self.store.id_of(root).ok().flatten().unwrap_or_default();
+        let why = format!(
+            "the tree of the execution `{id}` has {executions} executions, and `max_tree` allows {most}: \
+             a definition may start itself"
+        );
+        Err(Failure {
+            no_retry: true,
+            ..Failure::reported(ErrorCategory::Validation, why)
+        })
+    }
+
+    fn count_tree(&mut self, root: i64) -> Result<usize> {
+        let written = |live: &Live| live.status.is_some();
+        // An execution that is not on disk yet has no child there.
+        let executions = if self.executions.get(root).is_none_or(written) {
+            self.store.tree_size(root, self.config.max_tree)?
+        } else {
+            1
+        };
+        self.executions.set_tree(root, executions);
+        Ok(executions)
+    }
+
+    /// The execution at the top of the tree of an execution.
+    fn root_of(&mut self, number: i64) -> Result<i64> {
+        let mut at = number;
+        // No execution is deeper, whatever a row says.
+        for _ in 0..=MAX_CHILD_DEPTH {
+            let (root, parent) = match self.executions.get(at) {
+                Some(live) => (live.root, live.origin.parent.clone()),
+                None => (
+                    None,
+                    self.store
+                        .kept(at)?
+                        .and_then(|kept| kept.origin.parent.clone()),
+                ),
+            };
+            match (root, parent) {
+                (Some(root), _) => {
+                    at = root;
+                    break;
+                }
+                (None, Some(parent)) => at = parent.number,
+                (None, None) => break,
+            }
+        }
+        if let Some(live) = self.executions.get_mut(number) {
+            live.root = Some(at);
+        }
+        Ok(at)
     }
 
     /// A child that is there already: if it has ended, its parent is told again.
@@ -115,6 +189,9 @@ impl Keeper {
             outcome,
             usage,
         };
+        if self.is_over(parent.number) {
+            return;
+        }
         let done = self.bring(parent.number).and_then(|()| {
             let branch = self
                 .executions
@@ -131,6 +208,12 @@ impl Keeper {
         if let Err(error) = done {
             tracing::debug!(number = parent.number, "nobody waits for a child: {error}");
         }
+    }
+
+    /// Whether an execution that is not in memory has ended.
+    fn is_over(&self, number: i64) -> bool {
+        let kept = || self.store.kept(number).ok().flatten();
+        !self.executions.contains(number) && kept().is_some_and(|kept| kept.status.ended.is_some())
     }
 
     /// Ends the open children that an execution does not wait for any more: it has ended, turned

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::Keeper;
 use super::ask::NO_EXECUTION;
-use crate::catalogue::{Catalogue, usable};
+use crate::catalogue::Catalogue;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::request::{
     AdoptDefinition, Applied, ApplyDefinition, DefinitionRecord, DeleteDefinition,
@@ -124,7 +124,10 @@ impl Keeper {
     }
 
     fn applied(&mut self, apply: &ApplyDefinition) -> Result<Applied> {
-        let usable = usable(&apply.source, &apply.source_name)?;
+        let usable = self
+            .definitions
+            .catalogue
+            .usable(&apply.source, &apply.source_name)?;
         let revision = usable.plan.shared_revision();
         let repeated = match &apply.request {
             Some(request) => self.seen(request)?.is_some(),

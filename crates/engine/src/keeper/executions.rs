@@ -9,6 +9,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::live::Live;
+use super::pace::Cursor;
 use crate::request::Damaged;
 
 /// The most damaged executions that are listed by name.
@@ -31,10 +32,16 @@ pub(super) struct Executions {
     last_number: i64,
     /// When the first execution that is not in memory is due.
     pub(super) next_wake: Option<Timestamp>,
+    /// Where loading due executions continues.
+    pub(super) due_after: Option<Cursor>,
     /// Executions that could not be loaded.
     damaged: BTreeMap<i64, Damaged>,
     /// How often the engine has repaired an execution unasked.
     repaired: HashMap<i64, u8>,
+    /// About how many bytes they have together.
+    bytes: usize,
+    /// How many executions the trees have that children were started in, by the execution at the top.
+    trees: HashMap<i64, usize>,
 }
 
 impl Executions {
@@ -88,6 +95,34 @@ impl Executions {
                 .insert(number);
         }
         self.live.insert(number, live);
+        self.weigh(number);
+    }
+
+    /// Counts the bytes of an execution as they are now.
+    pub(super) fn weigh(&mut self, number: i64) {
+        if let Some(live) = self.live.get_mut(&number) {
+            self.bytes = self.bytes - live.weighed + live.bytes;
+            live.weighed = live.bytes;
+        }
+    }
+
+    /// About how many bytes the executions in memory have together.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many executions a tree has, where that is known.
+    pub(super) fn tree(&mut self, root: i64) -> Option<&mut usize> {
+        self.trees.get_mut(&root)
+    }
+
+    pub(super) fn set_tree(&mut self, root: i64, executions: usize) {
+        self.trees.insert(root, executions);
+    }
+
+    /// The execution at the top of a tree has ended.
+    pub(super) fn forget_tree(&mut self, root: i64) {
+        self.trees.remove(&root);
     }
 
     /// Drops an execution from memory; its row says when it is due.
@@ -97,6 +132,7 @@ impl Executions {
         let Some(live) = self.live.remove(&number) else {
             return;
         };
+        self.bytes -= live.weighed;
         self.numbers.remove(&live.origin.id);
         if let Some(parent) = &live.origin.parent
             && let Some(children) = self.children.get_mut(&parent.number)
@@ -234,7 +270,9 @@ mod tests {
 
     fn live(number: i64, parent: Option<i64>) -> Live {
         let source = "name: one\nsteps:\n  - name: a\n    agent: worker\n";
-        let plan = crate::catalogue::usable(source, "one.yaml").map(|usable| usable.plan);
+        let plan = crate::catalogue::Catalogue::default()
+            .usable(source, "one.yaml")
+            .map(|usable| usable.plan);
         let origin = Origin {
             number,
             id: format!("e{number}").into(),
@@ -308,6 +346,26 @@ mod tests {
         executions.touch(2);
         assert_eq!(executions.take_touched(), [1]);
         assert_eq!(executions.take_touched(), [] as [i64; 0]);
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_the_executions_in_memory() {
+        let mut executions = Executions::default();
+        for number in 1..=2 {
+            let mut live = live(number, None);
+            live.bytes = 100;
+            executions.keep(live);
+        }
+        assert_eq!(executions.bytes(), 200);
+        if let Some(live) = executions.get_mut(1) {
+            live.bytes = 30;
+        }
+        executions.weigh(1);
+        assert_eq!(executions.bytes(), 130);
+        executions.forget(2);
+        assert_eq!(executions.bytes(), 30);
+        executions.clear();
+        assert_eq!(executions.bytes(), 0);
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl Keeper {
     /// An execution in memory as it is shown.
     fn view(&self, live: &Live) -> View {
         let mut view = View::of(&live.origin, &live.state, self.connected.coverage());
-        view.queued = self.slots.cause(view.number, self.executions.active());
+        view.queued = self.queue_cause(view.number);
         view
     }
 
@@ -157,14 +157,17 @@ impl Keeper {
         if live.renew_snapshot || long && !state.is_terminal() {
             live.since_snapshot = 0;
             live.renew_snapshot = false;
+            let data = snapshot(&live.state);
+            live.bytes = data.len();
             self.outbox.turn.snapshots.push(Snapshot {
                 number,
                 branch: live.branch,
                 sequence: live.state.sequence(),
                 revision: live.state.plan().shared_revision(),
                 hash: live.hash,
-                data: snapshot(&live.state),
+                data,
             });
+            self.executions.weigh(number);
         }
         self.executions.set_alarm(number, alarm);
         let far = alarm.is_none_or(|due| due.duration_since(self.now.wall) > soon());
@@ -191,7 +194,7 @@ impl Keeper {
     }
 
     /// The store could not be written: nothing of the turn happened.
-    fn break_off(&mut self, error: &StoreError) {
+    pub(super) fn break_off(&mut self, error: &StoreError) {
         tracing::error!("the store cannot be written: {error}; nothing that was answered is lost");
         metrics::counter!("stateway_engine_write_failures_total").increment(1);
         let error = EngineError::from_store(error);
@@ -236,6 +239,7 @@ impl Keeper {
         self.slots.clear();
         self.dispatch.forget_tasks();
         self.work.clear();
+        self.pace.clear();
         self.outbox = Outbox::default();
     }
 

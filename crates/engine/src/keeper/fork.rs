@@ -43,7 +43,7 @@ impl Keeper {
         });
         let branch = before.state.branch();
         let mut live = Live::new(Arc::clone(&origin), State::new(plan), [0; 16]);
-        live.apply(&copied(before.events, &id, cause));
+        live.apply(&copied(before.events, &id, cause))?;
         self.executions.keep(live);
         self.executions.touch(number);
         self.slots.begin(&origin.definition, number);

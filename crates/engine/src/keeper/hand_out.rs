@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stateway_definition::StepKind;
-use stateway_machine::{Failure, State, Task, TaskOrder, Verb, is_settled, task_input, task_order};
-use stateway_model::{ErrorCategory, Progress, Usage};
+use stateway_machine::{State, Task, TaskOrder, Verb, is_settled, task_input, task_order};
+use stateway_model::{Progress, Usage};
 use tokio::sync::mpsc;
 
 use super::dispatch::{Need, Place, WorkerIx};
@@ -130,9 +130,13 @@ impl Keeper {
 
     /// Hands a worker with room the next tasks it can do.
     pub(super) fn feed(&mut self, worker: WorkerIx) {
-        while let Some((number, task)) = self.dispatch.next_for(worker) {
+        while !self.pace.is_full() {
+            let Some((number, task)) = self.dispatch.next_for(worker) else {
+                return;
+            };
             self.assign(number, task, worker);
         }
+        self.pace.put_off(Work::Feed(worker));
     }
 
     /// Asks the worker that has a task to stop; its answer is awaited.
@@ -205,22 +209,33 @@ impl Keeper {
         // A worker may have lost the tasks it has by the log, so they are sent again; a worker drops
         // a task that it is running already.
         for (number, task) in self.dispatch.tasks_with(worker) {
-            if self.bring(number).is_ok() {
-                if self.is_anothers(number, &task, worker) {
-                    self.lose(number, task);
-                    continue;
-                }
-                let order = self
-                    .executions
-                    .get(number)
-                    .and_then(|live| task_order(&live.state, &task));
-                self.send_task(number, task, worker);
-                if let Some(order) = order.filter(|order| order.cancel) {
-                    self.ask_to_cancel(number, &order);
-                }
-            }
+            self.send_again(number, task);
         }
         self.work.push_back(Work::Feed(worker));
+    }
+
+    /// Sends a task again to the connected worker that has it by the log.
+    pub(super) fn send_again(&mut self, number: i64, task: Task) {
+        let entry = self.dispatch.entry(number, &task.step);
+        let Some(Place::With(worker)) = entry.map(|entry| entry.place) else {
+            return;
+        };
+        let connected = self.dispatch.worker(worker);
+        if connected.is_none_or(|worker| worker.session.is_none()) || self.bring(number).is_err() {
+            return;
+        }
+        if self.is_anothers(number, &task, worker) {
+            self.lose(number, task);
+            return;
+        }
+        let order = self
+            .executions
+            .get(number)
+            .and_then(|live| task_order(&live.state, &task));
+        self.send_task(number, task, worker);
+        if let Some(order) = order.filter(|order| order.cancel) {
+            self.ask_to_cancel(number, &order);
+        }
     }
 
     /// Whether a task was handed out in another name than the worker of the same id has now.
@@ -271,6 +286,9 @@ impl Keeper {
         let Some(worker) = self.alive(session) else {
             return;
         };
+        if let Some(token) = token {
+            self.take_up_early(token.number);
+        }
         let Some(token) = token.filter(|token| self.dispatch.has(worker, token)) else {
             return;
         };
@@ -323,6 +341,7 @@ impl Keeper {
             return;
         };
         let (number, task) = (token.number, &token.task);
+        self.take_up_early(number);
         let has = self.dispatch.has(worker, token);
         if !has && self.has_result(worker, token) {
             self.accept(worker, token);
@@ -334,7 +353,7 @@ impl Keeper {
         }
         let cause: Arc<str> = "worker".into();
         self.dispatch.remove(number, &task.step);
-        let verb = self.verdict(task.clone(), outcome, usage);
+        let verb = verb_of(task.clone(), outcome, usage);
         match self.carry(number, &cause, verb) {
             Ok(_) => self.accept(worker, token),
             Err(error) => self.refuse(worker, token, error.reason, &error.message),
@@ -368,32 +387,6 @@ impl Keeper {
         if let Some((_, tell)) = worker.and_then(|worker| worker.session.as_ref()) {
             let token = token.clone();
             self.outbox.tell(tell, WorkerMessage::Accepted { token });
-        }
-    }
-
-    /// What an outcome means to the core. An output that is too long is a failure of its worker.
-    fn verdict(&self, task: Task, outcome: Outcome, usage: Option<Usage>) -> Verb {
-        let fail = |task, failure| Verb::FailTask {
-            task,
-            failure,
-            usage,
-        };
-        match outcome {
-            Outcome::Completed { output } => {
-                match super::bounded(&output, self.config.max_payload_bytes) {
-                    Ok(()) => Verb::CompleteTask {
-                        task,
-                        output,
-                        usage,
-                    },
-                    Err(error) => fail(
-                        task,
-                        Failure::reported(ErrorCategory::AgentError, error.message),
-                    ),
-                }
-            }
-            Outcome::Failed(failure) => fail(task, failure),
-            Outcome::Released { begun } => Verb::ReleaseTask { task, lost: begun },
         }
     }
 
@@ -444,6 +437,23 @@ impl Keeper {
             self.outbox.tell(&tell, closed);
         }
         had
+    }
+}
+
+/// The command that an outcome is to the core.
+fn verb_of(task: Task, outcome: Outcome, usage: Option<Usage>) -> Verb {
+    match outcome {
+        Outcome::Completed { output } => Verb::CompleteTask {
+            task,
+            output,
+            usage,
+        },
+        Outcome::Failed(failure) => Verb::FailTask {
+            task,
+            failure,
+            usage,
+        },
+        Outcome::Released { begun } => Verb::ReleaseTask { task, lost: begun },
     }
 }
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use stateway_machine::{Event, State, encode_into};
+use stateway_machine::{Event, MAX_EVENT_BYTES, State, encode_into};
 
+use crate::error::{EngineError, ErrorKind, Result};
 use crate::store::{Hash, Status, UnderWay};
 use crate::view::Origin;
 
@@ -29,6 +30,12 @@ pub(super) struct Live {
     pub(super) renew_snapshot: bool,
     /// Whether it counts as having work under way.
     pub(super) counted: bool,
+    /// About how many bytes it has in memory: those of its snapshot and of the events since.
+    pub(super) bytes: usize,
+    /// How many of them are counted.
+    pub(super) weighed: usize,
+    /// The execution at the top of its tree, where that is known.
+    pub(super) root: Option<i64>,
     /// How far its log is ahead of the wall clock, which was moved back.
     shift: SignedDuration,
 }
@@ -48,22 +55,38 @@ impl Live {
             touched: false,
             renew_snapshot: false,
             counted: false,
+            bytes: 0,
+            weighed: 0,
+            root: None,
             shift: SignedDuration::ZERO,
         }
     }
 
-    /// Takes in what happened.
-    pub(super) fn apply(&mut self, events: &[Event]) {
-        if let (true, Some(first)) = (self.lines.is_empty(), events.first()) {
+    /// Applies events. Events that could not be written are refused, and nothing changes. Returns
+    /// their bytes.
+    pub(super) fn apply(&mut self, events: &[Event]) -> Result<usize> {
+        let before = self.lines.len();
+        for event in events {
+            let start = self.lines.len();
+            encode_into(event, &mut self.lines);
+            let length = self.lines.len() - start;
+            if length > MAX_EVENT_BYTES {
+                self.lines.truncate(before);
+                return Err(too_long(event, length));
+            }
+            self.lines.push(b'\n');
+        }
+        if let (0, Some(first)) = (before, events.first()) {
             self.first = first.sequence;
         }
         for event in events {
             self.state.apply(event);
-            encode_into(event, &mut self.lines);
-            self.lines.push(b'\n');
         }
         self.branch = self.state.branch();
         self.since_snapshot += u32::try_from(events.len()).unwrap_or(u32::MAX);
+        let bytes = self.lines.len() - before;
+        self.bytes += bytes;
+        Ok(bytes)
     }
 
     /// What it has under way now.
@@ -115,4 +138,16 @@ impl Live {
     pub(super) fn shrink_shift(&mut self, by: SignedDuration) {
         self.shift = self.shift.saturating_sub(by).max(SignedDuration::ZERO);
     }
+}
+
+fn too_long(event: &Event, length: usize) -> EngineError {
+    let name = event.fact.name();
+    EngineError::new(
+        ErrorKind::InvalidArgument,
+        "EVENT_TOO_LARGE",
+        format_args!(
+            "the event {name} has {length} bytes, more than the limit of {MAX_EVENT_BYTES}"
+        ),
+    )
+    .hint("Store large data elsewhere and pass a reference.")
 }

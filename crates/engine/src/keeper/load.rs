@@ -29,6 +29,7 @@ impl Keeper {
 
     /// Brings an execution into memory whose row was read.
     pub(super) fn bring_kept(&mut self, kept: Kept) -> Result<()> {
+        self.pace.spend();
         let number = kept.origin.number;
         self.refuse_set_aside(number)?;
         self.about(number, |keeper| keeper.load(kept))
@@ -53,6 +54,7 @@ impl Keeper {
         live.take_shift(loaded.kept.status.wake_at, under_way.due);
         live.status = Some(loaded.kept.status);
         live.since_snapshot = loaded.since_snapshot;
+        live.bytes = loaded.bytes;
         live.branch = live.state.branch();
         live.notice_time(self.now.wall);
         let times = live.state.times();

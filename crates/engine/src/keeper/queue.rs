@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use stateway_machine::Verb;
 
-use super::Keeper;
 use super::slots::Queued;
+use super::{Keeper, Work};
+use crate::error::Result;
+use crate::store::{Kept, plan};
 use crate::{ErrorKind, QueueCause};
 
 /// How long an execution that could not begin waits before it is tried again.
@@ -30,12 +32,37 @@ impl Keeper {
 
     /// Why executions that wait for a slot have not begun.
     pub(super) fn queue_causes(&self, numbers: &[i64]) -> Vec<(i64, QueueCause)> {
-        let active = self.executions.active();
         let known = numbers.iter().filter_map(|number| {
-            let cause = self.slots.cause(*number, active)?;
+            let cause = self.queue_cause(*number)?;
             Some((*number, cause))
         });
         known.collect()
+    }
+
+    /// Why an execution that waits for a slot has not begun.
+    pub(super) fn queue_cause(&self, number: i64) -> Option<QueueCause> {
+        match self.slots.cause(number, self.executions.active())? {
+            QueueCause::Next if self.is_memory_full() => Some(QueueCause::Memory),
+            cause => Some(cause),
+        }
+    }
+
+    /// Puts an execution into the queue by its row, without loading it.
+    pub(super) fn queue_kept(&mut self, kept: &Kept) -> Result<()> {
+        let plan = plan(&*self.store, &kept.revision, &self.definitions.catalogue)?;
+        self.slots.push(Queued {
+            number: kept.origin.number,
+            tenant: kept.origin.tenant().into(),
+            definition: Arc::clone(&kept.origin.definition),
+            limit: limit_of(&plan),
+            since: self.now.steady,
+        });
+        Ok(())
+    }
+
+    /// Whether the executions in memory leave no room for another one.
+    pub(super) fn is_memory_full(&self) -> bool {
+        self.executions.active() > 0 && self.executions.bytes() >= self.config.max_memory_bytes
     }
 
     /// Tries again to let executions begin that could not.
@@ -49,8 +76,19 @@ impl Keeper {
 
     /// Lets as many executions begin as may.
     pub(super) fn grant(&mut self) {
+        if self.pace.is_waking() {
+            // How many executions are active is not known yet.
+            return;
+        }
         let cause: Arc<str> = "slot".into();
-        while let Some(queued) = self.slots.next(self.executions.active(), self.now.steady) {
+        while !self.is_memory_full() {
+            if self.pace.is_full() {
+                self.pace.put_off(Work::Grant);
+                return;
+            }
+            let Some(queued) = self.slots.next(self.executions.active(), self.now.steady) else {
+                return;
+            };
             let number = queued.number;
             let Err(error) = self.carry(number, &cause, Verb::GrantSlot) else {
                 continue;

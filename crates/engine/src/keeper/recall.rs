@@ -8,6 +8,10 @@ use crate::recovery::{Code, Finding};
 impl Keeper {
     /// What is wrong in memory. A row that is known to be wrong says nothing about memory.
     pub(super) fn memory_findings(&self, number: i64, row_is_right: bool) -> Vec<Finding> {
+        if self.pace.is_waking() {
+            // Memory is not complete yet.
+            return Vec::new();
+        }
         let live = self.executions.get(number);
         let owed = live.map(tasks_owed).unwrap_or_default();
         let held = live.is_some_and(|live| live.state.state().is_held());

@@ -62,6 +62,9 @@ impl Keeper {
             damaged: self.executions.all_damaged().cloned().collect(),
             active: self.executions.active(),
             max_active: self.config.max_active,
+            memory_bytes: self.executions.bytes(),
+            max_memory_bytes: self.config.max_memory_bytes,
+            memory_full: self.is_memory_full(),
         }
     }
 

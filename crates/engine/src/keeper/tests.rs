@@ -28,10 +28,7 @@ impl Stepped {
         let mut config = Config::new(folder.path().join("store.db"));
         let start = "2026-01-01T00:00:00Z".parse().expect("a time");
         config.clock = Clock::manual(start);
-        let file = SqliteFile {
-            path: config.path.clone(),
-            faults: Faults::default(),
-        };
+        let file = SqliteFile::new(config.path.clone(), &Faults::default());
         let now = Moment {
             wall: start,
             steady: Instant::now(),

@@ -199,7 +199,7 @@ impl Keeper {
     /// newest of the times that were missed.
     pub(super) fn start_scheduled(&mut self) {
         while let Some((due, name)) = self.triggers.due.first().cloned() {
-            if due > self.now.wall {
+            if due > self.now.wall || self.pace.is_full() {
                 return;
             }
             self.triggers.due.remove(&(due, Arc::clone(&name)));

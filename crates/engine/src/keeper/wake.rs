@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use stateway_machine::{ExecutionState, obligations};
+use stateway_machine::{ExecutionState, Obligation, Task, obligations};
 
 use super::{Keeper, Work};
 use crate::error::{EngineError, Result};
 use crate::request::Damaged;
-use crate::store::Kept;
+use crate::store::{Kept, StoreError};
 
 /// How many executions are read at a time.
 const PAGE: usize = 1_000;
@@ -22,18 +21,29 @@ impl Keeper {
         self.read_triggers()?;
         self.check_recent()?;
         self.write_down()?;
-        let mut after: (Option<Timestamp>, i64) = (None, 0);
-        let mut count = 0_usize;
-        loop {
-            let page = self.store.due(self.now.wall, after, PAGE)?;
-            let Some(last) = page.last() else { break };
-            after = (last.status.wake_at, last.origin.number);
-            count += page.len();
-            for kept in page {
-                self.take_up(kept);
-            }
-            self.write_down()?;
-            tracing::info!(executions = count, "taking up what was left");
+        self.end_orphans()?;
+        self.pace.begin();
+        self.pace.set_waking(Some((None, 0)));
+        self.take_up_more()?;
+        self.write_down()
+    }
+
+    /// Takes up the next page of executions after a start. The first page is taken up before the first
+    /// message, the others a page a turn.
+    pub(super) fn take_up_more(&mut self) -> Result<(), StoreError> {
+        let Some(after) = self.pace.waking() else {
+            return Ok(());
+        };
+        let page = self.store.due(self.now.wall, after, PAGE)?;
+        let last = page.last().filter(|_| page.len() == PAGE);
+        let next = last.map(|last| (last.status.wake_at, last.origin.number));
+        for kept in page {
+            self.take_up(kept);
+        }
+        self.pace.set_waking(next);
+        if next.is_some() {
+            tracing::info!("taking up what was left");
+            return Ok(());
         }
         self.executions.next_wake = self.store.next_wake(self.now.wall)?;
         if self.is_log_ahead() {
@@ -41,7 +51,35 @@ impl Keeper {
         }
         self.work.push_back(Work::Grant);
         self.work_off();
-        self.write_down()
+        Ok(())
+    }
+
+    /// Takes up an execution that a worker reports about, if it is still to be taken up.
+    pub(super) fn take_up_early(&mut self, number: i64) {
+        if !self.pace.is_waking() || self.executions.contains(number) {
+            return;
+        }
+        match self.store.kept(number) {
+            Ok(Some(kept)) => self.take_up(kept),
+            Ok(None) => {}
+            Err(error) => tracing::error!(number, "an execution cannot be read: {error}"),
+        }
+    }
+
+    /// Ends the children of executions that have ended: ending them may have been put off to a turn that
+    /// never came.
+    fn end_orphans(&mut self) -> Result<()> {
+        let mut after = 0;
+        loop {
+            let page = self.store.orphans(after, PAGE)?;
+            let Some((last, _)) = page.last() else {
+                return Ok(());
+            };
+            after = *last;
+            for (number, kill) in page {
+                self.pace.put_off(Work::EndChild { number, kill });
+            }
+        }
     }
 
     /// Lists an execution that cannot be read as damaged, until it can be read. One damaged log must
@@ -74,25 +112,36 @@ impl Keeper {
 
     fn take_up(&mut self, kept: Kept) {
         let (number, id) = (kept.origin.number, Arc::clone(&kept.origin.id));
+        let here = self.executions.contains(number);
         let queued = kept.status.state == ExecutionState::Queued;
-        // It may be there already: another one had to do with it.
-        if !self.executions.contains(number)
-            && let Err(error) = self.bring_kept(kept)
-        {
-            self.set_aside(number, &id, &error);
+        // Whether its row is right is checked when it begins.
+        if queued && !here && !kept.older && self.queue_kept(&kept).is_ok() {
             return;
         }
-        if queued {
-            self.queue(number);
+        if !here && let Err(error) = self.bring_kept(kept) {
+            self.set_aside(number, &id, &error);
             return;
         }
         let Some(live) = self.executions.get(number) else {
             return;
         };
-        for owed in obligations(&live.state) {
+        let owed = obligations(&live.state);
+        let handed_out: Vec<Task> = owed.iter().filter_map(handed_out).collect();
+        for owed in owed {
             self.owe(number, owed);
+        }
+        for task in handed_out {
+            self.send_again(number, task);
         }
         self.about(number, |keeper| keeper.fire(number));
         self.work_off();
+    }
+}
+
+/// The task of an obligation that a worker has by the log.
+fn handed_out(owed: &Obligation) -> Option<Task> {
+    match owed {
+        Obligation::Task(order) if order.worker.is_some() => Some(order.key.task.clone()),
+        _ => None,
     }
 }

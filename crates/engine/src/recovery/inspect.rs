@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use stateway_machine::{
-    ChildOrder, Event, ExecutionState, Fact, Obligation, State, obligations, snapshot,
+    ChildOrder, Event, ExecutionState, Fact, Obligation, State, obligations, restore, snapshot,
     snapshot_revision,
 };
 use stateway_model::SubState;
@@ -151,6 +151,13 @@ fn inspect(store: &dyn Reading, number: i64, eye: Eye<'_>) -> Result<Option<Insp
     look.take().map(Some)
 }
 
+/// Whether a snapshot leads to a state. Its bytes need not be what this build would write: a build that
+/// knew less of a state wrote less.
+fn is_of(data: &[u8], state: &State) -> bool {
+    data == snapshot(state)
+        || restore(Arc::clone(state.plan()), data).is_ok_and(|read| read == *state)
+}
+
 struct Look<'l> {
     store: &'l dyn Reading,
     eye: Eye<'l>,
@@ -281,7 +288,7 @@ impl Look<'_> {
                 && self.kept.status.branch == self.log.current()
             {
                 let link = self.log.link_at(self.log.current(), event.sequence);
-                held = Some(kept.data == snapshot(&state) && link == Some(kept.hash));
+                held = Some(is_of(&kept.data, &state) && link == Some(kept.hash));
             }
         }
         let Some(kept) = kept else {

@@ -36,6 +36,12 @@ pub enum StoreError {
         /// Why.
         why: String,
     },
+    /// The file that is open is not the one at its path any more.
+    #[error("the store file {} was removed or replaced while it was in use", path.display())]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+    },
     /// It cannot be written.
     #[error("the store cannot be written: the file or its folder is read-only")]
     ReadOnly,
@@ -90,6 +96,7 @@ impl StoreError {
             Self::InUse { .. } => "STORE_IN_USE",
             Self::Newer { .. } => "STORE_TOO_NEW",
             Self::Unopened { .. } => "STORE_NOT_OPENED",
+            Self::Replaced { .. } => "STORE_REPLACED",
             Self::ReadOnly => "STORE_READ_ONLY",
             Self::Full => "STORE_FULL",
             Self::Corrupt { .. } => "STORE_DAMAGED",
@@ -106,6 +113,9 @@ impl StoreError {
             }
             Self::Newer { .. } => "Use the version that wrote it, or a newer one.",
             Self::Unopened { .. } => "Check the path and its permissions.",
+            Self::Replaced { .. } => {
+                "Stop the process, put the file and its `-wal` file back or restore a backup, then start the process again."
+            }
             Self::ReadOnly => {
                 "Make the file and its folder writable; nothing that was answered is lost."
             }

@@ -218,6 +218,8 @@ impl<S: Reading + ?Sized> RowReading for Faulty<S> {
         ended(before: Timestamp, needed: Option<i64>, limit: usize) -> Vec<i64>;
         held_back(before: Timestamp, after: i64, limit: usize) -> u64;
         open_children(parent: i64) -> Vec<Kept>;
+        orphans(after: i64, limit: usize) -> Vec<(i64, bool)>;
+        tree_size(root: i64, most: usize) -> usize;
         open_executions(definition: &str) -> u64;
         forks(id: &str, limit: usize) -> Vec<Arc<str>>;
     }

@@ -17,6 +17,8 @@ pub(crate) struct Loaded {
     pub(crate) hash: Hash,
     /// Events since the last snapshot.
     pub(crate) since_snapshot: u32,
+    /// The bytes of the snapshot and of the events since.
+    pub(crate) bytes: usize,
 }
 
 /// A row of a log.
@@ -57,10 +59,11 @@ pub(crate) fn load(
     catalogue: &Catalogue,
 ) -> Result<Loaded, StoreError> {
     let (number, branch) = (kept.origin.number, kept.status.branch);
-    let (mut state, after, mut hash) = beginning(store, &kept, catalogue)?;
+    let (mut state, after, mut hash, mut bytes) = beginning(store, &kept, catalogue)?;
     let mut since_snapshot = 0;
     store.walk(number, branch, after, &mut |row| {
         hash = follow(number, &hash, &row)?;
+        bytes += row.lines.len();
         for event in row.events(number)? {
             let wanted = state.sequence() + 1;
             if event.sequence != wanted {
@@ -84,6 +87,7 @@ pub(crate) fn load(
         state,
         hash,
         since_snapshot,
+        bytes,
     })
 }
 
@@ -92,20 +96,20 @@ fn beginning(
     store: &dyn Reading,
     kept: &Kept,
     catalogue: &Catalogue,
-) -> Result<(State, u64, Hash), StoreError> {
+) -> Result<(State, u64, Hash, usize), StoreError> {
     let number = kept.origin.number;
     let Some(found) = store.snapshot(number, kept.status.branch)? else {
         let plan = plan(store, &kept.revision, catalogue)?;
-        return Ok((State::new(plan), 0, chain::BEGINNING));
+        return Ok((State::new(plan), 0, chain::BEGINNING, 0));
     };
     let written = plan(store, &found.revision, catalogue)?;
     match restore(written, &found.data) {
-        Ok(state) => Ok((state, found.sequence, found.hash)),
+        Ok(state) => Ok((state, found.sequence, found.hash, found.data.len())),
         // A snapshot is a cache: one of another build, or a damaged one, costs a longer replay.
         Err(error) => {
             tracing::debug!(number, "a snapshot is not used: {error}");
             let plan = plan(store, &kept.revision, catalogue)?;
-            Ok((State::new(plan), 0, chain::BEGINNING))
+            Ok((State::new(plan), 0, chain::BEGINNING, 0))
         }
     }
 }

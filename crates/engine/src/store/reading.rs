@@ -121,6 +121,13 @@ pub(crate) trait RowReading {
     /// The open children of an execution.
     fn open_children(&self, parent: i64) -> Result<Vec<Kept>>;
 
+    /// Open executions whose parent has ended, after a number, in order; and whether the parent was
+    /// killed.
+    fn orphans(&self, after: i64, limit: usize) -> Result<Vec<(i64, bool)>>;
+
+    /// How many executions the tree below an execution has, itself included, counted up to `most`.
+    fn tree_size(&self, root: i64, most: usize) -> Result<usize>;
+
     /// How many executions of a definition have not ended.
     fn open_executions(&self, definition: &str) -> Result<u64>;
 

@@ -1,6 +1,7 @@
 //! The store in one SQLite file: one connection writes, others read beside it.
 
 mod definitions;
+mod file;
 mod lock;
 mod read;
 mod row;
@@ -10,12 +11,14 @@ mod write;
 pub use schema::SCHEMA_VERSION;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
 use super::{Backend, Reading, Store, StoreError};
 use crate::Faults;
+use file::{DatabaseLock, Files, SharedHandle};
 use lock::FileLock;
 
 /// How long a reader waits for the writer where they meet.
@@ -33,8 +36,19 @@ const LAST_POSITION: &str = "SELECT max(ifnull((SELECT max(position) FROM events
 /// A SQLite file, which may be opened once for writing and any number of times for reading.
 #[derive(Debug, Clone)]
 pub(crate) struct SqliteFile {
-    pub(crate) path: PathBuf,
-    pub(crate) faults: Faults,
+    path: PathBuf,
+    faults: Faults,
+    handle: SharedHandle,
+}
+
+impl SqliteFile {
+    pub(crate) fn new(path: impl Into<PathBuf>, faults: &Faults) -> Self {
+        Self {
+            path: path.into(),
+            faults: faults.clone(),
+            handle: SharedHandle::default(),
+        }
+    }
 }
 
 /// A connection to the file.
@@ -47,12 +61,22 @@ pub(crate) struct Sqlite {
     /// As far as this process is concerned, it has died.
     dead: bool,
     /// Held for as long as the file is open for writing.
-    _lock: Option<FileLock>,
+    writer: Option<Writer>,
+    /// Closed after the connection.
+    _handle: Option<Arc<std::fs::File>>,
+}
+
+/// What the one that writes has beside its connection.
+#[derive(Debug)]
+struct Writer {
+    files: Files,
+    _database: Option<DatabaseLock>,
+    _lock: FileLock,
 }
 
 impl Drop for Sqlite {
     fn drop(&mut self) {
-        if self._lock.is_none() {
+        if self.writer.is_none() {
             return;
         }
         // Readers may be open for a while yet, so the last one to close would not do it: whoever
@@ -68,18 +92,20 @@ impl Drop for Sqlite {
 
 impl Backend for SqliteFile {
     fn open(&self) -> Result<Box<dyn Store>, StoreError> {
-        let mut writer = open_writer(&self.path)?;
+        let mut writer = open_writer(&self.path, &self.handle)?;
         writer.faults = self.faults.clone();
         Ok(Box::new(writer))
     }
 
     fn reader(&self) -> Result<Box<dyn Reading + Send>, StoreError> {
-        Ok(Box::new(open_reader(&self.path)?))
+        let mut reader = open_reader(&self.path)?;
+        reader._handle = self.handle.get();
+        Ok(Box::new(reader))
     }
 }
 
 /// Opens the file for writing, making or migrating it as needed.
-fn open_writer(path: &Path) -> Result<Sqlite, StoreError> {
+fn open_writer(path: &Path, handle: &SharedHandle) -> Result<Sqlite, StoreError> {
     if let Some(folder) = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
@@ -87,6 +113,7 @@ fn open_writer(path: &Path) -> Result<Sqlite, StoreError> {
         std::fs::create_dir_all(folder).map_err(|error| StoreError::opening(path, error))?;
     }
     let lock = FileLock::take(path)?;
+    let database = DatabaseLock::take(path, handle)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let mut connection = connect(path, flags)?;
     // Without the right to write it opens all the same, for reading.
@@ -115,7 +142,12 @@ fn open_writer(path: &Path) -> Result<Sqlite, StoreError> {
         last_position,
         faults: Faults::default(),
         dead: false,
-        _lock: Some(lock),
+        writer: Some(Writer {
+            files: Files::of(path)?,
+            _database: database,
+            _lock: lock,
+        }),
+        _handle: handle.get(),
     })
 }
 
@@ -129,7 +161,8 @@ fn open_reader(path: &Path) -> Result<Sqlite, StoreError> {
         last_position: 0,
         faults: Faults::default(),
         dead: false,
-        _lock: None,
+        writer: None,
+        _handle: None,
     })
 }
 

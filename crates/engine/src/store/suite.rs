@@ -28,10 +28,7 @@ fn places() -> Vec<Place> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
     let file = Place {
-        backend: Box::new(SqliteFile {
-            path,
-            faults: crate::Faults::default(),
-        }),
+        backend: Box::new(SqliteFile::new(path, &crate::Faults::default())),
         _folder: Some(folder),
     };
     let memory = Place {

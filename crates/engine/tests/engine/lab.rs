@@ -40,9 +40,15 @@ impl Lab {
 
     /// In a folder that the test has made.
     pub(crate) fn at(folder: &std::path::Path) -> Self {
+        Self::at_with(folder, |_| {})
+    }
+
+    /// The same with another configuration.
+    pub(crate) fn at_with(folder: &std::path::Path, change: impl FnOnce(&mut Config)) -> Self {
         // Another lab in the same folder asks for other things.
         static LABS: AtomicU32 = AtomicU32::new(0);
-        let config = Config::new(folder.join("store.db"));
+        let mut config = Config::new(folder.join("store.db"));
+        change(&mut config);
         Self {
             folder: tempfile::tempdir().unwrap(),
             engine: Engine::open(&config).unwrap(),

@@ -249,7 +249,7 @@ fn json(payload: Option<v1::Payload>) -> Result<Data, Status> {
     if !payload.content_type.is_empty() && payload.content_type != Payload::JSON {
         return Err(Refusal::invalid("payload", "an event's payload is JSON").into());
     }
-    serde_json::from_slice(&payload.data)
+    stateway_engine::parse_payload(&payload.data)
         .map(Arc::new)
         .map_err(|error| {
             Refusal::invalid("payload", format!("the payload is not JSON: {error}")).into()

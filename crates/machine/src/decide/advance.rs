@@ -1,13 +1,15 @@
 //! What follows by itself, until something outside has to happen.
 
 use serde_json::{Map, Value};
+use stateway_model::Reason;
 
 use super::{cancel, settle, start, undo};
 use crate::ExecutionState;
-use crate::event::{Data, Fact};
+use crate::event::{Data, Fact, TurnCause};
 use crate::ledger::{Draft, Ledger as _};
+use crate::limits::{Excess, check_payload};
 use crate::plan::StepIx;
-use crate::scope::resolve;
+use crate::scope::{Budget, RenderError, render};
 
 /// Advances as far as possible. Ends because each round settles, starts or compensates one step.
 pub(super) fn advance(draft: &mut Draft<'_>) {
@@ -53,26 +55,59 @@ fn complete(draft: &mut Draft<'_>) -> bool {
     if head.left > 0 || !head.open.is_empty() {
         return false;
     }
-    let output = output(draft);
-    draft.push(Fact::ExecutionCompleted { output });
+    match output(draft) {
+        Ok(output) => {
+            draft.push(Fact::ExecutionCompleted { output });
+            false
+        }
+        Err(excess) => refuse(draft, &excess),
+    }
+}
+
+/// An output that no event may hold fails the execution, and the failure policy follows. Whether
+/// something follows by itself.
+fn refuse(draft: &mut Draft<'_>, excess: &Excess) -> bool {
+    let remedy = "reference less data in `output`, or have the steps return references";
+    let message = format!("the output of the execution has {excess}: {remedy}").into();
+    if cancel::compensates(draft) {
+        draft.push(Fact::CompensationStarted {
+            cause: TurnCause::OutputTooLarge,
+            message,
+            awaited: Vec::new(),
+        });
+        return true;
+    }
+    let left = undo::left_behind(draft);
+    draft.push(Fact::ExecutionFailed {
+        step: None,
+        reason: Reason::NotRetryable,
+        message,
+        left,
+    });
     false
 }
 
 /// The definition's `output`, or the outputs of the steps that no step depends on. A reference to
 /// the output of a skipped step is `null`: the execution has ended and needs an output.
-fn output(draft: &Draft<'_>) -> Data {
+fn output(draft: &Draft<'_>) -> Result<Data, Excess> {
     let plan = &draft.head().plan;
+    let most = plan.limits().payload_bytes;
     if let Some(template) = &plan.definition().output {
-        let rendered =
-            template.render(&|reference| Some(resolve(draft, reference).unwrap_or(Value::Null)));
-        return Data::new(rendered.unwrap_or(Value::Null));
+        return match render(draft, template, most, Some(&Value::Null)) {
+            Ok(rendered) => Ok(rendered),
+            Err(RenderError::Missing(_)) => Ok(Data::default()),
+            Err(RenderError::Excess(excess)) => Err(excess),
+        };
     }
     let leaves = plan.steps().filter(|(_, step)| step.dependants.is_empty());
-    let outputs: Map<String, Value> = leaves
-        .filter_map(|(ix, step)| {
-            let output = draft.run(ix).output.as_deref()?;
-            Some((step.name.to_string(), output.clone()))
-        })
-        .collect();
-    Data::new(Value::Object(outputs))
+    let outputs = leaves.filter_map(|(ix, step)| Some((step, draft.run(ix).output.as_deref()?)));
+    let mut budget = Budget::of(most);
+    let mut collected = Map::new();
+    for (step, output) in outputs {
+        budget.take(output)?;
+        collected.insert(step.name.to_string(), output.clone());
+    }
+    let output = Value::Object(collected);
+    check_payload(&output, most)?;
+    Ok(Data::new(output))
 }

@@ -14,7 +14,7 @@ use crate::backoff::later;
 use crate::event::{Fact, SkipCause, WaitFor};
 use crate::ledger::{Draft, Ledger as _};
 use crate::plan::{Plan, StepIx};
-use crate::scope::{input_of, resolve};
+use crate::scope::{RenderError, render, resolve};
 use crate::{Failure, FailureCause, StepState, request};
 
 pub(super) fn start(draft: &mut Draft<'_>, ix: StepIx) {
@@ -118,10 +118,22 @@ pub(super) fn after(draft: &Draft<'_>, by: Option<std::time::Duration>) -> Optio
     by.map(|by| later(draft.now(), by))
 }
 
-/// Whether every reference of the attempt has a value.
+/// Whether every reference of the attempt has a value, and its input keeps the limits.
 fn check_data(draft: &Draft<'_>, ix: StepIx) -> Result<(), String> {
-    if draft.head().plan.define(ix).input.is_some() {
-        input_of(draft, ix).map_err(|missing| format!("`${{{missing}}}` has no value"))?;
+    let plan = &draft.head().plan;
+    let define = plan.define(ix);
+    // What a person gave for the step was checked when it came.
+    if let (Some(template), None) = (&define.input, &draft.run(ix).given) {
+        let most = match define.kind {
+            StepKind::Workflow { .. } => plan.limits().payload_bytes,
+            _ => plan.limits().task_bytes,
+        };
+        render(draft, template, most, None).map_err(|error| match error {
+            RenderError::Missing(missing) => format!("`${{{missing}}}` has no value"),
+            RenderError::Excess(excess) => {
+                format!("the input of the step has {excess}: reference less data in `input`")
+            }
+        })?;
     }
     let request = request::of(draft, ix).map_err(|error| error.to_string());
     request.map(|_| ())

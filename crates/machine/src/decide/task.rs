@@ -9,6 +9,7 @@ use stateway_model::{ErrorCategory, Progress, Usage};
 use super::{budget, find, start, undo};
 use crate::event::{Data, Fact, Task, WaitFor};
 use crate::ledger::{Draft, Ledger as _};
+use crate::limits::check_payload;
 use crate::plan::StepIx;
 use crate::{ExecutionState, Failure, FailureCause, Rejection, StepState};
 
@@ -245,10 +246,20 @@ pub(super) fn finish_child(
     Ok(())
 }
 
-/// An output that fits completes the step; one that does not is a failed attempt.
+/// An output that keeps the limits and fits its schema completes the step; another one is a failed
+/// attempt.
 pub(super) fn accept(draft: &mut Draft<'_>, ix: StepIx, output: Data) {
     let plan = Arc::clone(&draft.head().plan);
     let (step, attempt) = (plan.name(ix), draft.run(ix).attempt);
+    if let Err(excess) = check_payload(&output, plan.limits().payload_bytes) {
+        let message =
+            format!("the output of the step has {excess}: return a reference to large data");
+        return reject(
+            draft,
+            ix,
+            Failure::reported(ErrorCategory::AgentError, message),
+        );
+    }
     let check = |output: &Value| {
         plan.step(ix)
             .schema
@@ -273,6 +284,7 @@ pub(super) fn accept(draft: &mut Draft<'_>, ix: StepIx, output: Data) {
 }
 
 pub(super) fn reject(draft: &mut Draft<'_>, ix: StepIx, failure: Failure) {
+    let failure = failure.cut();
     let (step, attempt) = (draft.head().plan.name(ix), draft.run(ix).attempt);
     draft.push(Fact::AttemptFailed {
         step,

@@ -116,6 +116,7 @@ pub(super) fn done(draft: &mut Draft<'_>, ix: StepIx) {
 /// A failed compensation is retried by its policy, or by the default one. When no retry is left the
 /// execution ends partially rolled back, and names the steps that were not rolled back.
 pub(super) fn failed(draft: &mut Draft<'_>, ix: StepIx, failure: Failure) {
+    let failure = failure.cut();
     let plan = Arc::clone(&draft.head().plan);
     let (step, attempt) = (plan.name(ix), draft.run(ix).undo_attempt);
     let failures = draft.run(ix).undo_failures + 1;

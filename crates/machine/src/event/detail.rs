@@ -135,6 +135,8 @@ pub enum TurnCause {
     },
     /// The execution took too long.
     TimedOut,
+    /// The output of the execution exceeds a limit.
+    OutputTooLarge,
     /// It was cancelled: by someone, by a rejection, or by an approval that expired.
     Cancelled {
         /// Who.

@@ -12,10 +12,11 @@ use crate::state::StepRun;
 
 /// A definition that cannot be run changes nothing; `decide` has refused it before.
 pub(super) fn adopt<L: Ledger>(l: &mut L, definition: &Definition) {
+    let old = Arc::clone(&l.head().plan);
     let Ok(plan) = Plan::new(definition.clone()) else {
         return;
     };
-    let old = Arc::clone(&l.head().plan);
+    let plan = plan.limited(*old.limits());
     let moved = |ix: StepIx| plan.find(&old.step(ix).name);
     let mut steps: Vec<StepRun> = Vec::with_capacity(plan.len());
     for (_, step) in plan.steps() {

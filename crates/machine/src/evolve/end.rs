@@ -11,7 +11,7 @@ use crate::event::Data;
 use crate::ledger::Ledger;
 use crate::plan::StepIx;
 use crate::state::{Cancellation, Ending, Fault};
-use crate::{Event, ExecutionState, StepState};
+use crate::{Event, ExecutionState, FailureCause, StepState};
 
 pub(super) fn completed<L: Ledger>(l: &mut L, output: &Data, event: &Event) {
     l.head_mut().output = Some(Arc::clone(output));
@@ -59,13 +59,14 @@ pub(super) fn cancelled<L: Ledger>(l: &mut L, by: &Arc<str>, comment: &Arc<str>,
 }
 
 /// Notes what went wrong with the execution as a whole.
-pub(super) fn fault<L: Ledger>(l: &mut L, message: &Arc<str>, event: &Event) {
+pub(super) fn fault<L: Ledger>(l: &mut L, cause: FailureCause, message: &Arc<str>, event: &Event) {
     let message = if message.is_empty() {
         "the execution took longer than its timeout".into()
     } else {
         Arc::clone(message)
     };
     l.head_mut().fault = Some(Fault {
+        cause,
         message,
         at: event.at,
     });

@@ -12,7 +12,7 @@ use crate::event::{Event, TurnCause};
 use crate::ledger::Ledger;
 use crate::plan::StepIx;
 use crate::state::Ending;
-use crate::{ExecutionState, Failure, StepState};
+use crate::{ExecutionState, Failure, FailureCause, StepState};
 
 pub(super) fn turned<L: Ledger>(
     l: &mut L,
@@ -25,7 +25,11 @@ pub(super) fn turned<L: Ledger>(
     let ending = match cause {
         TurnCause::StepFailed { step, reason: _ } => escalates(l, step),
         TurnCause::TimedOut => {
-            fault(l, message, event);
+            fault(l, FailureCause::TimedOut, message, event);
+            Ending::RolledBack
+        }
+        TurnCause::OutputTooLarge => {
+            fault(l, FailureCause::InvalidOutput, message, event);
             Ending::RolledBack
         }
         TurnCause::Cancelled {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use stateway_machine::ExecutionState;
-use stateway_model::SubState;
+use stateway_model::{Reason, SubState};
 
 use super::MemoryStore;
 use super::tables::{Defined, EventRow, Tables};
@@ -271,6 +271,39 @@ impl RowReading for MemoryStore {
             of == Some(parent) && kept.status.ended.is_none()
         });
         Ok(children.cloned().collect())
+    }
+
+    fn orphans(&self, after: i64, limit: usize) -> Result<Vec<(i64, bool)>> {
+        let tables = self.tables();
+        let open = tables.executions.values();
+        let open = open.filter(|kept| kept.origin.number > after && kept.status.ended.is_none());
+        let orphans = open.filter_map(|kept| {
+            let parent = tables
+                .executions
+                .get(&kept.origin.parent.as_ref()?.number)?;
+            let killed = parent.status.reason == Some(Reason::Killed);
+            parent.status.ended.map(|_| (kept.origin.number, killed))
+        });
+        let mut orphans: Vec<_> = orphans.collect();
+        orphans.sort_unstable();
+        orphans.truncate(limit);
+        Ok(orphans)
+    }
+
+    fn tree_size(&self, root: i64, most: usize) -> Result<usize> {
+        let tables = self.tables();
+        let mut tree = vec![root];
+        let mut at = 0;
+        while at < tree.len() && tree.len() < most {
+            let parent = tree[at];
+            at += 1;
+            let children = tables.executions.values().filter(|kept| {
+                let of = kept.origin.parent.as_ref().map(|parent| parent.number);
+                of == Some(parent)
+            });
+            tree.extend(children.map(|kept| kept.origin.number));
+        }
+        Ok(tree.len().min(most))
     }
 
     fn open_executions(&self, definition: &str) -> Result<u64> {

@@ -76,6 +76,7 @@ impl Sqlite {
 impl Store for Sqlite {
     fn commit(&mut self, turn: &Turn) -> Result<(), StoreError> {
         self.alive()?;
+        self.same_files()?;
         self.has_room()?;
         let transaction = self.connection.unchecked_transaction()?;
         let pen = Pen {
@@ -86,7 +87,8 @@ impl Store for Sqlite {
             Ok(last_position) => {
                 transaction.commit()?;
                 self.last_position = last_position;
-                Ok(())
+                // A commit to a file that was removed meanwhile is not on disk.
+                self.same_files()
             }
             Err(Broken::Store(error)) => Err(error.into()),
             Err(Broken::Died { torn }) => {
@@ -107,6 +109,7 @@ impl Store for Sqlite {
 
     fn probe(&mut self) -> Result<(), StoreError> {
         self.alive()?;
+        self.same_files()?;
         self.has_room()?;
         let transaction = self.connection.unchecked_transaction()?;
         // A write that changes nothing still needs the file, its log and some room.
@@ -119,6 +122,7 @@ impl Store for Sqlite {
     }
 
     fn remove(&mut self, numbers: &[i64]) -> Result<(), StoreError> {
+        self.same_files()?;
         let transaction = self.connection.unchecked_transaction()?;
         let deleted = deleted_definitions_of(&transaction, numbers)?;
         // So that a restart after this knows what was given, though its rows are gone.
@@ -163,6 +167,25 @@ impl Store for Sqlite {
 }
 
 impl Sqlite {
+    /// Refuses to write to files that were removed or replaced.
+    fn same_files(&mut self) -> Result<(), StoreError> {
+        let Some(writer) = &mut self.writer else {
+            return Ok(());
+        };
+        let checked = writer.files.check();
+        if checked.is_err() && writer.files.rescues_log() {
+            // The log is still open: what was acknowledged is moved from there to the database.
+            let moved = self
+                .connection
+                .pragma(None, "wal_checkpoint", "full", |_| Ok(()));
+            match moved {
+                Ok(()) => tracing::error!("the store's log was removed; its content is saved"),
+                Err(error) => tracing::error!("the store's log was removed: {error}"),
+            }
+        }
+        checked
+    }
+
     /// A process that has died writes nothing.
     fn alive(&self) -> Result<(), StoreError> {
         if self.dead {

@@ -107,7 +107,7 @@ pub(super) fn completed(output: Option<v1::Payload>) -> Result<Outcome, Unusable
     };
     let is_json = output.content_type.is_empty() || output.content_type == Payload::JSON;
     let read = if is_json {
-        serde_json::from_slice(&output.data).map_err(|error| error.to_string())
+        stateway_engine::parse_payload(&output.data)
     } else {
         Err(format!("its content type is {}", output.content_type))
     };

@@ -251,10 +251,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.db");
         let faults = crate::fault::Faults::default();
-        let file = SqliteFile {
-            path: path.clone(),
-            faults,
-        };
+        let file = SqliteFile::new(path.clone(), &faults);
         drop(file.open().unwrap());
 
         let file = rusqlite::Connection::open(path).unwrap();

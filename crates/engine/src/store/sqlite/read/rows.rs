@@ -202,6 +202,29 @@ impl RowReading for Sqlite {
         Ok(found)
     }
 
+    fn orphans(&self, after: i64, limit: usize) -> Result<Vec<(i64, bool)>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT child.number, parent.reason IS 'KILLED' FROM executions AS child \
+             JOIN executions AS parent ON parent.number = child.parent \
+             WHERE child.parent IS NOT NULL AND child.ended_at IS NULL \
+             AND parent.ended_at IS NOT NULL AND child.number > ?1 ORDER BY child.number LIMIT ?2",
+        )?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = query.query_map([after, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn tree_size(&self, root: i64, most: usize) -> Result<usize, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "WITH RECURSIVE tree (number) AS (VALUES (?1) UNION ALL \
+             SELECT executions.number FROM executions JOIN tree ON executions.parent = tree.number) \
+             SELECT count(*) FROM (SELECT number FROM tree LIMIT ?2)",
+        )?;
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let size: i64 = query.query_row([root, most], |row| row.get(0))?;
+        Ok(usize::try_from(size).unwrap_or_default())
+    }
+
     fn open_executions(&self, definition: &str) -> Result<u64, StoreError> {
         // By sub-state, which has an index: finished executions are not read.
         let open = SubState::ALL.iter().filter(|shown| !shown.is_terminal());

@@ -1,0 +1,141 @@
+//! How much one turn does: the rest continues in the next turn, and other clients are served in between.
+//!
+//! A book only. What may wait for the next turn is on disk or in the rows anyway: queued executions, children
+//! of executions that have ended, due timers. `wake` finds all of it again after a restart.
+
+use std::collections::VecDeque;
+
+use jiff::Timestamp;
+
+use super::Work;
+use crate::limits::{BYTES_PER_TURN, WORK_PER_TURN};
+
+/// What a turn has done, and what continues in the next one.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// Commands and loaded executions of this turn.
+    spent: usize,
+    /// Bytes of the events of this turn.
+    bytes: usize,
+    later: VecDeque<Work>,
+    /// Where taking up executions after a start continues.
+    waking: Option<Cursor>,
+}
+
+/// A place in the order in which executions are due.
+pub(super) type Cursor = (Option<Timestamp>, i64);
+
+impl Pace {
+    /// A turn begins.
+    pub(super) const fn begin(&mut self) {
+        (self.spent, self.bytes) = (0, 0);
+    }
+
+    /// Counts a command or a loaded execution.
+    pub(super) const fn spend(&mut self) {
+        self.spent += 1;
+    }
+
+    /// Counts bytes that the turn writes.
+    pub(super) const fn spend_bytes(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+
+    /// Whether the turn has done enough.
+    pub(super) const fn is_full(&self) -> bool {
+        self.spent >= WORK_PER_TURN || self.bytes >= BYTES_PER_TURN
+    }
+
+    /// Whether the turn has done half of what it may; the other half is for new messages.
+    const fn is_half_full(&self) -> bool {
+        self.spent >= WORK_PER_TURN / 2 || self.bytes >= BYTES_PER_TURN / 2
+    }
+
+    /// Puts work off to the next turn.
+    pub(super) fn put_off(&mut self, work: Work) {
+        // One look for queued executions sees to all of them.
+        if matches!(work, Work::Grant) && matches!(self.later.back(), Some(Work::Grant)) {
+            return;
+        }
+        self.later.push_back(work);
+    }
+
+    /// The next work that was put off, while the turn has room for it.
+    pub(super) fn resume(&mut self) -> Option<Work> {
+        if self.is_half_full() {
+            return None;
+        }
+        self.later.pop_front()
+    }
+
+    /// Whether anything waits for the next turn.
+    pub(super) fn has_more(&self) -> bool {
+        !self.later.is_empty() || self.waking.is_some()
+    }
+
+    /// Whether executions are still being taken up after a start.
+    pub(super) const fn is_waking(&self) -> bool {
+        self.waking.is_some()
+    }
+
+    /// Where taking up executions continues; none when all are taken up.
+    pub(super) const fn waking(&self) -> Option<Cursor> {
+        self.waking
+    }
+
+    pub(super) const fn set_waking(&mut self, at: Option<Cursor>) {
+        self.waking = at;
+    }
+
+    /// Forgets everything that was put off; it is found again.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(number: i64) -> Work {
+        Work::EndChild { number, kill: true }
+    }
+
+    #[test]
+    fn a_turn_is_full_by_commands_or_by_bytes() {
+        let mut pace = Pace::default();
+        for _ in 0..WORK_PER_TURN {
+            assert!(!pace.is_full());
+            pace.spend();
+        }
+        assert!(pace.is_full());
+        pace.begin();
+        assert!(!pace.is_full());
+        pace.spend_bytes(BYTES_PER_TURN);
+        assert!(pace.is_full());
+    }
+
+    #[test]
+    fn work_that_was_put_off_leaves_half_of_the_turn_to_messages() {
+        let mut pace = Pace::default();
+        for number in 0..i64::try_from(WORK_PER_TURN).unwrap() {
+            pace.put_off(end(number));
+        }
+        let mut resumed = 0;
+        while let Some(Work::EndChild { number, .. }) = pace.resume() {
+            assert_eq!(number, i64::try_from(resumed).unwrap(), "in order");
+            pace.spend();
+            resumed += 1;
+        }
+        assert_eq!(resumed, WORK_PER_TURN / 2);
+        assert!(!pace.is_full() && pace.has_more());
+    }
+
+    #[test]
+    fn one_look_for_queued_executions_is_enough() {
+        let mut pace = Pace::default();
+        pace.put_off(Work::Grant);
+        pace.put_off(Work::Grant);
+        assert!(pace.resume().is_some() && pace.resume().is_none());
+    }
+}
