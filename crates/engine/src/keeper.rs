@@ -139,6 +139,8 @@ pub(crate) struct Keeper {
     work: VecDeque<Work>,
     /// How far the connected receivers of events have got.
     sinks: HashMap<Arc<str>, i64>,
+    /// How many executions this turn has loaded for results that are sent again.
+    results_checked: usize,
     /// The execution that is being processed.
     processed: Option<i64>,
     /// Executions that are not processed after a panic.
@@ -216,6 +218,7 @@ impl Keeper {
             shown: Vec::new(),
             work: VecDeque::new(),
             sinks: HashMap::new(),
+            results_checked: 0,
             processed: None,
             aside: shared.aside,
             broken: None,
@@ -249,6 +252,7 @@ impl Keeper {
     }
 
     fn process(&mut self, messages: impl Iterator<Item = Message>) {
+        self.results_checked = 0;
         self.pace.begin();
         self.resume();
         for message in messages.take(MOST_PER_TURN) {
@@ -333,6 +337,9 @@ impl Keeper {
             Message::Recheck { numbers } => self.recheck(numbers),
             Message::Drifted { number } => self.healing(number),
             Message::Publish { event, answer } => self.publish(&event, answer),
+            Message::QueueCauses { numbers, answer } => {
+                let _ = answer.send(Ok(self.queue_causes(&numbers)));
+            }
             Message::Survey { answer } => {
                 let _ = answer.send(Ok(self.survey()));
             }

@@ -60,6 +60,7 @@ mod rejection;
 mod replay;
 mod request;
 mod scope;
+mod settled;
 mod snapshot;
 mod spending;
 mod state;
@@ -100,6 +101,7 @@ pub use redo::{CutOff, RedoRequest, fork, forked_events, is_forked, open_branch}
 pub use rejection::Rejection;
 pub use replay::{ReplayError, replay};
 pub use request::{HttpRequest, RequestError, task_request};
+pub use settled::is_settled;
 pub use snapshot::{SNAPSHOT_VERSION, SnapshotError, restore, snapshot, snapshot_revision};
 pub use spending::spent_by_step;
 pub use state::{Cancellation, Reopened, State, Times};

@@ -98,10 +98,17 @@ impl Keeper {
                     .board
                     .wants(&live.origin.id, live.state.state().is_terminal())
             {
-                let view = View::of(&live.origin, &live.state, self.connected.coverage());
+                let view = self.view(live);
                 self.shown.push(Effect::Changed(Arc::new(view)));
             }
         }
+    }
+
+    /// An execution in memory as it is shown.
+    fn view(&self, live: &Live) -> View {
+        let mut view = View::of(&live.origin, &live.state, self.connected.coverage());
+        view.queued = self.queue_cause(view.number);
+        view
     }
 
     /// Gathers what a turn did to one execution; whether it may leave memory.
@@ -188,10 +195,7 @@ impl Keeper {
     fn answer(&mut self) {
         for (number, answer) in self.outbox.take_replies() {
             let view = self.about(number, |keeper| match keeper.executions.get(number) {
-                Some(live) => {
-                    let view = View::of(&live.origin, &live.state, keeper.connected.coverage());
-                    Ok(Box::new(view))
-                }
+                Some(live) => Ok(Box::new(keeper.view(live))),
                 None => Err(EngineError::no_execution(&number.to_string())),
             });
             self.outbox.answer(answer, view);
