@@ -98,8 +98,6 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use stateway_machine::{MAX_MESSAGE_BYTES, MAX_READ_EVENT_BYTES};
-
     use super::*;
 
     const KIB: usize = 1024;
@@ -120,8 +118,6 @@ mod tests {
             assert!(2 * payload <= task && task < message);
             assert!(payload + ENVELOPE_BYTES <= MAX_EVENT_BYTES);
         }
-        assert!(MAX_EVENT_BYTES <= MAX_READ_EVENT_BYTES);
-        assert!(MAX_MESSAGE_BYTES < ENVELOPE_BYTES);
     }
 
     #[test]

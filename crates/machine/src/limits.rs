@@ -233,17 +233,46 @@ mod tests {
     #[test]
     fn each_bound_fits_into_the_next() {
         let defaults = Limits::default();
-        assert!(defaults.payload_bytes <= MAX_PAYLOAD_BYTES);
-        assert!(defaults.task_bytes >= defaults.payload_bytes);
-        assert_eq!(MAX_PAYLOAD_BYTES + ENVELOPE_BYTES, MAX_EVENT_BYTES);
-        assert!(MAX_EVENT_BYTES <= MAX_READ_EVENT_BYTES);
-        assert!(MAX_MESSAGE_BYTES * 8 <= ENVELOPE_BYTES);
-        // The event, the fact, the name of the fact and the redo around a payload.
-        assert!(MAX_PAYLOAD_DEPTH + 8 <= MAX_READ_DEPTH);
-        assert!(
-            127 + 8 <= MAX_READ_DEPTH,
-            "what builds without a bound accepted"
-        );
+        for (inner, outer, what) in [
+            (
+                defaults.payload_bytes,
+                MAX_PAYLOAD_BYTES,
+                "a payload, by default",
+            ),
+            (
+                defaults.payload_bytes,
+                defaults.task_bytes,
+                "the input of an execution as a task's",
+            ),
+            (
+                MAX_PAYLOAD_BYTES + ENVELOPE_BYTES,
+                MAX_EVENT_BYTES,
+                "a payload in an event",
+            ),
+            (
+                MAX_EVENT_BYTES,
+                MAX_READ_EVENT_BYTES,
+                "an event that is read",
+            ),
+            (
+                MAX_MESSAGE_BYTES * 8,
+                ENVELOPE_BYTES,
+                "the texts of an event",
+            ),
+            // The event, the fact, the name of the fact and the redo around a payload.
+            (
+                MAX_PAYLOAD_DEPTH + 8,
+                MAX_READ_DEPTH,
+                "the levels of an event",
+            ),
+            (
+                127 + 8,
+                MAX_READ_DEPTH,
+                "the levels that builds without a bound accepted",
+            ),
+        ] {
+            assert!(inner <= outer, "{what}: {inner} > {outer}");
+        }
     }
 
     #[test]
