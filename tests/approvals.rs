@@ -184,6 +184,41 @@ async fn a_decision_is_made_once_and_repeated_safely() {
 }
 
 #[tokio::test]
+async fn a_repeated_decision_is_answered_like_the_first_although_its_etag_is_old() {
+    let rig = asking("r4e").await;
+    let mut client = rig.approvals().await;
+    let name = approval("r4e", "sign-off", 1);
+    let get = v1::GetApprovalRequest { name: name.clone() };
+    let pending = client.get_approval(get).await.unwrap().into_inner();
+    let yes = v1::DecideApprovalRequest {
+        request_id: "d-1".into(),
+        etag: pending.etag,
+        comment: "looks right".into(),
+        ..decide(&name, true)
+    };
+    let first = client.decide_approval(by("eve", "ops", yes.clone())).await;
+    let first = first.unwrap().into_inner();
+    rig.until("r4e", |view| view.state == ExecutionState::Completed)
+        .await;
+    let again = client.decide_approval(by("eve", "ops", yes.clone())).await;
+    assert_eq!(again.unwrap().into_inner().decision, first.decision);
+    let reused = v1::DecideApprovalRequest {
+        grant: false,
+        ..yes.clone()
+    };
+    let status = client.decide_approval(by("eve", "ops", reused)).await;
+    assert_eq!(reason_of(&status.unwrap_err()), "REQUEST_ID_REUSED");
+    // Another request id makes another request, whose etag is checked.
+    let other = v1::DecideApprovalRequest {
+        request_id: "d-2".into(),
+        grant: false,
+        ..yes
+    };
+    let status = client.decide_approval(by("eve", "ops", other)).await;
+    assert_eq!(reason_of(&status.unwrap_err()), "ALREADY_DECIDED");
+}
+
+#[tokio::test]
 async fn a_stale_or_unknown_request_is_refused() {
     let rig = asking("r5").await;
     let mut client = rig.approvals().await;

@@ -174,3 +174,57 @@ async fn a_worker_that_connects_does_not_change_the_etag() {
     let paused = client.pause_execution(pause).await.unwrap().into_inner();
     assert_ne!(paused.etag, other.etag);
 }
+
+/// The wait of an execution that is queued.
+async fn queue_wait(rig: &BuiltInRig, id: &str) -> v1::Wait {
+    let queued = rig
+        .shows(id, |execution| execution.reason == "QUEUED")
+        .await;
+    queued.waits[0].clone()
+}
+
+#[tokio::test]
+async fn a_queued_execution_names_the_limit_that_it_waits_for() {
+    let rig = BuiltInRig::with(|config| config.max_active = 3).await;
+    rig.apply("name: pair\nconcurrency: 2\nsteps: [{name: go, agent: x}]")
+        .await;
+    rig.apply("name: free\nsteps: [{name: go, agent: x}]").await;
+    for id in ["p1", "p2", "p3"] {
+        rig.begin("pair", id, "ada", json!(null)).await;
+    }
+    let wait = queue_wait(&rig, "p3").await;
+    assert_eq!((&*wait.kind, &*wait.name), ("capacity", "slot"));
+    assert_eq!(
+        wait.detail,
+        "2 of 2 executions of `pair` are running (`concurrency` of the definition)"
+    );
+    for id in ["f1", "f2"] {
+        rig.begin("free", id, "ada", json!(null)).await;
+    }
+    let wait = queue_wait(&rig, "f2").await;
+    assert_eq!(
+        wait.detail,
+        "3 of 3 executions are active (`max_active` of the engine)"
+    );
+    let mut client = rig.gateway.executions().await;
+    let request = v1::ListExecutionsRequest {
+        parent: "providers/b".into(),
+        filter: r#"reason = "QUEUED""#.into(),
+        ..v1::ListExecutionsRequest::default()
+    };
+    let page = client.list_executions(request).await.unwrap().into_inner();
+    assert_eq!(page.executions.len(), 2);
+    let details = page.executions.iter().map(|one| &*one.waits[0].detail);
+    for detail in details {
+        assert!(detail.contains(" executions "), "{detail}");
+    }
+    let request = v1::ExplainStateRequest {
+        name: "providers/b/executions/p3".into(),
+    };
+    let answer = client.explain_state(request).await.unwrap().into_inner();
+    let evidence = answer.evidence.join("\n");
+    assert!(
+        evidence.contains("2 of 2 executions of `pair`"),
+        "{evidence}"
+    );
+}

@@ -34,6 +34,11 @@ impl World {
         if self.owner.is_none() {
             return Err("the engine does not open although nothing fails".to_owned());
         }
+        // A store that failed is tried again after a while.
+        for _ in 0..3 {
+            self.turn()?;
+            self.clock.pass(SHORT);
+        }
         self.ask(Wish::SwitchTrigger {
             definition: SCHEDULED,
             enabled: false,

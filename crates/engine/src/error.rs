@@ -178,6 +178,17 @@ const fn of_rejection(rejection: &Rejection) -> (ErrorKind, &'static str) {
         Rejection::AlreadyFinished { .. } => (FailedPrecondition, "ALREADY_FINISHED"),
         Rejection::WrongState { .. } => (FailedPrecondition, "WRONG_STATE"),
         Rejection::RollingBack => (FailedPrecondition, "ROLLING_BACK"),
+        Rejection::Escalated => (FailedPrecondition, "ESCALATED"),
+        Rejection::NothingBacksOff => (FailedPrecondition, "NOT_BACKING_OFF"),
+        Rejection::CompensationInProgress { .. } => {
+            (FailedPrecondition, "COMPENSATION_IN_PROGRESS")
+        }
+        Rejection::EscalationUnresolved(rejection) => of_rejection(rejection),
+        Rejection::StepAndStart => (InvalidArgument, "STEP_AND_START"),
+        Rejection::NothingFailed => (FailedPrecondition, "NOTHING_FAILED"),
+        Rejection::NotBegun { .. } => (FailedPrecondition, "STEP_NOT_BEGUN"),
+        Rejection::TakesNoInput { .. } => (InvalidArgument, "STEP_TAKES_NO_INPUT"),
+        Rejection::TakesNoFeedback { .. } => (InvalidArgument, "STEP_TAKES_NO_FEEDBACK"),
         Rejection::UnknownStep { .. } => (NotFound, "STEP_NOT_FOUND"),
         Rejection::StaleAttempt { .. } | Rejection::AlreadyAssigned { .. } => {
             (FailedPrecondition, "STALE_TASK")

@@ -3,12 +3,13 @@
 mod definitions;
 mod verify;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use stateway_machine::Verb;
+use stateway_machine::{ExecutionState, Verb};
 use stateway_model::SubState;
 use tokio::sync::{oneshot, watch};
 
@@ -285,7 +286,36 @@ impl Engine {
                 .get(&id, &catalogue, &coverage)?
                 .ok_or_else(|| EngineError::no_execution(&id))
         });
-        view.await.map(|view| self.with_set_aside(view))
+        let view = self.with_set_aside(view.await?);
+        let mut views = [view];
+        self.add_queue_causes(&mut views).await;
+        let [view] = views;
+        Ok(view)
+    }
+
+    /// Adds to queued executions why they have not begun. The keeper knows; where it does not answer,
+    /// the cause stays unknown.
+    async fn add_queue_causes(&self, views: &mut [View]) {
+        let queued = views
+            .iter()
+            .filter(|view| view.state == ExecutionState::Queued);
+        let numbers: Vec<_> = queued.map(|view| view.number).collect();
+        if numbers.is_empty() {
+            return;
+        }
+        let (send, answer) = oneshot::channel();
+        let ask = Message::QueueCauses {
+            numbers,
+            answer: send,
+        };
+        if self.inner.inbox.ask(ask).is_err() {
+            return;
+        }
+        let causes = answer.await.ok().and_then(Result::ok).unwrap_or_default();
+        let mut causes: HashMap<_, _> = causes.into_iter().collect();
+        for view in views {
+            view.queued = causes.remove(&view.number);
+        }
     }
 
     /// Shows an execution as set aside if it is.
@@ -314,10 +344,9 @@ impl Engine {
         let page = self.read(move |reader| reader.list(&query, &catalogue, &coverage));
         let Page { items, next } = page.await?;
         let items = items.into_iter().map(|view| self.with_set_aside(view));
-        Ok(Page {
-            items: items.collect(),
-            next,
-        })
+        let mut items: Vec<_> = items.collect();
+        self.add_queue_causes(&mut items).await;
+        Ok(Page { items, next })
     }
 
     /// The ids of the executions that were forked from one, oldest first.

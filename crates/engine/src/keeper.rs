@@ -79,7 +79,7 @@ use crate::coverage::Covered;
 use crate::error::Result;
 use crate::news::Board;
 use crate::set_aside::SetAside;
-use crate::store::Store;
+use crate::store::{FailedReads, Store, noting};
 use crate::{Config, EngineError};
 use cover::Connected;
 use definitions::Definitions;
@@ -120,6 +120,8 @@ impl Shared {
 pub(crate) struct Keeper {
     config: Config,
     store: Box<dyn Store>,
+    /// Whether a read of the present turn failed.
+    failed_reads: FailedReads,
     board: Arc<Board>,
     /// The time of the present turn.
     now: Moment,
@@ -137,6 +139,8 @@ pub(crate) struct Keeper {
     work: VecDeque<Work>,
     /// How far the connected receivers of events have got.
     sinks: HashMap<Arc<str>, i64>,
+    /// How many executions this turn has loaded for results that are sent again.
+    results_checked: usize,
     /// The execution that is being processed.
     processed: Option<i64>,
     /// Executions that are not processed after a panic.
@@ -201,6 +205,7 @@ impl Keeper {
         shared: Shared,
         now: Moment,
     ) -> Result<(Self, Vec<Effect>)> {
+        let (store, failed_reads) = noting(store);
         let mut keeper = Self {
             executions: Executions::after(store.last_number()?),
             definitions: Definitions::new(shared.catalogue),
@@ -213,6 +218,7 @@ impl Keeper {
             shown: Vec::new(),
             work: VecDeque::new(),
             sinks: HashMap::new(),
+            results_checked: 0,
             processed: None,
             aside: shared.aside,
             broken: None,
@@ -223,6 +229,7 @@ impl Keeper {
             },
             config: config.clone(),
             store,
+            failed_reads,
             board: shared.board,
             now,
         };
@@ -245,6 +252,7 @@ impl Keeper {
     }
 
     fn process(&mut self, messages: impl Iterator<Item = Message>) {
+        self.results_checked = 0;
         self.pace.begin();
         self.resume();
         for message in messages.take(MOST_PER_TURN) {
@@ -329,6 +337,9 @@ impl Keeper {
             Message::Recheck { numbers } => self.recheck(numbers),
             Message::Drifted { number } => self.healing(number),
             Message::Publish { event, answer } => self.publish(&event, answer),
+            Message::QueueCauses { numbers, answer } => {
+                let _ = answer.send(Ok(self.queue_causes(&numbers)));
+            }
             Message::Survey { answer } => {
                 let _ = answer.send(Ok(self.survey()));
             }

@@ -70,5 +70,5 @@ pub use request::{
 pub use sink::{EVENT_NAMES, Secret, WebhookError, WebhookSettings, WebhookStatus, Webhooks};
 pub use store::{SCHEMA_VERSION, StoreError};
 pub use summary::{MOST_PAGE_BYTES, detailed, summary};
-pub use view::{Parent, PauseKind, View};
+pub use view::{Parent, PauseKind, QueueCause, View};
 pub use worker::{Answers, Offer, Outcome, TaskToken, WorkerMessage, WorkerSession, WorkerTask};

@@ -138,7 +138,7 @@ impl Disk {
         };
         let under_way = UnderWay::of(&loaded.state, loaded.kept.origin.not_before);
         let expected = Status::of(&loaded.state, &under_way);
-        if expected.agrees(&row) {
+        if Status::agrees(&loaded.state, &under_way, &row) {
             return Ok(None);
         }
         Ok(Some(format!(

@@ -9,9 +9,11 @@ mod chain;
 mod error;
 #[cfg(feature = "simulation")]
 mod faulty;
+mod layer;
 mod load;
 #[cfg(any(test, feature = "simulation"))]
 mod memory;
+mod noting;
 mod reading;
 mod sqlite;
 mod status;
@@ -28,7 +30,10 @@ pub use faulty::{StoreCall, StoreFate};
 pub(crate) use load::{LogRow, load, plan};
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use memory::MemoryDisk;
-pub(crate) use reading::{DefinitionReading, LogReading, Reading, RequestReading, RowReading};
+pub(crate) use noting::{FailedReads, noting};
+pub(crate) use reading::{
+    DefinitionReading, EachRow, LogReading, Reading, RequestReading, RowReading,
+};
 pub use sqlite::SCHEMA_VERSION;
 pub(crate) use sqlite::SqliteFile;
 pub(crate) use status::{Kept, Status, UnderWay};

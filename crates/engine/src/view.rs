@@ -57,6 +57,8 @@ pub struct View {
     pub unserved: Vec<Arc<str>>,
     /// Why the execution as a whole is where it is: the core's own reason.
     pub cause: Option<Reason>,
+    /// Why it has not begun, while it is queued; none where that is not known.
+    pub queued: Option<QueueCause>,
     /// What it waits for, its steps' waits included.
     pub waits: Vec<Wait>,
     /// What someone outside can do next: the pending approvals and escalations among it.
@@ -89,6 +91,31 @@ pub struct View {
     pub usage: Usage,
     /// The part of it that abandoned branches cost.
     pub abandoned_usage: Usage,
+}
+
+/// Why a queued execution has not begun, with the figures of this moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QueueCause {
+    /// As many executions of its definition run as `concurrency` allows.
+    Concurrency {
+        /// How many run.
+        running: usize,
+        /// How many may run.
+        limit: usize,
+    },
+    /// As many executions run as `max_active` allows.
+    MaxActive {
+        /// How many run.
+        active: usize,
+        /// How many may run.
+        limit: usize,
+    },
+    /// The executions in memory are as large as `max_memory_bytes` allows.
+    Memory,
+    /// It could not begin, and is tried again.
+    TriedAgain,
+    /// It begins in a moment.
+    Next,
 }
 
 /// Why an execution is held.
@@ -181,6 +208,7 @@ impl View {
             not_rolled_back: Vec::new(),
             unserved: Vec::new(),
             cause: Some(Reason::Stuck),
+            queued: None,
             waits: Vec::new(),
             awaited: Vec::new(),
             steps: Vec::new(),
@@ -245,6 +273,7 @@ impl View {
             not_rolled_back: state.left_behind().to_vec(),
             unserved: names,
             cause: state.reason(),
+            queued: None,
             waits,
             awaited: awaited(state),
             step_states: states.collect(),

@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
-use stateway_engine::{PauseKind, View as Seen};
+use stateway_engine::{PauseKind, QueueCause, View as Seen};
 use stateway_machine::{Data, ExecutionState, StepState};
 use stateway_model::{ExecutionId, Payload, Reason, Step, SubState, Wait, WaitKind};
 use stateway_provider_api::{
@@ -296,8 +296,29 @@ fn own_waits(seen: &Seen) -> Vec<Wait> {
             .map(|due| timed(WaitKind::Timer, "start", since, Some(due)))
             .into_iter()
             .collect(),
-        ExecutionState::Queued => vec![timed(WaitKind::Capacity, "slot", since, None)],
+        ExecutionState::Queued => vec![Wait {
+            detail: queue_detail(seen),
+            ..timed(WaitKind::Capacity, "slot", since, None)
+        }],
         _ => Vec::new(),
+    }
+}
+
+/// Why a queued execution has not begun, with figures.
+fn queue_detail(seen: &Seen) -> String {
+    match &seen.queued {
+        Some(QueueCause::Concurrency { running, limit }) => format!(
+            "{running} of {limit} executions of `{}` are running (`concurrency` of the definition)",
+            seen.definition
+        ),
+        Some(QueueCause::MaxActive { active, limit }) => {
+            format!("{active} of {limit} executions are active (`max_active` of the engine)")
+        }
+        Some(QueueCause::Memory) => {
+            "the active executions fill the memory of the engine (`max_memory_bytes`)".to_owned()
+        }
+        Some(QueueCause::TriedAgain) => "it could not begin and is tried again".to_owned(),
+        Some(QueueCause::Next) | None => String::new(),
     }
 }
 

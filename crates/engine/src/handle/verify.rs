@@ -87,12 +87,16 @@ impl Engine {
     /// Whether this very request was carried out before.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// The request id was used for another request, or the store cannot be read.
     pub async fn was_asked(&self, request: &RequestKey) -> Result<bool> {
         let request = request.clone();
         self.read(move |reader| {
             let found = reader.store().answered(&request.id)?;
-            Ok(found.is_some_and(|found| request.repeats(&found.body)))
+            match found {
+                None => Ok(false),
+                Some(found) if request.repeats(&found.body) => Ok(true),
+                Some(_) => Err(EngineError::request_reused()),
+            }
         })
         .await
     }

@@ -23,6 +23,11 @@ const FORGET_AT_ONCE: usize = 20_000;
 impl Keeper {
     /// Writes the turn, and gathers what may be seen then; false when it could not be written.
     pub(super) fn finish(&mut self) -> bool {
+        // The turn may have missed something: nothing of it is written.
+        if let Some(error) = self.failed_reads.take() {
+            self.break_off(&error);
+            return false;
+        }
         let touched = self.executions.take_touched();
         let mut leaving = Vec::new();
         for number in &touched {
@@ -93,10 +98,17 @@ impl Keeper {
                     .board
                     .wants(&live.origin.id, live.state.state().is_terminal())
             {
-                let view = View::of(&live.origin, &live.state, self.connected.coverage());
+                let view = self.view(live);
                 self.shown.push(Effect::Changed(Arc::new(view)));
             }
         }
+    }
+
+    /// An execution in memory as it is shown.
+    fn view(&self, live: &Live) -> View {
+        let mut view = View::of(&live.origin, &live.state, self.connected.coverage());
+        view.queued = self.queue_cause(view.number);
+        view
     }
 
     /// Gathers what a turn did to one execution; whether it may leave memory.
@@ -183,19 +195,16 @@ impl Keeper {
     fn answer(&mut self) {
         for (number, answer) in self.outbox.take_replies() {
             let view = self.about(number, |keeper| match keeper.executions.get(number) {
-                Some(live) => {
-                    let view = View::of(&live.origin, &live.state, keeper.connected.coverage());
-                    Ok(Box::new(view))
-                }
+                Some(live) => Ok(Box::new(keeper.view(live))),
                 None => Err(EngineError::no_execution(&number.to_string())),
             });
             self.outbox.answer(answer, view);
         }
     }
 
-    /// The store could not be written: nothing of the turn happened.
+    /// The store could not be read or written: nothing of the turn happened.
     pub(super) fn break_off(&mut self, error: &StoreError) {
-        tracing::error!("the store cannot be written: {error}; nothing that was answered is lost");
+        tracing::error!("the store does not work: {error}; nothing that was answered is lost");
         metrics::counter!("stateway_engine_write_failures_total").increment(1);
         let error = EngineError::from_store(error);
         self.drop_turn(&error);
@@ -241,6 +250,7 @@ impl Keeper {
         self.work.clear();
         self.pace.clear();
         self.outbox = Outbox::default();
+        self.failed_reads.take();
     }
 
     /// What is done now and then: a broken store is tried again, old request ids are forgotten.

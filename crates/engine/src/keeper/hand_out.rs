@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stateway_definition::StepKind;
-use stateway_machine::{State, Task, TaskOrder, Verb, task_input, task_order};
+use stateway_machine::{State, Task, TaskOrder, Verb, is_settled, task_input, task_order};
 use stateway_model::{Progress, Usage};
 use tokio::sync::mpsc;
 
@@ -18,6 +18,8 @@ use crate::{Fate, Write};
 const LEASE_CHECK: Duration = Duration::from_millis(250);
 /// The reason of an answer that came too late or twice.
 const STALE: &str = "STALE_TASK";
+/// The most executions that a turn loads to find out whether a result that is sent again counted.
+const MOST_RESULTS_CHECKED: usize = 64;
 
 impl Keeper {
     /// Puts a task up for workers, or notes who has it by the log.
@@ -348,6 +350,10 @@ impl Keeper {
         let (number, task) = (token.number, &token.task);
         self.take_up_early(number);
         let has = self.dispatch.has(worker, token);
+        if !has && self.has_result(worker, token) {
+            self.accept(worker, token);
+            return;
+        }
         if !has {
             self.refuse(worker, token, STALE, "the attempt is not with this worker");
             return;
@@ -356,20 +362,39 @@ impl Keeper {
         self.dispatch.remove(number, &task.step);
         let verb = verb_of(task.clone(), outcome, usage);
         match self.carry(number, &cause, verb) {
-            Ok(_) => {
-                if let Some((_, tell)) = self
-                    .dispatch
-                    .worker(worker)
-                    .and_then(|worker| worker.session.as_ref())
-                {
-                    let token = token.clone();
-                    let accepted = WorkerMessage::Accepted { token };
-                    self.outbox.tell(tell, accepted);
-                }
-            }
+            Ok(_) => self.accept(worker, token),
             Err(error) => self.refuse(worker, token, error.reason, &error.message),
         }
         self.work.push_back(Work::Feed(worker));
+    }
+
+    /// Whether the log has the result of this hand-out: the worker sends it again because it did not
+    /// see the acceptance.
+    fn has_result(&mut self, worker: WorkerIx, token: &TaskToken) -> bool {
+        let worker = self.dispatch.worker(worker);
+        let Some(id) = worker.map(|worker| Arc::clone(&worker.offer.worker)) else {
+            return false;
+        };
+        if !self.executions.contains(token.number) {
+            if self.results_checked >= MOST_RESULTS_CHECKED {
+                return false;
+            }
+            self.results_checked += 1;
+        }
+        if self.bring(token.number).is_err() {
+            return false;
+        }
+        let live = self.executions.get(token.number);
+        let hand_out = (token.branch, token.hand_out);
+        live.is_some_and(|live| is_settled(&live.state, &token.task, hand_out, &id))
+    }
+
+    fn accept(&mut self, worker: WorkerIx, token: &TaskToken) {
+        let worker = self.dispatch.worker(worker);
+        if let Some((_, tell)) = worker.and_then(|worker| worker.session.as_ref()) {
+            let token = token.clone();
+            self.outbox.tell(tell, WorkerMessage::Accepted { token });
+        }
     }
 
     fn refuse(&mut self, worker: WorkerIx, token: &TaskToken, reason: &'static str, why: &str) {

@@ -18,7 +18,7 @@ use crate::request::{
     ActorName, Publish, Published, Purged, RequestKey, RetryFrom, Start, Steer, Survey,
 };
 use crate::worker::{Answer, Offer, Outcome, TaskToken, WorkerMessage};
-use crate::{EngineError, ErrorKind};
+use crate::{EngineError, ErrorKind, QueueCause};
 
 /// What was found wrong in memory, by execution.
 pub(crate) type Recalled = Vec<(i64, Vec<Finding>)>;
@@ -96,6 +96,11 @@ pub(crate) enum Message {
     },
     Survey {
         answer: oneshot::Sender<Result<Survey>>,
+    },
+    /// Why executions that wait for a slot have not begun.
+    QueueCauses {
+        numbers: Vec<i64>,
+        answer: oneshot::Sender<Result<Vec<(i64, QueueCause)>>>,
     },
     /// A receiver of events is there; it is answered where it goes on.
     OpenSink {
@@ -325,6 +330,9 @@ impl Message {
                 let _ = answer.send(Err(error));
             }
             Self::Survey { answer } => {
+                let _ = answer.send(Err(error));
+            }
+            Self::QueueCauses { answer, .. } => {
                 let _ = answer.send(Err(error));
             }
             Self::OpenSink { answer, .. } => {

@@ -41,7 +41,7 @@ impl Keeper {
         let origin = Arc::clone(&loaded.kept.origin);
         let under_way = UnderWay::of(&loaded.state, origin.not_before);
         let so = loaded.kept.older
-            || Status::of(&loaded.state, &under_way).agrees(&loaded.kept.status)
+            || Status::agrees(&loaded.state, &under_way, &loaded.kept.status)
                 && self.store.head(origin.number)?
                     == Some((loaded.kept.status.branch, loaded.hash));
         if !so {

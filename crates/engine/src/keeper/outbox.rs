@@ -153,9 +153,14 @@ impl Outbox {
         });
         let mut effects: Vec<Effect> = refused.collect();
         for effect in std::mem::take(&mut self.effects) {
-            if let Effect::Answer(answer) = effect {
-                let error = error.clone();
-                effects.push(Effect::Answer(Box::new(Refused { answer, error })));
+            match effect {
+                Effect::Answer(answer) => {
+                    let error = error.clone();
+                    effects.push(Effect::Answer(Box::new(Refused { answer, error })));
+                }
+                // A session that has ended stays ended: its worker has to reconnect.
+                Effect::Tell(_, WorkerMessage::Closed { .. }) => effects.push(effect),
+                _ => {}
             }
         }
         *self = Self::default();
@@ -211,6 +216,21 @@ mod tests {
         assert_eq!(got.reason, expected.reason);
         let got = replied.try_recv().expect("an answer").expect_err("fails");
         assert_eq!(got.reason, expected.reason);
+    }
+
+    #[test]
+    fn a_session_that_ended_in_a_turn_that_was_not_written_is_closed_all_the_same() {
+        let mut outbox = Outbox::default();
+        let (worker, _messages) = mpsc::unbounded_channel();
+        let reason = "LEASE_EXPIRED";
+        outbox.tell(&worker, WorkerMessage::Closed { reason });
+        let task: crate::worker::TaskToken = "1.0.1.d.a".parse().expect("a token");
+        outbox.tell(&worker, WorkerMessage::Accepted { token: task });
+        let effects = outbox.fail(&full());
+        assert!(matches!(
+            effects[..],
+            [Effect::Tell(_, WorkerMessage::Closed { .. })]
+        ));
     }
 
     #[test]

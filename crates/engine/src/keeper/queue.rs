@@ -7,9 +7,9 @@ use stateway_machine::Verb;
 
 use super::slots::Queued;
 use super::{Keeper, Work};
-use crate::ErrorKind;
 use crate::error::Result;
 use crate::store::{Kept, plan};
+use crate::{ErrorKind, QueueCause};
 
 /// How long an execution that could not begin waits before it is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -28,6 +28,23 @@ impl Keeper {
             since: self.now.steady,
         };
         self.slots.push(queued);
+    }
+
+    /// Why executions that wait for a slot have not begun.
+    pub(super) fn queue_causes(&self, numbers: &[i64]) -> Vec<(i64, QueueCause)> {
+        let known = numbers.iter().filter_map(|number| {
+            let cause = self.queue_cause(*number)?;
+            Some((*number, cause))
+        });
+        known.collect()
+    }
+
+    /// Why an execution that waits for a slot has not begun.
+    pub(super) fn queue_cause(&self, number: i64) -> Option<QueueCause> {
+        match self.slots.cause(number, self.executions.active())? {
+            QueueCause::Next if self.is_memory_full() => Some(QueueCause::Memory),
+            cause => Some(cause),
+        }
     }
 
     /// Puts an execution into the queue by its row, without loading it.
@@ -84,9 +101,11 @@ impl Keeper {
                 // It has ended or begun already.
                 ErrorKind::FailedPrecondition | ErrorKind::NotFound => {
                     tracing::debug!(number, "an execution does not wait any more: {error}");
+                    self.slots.give_up(&queued.definition);
                 }
                 ErrorKind::DataLoss | ErrorKind::Internal => {
                     self.set_aside_by_number(number, &error);
+                    self.slots.give_up(&queued.definition);
                 }
                 _ => {
                     tracing::error!(number, "a queued execution cannot begin yet: {error}");

@@ -13,6 +13,7 @@ use super::fair::Fair;
 use super::survey::ago;
 use crate::clock::Moment;
 use crate::request::QueueLine;
+use crate::view::QueueCause;
 
 /// From this many on, stale entries are removed from the lines.
 const MOST_STALE: usize = 1_024;
@@ -142,6 +143,11 @@ impl Slots {
         self.move_up(&definition);
     }
 
+    /// An execution that was given a slot does not begin: the next one of its definition moves up.
+    pub(super) fn give_up(&mut self, definition: &Arc<str>) {
+        self.move_up(definition);
+    }
+
     /// Whether an execution waits for a slot that may be free.
     pub(super) fn are_wanted(&self) -> bool {
         !self.waiting.is_empty()
@@ -175,14 +181,21 @@ impl Slots {
         None
     }
 
-    /// The limit of its definition that an execution waits for, with the number of executions that
-    /// run.
-    #[cfg(test)]
-    pub(super) fn limited_by(&self, number: i64) -> Option<(usize, usize)> {
+    /// Why an execution that waits has not begun.
+    pub(super) fn cause(&self, number: i64, active: usize) -> Option<QueueCause> {
         let member = self.members.get(&number)?;
-        let running = self.running(&member.queued.definition);
-        let limit = member.queued.limit?;
-        (member.line == Line::Definition).then_some((running, limit))
+        Some(match (member.line, member.queued.limit) {
+            (Line::Definition, Some(limit)) => QueueCause::Concurrency {
+                running: self.running(&member.queued.definition),
+                limit,
+            },
+            (Line::Postponed(_), _) => QueueCause::TriedAgain,
+            _ if active >= self.most => QueueCause::MaxActive {
+                active,
+                limit: self.most,
+            },
+            _ => QueueCause::Next,
+        })
     }
 
     /// The executions that wait, by tenant.
@@ -367,6 +380,27 @@ mod tests {
             self.slots.leave(number);
             self.grant()
         }
+
+        fn cause(&self, number: i64) -> Option<QueueCause> {
+            self.slots.cause(number, self.active.len())
+        }
+    }
+
+    fn concurrency(running: usize, limit: usize) -> QueueCause {
+        QueueCause::Concurrency { running, limit }
+    }
+
+    #[test]
+    fn the_next_one_moves_up_when_an_execution_that_got_a_slot_does_not_begin() {
+        let mut run = Run::new(2);
+        run.slots.push(run.queued(1, "one", Some(1)));
+        run.slots.push(run.queued(2, "one", Some(1)));
+        let ended = run.slots.next(0, run.now).map(|queued| queued.definition);
+        let ended = ended.expect("the first execution gets the slot");
+        assert!(run.slots.next(0, run.now).is_none());
+        run.slots.give_up(&ended);
+        let next = run.slots.next(0, run.now).map(|queued| queued.number);
+        assert_eq!(next, Some(2));
     }
 
     #[test]
@@ -375,6 +409,8 @@ mod tests {
         assert_eq!(run.queue(1, "d", None), [1]);
         assert_eq!(run.queue(2, "d", None), [2]);
         assert_eq!(run.queue(3, "d", None), [] as [i64; 0]);
+        let (active, limit) = (2, 2);
+        assert_eq!(run.cause(3), Some(QueueCause::MaxActive { active, limit }));
         assert_eq!(run.end(1), [3]);
     }
 
@@ -384,9 +420,9 @@ mod tests {
         assert_eq!(run.queue(1, "one", Some(1)), [1]);
         assert_eq!(run.queue(2, "one", Some(1)), [] as [i64; 0]);
         assert_eq!(run.queue(3, "other", None), [3]);
-        assert_eq!(run.slots.limited_by(2), Some((1, 1)));
+        assert_eq!(run.cause(2), Some(concurrency(1, 1)));
         assert_eq!(run.end(1), [2]);
-        assert_eq!(run.slots.limited_by(2), None);
+        assert_eq!(run.cause(2), None);
     }
 
     #[test]
@@ -441,7 +477,7 @@ mod tests {
         run.active.push((9, "one".into()));
         run.end(1);
         assert_eq!(run.end(2), [] as [i64; 0]);
-        assert_eq!(run.slots.limited_by(3), Some((1, 1)));
+        assert_eq!(run.cause(3), Some(concurrency(1, 1)));
         assert_eq!(run.end(9), [3]);
         assert_eq!(run.end(3), [4]);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stateway_machine::{ExecutionState, Obligation, Task, obligations};
 
 use super::{Keeper, Work};
-use crate::error::{EngineError, Result};
+use crate::error::{EngineError, ErrorKind, Result};
 use crate::request::Damaged;
 use crate::store::{Kept, StoreError};
 
@@ -106,7 +106,8 @@ impl Keeper {
     /// Lists an execution that cannot be read as damaged, until it can be read. One damaged log must
     /// not keep the other executions from continuing.
     pub(super) fn set_aside(&mut self, number: i64, id: &Arc<str>, error: &EngineError) {
-        if self.executions.damaged(number).is_some() {
+        // A store that fails is no damage: the turn is dropped, and the execution loaded again.
+        if error.kind == ErrorKind::Unavailable || self.executions.damaged(number).is_some() {
             return;
         }
         let found = self.inspect(number).ok();

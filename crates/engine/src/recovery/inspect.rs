@@ -356,9 +356,10 @@ impl Look<'_> {
     /// Holds the row to what the log leads to.
     fn status(&mut self, state: &State, events: &[Event], first: &Event) -> Result<Remedy> {
         let not_before = self.kept.origin.not_before;
-        let log = Status::of(state, &UnderWay::of(state, not_before));
+        let under_way = UnderWay::of(state, not_before);
+        let log = Status::of(state, &under_way);
         let row = self.kept.status.clone();
-        if self.kept.older || log.is_like(&row) {
+        if self.kept.older || Status::is_like(state, &under_way, &row) {
             return Ok(Remedy::Nothing);
         }
         let moved = (row.state, row.sub_state, row.ended) != (log.state, log.sub_state, log.ended);
@@ -401,7 +402,7 @@ impl Look<'_> {
         let mut state = State::new(plan);
         for event in events {
             state.apply(event);
-            if Status::of(&state, &UnderWay::of(&state, not_before)).agrees(row) {
+            if Status::agrees(&state, &UnderWay::of(&state, not_before), row) {
                 return Ok(true);
             }
         }

@@ -3,14 +3,14 @@
 //! The layer keeps the contract of a store: a failed turn is in the store as a whole or not at all.
 //! A process can also die in a call. From then on, every call of that process fails.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use stateway_model::SubState;
 
+use super::layer::layered_reading;
 use super::{
-    Answered, Backend, Branch, DefinitionReading, Hash, Kept, LogReading, LogRow, Reading,
+    Answered, Backend, Branch, DefinitionReading, EachRow, Hash, Kept, LogReading, Reading,
     RequestReading, Result, RowReading, Snapshot, Store, StoreError, Turn,
 };
 use crate::request::{DefinitionRecord, DisabledTrigger, EventRecord, ListQuery};
@@ -120,10 +120,25 @@ pub(crate) struct FaultyBackend<B> {
 
 /// An open store with faults.
 #[derive(Debug)]
-struct Faulty<S: ?Sized> {
+struct Faulty<P> {
     faults: StoreFaults,
-    inner: Box<S>,
+    inner: P,
 }
+
+impl<P> Faulty<P> {
+    fn over<Q>(&self, inner: Q) -> Faulty<Q> {
+        Faulty {
+            faults: self.faults.clone(),
+            inner,
+        }
+    }
+
+    fn read<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.faults.call(StoreCall::Read, work)
+    }
+}
+
+layered_reading!(Faulty);
 
 impl<B: Backend> Backend for FaultyBackend<B> {
     fn open(&self) -> Result<Box<dyn Store>> {
@@ -142,7 +157,7 @@ impl<B: Backend> Backend for FaultyBackend<B> {
     }
 }
 
-impl Store for Faulty<dyn Store> {
+impl Store for Faulty<Box<dyn Store>> {
     fn commit(&mut self, turn: &Turn) -> Result<()> {
         self.faults
             .call(StoreCall::Commit, || self.inner.commit(turn))
@@ -165,81 +180,6 @@ impl Store for Faulty<dyn Store> {
         self.faults.call(StoreCall::ForgetRequests, || {
             self.inner.forget_requests(before, limit)
         })
-    }
-}
-
-/// Reads of the inner store that may fail.
-macro_rules! reads {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
-        $(fn $name(&self, $($argument: $type),*) -> Result<$result> {
-            self.faults
-                .call(StoreCall::Read, || self.inner.$name($($argument),*))
-        })*
-    };
-}
-
-type EachRow<'e> = &'e mut dyn FnMut(LogRow<'_>) -> Result<bool>;
-
-impl<S: Reading + ?Sized> Reading for Faulty<S> {
-    reads! {
-        at_once(work: &mut dyn FnMut(&dyn Reading)) -> ();
-        sink_position(name: &str) -> Option<i64>;
-        backup(to: &Path) -> ();
-    }
-}
-
-impl<S: Reading + ?Sized> LogReading for Faulty<S> {
-    reads! {
-        snapshot(number: i64, branch: u32) -> Option<Snapshot>;
-        walk(number: i64, branch: u32, after: u64, each: EachRow<'_>) -> ();
-        chronicle(number: i64, from: (u32, u64), each: EachRow<'_>) -> ();
-        row_start(number: i64, branch: u32, after: u64) -> u64;
-        branches(number: i64) -> Vec<Branch>;
-        head(number: i64) -> Option<(u32, Hash)>;
-        recent(rows: usize) -> Vec<i64>;
-        log(after: i64, limit: usize) -> Vec<EventRecord>;
-        has_events_after(number: i64, after: i64) -> bool;
-    }
-}
-
-impl<S: Reading + ?Sized> RowReading for Faulty<S> {
-    reads! {
-        number_of(id: &str) -> Option<i64>;
-        id_of(number: i64) -> Option<Arc<str>>;
-        kept(number: i64) -> Option<Kept>;
-        list(query: &ListQuery) -> Vec<Kept>;
-        showing(sub_state: SubState, most: u32) -> u64;
-        numbers(after: i64, limit: usize) -> Vec<i64>;
-        total() -> u64;
-        last_number() -> i64;
-        due(by: Timestamp, after: (Option<Timestamp>, i64), limit: usize) -> Vec<Kept>;
-        next_wake(after: Timestamp) -> Option<Timestamp>;
-        begun() -> Vec<(Arc<str>, i64)>;
-        ended(before: Timestamp, needed: Option<i64>, limit: usize) -> Vec<i64>;
-        held_back(before: Timestamp, after: i64, limit: usize) -> u64;
-        open_children(parent: i64) -> Vec<Kept>;
-        outdated(after: i64, limit: usize) -> Vec<i64>;
-        orphans(after: i64, limit: usize) -> Vec<(i64, bool)>;
-        tree_size(root: i64, most: usize) -> usize;
-        open_executions(definition: &str) -> u64;
-        forks(id: &str, limit: usize) -> Vec<Arc<str>>;
-    }
-}
-
-impl<S: Reading + ?Sized> DefinitionReading for Faulty<S> {
-    reads! {
-        definition(name: &str, revision: Option<&str>) -> Option<DefinitionRecord>;
-        source(revision: &str) -> Option<(String, String)>;
-        revisions(name: &str) -> Vec<DefinitionRecord>;
-        definitions(after: &str, limit: usize) -> Vec<DefinitionRecord>;
-        disabled_triggers() -> Vec<(Arc<str>, DisabledTrigger)>;
-        last_scheduled(name: &str) -> Option<Timestamp>;
-    }
-}
-
-impl<S: Reading + ?Sized> RequestReading for Faulty<S> {
-    reads! {
-        answered(id: &str) -> Option<Answered>;
     }
 }
 

@@ -10,6 +10,9 @@ use stateway_model::SubState;
 use super::{Answered, Branch, Hash, Kept, LogRow, Result, Snapshot};
 use crate::request::{DefinitionRecord, DisabledTrigger, EventRecord, ListQuery};
 
+/// A function that is called with each row of a log, and returns whether to continue.
+pub(crate) type EachRow<'e> = &'e mut dyn FnMut(LogRow<'_>) -> Result<bool>;
+
 /// Everything that can be read.
 pub(crate) trait Reading:
     LogReading + RowReading + DefinitionReading + RequestReading + Debug
@@ -31,23 +34,12 @@ pub(crate) trait LogReading {
 
     /// Calls `each` with the rows of a log along its lineage that begin after a sequence, in order,
     /// until `each` returns false.
-    fn walk(
-        &self,
-        number: i64,
-        branch: u32,
-        after: u64,
-        each: &mut dyn FnMut(LogRow<'_>) -> Result<bool>,
-    ) -> Result<()>;
+    fn walk(&self, number: i64, branch: u32, after: u64, each: EachRow<'_>) -> Result<()>;
 
     /// Calls `each` with every row of a log, branch after branch, from the row that contains this
     /// event on, until `each` returns false. A branch is only opened from the present branch, so
     /// this is the order in which the rows were written.
-    fn chronicle(
-        &self,
-        number: i64,
-        from: (u32, u64),
-        each: &mut dyn FnMut(LogRow<'_>) -> Result<bool>,
-    ) -> Result<()>;
+    fn chronicle(&self, number: i64, from: (u32, u64), each: EachRow<'_>) -> Result<()>;
 
     /// The sequence just before the row that contains the event after this one.
     fn row_start(&self, number: i64, branch: u32, after: u64) -> Result<u64>;

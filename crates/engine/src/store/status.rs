@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use stateway_machine::{
-    Awaited, ExecutionState, Obligation, State, awaited, obligations, sub_state_where,
+    Awaited, ExecutionState, Obligation, State, awaited, obligations, seeking, sub_state_where,
 };
 use stateway_model::{Reason, SubState};
 
@@ -92,22 +92,28 @@ impl Status {
         }
     }
 
-    /// Whether a row agrees with this status of its log. Which workers are connected is not in the
-    /// log: a row may hold that none was.
-    pub(crate) fn agrees(&self, row: &Self) -> bool {
+    /// Whether a row agrees with the log that led to this state. Which workers are connected is not
+    /// in the log: the row may be written while some or all tasks had no worker.
+    pub(crate) fn agrees(state: &State, under_way: &UnderWay, row: &Self) -> bool {
+        let served = Self::of(state, under_way);
         let mut row = row.clone();
-        if self.is_due_after(&row) {
-            row.wake_at = self.wake_at;
+        if served.is_due_after(&row) {
+            row.wake_at = served.wake_at;
         }
-        if row.reason != Some(Reason::NoWorker) {
-            return *self == row;
+        if served == row {
+            return true;
         }
-        let covered = Self {
+        let steps: Vec<_> = seeking(state).into_iter().map(|task| task.step).collect();
+        if steps.is_empty() {
+            return false;
+        }
+        let waiting = Self {
             sub_state: row.sub_state,
             reason: row.reason,
-            ..self.clone()
+            ..served
         };
-        covered == row && self.wake_at == Some(Timestamp::UNIX_EPOCH)
+        row.reason == Some(Reason::NoWorker) && waiting == row
+            || Self::unserved(state, under_way, &steps) == row
     }
 
     /// Whether a row is due earlier than its log says: the wall clock was moved back.
@@ -116,14 +122,13 @@ impl Status {
         timer(row).is_some_and(|due| timer(self).is_some_and(|by_log| by_log > due))
     }
 
-    /// Whether a row agrees with it, on whatever branch.
-    pub(crate) fn is_like(&self, row: &Self) -> bool {
-        let branch = row.branch;
-        let here = Self {
-            branch,
-            ..self.clone()
+    /// Whether a row agrees with the log, on whatever branch.
+    pub(crate) fn is_like(state: &State, under_way: &UnderWay, row: &Self) -> bool {
+        let row = Self {
+            branch: state.branch(),
+            ..row.clone()
         };
-        here.agrees(row)
+        Self::agrees(state, under_way, &row)
     }
 }
 

@@ -124,6 +124,61 @@ async fn a_restart_takes_up_what_was_left() {
     assert_eq!(view.steps.len(), 3);
 }
 
+async fn is_accepted_again(worker: &mut crate::lab::Hand, task: &stateway_engine::WorkerTask) {
+    match worker.message().await {
+        WorkerMessage::Accepted { token } => assert_eq!(token, task.token),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_result_whose_acceptance_was_lost_is_accepted_again() {
+    let lab = Lab::new();
+    lab.apply("name: one\nsteps: [{name: a, agent: x}]").await;
+    let mut worker = lab.worker("w1", &["x"], 1);
+    let id = lab.start("one", json!(null)).await.id;
+    let task = worker.task().await;
+    worker.done(&task, json!(1));
+    lab.ended(&id).await;
+    drop(worker);
+    let mut worker = lab.worker("w1", &["x"], 1);
+    worker.done(&task, json!(1));
+    is_accepted_again(&mut worker, &task).await;
+    // Also after a restart, and a result that counted does not count twice.
+    let events = lab.engine.history(id.clone(), 0, 100).await.unwrap().len();
+    let lab = lab.restart();
+    let mut worker = lab.worker("w1", &["x"], 1);
+    worker.done(&task, json!(2));
+    is_accepted_again(&mut worker, &task).await;
+    let history = lab.engine.history(id.clone(), 0, 100).await.unwrap();
+    assert_eq!(history.len(), events);
+    // Another worker did not have the attempt.
+    let mut other = lab.worker("w2", &["x"], 1);
+    other.done(&task, json!(3));
+    match other.message().await {
+        WorkerMessage::Refused { reason, .. } => assert_eq!(reason, "STALE_TASK"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_failure_whose_acceptance_was_lost_is_accepted_again_and_counts_once() {
+    let lab = Lab::new();
+    lab.apply("name: one\nsteps: [{name: a, agent: x, retryPolicy: {maxRetries: 2, backoff: constant, initialDelay: 1h}}]")
+        .await;
+    let mut worker = lab.worker("w1", &["x"], 1);
+    let id = lab.start("one", json!(null)).await.id;
+    let task = worker.task().await;
+    worker.failed(&task, ErrorCategory::Transient);
+    lab.until(&id, |view| view.sub_state == SubState::BackingOff)
+        .await;
+    drop(worker);
+    let mut worker = lab.worker("w1", &["x"], 1);
+    worker.failed(&task, ErrorCategory::Transient);
+    is_accepted_again(&mut worker, &task).await;
+    assert_eq!(lab.get(&id).await.steps[0].retry.attempt, 1);
+}
+
 #[tokio::test]
 async fn an_answer_for_a_task_of_someone_else_is_stale() {
     let lab = Lab::new();

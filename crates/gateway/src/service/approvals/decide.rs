@@ -54,14 +54,17 @@ impl Approvals {
         let id = validate::request_id(&std::mem::take(&mut request.request_id))?;
         let comment = validate::text("comment", request.comment.clone())?;
         let etag = std::mem::take(&mut request.etag);
-        if !etag.is_empty() {
+        let key = request_key(&id, "DecideApproval", &call, &request);
+        // A repeated request gets the answer of the first one, whatever has changed since.
+        let asked = chosen.answer(&call, chosen.engine.was_asked(&key)).await?;
+        if !etag.is_empty() && !asked {
             let current = read::approval(&call, chosen, &name).await?;
             if current.etag != etag {
                 let changed = changed(chosen, "approval");
                 return decided_before(chosen, &call, request.grant, current, changed);
             }
         }
-        if !read::is_last(&call, chosen, &name).await? {
+        if !asked && !read::is_last(&call, chosen, &name).await? {
             let current = read::approval(&call, chosen, &name).await?;
             let changed = changed(chosen, "approval");
             return decided_before(chosen, &call, request.grant, current, changed);
@@ -74,7 +77,6 @@ impl Approvals {
             roles: call.roles.to_vec(),
             comment: comment.into(),
         };
-        let key = request_key(&id, "DecideApproval", &call, &request);
         let execution: Arc<str> = name.execution.id.as_str().into();
         let decided = chosen
             .engine
@@ -102,7 +104,9 @@ impl Approvals {
         let resolution = resolution(request.action(), &request.role)?;
         let compensate = compensate(&request)?;
         let etag = std::mem::take(&mut request.etag);
-        if !etag.is_empty() {
+        let key = request_key(&id, "ResolveEscalation", &call, &request);
+        let asked = chosen.answer(&call, chosen.engine.was_asked(&key)).await?;
+        if !etag.is_empty() && !asked {
             let current = read::escalation(&call, chosen, &name).await?;
             if current.etag != etag {
                 let changed = changed(chosen, "escalation");
@@ -118,7 +122,6 @@ impl Approvals {
             comment: comment.into(),
             compensate,
         };
-        let key = request_key(&id, "ResolveEscalation", &call, &request);
         let execution: Arc<str> = name.execution.id.as_str().into();
         let resolved = chosen
             .engine
