@@ -334,19 +334,26 @@ impl Engine {
         answer.await.ok()?.ok().map(|view| *view)
     }
 
-    /// Lists executions, newest first.
+    /// Lists executions, newest first. Finished executions may be without input and output.
     ///
     /// # Errors
     /// The store cannot be read.
     pub async fn list(&self, query: ListQuery) -> Result<Page<View>> {
         let catalogue = Arc::clone(&self.inner.catalogue);
         let coverage = self.inner.covered.get();
-        let page = self.read(move |reader| reader.list(&query, &catalogue, &coverage));
+        let finished = Arc::clone(&self.inner.readers.finished);
+        let page = self.read(move |reader| reader.list(&query, (&catalogue, &finished), &coverage));
         let Page { items, next } = page.await?;
         let items = items.into_iter().map(|view| self.with_set_aside(view));
         let mut items: Vec<_> = items.collect();
         self.add_queue_causes(&mut items).await;
         Ok(Page { items, next })
+    }
+
+    /// How many logs were replayed for lists since the engine was opened.
+    #[must_use]
+    pub fn list_replays(&self) -> u64 {
+        self.inner.readers.finished.replays()
     }
 
     /// The ids of the executions that were forked from one, oldest first.

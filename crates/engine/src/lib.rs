@@ -21,6 +21,7 @@ mod config;
 mod coverage;
 mod error;
 mod fault;
+mod finished;
 mod handle;
 mod http;
 mod id;

@@ -14,6 +14,7 @@ use crate::attempts::{Attempts, BranchStart};
 use crate::catalogue::Catalogue;
 use crate::coverage::Coverage;
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::finished::Finished;
 use crate::numbering::Numbering;
 use crate::recording::{Grown, MOST_RECORDED_EVENTS, Recording, Row, Source, count};
 use crate::request::{
@@ -31,6 +32,7 @@ pub(crate) struct Readers {
     backend: Arc<dyn Backend>,
     permits: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Reader>>>,
+    pub(crate) finished: Arc<Finished>,
 }
 
 /// One connection for reading.
@@ -48,6 +50,7 @@ impl Readers {
             backend,
             permits: Arc::new(Semaphore::new(AT_ONCE)),
             idle: Arc::new(Mutex::new(vec![first])),
+            finished: Arc::default(),
         })
     }
 
@@ -115,10 +118,12 @@ impl Reader {
         })
     }
 
+    /// A page of executions. Finished ones have no input and output, and come from the cache where
+    /// they are in it.
     pub(crate) fn list(
         &mut self,
         query: &ListQuery,
-        catalogue: &Catalogue,
+        (catalogue, finished): (&Catalogue, &Finished),
         coverage: &Coverage,
     ) -> Result<Page<View>> {
         self.at_once(|store| {
@@ -126,11 +131,19 @@ impl Reader {
             let full = rows.len() == query.limit;
             let next = rows.last().filter(|_| full).map(|last| last.origin.number);
             let views = rows.into_iter().map(|kept| {
+                if let Some(view) = finished.get(&kept) {
+                    return Ok(view);
+                }
+                finished.count_replay();
                 // One that is damaged must not hide the others.
                 match load(store, kept.clone(), catalogue) {
                     Err(StoreError::Corrupt { what }) => Ok(View::unreadable(&kept, &what)),
                     Err(error) => Err(error.into()),
-                    Ok(loaded) => Ok(View::of(&loaded.kept.origin, &loaded.state, coverage)),
+                    Ok(loaded) => {
+                        let view = View::of(&loaded.kept.origin, &loaded.state, coverage);
+                        finished.insert(&view);
+                        Ok(view)
+                    }
                 }
             });
             Ok(Page {

@@ -49,3 +49,63 @@ async fn a_hundred_thousand_executions_are_verified_and_nothing_is_found() {
     );
     assert_eq!(checked, EXECUTIONS as u64);
 }
+
+#[tokio::test]
+async fn a_list_does_not_replay_finished_executions_again() {
+    let lab = Lab::new();
+    lab.apply("name: one\nsteps: [{name: go, signal: go}]")
+        .await;
+    let mut ids = Vec::new();
+    for _ in 0..20 {
+        ids.push(lab.start("one", serde_json::json!(1)).await.id);
+    }
+    let (open, done) = ids.split_at(5);
+    let go = || stateway_engine::Steer::Signal {
+        name: "go".into(),
+        payload: std::sync::Arc::new(serde_json::json!(2)),
+    };
+    for id in done {
+        lab.steer(id, go()).await.unwrap();
+        lab.ended(id).await;
+    }
+    let list = async || {
+        let query = stateway_engine::ListQuery {
+            limit: 100,
+            ..Default::default()
+        };
+        let before = lab.engine.list_replays();
+        let page = lab.engine.list(query).await.unwrap();
+        (page.items, lab.engine.list_replays() - before)
+    };
+    let (first, _) = list().await;
+    let (second, replays) = list().await;
+    assert_eq!(replays, open.len() as u64, "only the open ones");
+    let shown = |views: &[stateway_engine::View]| -> Vec<_> {
+        let views = views.iter();
+        views
+            .map(|view| (view.id.clone(), view.sub_state, view.times.ended))
+            .collect()
+    };
+    assert_eq!(shown(&first), shown(&second));
+    // A finished execution that is run again is not shown as it was.
+    let again = stateway_engine::Steer::Cancel {
+        mode: stateway_machine::CancelMode::Kill,
+        cause: "".into(),
+    };
+    lab.steer(&open[0], again).await.unwrap();
+    list().await;
+    let from = stateway_engine::RetryFrom {
+        from_start: true,
+        ..Default::default()
+    };
+    let actor = "ada".into();
+    let reopened = lab
+        .engine
+        .retry_from(open[0].clone(), from, actor, lab.key(1))
+        .await
+        .unwrap();
+    assert!(!reopened.state.is_terminal());
+    let (third, _) = list().await;
+    let found = third.iter().find(|view| view.id == open[0]).unwrap();
+    assert_eq!(found.state, reopened.state);
+}

@@ -1,5 +1,5 @@
-//! Between the stream's messages and the engine's words. JSON is read and written here, at the
-//! edge, so that the engine's one thread never does it.
+//! Converts the messages of a worker's stream to the types of the engine and back. The JSON of payloads is
+//! parsed and serialised here; the keeper's thread still serialises events and checks sizes and schemas.
 
 use std::sync::Arc;
 
