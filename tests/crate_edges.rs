@@ -10,7 +10,12 @@ const EDGES: &[(&str, &[&str])] = &[
     ("contract-kit", &["provider-api", "model"]),
     ("definition", &["model"]),
     ("machine", &["definition", "model"]),
-    ("machine-check", &["machine", "definition", "model"]),
+    ("driver", &["machine", "model"]),
+    ("replay", &["driver", "machine", "definition", "model"]),
+    (
+        "machine-check",
+        &["driver", "machine", "replay", "definition", "model"],
+    ),
     ("provider-memory", &["provider-api", "model"]),
     ("provider-restate", &["provider-api", "model"]),
     ("provider-step-functions", &["provider-api", "model"]),
@@ -19,7 +24,10 @@ const EDGES: &[(&str, &[&str])] = &[
         &["engine", "machine", "provider-api", "model"],
     ),
     ("proto", &[]),
-    ("engine", &["machine", "definition", "model"]),
+    (
+        "engine",
+        &["driver", "machine", "replay", "definition", "model"],
+    ),
     (
         "gateway",
         &[
@@ -28,6 +36,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "model",
             "engine",
             "machine",
+            "replay",
             "definition",
         ],
     ),
@@ -55,7 +64,7 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that never do IO, and what they would need for it.
-const PURE: &[&str] = &["model", "definition", "machine"];
+const PURE: &[&str] = &["model", "definition", "machine", "driver", "replay"];
 const IO: &[&str] = &[
     "tokio", "reqwest", "hyper", "axum", "tonic", "rusqlite", "mio", "socket2",
 ];

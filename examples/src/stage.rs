@@ -10,10 +10,11 @@ use futures::FutureExt;
 use stateway_client::{ApplyDefinition, Client, Start, v1};
 use stateway_engine::{Engine, ListQuery, View};
 use stateway_gateway::{BuiltIn, Engines, Gateway, Settings};
-use stateway_machine::{Plan, Trajectory};
+use stateway_machine::Plan;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{Registration, Registry};
 use stateway_provider_builtin::{BuiltinProvider, Config};
+use stateway_replay::Trajectory;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 

@@ -46,7 +46,7 @@ pub use graph::{dot, mermaid};
 pub use header::{is_header_name, is_header_value};
 pub use output_schema::OutputSchema;
 pub use reference::{Reference, Root, Segment};
-pub use revision::{Revision, canonical_form};
+pub use revision::{Revision, canonical_form, digest, hex};
 pub use rule::Rule;
 pub use schedule::{Schedule, ScheduleError};
 pub use schema::json_schema;

@@ -19,8 +19,7 @@ impl Revision {
     /// The revision of a definition.
     #[must_use]
     pub fn of(definition: &Definition) -> Self {
-        let digest = Sha256::digest(canonical_form(definition));
-        Self(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+        Self(digest(canonical_form(definition).as_bytes()))
     }
 
     /// All 64 hex digits.
@@ -52,6 +51,24 @@ impl fmt::Display for Revision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }
+}
+
+/// The SHA-256 of bytes, in hex.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Bytes in hex.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 /// The definition as JSON without spaces and with sorted keys.

@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use stateway_definition::parse;
-use stateway_machine::{Event, Fact, Plan, Shadow, State, rederive};
+use stateway_machine::{Event, Fact, Plan, State};
+use stateway_replay::{Shadow, rederive};
 use thiserror::Error;
 
 use crate::store::{BEGINNING, Hash, link};

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use stateway_engine::View;
 use stateway_engine::recording::{Recording, RecordingError};
-use stateway_machine::{Plan, Shadow, State};
+use stateway_machine::{Plan, State};
 use stateway_model::ExecutionName;
 use stateway_proto::v1;
+use stateway_replay::Shadow;
 
 use crate::convert;
 

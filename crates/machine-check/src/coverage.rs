@@ -3,10 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use stateway_machine::{
-    EXECUTION_MOVES, ExecutionState, MoveKind, Projection, STEP_MOVES, State, StepState,
-    Vocabulary, evolve, project, sub_state,
-};
+use stateway_machine::{ExecutionState, State, StepState, evolve, sub_state};
+use stateway_replay::{EXECUTION_MOVES, MoveKind, Projection, STEP_MOVES, Vocabulary, project};
 
 use crate::world::Story;
 

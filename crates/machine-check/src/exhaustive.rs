@@ -15,10 +15,11 @@ use stateright::{Checker as _, Model, Property};
 use stateway_definition::parse;
 use stateway_machine::{
     Awaited, CancelMode, Command, Data, ExecutionState, Failure, Obligation, Plan, PolicyDecision,
-    Resolution, State, StepState, Task, TaskOrder, Verb, awaited, decide, evolve,
-    execution_may_move, later, obligations, snapshot, step_may_move, step_views, sub_state,
+    Resolution, State, StepState, Task, TaskOrder, Verb, awaited, decide, evolve, later,
+    obligations, snapshot, step_views, sub_state,
 };
 use stateway_model::{ErrorCategory, Reason, Usage};
+use stateway_replay::{execution_may_move, step_may_move};
 
 use crate::invariant::everything_open_can_continue;
 
@@ -56,7 +57,7 @@ impl Node {
 
 /// Members of a snapshot that tell what happened and do not decide what can follow: times, results,
 /// who decided what.
-const PAST: [&str; 21] = [
+const PAST: [&str; 22] = [
     "at",
     "cancelled",
     "decision",

@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use stateway_definition::{Schedule, limits::MAX_SOURCE_BYTES, parse};
 use stateway_machine::{
-    CancelMode, Command, Event, Plan, State, Timer, Verb, awaited, decide, decode, encode, evolve,
-    last_error, obligations, rederive, restore, snapshot, step_views, sub_state, usage, waits,
+    CancelMode, Command, Event, Plan, State, Timer, Verb, awaited, decide, decode, decode_command,
+    encode, encode_command, evolve, last_error, obligations, restore, snapshot, step_views,
+    sub_state, usage, waits,
 };
+use stateway_replay::rederive;
 
 use crate::chance::Chance;
 use crate::invariant::meet;
@@ -30,9 +32,11 @@ const EVENTS: [&str; 2] = [
     include_str!("../../machine/tests/golden/events-v1.jsonl"),
     include_str!("../../machine/tests/golden/events-v2.jsonl"),
 ];
+/// Valid commands.
+const COMMANDS: &str = include_str!("../../machine/tests/golden/commands-v1.jsonl");
 /// A valid snapshot, and the definition it is of.
 const BUSY: &str = include_str!("../../machine/tests/busy.yaml");
-const SNAPSHOT: &str = include_str!("../../machine/tests/golden/snapshot-v2.json");
+const SNAPSHOT: &str = include_str!("../../machine/tests/golden/snapshot-v3.json");
 /// How many random worlds lend their logs.
 const LOGS: u64 = 60;
 /// What YAML, JSON, references and conditions are made of.
@@ -241,6 +245,26 @@ pub fn events(seed: u64, count: u64, time: Duration) -> Tally {
             }
             Err(_) => false,
         }
+    })
+}
+
+/// Throws mutated commands at the reader until the time is up or the count is reached.
+#[must_use]
+pub fn commands(seed: u64, count: u64, time: Duration) -> Tally {
+    let mut chance = Chance::new(seed);
+    let corpus: Vec<&str> = COMMANDS.lines().collect();
+    until(count, time, || {
+        let base = corpus[chance.below(corpus.len())];
+        let bytes = mutate(&mut chance, base.as_bytes());
+        let Ok(command) = decode_command(&bytes) else {
+            return false;
+        };
+        let again = encode_command(&command).map(|bytes| decode_command(&bytes));
+        assert!(
+            matches!(again, Ok(Ok(again)) if again == command),
+            "a decoded command is not encoded as it was"
+        );
+        true
     })
 }
 

@@ -21,10 +21,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use stateway_machine::{
     Event, ExecutionState, Fact, FailureCause, Obligation, Plan, State, StepState, Verb, decode,
-    encode, evolve, execution_may_move, obligations, obligations_of, replay, restore, snapshot,
-    step_may_move, sub_state, usage,
+    encode, evolve, obligations, obligations_of, replay, restore, snapshot, sub_state, usage,
 };
 use stateway_model::Usage;
+use stateway_replay::{execution_may_move, step_may_move};
 
 use duty::Duty;
 use live::Hands;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use stateway_machine::{Vocabulary, vocabularies};
+use stateway_replay::{Vocabulary, vocabularies};
 
 use crate::coverage::Coverage;
 use crate::definitions::MOST_STEPS;

@@ -1,18 +1,20 @@
 //! A random world around one execution: workers, people, clocks and mistakes.
 
 mod act;
+mod book;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::json;
+use stateway_driver::handle;
 use stateway_machine::{
-    CancelMode, Command, Data, Event, ExecutionState, Fact, Plan, Redo, Rejection, State, Verb,
-    decide, evolve, later, obligations, replay, spent_by_step, usage,
+    CancelMode, Command, CutOff, Data, Event, ExecutionState, Plan, RedoRequest, Rejection,
+    Resolver, State, Verb, evolve, fork, is_forked, later, obligations, open_branch, replay,
 };
-use stateway_model::Usage;
 
+use self::book::Book;
 use crate::chance::Chance;
 use crate::definitions;
 use crate::invariant::{Checker, is_in_place, snapshot_is_the_state};
@@ -37,6 +39,7 @@ pub struct World {
     accepted: usize,
     reopened: usize,
     checker: Checker,
+    book: Book,
 }
 
 /// What is left of a world when it is over.
@@ -81,6 +84,7 @@ impl World {
             accepted: 0,
             reopened: 0,
             checker: Checker::default(),
+            book: Book::default(),
         }
     }
 
@@ -147,50 +151,49 @@ impl World {
         })
     }
 
-    /// Runs the execution again from a step, as `retry-from` does: the log is left before the step
-    /// began, and continues as another branch or as another execution.
+    /// Runs the execution again from a step, as `retry-from` does: the log is left where the machine
+    /// says, and continues as another branch or as another execution. False: not possible.
     fn run_again(&mut self) -> Result<bool, String> {
-        let mut begun: Vec<(usize, Arc<str>)> = Vec::new();
-        for (at, event) in self.events.iter().enumerate() {
-            let step = begins(&event.fact).filter(|step| begun.iter().all(|(_, of)| of != *step));
-            begun.extend(step.map(|step| (at, Arc::clone(step))));
-        }
-        let Some((at, step)) = self.chance.pick(&begun).cloned() else {
+        let mut begun: Vec<Arc<str>> = vec!["".into()];
+        begun.extend(
+            self.events
+                .iter()
+                .filter_map(|event| event.fact.begins().cloned()),
+        );
+        let Some(step) = self.chance.pick(&begun).cloned() else {
             return Ok(false);
         };
-        let (ended, cost, branch) = (self.state.state(), usage(&self.state), self.state.branch());
-        let left = self.state.clone();
-        self.events.truncate(at);
-        self.state =
-            replay(Arc::clone(&self.plan), &self.events).map_err(|error| error.to_string())?;
+        let request = RedoRequest {
+            from_start: step.is_empty() && self.chance.percent(50),
+            input: (!step.is_empty() && self.chance.percent(30)).then(|| self.output()),
+            step,
+            feedback: "".into(),
+        };
+        let roles = ["boss".into(), "operator".into()];
+        let resolver = Resolver {
+            by: &"eve".into(),
+            roles: &roles,
+            operators: &roles,
+        };
+        let Ok(mut cut) = CutOff::of(&self.state, &request, &resolver) else {
+            return Ok(false);
+        };
+        self.events.iter().for_each(|event| cut.note(event));
+        let shared = self.events.iter().take_while(|event| cut.keeps(event));
+        let shared: Vec<Event> = shared.cloned().collect();
+        let before = replay(Arc::clone(&self.plan), &shared).map_err(|error| error.to_string())?;
+        let Ok(redo) = cut.redo(&before, &request) else {
+            return Ok(false);
+        };
+        let verb = if is_forked(&self.state) || self.chance.percent(20) {
+            fork("another".into(), &before, "eve".into(), redo)
+        } else {
+            let branch = self.state.branch().max(before.branch()) + 1;
+            open_branch(&self.state, &before, branch, "eve".into(), redo)
+        };
+        (self.events, self.state) = (shared, before);
         self.checker = Checker::of(&self.plan, &self.events);
         self.reopened += 1;
-        let (cutoff, by) = (self.state.sequence(), "eve".into());
-        let redo = Redo {
-            input: self.chance.percent(30).then(|| self.output()),
-            ..Redo::from(step)
-        };
-        let redo = Box::new(redo);
-        let forks = ended == ExecutionState::Completed || self.chance.percent(20);
-        let verb = if forks {
-            Verb::Fork {
-                from: "another".into(),
-                branch,
-                cutoff,
-                by,
-                redo,
-            }
-        } else {
-            Verb::OpenBranch {
-                branch: branch.max(self.state.branch()) + 1,
-                cutoff,
-                by,
-                redo: Some(redo),
-                reopened: Some(ended),
-                spent: difference(cost, usage(&self.state)),
-                spent_by_step: spent_by_step(&left, &self.state),
-            }
-        };
         let taken = self.attempt(&verb);
         taken.map_err(|refused| format!("it cannot run again: {refused}"))??;
         Ok(true)
@@ -208,19 +211,23 @@ impl World {
         self.sent += 1;
         self.now = later(self.now, Duration::from_millis(self.chance.next() % 3_000));
         let id: Arc<str> = format!("{}#{}", verb.name(), self.sent).into();
-        let events = decide(&self.state, Command::new(id, verb.clone()), self.now)?;
+        let mut after = self.state.clone();
+        let step = handle(&mut after, Command::new(id, verb.clone()), self.now)?;
         self.accepted += 1;
         let before = obligations(&self.state);
         let mut broken = is_in_place(&self.state, verb, self.now);
-        for event in &events {
+        for event in &step.events {
             let next = evolve(self.state.clone(), event);
             broken = broken.and_then(|()| self.checker.event(&self.state, event, &next));
             self.state = next;
         }
         let now = self.now;
-        broken = broken.and_then(|()| self.checker.batch(&before, verb, &events, &self.state, now));
-        broken = broken.and_then(|()| snapshot_is_the_state(&self.state));
-        self.events.extend(events);
+        let (events, state) = (&step.events, &self.state);
+        broken = broken.and_then(|()| self.checker.batch(&before, verb, events, state, now));
+        broken = broken.and_then(|()| snapshot_is_the_state(state));
+        broken = broken.and_then(|()| is_applied(&after, state));
+        broken = broken.and_then(|()| self.book.take(&step, state));
+        self.events.extend(step.events);
         Ok(broken)
     }
 
@@ -249,19 +256,10 @@ impl World {
     }
 }
 
-const fn begins(fact: &Fact) -> Option<&Arc<str>> {
-    match fact {
-        Fact::StepStarted { step, .. }
-        | Fact::StepWaiting { step, .. }
-        | Fact::StepSkipped { step, .. } => Some(step),
-        _ => None,
+/// The driver has applied the events as they are applied one by one.
+fn is_applied(driven: &State, evolved: &State) -> Result<(), String> {
+    if driven == evolved {
+        return Ok(());
     }
-}
-
-const fn difference(of: Usage, less: Usage) -> Usage {
-    Usage {
-        input_tokens: of.input_tokens.saturating_sub(less.input_tokens),
-        output_tokens: of.output_tokens.saturating_sub(less.output_tokens),
-        cost_micros: of.cost_micros.saturating_sub(less.cost_micros),
-    }
+    Err(format!("driven to {driven:?}, evolved to {evolved:?}"))
 }

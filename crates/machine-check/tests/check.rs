@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use stateway_machine_check::exhaustive::visit;
-use stateway_machine_check::fuzz::{definitions, events, histories, hostile, schedules, snapshots};
+use stateway_machine_check::fuzz::{
+    commands, definitions, events, histories, hostile, schedules, snapshots,
+};
 use stateway_machine_check::soak::soak;
 
 /// Enough worlds to reach every listed state and move of the machine and of every vocabulary.
@@ -46,6 +48,12 @@ fn broken_definitions_never_panic() {
 #[test]
 fn broken_events_never_panic() {
     let tally = events(7, 20_000, Duration::from_secs(20));
+    assert!(tally.inputs > 2_000 && tally.accepted > 0, "{tally:?}");
+}
+
+#[test]
+fn broken_commands_never_panic() {
+    let tally = commands(7, 20_000, Duration::from_secs(20));
     assert!(tally.inputs > 2_000 && tally.accepted > 0, "{tally:?}");
 }
 

@@ -94,7 +94,7 @@ pub const fn admitting_states(verb: VerbName) -> &'static [ExecutionState] {
         // Repeating it is accepted and changes nothing.
         VerbName::Cancel | VerbName::Kill => CANCELLABLE,
         VerbName::Pause => PAUSABLE,
-        VerbName::RetryNow => RETRYING,
+        VerbName::RetryNow | VerbName::RetryAll => RETRYING,
         VerbName::Resume => &[Paused],
         VerbName::ResolveEscalation => &[Escalated],
         VerbName::OpenBranch | VerbName::Fork => OPEN,
@@ -119,6 +119,7 @@ pub fn admit(state: &State, verb: VerbName) -> Result<(), Rejection> {
         Completed | RolledBack | Failed | Cancelled => {
             Err(Rejection::AlreadyFinished { state: at })
         }
+        Escalated if verb == VerbName::Resume => Err(Rejection::Escalated),
         _ => Err(Rejection::WrongState { state: at }),
     }
 }

@@ -1,10 +1,16 @@
-//! Events as bytes, and back.
+//! Events as bytes, and back. Commands are in `command`.
 //!
 //! The form is one JSON object per event: `v` (the version), `n` (sequence), `at` (milliseconds),
 //! `by` (causation), `of` (the event that caused it), `who` (actor), `for` (correlation), `fact`.
 //! Version 2 added `of`, `who` and facts; this build reads both versions. A golden file keeps each
 //! version; a change that old readers would misread needs a new one, and unknown versions are refused
 //! by name.
+
+mod command;
+
+pub use command::{
+    COMMAND_VERSION, CommandError, MAX_COMMAND_BYTES, decode_command, encode_command,
+};
 
 use std::sync::Arc;
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use stateway_definition::Definition;
 use stateway_model::{Progress, Usage, words};
 
@@ -10,7 +11,7 @@ use crate::event::{Data, PolicyDecision, Redo, Resolution, Task};
 use crate::{ExecutionState, Failure, Timer};
 
 /// One command. Its id becomes the causation of the events it leads to.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Command {
     /// Unique for the sender.
     pub id: Arc<str>,
@@ -29,8 +30,9 @@ impl Command {
     }
 }
 
-/// What is wanted.
-#[derive(Debug, Clone)]
+/// What is wanted. The names in its serialised form are those of [`VerbName`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[allow(missing_docs)] // The fields are named after what they hold; the variants say the rest.
 pub enum Verb {
     /// Make an execution known.
@@ -40,6 +42,7 @@ pub enum Verb {
         initiator: Arc<str>,
         input: Data,
         /// People who had a part of the parent run again.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         redone_by: Vec<Arc<str>>,
     },
     /// Put the execution into the queue.
@@ -50,10 +53,15 @@ pub enum Verb {
     AssignTask {
         task: Task,
         worker: Arc<str>,
+        #[serde(default, skip_serializing_if = "str::is_empty")]
         identity: Arc<str>,
     },
     /// A worker returns an attempt, or is lost.
-    ReleaseTask { task: Task, lost: bool },
+    ReleaseTask {
+        task: Task,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        lost: bool,
+    },
     /// The policy rules decided whether an attempt may be handed out.
     DecidePolicy {
         task: Task,
@@ -64,18 +72,21 @@ pub enum Verb {
     RecordHeartbeat {
         step: Arc<str>,
         attempt: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         progress: Option<Progress>,
     },
     /// A worker is done.
     CompleteTask {
         task: Task,
         output: Data,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Usage>,
     },
     /// A worker failed.
     FailTask {
         task: Task,
         failure: Failure,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Usage>,
     },
     /// A child execution ended, with its usage, including its own children.
@@ -87,7 +98,11 @@ pub enum Verb {
     },
     /// A timer fires. The note of the host becomes part of the error message, for example how many
     /// workers of a role are connected.
-    FireTimer { timer: Timer, note: Arc<str> },
+    FireTimer {
+        timer: Timer,
+        #[serde(default, skip_serializing_if = "str::is_empty")]
+        note: Arc<str>,
+    },
     /// A signal arrives. A repeated signal has the same id.
     SendSignal {
         name: Arc<str>,
@@ -105,11 +120,17 @@ pub enum Verb {
         comment: Arc<str>,
     },
     /// Pause the execution.
-    Pause { by: Arc<str>, comment: Arc<str> },
+    Pause {
+        by: Arc<str>,
+        #[serde(default, skip_serializing_if = "str::is_empty")]
+        comment: Arc<str>,
+    },
     /// Resume the execution.
     Resume { by: Arc<str> },
     /// Start the next attempt immediately.
     RetryNow { step: Arc<str>, by: Arc<str> },
+    /// Start the next attempt of every step and compensation that is backing off immediately.
+    RetryAll { by: Arc<str> },
     /// Decide about an escalated step.
     ResolveEscalation {
         step: Arc<str>,
@@ -123,6 +144,7 @@ pub enum Verb {
         operators: Vec<Arc<str>>,
         comment: Arc<str>,
         /// Whether a cancellation compensates; none: as the definition's failure policy says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         compensate: Option<bool>,
     },
     /// End the execution.
@@ -141,12 +163,16 @@ pub enum Verb {
         branch: u32,
         cutoff: u64,
         by: Arc<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         redo: Option<Box<Redo>>,
         /// How the execution had ended; none when it was open.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         reopened: Option<ExecutionState>,
         /// The usage of the part of the parent that the branch does not share.
+        #[serde(default, skip_serializing_if = "Usage::is_zero")]
         spent: Usage,
         /// The same for each step.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         spent_by_step: BTreeMap<Arc<str>, Usage>,
     },
     /// Continue from a copy of another execution's log.
@@ -217,6 +243,8 @@ words! {
         Resume = "resume",
         /// See [`Verb::RetryNow`].
         RetryNow = "retry_now",
+        /// See [`Verb::RetryAll`].
+        RetryAll = "retry_all",
         /// See [`Verb::ResolveEscalation`].
         ResolveEscalation = "resolve_escalation",
         /// See [`Verb::Cancel`], with or without compensation.
@@ -283,6 +311,7 @@ impl Verb {
             | Self::Pause { by, .. }
             | Self::Resume { by }
             | Self::RetryNow { by, .. }
+            | Self::RetryAll { by }
             | Self::ResolveEscalation { by, .. }
             | Self::Cancel { by, .. }
             | Self::OfferDefinition { by, .. }
@@ -340,6 +369,7 @@ impl Verb {
             Self::Pause { .. } => VerbName::Pause,
             Self::Resume { .. } => VerbName::Resume,
             Self::RetryNow { .. } => VerbName::RetryNow,
+            Self::RetryAll { .. } => VerbName::RetryAll,
             Self::ResolveEscalation { .. } => VerbName::ResolveEscalation,
             Self::Cancel {
                 mode: CancelMode::Kill,

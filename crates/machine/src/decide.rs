@@ -153,6 +153,7 @@ fn answer(draft: &mut Draft<'_>, verb: Verb) -> Result<(), Rejection> {
         Verb::Pause { by, comment } => lifecycle::pause(draft, by, comment),
         Verb::Resume { by } => lifecycle::resume(draft, by),
         Verb::RetryNow { step, by: _ } => person::retry_now(draft, &step),
+        Verb::RetryAll { by: _ } => person::retry_all(draft),
         Verb::ResolveEscalation {
             step,
             attempt,

@@ -411,6 +411,17 @@ impl Fact {
         }
     }
 
+    /// The step that the fact begins, or skips.
+    #[must_use]
+    pub const fn begins(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::StepStarted { step, .. }
+            | Self::StepWaiting { step, .. }
+            | Self::StepSkipped { step, .. } => Some(step),
+            _ => None,
+        }
+    }
+
     /// Its name, as it is written in the log.
     #[must_use]
     pub const fn name(&self) -> &'static str {

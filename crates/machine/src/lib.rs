@@ -34,43 +34,51 @@
 //!
 //! The parts: a `plan` is a definition made ready to run; `admission` lists the states in which a verb
 //! is considered; `decide` answers the verb; `ledger` lets `decide` see its own events without copying
-//! the steps it does not touch; `evolve` applies events; `moves` lists every legal move. `view` and
-//! `trajectory` show an execution as clients see it, `vocabulary` in the words of five other systems;
-//! `shadow` derives what another definition would have made of a recorded execution. `codec` is the
-//! form of the log, `snapshot` the form of a state.
+//! the steps it does not touch; `evolve` applies events. `view` shows an execution as clients see it.
+//! `redo`, `child` and `withdrawal` are the
+//! rules around one execution: running a part of it again, its children, and the tasks that its events
+//! take from workers. `codec` is the form of the log and of commands, `snapshot` the form of a state. `inspect` gives read access to steps
+//! for `stateway-replay`.
 
 mod admission;
 mod awaited;
 mod backoff;
+mod child;
 mod codec;
 mod command;
 mod decide;
 mod event;
 mod evolve;
 mod failure;
+mod inspect;
 mod ledger;
 mod limits;
-mod moves;
 mod obligation;
 mod plan;
+mod redo;
 mod rejection;
 mod replay;
 mod request;
 mod scope;
-mod shadow;
 mod snapshot;
 mod spending;
 mod state;
 mod timer;
-mod trajectory;
 mod view;
-mod vocabulary;
+mod withdrawal;
 mod words;
 
 pub use admission::{admit, admitting_states};
 pub use awaited::{Awaited, awaited};
 pub use backoff::{later, pause, seed};
-pub use codec::{DecodeError, EVENT_VERSION, decode, encode, encode_into};
+pub use child::{
+    MAX_CHILD_DEPTH, cancel_child, check_child_depth, child_id, child_not_started, child_outcome,
+    create_child, finish_child,
+};
+pub use codec::{
+    COMMAND_VERSION, CommandError, DecodeError, EVENT_VERSION, MAX_COMMAND_BYTES, decode,
+    decode_command, encode, encode_command, encode_into,
+};
 pub use command::{CancelMode, Command, Verb, VerbName};
 pub use decide::{MAX_SIGNALS, Resolver, check_resolves_all, decide};
 pub use event::{
@@ -79,31 +87,27 @@ pub use event::{
 };
 pub use evolve::evolve;
 pub use failure::{Class, Failure, FailureCause, classify};
+pub use inspect::StepAt;
 pub use limits::{
     ENVELOPE_BYTES, Excess, Limits, MAX_EVENT_BYTES, MAX_MESSAGE_BYTES, MAX_PAYLOAD_BYTES,
     MAX_PAYLOAD_DEPTH, MAX_READ_DEPTH, MAX_READ_EVENT_BYTES, check_payload, cut_message,
 };
-pub use moves::{EXECUTION_MOVES, STEP_MOVES, execution_may_move, step_may_move};
 pub use obligation::{
     ChildOrder, Obligation, TaskKey, TaskOrder, obligations, obligations_of, task_input, task_order,
 };
 pub use plan::{Plan, PlanError};
+pub use redo::{CutOff, RedoRequest, fork, forked_events, is_forked, open_branch};
 pub use rejection::Rejection;
 pub use replay::{ReplayError, replay};
 pub use request::{HttpRequest, RequestError, task_request};
-pub use shadow::{Divergence, DivergenceKind, Shadow, StepRow, Unrecorded, rederive};
 pub use snapshot::{SNAPSHOT_VERSION, SnapshotError, restore, snapshot, snapshot_revision};
 pub use spending::spent_by_step;
 pub use state::{Cancellation, Reopened, State, Times};
 pub use timer::{StepTimer, Timer};
-pub use trajectory::{Point, Trajectory};
 pub use view::{
     Seeking, abandoned_usage, backing_off, child_key, last_error, leaves_effects, not_retried,
     seeking, step_input, step_output, step_usage, step_views, sub_state, sub_state_where, usage,
     waits,
 };
-pub use vocabulary::{
-    Bridge, Emitted, Machine, Mapping, Move, MoveKind, Outside, Projection, StateRow, Transition,
-    Vocabulary, VocabularyError, project, vocabularies, vocabulary,
-};
+pub use withdrawal::{OpenWork, Withdrawal, Withdrawn};
 pub use words::{ExecutionState, StepState};

@@ -203,7 +203,7 @@ fn of_step(state: &State, ix: StepIx, found: &mut Vec<Obligation>) {
     }
 }
 
-fn key(state: &State, ix: StepIx, undo: bool) -> TaskKey {
+pub(crate) fn key(state: &State, ix: StepIx, undo: bool) -> TaskKey {
     let run = state.run(ix);
     let attempt = if undo { run.undo_attempt } else { run.attempt };
     let step = state.plan().name(ix);

@@ -25,6 +25,33 @@ pub enum Rejection {
     /// A rollback after a failure or a timeout runs to its end.
     #[error("the execution is rolling back after a failure or a timeout and cannot be cancelled")]
     RollingBack,
+    /// A person has to decide about a step first.
+    #[error("a person has to decide about a step of the execution first")]
+    Escalated,
+    /// No step and no compensation waits for its next attempt.
+    #[error("no step is backing off")]
+    NothingBacksOff,
+    /// A part of the execution cannot run again while a worker compensates a step.
+    #[error("worker `{worker}` is compensating step `{step}`")]
+    CompensationInProgress { step: Arc<str>, worker: Arc<str> },
+    /// Running a part of the execution again would replace a decision that the person may not make.
+    #[error("{0}")]
+    EscalationUnresolved(Box<Rejection>),
+    /// A step, input or feedback was given although every step runs again.
+    #[error("every step runs again, so no step, input or feedback can be given")]
+    StepAndStart,
+    /// No step was named, and none failed or was interrupted.
+    #[error("no step of the execution has failed or was interrupted")]
+    NothingFailed,
+    /// The step has not begun, so it cannot run again.
+    #[error("{}", step.as_ref().map_or_else(|| "no step has begun".to_owned(), |step| format!("the step `{step}` has not begun")))]
+    NotBegun { step: Option<Arc<str>> },
+    /// The step only waits.
+    #[error("the step `{step}` only waits and takes no input")]
+    TakesNoInput { step: Arc<str> },
+    /// No worker runs the step.
+    #[error("the step `{step}` is not run by a worker, which could take feedback")]
+    TakesNoFeedback { step: Arc<str> },
     /// The definition has no such step.
     #[error("the definition has no step `{step}`")]
     UnknownStep { step: Arc<str> },
@@ -119,14 +146,29 @@ impl Rejection {
             Self::NotCreated => "Create the execution first.",
             Self::AlreadyCreated => "Use another execution id.",
             Self::AlreadyFinished { .. } => {
-                "Start a new execution, or run this one again from a step with RetryFrom (`stateway \
-                 retry-from`)."
+                "Start a new execution, or run this one again from a step with RetryFrom."
             }
             Self::WrongState { .. } => "Read the execution again and act on its current state.",
             Self::RollingBack => {
                 "Wait until the rollback has ended, or end the execution immediately with a kill \
                  (CancelExecution with mode KILL, `stateway cancel --kill`)."
             }
+            Self::Escalated => {
+                "See `stateway escalations list`, then resume, reassign or cancel the step."
+            }
+            Self::NothingBacksOff => "Read the execution again; `stateway get` shows its steps.",
+            Self::CompensationInProgress { .. } => "Wait until the compensation has ended.",
+            Self::EscalationUnresolved(_) => {
+                "An escalation of the execution is not resolved. Ask someone who may resolve the \
+                 escalation."
+            }
+            Self::StepAndStart => "Name a step to give it other input or feedback.",
+            Self::NothingFailed => {
+                "Name a step with `--step`, or run every step again with `--from-start`."
+            }
+            Self::NotBegun { .. } => "Name a step that has begun.",
+            Self::TakesNoInput { .. } => "Leave the input out.",
+            Self::TakesNoFeedback { .. } => "Leave the feedback out.",
             Self::UnknownStep { .. } => "Check the name against the definition.",
             Self::StaleAttempt { .. } => "Drop the result; the attempt was cancelled or replaced.",
             Self::AlreadyAssigned { .. } => "Leave the task to the worker that has it.",

@@ -121,6 +121,7 @@ fn sample(verb: VerbName, run: &Run) -> Verb {
         VerbName::Pause => Verb::Pause { by, comment },
         VerbName::Resume => Verb::Resume { by },
         VerbName::RetryNow => Verb::RetryNow { step, by },
+        VerbName::RetryAll => Verb::RetryAll { by },
         VerbName::ResolveEscalation => Verb::ResolveEscalation {
             step,
             attempt: 1,

@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 /// The tables of docs/state-machine.md are rendered by the test that compares them, so that xtask does
 /// not have to know the core.
 fn render_state_machine() -> Result<(), String> {
-    let arguments = ["test", "-q", "-p", "stateway-machine", "--test", "page"];
+    let arguments = ["test", "-q", "-p", "stateway-replay", "--test", "page"];
     succeed(cargo().args(arguments).env("UPDATE_GOLDEN", "1"))
 }
 

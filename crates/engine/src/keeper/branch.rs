@@ -151,7 +151,7 @@ impl Keeper {
             let alone = from.step.is_empty() && from.input.is_none() && from.feedback.is_empty();
             return alone.then_some(None).ok_or_else(|| {
                 EngineError::new(
-                    ErrorKind::Invalid,
+                    ErrorKind::InvalidArgument,
                     "STEP_AND_START",
                     "every step runs again, so no step, input or feedback can be given",
                 )
@@ -249,7 +249,11 @@ pub(super) struct Before {
 fn redo(state: &State, step: Arc<str>, from: &RetryFrom) -> Result<Redo> {
     let refused = |reason, what| {
         let message = format!("the step `{step}` {what}");
-        Err(EngineError::new(ErrorKind::Invalid, reason, message))
+        Err(EngineError::new(
+            ErrorKind::InvalidArgument,
+            reason,
+            message,
+        ))
     };
     let definition = state.plan().definition();
     let kind = definition

@@ -82,7 +82,7 @@ impl Keeper {
                     tracing::debug!(number, "an execution does not wait any more: {error}");
                     self.slots.give_up(&queued.definition);
                 }
-                ErrorKind::Corrupt => {
+                ErrorKind::DataLoss | ErrorKind::Internal => {
                     self.set_aside_by_number(number, &error);
                     self.slots.give_up(&queued.definition);
                 }

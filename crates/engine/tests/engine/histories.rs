@@ -10,8 +10,9 @@ use std::sync::Arc;
 use serde_json::json;
 use stateway_engine::recording::Recording;
 use stateway_engine::{Clock, Decide, Resolve, RetryFrom, Steer};
-use stateway_machine::{CancelMode, Resolution, Trajectory};
+use stateway_machine::{CancelMode, Resolution};
 use stateway_model::{ErrorCategory, SubState};
+use stateway_replay::Trajectory;
 
 use crate::lab::{Hand, Lab};
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use stateway_definition::Definition;
 use stateway_machine::{
     Awaited, CancelMode, Data, Failure, Obligation, PolicyDecision, Redo, Resolution, Task,
-    TaskOrder, Timer, Verb, awaited, later, obligations,
+    TaskOrder, Timer, Verb, awaited, later,
 };
 use stateway_model::{ErrorCategory, Progress, Usage};
 
@@ -34,7 +34,7 @@ impl World {
 
     /// Something that moves the execution on.
     pub(super) fn helpful_verb(&mut self) -> Option<Verb> {
-        let due = obligations(&self.state);
+        let due = self.book.owed();
         let outside = awaited(&self.state);
         let at = self.chance.below(due.len() + outside.len());
         if let Some(obligation) = due.get(at).cloned() {
@@ -300,7 +300,11 @@ impl World {
             3 => Verb::Resume { by: self.person() },
             4 | 5 => {
                 let by = self.person();
-                Verb::RetryNow { step, by }
+                if self.chance.percent(30) {
+                    Verb::RetryAll { by }
+                } else {
+                    Verb::RetryNow { step, by }
+                }
             }
             6 => self.signal("go0".into()),
             7 => self.signal("go1".into()),

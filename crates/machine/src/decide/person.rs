@@ -8,6 +8,7 @@ use super::{cancel, duty, find, start, undo};
 use crate::event::{Fact, Resolution};
 use crate::ledger::{Draft, Ledger};
 use crate::plan::StepIx;
+use crate::state::StepRun;
 use crate::{Rejection, State, StepState};
 
 /// One person's decision about an escalated step.
@@ -115,14 +116,37 @@ fn check_role(ledger: &impl Ledger, ix: StepIx, resolver: &Resolver<'_>) -> Resu
 /// The next attempt, of the step or of its compensation, starts without waiting any longer.
 pub(super) fn retry_now(draft: &mut Draft<'_>, step: &Arc<str>) -> Result<(), Rejection> {
     let ix = find(draft, step)?;
-    match draft.run(ix).state {
-        StepState::BackingOff => start::open(draft, ix),
-        StepState::Compensating if draft.run(ix).resume_at.is_some() => undo::begin(draft, ix),
-        _ => {
-            return Err(Rejection::NotBackingOff {
-                step: Arc::clone(step),
-            });
-        }
+    if !is_backing_off(draft.run(ix)) {
+        let step = Arc::clone(step);
+        return Err(Rejection::NotBackingOff { step });
     }
+    begin_again(draft, ix);
     Ok(())
+}
+
+/// The same for every step and compensation that is backing off.
+pub(super) fn retry_all(draft: &mut Draft<'_>) -> Result<(), Rejection> {
+    let open = draft.head().open.clone().into_iter();
+    let resting: Vec<StepIx> = open.filter(|ix| is_backing_off(draft.run(*ix))).collect();
+    if resting.is_empty() {
+        return Err(Rejection::NothingBacksOff);
+    }
+    resting.into_iter().for_each(|ix| begin_again(draft, ix));
+    Ok(())
+}
+
+const fn is_backing_off(run: &StepRun) -> bool {
+    match run.state {
+        StepState::BackingOff => true,
+        StepState::Compensating => run.resume_at.is_some(),
+        _ => false,
+    }
+}
+
+fn begin_again(draft: &mut Draft<'_>, ix: StepIx) {
+    if draft.run(ix).state == StepState::Compensating {
+        undo::begin(draft, ix);
+    } else {
+        start::open(draft, ix);
+    }
 }

@@ -72,6 +72,40 @@ fn a_retry_before_its_time_is_refused_and_retry_now_is_not() {
 }
 
 #[test]
+fn retry_all_starts_every_step_that_is_backing_off_and_no_other() {
+    let retry = "retryPolicy: {maxRetries: 2}";
+    let mut run = Run::started(&format!(
+        "steps: [{{name: a, {retry}}}, {{name: b, {retry}}}, {{name: c}}]"
+    ));
+    let retry_all = || Verb::RetryAll { by: "bob".into() };
+    assert_eq!(run.refused(retry_all()), Rejection::NothingBacksOff);
+    run.fail("a", Transient);
+    run.fail("b", Transient);
+    assert_eq!(run.ok(retry_all()), ["StepStarted", "StepStarted"]);
+    assert_eq!(
+        run.tasks(),
+        [Task::of("a", 2), Task::of("b", 2), Task::of("c", 1)]
+    );
+    run.cancel(stateway_machine::CancelMode::Kill);
+    let refused = run.refused(retry_all());
+    let state = stateway_machine::ExecutionState::Cancelled;
+    assert_eq!(refused, Rejection::AlreadyFinished { state });
+}
+
+#[test]
+fn retry_all_starts_a_compensation_that_is_backing_off() {
+    let mut run = Run::started(
+        "steps: [{name: a, retryPolicy: {maxRetries: 1}}, {name: b, dependsOn: [a], onFailure: \
+         compensate}]\ncompensation: [{step: a}]",
+    );
+    run.done("a");
+    run.fail("b", stateway_model::ErrorCategory::AgentError);
+    run.fail("a", Transient);
+    let started = run.ok(Verb::RetryAll { by: "bob".into() });
+    assert_eq!(started, ["StepCompensationStarted"]);
+}
+
+#[test]
 fn an_answer_to_an_older_attempt_is_refused() {
     let mut run = Run::started(RETRY);
     let first = run.task("a");

@@ -21,6 +21,21 @@ fn what_is_under_way_is_recorded_while_paused_and_nothing_new_starts() {
 }
 
 #[test]
+fn pausing_a_paused_execution_changes_nothing() {
+    let mut run = Run::started("steps: [{name: a}]");
+    run.pause();
+    assert_eq!(run.pause(), Vec::<&str>::new());
+}
+
+#[test]
+fn an_escalated_execution_is_not_resumed_but_decided_about() {
+    let mut run = Run::started("steps: [{name: a, onFailure: escalate}]");
+    run.fail("a", AgentError);
+    let resume = Verb::Resume { by: "bob".into() };
+    assert_eq!(run.refused(resume), Rejection::Escalated);
+}
+
+#[test]
 fn a_wait_has_no_deadline_while_paused_because_its_timeout_stands_still() {
     let yaml = "steps: [{name: a, queueTimeout: 10m}, {name: go, signal: go, timeout: 5m}]";
     let mut run = Run::started(yaml);

@@ -1,10 +1,10 @@
 //! An execution in the words of another system's state machine.
 
-use stateway_machine::{Machine, Move, MoveKind, VocabularyError, project, vocabulary};
 use stateway_model::Reason;
 use stateway_proto::v1;
 use stateway_proto::v1::projected_move::Kind;
 use stateway_provider_api::Call;
+use stateway_replay::{Machine, Move, MoveKind, VocabularyError, project, vocabulary};
 use tonic::Status;
 
 use super::super::log::Log;
