@@ -23,6 +23,7 @@ mod explain;
 mod finished;
 mod health;
 mod isolation;
+mod limits;
 mod list;
 mod lost_worker;
 mod pages;

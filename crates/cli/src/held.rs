@@ -84,7 +84,7 @@ async fn by_concurrency(context: &Context, execution: &Execution) -> Option<Stri
     })
 }
 
-/// The engine's `max_active` is reached.
+/// The engine's `max_active` or `max_memory_bytes` is reached.
 async fn by_engine(context: &Context, execution: &Execution) -> Option<String> {
     let name = execution
         .name
@@ -94,6 +94,12 @@ async fn by_engine(context: &Context, execution: &Execution) -> Option<String> {
         .to_owned();
     let call = Call::from_message(v1::GetQueueRequest { name });
     let queue = context.client.queue(context.call(call)).await.ok()?;
+    if queue.memory_full {
+        let (bytes, most) = (queue.memory_bytes, queue.max_memory_bytes);
+        return Some(format!(
+            "waits for memory: the active executions have {bytes} bytes (max_memory_bytes = {most})"
+        ));
+    }
     let (active, most) = (queue.active, queue.max_active);
     (active >= most)
         .then(|| format!("waits for a free place: {active} of {most} executions run (max_active)"))

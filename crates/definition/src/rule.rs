@@ -77,6 +77,8 @@ words! {
         MissingTimeout = "missing-timeout",
         /// A task names no role, so any worker may take it.
         MissingAgent = "missing-agent",
+        /// A workflow with a limited concurrency starts itself, and can wait for itself forever.
+        WaitsForItself = "waits-for-itself",
         /// The workflow has more steps than recommended.
         ManySteps = "many-steps",
     }

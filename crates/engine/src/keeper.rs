@@ -24,6 +24,7 @@ mod audit;
 mod branch;
 mod carry;
 mod child;
+mod circle;
 mod cover;
 mod defect;
 mod definitions;
@@ -31,6 +32,7 @@ mod dispatch;
 mod executions;
 mod fair;
 mod finish;
+mod fit;
 mod fork;
 mod hand_out;
 mod inbox;
@@ -354,7 +356,7 @@ impl Keeper {
         if self.broken.is_some() {
             return;
         }
-        if let Err(error) = self.take_up_more() {
+        if let Err(error) = self.take_up_more().and_then(|()| self.renew_more()) {
             self.break_off(&error);
             return;
         }

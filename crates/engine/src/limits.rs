@@ -31,8 +31,9 @@ pub(crate) const BYTES_PER_TURN: usize = 64 * 1024 * 1024;
 pub(crate) const MAX_CHILD_DEPTH: u32 = 32;
 /// The default of `max_payload_bytes`, where a message has room for it.
 pub const DEFAULT_PAYLOAD_BYTES: usize = 1024 * 1024;
-/// How often the same task may end the session of its worker before the attempt fails.
-pub(crate) const MAX_ENDED_SESSIONS: u32 = 3;
+/// How many sessions of a worker in a row may end without a word from it before the longest of its tasks
+/// goes to another worker.
+pub(crate) const MAX_ENDED_SESSIONS: u32 = 5;
 
 /// The most bytes of a task's input: what a message has room for beside names, texts and the action.
 #[must_use]

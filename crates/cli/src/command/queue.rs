@@ -39,6 +39,12 @@ fn text(queue: &view::Queue, paint: Paint) -> String {
         "{} of at most {} executions are active",
         queue.active, queue.max_active
     ));
+    if queue.memory_full {
+        talk(&format!(
+            "executions are queued because the active ones have {} bytes in memory (max_memory_bytes = {})",
+            queue.memory_bytes, queue.max_memory_bytes
+        ));
+    }
     if queue.tasks.is_empty() && queue.executions.is_empty() {
         talk("nothing waits");
     }

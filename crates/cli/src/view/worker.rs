@@ -87,6 +87,12 @@ pub struct Queue {
     pub active: u32,
     /// The most that may have.
     pub max_active: u32,
+    /// About how many bytes the active executions have in memory.
+    pub memory_bytes: u64,
+    /// From how many bytes on no further execution becomes active.
+    pub max_memory_bytes: u64,
+    /// Whether executions are queued because of it.
+    pub memory_full: bool,
     /// Tasks that no worker has taken.
     pub tasks: Vec<QueuedTasks>,
     /// Executions that have not got their turn.
@@ -153,6 +159,9 @@ impl From<&v1::Queue> for Queue {
             name: (&wire.name).into(),
             active: wire.active,
             max_active: wire.max_active,
+            memory_bytes: wire.memory_bytes,
+            max_memory_bytes: wire.max_memory_bytes,
+            memory_full: wire.memory_full,
             tasks: tasks.collect(),
             executions: executions.collect(),
             scheduled: wire

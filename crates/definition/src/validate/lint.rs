@@ -50,6 +50,7 @@ fn step_lints(step: &Step, places: &StepPlaces, workflow: &Definition, problems:
             "Add `agent` with the role that should do it.",
         );
     }
+    waits_for_itself(step, places, workflow, problems);
     ignored_timeout(step, places, problems);
     contradictions(step, places, workflow, problems);
 }
@@ -60,6 +61,31 @@ fn can_hang(step: &Step) -> bool {
         StepKind::Approval(approval) => approval.expires_after.is_none() && step.timeout.is_none(),
         _ => step.timeout.is_none(),
     }
+}
+
+/// A child of the same definition waits for a slot while its parent has one and waits for the child.
+fn waits_for_itself(
+    step: &Step,
+    places: &StepPlaces,
+    workflow: &Definition,
+    problems: &mut Problems,
+) {
+    let (Some(name), Some(most)) = (&workflow.name, workflow.concurrency) else {
+        return;
+    };
+    if !matches!(&step.kind, StepKind::Workflow { definition } if definition == name) {
+        return;
+    }
+    problems.warning(
+        Rule::WaitsForItself,
+        places.name,
+        format!(
+            "`{}` starts `{name}` again, and at most {most} executions of `{name}` run at a time: a child \
+             can wait for its own parent forever",
+            step.name
+        ),
+        "Remove `concurrency`, or move the limited part to a definition of its own.",
+    );
 }
 
 /// A timeout that nothing applies.

@@ -162,6 +162,10 @@ pub(crate) fn cases() -> Vec<(Rule, String)> {
     );
     add(Rule::MissingTimeout, "steps:\n  - {name: a, agent: w}\n");
     add(Rule::MissingAgent, "steps:\n  - {name: a, timeout: 1m}\n");
+    add(
+        Rule::WaitsForItself,
+        "name: order\nconcurrency: 2\nsteps:\n  - {name: again, workflow: order, timeout: 1h}\n",
+    );
     add(Rule::ManySteps, &many(11, ""));
     cases
 }

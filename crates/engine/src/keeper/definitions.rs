@@ -128,6 +128,7 @@ impl Keeper {
             .definitions
             .catalogue
             .usable(&apply.source, &apply.source_name)?;
+        let circle = self.circle(&usable.name, &usable.plan, apply);
         let revision = usable.plan.shared_revision();
         let repeated = match &apply.request {
             Some(request) => self.seen(request)?.is_some(),
@@ -171,7 +172,7 @@ impl Keeper {
         Ok(Applied {
             record,
             changed,
-            warnings: usable.warnings,
+            warnings: usable.warnings.into_iter().chain(circle).collect(),
         })
     }
 

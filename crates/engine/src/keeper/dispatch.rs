@@ -110,10 +110,21 @@ pub(super) struct Worker {
     pub(super) until: Instant,
     /// The heartbeat of one of its tasks timed out, and no message has come from it since.
     silent: bool,
+    /// Whether a message has come from it in its present session.
+    spoke: bool,
+    /// How many of its sessions in a row ended without a message from it while it had tasks.
+    pub(super) unheard: u32,
     pub(super) http: bool,
 }
 
 impl Worker {
+    /// A session has ended.
+    fn session_ended(&mut self) {
+        if !std::mem::take(&mut self.spoke) && self.held > 0 {
+            self.unheard += 1;
+        }
+    }
+
     fn has_room(&self) -> bool {
         self.session.is_some() && !self.silent && self.held < self.offer.capacity
     }
@@ -122,6 +133,7 @@ impl Worker {
     /// that tasks may wait for it.
     pub(super) fn heard(&mut self, until: Instant) -> bool {
         self.until = until;
+        (self.spoke, self.unheard) = (true, 0);
         std::mem::take(&mut self.silent)
     }
 
@@ -442,6 +454,8 @@ impl Dispatch {
             since: None,
             until,
             silent: false,
+            spoke: false,
+            unheard: 0,
             http: false,
         })
     }
@@ -464,7 +478,13 @@ impl Dispatch {
         let ix = self.expect(&offer.worker, until);
         self.by_session.insert(session.0, ix);
         let before = self.workers.get_mut(&ix).and_then(|worker| {
+            let unheard = worker.unheard;
+            if worker.session.is_some() {
+                worker.session_ended();
+            }
+            let unheard = worker.unheard.max(unheard);
             worker.heard(until);
+            (worker.spoke, worker.unheard) = (false, unheard);
             worker.http = http;
             worker.session.replace(session)
         });
@@ -527,6 +547,7 @@ impl Dispatch {
             return;
         };
         if let Some(worker) = self.workers.get_mut(&ix) {
+            worker.session_ended();
             worker.session = None;
             worker.since = None;
             worker.until = worker.until.min(until);

@@ -138,8 +138,12 @@ impl Keeper {
                     self.outbox.changed(number);
                 }
             }
+            Some(_) if live.renew_row => {
+                self.outbox.turn.statuses.push((number, status.clone()));
+            }
             Some(_) => {}
         }
+        live.renew_row = false;
         live.status = Some(status);
         if !live.lines.is_empty() {
             let lines = std::mem::take(&mut live.lines);

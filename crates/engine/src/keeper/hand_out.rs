@@ -78,7 +78,10 @@ impl Keeper {
             Arc::clone(&taker.offer.worker),
             Arc::clone(&taker.offer.identity),
         );
-        if self.is_ready(number) && self.is_permitted(number, &task) {
+        if self.is_ready(number)
+            && self.is_permitted(number, &task)
+            && !self.fail_oversize(number, &task, worker)
+        {
             let verb = Verb::AssignTask {
                 task: task.clone(),
                 worker: id,
@@ -207,6 +210,7 @@ impl Keeper {
         }
         // A worker may have lost the tasks it has by the log, so they are sent again; a worker drops
         // a task that it is running already.
+        self.relieve(worker);
         for (number, task) in self.dispatch.tasks_with(worker) {
             self.send_again(number, task);
         }
@@ -225,6 +229,9 @@ impl Keeper {
         }
         if self.is_anothers(number, &task, worker) {
             self.lose(number, task);
+            return;
+        }
+        if self.fail_oversize(number, &task, worker) {
             return;
         }
         let order = self
@@ -250,7 +257,7 @@ impl Keeper {
     }
 
     /// A task goes to another worker, because the one that has it is gone.
-    fn lose(&mut self, number: i64, task: Task) {
+    pub(super) fn lose(&mut self, number: i64, task: Task) {
         let cause: Arc<str> = "lease".into();
         self.dispatch.remove(number, &task.step);
         if let Err(error) = self.carry(number, &cause, Verb::ReleaseTask { task, lost: true }) {
@@ -458,7 +465,7 @@ fn need(state: &State, task: &Task, role: &Arc<str>) -> Need {
     }
 }
 
-fn worker_task(live: &super::Live, task: Task) -> WorkerTask {
+pub(super) fn worker_task(live: &super::Live, task: Task) -> WorkerTask {
     let state = &live.state;
     let define = state.plan().step_definition(&task.step);
     let (mut action, mut model_policy) = ("", "");

@@ -28,6 +28,8 @@ pub(super) struct Live {
     pub(super) touched: bool,
     /// Whether its snapshot misleads, so that another has to take its place.
     pub(super) renew_snapshot: bool,
+    /// Whether its row was written in an older form.
+    pub(super) renew_row: bool,
     /// Whether it counts as having work under way.
     pub(super) counted: bool,
     /// About how many bytes it has in memory: those of its snapshot and of the events since.
@@ -54,6 +56,7 @@ impl Live {
             alarm: None,
             touched: false,
             renew_snapshot: false,
+            renew_row: false,
             counted: false,
             bytes: 0,
             weighed: 0,

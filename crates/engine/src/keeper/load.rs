@@ -55,6 +55,7 @@ impl Keeper {
         live.status = Some(loaded.kept.status);
         live.since_snapshot = loaded.since_snapshot;
         live.bytes = loaded.bytes;
+        live.renew_row = loaded.kept.older;
         live.branch = live.state.branch();
         live.notice_time(self.now.wall);
         let times = live.state.times();

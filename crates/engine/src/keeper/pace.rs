@@ -20,6 +20,8 @@ pub(super) struct Pace {
     later: VecDeque<Work>,
     /// Where taking up executions after a start continues.
     waking: Option<Cursor>,
+    /// The number after which writing rows of an older form again continues.
+    renewing: Option<i64>,
 }
 
 /// A place in the order in which executions are due.
@@ -70,7 +72,7 @@ impl Pace {
 
     /// Whether anything waits for the next turn.
     pub(super) fn has_more(&self) -> bool {
-        !self.later.is_empty() || self.waking.is_some()
+        !self.later.is_empty() || self.waking.is_some() || self.renewing.is_some()
     }
 
     /// Whether executions are still being taken up after a start.
@@ -85,6 +87,15 @@ impl Pace {
 
     pub(super) const fn set_waking(&mut self, at: Option<Cursor>) {
         self.waking = at;
+    }
+
+    /// The number after which writing rows of an older form again continues; none when all are written.
+    pub(super) const fn renewing(&self) -> Option<i64> {
+        self.renewing
+    }
+
+    pub(super) const fn set_renewing(&mut self, after: Option<i64>) {
+        self.renewing = after;
     }
 
     /// Forgets everything that was put off; it is found again.

@@ -64,6 +64,10 @@ impl Keeper {
             // How many executions are active is not known yet.
             return;
         }
+        metrics::gauge!("stateway_engine_memory_bytes").set(self.executions.bytes() as f64);
+        if self.is_memory_full() && self.slots.are_wanted() {
+            metrics::counter!("stateway_engine_memory_waits_total").increment(1);
+        }
         let cause: Arc<str> = "slot".into();
         while !self.is_memory_full() {
             if self.pace.is_full() {

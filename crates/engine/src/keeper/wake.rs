@@ -11,6 +11,8 @@ use crate::store::{Kept, StoreError};
 
 /// How many executions are read at a time.
 const PAGE: usize = 1_000;
+/// How many rows of an older form a turn writes again.
+const RENEWED: usize = 200;
 
 impl Keeper {
     /// Takes up every execution that has work under way, is queued, or has something due.
@@ -24,6 +26,7 @@ impl Keeper {
         self.end_orphans()?;
         self.pace.begin();
         self.pace.set_waking(Some((None, 0)));
+        self.pace.set_renewing(Some(0));
         self.take_up_more()?;
         self.write_down()
     }
@@ -51,6 +54,24 @@ impl Keeper {
         }
         self.work.push_back(Work::Grant);
         self.work_off();
+        Ok(())
+    }
+
+    /// Loads the next executions whose rows were written in an older form, once all executions are taken
+    /// up. The end of the turn writes the rows again: they are caches, and out of date is no damage.
+    pub(super) fn renew_more(&mut self) -> Result<(), StoreError> {
+        let Some(after) = self.pace.renewing().filter(|_| !self.pace.is_waking()) else {
+            return Ok(());
+        };
+        let page = self.store.outdated(after, RENEWED)?;
+        let last = page.last().copied();
+        self.pace
+            .set_renewing(last.filter(|_| page.len() == RENEWED));
+        for number in page {
+            if let Err(error) = self.bring(number) {
+                self.set_aside_by_number(number, &error);
+            }
+        }
         Ok(())
     }
 

@@ -57,6 +57,7 @@ macro_rules! layered_reading {
                 ended(before: Timestamp, needed: Option<i64>, limit: usize) -> Vec<i64>;
                 held_back(before: Timestamp, after: i64, limit: usize) -> u64;
                 open_children(parent: i64) -> Vec<Kept>;
+                outdated(after: i64, limit: usize) -> Vec<i64>;
                 orphans(after: i64, limit: usize) -> Vec<(i64, bool)>;
                 tree_size(root: i64, most: usize) -> usize;
                 open_executions(definition: &str) -> u64;

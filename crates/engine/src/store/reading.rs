@@ -113,6 +113,9 @@ pub(crate) trait RowReading {
     /// The open children of an execution.
     fn open_children(&self, parent: i64) -> Result<Vec<Kept>>;
 
+    /// Executions after a number, in order, whose rows were written in an older form.
+    fn outdated(&self, after: i64, limit: usize) -> Result<Vec<i64>>;
+
     /// Open executions whose parent has ended, after a number, in order; and whether the parent was
     /// killed.
     fn orphans(&self, after: i64, limit: usize) -> Result<Vec<(i64, bool)>>;

@@ -299,3 +299,42 @@ async fn a_repeated_event_is_answered_as_before_though_the_trigger_is_disabled()
         Fact::ExecutionCreated { .. }
     ));
 }
+
+#[tokio::test]
+async fn a_definition_that_waits_for_itself_through_others_gets_a_warning() {
+    let lab = Lab::new();
+    let apply = async |source: &str| {
+        let apply = stateway_engine::ApplyDefinition {
+            source: source.to_owned(),
+            source_name: "test.yaml".to_owned(),
+            request: None,
+        };
+        let applied = lab.engine.apply(apply).await.unwrap();
+        let found = applied.warnings.into_iter();
+        let found = found.filter(|found| found.rule == stateway_definition::Rule::WaitsForItself);
+        found.map(|found| found.to_string()).collect::<Vec<_>>()
+    };
+    let none: [String; 0] = [];
+    assert_eq!(
+        apply("name: a\nsteps: [{name: s, workflow: b}]").await,
+        none
+    );
+    assert_eq!(
+        apply("name: b\nconcurrency: 3\nsteps: [{name: s, workflow: c}]").await,
+        none
+    );
+    let found = apply("name: c\nsteps:\n  - {name: s, workflow: a}").await;
+    assert_eq!(
+        found,
+        [
+            "test.yaml:3:25: warning[waits-for-itself]: `c` starts `a`, `a` starts `b`, `b` starts `c`: \
+             at most 3 executions of `b` run at a time, so a child can wait for its own parent forever\n  \
+             hint: Remove `concurrency` of `b`, or do not start `c` from its children."
+        ]
+    );
+    // Without a limit it is a recursion that may end.
+    assert_eq!(
+        apply("name: b\nsteps: [{name: s, workflow: c}]").await,
+        none
+    );
+}

@@ -122,3 +122,57 @@ fn limits_that_do_not_fit_are_refused_when_the_engine_opens() {
     let refused = stateway_engine::Engine::open(&config).unwrap_err();
     assert_eq!(refused.reason, "LIMITS_DO_NOT_FIT");
 }
+
+/// An attempt that a build without the limit opened: its input is longer than a message.
+#[tokio::test]
+async fn a_task_that_no_message_holds_fails_at_the_hand_out_and_others_are_handed_out() {
+    let lab = Lab::new();
+    lab.apply("name: work\nsteps: [{name: a, agent: x}]").await;
+    let large = lab.start("work", long(MIB)).await.id;
+    let mut lab = lab;
+    lab.config.max_message_bytes = MIB;
+    lab.config.max_payload_bytes = 300 * 1024;
+    let lab = lab.restart();
+    let small = lab.start("work", json!("small")).await.id;
+    let mut worker = lab.worker("w", &["x"], 1);
+    let task = worker.task().await;
+    assert_eq!(task.execution, small);
+    worker.done(&task, json!("done"));
+    assert_eq!(lab.ended(&small).await.sub_state, SubState::Succeeded);
+    let failed = lab.ended(&large).await;
+    assert_eq!(failed.reason, Some(Reason::NotRetryable));
+    let message = failed.last_error.unwrap().message;
+    for part in ["bytes", "at most 1048576", "`max_message_bytes`", "`input`"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+}
+
+/// The worker's own limit is lower than the gateway's: its stream ends whenever it gets the task.
+#[tokio::test]
+async fn a_task_that_ends_every_session_of_its_worker_goes_to_another_one_and_fails_at_last() {
+    let lab = Lab::with(|config| config.reconnect = std::time::Duration::from_secs(600));
+    lab.apply(
+        "name: work\nsteps: [{name: a, agent: x, maxHandOuts: 2, retryPolicy: {maxRetries: 0}}]",
+    )
+    .await;
+    let small = lab.start("work", json!("small")).await.id;
+    let large = lab.start("work", json!("x".repeat(1_000))).await.id;
+    let mut seen = 0;
+    while lab.get(&large).await.sub_state != SubState::Failed {
+        let mut worker = lab.worker("w", &["x"], 2);
+        // Both tasks, or only the small one.
+        worker.task().await;
+        seen += 1;
+        assert!(seen < 50, "the task never fails");
+    }
+    let message = lab.get(&large).await.last_error.unwrap().message;
+    assert!(
+        message.contains("the worker was lost 2 times in a row"),
+        "{message}"
+    );
+    let mut worker = lab.worker("w", &["x"], 2);
+    let task = worker.task().await;
+    assert_eq!(task.execution, small);
+    worker.done(&task, json!("done"));
+    assert_eq!(lab.ended(&small).await.sub_state, SubState::Succeeded);
+}

@@ -149,6 +149,27 @@ async fn a_snapshot_with_other_bytes_of_the_same_state_is_no_damage() {
     assert_whole(&lab, &path).await;
 }
 
+/// A build that computes a column of the rows in another way has another form of rows.
+#[tokio::test]
+async fn rows_of_an_older_form_are_written_again_without_recoveries() {
+    let (folder, path) = store_of_caches(
+        "UPDATE executions SET form = 0, sub_state = 'running', reason = NULL WHERE ended_at IS NULL",
+    );
+    let lab = shortly_after(folder.path());
+    let older = "SELECT count(*) FROM executions WHERE form < 1";
+    let renewed = async {
+        while number(&path, older) > 0 {
+            lab.engine.survey().await.unwrap();
+        }
+    };
+    let waited = tokio::time::timeout(crate::lab::PATIENCE, renewed).await;
+    waited.expect("the rows are written again");
+    let row = "SELECT count(*) FROM executions WHERE id = 'waiting' AND sub_state = 'waiting' \
+               AND reason = 'AWAITING_INPUT'";
+    assert_eq!(number(&path, row), 1);
+    assert_whole(&lab, &path).await;
+}
+
 fn version_of(path: &Path) -> i64 {
     let file = Connection::open(path).unwrap();
     file.pragma_query_value(None, "user_version", |row| row.get(0))

@@ -179,6 +179,9 @@ impl Workers {
             active: count(found.active),
             max_active: count(found.max_active),
             scheduled: scheduled.collect(),
+            memory_bytes: found.memory_bytes as u64,
+            max_memory_bytes: found.max_memory_bytes as u64,
+            memory_full: found.memory_full,
         })
     }
 }

@@ -273,6 +273,16 @@ impl RowReading for MemoryStore {
         Ok(children.cloned().collect())
     }
 
+    fn outdated(&self, after: i64, limit: usize) -> Result<Vec<i64>> {
+        let tables = self.tables();
+        let outdated = tables.executions.values();
+        let outdated = outdated.filter(|kept| kept.older && kept.origin.number > after);
+        let mut outdated: Vec<i64> = outdated.map(|kept| kept.origin.number).collect();
+        outdated.sort_unstable();
+        outdated.truncate(limit);
+        Ok(outdated)
+    }
+
     fn orphans(&self, after: i64, limit: usize) -> Result<Vec<(i64, bool)>> {
         let tables = self.tables();
         let open = tables.executions.values();

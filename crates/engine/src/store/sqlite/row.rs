@@ -8,8 +8,9 @@ use rusqlite::Row;
 use crate::store::{Kept, Status, StoreError};
 use crate::view::{Origin, Parent};
 
-/// The form of the columns of a row that repeat what the log says.
-pub(super) const ROW_FORM: i64 = 1;
+/// The form of the columns of a row that repeat what the log says. A build that computes a column in
+/// another way has another form: rows of older forms are written again, and are no damage.
+pub(in crate::store) const ROW_FORM: i64 = 1;
 
 /// The columns [`kept`] reads, in its order.
 pub(super) const KEPT: &str = "number, id, definition, revision, labels, parent, parent_step, \

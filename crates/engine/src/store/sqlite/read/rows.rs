@@ -9,7 +9,7 @@ use stateway_model::SubState;
 
 use crate::request::ListQuery;
 use crate::store::sqlite::Sqlite;
-use crate::store::sqlite::row::{KEPT, kept, time};
+use crate::store::sqlite::row::{KEPT, ROW_FORM, kept, time};
 use crate::store::{Kept, RowReading, StoreError};
 
 /// The highest number that was ever given.
@@ -200,6 +200,15 @@ impl RowReading for Sqlite {
             found.push(kept(row)?);
         }
         Ok(found)
+    }
+
+    fn outdated(&self, after: i64, limit: usize) -> Result<Vec<i64>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT number FROM executions WHERE form < ?1 AND number > ?2 ORDER BY number LIMIT ?3",
+        )?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = query.query_map([ROW_FORM, after, limit], |row| row.get(0))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     fn orphans(&self, after: i64, limit: usize) -> Result<Vec<(i64, bool)>, StoreError> {

@@ -1,0 +1,117 @@
+//! Whether a task fits into a message to its worker. A message that is too long would end the stream of the
+//! worker, and with it every other task of the worker.
+//!
+//! The core bounds the input of an attempt before the attempt opens. What can still be too long: an attempt of a
+//! build without that bound, or one from before the limit was lowered. Workers may also have a limit of
+//! their own, which the engine only sees by sessions that end without a word.
+
+use std::sync::Arc;
+
+use stateway_machine::{Excess, Failure, Task, Verb, check_payload};
+use stateway_model::ErrorCategory;
+
+use super::dispatch::WorkerIx;
+use super::hand_out::worker_task;
+use super::{Keeper, Live};
+use crate::limits::MAX_ENDED_SESSIONS;
+
+/// The bytes of a message to a worker beside the texts that are counted.
+const HEADROOM: usize = 2 * 1024;
+
+impl Keeper {
+    /// Fails an attempt whose task does not fit into a message to this worker. Whether it does not.
+    pub(super) fn fail_oversize(&mut self, number: i64, task: &Task, worker: WorkerIx) -> bool {
+        // The engine's own caller gets no messages.
+        if self
+            .dispatch
+            .worker(worker)
+            .is_none_or(|worker| worker.http)
+        {
+            return false;
+        }
+        let Some(live) = self.executions.get(number) else {
+            return false;
+        };
+        let most = self.config.max_message_bytes;
+        let Some(bytes) = oversize(live, task, most) else {
+            return false;
+        };
+        let why = format!(
+            "the task has {bytes} bytes, and a message to a worker at most {most} \
+             (`max_message_bytes`): reference less data in `input`"
+        );
+        let failure = Failure {
+            no_retry: true,
+            ..Failure::reported(ErrorCategory::Validation, why)
+        };
+        let verb = Verb::FailTask {
+            task: task.clone(),
+            failure,
+            usage: None,
+        };
+        let cause: Arc<str> = "hand-out".into();
+        self.dispatch.remove(number, &task.step);
+        if let Err(error) = self.carry(number, &cause, verb) {
+            tracing::warn!(number, step = %task.step, "a task that is too long was over: {error}");
+        }
+        true
+    }
+
+    /// Takes the longest task from a worker whose sessions keep ending without a word: the worker may be
+    /// unable to receive it. The task goes to another worker, and the attempt fails after as many as may
+    /// be lost.
+    pub(super) fn relieve(&mut self, worker: WorkerIx) {
+        let Some(unheard) = self
+            .dispatch
+            .worker_mut(worker)
+            .map(|worker| &mut worker.unheard)
+        else {
+            return;
+        };
+        if *unheard < MAX_ENDED_SESSIONS {
+            return;
+        }
+        *unheard = 0;
+        let tasks = self.dispatch.tasks_with(worker).into_iter();
+        let longest = tasks.max_by_key(|(number, task)| {
+            let live = self.executions.get(*number);
+            live.map_or(0, |live| size(live, task, usize::MAX).unwrap_or(usize::MAX))
+        });
+        if let Some((number, task)) = longest {
+            tracing::warn!(
+                number,
+                step = %task.step,
+                "a worker ended {MAX_ENDED_SESSIONS} sessions without a word; its longest task goes to another one"
+            );
+            self.lose(number, task);
+        }
+    }
+}
+
+/// The bytes of a task, where they are more than a message may have.
+fn oversize(live: &Live, task: &Task, most: usize) -> Option<usize> {
+    match size(live, task, most) {
+        Ok(bytes) if bytes <= most => None,
+        Ok(bytes) => Some(bytes),
+        Err(Excess::Bytes { found, .. }) => Some(found),
+        // Data of a build without a limit of depth is as it is.
+        Err(Excess::Depth { .. }) => None,
+    }
+}
+
+fn size(live: &Live, task: &Task, most: usize) -> Result<usize, Excess> {
+    let message = worker_task(live, task.clone());
+    let feedback = message.feedback.as_deref().unwrap_or_default();
+    let texts = [
+        &*message.execution,
+        &*message.action,
+        &*message.model_policy,
+        &*message.role,
+        feedback,
+        &*message.task.step,
+        &*message.task.step,
+    ];
+    let texts: usize = texts.iter().map(|text| text.len()).sum();
+    let input = check_payload(&message.input, most)?;
+    Ok(input.saturating_add(texts + HEADROOM))
+}
