@@ -24,6 +24,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &["engine", "machine", "provider-api", "model"],
     ),
     ("proto", &[]),
+    ("engine-check", &["engine", "machine", "model"]),
     (
         "engine",
         &["driver", "machine", "replay", "definition", "model"],

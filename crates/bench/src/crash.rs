@@ -10,9 +10,10 @@ mod book;
 mod chance;
 mod check;
 mod load;
+mod progress;
 mod worker;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,7 @@ use crate::Outcome;
 use crate::process::{Server, stateway_on};
 use book::Book;
 use chance::Chance;
+use progress::{Progress, Totals};
 
 /// How many workers there are.
 const WORKERS: usize = 4;
@@ -32,20 +34,33 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a campaign is asked to do.
 pub(crate) struct Campaign {
+    /// The kills of all runs together.
     pub(crate) rounds: u64,
     pub(crate) seed: u64,
+    /// The file with the progress of the campaign.
+    pub(crate) state: PathBuf,
+    /// Whether the file of an earlier campaign is replaced.
+    pub(crate) new: bool,
 }
 
 pub(crate) async fn run(campaign: &Campaign) -> Outcome<()> {
+    if campaign.new {
+        progress::remove(&campaign.state)?;
+    }
+    let mut progress = Progress::open(&campaign.state, campaign.seed)?;
+    let rounds = campaign.rounds.saturating_sub(progress.totals.kills);
     let folder = tempfile::tempdir()?;
     let config = folder.path().join("stateway.toml");
     std::fs::write(&config, configuration(folder.path()))?;
     // The port stays the same, so that workers and load find the gateway again.
     let address = free_address()?;
-    let mut chance = Chance::new(campaign.seed);
+    let mut chance = Chance::new(progress.seed_of_run());
     let book = Arc::new(Book::default());
     let mut checked = check::Checked::default();
-    println!("seed {}, {} rounds", campaign.seed, campaign.rounds);
+    println!(
+        "seed {}, {} rounds, {} of them done",
+        campaign.seed, campaign.rounds, progress.totals.kills
+    );
 
     let first = stateway_on(&config, &address).await?;
     load::apply(&first.url).await?;
@@ -59,7 +74,7 @@ pub(crate) async fn run(campaign: &Campaign) -> Outcome<()> {
         .collect();
 
     let began = Instant::now();
-    for round in 1..=campaign.rounds {
+    for round in 1..=rounds {
         let server = stateway_on(&config, &address).await?;
         let while_starting = chance.below(10) == 0;
         if !while_starting {
@@ -69,15 +84,30 @@ pub(crate) async fn run(campaign: &Campaign) -> Outcome<()> {
             book.lose_memory(chance.pick(WORKERS));
         }
         kill(server).await?;
-        if round % CHECK_EVERY == 0 || round == campaign.rounds {
+        if round % CHECK_EVERY == 0 || round == rounds {
             let server = stateway_on(&config, &address).await?;
             let found = check::settle(&server, (&book, &mut checked), PATIENCE).await?;
             println!("{round:5} kills in {:4.0?}: {found}", began.elapsed());
+            progress.checked(Totals {
+                kills: round,
+                ..found.totals()
+            })?;
             kill(server).await?;
         }
     }
     workers.into_iter().for_each(|worker| worker.abort());
     lanes.into_iter().for_each(|lane| lane.abort());
+    let Totals {
+        kills,
+        executions,
+        answers,
+        handed_out_again,
+        runs,
+    } = progress.totals;
+    println!(
+        "{kills} kills in {runs} runs: {executions} acknowledged starts ended, {answers} acknowledged \
+         answers kept, {handed_out_again} tasks handed out again before they were answered"
+    );
     println!("nothing that was acknowledged was lost or done again");
     Ok(())
 }

@@ -36,7 +36,14 @@ fn main() -> Outcome<()> {
         Some("crash") => {
             let rounds = number("--rounds")?.unwrap_or(500);
             let seed = number("--seed")?.unwrap_or(1);
-            threads?.block_on(crash::run(&crash::Campaign { rounds, seed }))
+            let state = text("--state").unwrap_or_else(|| "target/crash.json".to_owned());
+            let campaign = crash::Campaign {
+                rounds,
+                seed,
+                state: state.into(),
+                new: std::env::args().any(|argument| argument == "--new"),
+            };
+            threads?.block_on(crash::run(&campaign))
         }
         Some("worker") => {
             let url = std::env::args().nth(2).ok_or("a worker needs an address")?;
@@ -63,8 +70,12 @@ async fn gateway() -> Outcome<()> {
 
 /// The number after a flag.
 fn number(flag: &str) -> Outcome<Option<u64>> {
-    let after = std::env::args()
+    Ok(text(flag).map(|text| text.parse()).transpose()?)
+}
+
+/// The text after a flag.
+fn text(flag: &str) -> Option<String> {
+    std::env::args()
         .skip_while(|argument| argument != flag)
-        .nth(1);
-    Ok(after.map(|text| text.parse()).transpose()?)
+        .nth(1)
 }

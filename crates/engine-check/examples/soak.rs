@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         seed,
         schedules,
         jobs: usize::try_from(jobs).unwrap_or(1),
+        bug: None,
     };
     let step = (schedules / 100).max(1);
     let began = Instant::now();
@@ -56,7 +57,11 @@ fn main() -> ExitCode {
 
 /// One schedule with everything that happens in it.
 fn trace(seed: u64) -> ExitCode {
-    let schedule = Schedule { seed, trace: true };
+    let schedule = Schedule {
+        seed,
+        trace: true,
+        bug: None,
+    };
     let run = Template::new().map(|template| schedule.run(&template));
     match run {
         Ok(Ok(story)) => {

@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use stateway_engine::{
-    ApplyDefinition, Decide, DeleteDefinition, Engine, EngineError, Publish, RequestKey, Resolve,
-    RetryFrom, Start, Steer, SwitchTrigger,
+    ApplyDefinition, Decide, DeleteDefinition, Engine, EngineError, Publish, RequestDigest,
+    RequestKey, Resolve, RetryFrom, Start, Steer, SwitchTrigger,
 };
 use stateway_machine::{CancelMode, Data, Resolution};
 
@@ -131,13 +131,13 @@ impl Book {
     pub(crate) fn write(&mut self, wish: Wish) -> usize {
         let place = self.requests.len();
         let id: Arc<str> = format!("q{place}").into();
-        let mut body = [0; 16];
-        body[..8].copy_from_slice(&(place as u64).to_le_bytes());
+        let key = RequestDigest::new("Simulated", "ada").text(&id);
+        let key = key.key(Arc::clone(&id));
         if let Wish::Start { input, .. } | Wish::Publish { payload: input } = &wish {
             self.inputs.insert(Arc::clone(&id), Arc::clone(input));
         }
         self.requests.push(Request {
-            key: RequestKey { id, body },
+            key,
             wish,
             acknowledged: None,
         });
@@ -149,7 +149,7 @@ impl Book {
         let request = self.requests.get(place)?;
         let mut key = request.key.clone();
         if altered {
-            key.body[15] = 1;
+            key.body[15] ^= 1;
         }
         let mut pending = Pending {
             request: place,

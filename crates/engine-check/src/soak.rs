@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use stateway_engine::simulation::Bug;
+
 use crate::totals::Totals;
 use crate::world::{Broken, Schedule, Template};
 
@@ -15,6 +17,8 @@ pub struct Soak {
     pub schedules: u64,
     /// How many threads.
     pub jobs: usize,
+    /// A defect that is planted in the engine.
+    pub bug: Option<Bug>,
 }
 
 impl Soak {
@@ -45,7 +49,7 @@ impl Soak {
             }
         });
         match lock(&failed).take() {
-            Some(broken) => Err(traced(broken)),
+            Some(broken) => Err(self.traced(broken)),
             None => Ok(lock(&totals).clone()),
         }
     }
@@ -66,7 +70,11 @@ impl Soak {
                 return (totals, None);
             }
             let seed = self.seed.wrapping_add(at);
-            let schedule = Schedule { seed, trace: false };
+            let schedule = Schedule {
+                seed,
+                trace: false,
+                bug: self.bug,
+            };
             match schedule.run(&template) {
                 Ok(story) => totals.add(&story.totals),
                 Err(broken) => return (totals, Some(broken)),
@@ -74,18 +82,19 @@ impl Soak {
             progress(at + 1);
         }
     }
-}
 
-/// The same schedule again, with everything that happens in it.
-fn traced(broken: Box<Broken>) -> Box<Broken> {
-    let schedule = Schedule {
-        seed: broken.seed,
-        trace: true,
-    };
-    let again = Template::new().map(|template| schedule.run(&template));
-    match again {
-        Ok(Err(again)) => again,
-        _ => broken,
+    /// The same schedule again, with everything that happens in it.
+    fn traced(self, broken: Box<Broken>) -> Box<Broken> {
+        let schedule = Schedule {
+            seed: broken.seed,
+            trace: true,
+            bug: self.bug,
+        };
+        let again = Template::new().map(|template| schedule.run(&template));
+        match again {
+            Ok(Err(again)) => again,
+            _ => broken,
+        }
     }
 }
 

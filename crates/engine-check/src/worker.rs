@@ -121,6 +121,10 @@ impl Worker {
                 }
                 WorkerMessage::Accepted { token } => {
                     let token = token.to_string();
+                    let mut given = self.past.iter().map(|given| given.token.to_string());
+                    if !given.any(|given| given == token) {
+                        return Err(format!("{} never had {token}, which was accepted", self.id));
+                    }
                     match session.replied(&token) {
                         Some(place) => accepted(place),
                         None => return Err(format!("{}: {token} accepted unasked", self.id)),

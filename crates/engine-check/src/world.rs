@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stateway_engine::simulation::{Disk, Ids, Process};
+use stateway_engine::simulation::{Bug, Disk, Ids, Process};
 use stateway_engine::{ApplyDefinition, Config, WorkerMessage};
 
 use crate::chance::Chance;
@@ -28,6 +28,8 @@ pub struct Schedule {
     pub seed: u64,
     /// Whether to keep what happened, line by line.
     pub trace: bool,
+    /// A defect that is planted in the engine.
+    pub bug: Option<Bug>,
 }
 
 /// A schedule that ran to its end without a contradiction.
@@ -160,6 +162,7 @@ impl World {
         config.max_payload_bytes = 4_096;
         config.request_memory = REQUEST_MEMORY;
         config.ids = Ids::after(0);
+        config.bug = schedule.bug;
         let workers = 1 + chance.below(4);
         Self {
             disk: template.0.copy(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use std::sync::Arc;
 
+use crate::bug::Bug;
 use crate::policy::Policy;
 use crate::{Clock, Faults, Ids};
 
@@ -48,12 +49,28 @@ pub struct Config {
     pub ids: Ids,
     /// What goes wrong, for tests.
     pub faults: Faults,
+    /// A defect that is planted, for simulations.
+    #[cfg(feature = "simulation")]
+    pub bug: Option<Bug>,
 }
 
 /// The role that may decide about escalations where neither definition nor configuration names one.
 pub const OPERATOR_ROLE: &str = "operator";
 
 impl Config {
+    /// Whether a defect is planted. Only simulations plant any.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn has(&self, bug: Bug) -> bool {
+        self.bug == Some(bug)
+    }
+
+    /// Whether a defect is planted. Only simulations plant any.
+    #[cfg(not(feature = "simulation"))]
+    #[allow(clippy::unused_self)] // The same call as in simulations.
+    pub(crate) const fn has(&self, _: Bug) -> bool {
+        false
+    }
+
     /// The defaults, for a file.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
@@ -75,6 +92,8 @@ impl Config {
             policy: None,
             ids: Ids::default(),
             faults: Faults::default(),
+            #[cfg(feature = "simulation")]
+            bug: None,
         }
     }
 }

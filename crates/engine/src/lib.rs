@@ -15,6 +15,7 @@
 //! the file; [`WorkerSession`] is one connected worker; [`View`] is an execution as it is shown.
 
 mod attempts;
+mod bug;
 mod catalogue;
 mod clock;
 mod config;

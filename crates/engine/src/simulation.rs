@@ -26,6 +26,7 @@ use crate::store::{
 };
 use crate::{Config, View};
 
+pub use crate::bug::Bug;
 pub use crate::id::Ids;
 pub use crate::store::{StoreCall, StoreFate};
 
@@ -178,6 +179,7 @@ impl Process {
         let backend = Arc::new(FaultyBackend {
             inner: disk.disk.clone(),
             faults: faults.clone(),
+            bug: config.bug,
         });
         let store = backend.open()?;
         let shared = Shared {

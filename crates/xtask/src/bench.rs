@@ -38,7 +38,7 @@ enum What {
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     match options.what {
-        What::Machine => soak::example("bench", &[]),
+        What::Machine => soak::example("machine", "bench", &[]),
         What::Gateway => from_outside(&["gateway"], &[]),
         What::Restate => from_outside(&["restate"], &peers::restate()?),
         What::Engine { executions } => counted("engine", executions),

@@ -1,27 +1,45 @@
 //! `cargo xtask crash`: the gateway is killed again and again under load, and what it promised is
-//! checked.
+//! checked. Several runs make one campaign.
+
+use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::run::{cargo, succeed};
+use crate::run::{cargo, succeed, target};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// How many kills
+    /// Number of kills of the campaign, all runs together
     #[arg(long, default_value_t = 500)]
     rounds: u64,
     /// The same seed makes the same choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// File with the progress of the campaign; a run continues where the last one stopped (default:
+    /// target/crash-<seed>.json)
+    #[arg(long)]
+    state: Option<PathBuf>,
+    /// Begin a new campaign
+    #[arg(long)]
+    new: bool,
 }
 
 /// The short form, as the tests run it.
-pub(crate) const SHORT: [&str; 3] = ["crash", "--rounds", "15"];
+pub(crate) const SHORT: [&str; 4] = ["crash", "--rounds", "15", "--new"];
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     succeed(cargo().args(["build", "--release", "--quiet", "--package", "stateway-cli"]))?;
     let (rounds, seed) = (options.rounds.to_string(), options.seed.to_string());
+    let state = match &options.state {
+        // The command runs in the root of the repository.
+        Some(state) => std::path::absolute(state).map_err(|error| error.to_string())?,
+        None => target().join(format!("crash-{seed}.json")),
+    };
     let mut crash = cargo();
     crash.args(["run", "--release", "--quiet", "--package", "stateway-bench"]);
-    succeed(crash.args(["--", "crash", "--rounds", &rounds, "--seed", &seed]))
+    crash.args(["--", "crash", "--rounds", &rounds, "--seed", &seed]);
+    if options.new {
+        crash.arg("--new");
+    }
+    succeed(crash.arg("--state").arg(state))
 }

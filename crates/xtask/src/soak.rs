@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: random worlds by the hundred thousand, and every state of a small one.
+//! `cargo xtask soak`: random worlds by the hundred thousand, and every state of a small one; and the
+//! engine in simulated surroundings.
 
 use clap::{Args, Subcommand};
 
@@ -18,26 +19,50 @@ enum What {
         #[arg(long, default_value_t = 100_000)]
         cases: u64,
     },
+    /// The engine on a simulated store, clock and workers: crashes, failures, lies, hostile payloads
+    Engine {
+        /// Number of schedules
+        #[arg(long, default_value_t = 100_000)]
+        schedules: u64,
+        /// Seed of the first schedule; the others follow it
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Number of threads
+        #[arg(long, default_value_t = 1)]
+        jobs: u64,
+        /// Print everything that happens in the first schedule, and a digest of it
+        #[arg(long)]
+        trace: bool,
+    },
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     match options.what {
         What::Machine { cases } => {
-            example("soak", &["--cases", &cases.to_string()])?;
-            example("exhaustive", &[])
+            example("machine", "soak", &["--cases", &cases.to_string()])?;
+            example("machine", "exhaustive", &[])
+        }
+        What::Engine {
+            schedules,
+            seed,
+            jobs,
+            trace,
+        } => {
+            let numbers = [schedules, seed, jobs].map(|number| number.to_string());
+            let [schedules, seed, jobs] = &numbers;
+            let mut arguments = vec!["--schedules", schedules, "--seed", seed, "--jobs", jobs];
+            if trace {
+                arguments.push("--trace");
+            }
+            example("engine", "soak", &arguments)
         }
     }
 }
 
-/// Runs one of the machine's checks, in release.
-pub(crate) fn example(name: &str, arguments: &[&str]) -> Result<(), String> {
+/// Runs one of the checks of the machine or of the engine, in release.
+pub(crate) fn example(of: &str, name: &str, arguments: &[&str]) -> Result<(), String> {
     let mut command = cargo();
-    command.args([
-        "run",
-        "--release",
-        "--quiet",
-        "--package",
-        "stateway-machine-check",
-    ]);
+    command.args(["run", "--release", "--quiet", "--package"]);
+    command.arg(format!("stateway-{of}-check"));
     succeed(command.args(["--example", name, "--"]).args(arguments))
 }

@@ -111,7 +111,9 @@ fn crash_campaign() -> Result<(), String> {
     let packages = ["--package", "stateway-cli", "--package", "stateway-bench"];
     succeed(cargo().args(["build", "--quiet"]).args(packages))?;
     let mut crash = Command::new(target().join("debug/stateway-bench"));
-    succeed(crash.args(crash::SHORT)).map_err(|error| format!("kills under load: {error}"))
+    let state = target().join("crash-short.json");
+    succeed(crash.args(crash::SHORT).arg("--state").arg(state))
+        .map_err(|error| format!("kills under load: {error}"))
 }
 
 /// A gRPC client in another language that compiles `proto/` itself.

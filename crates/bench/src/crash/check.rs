@@ -10,6 +10,7 @@ use tonic::transport::Channel;
 
 use super::book::{Attempt, Book};
 use super::load::{CHAIN, PARENT, SAGA};
+use super::progress::Totals;
 use crate::Outcome;
 use crate::process::Server;
 
@@ -18,6 +19,18 @@ pub(super) struct Found {
     executions: usize,
     answers: usize,
     again: usize,
+}
+
+impl Found {
+    /// The figures, for the progress of the campaign.
+    pub(super) fn totals(&self) -> Totals {
+        Totals {
+            executions: self.executions as u64,
+            answers: self.answers as u64,
+            handed_out_again: self.again as u64,
+            ..Totals::default()
+        }
+    }
 }
 
 impl fmt::Display for Found {

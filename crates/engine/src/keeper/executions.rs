@@ -228,6 +228,9 @@ impl Executions {
             return None;
         }
         self.set_alarm(number, None);
+        // A process that has lost the store may give a number twice. The timer of the first execution
+        // must not ring for ever.
+        self.alarms.remove(&(due, number));
         Some(number)
     }
 

@@ -7,6 +7,7 @@ use stateway_machine::snapshot;
 
 use super::outbox::Outbox;
 use super::{Broken, Effect, Keeper, Live, Work};
+use crate::bug::Bug;
 use crate::error::Result;
 use crate::store::{Append, Created, Snapshot, Status, StoreError, Turn};
 use crate::worker::WorkerMessage;
@@ -24,7 +25,8 @@ impl Keeper {
     /// Writes the turn, and gathers what may be seen then; false when it could not be written.
     pub(super) fn finish(&mut self) -> bool {
         // The turn may have missed something: nothing of it is written.
-        if let Some(error) = self.failed_reads.take() {
+        let failed = self.failed_reads.take();
+        if let Some(error) = failed.filter(|_| !self.config.has(Bug::IgnoresFailedReads)) {
             self.break_off(&error);
             return false;
         }
@@ -217,7 +219,11 @@ impl Keeper {
     /// Drops everything that the turn did. Memory may be ahead of the disk, so all of it is forgotten;
     /// [`load_again`](Self::load_again) loads everything again.
     pub(super) fn drop_turn(&mut self, error: &EngineError) {
-        self.shown.extend(self.outbox.fail(error));
+        let mut effects = self.outbox.fail(error);
+        if self.config.has(Bug::ForgetsToCloseSessions) {
+            effects.retain(|effect| !matches!(effect, Effect::Tell(..)));
+        }
+        self.shown.extend(effects);
         self.forget();
         for (ix, tell) in self.connected() {
             // Workers reconnect and send again what was not acknowledged.

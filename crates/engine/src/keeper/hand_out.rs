@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use super::dispatch::{Need, Place, WorkerIx};
 use super::withdrawal::Withdrawal;
 use super::{Keeper, Work};
+use crate::bug::Bug;
 use crate::worker::{Offer, Outcome, TaskToken, WorkerMessage, WorkerTask};
 use crate::{Fate, Write};
 
@@ -349,7 +350,7 @@ impl Keeper {
         };
         let (number, task) = (token.number, &token.task);
         self.take_up_early(number);
-        let has = self.dispatch.has(worker, token);
+        let has = self.dispatch.has(worker, token) || self.config.has(Bug::AcceptsEveryToken);
         if !has && self.has_result(worker, token) {
             self.accept(worker, token);
             return;
@@ -359,7 +360,9 @@ impl Keeper {
             return;
         }
         let cause: Arc<str> = "worker".into();
-        self.dispatch.remove(number, &task.step);
+        if !self.config.has(Bug::KeepsAnsweredTasks) {
+            self.dispatch.remove(number, &task.step);
+        }
         let verb = verb_of(task.clone(), outcome, usage);
         match self.carry(number, &cause, verb) {
             Ok(_) => self.accept(worker, token),
@@ -424,6 +427,13 @@ impl Keeper {
             .filter(|(_, worker)| worker.until <= now)
             .map(|(ix, _)| ix)
             .collect();
+        if self.config.has(Bug::PassesTasksToLostWorkers) {
+            for worker in &silent {
+                let lost = self.dismiss(*worker);
+                lost.into_iter()
+                    .for_each(|(number, task)| self.lose(number, task));
+            }
+        }
         // All of them leave first: a task of one must not go to another one that leaves too.
         let lost: Vec<_> = silent
             .into_iter()

@@ -137,9 +137,24 @@ impl From<rusqlite::Error> for StoreError {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 Self::corrupt(plain(&error))
             }
+            _ if is_unreadable(&error) => Self::corrupt(plain(&error)),
             _ => Self::Failed(plain(&error)),
         }
     }
+}
+
+/// Whether a value in the file is not of the type that belongs there.
+const fn is_unreadable(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{
+        FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error,
+    };
+    matches!(
+        error,
+        FromSqlConversionFailure(..)
+            | IntegralValueOutOfRange(..)
+            | InvalidColumnType(..)
+            | Utf8Error(..)
+    )
 }
 
 /// SQLite's own words, without the statement.

@@ -13,6 +13,7 @@ use super::{
     Answered, Backend, Branch, DefinitionReading, EachRow, Hash, Kept, LogReading, Reading,
     RequestReading, Result, RowReading, Snapshot, Store, StoreError, Turn,
 };
+use crate::bug::Bug;
 use crate::request::{DefinitionRecord, DisabledTrigger, EventRecord, ListQuery};
 
 /// A call of a store.
@@ -107,6 +108,34 @@ impl StoreFaults {
     }
 }
 
+/// What a store with this defect writes.
+fn damaged(mut turn: Turn, bug: Bug) -> Turn {
+    match bug {
+        Bug::ForgetsRequests => turn.requests.clear(),
+        Bug::ForgetsBranches => turn.branches.clear(),
+        Bug::ForgetsTimers => {
+            let created = turn.created.iter_mut().map(|created| &mut created.status);
+            let changed = turn.statuses.iter_mut().map(|(_, status)| status);
+            for status in created.chain(changed) {
+                let timer = |due: &Timestamp| *due > Timestamp::UNIX_EPOCH;
+                status.wake_at = status.wake_at.filter(|due| !timer(due));
+            }
+        }
+        Bug::BreaksTheChain => {
+            for append in &mut turn.appends {
+                append.hash = super::link(&super::BEGINNING, &append.lines);
+            }
+        }
+        Bug::SnapshotsTooMuch => {
+            for snapshot in &mut turn.snapshots {
+                snapshot.sequence += 1;
+            }
+        }
+        _ => {}
+    }
+    turn
+}
+
 fn simulated() -> StoreError {
     StoreError::Failed("a simulated failure".to_owned())
 }
@@ -116,12 +145,15 @@ fn simulated() -> StoreError {
 pub(crate) struct FaultyBackend<B> {
     pub(crate) inner: B,
     pub(crate) faults: StoreFaults,
+    /// A defect of the store.
+    pub(crate) bug: Option<Bug>,
 }
 
 /// An open store with faults.
 #[derive(Debug)]
 struct Faulty<P> {
     faults: StoreFaults,
+    bug: Option<Bug>,
     inner: P,
 }
 
@@ -129,6 +161,7 @@ impl<P> Faulty<P> {
     fn over<Q>(&self, inner: Q) -> Faulty<Q> {
         Faulty {
             faults: self.faults.clone(),
+            bug: self.bug,
             inner,
         }
     }
@@ -145,6 +178,7 @@ impl<B: Backend> Backend for FaultyBackend<B> {
         let inner = self.faults.call(StoreCall::Open, || self.inner.open())?;
         Ok(Box::new(Faulty {
             faults: self.faults.clone(),
+            bug: self.bug,
             inner,
         }))
     }
@@ -152,6 +186,7 @@ impl<B: Backend> Backend for FaultyBackend<B> {
     fn reader(&self) -> Result<Box<dyn Reading + Send>> {
         Ok(Box::new(Faulty {
             faults: self.faults.clone(),
+            bug: self.bug,
             inner: self.inner.reader()?,
         }))
     }
@@ -159,8 +194,28 @@ impl<B: Backend> Backend for FaultyBackend<B> {
 
 impl Store for Faulty<Box<dyn Store>> {
     fn commit(&mut self, turn: &Turn) -> Result<()> {
-        self.faults
-            .call(StoreCall::Commit, || self.inner.commit(turn))
+        let Some(bug) = self.bug else {
+            return self
+                .faults
+                .call(StoreCall::Commit, || self.inner.commit(turn));
+        };
+        let turn = damaged(turn.clone(), bug);
+        let done = self
+            .faults
+            .call(StoreCall::Commit, || self.inner.commit(&turn));
+        match bug {
+            Bug::AnswersWithoutCommit if !self.faults.has_died() => Ok(()),
+            Bug::WritesHalfATurn if done.is_err() => {
+                let half = Turn {
+                    created: turn.created,
+                    appends: turn.appends,
+                    ..Turn::default()
+                };
+                // What is in the store already cannot be written again.
+                self.inner.commit(&half).and(done)
+            }
+            _ => done,
+        }
     }
 
     fn last_position(&self) -> i64 {
@@ -205,6 +260,7 @@ mod tests {
         let backend = FaultyBackend {
             inner: disk.clone(),
             faults: faults.clone(),
+            bug: None,
         };
         let mut store = backend.open().unwrap();
         let worked = store.commit(&turn(1)).is_ok();

@@ -9,7 +9,7 @@ use crate::request::{DefinitionRecord, DisabledTrigger};
 use crate::view::Origin;
 
 /// Everything one turn leads to.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Turn {
     pub(crate) created: Vec<Created>,
     pub(crate) appends: Vec<Append>,
@@ -40,7 +40,7 @@ pub(crate) enum DefinitionChange {
 }
 
 /// An execution that became known.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Created {
     pub(crate) origin: Arc<Origin>,
     pub(crate) revision: Arc<str>,
@@ -49,7 +49,7 @@ pub(crate) struct Created {
 }
 
 /// Events of one execution, one line each.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Append {
     pub(crate) number: i64,
     pub(crate) branch: u32,

@@ -1,0 +1,80 @@
+//! The short form of `cargo xtask soak engine`, and the proof that the simulation finds defects.
+
+use stateway_engine::simulation::Bug;
+use stateway_engine_check::soak::Soak;
+use stateway_engine_check::{Schedule, Template};
+
+/// The most schedules until a planted defect is found.
+const ENOUGH: u64 = 4_000;
+
+#[test]
+fn nothing_that_was_acknowledged_is_lost_or_done_twice() {
+    let soak = Soak {
+        seed: 1,
+        schedules: 300,
+        jobs: 1,
+        bug: None,
+    };
+    let totals = soak
+        .run(&|_| {})
+        .unwrap_or_else(|broken| panic!("{broken}"));
+    // A simulation in which nothing happens proves nothing.
+    for name in [
+        "acknowledged: starts",
+        "acknowledged: answers",
+        "acknowledged: signals",
+        "acknowledged: decisions",
+        "engine: crashes",
+        "engine: crashes in recovery",
+        "engine: processes that lost the disk",
+        "engine: second openers refused",
+        "fault: write fails",
+        "fault: write succeeds without an answer",
+        "fault: torn write, then a crash",
+        "fault: read fails",
+        "clock: jumps",
+        "workers: late answers",
+        "workers: answers sent twice",
+        "clients: repeated requests",
+    ] {
+        assert!(totals.get(name) > 0, "{name} never happened");
+    }
+}
+
+#[test]
+fn the_same_seed_leads_to_the_same_log() {
+    let templates = [Template::new().unwrap(), Template::new().unwrap()];
+    let mut digests = std::collections::BTreeSet::new();
+    for seed in 1..=40 {
+        let schedule = Schedule {
+            seed,
+            trace: true,
+            bug: None,
+        };
+        let [first, second] = templates.each_ref().map(|template| {
+            let story = schedule.run(template);
+            story.unwrap_or_else(|broken| panic!("{broken}"))
+        });
+        assert_eq!(first, second, "seed {seed}");
+        digests.insert(first.digest);
+    }
+    assert_eq!(digests.len(), 40, "different seeds lead to different logs");
+}
+
+#[test]
+fn every_planted_defect_is_found() {
+    let mut missed = Vec::new();
+    for bug in Bug::ALL {
+        let soak = Soak {
+            seed: 1,
+            schedules: ENOUGH,
+            jobs: 2,
+            bug: Some(bug),
+        };
+        match soak.run(&|_| {}) {
+            Err(broken) => println!("{bug:?}: {}", broken.what),
+            Ok(_) => missed.push(bug),
+        }
+    }
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}

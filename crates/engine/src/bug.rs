@@ -1,0 +1,52 @@
+//! Defects that a simulation plants on purpose, to show that it finds them. No other build has them.
+
+/// A defect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bug {
+    /// A turn that could not be written counts as written: its answers are sent.
+    AnswersWithoutCommit,
+    /// A turn that could not be written leaves its events, but not its rows.
+    WritesHalfATurn,
+    /// Request ids are not stored.
+    ForgetsRequests,
+    /// Rows do not contain the time of the next timer.
+    ForgetsTimers,
+    /// Events are hashed without the events before them.
+    BreaksTheChain,
+    /// A snapshot claims to include one more event.
+    SnapshotsTooMuch,
+    /// The branches of a log are not stored.
+    ForgetsBranches,
+    /// The answer of any worker is accepted.
+    AcceptsEveryToken,
+    /// A task that was answered stays in the book of tasks.
+    KeepsAnsweredTasks,
+    /// When an execution that got a slot does not begin, the next one does not move up.
+    WastesSlots,
+    /// Workers whose leases expire together pass their tasks to each other.
+    PassesTasksToLostWorkers,
+    /// A turn with a failed read is written.
+    IgnoresFailedReads,
+    /// A worker is not told that its session ended in a turn that was not written.
+    ForgetsToCloseSessions,
+}
+
+impl Bug {
+    /// Every defect.
+    #[cfg(feature = "simulation")]
+    pub const ALL: [Self; 13] = [
+        Self::AnswersWithoutCommit,
+        Self::WritesHalfATurn,
+        Self::ForgetsRequests,
+        Self::ForgetsTimers,
+        Self::BreaksTheChain,
+        Self::SnapshotsTooMuch,
+        Self::ForgetsBranches,
+        Self::AcceptsEveryToken,
+        Self::KeepsAnsweredTasks,
+        Self::WastesSlots,
+        Self::PassesTasksToLostWorkers,
+        Self::IgnoresFailedReads,
+        Self::ForgetsToCloseSessions,
+    ];
+}
