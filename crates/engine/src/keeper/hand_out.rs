@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stateway_definition::StepKind;
-use stateway_machine::{State, Task, TaskOrder, Verb, task_input, task_order};
+use stateway_machine::{State, Task, TaskOrder, Verb, Withdrawal, task_input, task_order};
 use stateway_model::{Progress, Usage};
 use tokio::sync::mpsc;
 
 use super::dispatch::{Need, Place, WorkerIx};
-use super::withdrawal::Withdrawal;
 use super::{Keeper, Work};
 use crate::worker::{Offer, Outcome, TaskToken, WorkerMessage, WorkerTask};
 use crate::{Fate, Write};

@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use stateway_machine::{
-    ChildOrder, Event, ExecutionState, Fact, Obligation, State, obligations, restore, snapshot,
-    snapshot_revision,
+    ChildOrder, Event, ExecutionState, Fact, Obligation, State, child_id, obligations, restore,
+    snapshot, snapshot_revision,
 };
 use stateway_model::SubState;
 
 use super::remedy::{after_break, after_loss, is_end};
 use super::{Code, Finding, Remedy, Verdict};
 use crate::catalogue::Catalogue;
-use crate::keeper::child_id;
 use crate::store::{
     ANY_BODY, Answered, Branch, Hash, Kept, Reading, Status, StoreError, UnderWay, plan,
 };
@@ -471,7 +470,7 @@ impl Look<'_> {
     }
 
     fn child(&self, order: &ChildOrder) -> Result<Option<Finding>> {
-        let id = child_id(order);
+        let id = child_id(&order.key);
         let step = &order.key.task.step;
         let waits = format!("log: step `{step}` waits for the execution `{id}`");
         let Some(number) = self.store.number_of(&id)? else {
