@@ -95,7 +95,7 @@ fn usable(source: &str, source_name: &str, limits: Limits) -> Result<Usable> {
 }
 
 fn invalid(message: &str) -> EngineError {
-    EngineError::new(ErrorKind::Invalid, "INVALID_DEFINITION", message)
+    EngineError::new(ErrorKind::InvalidArgument, "INVALID_DEFINITION", message)
 }
 
 fn refused(errors: &Invalid) -> EngineError {

@@ -1,9 +1,10 @@
-//! What the engine answers when it does not do what was asked.
+//! How the engine refuses or fails: one error type with the kinds of every layer.
 
 use std::fmt;
 use std::time::Duration;
 
 use stateway_machine::Rejection;
+pub use stateway_model::ErrorKind;
 use thiserror::Error;
 
 use crate::StoreError;
@@ -12,10 +13,10 @@ use crate::StoreError;
 pub(crate) type Result<T, E = EngineError> = std::result::Result<T, E>;
 
 /// Why the engine did not do what was asked.
-#[derive(Debug, Error)]
+#[derive(Debug, Clone, Error)]
 #[error("{message}")]
 pub struct EngineError {
-    /// What kind of no it is.
+    /// What kind of failure.
     pub kind: ErrorKind,
     /// A stable word for programs.
     pub reason: &'static str,
@@ -23,33 +24,12 @@ pub struct EngineError {
     pub message: String,
     /// What to do about it; may be empty.
     pub hint: String,
+    /// The component that failed while the rest of the engine may answer: `store` or `keeper`.
+    pub component: Option<&'static str>,
     /// How long to wait before trying again, where that helps.
     pub retry_after: Option<Duration>,
     /// Figures and names for programs, by key.
     pub metadata: Vec<(&'static str, String)>,
-}
-
-/// What kind of no it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorKind {
-    /// The request makes no sense, whatever the state.
-    Invalid,
-    /// There is no such thing.
-    NotFound,
-    /// The name is taken, or the request id was used for something else.
-    AlreadyExists,
-    /// Not in this state.
-    FailedPrecondition,
-    /// Not by this person.
-    Forbidden,
-    /// It has changed since it was looked at.
-    Conflict,
-    /// Too much at once; trying later helps.
-    Busy,
-    /// The store cannot be written or read at present; trying later may help.
-    Unavailable,
-    /// What is stored cannot be understood.
-    Corrupt,
 }
 
 impl EngineError {
@@ -59,6 +39,7 @@ impl EngineError {
             reason,
             message: message.to_string(),
             hint: String::new(),
+            component: None,
             retry_after: None,
             metadata: Vec::new(),
         }
@@ -71,6 +52,11 @@ impl EngineError {
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
+        self
+    }
+
+    pub(crate) const fn of(mut self, component: &'static str) -> Self {
+        self.component = Some(component);
         self
     }
 
@@ -126,10 +112,50 @@ impl EngineError {
             "ENGINE_STOPPED",
             "the engine has stopped",
         )
+        .of("keeper")
+    }
+
+    /// The answer to every caller of a turn that a panic ended.
+    pub(crate) fn turn_abandoned() -> Self {
+        Self::new(
+            ErrorKind::Unavailable,
+            "TURN_ABANDONED",
+            "a defect of the engine ended the processing of this and other requests",
+        )
+        .hint("Repeat the request with the same request id. The log of the gateway has the cause.")
+        .of("keeper")
+    }
+
+    /// The answer for an execution whose processing panicked.
+    pub(crate) fn set_aside(why: &str) -> Self {
+        Self::new(ErrorKind::Internal, "EXECUTION_SET_ASIDE", why).hint(
+            "The engine does not process the execution until the process restarts; its log is \
+             unchanged. Report the defect.",
+        )
+    }
+
+    /// The answer to a request that was lost while the engine goes on.
+    pub(crate) fn request_lost() -> Self {
+        Self::new(
+            ErrorKind::Internal,
+            "REQUEST_ABANDONED",
+            "a defect ended the processing of the request",
+        )
+        .hint("Read the execution before repeating the request. The log of the gateway has the cause.")
+    }
+
+    /// The answer to a read that panicked.
+    pub(crate) fn read_abandoned() -> Self {
+        Self::new(
+            ErrorKind::Internal,
+            "READ_ABANDONED",
+            "a defect ended the read; the engine continues",
+        )
+        .hint("The log of the gateway has the cause. Report the defect.")
     }
 
     pub(crate) fn corrupt(message: impl fmt::Display) -> Self {
-        Self::new(ErrorKind::Corrupt, "LOG_UNREADABLE", message)
+        Self::new(ErrorKind::DataLoss, "LOG_UNREADABLE", message)
             .hint("Nothing was changed. Check the file, or restore a backup.")
     }
 }
@@ -143,7 +169,9 @@ impl From<Rejection> for EngineError {
 
 /// One kind and one reason for every rejection by the core.
 const fn of_rejection(rejection: &Rejection) -> (ErrorKind, &'static str) {
-    use ErrorKind::{AlreadyExists, FailedPrecondition, Forbidden, Invalid, NotFound};
+    use ErrorKind::{
+        AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, PermissionDenied,
+    };
     match rejection {
         Rejection::NotCreated => (NotFound, "EXECUTION_NOT_FOUND"),
         Rejection::AlreadyCreated => (AlreadyExists, "EXECUTION_ALREADY_EXISTS"),
@@ -156,11 +184,11 @@ const fn of_rejection(rejection: &Rejection) -> (ErrorKind, &'static str) {
             (FailedPrecondition, "COMPENSATION_IN_PROGRESS")
         }
         Rejection::EscalationUnresolved(rejection) => of_rejection(rejection),
-        Rejection::StepAndStart => (Invalid, "STEP_AND_START"),
+        Rejection::StepAndStart => (InvalidArgument, "STEP_AND_START"),
         Rejection::NothingFailed => (FailedPrecondition, "NOTHING_FAILED"),
         Rejection::NotBegun { .. } => (FailedPrecondition, "STEP_NOT_BEGUN"),
-        Rejection::TakesNoInput { .. } => (Invalid, "STEP_TAKES_NO_INPUT"),
-        Rejection::TakesNoFeedback { .. } => (Invalid, "STEP_TAKES_NO_FEEDBACK"),
+        Rejection::TakesNoInput { .. } => (InvalidArgument, "STEP_TAKES_NO_INPUT"),
+        Rejection::TakesNoFeedback { .. } => (InvalidArgument, "STEP_TAKES_NO_FEEDBACK"),
         Rejection::UnknownStep { .. } => (NotFound, "STEP_NOT_FOUND"),
         Rejection::StaleAttempt { .. } | Rejection::AlreadyAssigned { .. } => {
             (FailedPrecondition, "STALE_TASK")
@@ -174,16 +202,16 @@ const fn of_rejection(rejection: &Rejection) -> (ErrorKind, &'static str) {
         Rejection::StaleApproval { .. } => (FailedPrecondition, "STALE_APPROVAL"),
         Rejection::ApprovalExpired { .. } => (FailedPrecondition, "APPROVAL_EXPIRED"),
         Rejection::AlreadyDecided { .. } => (FailedPrecondition, "ALREADY_DECIDED"),
-        Rejection::RoleRequired { .. } => (Forbidden, "ROLE_REQUIRED"),
+        Rejection::RoleRequired { .. } => (PermissionDenied, "ROLE_REQUIRED"),
         Rejection::SelfApproval { .. }
         | Rejection::RedoneBySelf { .. }
         | Rejection::OwnWork { .. }
-        | Rejection::ReassignedBySelf { .. } => (Forbidden, "SELF_APPROVAL"),
+        | Rejection::ReassignedBySelf { .. } => (PermissionDenied, "SELF_APPROVAL"),
         Rejection::StaleEscalation { .. } => (FailedPrecondition, "STALE_ESCALATION"),
         Rejection::NotEscalated { .. } => (FailedPrecondition, "NOT_ESCALATED"),
         Rejection::NotBackingOff { .. } => (FailedPrecondition, "NOT_BACKING_OFF"),
         Rejection::Incompatible { .. } => (FailedPrecondition, "INCOMPATIBLE_REVISION"),
-        Rejection::UnusableDefinition { .. } => (Invalid, "INVALID_DEFINITION"),
+        Rejection::UnusableDefinition { .. } => (InvalidArgument, "INVALID_DEFINITION"),
         Rejection::StaleBranch { .. } => (FailedPrecondition, "STALE_BRANCH"),
     }
 }
@@ -192,10 +220,12 @@ impl EngineError {
     /// The error sent to every caller waiting on the failed commit.
     pub(crate) fn from_store(error: &StoreError) -> Self {
         let kind = match error {
-            StoreError::Corrupt { .. } => ErrorKind::Corrupt,
+            StoreError::Corrupt { .. } => ErrorKind::DataLoss,
             _ => ErrorKind::Unavailable,
         };
-        Self::new(kind, error.reason(), error).hint(error.hint())
+        Self::new(kind, error.reason(), error)
+            .hint(error.hint())
+            .of("store")
     }
 }
 

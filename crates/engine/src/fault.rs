@@ -1,9 +1,10 @@
-//! What goes wrong between two writes, for tests: the process dies with half a turn on disk, or the
-//! disk loses a write it said it had.
+//! What goes wrong, for tests: the process dies with half a turn on disk, the disk loses a write that it
+//! acknowledged, or the keeper panics.
 //!
 //! A store that keeps its promises never shows such a state; one that lies, a file that was put
 //! back together from backups, or a defect can. Nothing of this happens unless a test arms it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// One write to the store, or one entry in the keeper's book of tasks.
@@ -46,12 +47,15 @@ pub enum Fate {
     Crash,
 }
 
+type Panics = dyn Fn(&str) -> bool + Send + Sync;
 type Judge = Box<dyn FnMut(Write) -> Fate + Send>;
 
 /// What goes wrong. Clones share it.
 #[derive(Clone, Default)]
 pub struct Faults {
     judge: Option<Arc<Mutex<Judge>>>,
+    panics: Option<Arc<Panics>>,
+    full: Option<Arc<AtomicBool>>,
 }
 
 impl std::fmt::Debug for Faults {
@@ -67,7 +71,38 @@ impl Faults {
     pub fn by(judge: impl FnMut(Write) -> Fate + Send + 'static) -> Self {
         Self {
             judge: Some(Arc::new(Mutex::new(Box::new(judge)))),
+            ..Self::default()
         }
+    }
+
+    /// Asks whether the keeper panics: with the id of an execution before the keeper processes that
+    /// execution, with an empty id before each turn.
+    #[must_use]
+    pub fn panicking(when: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        Self {
+            panics: Some(Arc::new(when)),
+            ..Self::default()
+        }
+    }
+
+    /// The disk is full while this is true.
+    #[must_use]
+    pub fn full_disk(full: Arc<AtomicBool>) -> Self {
+        Self {
+            full: Some(full),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        let full = self.full.as_ref();
+        full.is_some_and(|full| full.load(Ordering::Relaxed))
+    }
+
+    /// Panics if the test wants that for this execution.
+    pub(crate) fn panic_for(&self, id: &str) {
+        let wanted = self.panics.as_ref().is_some_and(|panics| panics(id));
+        assert!(!wanted, "a test lets the keeper panic for execution `{id}`");
     }
 
     pub(crate) fn fate(&self, write: Write) -> Fate {

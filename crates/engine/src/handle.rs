@@ -24,6 +24,7 @@ use crate::request::{
     ActorName, BranchRecord, Decide, EventRecord, ListQuery, Page, Publish, Published, Purged,
     RequestKey, Resolve, RetryFrom, Start, Steer, StepRecord, Survey,
 };
+use crate::set_aside::SetAside;
 use crate::store::{Backend, SqliteFile};
 use crate::worker::{Answer, Offer, WorkerSession};
 use crate::{Changes, Clock, Config, EngineError, ErrorKind, News, Numbering, View};
@@ -45,6 +46,7 @@ struct Inner {
     catalogue: Arc<Catalogue>,
     board: Arc<Board>,
     covered: Arc<Covered>,
+    aside: Arc<SetAside>,
     escalation_roles: Vec<Arc<str>>,
     committed: watch::Receiver<i64>,
     clock: Clock,
@@ -79,6 +81,7 @@ impl Inner {
             catalogue: shared.catalogue,
             board: shared.board,
             covered: shared.covered,
+            aside: shared.aside,
             escalation_roles: config.escalation_roles.clone(),
             committed,
             clock: config.clock.clone(),
@@ -100,12 +103,6 @@ impl Drop for Inner {
             let _ = keeper.join();
         }
     }
-}
-
-/// An answer that is under way.
-#[derive(Debug)]
-pub struct Ticket {
-    pub(crate) answer: oneshot::Receiver<Answer>,
 }
 
 impl Engine {
@@ -283,12 +280,20 @@ impl Engine {
         }
         let catalogue = Arc::clone(&self.inner.catalogue);
         let coverage = self.inner.covered.get();
-        self.read(move |reader| {
+        let view = self.read(move |reader| {
             reader
                 .get(&id, &catalogue, &coverage)?
                 .ok_or_else(|| EngineError::no_execution(&id))
-        })
-        .await
+        });
+        view.await.map(|view| self.with_set_aside(view))
+    }
+
+    /// Shows an execution as set aside if it is.
+    fn with_set_aside(&self, view: View) -> View {
+        match self.inner.aside.get(view.number) {
+            Some(why) => view.set_aside(&why),
+            None => view,
+        }
     }
 
     /// What the keeper shows of an execution it has in memory.
@@ -306,8 +311,13 @@ impl Engine {
     pub async fn list(&self, query: ListQuery) -> Result<Page<View>> {
         let catalogue = Arc::clone(&self.inner.catalogue);
         let coverage = self.inner.covered.get();
-        self.read(move |reader| reader.list(&query, &catalogue, &coverage))
-            .await
+        let page = self.read(move |reader| reader.list(&query, &catalogue, &coverage));
+        let Page { items, next } = page.await?;
+        let items = items.into_iter().map(|view| self.with_set_aside(view));
+        Ok(Page {
+            items: items.collect(),
+            next,
+        })
     }
 
     /// The ids of the executions that were forked from one, oldest first.
@@ -452,7 +462,7 @@ impl Engine {
             event,
             answer: send,
         })?;
-        answer.await.unwrap_or_else(|_| Err(EngineError::stopped()))
+        answer.await.unwrap_or_else(|_| Err(self.lost()))
     }
 
     /// Tells who is connected and what waits.
@@ -462,7 +472,7 @@ impl Engine {
     pub async fn survey(&self) -> Result<Survey> {
         let (send, answer) = oneshot::channel();
         self.inner.inbox.ask(Message::Survey { answer: send })?;
-        answer.await.unwrap_or_else(|_| Err(EngineError::stopped()))
+        answer.await.unwrap_or_else(|_| Err(self.lost()))
     }
 
     /// Connects a worker.
@@ -472,7 +482,7 @@ impl Engine {
     pub fn connect(&self, offer: Offer) -> Result<WorkerSession> {
         if offer.worker.starts_with(OWN_WORKERS) {
             return Err(EngineError::new(
-                ErrorKind::Invalid,
+                ErrorKind::InvalidArgument,
                 "RESERVED_WORKER_ID",
                 format_args!("worker ids with `{OWN_WORKERS}` are the engine's own"),
             )
@@ -505,7 +515,7 @@ impl Engine {
     pub async fn remove(&self, id: Arc<str>) -> Result<()> {
         let (send, answer) = oneshot::channel();
         self.inner.inbox.ask(Message::Remove { id, answer: send })?;
-        answer.await.unwrap_or_else(|_| Err(EngineError::stopped()))
+        answer.await.unwrap_or_else(|_| Err(self.lost()))
     }
 
     /// Removes finished executions that ended before this time, oldest first, at most `limit`.
@@ -519,7 +529,7 @@ impl Engine {
             limit,
             answer: send,
         })?;
-        answer.await.unwrap_or_else(|_| Err(EngineError::stopped()))
+        answer.await.unwrap_or_else(|_| Err(self.lost()))
     }
 
     /// Copies the store to another file while it is in use; the copy is whole and consistent.
@@ -554,7 +564,29 @@ impl Engine {
     async fn ask(&self, ask: impl FnOnce(oneshot::Sender<Answer>) -> Ask) -> Result<View> {
         let (send, answer) = oneshot::channel();
         self.inner.inbox.ask(Message::Ask(Box::new(ask(send))))?;
-        Ticket { answer }.wait().await.map(|view| *view)
+        self.wait(answer).await
+    }
+
+    /// Waits for the answer to a request about an execution.
+    async fn wait(&self, answer: oneshot::Receiver<Answer>) -> Result<View> {
+        let answer = answer.await.unwrap_or_else(|_| Err(self.lost()));
+        answer.map(|view| *view)
+    }
+
+    /// The error for a request that was dropped without an answer.
+    fn lost(&self) -> EngineError {
+        if self.is_running() {
+            EngineError::request_lost()
+        } else {
+            EngineError::stopped()
+        }
+    }
+
+    /// Whether the engine processes requests. Reading works without it.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        // The keeper closes the channel when its thread ends, however it ends.
+        self.inner.committed.has_changed().is_ok()
     }
 
     async fn read<T: Send + 'static>(

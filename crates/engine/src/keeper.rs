@@ -25,6 +25,7 @@ mod branch;
 mod carry;
 mod child;
 mod cover;
+mod defect;
 mod definitions;
 mod dispatch;
 mod executions;
@@ -73,7 +74,8 @@ use crate::clock::Moment;
 use crate::coverage::Covered;
 use crate::error::Result;
 use crate::news::Board;
-use crate::store::{Store, StoreError};
+use crate::set_aside::SetAside;
+use crate::store::Store;
 use crate::{Config, EngineError};
 use cover::Connected;
 use definitions::Definitions;
@@ -95,6 +97,8 @@ pub(crate) struct Shared {
     pub(crate) board: Arc<Board>,
     /// Where readers find which workers are connected.
     pub(crate) covered: Arc<Covered>,
+    /// Executions that are not processed after a panic.
+    pub(crate) aside: Arc<SetAside>,
 }
 
 impl Shared {
@@ -129,7 +133,11 @@ pub(crate) struct Keeper {
     work: VecDeque<Work>,
     /// How far the connected receivers of events have got.
     sinks: HashMap<Arc<str>, i64>,
-    /// Why the store could not be written last time, until it can be again.
+    /// The execution that is being processed.
+    processed: Option<i64>,
+    /// Executions that are not processed after a panic.
+    aside: Arc<SetAside>,
+    /// Why the last turn was abandoned, until everything is loaded again.
     broken: Option<Broken>,
     upkeep: Upkeep,
 }
@@ -143,10 +151,10 @@ struct Upkeep {
     sleeping: Option<(Option<Timestamp>, i64)>,
 }
 
-/// The store could not be written.
+/// A turn was abandoned: the store could not be written, or the turn panicked.
 #[derive(Debug)]
 struct Broken {
-    error: StoreError,
+    error: EngineError,
     tried: Instant,
 }
 
@@ -201,6 +209,8 @@ impl Keeper {
             shown: Vec::new(),
             work: VecDeque::new(),
             sinks: HashMap::new(),
+            processed: None,
+            aside: shared.aside,
             broken: None,
             upkeep: Upkeep {
                 leases_checked: now.steady,
@@ -212,7 +222,7 @@ impl Keeper {
             board: shared.board,
             now,
         };
-        keeper.wake_up()?;
+        keeper.load_all()?;
         let effects = std::mem::take(&mut keeper.shown);
         Ok((keeper, effects))
     }
@@ -224,6 +234,13 @@ impl Keeper {
         now: Moment,
     ) -> Vec<Effect> {
         self.set_time(now);
+        if !self.survives(|keeper| keeper.process(messages)) {
+            self.reload();
+        }
+        std::mem::take(&mut self.shown)
+    }
+
+    fn process(&mut self, messages: impl Iterator<Item = Message>) {
         self.pace.begin();
         self.resume();
         for message in messages.take(MOST_PER_TURN) {
@@ -245,13 +262,11 @@ impl Keeper {
         }
         self.finish();
         self.housekeep();
-        std::mem::take(&mut self.shown)
     }
 
     fn take(&mut self, message: Message) {
         if let Some(broken) = &self.broken {
-            let error = EngineError::from_store(&broken.error);
-            message.refuse(error);
+            message.refuse(broken.error.clone());
             return;
         }
         match message {
@@ -334,7 +349,7 @@ impl Keeper {
             return;
         }
         if let Err(error) = self.take_up_more() {
-            self.break_off(error);
+            self.break_off(&error);
             return;
         }
         while let Some(work) = self.pace.resume() {

@@ -35,6 +35,7 @@ pub mod recording;
 pub mod recovery;
 mod request;
 mod retry_after;
+mod set_aside;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 mod sink;
@@ -48,7 +49,7 @@ pub use clock::Clock;
 pub use config::{Config, OPERATOR_ROLE};
 pub use error::{EngineError, ErrorKind};
 pub use fault::{Fate, Faults, Write};
-pub use handle::{Engine, Ticket};
+pub use handle::Engine;
 pub use http::{
     AllowError, AllowList, HTTP_WORKER, HttpCaller, HttpError, HttpSettings, MOST_ENTRIES,
     NotAllowed,
@@ -63,8 +64,8 @@ pub use policy::{Policy, PolicyQuestion, PolicyVerdict, Ruling};
 pub use request::{
     ActorName, AdoptDefinition, Applied, ApplyDefinition, BranchRecord, Damaged, Decide,
     DefinitionRecord, DeleteDefinition, DeletedDefinition, DisabledTrigger, EventRecord, HeldTask,
-    ListQuery, Page, Publish, Published, Purged, QueueLine, RequestKey, Resolve, RetryFrom,
-    Scheduled, Start, Steer, StepRecord, Survey, SwitchTrigger, TaskLine, WorkerStatus,
+    ListQuery, Page, Publish, Published, Purged, QueueLine, RequestDigest, RequestKey, Resolve,
+    RetryFrom, Scheduled, Start, Steer, StepRecord, Survey, SwitchTrigger, TaskLine, WorkerStatus,
 };
 pub use sink::{EVENT_NAMES, Secret, WebhookError, WebhookSettings, WebhookStatus, Webhooks};
 pub use store::{SCHEMA_VERSION, StoreError};

@@ -86,7 +86,7 @@ impl Config {
             format!("with `max_message_bytes` = {message} a message holds the input and the output")
         };
         Err(EngineError::new(
-            ErrorKind::Invalid,
+            ErrorKind::InvalidArgument,
             "LIMITS_DO_NOT_FIT",
             format_args!("`max_payload_bytes` is {payload} and must be at most {most}: {why}"),
         )

@@ -74,22 +74,29 @@ impl Readers {
                 .push(reader);
             outcome
         });
-        done.await.unwrap_or_else(|_| Err(EngineError::stopped()))
+        done.await.unwrap_or_else(|error| {
+            if !error.is_panic() {
+                return Err(EngineError::stopped());
+            }
+            // The connection is dropped with the panic; the next read opens another one.
+            tracing::error!("a read of the store panicked");
+            Err(EngineError::read_abandoned())
+        })
     }
 }
 
 impl Reader {
-    /// Everything a read looks at, it looks at as of one moment.
     pub(crate) fn store(&self) -> &dyn Reading {
         &*self.store
     }
 
+    /// Runs all reads of `work` in one snapshot.
     fn at_once<T>(&self, work: impl FnOnce(&dyn Reading) -> Result<T>) -> Result<T> {
         let (mut work, mut outcome) = (Some(work), None);
         self.store.at_once(&mut |store| {
             outcome = work.take().map(|work| work(store));
         })?;
-        outcome.unwrap_or_else(|| Err(EngineError::stopped()))
+        outcome.unwrap_or_else(|| Err(EngineError::read_abandoned()))
     }
 
     pub(crate) fn get(

@@ -1,10 +1,13 @@
 //! What can be asked of the engine, and what lists answer.
 
 mod definition;
+mod digest;
 
 pub use definition::{
     AdoptDefinition, DeleteDefinition, DeletedDefinition, DisabledTrigger, SwitchTrigger,
 };
+
+pub use digest::RequestDigest;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +27,7 @@ pub type ActorName = Arc<str>;
 pub struct RequestKey {
     /// The caller's id.
     pub id: Arc<str>,
-    /// A digest of what is asked.
+    /// A [digest](RequestDigest) of what is asked.
     pub body: [u8; 16],
 }
 

@@ -202,7 +202,7 @@ impl Sink {
                         return;
                     }
                 }
-                Err(error) if error.kind == ErrorKind::Corrupt => {
+                Err(error) if error.kind == ErrorKind::DataLoss => {
                     if !self.pass_over(last).await {
                         self.stop();
                         return;
@@ -329,7 +329,7 @@ impl Sink {
         match self.read(1).await {
             // The damage is further on; up to there, one append at a time.
             Ok(records) if !records.is_empty() => return self.deliver(&records).await,
-            Err(error) if error.kind == ErrorKind::Corrupt && self.position < last => {
+            Err(error) if error.kind == ErrorKind::DataLoss && self.position < last => {
                 let place = self.position + 1;
                 tracing::error!(webhook = %self.name, place, "events cannot be read: {error}");
                 metrics::counter!(

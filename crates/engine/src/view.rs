@@ -9,7 +9,7 @@ use crate::summary::incompatible;
 use jiff::Timestamp;
 use serde_json::Value;
 use stateway_machine::{
-    Awaited, Cancellation, Data, ExecutionState, PauseCause, Reopened, State, Times,
+    Awaited, Cancellation, Data, ExecutionState, PauseCause, Reopened, State, StepState, Times,
     abandoned_usage, awaited, child_id, child_key, last_error, not_retried, seeking, step_views,
     sub_state_where, usage, waits,
 };
@@ -62,6 +62,8 @@ pub struct View {
     pub awaited: Vec<Awaited>,
     /// Every step, in the order of the definition.
     pub steps: Vec<Step>,
+    /// The state of each step, in the same order.
+    pub step_states: Vec<StepState>,
     /// Why no retry follows the last failure of each of the steps, in the same order.
     pub not_retried: Vec<Option<String>>,
     /// The ids of the executions that do the steps, in the same order.
@@ -181,6 +183,7 @@ impl View {
             waits: Vec::new(),
             awaited: Vec::new(),
             steps: Vec::new(),
+            step_states: Vec::new(),
             not_retried: Vec::new(),
             children: Vec::new(),
             last_error: Some(ExecutionError::message(format!(
@@ -201,6 +204,15 @@ impl View {
         }
     }
 
+    /// The same of an execution that the engine does not process after a panic.
+    pub(crate) fn set_aside(mut self, why: &str) -> Self {
+        if !self.state.is_terminal() {
+            (self.sub_state, self.reason) = (SubState::Error, Some(Reason::Stuck));
+            self.last_error = Some(ExecutionError::message(why));
+        }
+        self
+    }
+
     pub(crate) fn of(origin: &Origin, state: &State, coverage: &Coverage) -> Self {
         let unserved = coverage.unserved(state, origin.tenant());
         let names: Vec<Arc<str>> = unserved.iter().map(|task| Arc::clone(&task.step)).collect();
@@ -212,6 +224,7 @@ impl View {
             explain(&mut steps, &mut waits, &task.step, &detail, stuck);
         }
         let not_retried = steps.iter().map(|step| not_retried(state, &step.name));
+        let states = steps.iter().filter_map(|step| state.step_state(&step.name));
         let children = steps.iter().map(|step| child_of(state, &step.name));
         Self {
             number: origin.number,
@@ -233,6 +246,7 @@ impl View {
             cause: state.reason(),
             waits,
             awaited: awaited(state),
+            step_states: states.collect(),
             not_retried: not_retried.collect(),
             children: children.collect(),
             steps,

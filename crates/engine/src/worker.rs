@@ -11,7 +11,6 @@ use stateway_machine::{Data, Failure, HttpRequest, Task};
 use stateway_model::{Progress, Usage};
 use tokio::sync::mpsc;
 
-use crate::handle::Ticket;
 use crate::keeper::{Inbox, Message, Unread};
 use crate::{EngineError, View};
 
@@ -141,7 +140,7 @@ impl FromStr for TaskToken {
     fn from_str(text: &str) -> Result<Self, EngineError> {
         parse_token(text).ok_or_else(|| {
             EngineError::new(
-                crate::ErrorKind::Invalid,
+                crate::ErrorKind::InvalidArgument,
                 "INVALID_TASK_TOKEN",
                 "this is not a task token",
             )
@@ -294,18 +293,6 @@ impl Drop for WorkerSession {
 
 /// What a steering command answers.
 pub(crate) type Answer = Result<Box<View>, EngineError>;
-
-impl Ticket {
-    /// Waits for the answer.
-    ///
-    /// # Errors
-    /// The command was refused, or the engine stopped.
-    pub async fn wait(self) -> Answer {
-        self.answer
-            .await
-            .unwrap_or_else(|_| Err(EngineError::stopped()))
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -13,6 +13,8 @@ mod branch;
 mod child;
 #[path = "engine/clock.rs"]
 mod clock;
+#[path = "engine/defect.rs"]
+mod defect;
 #[path = "engine/definitions.rs"]
 mod definitions;
 #[path = "engine/fault.rs"]

@@ -6,23 +6,17 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use prost::Message;
-use sha2::{Digest, Sha256};
-use stateway_engine::{Engine, EngineError, ErrorKind, RequestKey};
+use stateway_engine::{Engine, EngineError, RequestDigest, RequestKey};
 use stateway_model::ProviderId;
 use stateway_provider_api::{Call, RequestId};
 use tonic::{Code, Status};
-use tonic_types::{ErrorDetails, StatusExt};
 
 use crate::parent::Parent;
 use crate::service::executions::provider_named;
-use crate::status::{DOMAIN, Refusal};
+use crate::status::{self, Refusal};
 use crate::upstream::Upstreams;
-
-/// How long a caller should pause before it asks an engine again that could not answer.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// One built-in engine, and what the gateway has to know beside it.
 #[derive(Debug, Clone)]
@@ -132,70 +126,25 @@ impl Chosen<'_> {
     ) -> Result<T, Status> {
         match tokio::time::timeout_at(call.deadline.into(), work).await {
             Ok(answer) => answer.map_err(|error| self.refused(&error)),
-            Err(_) => Err(Refusal::new(
-                Code::DeadlineExceeded,
-                "PROVIDER_TIMEOUT",
-                format!("provider {}: no answer in time", self.id),
-            )
-            .with("provider", self.id.to_string())
-            .retry_after(PAUSE)
-            .into()),
+            Err(_) => Err(status::no_answer(self.id)),
         }
     }
 
-    /// The engine's no, told to a client.
+    /// The answer to a client when the engine refuses or fails.
     pub(crate) fn refused(&self, error: &EngineError) -> Status {
-        let mut metadata =
-            std::collections::HashMap::from([("provider".to_owned(), self.id.to_string())]);
-        if !error.hint.is_empty() {
-            metadata.insert("hint".to_owned(), error.hint.clone());
-        }
-        for (key, value) in &error.metadata {
-            metadata.insert((*key).to_owned(), value.clone());
-        }
-        let mut details = ErrorDetails::new();
-        details.set_error_info(error.reason, DOMAIN, metadata);
-        if matches!(error.kind, ErrorKind::Busy | ErrorKind::Unavailable) {
-            details.set_retry_info(Some(PAUSE));
-        }
-        let message = format!("provider {}: {}", self.id, error.message);
-        Status::with_error_details(code(error.kind), message, details)
+        status::of_engine(self.id, error)
     }
 }
 
-/// The gRPC code of each kind of no.
-const fn code(kind: ErrorKind) -> Code {
-    match kind {
-        ErrorKind::Invalid => Code::InvalidArgument,
-        ErrorKind::NotFound => Code::NotFound,
-        ErrorKind::AlreadyExists => Code::AlreadyExists,
-        ErrorKind::FailedPrecondition => Code::FailedPrecondition,
-        ErrorKind::Forbidden => Code::PermissionDenied,
-        ErrorKind::Conflict => Code::Aborted,
-        ErrorKind::Busy => Code::ResourceExhausted,
-        ErrorKind::Unavailable => Code::Unavailable,
-        ErrorKind::Corrupt => Code::DataLoss,
-    }
-}
-
-/// What makes a repetition of a write one request: its id, and a digest of method, author and
-/// body. `body` must not hold the id.
+/// The key of a request: its id, and a digest of method, caller and body. `body` must not contain the
+/// id.
 pub(crate) fn request_key(
     id: &RequestId,
     method: &str,
     call: &Call,
     body: &impl Message,
 ) -> RequestKey {
-    let mut digest = Sha256::new();
-    for part in [method.as_bytes(), call.actor.as_bytes()] {
-        digest.update(part);
-        digest.update([0]);
-    }
-    digest.update(body.encode_to_vec());
-    let mut short = [0; 16];
-    short.copy_from_slice(&digest.finalize()[..16]);
-    RequestKey {
-        id: id.as_str().into(),
-        body: short,
-    }
+    RequestDigest::new(method, &call.actor)
+        .bytes(&body.encode_to_vec())
+        .key(id.as_str())
 }

@@ -35,7 +35,7 @@ use crate::service::triggers::Triggers;
 use crate::service::workers::Workers;
 use crate::settings::Settings;
 use crate::token::Sealer;
-use crate::upstream::{Prober, Upstream, Upstreams};
+use crate::upstream::{EngineHealth, Prober, Upstream, Upstreams};
 use crate::watch::Hub;
 use crate::web::WebOrPlainLayer;
 
@@ -173,8 +173,10 @@ impl Gateway {
             stop.clone(),
         );
         let (reporter, health) = tonic_health::server::health_reporter();
+        let engines = Arc::new(EngineHealth::new(&self.upstreams, &self.engines));
         let prober = Arc::new(Prober {
             upstreams: self.upstreams.clone(),
+            engines: engines.clone(),
             reporter,
             stop: stop.clone(),
         });
@@ -184,7 +186,7 @@ impl Gateway {
         let router = routes
             .into_axum_router()
             .fallback(nowhere)
-            .merge(plain_pages(self.metrics.clone()))
+            .merge(plain_pages(self.metrics.clone(), engines))
             .merge(pages.unwrap_or_default());
 
         let probes = TaskTracker::new();
@@ -360,8 +362,8 @@ async fn nowhere(headers: HeaderMap) -> Response {
 }
 
 /// Pages for probes and scrapers.
-fn plain_pages(metrics: MetricsPage) -> Router {
+fn plain_pages(metrics: MetricsPage, engines: Arc<EngineHealth>) -> Router {
     Router::new()
-        .route("/healthz", get(async || (StatusCode::OK, "ok\n")))
+        .route("/healthz", get(async move || engines.page()))
         .route("/metrics", get(async move || metrics()))
 }

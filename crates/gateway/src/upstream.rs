@@ -22,7 +22,7 @@ use stateway_provider_api::{
 use tokio::sync::Semaphore;
 
 pub(crate) use breaker::Position;
-pub(crate) use health::{Prober, Report, Serving};
+pub(crate) use health::{EngineHealth, Prober, Report, Serving};
 
 use crate::settings::{Settings, UpstreamSettings};
 use breakers::{Breakers, Outcome};

@@ -146,8 +146,7 @@ impl Rejection {
             Self::NotCreated => "Create the execution first.",
             Self::AlreadyCreated => "Use another execution id.",
             Self::AlreadyFinished { .. } => {
-                "Start a new execution, or run this one again from a step with RetryFrom (`stateway \
-                 retry-from`)."
+                "Start a new execution, or run this one again from a step with RetryFrom."
             }
             Self::WrongState { .. } => "Read the execution again and act on its current state.",
             Self::RollingBack => {

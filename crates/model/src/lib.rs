@@ -10,6 +10,7 @@
 
 mod basis;
 mod error;
+mod error_kind;
 mod etag;
 mod execution;
 mod headline;
@@ -28,6 +29,7 @@ mod words;
 
 pub use basis::{MappingBasis, RetryBasis};
 pub use error::{ErrorCategory, ExecutionError};
+pub use error_kind::ErrorKind;
 pub use execution::{Execution, Labels};
 pub use headline::{headline, one_line_summary};
 pub use history::{AttemptPhase, Event, EventDetail};

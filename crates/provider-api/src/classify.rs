@@ -1,8 +1,8 @@
-//! The one function that says which of the six words applies, and why.
+//! The one function that computes the sub-state of an execution of another engine, and why.
 //!
 //! Pure: a table, an observation and the time go in, a verdict comes out. The verdict borrows
-//! what it was based on, so that giving it costs next to nothing and explaining it only when
-//! someone asks.
+//! its input, so that it is cheap, and only an explanation costs more. The built-in engine reports its
+//! sub-states itself (`stateway_machine::sub_state`); for its executions the table only explains.
 
 mod explain;
 #[cfg(test)]
@@ -58,6 +58,8 @@ pub enum Decision {
     Waits,
     /// Nothing: the state is in no table.
     Default,
+    /// The engine alone: it reports the sub-state, and no row of its table contains the same.
+    Reported,
     /// The execution as a whole has finished, and a step cannot outlive it.
     ExecutionFinished,
 }
@@ -74,22 +76,29 @@ pub fn classify<'a>(table: &'a Table, observation: &Observation, now: Timestamp)
         .iter()
         .map(|step| {
             let evidence = Evidence::new(step.retry.as_ref(), &step.waits, now);
-            verdict(table, Scope::Step, &step.native, None, &evidence)
+            match step.reported {
+                Some(reported) => {
+                    let row = table.find(Scope::Step, &step.native);
+                    of_engine(row, reported, None, &evidence)
+                }
+                None => verdict(table, Scope::Step, &step.native, None, &evidence),
+            }
         })
         .collect();
     let evidence = Evidence::new(observation.retry.as_ref(), &observation.waits, now);
-    let open = if observation.steps_are_detail {
-        None
-    } else {
-        open_steps(&steps)
+    let (scope, native) = (Scope::Execution, &observation.native);
+    let execution = match observation.reported {
+        Some(reported) => {
+            let mut all = steps.iter().enumerate();
+            let deciding = all.find(|(_, step)| step.shows(reported));
+            of_engine(table.find(scope, native), reported, deciding, &evidence)
+        }
+        None => {
+            let decides = !observation.steps_are_detail;
+            let open = decides.then(|| open_steps(&steps)).flatten();
+            verdict(table, scope, native, open, &evidence)
+        }
     };
-    let execution = verdict(
-        table,
-        Scope::Execution,
-        &observation.native,
-        open,
-        &evidence,
-    );
     if execution.sub_state.is_terminal() {
         steps.iter_mut().for_each(close);
     }
@@ -110,8 +119,53 @@ fn open_steps<'a>(steps: &[Verdict<'a>]) -> Option<(usize, Verdict<'a>)> {
     Some((deciding, steps[deciding]))
 }
 
+impl Verdict<'_> {
+    /// Whether a step has started and shows the same as its execution.
+    fn shows(&self, (sub_state, reason): (SubState, Option<Reason>)) -> bool {
+        let begun = self.reason != Some(Reason::NotStarted);
+        begun && self.sub_state == sub_state && (reason.is_none() || self.reason == reason)
+    }
+}
+
+/// The verdict of an engine that computes the sub-state itself. The row and the step only explain it.
+fn of_engine<'a>(
+    row: Option<&'a Row>,
+    (sub_state, reason): (SubState, Option<Reason>),
+    deciding: Option<(usize, &Verdict<'_>)>,
+    evidence: &Evidence<'_>,
+) -> Verdict<'a> {
+    let decision = match row {
+        Some(row) if row.refine => match deciding {
+            Some((deciding, _)) => Decision::Steps { deciding },
+            None if evidence.waits().is_some() => Decision::Waits,
+            None => Decision::Row,
+        },
+        Some(row) if (row.sub_state, row.reason) == (sub_state, reason) => Decision::Row,
+        _ => Decision::Reported,
+    };
+    let basis = match (decision, row) {
+        (Decision::Row, Some(row)) => row.basis,
+        (Decision::Reported, _) => MappingBasis::Native,
+        _ => MappingBasis::Derived,
+    };
+    let overdue = deciding.map_or_else(|| evidence.is_overdue(), |(_, step)| step.overdue);
+    Verdict {
+        sub_state,
+        reason,
+        basis,
+        decision,
+        row,
+        overdue: sub_state == SubState::BackingOff && overdue,
+    }
+}
+
 /// Engines leave pending work behind in runs that were ended from outside.
 fn close(step: &mut Verdict<'_>) {
+    let row_is_open = step.row.is_some_and(|row| !row.sub_state.is_terminal());
+    if step.decision == Decision::Reported && row_is_open {
+        step.basis = MappingBasis::Derived;
+        step.decision = Decision::ExecutionFinished;
+    }
     if !step.sub_state.is_terminal() {
         step.sub_state = SubState::Failed;
         step.reason = step

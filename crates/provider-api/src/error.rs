@@ -4,93 +4,12 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+pub use stateway_model::ErrorKind;
+
 use crate::Verb;
 
 /// The result of every provider call.
 pub type Result<T> = std::result::Result<T, Error>;
-
-/// What kind of failure it is. The gateway maps each to one gRPC code, in one function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ErrorKind {
-    /// The execution, definition or step does not exist.
-    NotFound,
-    /// It exists already, with other content.
-    AlreadyExists,
-    /// The request itself is wrong, whatever the state.
-    InvalidArgument,
-    /// The request is right, but not in the present state.
-    FailedPrecondition,
-    /// Someone else was faster: read again, then decide.
-    Conflict,
-    /// The provider cannot do this, ever.
-    Unsupported,
-    /// The engine asks to slow down, or a quota is used up.
-    Throttled,
-    /// The engine cannot be reached or is not ready. Nothing is known of the outcome of a write.
-    Unavailable,
-    /// No answer in time. Nothing is known of the outcome of a write.
-    Timeout,
-    /// The engine refuses this gateway's credentials for this operation.
-    PermissionDenied,
-    /// The engine's answer cannot be understood.
-    Malformed,
-    /// A cursor or page token is too old to go on from.
-    Expired,
-    /// A defect on our side.
-    Internal,
-}
-
-impl ErrorKind {
-    /// Every kind.
-    pub const ALL: &'static [Self] = &[
-        Self::NotFound,
-        Self::AlreadyExists,
-        Self::InvalidArgument,
-        Self::FailedPrecondition,
-        Self::Conflict,
-        Self::Unsupported,
-        Self::Throttled,
-        Self::Unavailable,
-        Self::Timeout,
-        Self::PermissionDenied,
-        Self::Malformed,
-        Self::Expired,
-        Self::Internal,
-    ];
-
-    /// The machine-readable reason clients get unless the error names a finer one.
-    #[must_use]
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::NotFound => "EXECUTION_NOT_FOUND",
-            Self::AlreadyExists => "ALREADY_EXISTS",
-            Self::InvalidArgument => "INVALID_ARGUMENT",
-            Self::FailedPrecondition => "ILLEGAL_TRANSITION",
-            Self::Conflict => "ETAG_MISMATCH",
-            Self::Unsupported => "CAPABILITY_NOT_SUPPORTED",
-            Self::Throttled => "PROVIDER_THROTTLED",
-            Self::Unavailable => "PROVIDER_UNAVAILABLE",
-            Self::Timeout => "PROVIDER_TIMEOUT",
-            Self::PermissionDenied => "PROVIDER_PERMISSION_DENIED",
-            Self::Malformed => "PROVIDER_ANSWER_MALFORMED",
-            Self::Expired => "CURSOR_EXPIRED",
-            Self::Internal => "INTERNAL",
-        }
-    }
-
-    /// Whether repeating the same call, after a pause, may succeed.
-    #[must_use]
-    pub const fn is_retryable(self) -> bool {
-        matches!(self, Self::Throttled | Self::Unavailable | Self::Timeout)
-    }
-
-    /// Whether this speaks against the provider's health, rather than against the request. An
-    /// answer that cannot be understood may be one execution's own fault.
-    #[must_use]
-    pub const fn is_outage(self) -> bool {
-        matches!(self, Self::Unavailable | Self::Timeout)
-    }
-}
 
 /// Why a provider call did not do what was asked.
 #[derive(Debug)]
@@ -112,6 +31,8 @@ pub struct Error {
     pub component: Option<&'static str>,
     /// The name that the caller probably meant instead of an unknown one.
     pub suggestion: Option<Box<str>>,
+    /// Figures and names for programs, by key.
+    pub metadata: Box<[(&'static str, String)]>,
     /// How long to wait before trying again, where the engine says.
     pub retry_after: Option<Duration>,
     /// What lies underneath.
@@ -131,6 +52,7 @@ impl Error {
             reason: None,
             component: None,
             suggestion: None,
+            metadata: Box::default(),
             retry_after: None,
             source: None,
         }
@@ -196,6 +118,13 @@ impl Error {
         self
     }
 
+    /// Adds figures and names for programs, by key.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Vec<(&'static str, String)>) -> Self {
+        self.metadata = metadata.into();
+        self
+    }
+
     /// Adds how long to wait before trying again.
     #[must_use]
     pub const fn with_retry_after(mut self, pause: Duration) -> Self {
@@ -228,40 +157,5 @@ impl StdError for Error {
         self.source
             .as_deref()
             .map(|source| source as &(dyn StdError + 'static))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_kind_has_a_reason_that_fits_error_info() {
-        for kind in ErrorKind::ALL {
-            let reason = kind.reason();
-            assert!(reason.len() <= 63, "{reason}");
-            assert!(
-                reason
-                    .bytes()
-                    .all(|byte| byte.is_ascii_uppercase() || byte == b'_')
-            );
-        }
-    }
-
-    #[test]
-    fn only_the_state_of_the_engine_is_worth_a_retry() {
-        let retryable: Vec<_> = ErrorKind::ALL
-            .iter()
-            .copied()
-            .filter(|kind| kind.is_retryable())
-            .collect();
-        assert_eq!(
-            retryable,
-            [
-                ErrorKind::Throttled,
-                ErrorKind::Unavailable,
-                ErrorKind::Timeout
-            ]
-        );
     }
 }

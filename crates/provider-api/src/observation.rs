@@ -1,12 +1,12 @@
-//! What a provider saw, in the engine's own words and without a verdict.
+//! What a provider saw, in the engine's own words. Only the built-in engine adds a verdict.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use stateway_model::{
-    CancelInfo, ExecutionError, ExecutionId, Labels, PauseInfo, Payload, Progress, ReopenInfo,
-    RetryBasis, Usage, Wait,
+    CancelInfo, ExecutionError, ExecutionId, Labels, PauseInfo, Payload, Progress, Reason,
+    ReopenInfo, RetryBasis, SubState, Usage, Wait,
 };
 
 /// An execution as its engine shows it.
@@ -20,6 +20,9 @@ pub struct Observation {
     pub revision: String,
     /// The engine's word, with what qualifies it.
     pub native: NativeState,
+    /// The sub-state and its reason, from an engine that computes them itself: only the built-in
+    /// engine. `None`: [`classify`](crate::classify) computes them from the provider's table.
+    pub reported: Option<(SubState, Option<Reason>)>,
     /// What is known of its attempts. `None` is "the engine shows nothing", never "no retries".
     pub retry: Option<RetryEvidence>,
     /// What it waits for, beside its steps' waits.
@@ -74,6 +77,7 @@ impl Observation {
             definition: None,
             revision: String::new(),
             native,
+            reported: None,
             retry: None,
             waits: Vec::new(),
             steps: Vec::new(),
@@ -143,6 +147,8 @@ pub struct StepObservation {
     pub name: String,
     /// The engine's word, with what qualifies it.
     pub native: NativeState,
+    /// The same as [`Observation::reported`], for the step.
+    pub reported: Option<(SubState, Option<Reason>)>,
     /// What is known of its attempts.
     pub retry: Option<RetryEvidence>,
     /// What it waits for.
@@ -172,6 +178,7 @@ impl StepObservation {
         Self {
             name: name.into(),
             native,
+            reported: None,
             retry: None,
             waits: Vec::new(),
             last_error: None,

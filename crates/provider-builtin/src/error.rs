@@ -1,41 +1,16 @@
 //! The engine's refusals as provider errors.
 
-use stateway_engine::{EngineError, ErrorKind as EngineKind};
+use stateway_engine::EngineError;
 use stateway_provider_api::{Error, ErrorKind, Verb};
 
-/// One kind for every kind of the engine's; its word is kept.
+/// An error of the engine with kind, reason, message and figures unchanged: the gateway answers the
+/// same for an error that it gets through the engine's handle.
 pub(crate) fn refused(verb: Verb, error: EngineError) -> Error {
-    let kind = match error.kind {
-        _ if error.reason == "STEP_INPUT_NOT_SUPPORTED" => ErrorKind::Unsupported,
-        EngineKind::Invalid => ErrorKind::InvalidArgument,
-        EngineKind::NotFound => ErrorKind::NotFound,
-        EngineKind::AlreadyExists => ErrorKind::AlreadyExists,
-        EngineKind::FailedPrecondition | EngineKind::Conflict => ErrorKind::FailedPrecondition,
-        EngineKind::Forbidden => ErrorKind::PermissionDenied,
-        EngineKind::Busy => ErrorKind::Throttled,
-        EngineKind::Unavailable => ErrorKind::Unavailable,
-        EngineKind::Corrupt => ErrorKind::Malformed,
-    };
-    let mut refusal = Error::new(kind, verb, error.message.clone())
+    let mut refusal = Error::new(error.kind, verb, error.message.clone())
+        .with_reason(error.reason)
         .with_hint(error.hint.clone())
-        .with_native_code(error.reason);
-    // What everyone calls by the kind's own word keeps it.
-    if !matches!(
-        kind,
-        ErrorKind::Unsupported
-            | ErrorKind::Throttled
-            | ErrorKind::Unavailable
-            | ErrorKind::Malformed
-    ) {
-        refusal = refusal.with_reason(error.reason);
-    }
-    if refusal.reason() == "ALREADY_FINISHED" {
-        // The same hint as every provider has: it names the call, which clients turn into a command.
-        refusal.hint = Error::already_finished(verb, "").hint;
-    }
-    if let Some(pause) = error.retry_after {
-        refusal = refusal.with_retry_after(pause);
-    }
+        .with_metadata(error.metadata.clone());
+    (refusal.retry_after, refusal.component) = (error.retry_after, error.component);
     refusal.with_source(error)
 }
 

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use stateway_engine::{
-    Engine, ListQuery, MOST_PAGE_BYTES, Numbering, RequestKey, RetryFrom, Steer, detailed, summary,
+    Engine, ListQuery, MOST_PAGE_BYTES, Numbering, RequestKey, RetryFrom, Steer, Survey, detailed,
+    summary,
 };
 use stateway_machine::ExecutionState;
 use stateway_model::{Event, ExecutionId};
 use stateway_provider_api::{
-    Call, CancelRequest, Capabilities, Count, Health, HistoryPage, HistoryRequest, ListPage,
-    ListRequest, Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, Result,
-    ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View,
-    WatchScope,
+    Call, CancelRequest, Capabilities, Count, ErrorKind, Health, HistoryPage, HistoryRequest,
+    ListPage, ListRequest, Observation, ObservationStream, PauseRequest, Provider, PurgeRequest,
+    Result, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb,
+    View, WatchScope,
 };
 
 use crate::line::{Disturb, Line};
@@ -80,21 +81,17 @@ impl BuiltinProvider {
         self.reach.as_ref()
     }
 
-    /// What a person should know of the engine, in a line.
-    async fn trouble(&self) -> String {
-        let mut told = self.reach.as_ref().map_or_else(Vec::new, Reach::trouble);
-        // An engine that is too busy to answer is alive, and one that cannot write says so to
-        // whoever asks it for something.
-        if let Ok(survey) = self.engine.survey().await
-            && let Some(first) = survey.damaged.first()
-        {
+    /// What an operator should know, in one line.
+    fn trouble(&self, survey: &Survey) -> String {
+        let mut trouble = self.reach.as_ref().map_or_else(Vec::new, Reach::trouble);
+        if let Some(first) = survey.damaged.first() {
             let count = survey.damaged.len();
-            told.push(format!(
-                "{count} executions cannot be read, `{}` first",
-                first.id
+            trouble.push(format!(
+                "{count} executions are damaged or set aside, first `{}`: {}",
+                first.id, first.why
             ));
         }
-        told.join("; ")
+        trouble.join("; ")
     }
 
     /// The same with something between it and its engine. For tests.
@@ -134,16 +131,23 @@ impl Provider for BuiltinProvider {
     }
 
     async fn health(&self, call: &Call) -> Result<Health> {
-        // One look at the file: an engine that cannot read is not healthy.
+        // An engine is healthy if the store can be read and the keeper answers; a keeper that cannot
+        // write refuses every request.
         let query = ListQuery {
             limit: 1,
             ..ListQuery::default()
         };
         let asked = self.engine.list(query);
         self.line.carry(call, Verb::Health, asked).await?;
+        let survey = self.line.carry(call, Verb::Health, self.engine.survey());
+        let survey = match survey.await {
+            // An engine that is too busy to answer is alive.
+            Err(error) if error.kind == ErrorKind::Throttled => Survey::default(),
+            survey => survey?,
+        };
         Ok(Health {
             engine_version: env!("CARGO_PKG_VERSION").to_owned(),
-            detail: self.trouble().await,
+            detail: self.trouble(&survey),
         })
     }
 
@@ -265,20 +269,20 @@ impl Provider for BuiltinProvider {
     async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation> {
         offered(Verb::Signal, &self.can)?;
         let id = request.id.clone();
-        let signal = request::signal(request)?;
+        let signal = request::signal(call, request)?;
         self.steer(call, Verb::Signal, &id, signal).await
     }
 
     async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
         request.check_compensation(&self.can)?;
         let id = request.id.clone();
-        let (verb, steer, key) = request::cancel(request);
+        let (verb, steer, key) = request::cancel(call, request);
         self.steer(call, verb, &id, (steer, key)).await
     }
 
     async fn pause(&self, call: &Call, request: PauseRequest) -> Result<Observation> {
         let texts = [request.id.as_str(), &request.cause];
-        let key = key(Verb::Pause, &texts, None, &request.request_id);
+        let key = key(call, Verb::Pause, &texts, None, &request.request_id);
         let cause = request.cause.as_str().into();
         self.steer(
             call,
@@ -290,19 +294,15 @@ impl Provider for BuiltinProvider {
     }
 
     async fn resume(&self, call: &Call, request: ResumeRequest) -> Result<Observation> {
-        let key = key(
-            Verb::Resume,
-            &[request.id.as_str()],
-            None,
-            &request.request_id,
-        );
+        let texts = [request.id.as_str()];
+        let key = key(call, Verb::Resume, &texts, None, &request.request_id);
         self.steer(call, Verb::Resume, &request.id, (Steer::Resume, key))
             .await
     }
 
     async fn retry_now(&self, call: &Call, request: RetryNowRequest) -> Result<Observation> {
         let texts = [request.id.as_str(), &request.step];
-        let key = key(Verb::RetryNow, &texts, None, &request.request_id);
+        let key = key(call, Verb::RetryNow, &texts, None, &request.request_id);
         let step = request.step.as_str().into();
         self.steer(
             call,
@@ -319,7 +319,7 @@ impl Provider for BuiltinProvider {
         let mut texts = vec![request.id.as_str(), &request.step, &request.feedback, whole];
         texts.extend(request.execution_id.as_ref().map(ExecutionId::as_str));
         let input = request.input.as_ref();
-        let key = key(Verb::RetryFrom, &texts, input, &request.request_id);
+        let key = key(call, Verb::RetryFrom, &texts, input, &request.request_id);
         let read = |input| data(Verb::RetryFrom, "input", Some(input));
         let from = RetryFrom {
             step: request.step.as_str().into(),

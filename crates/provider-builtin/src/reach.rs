@@ -208,11 +208,13 @@ mod tests {
         toml::from_str(text).unwrap()
     }
 
-    fn opened(text: &str) -> Result<BuiltinProvider, ConfigError> {
+    /// A provider, and the folder of its store, which has to outlive it.
+    fn opened(text: &str) -> Result<(BuiltinProvider, tempfile::TempDir), ConfigError> {
         let folder = tempfile::tempdir().unwrap();
         let mut config = config(text);
         config.path = folder.path().join("store.db");
-        BuiltinProvider::open(&config)?.reaching_out("main", &config)
+        let provider = BuiltinProvider::open(&config)?.reaching_out("main", &config)?;
+        Ok((provider, folder))
     }
 
     #[test]
@@ -289,7 +291,7 @@ mod tests {
             "webhooks = [{{ name = \"a\", url = \"http://127.0.0.1:9/\", secret_file = {:?} }}]",
             secret.display().to_string()
         ));
-        let provider = provider.unwrap();
+        let (provider, _store) = provider.unwrap();
         let reach = provider.reach().unwrap();
         assert_eq!(reach.trouble(), [""; 0]);
         let source = "name: gate\nsteps: [{name: a, signal: go}]".to_owned();

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
-use stateway_engine::{ListQuery, RequestKey, Start, Steer};
+use stateway_engine::{ListQuery, RequestDigest, RequestKey, Start, Steer};
 use stateway_machine::{CancelMode as Ending, Data};
 use stateway_model::Payload;
 use stateway_provider_api::filter::Hints;
@@ -31,15 +30,12 @@ pub(crate) fn start(
     if !request.labels.is_empty() && !can.labels {
         return Err(Error::unsupported(Verb::Start).with_hint("Start without labels."));
     }
-    let mut body = Body::new("start");
-    body.text(&request.definition);
-    body.text(request.execution_id.as_ref().map_or("", |id| id.as_str()));
-    body.payload(request.input.as_ref());
-    for (name, value) in &request.labels {
-        body.text(name);
-        body.text(value);
-    }
-    body.text(&format!("{:?}", request.delay));
+    let digest = RequestDigest::new(Verb::Start.as_str(), &call.actor)
+        .text(&request.definition)
+        .text(request.execution_id.as_ref().map_or("", |id| id.as_str()))
+        .labels(&request.labels)
+        .text(&format!("{:?}", request.delay));
+    let digest = with_payload(digest, request.input.as_ref());
     let delay = request
         .delay
         .and_then(|delay| SignedDuration::try_from(delay).ok());
@@ -55,53 +51,47 @@ pub(crate) fn start(
         labels: request.labels.clone(),
         not_before,
         actor: Arc::clone(&call.actor),
-        request: body.key(&request.request_id),
+        request: digest.key(request.request_id.as_str()),
     })
 }
 
-pub(crate) fn signal(request: SignalRequest) -> Result<(Steer, RequestKey)> {
-    let mut body = Body::new("signal");
-    body.text(request.id.as_str());
-    body.text(&request.signal);
-    body.payload(request.payload.as_ref());
+pub(crate) fn signal(call: &Call, request: SignalRequest) -> Result<(Steer, RequestKey)> {
+    let texts = [request.id.as_str(), &request.signal];
+    let payload = request.payload.as_ref();
+    let key = key(call, Verb::Signal, &texts, payload, &request.request_id);
     let steer = Steer::Signal {
         name: request.signal.into(),
         payload: data(Verb::Signal, "signal's body", request.payload.as_ref())?,
     };
-    Ok((steer, body.key(&request.request_id)))
+    Ok((steer, key))
 }
 
 /// A graceful end compensates as the definition's failure policy says, unless the caller chooses; a
 /// kill compensates nothing.
-pub(crate) fn cancel(request: CancelRequest) -> (Verb, Steer, RequestKey) {
+pub(crate) fn cancel(call: &Call, request: CancelRequest) -> (Verb, Steer, RequestKey) {
     let (verb, mode) = match (request.mode, request.compensation) {
         (CancelMode::Kill, _) => (Verb::Kill, Ending::Kill),
         (CancelMode::Graceful, Compensation::AsDefined) => (Verb::Cancel, Ending::Policy),
         (CancelMode::Graceful, Compensation::Compensate) => (Verb::Cancel, Ending::Compensate),
         (CancelMode::Graceful, Compensation::NoCompensation) => (Verb::Cancel, Ending::Stop),
     };
-    let mut body = Body::new(verb.as_str());
-    body.text(request.id.as_str());
-    body.text(&request.cause);
-    if request.compensation != Compensation::AsDefined {
-        body.text(mode.as_str());
-    }
+    let texts = [request.id.as_str(), &request.cause, mode.as_str()];
+    let key = key(call, verb, &texts, None, &request.request_id);
     let cause = request.cause.into();
-    let steer = Steer::Cancel { mode, cause };
-    (verb, steer, body.key(&request.request_id))
+    (verb, Steer::Cancel { mode, cause }, key)
 }
 
-/// The key of a request that says only this.
+/// The key of a request that consists of these texts and a payload.
 pub(crate) fn key(
+    call: &Call,
     verb: Verb,
     texts: &[&str],
     input: Option<&Payload>,
     id: &RequestId,
 ) -> RequestKey {
-    let mut body = Body::new(verb.as_str());
-    texts.iter().for_each(|text| body.text(text));
-    body.payload(input);
-    body.key(id)
+    let digest = RequestDigest::new(verb.as_str(), &call.actor);
+    let digest = texts.iter().fold(digest, |digest, text| digest.text(text));
+    with_payload(digest, input).key(id.as_str())
 }
 
 /// A payload as JSON; none is `null`.
@@ -127,44 +117,11 @@ fn is_json(content_type: &str) -> bool {
     media.is_empty() || media.eq_ignore_ascii_case(Payload::JSON)
 }
 
-/// What two requests with the same id must have in common, as a digest. Each part is preceded by
-/// its length, so that no two bodies can run together into one.
-struct Body(Sha256);
-
-impl Body {
-    fn new(verb: &str) -> Self {
-        let mut body = Self(Sha256::new());
-        body.text(verb);
-        body
-    }
-
-    fn text(&mut self, text: &str) {
-        self.bytes(text.as_bytes());
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.0.update((bytes.len() as u64).to_le_bytes());
-        self.0.update(bytes);
-    }
-
-    fn payload(&mut self, payload: Option<&Payload>) {
-        match payload {
-            Some(payload) => {
-                self.text(&payload.content_type);
-                self.bytes(&payload.data);
-            }
-            None => self.text("none"),
-        }
-    }
-
-    fn key(self, id: &RequestId) -> RequestKey {
-        let digest = self.0.finalize();
-        let mut body = [0; 16];
-        body.copy_from_slice(&digest[..16]);
-        RequestKey {
-            id: id.as_str().into(),
-            body,
-        }
+/// Adds a payload to the digest of a request.
+fn with_payload(digest: RequestDigest, payload: Option<&Payload>) -> RequestDigest {
+    match payload {
+        Some(payload) => digest.text(&payload.content_type).bytes(&payload.data),
+        None => digest.text("none"),
     }
 }
 
@@ -279,14 +236,6 @@ mod tests {
             assert_eq!(read(&bad).unwrap_err().kind, ErrorKind::InvalidArgument);
         }
         assert_eq!(*data(Verb::Start, "input", None).unwrap(), Value::Null);
-    }
-
-    #[test]
-    fn bodies_do_not_run_together() {
-        let id: RequestId = "r".parse().unwrap();
-        let of = |texts: &[&str]| key(Verb::Pause, texts, None, &id).body;
-        assert_ne!(of(&["ab", "c"]), of(&["a", "bc"]));
-        assert_eq!(of(&["ab", "c"]), of(&["ab", "c"]));
     }
 
     #[test]

@@ -1,4 +1,7 @@
-//! An execution of the engine as an observation: its words and evidence, without a verdict.
+//! An execution of the engine as an observation: its state, sub-state and evidence.
+//!
+//! The core computes the sub-states. The qualifiers here only select the row of the table that
+//! ExplainState shows.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -17,6 +20,7 @@ pub fn observation(seen: &Seen, view: View, can: &Capabilities) -> Observation {
     let mut shown = Observation::new(id, native(seen));
     shown.definition = Some(ObservedDefinition::Portable(seen.definition.to_string()));
     shown.revision = seen.revision.to_string();
+    shown.reported = Some((seen.sub_state, seen.reason));
     shown.steps = steps(seen);
     shown.waits = own_waits(seen);
     shown.last_error.clone_from(&seen.last_error);
@@ -131,7 +135,7 @@ fn native(seen: &Seen) -> NativeState {
         ExecutionState::Compensating if !seen.unserved.is_empty() => {
             native.with("assigned", "nobody")
         }
-        ExecutionState::Compensating if seen.steps.iter().any(undo_backs_off) => {
+        ExecutionState::Compensating if seen.sub_state == SubState::BackingOff => {
             native.with("assigned", "later")
         }
         ExecutionState::Created
@@ -155,7 +159,7 @@ const fn pause_cause(kind: PauseKind) -> &'static str {
     }
 }
 
-/// The core's reason for an end, in the words of the table.
+/// Adds the cause of an end as the table's rows name it.
 fn ended(native: NativeState, reason: Option<Reason>) -> NativeState {
     let cause = match reason {
         Some(Reason::TimedOut) => "timeout",
@@ -175,7 +179,13 @@ fn ended(native: NativeState, reason: Option<Reason>) -> NativeState {
 }
 
 fn steps(seen: &Seen) -> Vec<StepObservation> {
-    let mut steps: Vec<_> = seen.steps.iter().map(step).collect();
+    let states = seen.step_states.iter();
+    let mut steps: Vec<_> = seen
+        .steps
+        .iter()
+        .zip(states)
+        .map(|(seen, state)| step(seen, *state))
+        .collect();
     for (step, why) in steps.iter_mut().zip(&seen.not_retried) {
         step.notes.extend(why.clone());
     }
@@ -185,9 +195,10 @@ fn steps(seen: &Seen) -> Vec<StepObservation> {
     steps
 }
 
-fn step(seen: &Step) -> StepObservation {
+fn step(seen: &Step, state: StepState) -> StepObservation {
     StepObservation {
-        retry: retry(seen),
+        reported: Some((seen.sub_state, seen.reason)),
+        retry: retry(seen, state),
         waits: seen.waits.clone(),
         last_error: seen.last_error.clone(),
         start_time: seen.start_time,
@@ -195,27 +206,26 @@ fn step(seen: &Step) -> StepObservation {
         progress: seen.progress.clone(),
         usage: seen.usage,
         blocked_by: seen.blocked_by.clone(),
-        ..StepObservation::new(&seen.name, step_native(seen))
+        ..StepObservation::new(&seen.name, step_native(seen, state))
     }
 }
 
-fn step_native(seen: &Step) -> NativeState {
-    let native = NativeState::new(&seen.native_state);
-    let Ok(state) = seen.native_state.parse::<StepState>() else {
-        return native;
-    };
+fn step_native(seen: &Step, state: StepState) -> NativeState {
+    let native = NativeState::new(state.as_str());
     match state {
         StepState::Running | StepState::Correcting | StepState::Compensating
             if seen.reason == Some(Reason::NoWorker) =>
         {
             native.with("assigned", "nobody")
         }
-        StepState::Compensating if undo_backs_off(seen) => native.with("assigned", "later"),
+        StepState::Compensating if seen.sub_state == SubState::BackingOff => {
+            native.with("assigned", "later")
+        }
         StepState::Running if waits_for_a_worker(&seen.waits) => native.with("assigned", "no"),
         StepState::Waiting if seen.reason == Some(Reason::Escalated) => {
             native.with("escalated", "yes")
         }
-        // What follows from it has not been drawn, or the execution is held for it.
+        // `onFailure` has not been applied yet, or the execution is paused because of the failure.
         StepState::Failed if seen.reason == Some(Reason::FailurePending) => {
             native.with("cause", "pending")
         }
@@ -236,27 +246,25 @@ fn step_native(seen: &Step) -> NativeState {
     }
 }
 
-/// Whether the compensation of a step waits for its next attempt.
-fn undo_backs_off(seen: &Step) -> bool {
-    seen.native_state == StepState::Compensating.as_str() && seen.sub_state == SubState::BackingOff
-}
-
 fn waits_for_a_worker(waits: &[Wait]) -> bool {
     waits.iter().any(|wait| wait.kind == WaitKind::Capacity)
 }
 
 /// A step that never had an attempt has no evidence of one.
-fn retry(seen: &Step) -> Option<RetryEvidence> {
+fn retry(seen: &Step, state: StepState) -> Option<RetryEvidence> {
     let retry = &seen.retry;
     if retry.attempt == 0 {
         return None;
     }
-    let phase = match seen.native_state.parse() {
-        Ok(StepState::BackingOff) => AttemptPhase::BetweenAttempts,
-        Ok(StepState::Compensating) if undo_backs_off(seen) => AttemptPhase::BetweenAttempts,
-        Ok(StepState::Failed) => AttemptPhase::Exhausted,
+    let phase = match state {
+        StepState::BackingOff | StepState::Compensating
+            if seen.sub_state == SubState::BackingOff =>
+        {
+            AttemptPhase::BetweenAttempts
+        }
+        StepState::Failed => AttemptPhase::Exhausted,
         // A person decides what follows the failure.
-        Ok(StepState::Waiting) if seen.reason == Some(Reason::Escalated) && has_failed(seen) => {
+        StepState::Waiting if seen.reason == Some(Reason::Escalated) && has_failed(seen) => {
             AttemptPhase::Exhausted
         }
         _ => AttemptPhase::UnderWay,

@@ -156,6 +156,7 @@ impl Provider for MemoryProvider {
     async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>> {
         if let Err(error) = self.reach(call, Verb::Observe).await {
             let again = || stateway_provider_api::Error {
+                metadata: error.metadata.clone(),
                 source: None,
                 hint: error.hint.clone(),
                 message: error.message.clone(),

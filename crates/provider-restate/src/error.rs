@@ -225,6 +225,7 @@ pub(crate) fn again(error: &Error) -> Error {
         component: error.component,
         suggestion: error.suggestion.clone(),
         retry_after: error.retry_after,
+        metadata: error.metadata.clone(),
         source: None,
     }
 }

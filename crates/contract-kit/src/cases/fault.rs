@@ -87,8 +87,11 @@ async fn an_answer_that_makes_no_sense_is_malformed(stage: Stage) -> Outcome {
     let id = stage.open().await?;
     stage.inject(Fault::Malformed).await?;
     let got = stage.provider.get(&stage.call(), &id, View::Basic).await;
-    refused("get", got, ErrorKind::Malformed)?;
-    Ok(())
+    match got {
+        // An engine that reads its own store reports damage.
+        Err(error) if error.kind == ErrorKind::DataLoss => Ok(()),
+        got => refused("get", got, ErrorKind::Malformed).map(drop),
+    }
 }
 
 async fn one_failed_call_does_not_fail_the_next(stage: Stage) -> Outcome {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::{Engine, Ticket};
+use super::Engine;
 use crate::error::Result;
 use crate::keeper::{DefinitionAsk, Message};
 use crate::request::{
@@ -126,7 +126,7 @@ impl Engine {
             answer: send,
         };
         self.inner.inbox.ask(Message::Definition(Box::new(ask)))?;
-        Ticket { answer }.wait().await.map(|view| *view)
+        self.wait(answer).await
     }
 
     async fn definition_ask<T>(
@@ -136,6 +136,6 @@ impl Engine {
         let (send, answer) = oneshot::channel();
         let message = Message::Definition(Box::new(ask(send)));
         self.inner.inbox.ask(message)?;
-        answer.await.unwrap_or_else(|_| Err(EngineError::stopped()))
+        answer.await.unwrap_or_else(|_| Err(self.lost()))
     }
 }

@@ -65,9 +65,7 @@ impl Engine {
             numbers,
             answer: send,
         })?;
-        let recalled = answer
-            .await
-            .unwrap_or_else(|_| Err(EngineError::stopped()))?;
+        let recalled = answer.await.unwrap_or_else(|_| Err(self.lost()))?;
         let mut recalled: HashMap<_, _> = recalled.into_iter().collect();
         let verdict = |mut one: Inspection| {
             if let Some(more) = recalled.remove(&one.verdict.number) {
@@ -91,10 +89,10 @@ impl Engine {
     /// # Errors
     /// The store cannot be read.
     pub async fn was_asked(&self, request: &RequestKey) -> Result<bool> {
-        let (id, body) = (Arc::clone(&request.id), request.body);
+        let request = request.clone();
         self.read(move |reader| {
-            let found = reader.store().answered(&id)?;
-            Ok(found.is_some_and(|found| found.body == body))
+            let found = reader.store().answered(&request.id)?;
+            Ok(found.is_some_and(|found| request.repeats(&found.body)))
         })
         .await
     }
@@ -120,9 +118,7 @@ impl Engine {
             request,
             answer: send,
         })?;
-        let mended = answer
-            .await
-            .unwrap_or_else(|_| Err(EngineError::stopped()))?;
+        let mended = answer.await.unwrap_or_else(|_| Err(self.lost()))?;
         Ok(Recovered {
             view: self.get(id).await?,
             repaired: mended.repaired,

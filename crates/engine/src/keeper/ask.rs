@@ -8,7 +8,6 @@ use tokio::sync::oneshot;
 use super::{Ask, Keeper, Live};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::request::{Purged, RequestKey, Start, Steer};
-use crate::store::ANY_BODY;
 use crate::view::{Origin, Parent};
 use crate::worker::Answer;
 use jiff::Timestamp;
@@ -122,7 +121,7 @@ impl Keeper {
             }
         };
         match before {
-            Some((body, number)) if body == request.body || body == ANY_BODY => Ok(Some(number)),
+            Some((body, number)) if request.repeats(&body) => Ok(Some(number)),
             Some(_) => Err(EngineError::request_reused()),
             None => Ok(None),
         }
@@ -141,7 +140,7 @@ impl Keeper {
         }
         if start.labels.len() > MOST_LABELS {
             return Err(EngineError::new(
-                ErrorKind::Invalid,
+                ErrorKind::InvalidArgument,
                 "TOO_MANY_LABELS",
                 format_args!("an execution has at most {MOST_LABELS} labels"),
             ));
@@ -359,7 +358,7 @@ fn usable_id(id: &str) -> Result<()> {
         return Ok(());
     };
     Err(EngineError::new(
-        ErrorKind::Invalid,
+        ErrorKind::InvalidArgument,
         "INVALID_EXECUTION_ID",
         why,
     ))
@@ -387,5 +386,5 @@ pub(crate) fn bounded(data: &Data, most: usize) -> Result<()> {
         Excess::Depth { .. } => "PAYLOAD_TOO_DEEP",
     };
     let message = format_args!("a payload has {excess}");
-    Err(EngineError::new(ErrorKind::Invalid, reason, message).hint(excess.remedy()))
+    Err(EngineError::new(ErrorKind::InvalidArgument, reason, message).hint(excess.remedy()))
 }

@@ -14,9 +14,14 @@ impl Keeper {
     pub(super) fn carry(&mut self, number: i64, cause: &Arc<str>, verb: Verb) -> Result<bool> {
         self.bring(number)?;
         self.pace.spend();
+        self.about(number, |keeper| keeper.carry_out(number, cause, verb))
+    }
+
+    fn carry_out(&mut self, number: i64, cause: &Arc<str>, verb: Verb) -> Result<bool> {
         let Some(live) = self.executions.get_mut(number) else {
             return Err(EngineError::no_execution(&number.to_string()));
         };
+        self.config.faults.panic_for(&live.origin.id);
         let now = live.time(self.now.wall);
         let events = decide(&live.state, Command::new(Arc::clone(cause), verb), now)?;
         if events.is_empty() {

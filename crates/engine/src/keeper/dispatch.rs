@@ -566,6 +566,14 @@ impl Dispatch {
         })
     }
 
+    /// Forgets tasks and workers: after a panic the book may contradict itself.
+    pub(super) fn reset(&mut self) {
+        *self = Self {
+            changed: true,
+            ..Self::default()
+        };
+    }
+
     /// Forgets every task; the workers stay.
     pub(super) fn forget_tasks(&mut self) {
         self.tasks.clear();

@@ -26,7 +26,7 @@ impl Keeper {
         let touched = self.executions.take_touched();
         let mut leaving = Vec::new();
         for number in &touched {
-            if self.close(*number) {
+            if self.about(*number, |keeper| keeper.close(*number)) {
                 leaving.push(*number);
             }
         }
@@ -35,7 +35,7 @@ impl Keeper {
         if !turn.is_empty() {
             let began = Instant::now();
             if let Err(error) = self.store.commit(&turn) {
-                self.break_off(error);
+                self.break_off(&error);
                 return false;
             }
             account(&turn, began.elapsed());
@@ -79,7 +79,7 @@ impl Keeper {
             return Ok(());
         }
         Err(match &self.broken {
-            Some(broken) => EngineError::from_store(&broken.error),
+            Some(broken) => broken.error.clone(),
             None => EngineError::stopped(),
         })
     }
@@ -178,35 +178,41 @@ impl Keeper {
     /// Readies the answers of this turn.
     fn answer(&mut self) {
         for (number, answer) in self.outbox.take_replies() {
-            let view = match self.executions.get(number) {
+            let view = self.about(number, |keeper| match keeper.executions.get(number) {
                 Some(live) => {
-                    let view = View::of(&live.origin, &live.state, self.connected.coverage());
+                    let view = View::of(&live.origin, &live.state, keeper.connected.coverage());
                     Ok(Box::new(view))
                 }
                 None => Err(EngineError::no_execution(&number.to_string())),
-            };
+            });
             self.outbox.answer(answer, view);
         }
     }
 
-    /// The store could not be written: nothing of the turn happened. Memory is ahead of the disk
-    /// now, so all of it is forgotten and taken up anew once the store can be written.
-    pub(super) fn break_off(&mut self, error: StoreError) {
+    /// The store could not be written: nothing of the turn happened.
+    pub(super) fn break_off(&mut self, error: &StoreError) {
         tracing::error!("the store cannot be written: {error}; nothing that was answered is lost");
         metrics::counter!("stateway_engine_write_failures_total").increment(1);
-        self.shown.extend(self.outbox.fail(&error));
-        self.forget();
-        for (ix, tell) in self.connected() {
-            // Workers reconnect and send again what was not acknowledged.
-            let reason = error.reason();
-            self.shown
-                .push(Effect::Tell(tell, WorkerMessage::Closed { reason }));
-            self.dispatch.dismiss(ix);
-        }
+        let error = EngineError::from_store(error);
+        self.drop_turn(&error);
         self.broken = Some(Broken {
             error,
             tried: self.now.steady,
         });
+    }
+
+    /// Drops everything that the turn did. Memory may be ahead of the disk, so all of it is forgotten;
+    /// [`load_again`](Self::load_again) loads everything again.
+    pub(super) fn drop_turn(&mut self, error: &EngineError) {
+        self.shown.extend(self.outbox.fail(error));
+        self.forget();
+        for (ix, tell) in self.connected() {
+            // Workers reconnect and send again what was not acknowledged.
+            let reason = error.reason;
+            self.shown
+                .push(Effect::Tell(tell, WorkerMessage::Closed { reason }));
+            self.dispatch.dismiss(ix);
+        }
     }
 
     fn connected(
@@ -240,23 +246,28 @@ impl Keeper {
                 return;
             }
             broken.tried = self.now.steady;
-            let mended = self.store.probe().map_err(EngineError::from);
-            match mended.and_then(|()| self.wake_up()) {
-                Ok(()) => {
-                    self.broken = None;
-                    tracing::info!("the store can be written again; everything is taken up");
-                }
-                Err(error) => {
-                    tracing::debug!("the store still cannot be written: {error}");
-                    self.forget();
-                }
-            }
+            self.load_again();
             return;
         }
         let forgotten = self.upkeep.requests_forgotten;
         if self.now.steady.saturating_duration_since(forgotten) >= FORGET_EVERY {
             self.upkeep.requests_forgotten = self.now.steady;
             self.forget_requests();
+        }
+    }
+
+    /// Loads everything again after a turn was abandoned, if the store can be written.
+    pub(super) fn load_again(&mut self) {
+        let probed = self.store.probe().map_err(EngineError::from);
+        match probed.and_then(|()| self.wake_up()) {
+            Ok(()) => {
+                self.broken = None;
+                tracing::info!("the store can be written again; every execution is loaded");
+            }
+            Err(error) => {
+                tracing::debug!("the store still cannot be written: {error}");
+                self.forget();
+            }
         }
     }
 

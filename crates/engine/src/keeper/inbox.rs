@@ -259,7 +259,7 @@ impl Inbox {
     pub(crate) fn ask(&self, message: Message) -> Result<()> {
         if self.waiting.load(Ordering::Relaxed) >= self.most {
             return Err(EngineError::new(
-                ErrorKind::Busy,
+                ErrorKind::Throttled,
                 "ENGINE_BUSY",
                 "the engine has as many requests waiting as it may",
             )

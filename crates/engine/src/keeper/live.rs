@@ -142,7 +142,7 @@ impl Live {
 fn too_long(event: &Event, length: usize) -> EngineError {
     let name = event.fact.name();
     EngineError::new(
-        ErrorKind::Invalid,
+        ErrorKind::InvalidArgument,
         "EVENT_TOO_LARGE",
         format_args!(
             "the event {name} has {length} bytes, more than the limit of {MAX_EVENT_BYTES}"

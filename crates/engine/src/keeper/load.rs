@@ -30,6 +30,13 @@ impl Keeper {
     /// Brings an execution into memory whose row was read.
     pub(super) fn bring_kept(&mut self, kept: Kept) -> Result<()> {
         self.pace.spend();
+        let number = kept.origin.number;
+        self.refuse_set_aside(number)?;
+        self.about(number, |keeper| keeper.load(kept))
+    }
+
+    fn load(&mut self, kept: Kept) -> Result<()> {
+        self.config.faults.panic_for(&kept.origin.id);
         let loaded = load(&*self.store, kept, &self.definitions.catalogue)?;
         let origin = Arc::clone(&loaded.kept.origin);
         let under_way = UnderWay::of(&loaded.state, origin.not_before);

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{EngineError, Result};
 use crate::request::RequestKey;
-use crate::store::{Answered, StoreError, Turn};
+use crate::store::{Answered, Turn};
 use crate::view::View;
 use crate::worker::{Answer, WorkerMessage};
 
@@ -146,15 +146,15 @@ impl Outbox {
 
     /// Drops the turn, which could not be written. Callers get the error; workers learn the state
     /// of their tasks when they reconnect.
-    pub(super) fn fail(&mut self, error: &StoreError) -> Vec<Effect> {
+    pub(super) fn fail(&mut self, error: &EngineError) -> Vec<Effect> {
         let refused = self.replies.drain(..).map(|(_, answer)| {
-            let value = Err(EngineError::from_store(error));
+            let value = Err(error.clone());
             Effect::Answer(Box::new(Ready { answer, value }) as Box<dyn Deliver>)
         });
         let mut effects: Vec<Effect> = refused.collect();
         for effect in std::mem::take(&mut self.effects) {
             if let Effect::Answer(answer) = effect {
-                let error = EngineError::from_store(error);
+                let error = error.clone();
                 effects.push(Effect::Answer(Box::new(Refused { answer, error })));
             }
         }
@@ -184,8 +184,8 @@ impl Deliver for Refused {
 mod tests {
     use super::*;
 
-    fn full() -> StoreError {
-        StoreError::Failed("the disk is full".to_owned())
+    fn full() -> EngineError {
+        EngineError::from_store(&crate::StoreError::Full)
     }
 
     fn show(effects: Vec<Effect>) {
@@ -206,7 +206,7 @@ mod tests {
         let effects = outbox.fail(&full());
         assert!(answered.try_recv().is_err(), "nothing is sent by itself");
         show(effects);
-        let expected = EngineError::from_store(&full());
+        let expected = full();
         let got = answered.try_recv().expect("an answer").expect_err("fails");
         assert_eq!(got.reason, expected.reason);
         let got = replied.try_recv().expect("an answer").expect_err("fails");

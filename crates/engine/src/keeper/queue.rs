@@ -81,7 +81,9 @@ impl Keeper {
                 ErrorKind::FailedPrecondition | ErrorKind::NotFound => {
                     tracing::debug!(number, "an execution does not wait any more: {error}");
                 }
-                ErrorKind::Corrupt => self.set_aside_by_number(number, &error),
+                ErrorKind::DataLoss | ErrorKind::Internal => {
+                    self.set_aside_by_number(number, &error);
+                }
                 _ => {
                     tracing::error!(number, "a queued execution cannot begin yet: {error}");
                     self.slots.postpone(queued, self.now.steady + TRY_AGAIN);

@@ -47,7 +47,7 @@ impl Keeper {
         let unwritten = |live: &Live| !live.lines.is_empty() || live.status.is_none();
         if self.executions.get(number).is_some_and(unwritten) {
             return Err(EngineError::new(
-                ErrorKind::Busy,
+                ErrorKind::Throttled,
                 "ENGINE_BUSY",
                 "the execution is changing at this moment",
             )
@@ -168,7 +168,7 @@ impl Keeper {
         };
         match self.recover(number, &ask, &by, &cause) {
             // What changed in this very turn is what its log says.
-            Err(error) if error.kind != ErrorKind::Busy => Err(error),
+            Err(error) if error.kind != ErrorKind::Throttled => Err(error),
             _ => Ok(()),
         }
     }
@@ -283,7 +283,7 @@ impl Keeper {
     pub(super) fn healing(&mut self, number: i64) {
         match self.drifted(number) {
             Ok(()) => {}
-            Err(error) if matches!(error.kind, ErrorKind::Busy | ErrorKind::NotFound) => {}
+            Err(error) if matches!(error.kind, ErrorKind::Throttled | ErrorKind::NotFound) => {}
             Err(error) => self.set_aside_by_number(number, &error),
         }
     }

@@ -12,6 +12,7 @@ use super::{Effect, Inbox, Keeper, Message, Shared};
 use crate::Config;
 use crate::clock::Clock;
 use crate::error::Result;
+use crate::fault::Faults;
 use crate::news::Board;
 use crate::store::{Store, StoreError};
 
@@ -21,12 +22,14 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const MANUAL_CLOCK_WAIT: Duration = Duration::from_millis(2);
 
 struct Thread {
+    /// The position of the last event on disk. Dropped before the messages that wait, so that their
+    /// senders see that the thread has ended.
+    committed: watch::Sender<i64>,
     keeper: Keeper,
     clock: Clock,
+    faults: Faults,
     messages: Receiver<Envelope>,
     board: Arc<Board>,
-    /// The position of the last event on disk.
-    committed: watch::Sender<i64>,
 }
 
 /// Starts the keeper's thread, once every execution that was under way is taken up.
@@ -44,6 +47,7 @@ pub(crate) fn spawn(
     let thread = Thread {
         keeper,
         clock,
+        faults: config.faults.clone(),
         messages,
         board,
         committed,
@@ -59,6 +63,7 @@ pub(crate) fn spawn(
 impl Thread {
     fn run(mut self) {
         loop {
+            self.faults.panic_for("");
             let mut first = match self.messages.recv_timeout(self.wait()) {
                 Ok(envelope) => Some(envelope),
                 Err(RecvTimeoutError::Timeout) => None,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use sha2::{Digest, Sha256};
 use stateway_definition::{Schedule, Trigger};
 use stateway_machine::{Data, Plan, Verb, later};
 use tokio::sync::oneshot;
@@ -13,7 +12,7 @@ use tokio::sync::oneshot;
 use super::Keeper;
 use super::ask::Birth;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::request::{DisabledTrigger, Publish, Published, RequestKey, Scheduled, Start};
+use crate::request::{DisabledTrigger, Publish, Published, RequestDigest, Scheduled, Start};
 use crate::store::plan;
 
 /// How many definitions are read at a time.
@@ -260,16 +259,13 @@ impl Keeper {
     /// Starts every definition that the event triggers, each once.
     fn published(&mut self, event: &Publish) -> Result<Published> {
         let mut published = Published::default();
-        let body = digest(event);
+        let digest = digest(event);
         for name in self.triggers.of_event(&event.name) {
             let plan = self.current_plan(&name)?;
             let Some(trigger) = &plan.definition().trigger else {
                 continue;
             };
-            let request = RequestKey {
-                id: format!("{}/{name}", event.id).into(),
-                body,
-            };
+            let request = digest.clone().key(format!("{}/{name}", event.id));
             if self.triggers.disabled(&name).is_some() && self.seen(&request)?.is_none() {
                 let why = "the trigger is disabled".to_owned();
                 published.refused.push((name, why));
@@ -304,7 +300,7 @@ impl Keeper {
 
 /// Whether trying again may help.
 const fn is_temporary(error: &EngineError) -> bool {
-    matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Busy)
+    matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Throttled)
 }
 
 /// The newest time of a schedule that is not in the future.
@@ -319,12 +315,9 @@ fn newest(schedule: &Schedule, first: Timestamp, now: Timestamp) -> Timestamp {
     newest
 }
 
-fn digest(event: &Publish) -> [u8; 16] {
-    let whole = Sha256::digest(format!(
-        "{}\n{}\n{:?}",
-        event.name, event.payload, event.labels
-    ));
-    let mut body = [0; 16];
-    body.copy_from_slice(&whole[..16]);
-    body
+fn digest(event: &Publish) -> RequestDigest {
+    RequestDigest::new("PublishEvent", &event.actor)
+        .text(&event.name)
+        .json(&event.payload)
+        .labels(&event.labels)
 }

@@ -132,7 +132,7 @@ impl Keeper {
         for task in handed_out {
             self.send_again(number, task);
         }
-        self.fire(number);
+        self.about(number, |keeper| keeper.fire(number));
         self.work_off();
     }
 }

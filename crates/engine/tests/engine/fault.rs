@@ -333,7 +333,7 @@ async fn one_is_damaged(change: impl Fn(&mut [u8], usize)) {
     let error = lab.engine.get(victim.id.clone()).await.unwrap_err();
     assert_eq!(
         (error.kind, error.reason),
-        (ErrorKind::Corrupt, "STORE_DAMAGED")
+        (ErrorKind::DataLoss, "STORE_DAMAGED")
     );
     assert!(error.hint.contains("backup"), "{}", error.hint);
     let cancel = stateway_engine::Steer::Cancel {

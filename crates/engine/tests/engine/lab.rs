@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use stateway_engine::{
-    ApplyDefinition, Clock, Config, Engine, EngineError, Offer, Outcome, RequestKey, Start, Steer,
-    View, WorkerMessage, WorkerSession, WorkerTask,
+    ApplyDefinition, Clock, Config, Engine, EngineError, Offer, Outcome, RequestDigest, RequestKey,
+    Start, Steer, View, WorkerMessage, WorkerSession, WorkerTask,
 };
 use stateway_model::{ErrorCategory, SubState, Usage};
 
@@ -137,10 +137,9 @@ impl Lab {
 
     pub(crate) fn key(&self, body: u8) -> RequestKey {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
-        RequestKey {
-            id: format!("request-{number}").into(),
-            body: [body; 16],
-        }
+        RequestDigest::new("test", "")
+            .bytes(&[body])
+            .key(format!("request-{number}"))
     }
 
     pub(crate) async fn apply(&self, source: &str) {

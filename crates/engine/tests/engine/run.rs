@@ -216,6 +216,20 @@ async fn the_same_request_is_done_once_and_another_body_is_refused() {
 }
 
 #[tokio::test]
+async fn a_request_that_an_earlier_build_carried_out_is_not_carried_out_again() {
+    let lab = Lab::new();
+    lab.apply(CHAIN).await;
+    let mut start = lab.start_of("chain", json!(1));
+    // Earlier builds computed other digests, without a version.
+    let digest = std::mem::replace(&mut start.request.body, [7; 16]);
+    let first = lab.engine.start(start.clone()).await.unwrap();
+    let lab = lab.restart();
+    start.request.body = digest;
+    let again = lab.engine.start(start).await.unwrap();
+    assert_eq!(first.id, again.id);
+}
+
+#[tokio::test]
 async fn a_second_engine_on_the_same_file_is_refused() {
     let lab = Lab::new();
     let error = stateway_engine::Engine::open(&lab.config).unwrap_err();

@@ -86,6 +86,8 @@ impl Breakers {
                 self.provider.failed(now);
                 self.abandon_verb(verb, now);
             }
+            // Health is asked at its own interval, and its answer names the cause.
+            Outcome::ComponentOutage(_) if verb == Verb::Health => self.provider.abandoned(now),
             Outcome::ComponentOutage(component) => {
                 self.provider.abandoned(now);
                 let closed = || Breaker::new(self.failures_to_open, self.cool_down);
@@ -141,6 +143,16 @@ mod tests {
         for verb in Verb::ALL.iter().filter(|verb| **verb != Verb::Start) {
             assert_eq!(breakers.admit(*verb, now), Ok(()), "{verb}");
         }
+    }
+
+    #[test]
+    fn health_is_asked_although_a_component_is_down() {
+        let now = Instant::now();
+        let mut breakers = Breakers::new(3, COOL_DOWN);
+        for _ in 0..10 {
+            call(&mut breakers, Verb::Health, INGRESS, now);
+        }
+        assert_eq!(breakers.admit(Verb::Health, now), Ok(()));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use jiff::Timestamp;
 use stateway_provider_api::{Call, ErrorKind, Verb};
 use tokio_util::sync::CancellationToken;
@@ -10,6 +11,7 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
 use super::{PROVIDER_BUSY, Upstream, Upstreams};
+use crate::engines::Engines;
 
 /// Whether a provider answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,9 +83,52 @@ impl Upstream {
     }
 }
 
+/// The health of the engines that run in this process. The outage of another engine is that
+/// provider's alone; without its own engine the process cannot do its work.
+pub(crate) struct EngineHealth(Vec<Arc<Upstream>>);
+
+impl EngineHealth {
+    pub(crate) fn new(upstreams: &Upstreams, engines: &Engines) -> Self {
+        let own = upstreams
+            .values()
+            .filter(|own| engines.contains_key(&own.id));
+        Self(own.cloned().collect())
+    }
+
+    /// The engines that do not serve, with the cause.
+    fn down(&self) -> Vec<String> {
+        self.lines(|report| report.serving == Serving::No)
+    }
+
+    /// The engines that serve, with a defect that an operator should know.
+    fn impaired(&self) -> Vec<String> {
+        self.lines(|report| report.serving != Serving::No && !report.detail.is_empty())
+    }
+
+    fn lines(&self, wanted: impl Fn(&Report) -> bool) -> Vec<String> {
+        let reports = self.0.iter().map(|own| (own, own.report()));
+        let wanted = reports.filter(|(_, report)| wanted(report));
+        wanted
+            .map(|(own, report)| format!("{}: {}\n", own.id, report.detail))
+            .collect()
+    }
+
+    /// The answer of `/healthz`.
+    pub(crate) fn page(&self) -> (StatusCode, String) {
+        let down = self.down();
+        if down.is_empty() {
+            (StatusCode::OK, format!("ok\n{}", self.impaired().concat()))
+        } else {
+            let text = format!("not serving\n{}", down.concat());
+            (StatusCode::SERVICE_UNAVAILABLE, text)
+        }
+    }
+}
+
 /// Keeps the health of every provider up to date.
 pub(crate) struct Prober {
     pub(crate) upstreams: Arc<Upstreams>,
+    pub(crate) engines: Arc<EngineHealth>,
     pub(crate) reporter: HealthReporter,
     pub(crate) stop: CancellationToken,
 }
@@ -115,6 +160,7 @@ impl Prober {
             self.reporter
                 .set_service_status(upstream.health_name(), status)
                 .await;
+            self.report_whole().await;
             let pause = upstream
                 .settings
                 .health_interval
@@ -124,6 +170,19 @@ impl Prober {
                 () = tokio::time::sleep(pause) => {}
             }
         }
+    }
+
+    /// Reports the gateway as a whole: it serves unless an engine of its own process does not.
+    async fn report_whole(&self) {
+        if self.stop.is_cancelled() {
+            return;
+        }
+        let status = if self.engines.down().is_empty() {
+            ServingStatus::Serving
+        } else {
+            ServingStatus::NotServing
+        };
+        self.reporter.set_service_status("", status).await;
     }
 
     /// Tells the health service that nothing is served any more.

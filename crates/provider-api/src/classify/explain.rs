@@ -132,6 +132,7 @@ fn summary(verdict: &Verdict<'_>, native: &NativeState, deciding: Option<&str>) 
             "the engine says `{}`, which is in no table; `running` is assumed, and it may be wrong",
             native.state
         ),
+        Decision::Reported => "the engine itself reports it".to_owned(),
         Decision::ExecutionFinished => {
             "the execution has finished, so whatever the engine still shows of this step is over"
                 .to_owned()

@@ -214,9 +214,9 @@ impl Disturb for Faults {
                 tokio::time::sleep(pause).await;
                 Ok(())
             }
-            Fault::Throttle(pause) => Err(failed(ErrorKind::Busy, "ENGINE_BUSY", Some(pause))),
+            Fault::Throttle(pause) => Err(failed(ErrorKind::Throttled, "ENGINE_BUSY", Some(pause))),
             Fault::Unavailable => Err(failed(ErrorKind::Unavailable, "STORE_FULL", None)),
-            Fault::Malformed => Err(failed(ErrorKind::Corrupt, "LOG_UNREADABLE", None)),
+            Fault::Malformed => Err(failed(ErrorKind::DataLoss, "LOG_UNREADABLE", None)),
         }
     }
 }
@@ -227,6 +227,7 @@ fn failed(kind: ErrorKind, reason: &'static str, retry_after: Option<Duration>) 
         reason,
         message: "disturbed".to_owned(),
         hint: String::new(),
+        component: None,
         retry_after,
         metadata: Vec::new(),
     }

@@ -63,10 +63,21 @@ impl Pen<'_> {
     }
 }
 
+impl Sqlite {
+    /// Fails if a test wants a full disk.
+    fn has_room(&self) -> Result<(), StoreError> {
+        if self.faults.is_full() {
+            return Err(StoreError::Full);
+        }
+        Ok(())
+    }
+}
+
 impl Store for Sqlite {
     fn commit(&mut self, turn: &Turn) -> Result<(), StoreError> {
         self.alive()?;
         self.same_files()?;
+        self.has_room()?;
         let transaction = self.connection.unchecked_transaction()?;
         let pen = Pen {
             to: &transaction,
@@ -99,6 +110,7 @@ impl Store for Sqlite {
     fn probe(&mut self) -> Result<(), StoreError> {
         self.alive()?;
         self.same_files()?;
+        self.has_room()?;
         let transaction = self.connection.unchecked_transaction()?;
         // A write that changes nothing still needs the file, its log and some room.
         transaction.execute("DELETE FROM requests WHERE place < 0", [])?;
