@@ -527,7 +527,7 @@ impl Look<'_> {
             branch: self.log.current(),
             sequence: trusted.events.last().map_or(0, |event| event.sequence),
             events: self.log.events(),
-            head: trusted.hash.iter().map(|b| format!("{b:02x}")).collect(),
+            head: stateway_definition::hex(&trusted.hash),
             findings: std::mem::take(&mut self.findings),
             remedy,
         }
