@@ -16,6 +16,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "machine-check",
         &["driver", "machine", "replay", "definition", "model"],
     ),
+    ("engine-check", &["engine", "machine", "model"]),
     ("provider-memory", &["provider-api", "model"]),
     ("provider-restate", &["provider-api", "model"]),
     ("provider-step-functions", &["provider-api", "model"]),

@@ -34,12 +34,6 @@ impl Revision {
         self.0.get(..12).unwrap_or(&self.0)
     }
 
-    /// A revision as it was written down, for instance by another engine.
-    #[must_use]
-    pub fn from_text(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
     /// Shared, for where it is copied often.
     #[must_use]
     pub fn shared(&self) -> Arc<str> {

@@ -15,14 +15,21 @@ use crate::step::{EndedChild, Outcome, Step, TimerOrder};
 /// The command is rejected; nothing has changed.
 pub fn handle(state: &mut State, command: Command, now: Timestamp) -> Result<Step, Rejection> {
     let events = decide(state, command, now)?;
+    Ok(apply(state, events))
+}
+
+/// Applies the events of one command to the state. For a host that checks or stores the events between
+/// [`decide`] and this; [`handle`] does both.
+#[must_use]
+pub fn apply(state: &mut State, events: Vec<Event>) -> Step {
     if events.is_empty() {
-        return Ok(Step::default());
+        return Step::default();
     }
     let open = OpenWork::before(state, &events);
     events.iter().for_each(|event| state.apply(event));
     let mut step = Step {
         withdraw: open.withdrawn(state, &events),
-        end_children: ended(state, open.ended_children(state)),
+        end_children: ended(state, open.ended_children(state, &events)),
         reconcile: has(&events, leaves_log),
         started: has(&events, |fact| {
             matches!(fact, Fact::ExecutionStarted { .. })
@@ -33,7 +40,7 @@ pub fn handle(state: &mut State, command: Command, now: Timestamp) -> Result<Ste
     let owed = obligations_of(state, &events);
     owed.into_iter().for_each(|owed| step.owe(owed));
     step.events = events;
-    Ok(step)
+    step
 }
 
 /// Everything that is open, for a host that loads an execution from its log.

@@ -8,11 +8,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use stateway_machine::{
-    ChildOrder, Event, Fact, FailureCause, PolicyDecision, Task, TaskKey, WaitFor,
+    Event, Fact, FailureCause, PolicyDecision, Task, TaskKey, WaitFor, child_id,
 };
 use stateway_model::{ErrorCategory, ExecutionError, Usage};
-
-use crate::keeper::child_id;
 
 /// The maximum number of attempts that are returned, newest first.
 const MOST_ATTEMPTS: usize = 1_000;
@@ -114,15 +112,11 @@ impl Attempts {
     pub(crate) fn into_records(self) -> (Vec<AttemptRecord>, bool) {
         let records = self.seen.into_iter().map(|seen| {
             let mut record = seen.record;
-            record.child = seen.runs.map(|definition| {
-                child_id(&ChildOrder {
-                    key: TaskKey {
-                        execution: Arc::clone(&self.execution),
-                        branch: record.branch,
-                        task: Task::of(Arc::clone(&self.step), record.attempt),
-                    },
-                    definition,
-                    cancel: false,
+            record.child = seen.runs.map(|_| {
+                child_id(&TaskKey {
+                    execution: Arc::clone(&self.execution),
+                    branch: record.branch,
+                    task: Task::of(Arc::clone(&self.step), record.attempt),
                 })
             });
             record

@@ -52,10 +52,8 @@ mod tests;
 mod thread;
 mod trigger;
 mod wake;
-mod withdrawal;
 
 pub(crate) use ask::bounded;
-pub(crate) use child::child_id;
 pub(crate) use definitions::DefinitionAsk;
 #[cfg(feature = "simulation")]
 pub(crate) use inbox::Envelope;

@@ -27,8 +27,7 @@ use crate::error::{EngineError, ErrorKind, Result};
 pub(crate) const WORK_PER_TURN: usize = 4_096;
 /// The most bytes of events of one turn.
 pub(crate) const BYTES_PER_TURN: usize = 64 * 1024 * 1024;
-/// The most executions one may be a child of; more is a definition that starts itself.
-pub(crate) const MAX_CHILD_DEPTH: u32 = 32;
+pub(crate) use stateway_machine::MAX_CHILD_DEPTH;
 /// The default of `max_payload_bytes`, where a message has room for it.
 pub const DEFAULT_PAYLOAD_BYTES: usize = 1024 * 1024;
 /// How many sessions of a worker in a row may end without a word from it before the longest of its tasks

@@ -9,11 +9,10 @@ mod file;
 mod redact;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use stateway_definition::parse;
+use stateway_definition::{hex, parse};
 use stateway_machine::{Event, Fact, Plan, State};
 use stateway_replay::{Shadow, rederive};
 use thiserror::Error;
@@ -358,12 +357,4 @@ pub fn plan_of(source: &str, name: &str) -> Result<Arc<Plan>> {
 
 pub(crate) fn count(lines: &[u8]) -> usize {
     lines.iter().filter(|byte| **byte == b'\n').count()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

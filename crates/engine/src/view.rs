@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::coverage::Coverage;
-use crate::keeper::child_id;
 use crate::store::Kept;
 use crate::summary::incompatible;
 use jiff::Timestamp;
 use serde_json::Value;
 use stateway_machine::{
-    Awaited, Cancellation, ChildOrder, Data, ExecutionState, PauseCause, Reopened, State,
-    StepState, Times, abandoned_usage, awaited, child_key, last_error, not_retried, seeking,
-    step_views, sub_state_where, usage, waits,
+    Awaited, Cancellation, Data, ExecutionState, PauseCause, Reopened, State, StepState, Times,
+    abandoned_usage, awaited, child_id, child_key, last_error, not_retried, seeking, step_views,
+    sub_state_where, usage, waits,
 };
 use stateway_model::{
     CancelInfo, DefinitionName, Execution, ExecutionError, ExecutionId, ExecutionName,
@@ -298,12 +297,7 @@ impl View {
 
 /// The id of the execution that does a step.
 fn child_of(state: &State, step: &str) -> Option<Arc<str>> {
-    let key = child_key(state, step)?;
-    Some(child_id(&ChildOrder {
-        key,
-        definition: "".into(),
-        cancel: false,
-    }))
+    child_key(state, step).map(|key| child_id(&key))
 }
 
 /// Adds to a step that is ready for a worker how many workers are connected; one that no worker can

@@ -226,7 +226,7 @@ impl World {
         broken = broken.and_then(|()| self.checker.batch(&before, verb, events, state, now));
         broken = broken.and_then(|()| snapshot_is_the_state(state));
         broken = broken.and_then(|()| is_applied(&after, state));
-        broken = broken.and_then(|()| self.book.take(&step, state));
+        broken = broken.and_then(|()| self.book.take(verb, &step, state));
         self.events.extend(step.events);
         Ok(broken)
     }

@@ -11,7 +11,7 @@ use stateway_definition::{Backoff, RetryPolicy};
 /// constant: d · linear: d × n · exponential: d × 2^(n−1); never more than `maxDelay`, then
 /// shortened by up to `jitter`.
 #[must_use]
-pub fn pause(policy: &RetryPolicy, failures: u32, seed: u64) -> Duration {
+pub(crate) fn pause(policy: &RetryPolicy, failures: u32, seed: u64) -> Duration {
     let n = failures.max(1);
     let factor = match policy.backoff {
         Backoff::Constant => 1,
@@ -28,7 +28,7 @@ pub fn pause(policy: &RetryPolicy, failures: u32, seed: u64) -> Duration {
 
 /// What makes a pause this attempt's own: FNV-1a over execution, step and attempt.
 #[must_use]
-pub fn seed(execution: &str, step: &str, attempt: u32) -> u64 {
+pub(crate) fn seed(execution: &str, step: &str, attempt: u32) -> u64 {
     let bytes = execution
         .bytes()
         .chain([0])

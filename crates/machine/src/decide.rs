@@ -22,7 +22,6 @@ mod timer;
 mod undo;
 
 pub use person::{Resolver, check_resolves_all};
-pub use signal::MAX_SIGNALS;
 pub(crate) use undo::{has_effects, is_retried as is_undo_retried, policy as undo_policy};
 
 use std::sync::Arc;

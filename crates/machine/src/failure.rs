@@ -119,7 +119,7 @@ words! {
 
 /// What an attempt's failure calls for, before the step's `onFailure` applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
+pub(crate) enum Class {
     /// Transient: try again after a pause.
     Retry,
     /// Validation: try again with the validator's feedback.
@@ -132,7 +132,7 @@ pub enum Class {
 
 /// Classifies a failure. `failures` and `corrections` count the ones so far, this one included.
 #[must_use]
-pub fn classify(
+pub(crate) fn classify(
     failure: &Failure,
     policy: Option<&RetryPolicy>,
     failures: u32,

@@ -12,7 +12,7 @@ use crate::evolve::spent;
 use crate::plan::StepIx;
 use crate::state::tidy;
 use crate::view::step_sub_state;
-use crate::{Event, State, StepState};
+use crate::{Event, State, StepState, StepTimer};
 
 /// One step at one point of the log.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +28,11 @@ pub struct StepAt<'s> {
     pub failures: u32,
     /// When the step entered its present state.
     pub since: Option<Timestamp>,
+    /// The attempt that the timers belong to: the newest one, or the newest one to compensate.
+    pub timed_attempt: u32,
+    /// The timers of the step and the times they are set for, whether or not the execution lets them
+    /// fire now: the time limit, the limit of the queue, the heartbeat, the next start.
+    pub timers: [(StepTimer, Option<Timestamp>); 4],
     /// When the attempt or the wait times out.
     pub due: Option<Timestamp>,
     /// Whether `due` was set when a worker took the attempt.
@@ -127,6 +132,8 @@ impl State {
             undo_attempt: run.undo_attempt,
             failures: run.failures,
             since: run.since,
+            timed_attempt: run.timed_attempt(),
+            timers: run.timers(),
             due: run.due,
             timed: run.timed,
             queue_due: run.queue_due,

@@ -71,7 +71,7 @@ mod words;
 
 pub use admission::{admit, admitting_states};
 pub use awaited::{Awaited, awaited};
-pub use backoff::{later, pause, seed};
+pub use backoff::later;
 pub use child::{
     MAX_CHILD_DEPTH, cancel_child, check_child_depth, child_id, child_not_started, child_outcome,
     create_child, finish_child,
@@ -81,13 +81,13 @@ pub use codec::{
     decode_command, encode, encode_command, encode_into,
 };
 pub use command::{CancelMode, Command, Verb, VerbName};
-pub use decide::{MAX_SIGNALS, Resolver, check_resolves_all, decide};
+pub use decide::{Resolver, check_resolves_all, decide};
 pub use event::{
     Data, Event, Fact, PauseCause, PolicyDecision, Redo, Resolution, SkipCause, Task, TurnCause,
     WaitFor,
 };
 pub use evolve::evolve;
-pub use failure::{Class, Failure, FailureCause, classify};
+pub use failure::{Failure, FailureCause};
 pub use inspect::StepAt;
 pub use limits::{
     ENVELOPE_BYTES, Excess, Limits, MAX_EVENT_BYTES, MAX_MESSAGE_BYTES, MAX_PAYLOAD_BYTES,
@@ -107,9 +107,8 @@ pub use spending::spent_by_step;
 pub use state::{Cancellation, Reopened, State, Times};
 pub use timer::{StepTimer, Timer};
 pub use view::{
-    Seeking, abandoned_usage, backing_off, child_key, last_error, leaves_effects, not_retried,
-    seeking, step_input, step_output, step_usage, step_views, sub_state, sub_state_where, usage,
-    waits,
+    Seeking, abandoned_usage, child_key, last_error, leaves_effects, not_retried, seeking,
+    step_input, step_output, step_usage, step_views, sub_state, sub_state_where, usage, waits,
 };
 pub use withdrawal::{OpenWork, Withdrawal, Withdrawn};
 pub use words::{ExecutionState, StepState};

@@ -11,7 +11,7 @@ use stateway_definition::{Reference, StepKind};
 use crate::event::{Data, Event, Fact, Task, WaitFor};
 use crate::plan::StepIx;
 use crate::scope::input_of;
-use crate::timer::{StepTimer, Timer};
+use crate::timer::Timer;
 use crate::{ExecutionState, State, StepState};
 
 /// One thing that has to be done.
@@ -168,39 +168,16 @@ fn of_step(state: &State, ix: StepIx, found: &mut Vec<Obligation>) {
             cancel: run.cancelling,
         }));
     }
-    let attempt = if undo { run.undo_attempt } else { run.attempt };
     let step = state.plan().name(ix);
-    let mut timer = |kind: StepTimer, due: Option<Timestamp>| {
-        let timer = Timer::Step {
+    let timers = run.set_timers(state.state());
+    found.extend(timers.map(|(kind, due)| Obligation::Timer {
+        timer: Timer::Step {
             step: Arc::clone(&step),
-            attempt,
+            attempt: run.timed_attempt(),
             kind,
-        };
-        found.extend(due.map(|due| Obligation::Timer { timer, due }));
-    };
-    let (limit, queue) = match (&run.wait, undo) {
-        (Some(WaitFor::Approval(_)), _) => (StepTimer::Expiry, StepTimer::Queue),
-        (_, true) => (StepTimer::UndoTimeout, StepTimer::UndoQueue),
-        _ => (StepTimer::Timeout, StepTimer::Queue),
-    };
-    // Timeouts stand still while the execution is paused or escalated.
-    if !state.state().is_held() {
-        timer(limit, run.due);
-        timer(queue, run.queue_due);
-    }
-    // Only a worker can be silent; logs of version 1 set the time before one had the task.
-    timer(
-        StepTimer::Heartbeat,
-        run.heartbeat_due.filter(|_| run.worker.is_some()),
-    );
-    match run.state {
-        StepState::BackingOff if state.state().is_active() => {
-            timer(StepTimer::Retry, run.resume_at);
-        }
-        StepState::Waiting => timer(StepTimer::Sleep, run.resume_at),
-        StepState::Compensating => timer(StepTimer::UndoRetry, run.resume_at),
-        _ => {}
-    }
+        },
+        due,
+    }));
 }
 
 pub(crate) fn key(state: &State, ix: StepIx, undo: bool) -> TaskKey {

@@ -446,19 +446,6 @@ fn wait(state: &State, ix: StepIx) -> Option<Wait> {
     })
 }
 
-/// The steps whose next attempt, or whose compensation's, waits for its time.
-#[must_use]
-pub fn backing_off(state: &State) -> Vec<Arc<str>> {
-    let open = state.head.open.iter();
-    let waits = |ix: &&StepIx| {
-        let run = state.run(**ix);
-        run.state == StepState::BackingOff || run.undo_retry_at().is_some()
-    };
-    open.filter(waits)
-        .map(|ix| state.plan().name(*ix))
-        .collect()
-}
-
 /// Whether steps of an execution took effect, or may have, and were not compensated.
 #[must_use]
 pub fn leaves_effects(state: &State) -> bool {

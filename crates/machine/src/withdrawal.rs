@@ -100,12 +100,15 @@ impl OpenWork {
         .collect()
     }
 
-    /// The children that nobody waits for any more; the state is the one after the events.
+    /// The open children that nobody waits for any more; the state is the one after the events. A child
+    /// that reported its own end is not among them.
     #[must_use]
-    pub fn ended_children(&self, state: &State) -> Vec<TaskKey> {
+    pub fn ended_children(&self, state: &State, events: &[Event]) -> Vec<TaskKey> {
         let gone = self.children.iter().filter(|key| {
             let now = state.plan().find(&key.task.step);
-            now.and_then(|ix| of_step(state, ix).1).as_ref() != Some(key)
+            let waits = now.and_then(|ix| of_step(state, ix).1).as_ref() == Some(key);
+            let reports = |event: &Event| reports_end(&event.fact, &key.task.step);
+            !waits && !events.iter().any(reports)
         });
         gone.cloned().collect()
     }
@@ -135,6 +138,21 @@ fn of_step(state: &State, ix: StepIx) -> (Option<OpenTask>, Option<TaskKey>) {
         task.then(|| (key(state, ix, undo), run.worker.clone())),
         child.then(|| key(state, ix, false)),
     )
+}
+
+/// Whether the fact follows from the end of the child that does the step.
+fn reports_end(fact: &Fact, of: &Arc<str>) -> bool {
+    match fact {
+        Fact::StepCompleted { step, .. } => step == of,
+        Fact::AttemptFailed { step, failure, .. } => {
+            let reported = matches!(
+                failure.cause,
+                FailureCause::Reported | FailureCause::InvalidOutput
+            );
+            step == of && reported
+        }
+        _ => false,
+    }
 }
 
 /// Whether tasks that the fact does not name may be withdrawn after it.

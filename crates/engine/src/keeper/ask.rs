@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use stateway_machine::{
-    Data, Excess, ExecutionState, Plan, State, Verb, backing_off, check_payload,
-};
+use stateway_machine::{Data, Excess, ExecutionState, Plan, State, Verb, check_payload};
 use tokio::sync::oneshot;
 
 use super::{Ask, Keeper, Live};
@@ -156,12 +154,15 @@ impl Keeper {
             None => self.config.ids.next(self.now.wall),
         };
         let birth = Birth {
-            id: Arc::clone(&id),
+            create: Verb::Create {
+                execution: Arc::clone(&id),
+                correlation: Arc::clone(&id),
+                initiator: start.actor,
+                input: start.input,
+                redone_by: Vec::new(),
+            },
+            id,
             definition: start.definition,
-            correlation: id,
-            initiator: start.actor,
-            redone_by: Vec::new(),
-            input: start.input,
             labels: Arc::new(start.labels),
             parent: None,
             depth: 0,
@@ -231,16 +232,9 @@ impl Keeper {
         };
         self.executions
             .keep(Live::new(Arc::new(origin), State::new(plan), [0; 16]));
-        let verb = Verb::Create {
-            execution: birth.id,
-            correlation: birth.correlation,
-            initiator: Arc::clone(&birth.initiator),
-            input: birth.input,
-            redone_by: birth.redone_by,
-        };
-        let mut made = self.carry(number, cause, verb);
+        let by = birth.create.by().cloned().unwrap_or_default();
+        let mut made = self.carry(number, cause, birth.create);
         if made.is_ok() && not_before.is_none() {
-            let by = birth.initiator;
             made = self.carry(number, cause, Verb::Trigger { by });
         }
         if let Err(error) = made {
@@ -271,23 +265,14 @@ impl Keeper {
                 comment: cause,
             },
             Steer::Pause { cause } => Verb::Pause { by, comment: cause },
-            Steer::Resume if self.state_of(number) == Some(ExecutionState::Escalated) => {
-                return Err(EngineError::new(
-                    ErrorKind::FailedPrecondition,
-                    "ESCALATED",
-                    "a person has to decide about a step of the execution first",
-                )
-                .hint(
-                    "See `stateway escalations list`, then resume, reassign or cancel the step.",
-                ));
-            }
             Steer::Resume => {
-                self.mend_before(number)?;
+                // Recovering may write; a resume that is refused writes nothing.
+                if self.state_of(number) != Some(ExecutionState::Escalated) {
+                    self.mend_before(number)?;
+                }
                 Verb::Resume { by }
             }
-            Steer::RetryNow { step } if step.is_empty() => {
-                return self.retry_all(number, &by, cause);
-            }
+            Steer::RetryNow { step } if step.is_empty() => Verb::RetryAll { by },
             Steer::RetryNow { step } => Verb::RetryNow { step, by },
         };
         self.carry(number, cause, verb).map(drop)
@@ -295,30 +280,6 @@ impl Keeper {
 
     fn state_of(&self, number: i64) -> Option<ExecutionState> {
         self.executions.get(number).map(|live| live.state.state())
-    }
-
-    /// Makes every step that backs off try again now.
-    fn retry_all(&mut self, number: i64, by: &Arc<str>, cause: &Arc<str>) -> Result<()> {
-        let live = self.executions.get(number);
-        let resting = live.map_or_else(Vec::new, |live| backing_off(&live.state));
-        if resting.is_empty() {
-            // The core has the right error for the execution's state.
-            let (step, by) = ("".into(), Arc::clone(by));
-            let refused = self.carry(number, cause, Verb::RetryNow { step, by });
-            return Err(match refused {
-                Err(error) if error.reason != "STEP_NOT_FOUND" => error,
-                _ => EngineError::new(
-                    ErrorKind::FailedPrecondition,
-                    "NOT_BACKING_OFF",
-                    "no step is backing off",
-                ),
-            });
-        }
-        for step in resting {
-            let by = Arc::clone(by);
-            self.carry(number, cause, Verb::RetryNow { step, by })?;
-        }
-        Ok(())
     }
 
     /// Removes one finished execution, with all that belongs to it.
@@ -407,11 +368,8 @@ fn usable_id(id: &str) -> Result<()> {
 pub(super) struct Birth {
     pub(super) id: Arc<str>,
     pub(super) definition: Arc<str>,
-    pub(super) correlation: Arc<str>,
-    pub(super) initiator: Arc<str>,
-    /// People who had a part of the parent run again.
-    pub(super) redone_by: Vec<Arc<str>>,
-    pub(super) input: Data,
+    /// The command that creates the execution.
+    pub(super) create: Verb,
     pub(super) labels: Arc<std::collections::BTreeMap<String, String>>,
     pub(super) parent: Option<Parent>,
     pub(super) depth: u32,

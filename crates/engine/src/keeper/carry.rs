@@ -1,14 +1,10 @@
-//! One command through the core: decide, apply the events, carry out what they lead to.
+//! One command through the core: decide, apply the events, carry out the step of the driver.
 
 use std::sync::Arc;
 
-use stateway_machine::{
-    Command, Event, ExecutionState, Fact, Failure, Obligation, Task, Verb, decide, obligations,
-    obligations_of, usage,
-};
-use stateway_model::ErrorCategory;
+use stateway_driver::{Outcome, Step, open_keys};
+use stateway_machine::{Command, Verb, Withdrawal, decide};
 
-use super::withdrawal::Withdrawal;
 use super::{Keeper, Work};
 use crate::EngineError;
 use crate::error::Result;
@@ -31,134 +27,99 @@ impl Keeper {
         if events.is_empty() {
             return Ok(false);
         }
-        let bytes = live.apply(&events)?;
+        let (step, bytes) = live.apply(events)?;
         self.pace.spend_bytes(bytes);
-        let owed = obligations_of(&live.state, &events);
         self.executions.weigh(number);
         self.executions.touch(number);
-        self.put_away(number, &events);
-        owed.into_iter().for_each(|owed| self.owe(number, owed));
-        self.follow_up(number, &events);
+        self.end_work(number, &step);
+        let (started, ended) = (step.started, step.ended.clone());
+        self.begin_work(number, step);
+        self.follow_up(number, started, ended);
         Ok(true)
     }
 
-    /// Takes tasks that are over out of the dispatcher's book.
-    fn put_away(&mut self, number: i64, events: &[Event]) {
-        let (mut everything, mut strays) = (None, false);
-        for event in events {
-            let why = Withdrawal::after(&event.fact);
-            match &event.fact {
-                Fact::AttemptFailed { step, .. } => {
-                    self.withdraw(number, step, why);
-                    strays = true;
-                }
-                Fact::StepCompleted { step, .. }
-                | Fact::StepCompensated { step, .. }
-                | Fact::StepCompensationFailed { step, .. } => self.withdraw(number, step, why),
-                Fact::TaskReleased { task, .. } => self.withdraw(number, &task.step, why),
-                Fact::OutcomeUnknown { step, .. } => self.withdraw(number, step, why),
-                Fact::CompensationStarted { .. }
-                | Fact::CancellationStarted { .. }
-                | Fact::ExecutionCompleted { .. }
-                | Fact::ExecutionRolledBack { .. }
-                | Fact::ExecutionFailed { .. }
-                | Fact::ExecutionCancelled { .. }
-                | Fact::RevisionAdopted { .. }
-                | Fact::BranchOpened { .. }
-                | Fact::ExecutionForked { .. }
-                | Fact::ExecutionRecovered { .. } => {
-                    everything.get_or_insert(why);
-                }
-                _ => {}
+    /// Takes back the tasks and ends the children that the execution does not wait for any more.
+    fn end_work(&mut self, number: i64, step: &Step) {
+        for withdrawn in &step.withdraw {
+            self.withdraw(number, &withdrawn.key.task.step, withdrawn.why);
+        }
+        for child in &step.end_children {
+            // A child that was never started needs no ending.
+            if let Ok(number) = self.number_of(&child.id) {
+                let kill = child.kill;
+                self.work.push_back(Work::EndChild { number, kill });
             }
         }
-        if let Some(why) = everything {
-            self.sweep(number, why);
-        }
-        if everything.is_some() || strays {
+        if step.reconcile {
+            self.withdraw_strays(number);
             self.end_strays(number);
         }
     }
 
-    /// Withdraws the tasks that are no longer obligations of an execution.
-    fn sweep(&mut self, number: i64, why: Withdrawal) {
+    /// Withdraws the tasks in the dispatcher's book that are not open.
+    fn withdraw_strays(&mut self, number: i64) {
         let Some(live) = self.executions.get(number) else {
             return;
         };
-        let branch = live.state.branch();
-        let owed: Vec<Task> = obligations(&live.state)
-            .into_iter()
-            .filter_map(|obligation| match obligation {
-                Obligation::Task(order) => Some(order.key.task),
-                _ => None,
-            })
-            .collect();
-        for (step, task, on) in self.dispatch.tasks_of(number) {
-            if on != branch || !owed.contains(&task) {
-                self.withdraw(number, &step, why);
+        let open = open_keys(&live.state);
+        for (step, task, branch) in self.dispatch.tasks_of(number) {
+            if !open
+                .iter()
+                .any(|key| key.branch == branch && key.task == task)
+            {
+                self.withdraw(number, &step, Withdrawal::NotNeeded);
             }
         }
     }
 
-    /// Carries out the obligations, or queues them.
-    pub(super) fn owe(&mut self, number: i64, owed: Obligation) {
-        match owed {
-            Obligation::Slot => {
-                self.queue(number);
-                self.work.push_back(Work::Grant);
+    /// Begins the work of a step, or queues it. Timers are set when the turn ends.
+    pub(super) fn begin_work(&mut self, number: i64, step: Step) {
+        if step.slot {
+            self.queue(number);
+            self.work.push_back(Work::Grant);
+        }
+        for order in step.start {
+            if order.cancel {
+                self.ask_to_cancel(number, &order);
             }
-            Obligation::Task(order) => {
-                if order.cancel {
-                    self.ask_to_cancel(number, &order);
-                }
-                self.place(number, order);
-            }
-            Obligation::Child(order) if order.cancel => self.cancel_child(number, &order),
-            Obligation::Child(order) => self.work.push_back(Work::StartChild {
-                parent: number,
-                order,
-            }),
-            // Timers are looked at when the turn ends.
-            Obligation::Timer { .. } => {}
+            self.place(number, order);
+        }
+        for order in step.start_children {
+            let parent = number;
+            self.work.push_back(Work::StartChild { parent, order });
+        }
+        for order in step.cancel_children {
+            self.cancel_child(number, &order);
         }
     }
 
-    fn follow_up(&mut self, number: i64, events: &[Event]) {
-        let started = events
-            .iter()
-            .any(|event| matches!(event.fact, Fact::ExecutionStarted { .. }));
+    fn follow_up(&mut self, number: i64, started: bool, ended: Option<Outcome>) {
         let Some(live) = self.executions.get(number) else {
             return;
         };
         if started {
             self.slots.begin(&live.origin.definition, number);
         }
-        let over = live.state.state().is_terminal();
-        if started && !over {
-            self.executions.count(number, true);
-        }
-        if over {
+        if let Some(outcome) = ended {
             self.executions.forget_tree(number);
-            self.ended(number);
+            self.ended(number, outcome);
+        } else if started {
+            self.executions.count(number, true);
         }
     }
 
     /// An execution has ended: its slot is free, its parent continues.
-    fn ended(&mut self, number: i64) {
+    fn ended(&mut self, number: i64, outcome: Outcome) {
         let Some(live) = self.executions.get(number) else {
             return;
         };
-        let (origin, state) = (Arc::clone(&live.origin), live.state.state());
+        let origin = Arc::clone(&live.origin);
         let begun = live.state.times().started.is_some();
-        if let Some(parent) = &origin.parent {
-            let outcome = match state {
-                ExecutionState::Completed => Ok(live.state.output().cloned().unwrap_or_default()),
-                state => Err(child_failed(live, &origin.id, state)),
-            };
-            let (parent, usage) = (parent.clone(), usage(&live.state));
+        if let Some(parent) = origin.parent.clone() {
+            let Outcome { result, usage } = outcome;
             self.work.push_back(Work::FinishChild {
                 parent,
-                outcome,
+                outcome: result,
                 usage,
             });
         }
@@ -169,16 +130,5 @@ impl Keeper {
             self.slots.leave(number);
         }
         self.work.push_back(Work::Grant);
-    }
-}
-
-pub(super) fn child_failed(live: &super::Live, id: &str, state: ExecutionState) -> Failure {
-    let why = stateway_machine::last_error(&live.state)
-        .map(|error| format!(": {}", error.message))
-        .unwrap_or_default();
-    let message = format!("the child execution `{id}` ended as {state}{why}");
-    Failure {
-        effects_unknown: stateway_machine::leaves_effects(&live.state),
-        ..Failure::reported(ErrorCategory::External, message)
     }
 }

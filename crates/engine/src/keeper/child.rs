@@ -3,16 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
 use stateway_definition::StepKind;
+use stateway_driver::open_keys;
 use stateway_machine::{
-    CancelMode, ChildOrder, Data, ExecutionState, Failure, Obligation, Task, Verb, obligations,
-    task_input, usage,
+    ChildOrder, Data, Failure, Verb, cancel_child, check_child_depth, child_id, child_outcome,
+    create_child, usage,
 };
 use stateway_model::{ErrorCategory, Reason, Usage};
 
 use super::ask::Birth;
-use super::carry::child_failed;
 use super::{Keeper, Live, Work};
 use crate::Parent;
 use crate::error::{EngineError, Result};
@@ -40,7 +39,7 @@ impl Keeper {
     /// Starts a child, unless it was started before.
     fn child_of(&mut self, from: &Parent, order: &ChildOrder) -> Result<(), Failure> {
         let cannot = |why: String| Failure::reported(ErrorCategory::External, why);
-        let id = child_id(order);
+        let id = child_id(&order.key);
         let taken = self.is_taken(&id);
         if taken.map_err(|error| cannot(error.message))? {
             return self
@@ -54,23 +53,15 @@ impl Keeper {
             return Ok(());
         };
         let depth = live.origin.depth + 1;
-        if depth > MAX_CHILD_DEPTH {
-            return Err(cannot(format!(
-                "children may be nested {MAX_CHILD_DEPTH} deep, and this one would be deeper"
-            )));
-        }
+        check_child_depth(depth)?;
         let root = self.room_in_tree(from.number)?;
         let Some(live) = self.executions.get(from.number) else {
             return Ok(());
         };
-        let task = Task::of(Arc::clone(&from.step), from.attempt);
         let birth = Birth {
             id,
             definition: Arc::clone(&order.definition),
-            correlation: Arc::clone(live.state.correlation()),
-            initiator: Arc::clone(live.state.initiator()),
-            redone_by: live.state.redone_by().to_vec(),
-            input: task_input(&live.state, &task).unwrap_or_default(),
+            create: create_child(&live.state, order),
             labels: Arc::clone(&live.origin.labels),
             parent: Some(from.clone()),
             depth,
@@ -161,11 +152,7 @@ impl Keeper {
         let Some(live) = self.executions.get(number) else {
             return Ok(());
         };
-        if live.state.state().is_terminal() {
-            let outcome = match live.state.state() {
-                ExecutionState::Completed => Ok(live.state.output().cloned().unwrap_or_default()),
-                state => Err(child_failed(live, id, state)),
-            };
+        if let Some(outcome) = child_outcome(&live.state) {
             let (parent, usage) = (from.clone(), usage(&live.state));
             self.work.push_back(Work::FinishChild {
                 parent,
@@ -216,8 +203,8 @@ impl Keeper {
         !self.executions.contains(number) && kept().is_some_and(|kept| kept.status.ended.is_some())
     }
 
-    /// Ends the open children that an execution does not wait for any more: it has ended, turned
-    /// back, or given an attempt up.
+    /// Ends the open children in the store that an execution does not wait for: those of the part of
+    /// its log that was left.
     pub(super) fn end_strays(&mut self, parent: i64) {
         let Some(live) = self.executions.get(parent) else {
             return;
@@ -230,16 +217,13 @@ impl Keeper {
             return;
         }
         let kill = live.state.reason() == Some(Reason::Killed);
-        let owed: Vec<Parent> = obligations(&live.state)
-            .into_iter()
-            .filter_map(|obligation| match obligation {
-                Obligation::Child(order) => Some(Parent {
-                    number: parent,
-                    step: order.key.task.step,
-                    attempt: order.key.task.attempt,
-                    branch: order.key.branch,
-                }),
-                _ => None,
+        let open = open_keys(&live.state).into_iter();
+        let owed: Vec<Parent> = open
+            .map(|key| Parent {
+                number: parent,
+                step: key.task.step,
+                attempt: key.task.attempt,
+                branch: key.branch,
             })
             .collect();
         let stored = self.store.open_children(parent).unwrap_or_else(|error| {
@@ -265,7 +249,7 @@ impl Keeper {
 
     /// Cancels the child of a step whose execution ends; the parent waits for the child's end.
     pub(super) fn cancel_child(&mut self, parent: i64, order: &ChildOrder) {
-        let id = child_id(order);
+        let id = child_id(&order.key);
         match self.number_of(&id) {
             Ok(number) => self.work.push_back(Work::EndChild {
                 number,
@@ -293,45 +277,9 @@ impl Keeper {
     /// Cancels a child by its own definition's failure policy, or kills it with its parent.
     pub(super) fn end_child(&mut self, number: i64, kill: bool) {
         let cause: Arc<str> = "parent".into();
-        let mode = if kill {
-            CancelMode::Kill
-        } else {
-            CancelMode::Policy
-        };
-        let verb = Verb::Cancel {
-            mode,
-            by: "parent".into(),
-            comment: "its parent ends".into(),
-        };
         // One that has ended by itself needs no ending; its parent learns of it again.
-        if let Err(error) = self.carry(number, &cause, verb) {
+        if let Err(error) = self.carry(number, &cause, cancel_child(kill)) {
             tracing::debug!(number, "a child needs no ending: {error}");
         }
     }
-}
-
-/// The longest id that is derived as it is; a longer one is cut and told apart by a digest.
-const LONGEST_ID: usize = 240;
-
-/// A child's id follows from what it does, so that it is started once.
-pub(crate) fn child_id(order: &ChildOrder) -> Arc<str> {
-    let key = &order.key;
-    let branch = match key.branch {
-        0 => String::new(),
-        branch => format!("~b{branch}"),
-    };
-    let id = format!(
-        "{}~{}~{}{branch}",
-        key.execution, key.task.step, key.task.attempt
-    );
-    if id.len() <= LONGEST_ID {
-        return id.into();
-    }
-    let digest = Sha256::digest(&id);
-    let digest: String = digest[..12]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    let cut = id.floor_char_boundary(LONGEST_ID - digest.len() - 1);
-    format!("{}~{digest}", &id[..cut]).into()
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use stateway_machine::{Event, Fact, Redo, State, Verb};
+use stateway_machine::{Redo, State, fork, forked_events};
 
 use super::branch::Before;
 use super::{Keeper, Live};
@@ -41,20 +41,14 @@ impl Keeper {
             not_before: None,
             forked_from: Some(Arc::clone(&kept.origin.id)),
         });
-        let branch = before.state.branch();
         let mut live = Live::new(Arc::clone(&origin), State::new(plan), [0; 16]);
-        live.apply(&copied(before.events, &id, cause))?;
+        live.apply(forked_events(before.events, &id, cause))?;
         self.executions.keep(live);
         self.executions.touch(number);
         self.slots.begin(&origin.definition, number);
         self.executions.count(number, true);
-        let verb = Verb::Fork {
-            from: Arc::clone(&kept.origin.id),
-            branch,
-            cutoff: before.cutoff,
-            by: Arc::clone(actor),
-            redo: Box::new(redo),
-        };
+        let source = Arc::clone(&kept.origin.id);
+        let verb = fork(source, &before.state, Arc::clone(actor), redo);
         if let Err(error) = self.carry(number, cause, verb) {
             self.slots.end(&origin.definition, number);
             self.executions.forget(number);
@@ -63,24 +57,4 @@ impl Keeper {
         self.take_back(number, cause);
         Ok(number)
     }
-}
-
-/// The events of the source under the new id, the first of them caused by the request to fork.
-/// Branches of the source are one log here.
-fn copied(events: Vec<Event>, id: &Arc<str>, cause: &Arc<str>) -> Vec<Event> {
-    let rename = |mut event: Event| {
-        match &mut event.fact {
-            Fact::ExecutionCreated {
-                execution, branch, ..
-            } => {
-                *execution = Arc::clone(id);
-                *branch = 0;
-                event.causation = Arc::clone(cause);
-            }
-            Fact::BranchOpened { branch, parent, .. } => (*branch, *parent) = (0, 0),
-            _ => {}
-        }
-        event
-    };
-    events.into_iter().map(rename).collect()
 }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stateway_definition::StepKind;
-use stateway_machine::{State, Task, TaskOrder, Verb, is_settled, task_input, task_order};
+use stateway_machine::{
+    State, Task, TaskOrder, Verb, Withdrawal, is_settled, task_input, task_order,
+};
 use stateway_model::{Progress, Usage};
 use tokio::sync::mpsc;
 
 use super::dispatch::{Need, Place, WorkerIx};
-use super::withdrawal::Withdrawal;
 use super::{Keeper, Work};
 use crate::bug::Bug;
 use crate::worker::{Offer, Outcome, TaskToken, WorkerMessage, WorkerTask};

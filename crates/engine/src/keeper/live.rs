@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use stateway_driver::{Step, apply};
 use stateway_machine::{Event, MAX_EVENT_BYTES, State, encode_into};
 
 use crate::error::{EngineError, ErrorKind, Result};
@@ -65,11 +66,11 @@ impl Live {
         }
     }
 
-    /// Applies events. Events that could not be written are refused, and nothing changes. Returns
-    /// their bytes.
-    pub(super) fn apply(&mut self, events: &[Event]) -> Result<usize> {
+    /// Applies the events of one command. Events that could not be written are refused, and nothing
+    /// changes. Returns what has to be done, and the bytes of the events.
+    pub(super) fn apply(&mut self, events: Vec<Event>) -> Result<(Step, usize)> {
         let before = self.lines.len();
-        for event in events {
+        for event in &events {
             let start = self.lines.len();
             encode_into(event, &mut self.lines);
             let length = self.lines.len() - start;
@@ -82,14 +83,12 @@ impl Live {
         if let (0, Some(first)) = (before, events.first()) {
             self.first = first.sequence;
         }
-        for event in events {
-            self.state.apply(event);
-        }
-        self.branch = self.state.branch();
         self.since_snapshot += u32::try_from(events.len()).unwrap_or(u32::MAX);
+        let step = apply(&mut self.state, events);
+        self.branch = self.state.branch();
         let bytes = self.lines.len() - before;
         self.bytes += bytes;
-        Ok(bytes)
+        Ok((step, bytes))
     }
 
     /// What it has under way now.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use stateway_definition::{Schedule, Trigger};
-use stateway_machine::{Data, Plan, later};
+use stateway_machine::{Data, Plan, Verb, later};
 use tokio::sync::oneshot;
 
 use super::Keeper;
@@ -234,12 +234,15 @@ impl Keeper {
         let plan = self.current_plan(name)?;
         let cause: Arc<str> = "schedule".into();
         let birth = Birth {
-            id: Arc::clone(&id),
+            create: Verb::Create {
+                execution: Arc::clone(&id),
+                correlation: Arc::clone(&id),
+                initiator: Arc::clone(&cause),
+                input: Data::new(serde_json::json!({ "scheduledTime": at.to_string() })),
+                redone_by: Vec::new(),
+            },
+            id,
             definition: Arc::clone(name),
-            correlation: id,
-            initiator: Arc::clone(&cause),
-            redone_by: Vec::new(),
-            input: Data::new(serde_json::json!({ "scheduledTime": at.to_string() })),
             labels: Arc::default(),
             parent: None,
             depth: 0,

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use stateway_machine::{ExecutionState, Obligation, Task, obligations};
+use stateway_driver::resume;
+use stateway_machine::{ExecutionState, Task, TaskOrder};
 
 use super::{Keeper, Work};
 use crate::error::{EngineError, ErrorKind, Result};
@@ -147,11 +148,9 @@ impl Keeper {
         let Some(live) = self.executions.get(number) else {
             return;
         };
-        let owed = obligations(&live.state);
-        let handed_out: Vec<Task> = owed.iter().filter_map(handed_out).collect();
-        for owed in owed {
-            self.owe(number, owed);
-        }
+        let open = resume(&live.state);
+        let handed_out: Vec<Task> = open.start.iter().filter_map(handed_out).collect();
+        self.begin_work(number, open);
         for task in handed_out {
             self.send_again(number, task);
         }
@@ -161,9 +160,6 @@ impl Keeper {
 }
 
 /// The task of an obligation that a worker has by the log.
-fn handed_out(owed: &Obligation) -> Option<Task> {
-    match owed {
-        Obligation::Task(order) if order.worker.is_some() => Some(order.key.task.clone()),
-        _ => None,
-    }
+fn handed_out(order: &TaskOrder) -> Option<Task> {
+    order.worker.as_ref().map(|_| order.key.task.clone())
 }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use stateway_definition::hex;
 
 use super::{
-    Grown, MOST_RECORDED_EVENTS, Recording, RecordingError, Result, Row, Source, count, hex, wrong,
+    Grown, MOST_RECORDED_EVENTS, Recording, RecordingError, Result, Row, Source, count, wrong,
 };
 use crate::store::Hash;
 

@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use stateway_machine::{
-    ChildOrder, Event, ExecutionState, Fact, Obligation, State, obligations, restore, snapshot,
-    snapshot_revision,
+    ChildOrder, Event, ExecutionState, Fact, Obligation, State, child_id, obligations, restore,
+    snapshot, snapshot_revision,
 };
 use stateway_model::SubState;
 
 use super::remedy::{after_break, after_loss, is_end};
 use super::{Code, Finding, Remedy, Verdict};
 use crate::catalogue::Catalogue;
-use crate::keeper::child_id;
 use crate::store::{
     ANY_BODY, Answered, Branch, Hash, Kept, Reading, Status, StoreError, UnderWay, plan,
 };
@@ -472,7 +471,7 @@ impl Look<'_> {
     }
 
     fn child(&self, order: &ChildOrder) -> Result<Option<Finding>> {
-        let id = child_id(order);
+        let id = child_id(&order.key);
         let step = &order.key.task.step;
         let waits = format!("log: step `{step}` waits for the execution `{id}`");
         let Some(number) = self.store.number_of(&id)? else {
@@ -529,7 +528,7 @@ impl Look<'_> {
             branch: self.log.current(),
             sequence: trusted.events.last().map_or(0, |event| event.sequence),
             events: self.log.events(),
-            head: trusted.hash.iter().map(|b| format!("{b:02x}")).collect(),
+            head: stateway_definition::hex(&trusted.hash),
             findings: std::mem::take(&mut self.findings),
             remedy,
         }

@@ -2,10 +2,11 @@
 //! agree with the obligations of the state, or a host would lose work or do too much.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use stateway_driver::{Step, TimerOrder, open_keys, resume};
-use stateway_machine::{ChildOrder, Obligation, State, TaskKey, TaskOrder, Timer};
+use stateway_machine::{ChildOrder, Obligation, State, Task, TaskKey, TaskOrder, Timer, Verb};
 
 /// The work that a host has in hand.
 #[derive(Debug, Default)]
@@ -21,7 +22,11 @@ impl Book {
     ///
     /// # Errors
     /// The step withdraws what the host does not have, or the book differs from the state.
-    pub(super) fn take(&mut self, step: &Step, state: &State) -> Result<(), String> {
+    pub(super) fn take(&mut self, verb: &Verb, step: &Step, state: &State) -> Result<(), String> {
+        if let Verb::FinishChild { step, attempt, .. } = verb {
+            let finished = Task::of(Arc::clone(step), *attempt);
+            self.children.retain(|key, _| key.task != finished);
+        }
         self.slot = self.slot && !step.started && step.ended.is_none() || step.slot;
         for withdrawn in &step.withdraw {
             let had = self.tasks.remove(&withdrawn.key);

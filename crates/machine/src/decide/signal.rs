@@ -9,7 +9,7 @@ use crate::plan::StepIx;
 use crate::{Rejection, StepState};
 
 /// How many signals one execution may take in its life.
-pub const MAX_SIGNALS: usize = 1_000;
+const MAX_SIGNALS: usize = 1_000;
 
 pub(super) fn send(
     draft: &mut Draft<'_>,

@@ -239,33 +239,9 @@ fn no_worker(role: &str, limit: &str, note: &str) -> Failure {
 /// When this timer is due; nothing when it is not set, or not set any more.
 fn set_for(draft: &Draft<'_>, ix: StepIx, attempt: u32, kind: StepTimer) -> Option<Timestamp> {
     let run = draft.run(ix);
-    let approves = matches!(run.wait, Some(WaitFor::Approval(_)));
-    let undoing = run.state == StepState::Compensating;
-    let current = if undoing {
-        run.undo_attempt
-    } else {
-        run.attempt
-    };
-    if current != attempt {
+    if run.timed_attempt() != attempt {
         return None;
     }
-    // Timeouts stand still while the execution is paused or escalated.
-    let runs = !draft.head().state.is_held();
-    match kind {
-        StepTimer::Timeout if !approves && !undoing && runs => run.due,
-        StepTimer::Queue if !undoing && runs => run.queue_due,
-        StepTimer::Expiry if approves && runs => run.due,
-        StepTimer::Heartbeat if run.worker.is_some() => run.heartbeat_due,
-        // Nothing is started while the execution is paused; the time is checked again afterwards.
-        StepTimer::Retry
-            if run.state == StepState::BackingOff && draft.head().state.is_active() =>
-        {
-            run.resume_at
-        }
-        StepTimer::Sleep if run.wait == Some(WaitFor::Timer) => run.resume_at,
-        StepTimer::UndoTimeout if undoing => run.due,
-        StepTimer::UndoQueue if undoing => run.queue_due,
-        StepTimer::UndoRetry if undoing => run.resume_at,
-        _ => None,
-    }
+    let mut set = run.set_timers(draft.head().state);
+    set.find(|(set, _)| *set == kind).map(|(_, due)| due)
 }

@@ -10,7 +10,7 @@ use stateway_model::{Progress, Usage};
 use super::{is_default, present};
 use crate::event::{Data, WaitFor, moment};
 use crate::plan::StepIx;
-use crate::{Failure, StepState};
+use crate::{ExecutionState, Failure, StepState, StepTimer};
 
 /// What is known of one step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -265,6 +265,61 @@ impl StepRun {
             StepState::Failed => self.undoing,
             _ => false,
         }
+    }
+
+    /// The attempt that its timers belong to: the newest one, or the newest one to compensate it.
+    pub(crate) const fn timed_attempt(&self) -> u32 {
+        match self.state {
+            StepState::Compensating => self.undo_attempt,
+            _ => self.attempt,
+        }
+    }
+
+    /// The timers of the step and the times they are set for, whether or not the execution lets them
+    /// fire now.
+    pub(crate) fn timers(&self) -> [(StepTimer, Option<Timestamp>); 4] {
+        let undo = self.state == StepState::Compensating;
+        let (limit, queue) = match (&self.wait, undo) {
+            (Some(WaitFor::Approval(_)), _) => (StepTimer::Expiry, StepTimer::Queue),
+            (_, true) => (StepTimer::UndoTimeout, StepTimer::UndoQueue),
+            _ => (StepTimer::Timeout, StepTimer::Queue),
+        };
+        let again = match self.state {
+            StepState::Compensating => StepTimer::UndoRetry,
+            StepState::BackingOff => StepTimer::Retry,
+            _ => StepTimer::Sleep,
+        };
+        // Only a worker can be silent; logs of version 1 set the time before one had the task.
+        let silent = self.heartbeat_due.filter(|_| self.worker.is_some());
+        [
+            (limit, self.due),
+            (queue, self.queue_due),
+            (StepTimer::Heartbeat, silent),
+            (again, self.resume_at),
+        ]
+    }
+
+    /// The timers that can fire while the execution is in this state, and when they are due.
+    pub(crate) fn set_timers(
+        &self,
+        at: ExecutionState,
+    ) -> impl Iterator<Item = (StepTimer, Timestamp)> {
+        let sleeps = self.wait == Some(WaitFor::Timer);
+        let counts = move |kind: StepTimer| match kind {
+            // Timeouts stand still while the execution is paused or escalated.
+            StepTimer::Timeout
+            | StepTimer::Queue
+            | StepTimer::Expiry
+            | StepTimer::UndoTimeout
+            | StepTimer::UndoQueue => !at.is_held(),
+            // Nothing is started while the execution is paused; the time is checked again afterwards.
+            StepTimer::Retry => at.is_active(),
+            StepTimer::Sleep => sleeps,
+            StepTimer::Heartbeat | StepTimer::UndoRetry => true,
+        };
+        let set = self.timers().into_iter();
+        set.filter(move |(kind, _)| counts(*kind))
+            .filter_map(|(kind, due)| due.map(|due| (kind, due)))
     }
 
     /// True when an attempt is out with a worker, or ready for one.

@@ -31,7 +31,7 @@ fn applied(run: &mut Run, events: &[Event]) -> (Vec<Withdrawn>, Vec<TaskKey>) {
         run.state = evolve(run.state.clone(), event);
     }
     let withdrawn = open.withdrawn(&run.state, events);
-    (withdrawn, open.ended_children(&run.state))
+    (withdrawn, open.ended_children(&run.state, events))
 }
 
 fn key(step: &str) -> TaskKey {
@@ -111,6 +111,23 @@ fn a_failed_execution_takes_all_work_back_and_ends_its_children() {
         withdrawn("b", "w2", Withdrawal::NotNeeded),
     ];
     assert_eq!(after(&mut run, verb), (expected, vec![key("k")]));
+}
+
+#[test]
+fn a_child_that_reports_its_end_is_not_ended_again() {
+    for outcome in [
+        Ok(stateway_machine::Data::default()),
+        Err(stateway_machine::Failure::reported(Transient, "no")),
+    ] {
+        let mut run = Run::started("steps: [{name: k, workflow: child}]");
+        let verb = Verb::FinishChild {
+            step: "k".into(),
+            attempt: 1,
+            outcome,
+            usage: stateway_model::Usage::default(),
+        };
+        assert_eq!(after(&mut run, verb), (vec![], vec![]));
+    }
 }
 
 #[test]

@@ -171,20 +171,15 @@ impl Rerun<'_> {
         let Some(run) = self.state.step(&task.step) else {
             return false;
         };
-        let (limit, queue) = match (run.wait, task.undo) {
-            (Some(WaitFor::Approval(_)), _) => (StepTimer::Expiry, StepTimer::Queue),
-            (_, true) => (StepTimer::UndoTimeout, StepTimer::UndoQueue),
-            _ => (StepTimer::Timeout, StepTimer::Queue),
-        };
-        let ends = |kind: StepTimer, due: Option<Timestamp>| {
+        run.timers.into_iter().any(|(kind, due)| {
             let timer = Timer::Step {
                 step: Arc::clone(&task.step),
                 attempt: task.attempt,
                 kind,
             };
-            due.is_some_and(|due| self.known(&timer, due))
-        };
-        ends(limit, run.due) || ends(queue, run.queue_due)
+            let ends = limited(&timer).is_some() && kind != StepTimer::Heartbeat;
+            ends && due.is_some_and(|due| self.known(&timer, due))
+        })
     }
 }
 

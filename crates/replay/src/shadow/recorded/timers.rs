@@ -9,7 +9,7 @@ use super::Late;
 use super::reader::Reader;
 use crate::shadow::window::{lasts, limited};
 use stateway_driver::{TimerOrder, resume};
-use stateway_machine::{Event, StepAt, StepState, StepTimer, Task, Timer, WaitFor};
+use stateway_machine::{Event, StepAt, StepState, StepTimer, Task, Timer};
 
 impl Reader<'_> {
     /// Whatever is open has had no answer until here.
@@ -47,24 +47,10 @@ impl Reader<'_> {
         let Some(run) = self.state.step(step) else {
             return;
         };
-        let undo = run.state == StepState::Compensating;
-        let attempt = if undo { run.undo_attempt } else { run.attempt };
-        let (limit, queue) = match (run.wait, undo) {
-            (Some(WaitFor::Approval(_)), _) => (StepTimer::Expiry, StepTimer::Queue),
-            (_, true) => (StepTimer::UndoTimeout, StepTimer::UndoQueue),
-            _ => (StepTimer::Timeout, StepTimer::Queue),
-        };
-        let again = match (run.state, undo) {
-            (_, true) => StepTimer::UndoRetry,
-            (StepState::BackingOff, _) => StepTimer::Retry,
-            _ => StepTimer::Sleep,
-        };
-        let timers = [
-            (limit, run.due),
-            (queue, run.queue_due),
-            (again, run.resume_at),
-        ];
-        for (kind, due) in timers {
+        let (attempt, timers) = (run.timed_attempt, run.timers);
+        // That a worker was silent for too long is recorded as its loss.
+        let timers = timers.into_iter();
+        for (kind, due) in timers.filter(|(kind, _)| *kind != StepTimer::Heartbeat) {
             let timer = Timer::Step {
                 step: Arc::clone(step),
                 attempt,
