@@ -5,8 +5,6 @@
 pub enum Bug {
     /// A turn that could not be written counts as written: its answers are sent.
     AnswersWithoutCommit,
-    /// A turn that could not be written leaves its events, but not its rows.
-    WritesHalfATurn,
     /// Request ids are not stored.
     ForgetsRequests,
     /// Rows do not contain the time of the next timer.
@@ -19,10 +17,6 @@ pub enum Bug {
     ForgetsBranches,
     /// The answer of any worker is accepted.
     AcceptsEveryToken,
-    /// A task that was answered stays in the book of tasks.
-    KeepsAnsweredTasks,
-    /// When an execution that got a slot does not begin, the next one does not move up.
-    WastesSlots,
     /// Workers whose leases expire together pass their tasks to each other.
     PassesTasksToLostWorkers,
     /// A turn with a failed read is written.
@@ -34,17 +28,14 @@ pub enum Bug {
 impl Bug {
     /// Every defect.
     #[cfg(feature = "simulation")]
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 10] = [
         Self::AnswersWithoutCommit,
-        Self::WritesHalfATurn,
         Self::ForgetsRequests,
         Self::ForgetsTimers,
         Self::BreaksTheChain,
         Self::SnapshotsTooMuch,
         Self::ForgetsBranches,
         Self::AcceptsEveryToken,
-        Self::KeepsAnsweredTasks,
-        Self::WastesSlots,
         Self::PassesTasksToLostWorkers,
         Self::IgnoresFailedReads,
         Self::ForgetsToCloseSessions,

@@ -14,7 +14,7 @@ use crate::worker::Said;
 /// The most executions that clients start in one schedule.
 const MOST_STARTS: usize = 14;
 /// The deepest payload that a client sends.
-const DEEPEST: usize = 110;
+const DEEPEST: usize = 160;
 /// The farthest the wall clock is from the steady one, in milliseconds.
 const MOST_AHEAD: i64 = 30 * 24 * 3_600_000;
 
@@ -216,7 +216,7 @@ impl World {
         {
             return Ok(Some(wish));
         }
-        Ok(self.intervene(view))
+        Ok(self.intervene(&view))
     }
 
     /// Somebody does what an execution waits for.
@@ -272,7 +272,7 @@ impl World {
         Wish::Steer { execution, steer }
     }
 
-    fn intervene(&mut self, view: View) -> Option<Wish> {
+    fn intervene(&mut self, view: &View) -> Option<Wish> {
         let execution = Arc::clone(&view.id);
         let steps: Vec<Arc<str>> = view
             .steps

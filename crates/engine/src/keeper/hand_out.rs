@@ -361,9 +361,7 @@ impl Keeper {
             return;
         }
         let cause: Arc<str> = "worker".into();
-        if !self.config.has(Bug::KeepsAnsweredTasks) {
-            self.dispatch.remove(number, &task.step);
-        }
+        self.dispatch.remove(number, &task.step);
         let verb = verb_of(task.clone(), outcome, usage);
         match self.carry(number, &cause, verb) {
             Ok(_) => self.accept(worker, token),

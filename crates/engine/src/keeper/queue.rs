@@ -7,7 +7,6 @@ use stateway_machine::Verb;
 
 use super::slots::Queued;
 use super::{Keeper, Work};
-use crate::bug::Bug;
 use crate::error::Result;
 use crate::store::{Kept, plan};
 use crate::{ErrorKind, QueueCause};
@@ -102,24 +101,17 @@ impl Keeper {
                 // It has ended or begun already.
                 ErrorKind::FailedPrecondition | ErrorKind::NotFound => {
                     tracing::debug!(number, "an execution does not wait any more: {error}");
-                    self.give_up(&queued);
+                    self.slots.give_up(&queued.definition);
                 }
                 ErrorKind::DataLoss | ErrorKind::Internal => {
                     self.set_aside_by_number(number, &error);
-                    self.give_up(&queued);
+                    self.slots.give_up(&queued.definition);
                 }
                 _ => {
                     tracing::error!(number, "a queued execution cannot begin yet: {error}");
                     self.slots.postpone(queued, self.now.steady + TRY_AGAIN);
                 }
             }
-        }
-    }
-
-    /// An execution that was given a slot does not begin.
-    fn give_up(&mut self, queued: &Queued) {
-        if !self.config.has(Bug::WastesSlots) {
-            self.slots.give_up(&queued.definition);
         }
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rusqlite::{Transaction, params};
 
-use super::Sqlite;
 use super::definitions::{deleted_definitions_of, remove_unneeded};
 use super::row::ROW_FORM;
+use super::{LAST_POSITION, Sqlite};
 use crate::store::{Answered, Append, Branch, Created, Snapshot, Status, Store, StoreError, Turn};
 use crate::{Fate, Faults, Write};
 
@@ -117,7 +117,10 @@ impl Store for Sqlite {
         let version: i64 =
             transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
         transaction.pragma_update(None, "user_version", version)?;
+        // A commit that reported an error may be on disk all the same: its positions are taken.
+        let last: i64 = transaction.query_row(LAST_POSITION, [], |row| row.get(0))?;
         transaction.commit()?;
+        self.last_position = self.last_position.max(last);
         Ok(())
     }
 
@@ -385,5 +388,28 @@ impl Pen<'_> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::store::Store;
+    use crate::store::sqlite::{SharedHandle, open_writer};
+
+    #[test]
+    fn a_commit_that_was_written_although_it_failed_keeps_its_positions() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store.db");
+        let mut store = open_writer(&path, &SharedHandle::default()).expect("a store");
+        store
+            .connection
+            .execute_batch(
+                "INSERT INTO counters (name, value) VALUES ('position', 7) \
+                 ON CONFLICT (name) DO UPDATE SET value = 7",
+            )
+            .expect("a commit that the store was not told of");
+        assert_eq!(store.last_position(), 0);
+        store.probe().expect("the store can be written");
+        assert_eq!(store.last_position(), 7);
     }
 }
