@@ -9,7 +9,7 @@ use stateway_machine::{Seeking, State, seeking};
 
 /// What one worker takes that is connected, or that was and is expected to reconnect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Able {
+pub(crate) struct WorkerProfile {
     pub(crate) roles: Vec<Arc<str>>,
     pub(crate) skills: Vec<Arc<str>>,
     /// The tenant whose tasks the worker takes; empty: every tenant.
@@ -23,16 +23,16 @@ pub(crate) struct Able {
 /// The connected workers at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Coverage {
-    pub(crate) workers: Vec<Able>,
+    pub(crate) workers: Vec<WorkerProfile>,
     /// Nothing is known: every task counts as served.
     pub(crate) everyone: bool,
 }
 
 /// The newest coverage, shared.
 #[derive(Debug, Default)]
-pub(crate) struct Covered(RwLock<Arc<Coverage>>);
+pub(crate) struct SharedCoverage(RwLock<Arc<Coverage>>);
 
-impl Covered {
+impl SharedCoverage {
     pub(crate) fn get(&self) -> Arc<Coverage> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -42,7 +42,7 @@ impl Covered {
     }
 }
 
-impl Able {
+impl WorkerProfile {
     fn has_role(&self, role: &Arc<str>) -> bool {
         !self.http && (role.is_empty() || self.roles.contains(role))
     }
@@ -136,8 +136,8 @@ impl Coverage {
 mod tests {
     use super::*;
 
-    fn worker(role: &str, skill: &str, tenant: &str) -> Able {
-        Able {
+    fn worker(role: &str, skill: &str, tenant: &str) -> WorkerProfile {
+        WorkerProfile {
             roles: vec![role.into()],
             skills: Some(skill.into())
                 .filter(|skill: &Arc<str>| !skill.is_empty())
@@ -173,11 +173,11 @@ mod tests {
 
     #[test]
     fn a_worker_that_lost_its_connection_still_serves_but_is_not_counted() {
-        let lost = Able {
+        let lost = WorkerProfile {
             connected: false,
             ..worker("w", "", "")
         };
-        let coverage = |workers: &[&Able]| Coverage {
+        let coverage = |workers: &[&WorkerProfile]| Coverage {
             workers: workers.iter().map(|able| (*able).clone()).collect(),
             everyone: false,
         };

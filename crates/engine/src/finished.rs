@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::View;
-use crate::store::Kept;
+use crate::store::ExecutionRow;
 
 /// The most steps of all executions in the cache. A step takes about one kilobyte.
 const MOST_STEPS: usize = 50_000;
@@ -31,7 +31,7 @@ struct Cache {
 
 impl Finished {
     /// The execution of a row, without input and output.
-    pub(crate) fn get(&self, kept: &Kept) -> Option<View> {
+    pub(crate) fn get(&self, kept: &ExecutionRow) -> Option<View> {
         kept.status.ended?;
         let view = self.lock().views.get(&kept.origin.number).cloned()?;
         let same = view.branch == kept.status.branch

@@ -14,7 +14,7 @@ use stateway_model::SubState;
 use tokio::sync::{oneshot, watch};
 
 use crate::catalogue::Catalogue;
-use crate::coverage::Covered;
+use crate::coverage::SharedCoverage;
 use crate::error::Result;
 use crate::keeper::{self, Ask, Inbox, Message, Shared};
 use crate::news::Board;
@@ -46,7 +46,7 @@ struct Inner {
     readers: Arc<Readers>,
     catalogue: Arc<Catalogue>,
     board: Arc<Board>,
-    covered: Arc<Covered>,
+    covered: Arc<SharedCoverage>,
     aside: Arc<SetAside>,
     escalation_roles: Vec<Arc<str>>,
     committed: watch::Receiver<i64>,

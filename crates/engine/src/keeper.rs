@@ -10,57 +10,57 @@
 //! `outbox` has what the turn leads to, `pace` has how much the turn has done and what continues in the
 //! next one.
 //!
-//! What the keeper does with them: `ask` answers requests, `carry` takes one command through the
+//! What the keeper does with them: `requests` answers requests, `commands` takes one command through the
 //! core, `queue` lets executions begin, `hand_out` gives tasks to
-//! workers, `alarm` fires timers, `child` starts and ends children,
+//! workers, `timers` fires timers, `child` starts and ends children,
 //! `definitions` applies and deletes definitions, `branch` and `fork` run an execution again from a
-//! step, `recover` repairs what contradicts a log, `recall` compares memory with a log, `wake` takes
+//! step, `recover` repairs what contradicts a log, `memory_check` compares memory with a log, `startup` takes
 //! up what was left, `finish` writes the turn.
 
-mod alarm;
-mod ask;
 #[cfg(feature = "simulation")]
 mod audit;
 mod branch;
-mod carry;
 mod child;
-mod circle;
-mod cover;
+mod commands;
+mod coverage;
 mod defect;
 mod definitions;
 mod dispatch;
 mod executions;
-mod fair;
+mod fair_queue;
 mod finish;
-mod fit;
 mod fork;
 mod hand_out;
 mod inbox;
-mod judge;
 mod live;
 mod load;
+mod memory_check;
+mod message_size;
 mod outbox;
 mod pace;
+mod policy;
 mod queue;
-mod recall;
 mod recover;
+mod requests;
 mod sink;
 mod slots;
+mod startup;
 mod survey;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod timers;
 mod trigger;
-mod wake;
+mod waiting_cycle;
 
-pub(crate) use ask::bounded;
 pub(crate) use definitions::DefinitionAsk;
 #[cfg(feature = "simulation")]
 pub(crate) use inbox::Envelope;
 pub use inbox::SinkStart;
 pub(crate) use inbox::{Ask, Inbox, Message, Unread};
 pub(crate) use outbox::Effect;
-pub(crate) use recover::Mended;
+pub(crate) use recover::RecoveryResult;
+pub(crate) use requests::bounded;
 #[cfg(feature = "simulation")]
 pub(crate) use thread::show;
 pub(crate) use thread::spawn;
@@ -73,13 +73,13 @@ use jiff::Timestamp;
 
 use crate::catalogue::Catalogue;
 use crate::clock::Moment;
-use crate::coverage::Covered;
+use crate::coverage::SharedCoverage;
 use crate::error::Result;
 use crate::news::Board;
 use crate::set_aside::SetAside;
 use crate::store::{FailedReads, Store, noting};
 use crate::{Config, EngineError};
-use cover::Connected;
+use coverage::Connected;
 use definitions::Definitions;
 use dispatch::Dispatch;
 use executions::Executions;
@@ -98,7 +98,7 @@ pub(crate) struct Shared {
     pub(crate) catalogue: Arc<Catalogue>,
     pub(crate) board: Arc<Board>,
     /// Where readers find which workers are connected.
-    pub(crate) covered: Arc<Covered>,
+    pub(crate) covered: Arc<SharedCoverage>,
     /// Executions that are not processed after a panic.
     pub(crate) aside: Arc<SetAside>,
 }
@@ -255,13 +255,13 @@ impl Keeper {
         self.resume();
         for message in messages.take(MOST_PER_TURN) {
             self.take(message);
-            self.work_off();
+            self.do_work();
             if self.pace.is_full() {
                 break;
             }
         }
         if self.broken.is_none() {
-            self.work_off();
+            self.do_work();
             self.ring();
             self.check_next_sleeping();
             self.try_postponed();
@@ -333,7 +333,7 @@ impl Keeper {
                 let _ = answer.send(Ok(found.filter(|(_, found)| !found.is_empty()).collect()));
             }
             Message::Recheck { numbers } => self.recheck(numbers),
-            Message::Drifted { number } => self.healing(number),
+            Message::Drifted { number } => self.repair_or_set_aside(number),
             Message::Publish { event, answer } => self.publish(&event, answer),
             Message::QueueCauses { numbers, answer } => {
                 let _ = answer.send(Ok(self.queue_causes(&numbers)));
@@ -367,12 +367,12 @@ impl Keeper {
         }
         while let Some(work) = self.pace.resume() {
             self.work.push_back(work);
-            self.work_off();
+            self.do_work();
         }
     }
 
     /// Does what the last message led to.
-    fn work_off(&mut self) {
+    fn do_work(&mut self) {
         while let Some(work) = self.work.pop_front() {
             let may_wait = matches!(work, Work::EndChild { .. } | Work::Feed(_));
             if may_wait && self.pace.is_full() {

@@ -20,7 +20,7 @@ use crate::recording::{Grown, MOST_RECORDED_EVENTS, Recording, Row, Source, coun
 use crate::request::{
     BranchRecord, DefinitionRecord, EventRecord, ListQuery, Page, Purged, StepRecord,
 };
-use crate::store::{Backend, Branch, Kept, Reading, StoreError, load};
+use crate::store::{Backend, Branch, ExecutionRow, Reading, StoreError, load};
 use crate::summary::again;
 
 /// How many reads are under way at once.
@@ -435,7 +435,7 @@ impl Reader {
     }
 }
 
-fn kept_of(store: &dyn Reading, id: &str) -> Result<Kept> {
+fn kept_of(store: &dyn Reading, id: &str) -> Result<ExecutionRow> {
     let number = store.number_of(id)?;
     let number = number.ok_or_else(|| EngineError::no_execution(id))?;
     let kept = store.kept(number)?;
@@ -462,7 +462,7 @@ fn add_usage(store: &dyn Reading, number: i64, branches: &mut [BranchRecord]) ->
 }
 
 /// A branch with what its first row says of it.
-fn opened(store: &dyn Reading, kept: &Kept, branch: Branch) -> Result<BranchRecord> {
+fn opened(store: &dyn Reading, kept: &ExecutionRow, branch: Branch) -> Result<BranchRecord> {
     let mut first = Vec::new();
     store.chronicle(branch.number, (branch.branch, 0), &mut |row| {
         if row.branch == branch.branch {
@@ -505,7 +505,7 @@ fn opened(store: &dyn Reading, kept: &Kept, branch: Branch) -> Result<BranchReco
 
 fn view(
     store: &dyn Reading,
-    kept: Kept,
+    kept: ExecutionRow,
     catalogue: &Catalogue,
     coverage: &Coverage,
 ) -> Result<View> {

@@ -20,7 +20,7 @@ use crate::catalogue::Catalogue;
 use crate::error::Result;
 use crate::store::{Backend as _, Reading, SqliteFile};
 use crate::{Faults, View};
-use inspect::{Eye, look_on};
+use inspect::{InspectionContext, look_on};
 
 words! {
     /// What is wrong. A1 to F1 are the names of the catalogue that this follows.
@@ -219,7 +219,7 @@ impl StoreFile {
     /// # Errors
     /// It cannot be read.
     pub fn verify(&self, after: i64, limit: usize) -> Result<Inspected> {
-        let eye = Eye {
+        let eye = InspectionContext {
             catalogue: &self.catalogue,
             now: Timestamp::now(),
             // Requests are forgotten by the clock of an engine that runs.

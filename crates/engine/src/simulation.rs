@@ -19,10 +19,10 @@ use crate::error::Result;
 use crate::handle::Engine;
 use crate::keeper::{Envelope, Inbox, Keeper, Shared, show};
 use crate::news::Board;
-use crate::recovery::inspect::{Eye, look};
+use crate::recovery::inspect::{InspectionContext, look};
 use crate::request::EventRecord;
 use crate::store::{
-    Backend, FaultyBackend, MemoryDisk, Reading, Status, StoreFaults, UnderWay, load,
+    Backend, FaultyBackend, MemoryDisk, OpenWork, Reading, Status, StoreFaults, load,
 };
 use crate::{Config, View};
 
@@ -112,7 +112,7 @@ impl Disk {
     /// Never for a disk in memory.
     pub fn audit(&self, now: Timestamp, memory: Duration) -> Result<Vec<String>> {
         let reader = self.reader()?;
-        let eye = Eye {
+        let eye = InspectionContext {
             catalogue: &self.catalogue,
             now,
             memory: jiff::SignedDuration::try_from(memory).unwrap_or(jiff::SignedDuration::MAX),
@@ -137,7 +137,7 @@ impl Disk {
             Ok(loaded) => loaded,
             Err(error) => return Ok(Some(format!("execution {number}: {error}"))),
         };
-        let under_way = UnderWay::of(&loaded.state, loaded.kept.origin.not_before);
+        let under_way = OpenWork::of(&loaded.state, loaded.kept.origin.not_before);
         let expected = Status::of(&loaded.state, &under_way);
         if Status::agrees(&loaded.state, &under_way, &row) {
             return Ok(None);

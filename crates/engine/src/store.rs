@@ -36,7 +36,7 @@ pub(crate) use reading::{
 };
 pub use sqlite::SCHEMA_VERSION;
 pub(crate) use sqlite::SqliteFile;
-pub(crate) use status::{Kept, Status, UnderWay};
+pub(crate) use status::{ExecutionRow, OpenWork, Status};
 pub(crate) use turn::{
     ANY_BODY, Answered, Append, Branch, Created, DefinitionChange, Snapshot, Turn,
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::coverage::Coverage;
-use crate::store::Kept;
+use crate::store::ExecutionRow;
 use crate::summary::incompatible;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -187,7 +187,7 @@ impl View {
     }
 
     /// An execution whose log cannot be read, as its row has it.
-    pub(crate) fn unreadable(kept: &Kept, why: &str) -> Self {
+    pub(crate) fn unreadable(kept: &ExecutionRow, why: &str) -> Self {
         let (origin, status) = (&kept.origin, &kept.status);
         Self {
             number: origin.number,

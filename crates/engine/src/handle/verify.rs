@@ -9,7 +9,7 @@ use super::Engine;
 use crate::EngineError;
 use crate::error::Result;
 use crate::keeper::Message;
-use crate::recovery::inspect::{Eye, Inspection, look, look_on};
+use crate::recovery::inspect::{Inspection, InspectionContext, look, look_on};
 use crate::recovery::{Inspected, Recover, Recovered, Verdict};
 use crate::request::{ActorName, RequestKey};
 
@@ -22,7 +22,7 @@ impl Engine {
         let (catalogue, now) = (Arc::clone(&self.inner.catalogue), self.now());
         let memory = self.inner.request_memory;
         let found = self.read(move |reader| {
-            let eye = Eye {
+            let eye = InspectionContext {
                 catalogue: &catalogue,
                 now,
                 memory,
@@ -43,7 +43,7 @@ impl Engine {
         let (catalogue, now) = (Arc::clone(&self.inner.catalogue), self.now());
         let memory = self.inner.request_memory;
         let page = self.read(move |reader| {
-            let eye = Eye {
+            let eye = InspectionContext {
                 catalogue: &catalogue,
                 now,
                 memory,

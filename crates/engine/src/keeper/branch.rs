@@ -87,7 +87,7 @@ impl Keeper {
             self.slots.begin(&origin.definition, number);
         }
         self.executions.count(number, true);
-        self.carry(number, cause, verb)?;
+        self.command(number, cause, verb)?;
         self.outbox.turn.branches.push(Branch {
             number,
             branch,
@@ -107,7 +107,8 @@ impl Keeper {
         let held = open.filter(|order| order.worker.is_some());
         for task in held.map(|order| order.key.task) {
             self.dispatch.remove(number, &task.step);
-            if let Err(error) = self.carry(number, cause, Verb::ReleaseTask { task, lost: false }) {
+            if let Err(error) = self.command(number, cause, Verb::ReleaseTask { task, lost: false })
+            {
                 tracing::warn!(number, "an attempt cannot be put up again: {error}");
             }
         }

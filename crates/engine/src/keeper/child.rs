@@ -11,7 +11,7 @@ use stateway_machine::{
 };
 use stateway_model::{ErrorCategory, Reason, Usage};
 
-use super::ask::Birth;
+use super::requests::NewExecution;
 use super::{Keeper, Live, Work};
 use crate::Parent;
 use crate::error::{EngineError, Result};
@@ -58,7 +58,7 @@ impl Keeper {
         let Some(live) = self.executions.get(from.number) else {
             return Ok(());
         };
-        let birth = Birth {
+        let birth = NewExecution {
             id,
             definition: Arc::clone(&order.definition),
             create: create_child(&live.state, order),
@@ -148,7 +148,7 @@ impl Keeper {
     /// A child that is there already: if it has ended, its parent is told again.
     fn child_again(&mut self, id: &str, from: &Parent) -> Result<()> {
         let number = self.number_of(id)?;
-        self.bring(number)?;
+        self.load_number(number)?;
         let Some(live) = self.executions.get(number) else {
             return Ok(());
         };
@@ -179,14 +179,14 @@ impl Keeper {
         if self.is_over(parent.number) {
             return;
         }
-        let done = self.bring(parent.number).and_then(|()| {
+        let done = self.load_number(parent.number).and_then(|()| {
             let branch = self
                 .executions
                 .get(parent.number)
                 .map(|live| live.state.branch());
             // A parent whose work is done again waits for another child.
             if branch == Some(parent.branch) {
-                self.carry(parent.number, &cause, verb).map(drop)
+                self.command(parent.number, &cause, verb).map(drop)
             } else {
                 Ok(())
             }
@@ -278,7 +278,7 @@ impl Keeper {
     pub(super) fn end_child(&mut self, number: i64, kill: bool) {
         let cause: Arc<str> = "parent".into();
         // One that has ended by itself needs no ending; its parent learns of it again.
-        if let Err(error) = self.carry(number, &cause, cancel_child(kill)) {
+        if let Err(error) = self.command(number, &cause, cancel_child(kill)) {
             tracing::debug!(number, "a child needs no ending: {error}");
         }
     }

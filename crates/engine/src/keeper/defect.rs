@@ -83,7 +83,7 @@ impl Keeper {
     pub(super) fn load_all(&mut self) -> Result<()> {
         for _ in 0..MOST_IN_A_ROW {
             let mut loaded = Ok(());
-            if self.survives(|keeper| loaded = keeper.wake_up()) {
+            if self.survives(|keeper| loaded = keeper.take_up_all()) {
                 self.broken = None;
                 return loaded;
             }

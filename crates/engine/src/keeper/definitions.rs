@@ -8,7 +8,7 @@ use stateway_machine::{Plan, Verb};
 use tokio::sync::oneshot;
 
 use super::Keeper;
-use super::ask::NO_EXECUTION;
+use super::requests::NO_EXECUTION;
 use crate::catalogue::Catalogue;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::request::{
@@ -286,7 +286,7 @@ impl Keeper {
         };
         let definition = Arc::new(plan.definition().clone());
         let by = Arc::clone(&adopt.actor);
-        self.carry(number, cause, Verb::OfferDefinition { definition, by })
+        self.command(number, cause, Verb::OfferDefinition { definition, by })
             .map(drop)
     }
 

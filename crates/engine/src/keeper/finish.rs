@@ -74,7 +74,7 @@ impl Keeper {
         if self.executions.get(number).is_some_and(unwritten) {
             self.write_down()?;
         }
-        self.bring(number)
+        self.load_number(number)
     }
 
     /// Writes the turn so far.
@@ -279,7 +279,7 @@ impl Keeper {
     /// Loads everything again after a turn was abandoned, if the store can be written.
     pub(super) fn load_again(&mut self) {
         let probed = self.store.probe().map_err(EngineError::from);
-        match probed.and_then(|()| self.wake_up()) {
+        match probed.and_then(|()| self.take_up_all()) {
             Ok(()) => {
                 self.broken = None;
                 tracing::info!("the store can be written again; every execution is loaded");

@@ -49,7 +49,7 @@ impl Keeper {
         self.executions.count(number, true);
         let source = Arc::clone(&kept.origin.id);
         let verb = fork(source, &before.state, Arc::clone(actor), redo);
-        if let Err(error) = self.carry(number, cause, verb) {
+        if let Err(error) = self.command(number, cause, verb) {
             self.slots.end(&origin.definition, number);
             self.executions.forget(number);
             return Err(error);

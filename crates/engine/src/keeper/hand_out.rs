@@ -91,7 +91,7 @@ impl Keeper {
                 identity,
             };
             let cause: Arc<str> = "hand-out".into();
-            if let Err(error) = self.carry(number, &cause, verb) {
+            if let Err(error) = self.command(number, &cause, verb) {
                 tracing::warn!(number, step = %task.step, "a task cannot be handed out: {error}");
             }
         }
@@ -112,7 +112,7 @@ impl Keeper {
 
     /// Whether tasks of an execution are handed out now.
     fn is_ready(&mut self, number: i64) -> bool {
-        self.bring(number).is_ok()
+        self.load_number(number).is_ok()
             && self
                 .executions
                 .get(number)
@@ -227,7 +227,9 @@ impl Keeper {
             return;
         };
         let connected = self.dispatch.worker(worker);
-        if connected.is_none_or(|worker| worker.session.is_none()) || self.bring(number).is_err() {
+        if connected.is_none_or(|worker| worker.session.is_none())
+            || self.load_number(number).is_err()
+        {
             return;
         }
         if self.is_anothers(number, &task, worker) {
@@ -263,7 +265,7 @@ impl Keeper {
     pub(super) fn lose(&mut self, number: i64, task: Task) {
         let cause: Arc<str> = "lease".into();
         self.dispatch.remove(number, &task.step);
-        if let Err(error) = self.carry(number, &cause, Verb::ReleaseTask { task, lost: true }) {
+        if let Err(error) = self.command(number, &cause, Verb::ReleaseTask { task, lost: true }) {
             tracing::debug!(number, "a task of a silent worker was over: {error}");
         }
     }
@@ -326,7 +328,7 @@ impl Keeper {
             progress: Some(progress),
         };
         // A withdrawal that crossed the report says that it came too late.
-        let _ = self.carry(number, &cause, verb);
+        let _ = self.command(number, &cause, verb);
     }
 
     /// The worker of a session, from which a message has just come.
@@ -352,7 +354,8 @@ impl Keeper {
         let (number, task) = (token.number, &token.task);
         self.take_up_early(number);
         let has = self.dispatch.has(worker, token) || self.config.has(Bug::AcceptsEveryToken);
-        if !has && self.has_result(worker, token) {
+        let verb = verb_of(task.clone(), outcome, usage);
+        if !has && self.has_result(worker, token, &verb) {
             self.accept(worker, token);
             return;
         }
@@ -362,17 +365,16 @@ impl Keeper {
         }
         let cause: Arc<str> = "worker".into();
         self.dispatch.remove(number, &task.step);
-        let verb = verb_of(task.clone(), outcome, usage);
-        match self.carry(number, &cause, verb) {
+        match self.command(number, &cause, verb) {
             Ok(_) => self.accept(worker, token),
             Err(error) => self.refuse(worker, token, error.reason, &error.message),
         }
         self.work.push_back(Work::Feed(worker));
     }
 
-    /// Whether the log has the result of this hand-out: the worker sends it again because it did not
+    /// Whether the log has this result of this hand-out: the worker sends it again because it did not
     /// see the acceptance.
-    fn has_result(&mut self, worker: WorkerIx, token: &TaskToken) -> bool {
+    fn has_result(&mut self, worker: WorkerIx, token: &TaskToken, result: &Verb) -> bool {
         let worker = self.dispatch.worker(worker);
         let Some(id) = worker.map(|worker| Arc::clone(&worker.offer.worker)) else {
             return false;
@@ -383,12 +385,12 @@ impl Keeper {
             }
             self.results_checked += 1;
         }
-        if self.bring(token.number).is_err() {
+        if self.load_number(token.number).is_err() {
             return false;
         }
         let live = self.executions.get(token.number);
         let hand_out = (token.branch, token.hand_out);
-        live.is_some_and(|live| is_settled(&live.state, &token.task, hand_out, &id))
+        live.is_some_and(|live| is_settled(&live.state, result, hand_out, &id))
     }
 
     fn accept(&mut self, worker: WorkerIx, token: &TaskToken) {
@@ -441,7 +443,7 @@ impl Keeper {
         for (number, task) in lost {
             self.lose(number, task);
         }
-        self.work_off();
+        self.do_work();
     }
 
     /// Takes out a worker whose lease has expired; the tasks it had.

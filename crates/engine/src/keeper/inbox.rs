@@ -11,7 +11,7 @@ use stateway_machine::Verb;
 use stateway_model::{Progress, Usage};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{DefinitionAsk, Mended};
+use super::{DefinitionAsk, RecoveryResult};
 use crate::error::Result;
 use crate::recovery::{Finding, Recover};
 use crate::request::{
@@ -74,7 +74,7 @@ pub(crate) enum Message {
         ask: Recover,
         actor: ActorName,
         request: RequestKey,
-        answer: oneshot::Sender<Result<Mended>>,
+        answer: oneshot::Sender<Result<RecoveryResult>>,
     },
     /// Compares what is in memory of executions with what their logs say.
     Recall {

@@ -7,7 +7,7 @@ use stateway_driver::{Step, apply};
 use stateway_machine::{Event, MAX_EVENT_BYTES, State, encode_into};
 
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::store::{Hash, Status, UnderWay};
+use crate::store::{Hash, OpenWork, Status};
 use crate::view::Origin;
 
 /// An execution in memory.
@@ -92,8 +92,8 @@ impl Live {
     }
 
     /// What it has under way now.
-    pub(super) fn under_way(&self) -> UnderWay {
-        UnderWay::of(&self.state, self.origin.not_before)
+    pub(super) fn under_way(&self) -> OpenWork {
+        OpenWork::of(&self.state, self.origin.not_before)
     }
 
     /// The time for the next event. Time never runs backwards within a log: a log that is ahead of

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Keeper, Live};
 use crate::EngineError;
 use crate::error::Result;
-use crate::store::{Kept, Status, UnderWay, load};
+use crate::store::{ExecutionRow, OpenWork, Status, load};
 
 impl Keeper {
     /// The number of an execution, in memory or not.
@@ -18,34 +18,34 @@ impl Keeper {
     }
 
     /// Brings an execution into memory.
-    pub(super) fn bring(&mut self, number: i64) -> Result<()> {
+    pub(super) fn load_number(&mut self, number: i64) -> Result<()> {
         if self.executions.contains(number) {
             return Ok(());
         }
         let kept = self.store.kept(number)?;
         let kept = kept.ok_or_else(|| EngineError::no_execution(&number.to_string()))?;
-        self.bring_kept(kept)
+        self.load_row(kept)
     }
 
     /// Brings an execution into memory whose row was read.
-    pub(super) fn bring_kept(&mut self, kept: Kept) -> Result<()> {
+    pub(super) fn load_row(&mut self, kept: ExecutionRow) -> Result<()> {
         self.pace.spend();
         let number = kept.origin.number;
         self.refuse_set_aside(number)?;
         self.about(number, |keeper| keeper.load(kept))
     }
 
-    fn load(&mut self, kept: Kept) -> Result<()> {
+    fn load(&mut self, kept: ExecutionRow) -> Result<()> {
         self.config.faults.panic_for(&kept.origin.id);
         let loaded = load(&*self.store, kept, &self.definitions.catalogue)?;
         let origin = Arc::clone(&loaded.kept.origin);
-        let under_way = UnderWay::of(&loaded.state, origin.not_before);
+        let under_way = OpenWork::of(&loaded.state, origin.not_before);
         let so = loaded.kept.older
             || Status::agrees(&loaded.state, &under_way, &loaded.kept.status)
                 && self.store.head(origin.number)?
                     == Some((loaded.kept.status.branch, loaded.hash));
         if !so {
-            self.drifted(origin.number)?;
+            self.repair(origin.number)?;
             if self.executions.contains(origin.number) {
                 return Ok(());
             }

@@ -1,7 +1,7 @@
 //! How much one turn does: the rest continues in the next turn, and other clients are served in between.
 //!
 //! A book only. What may wait for the next turn is on disk or in the rows anyway: queued executions, children
-//! of executions that have ended, due timers. `wake` finds all of it again after a restart.
+//! of executions that have ended, due timers. `startup` finds all of it again after a restart.
 
 use std::collections::VecDeque;
 

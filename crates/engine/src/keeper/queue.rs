@@ -8,7 +8,7 @@ use stateway_machine::Verb;
 use super::slots::Queued;
 use super::{Keeper, Work};
 use crate::error::Result;
-use crate::store::{Kept, plan};
+use crate::store::{ExecutionRow, plan};
 use crate::{ErrorKind, QueueCause};
 
 /// How long an execution that could not begin waits before it is tried again.
@@ -48,7 +48,7 @@ impl Keeper {
     }
 
     /// Puts an execution into the queue by its row, without loading it.
-    pub(super) fn queue_kept(&mut self, kept: &Kept) -> Result<()> {
+    pub(super) fn queue_kept(&mut self, kept: &ExecutionRow) -> Result<()> {
         let plan = plan(&*self.store, &kept.revision, &self.definitions.catalogue)?;
         self.slots.push(Queued {
             number: kept.origin.number,
@@ -70,7 +70,7 @@ impl Keeper {
         let next = self.slots.next_postponed();
         if next.is_some_and(|until| until <= self.now.steady) {
             self.grant();
-            self.work_off();
+            self.do_work();
         }
     }
 
@@ -94,7 +94,7 @@ impl Keeper {
                 return;
             };
             let number = queued.number;
-            let Err(error) = self.carry(number, &cause, Verb::GrantSlot) else {
+            let Err(error) = self.command(number, &cause, Verb::GrantSlot) else {
                 continue;
             };
             match error.kind {

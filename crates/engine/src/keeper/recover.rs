@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::{Keeper, Live};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::recovery::inspect::{Basis, Eye, Inspection, look};
+use crate::recovery::inspect::{Basis, Inspection, InspectionContext, look};
 use crate::recovery::scan::memory;
 use crate::recovery::{Code, Finding, Recover, Remedy, Verdict};
 use crate::request::RequestKey;
@@ -25,7 +25,7 @@ const TELL_EVERY: usize = 1_000;
 
 /// What a recovery did, without the execution as it is then.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Mended {
+pub(crate) struct RecoveryResult {
     pub(crate) repaired: Vec<Finding>,
     pub(crate) from: u32,
     pub(crate) branched: bool,
@@ -43,7 +43,7 @@ impl Keeper {
         ask: &Recover,
         by: &Arc<str>,
         cause: &Arc<str>,
-    ) -> Result<Mended> {
+    ) -> Result<RecoveryResult> {
         let unwritten = |live: &Live| !live.lines.is_empty() || live.status.is_none();
         if self.executions.get(number).is_some_and(unwritten) {
             return Err(EngineError::new(
@@ -70,12 +70,12 @@ impl Keeper {
         inspection.add(self.memory_findings(number, row_is_right));
         let Inspection { verdict, basis, .. } = inspection;
         if verdict.findings.is_empty() || ask.repair_only && is_history(&verdict) {
-            return Ok(Mended::default());
+            return Ok(RecoveryResult::default());
         }
         let Some(basis) = basis else {
             return Err(refused(&verdict.remedy, &verdict.findings));
         };
-        let mended = Mended {
+        let mended = RecoveryResult {
             from: basis.kept.status.branch,
             left: verdict
                 .findings
@@ -111,10 +111,10 @@ impl Keeper {
         id: &str,
         ask: &Recover,
         (actor, request): (&Arc<str>, &RequestKey),
-        answer: oneshot::Sender<Result<Mended>>,
+        answer: oneshot::Sender<Result<RecoveryResult>>,
     ) {
         let done = self.seen(request).and_then(|seen| match seen {
-            Some(number) => self.told_before(number, &request.id),
+            Some(number) => self.repeated_recovery(number, &request.id),
             None => {
                 let number = self.number_of(id)?;
                 if self.executions.contains(number) {
@@ -129,8 +129,8 @@ impl Keeper {
     }
 
     /// What a recovery that was asked for before did, by the log.
-    fn told_before(&self, number: i64, cause: &Arc<str>) -> Result<Mended> {
-        let mut told = Mended::default();
+    fn repeated_recovery(&self, number: i64, cause: &Arc<str>) -> Result<RecoveryResult> {
+        let mut told = RecoveryResult::default();
         self.store.chronicle(number, (0, 0), &mut |row| {
             let events = row.events(number).unwrap_or_default();
             for event in events.into_iter().filter(|event| event.causation == *cause) {
@@ -144,7 +144,7 @@ impl Keeper {
                     by: _,
                 } = event.fact
                 {
-                    told = Mended {
+                    told = RecoveryResult {
                         repaired: findings_of(&reason),
                         from,
                         branched: from != branch && !again.is_empty(),
@@ -160,7 +160,7 @@ impl Keeper {
     }
 
     /// Puts right what is wrong with an execution that is to go on.
-    pub(super) fn mend_before(&mut self, number: i64) -> Result<()> {
+    pub(super) fn repair_before(&mut self, number: i64) -> Result<()> {
         let (by, cause): (Arc<str>, Arc<str>) = (ENGINE.into(), "resume".into());
         let ask = Recover {
             repair_only: true,
@@ -175,7 +175,7 @@ impl Keeper {
 
     /// Looks at what is on disk of an execution.
     pub(super) fn inspect(&self, number: i64) -> Result<Inspection> {
-        let eye = Eye {
+        let eye = InspectionContext {
             catalogue: &self.definitions.catalogue,
             now: self.now.wall,
             memory: memory(&self.config),
@@ -188,7 +188,7 @@ impl Keeper {
     fn mend(
         &mut self,
         basis: Basis,
-        mended: &Mended,
+        mended: &RecoveryResult,
         by: &Arc<str>,
         cause: &Arc<str>,
     ) -> Result<()> {
@@ -229,7 +229,7 @@ impl Keeper {
                 spent: stateway_model::Usage::default(),
                 spent_by_step: std::collections::BTreeMap::new(),
             };
-            self.carry(number, cause, verb)?;
+            self.command(number, cause, verb)?;
             self.outbox.turn.branches.push(Branch {
                 number,
                 branch,
@@ -246,7 +246,7 @@ impl Keeper {
             left: mended.left.clone(),
             by: Arc::clone(by),
         };
-        self.carry(number, cause, verb)?;
+        self.command(number, cause, verb)?;
         self.executions.clear_damaged(number);
         let id = self
             .executions
@@ -263,7 +263,7 @@ impl Keeper {
     }
 
     /// Puts right what contradicts a log, as far as that does no work again.
-    pub(super) fn drifted(&mut self, number: i64) -> Result<()> {
+    pub(super) fn repair(&mut self, number: i64) -> Result<()> {
         if self.executions.repairs(number) >= MOST_HEALED {
             return Err(EngineError::corrupt("it was put right and is wrong again"));
         }
@@ -280,8 +280,8 @@ impl Keeper {
     }
 
     /// Likewise; what cannot be put right is set aside.
-    pub(super) fn healing(&mut self, number: i64) {
-        match self.drifted(number) {
+    pub(super) fn repair_or_set_aside(&mut self, number: i64) {
+        match self.repair(number) {
             Ok(()) => {}
             Err(error) if matches!(error.kind, ErrorKind::Throttled | ErrorKind::NotFound) => {}
             Err(error) => self.set_aside_by_number(number, &error),
@@ -292,8 +292,8 @@ impl Keeper {
     pub(super) fn recheck(&mut self, numbers: Vec<i64>) {
         for number in numbers {
             if !self.memory_findings(number, true).is_empty() {
-                self.healing(number);
-                self.work_off();
+                self.repair_or_set_aside(number);
+                self.do_work();
             }
         }
     }
@@ -317,8 +317,8 @@ impl Keeper {
                 continue;
             };
             if !inspection.verdict.findings.is_empty() {
-                self.healing(number);
-                self.work_off();
+                self.repair_or_set_aside(number);
+                self.do_work();
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use stateway_machine::{Data, Plan, Verb, later};
 use tokio::sync::oneshot;
 
 use super::Keeper;
-use super::ask::Birth;
+use super::requests::NewExecution;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::request::{DisabledTrigger, Publish, Published, RequestDigest, Scheduled, Start};
 use crate::store::plan;
@@ -222,7 +222,7 @@ impl Keeper {
             }
             self.outbox.turn.schedules.push((Arc::clone(&name), newest));
             self.triggers.plan(&name, planned.schedule, newest);
-            self.work_off();
+            self.do_work();
         }
     }
 
@@ -233,7 +233,7 @@ impl Keeper {
         }
         let plan = self.current_plan(name)?;
         let cause: Arc<str> = "schedule".into();
-        let birth = Birth {
+        let birth = NewExecution {
             create: Verb::Create {
                 execution: Arc::clone(&id),
                 correlation: Arc::clone(&id),
@@ -289,7 +289,7 @@ impl Keeper {
                 request,
             };
             let number = self.start(start)?;
-            self.work_off();
+            self.do_work();
             if let Some(live) = self.executions.get(number) {
                 published.started.push(Arc::clone(&live.origin.id));
             }

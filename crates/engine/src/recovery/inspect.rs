@@ -15,7 +15,7 @@ use super::remedy::{after_break, after_loss, is_end};
 use super::{Code, Finding, Remedy, Verdict};
 use crate::catalogue::Catalogue;
 use crate::store::{
-    ANY_BODY, Answered, Branch, Hash, Kept, Reading, Status, StoreError, UnderWay, plan,
+    ANY_BODY, Answered, Branch, ExecutionRow, Hash, OpenWork, Reading, Status, StoreError, plan,
 };
 use log::{Log, Trusted};
 
@@ -23,7 +23,7 @@ type Result<T> = std::result::Result<T, StoreError>;
 
 /// What a look needs beside the store.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Eye<'e> {
+pub(crate) struct InspectionContext<'e> {
     pub(crate) catalogue: &'e Catalogue,
     pub(crate) now: Timestamp,
     /// How long the id of a request is remembered.
@@ -69,7 +69,7 @@ enum Held {
 /// What a recovery begins with.
 #[derive(Debug)]
 pub(crate) struct Basis {
-    pub(crate) kept: Kept,
+    pub(crate) kept: ExecutionRow,
     /// After the last event that can be trusted.
     pub(crate) state: State,
     pub(crate) hash: Hash,
@@ -86,7 +86,11 @@ pub(crate) struct Basis {
 }
 
 /// Looks at an execution as of one moment; one of which nothing can be read is a finding too.
-pub(crate) fn look(store: &dyn Reading, number: i64, eye: Eye<'_>) -> Result<Option<Inspection>> {
+pub(crate) fn look(
+    store: &dyn Reading,
+    number: i64,
+    eye: InspectionContext<'_>,
+) -> Result<Option<Inspection>> {
     let mut found = Ok(None);
     store.at_once(&mut |store| found = inspect(store, number, eye))?;
     Ok(found.unwrap_or_else(|error| {
@@ -99,7 +103,7 @@ pub(crate) fn look(store: &dyn Reading, number: i64, eye: Eye<'_>) -> Result<Opt
 pub(crate) fn look_on(
     store: &dyn Reading,
     (after, limit): (i64, usize),
-    eye: Eye<'_>,
+    eye: InspectionContext<'_>,
 ) -> Result<(Vec<Inspection>, Option<i64>)> {
     let numbers = store.numbers(after, limit)?;
     let next = numbers.last().copied().filter(|_| numbers.len() == limit);
@@ -133,7 +137,11 @@ fn unreadable(number: i64, id: Option<Arc<str>>, error: &StoreError) -> Inspecti
 }
 
 /// Looks at an execution; none when there is none of this number.
-fn inspect(store: &dyn Reading, number: i64, eye: Eye<'_>) -> Result<Option<Inspection>> {
+fn inspect(
+    store: &dyn Reading,
+    number: i64,
+    eye: InspectionContext<'_>,
+) -> Result<Option<Inspection>> {
     let Some(kept) = store.kept(number)? else {
         return Ok(None);
     };
@@ -159,8 +167,8 @@ fn is_of(data: &[u8], state: &State) -> bool {
 
 struct Look<'l> {
     store: &'l dyn Reading,
-    eye: Eye<'l>,
-    kept: Kept,
+    eye: InspectionContext<'l>,
+    kept: ExecutionRow,
     table: Vec<Branch>,
     log: Log,
     findings: Vec<Finding>,
@@ -355,7 +363,7 @@ impl Look<'_> {
     /// Holds the row to what the log leads to.
     fn status(&mut self, state: &State, events: &[Event], first: &Event) -> Result<Remedy> {
         let not_before = self.kept.origin.not_before;
-        let under_way = UnderWay::of(state, not_before);
+        let under_way = OpenWork::of(state, not_before);
         let log = Status::of(state, &under_way);
         let row = self.kept.status.clone();
         if self.kept.older || Status::is_like(state, &under_way, &row) {
@@ -401,7 +409,7 @@ impl Look<'_> {
         let mut state = State::new(plan);
         for event in events {
             state.apply(event);
-            if Status::agrees(&state, &UnderWay::of(&state, not_before), row) {
+            if Status::agrees(&state, &OpenWork::of(&state, not_before), row) {
                 return Ok(true);
             }
         }

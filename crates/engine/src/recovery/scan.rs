@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use jiff::SignedDuration;
 
-use super::inspect::{Eye, look_on};
+use super::inspect::{InspectionContext, look_on};
 use crate::catalogue::Catalogue;
 use crate::keeper::{Inbox, Message};
 use crate::store::{Backend, Reading, StoreError};
@@ -144,7 +144,7 @@ impl Round {
     }
 
     fn page(&self, after: i64) -> Result<Page, StoreError> {
-        let eye = Eye {
+        let eye = InspectionContext {
             catalogue: &self.catalogue,
             now: self.clock.now(),
             memory: self.memory,

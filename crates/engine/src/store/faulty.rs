@@ -10,7 +10,7 @@ use stateway_model::SubState;
 
 use super::layer::layered_reading;
 use super::{
-    Answered, Backend, Branch, DefinitionReading, EachRow, Hash, Kept, LogReading, Reading,
+    Answered, Backend, Branch, DefinitionReading, EachRow, ExecutionRow, Hash, LogReading, Reading,
     RequestReading, Result, RowReading, Snapshot, Store, StoreError, Turn,
 };
 use crate::bug::Bug;

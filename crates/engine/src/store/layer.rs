@@ -45,18 +45,18 @@ macro_rules! layered_reading {
             layered_reading! { reads
                 number_of(id: &str) -> Option<i64>;
                 id_of(number: i64) -> Option<Arc<str>>;
-                kept(number: i64) -> Option<Kept>;
-                list(query: &ListQuery) -> Vec<Kept>;
+                kept(number: i64) -> Option<ExecutionRow>;
+                list(query: &ListQuery) -> Vec<ExecutionRow>;
                 showing(sub_state: SubState, most: u32) -> u64;
                 numbers(after: i64, limit: usize) -> Vec<i64>;
                 total() -> u64;
                 last_number() -> i64;
-                due(by: Timestamp, after: (Option<Timestamp>, i64), limit: usize) -> Vec<Kept>;
+                due(by: Timestamp, after: (Option<Timestamp>, i64), limit: usize) -> Vec<ExecutionRow>;
                 next_wake(after: Timestamp) -> Option<Timestamp>;
                 begun() -> Vec<(Arc<str>, i64)>;
                 ended(before: Timestamp, needed: Option<i64>, limit: usize) -> Vec<i64>;
                 held_back(before: Timestamp, after: i64, limit: usize) -> u64;
-                open_children(parent: i64) -> Vec<Kept>;
+                open_children(parent: i64) -> Vec<ExecutionRow>;
                 outdated(after: i64, limit: usize) -> Vec<i64>;
                 orphans(after: i64, limit: usize) -> Vec<(i64, bool)>;
                 tree_size(root: i64, most: usize) -> usize;

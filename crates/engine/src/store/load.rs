@@ -5,13 +5,13 @@ use std::sync::Arc;
 use stateway_machine::{Event, Plan, State, decode, restore};
 
 use super::chain::{self, Hash};
-use super::{Kept, Reading, StoreError};
+use super::{ExecutionRow, Reading, StoreError};
 use crate::catalogue::Catalogue;
 
 /// An execution, brought back.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    pub(crate) kept: Kept,
+    pub(crate) kept: ExecutionRow,
     pub(crate) state: State,
     /// The last link of the log's chain.
     pub(crate) hash: Hash,
@@ -55,7 +55,7 @@ impl LogRow<'_> {
 /// Brings an execution back: its snapshot, if there is one, and what came after.
 pub(crate) fn load(
     store: &dyn Reading,
-    kept: Kept,
+    kept: ExecutionRow,
     catalogue: &Catalogue,
 ) -> Result<Loaded, StoreError> {
     let (number, branch) = (kept.origin.number, kept.status.branch);
@@ -94,7 +94,7 @@ pub(crate) fn load(
 /// Where a replay starts: at a snapshot, or at the first event.
 fn beginning(
     store: &dyn Reading,
-    kept: &Kept,
+    kept: &ExecutionRow,
     catalogue: &Catalogue,
 ) -> Result<(State, u64, Hash, usize), StoreError> {
     let number = kept.origin.number;

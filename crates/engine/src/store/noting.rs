@@ -11,8 +11,8 @@ use stateway_model::SubState;
 
 use super::layer::layered_reading;
 use super::{
-    Answered, Branch, DefinitionReading, EachRow, Hash, Kept, LogReading, Reading, RequestReading,
-    Result, RowReading, Snapshot, Store, StoreError, Turn,
+    Answered, Branch, DefinitionReading, EachRow, ExecutionRow, Hash, LogReading, Reading,
+    RequestReading, Result, RowReading, Snapshot, Store, StoreError, Turn,
 };
 use crate::request::{DefinitionRecord, DisabledTrigger, EventRecord, ListQuery};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use stateway_model::SubState;
 
-use super::{Answered, Branch, Hash, Kept, LogRow, Result, Snapshot};
+use super::{Answered, Branch, ExecutionRow, Hash, LogRow, Result, Snapshot};
 use crate::request::{DefinitionRecord, DisabledTrigger, EventRecord, ListQuery};
 
 /// A function that is called with each row of a log, and returns whether to continue.
@@ -70,10 +70,10 @@ pub(crate) trait RowReading {
     fn id_of(&self, number: i64) -> Result<Option<Arc<str>>>;
 
     /// An execution's row.
-    fn kept(&self, number: i64) -> Result<Option<Kept>>;
+    fn kept(&self, number: i64) -> Result<Option<ExecutionRow>>;
 
     /// Executions by a query, newest first.
-    fn list(&self, query: &ListQuery) -> Result<Vec<Kept>>;
+    fn list(&self, query: &ListQuery) -> Result<Vec<ExecutionRow>>;
 
     /// How many executions show a sub-state, counted up to `most`.
     fn showing(&self, sub_state: SubState, most: u32) -> Result<u64>;
@@ -94,7 +94,7 @@ pub(crate) trait RowReading {
         by: Timestamp,
         after: (Option<Timestamp>, i64),
         limit: usize,
-    ) -> Result<Vec<Kept>>;
+    ) -> Result<Vec<ExecutionRow>>;
 
     /// The first time after this one at which the keeper must check an execution.
     fn next_wake(&self, after: Timestamp) -> Result<Option<Timestamp>>;
@@ -111,7 +111,7 @@ pub(crate) trait RowReading {
     fn held_back(&self, before: Timestamp, after: i64, limit: usize) -> Result<u64>;
 
     /// The open children of an execution.
-    fn open_children(&self, parent: i64) -> Result<Vec<Kept>>;
+    fn open_children(&self, parent: i64) -> Result<Vec<ExecutionRow>>;
 
     /// Executions after a number, in order, whose rows were written in an older form.
     fn outdated(&self, after: i64, limit: usize) -> Result<Vec<i64>>;

@@ -24,7 +24,7 @@ pub(crate) struct Status {
 
 /// What an execution has under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct UnderWay {
+pub(crate) struct OpenWork {
     /// Attempts that are with workers or ready for them.
     pub(crate) tasks: bool,
     pub(crate) queued: bool,
@@ -34,7 +34,7 @@ pub(crate) struct UnderWay {
     pub(crate) heartbeats: bool,
 }
 
-impl UnderWay {
+impl OpenWork {
     pub(crate) fn of(state: &State, not_before: Option<Timestamp>) -> Self {
         let mut found = Self::default();
         for obligation in obligations(state) {
@@ -67,12 +67,12 @@ impl UnderWay {
 
 impl Status {
     /// What a row should hold for this state.
-    pub(crate) fn of(state: &State, under_way: &UnderWay) -> Self {
+    pub(crate) fn of(state: &State, under_way: &OpenWork) -> Self {
         Self::unserved(state, under_way, &[])
     }
 
     /// The same where no connected worker can take the tasks of some steps.
-    pub(crate) fn unserved(state: &State, under_way: &UnderWay, steps: &[Arc<str>]) -> Self {
+    pub(crate) fn unserved(state: &State, under_way: &OpenWork, steps: &[Arc<str>]) -> Self {
         let (shown, reason) = sub_state_where(state, steps);
         Self {
             branch: state.branch(),
@@ -94,7 +94,7 @@ impl Status {
 
     /// Whether a row agrees with the log that led to this state. Which workers are connected is not
     /// in the log: the row may be written while some or all tasks had no worker.
-    pub(crate) fn agrees(state: &State, under_way: &UnderWay, row: &Self) -> bool {
+    pub(crate) fn agrees(state: &State, under_way: &OpenWork, row: &Self) -> bool {
         let served = Self::of(state, under_way);
         let mut row = row.clone();
         if served.is_due_after(&row) {
@@ -123,7 +123,7 @@ impl Status {
     }
 
     /// Whether a row agrees with the log, on whatever branch.
-    pub(crate) fn is_like(state: &State, under_way: &UnderWay, row: &Self) -> bool {
+    pub(crate) fn is_like(state: &State, under_way: &OpenWork, row: &Self) -> bool {
         let row = Self {
             branch: state.branch(),
             ..row.clone()
@@ -146,7 +146,7 @@ fn people(state: &State) -> u32 {
 
 /// An execution as its row has it.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct ExecutionRow {
     pub(crate) origin: Arc<Origin>,
     pub(crate) revision: Arc<str>,
     pub(crate) status: Status,

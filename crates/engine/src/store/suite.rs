@@ -11,8 +11,8 @@ use stateway_machine::{
 use stateway_model::SubState;
 
 use super::{
-    Answered, Append, Backend, Branch, Created, DefinitionChange, Hash, Kept, MemoryDisk, Snapshot,
-    SqliteFile, Status, Store, Turn, chain, link, load,
+    Answered, Append, Backend, Branch, Created, DefinitionChange, ExecutionRow, Hash, MemoryDisk,
+    Snapshot, SqliteFile, Status, Store, Turn, chain, link, load,
 };
 use crate::catalogue::Catalogue;
 use crate::request::{DefinitionRecord, DisabledTrigger, ListQuery};
@@ -147,7 +147,7 @@ impl Story {
     fn status(&self, wake_at: Option<Timestamp>) -> Status {
         Status {
             wake_at,
-            ..Status::of(&self.state, &crate::store::UnderWay::default())
+            ..Status::of(&self.state, &crate::store::OpenWork::default())
         }
     }
 }
@@ -161,7 +161,7 @@ fn with_definition(store: &mut dyn Store) {
 }
 
 fn read_back(store: &dyn Store, number: i64) -> State {
-    let kept: Kept = store.kept(number).unwrap().unwrap();
+    let kept: ExecutionRow = store.kept(number).unwrap().unwrap();
     load(store, kept, &Catalogue::default()).unwrap().state
 }
 

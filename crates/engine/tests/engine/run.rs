@@ -148,16 +148,19 @@ async fn a_result_whose_acceptance_was_lost_is_accepted_again() {
     let events = lab.engine.history(id.clone(), 0, 100).await.unwrap().len();
     let lab = lab.restart();
     let mut worker = lab.worker("w1", &["x"], 1);
-    worker.done(&task, json!(2));
+    worker.done(&task, json!(1));
     is_accepted_again(&mut worker, &task).await;
     let history = lab.engine.history(id.clone(), 0, 100).await.unwrap();
     assert_eq!(history.len(), events);
-    // Another worker did not have the attempt.
+    // Another result is not in the log, and another worker did not have the attempt.
+    worker.done(&task, json!(2));
     let mut other = lab.worker("w2", &["x"], 1);
-    other.done(&task, json!(3));
-    match other.message().await {
-        WorkerMessage::Refused { reason, .. } => assert_eq!(reason, "STALE_TASK"),
-        other => panic!("{other:?}"),
+    other.done(&task, json!(1));
+    for worker in [&mut worker, &mut other] {
+        match worker.message().await {
+            WorkerMessage::Refused { reason, .. } => assert_eq!(reason, "STALE_TASK"),
+            other => panic!("{other:?}"),
+        }
     }
 }
 

@@ -12,8 +12,8 @@ use super::tables::{Defined, EventRow, Tables};
 use crate::request::{DefinitionRecord, DisabledTrigger, EventRecord, ListQuery};
 use crate::store::load::events;
 use crate::store::{
-    Answered, Branch, DefinitionReading, Hash, Kept, LogReading, LogRow, Reading, RequestReading,
-    Result, RowReading, Snapshot, StoreError,
+    Answered, Branch, DefinitionReading, ExecutionRow, Hash, LogReading, LogRow, Reading,
+    RequestReading, Result, RowReading, Snapshot, StoreError,
 };
 
 /// Where a read of the log ends, in bytes.
@@ -158,11 +158,11 @@ impl RowReading for MemoryStore {
         Ok(found.map(|kept| Arc::clone(&kept.origin.id)))
     }
 
-    fn kept(&self, number: i64) -> Result<Option<Kept>> {
+    fn kept(&self, number: i64) -> Result<Option<ExecutionRow>> {
         Ok(self.tables().executions.get(&number).cloned())
     }
 
-    fn list(&self, query: &ListQuery) -> Result<Vec<Kept>> {
+    fn list(&self, query: &ListQuery) -> Result<Vec<ExecutionRow>> {
         let tables = self.tables();
         let before = query.before.unwrap_or(i64::MAX);
         let rows = tables.executions.range(..before).rev();
@@ -205,7 +205,7 @@ impl RowReading for MemoryStore {
         by: Timestamp,
         after: (Option<Timestamp>, i64),
         limit: usize,
-    ) -> Result<Vec<Kept>> {
+    ) -> Result<Vec<ExecutionRow>> {
         let tables = self.tables();
         let mut found: Vec<_> = tables
             .executions
@@ -233,7 +233,7 @@ impl RowReading for MemoryStore {
     fn begun(&self) -> Result<Vec<(Arc<str>, i64)>> {
         let tables = self.tables();
         let begun = tables.executions.values().filter(|kept| {
-            let Kept { status, .. } = kept;
+            let ExecutionRow { status, .. } = kept;
             let waits = matches!(
                 status.state,
                 ExecutionState::Created | ExecutionState::Queued
@@ -264,7 +264,7 @@ impl RowReading for MemoryStore {
         Ok(found.len().min(limit) as u64)
     }
 
-    fn open_children(&self, parent: i64) -> Result<Vec<Kept>> {
+    fn open_children(&self, parent: i64) -> Result<Vec<ExecutionRow>> {
         let tables = self.tables();
         let children = tables.executions.values().filter(|kept| {
             let of = kept.origin.parent.as_ref().map(|parent| parent.number);

@@ -7,15 +7,15 @@ use jiff::Timestamp;
 
 use crate::request::{DefinitionRecord, DisabledTrigger};
 use crate::store::{
-    Answered, Append, Branch, Created, DefinitionChange, Hash, Kept, Result, Snapshot, Status,
-    StoreError, Turn,
+    Answered, Append, Branch, Created, DefinitionChange, ExecutionRow, Hash, Result, Snapshot,
+    Status, StoreError, Turn,
 };
 use crate::view::Origin;
 
 /// Everything that is stored. Ordered maps only: a read returns rows in the same order every time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tables {
-    pub(super) executions: BTreeMap<i64, Kept>,
+    pub(super) executions: BTreeMap<i64, ExecutionRow>,
     pub(super) ids: BTreeMap<Arc<str>, i64>,
     pub(super) events: BTreeMap<i64, Arc<EventRow>>,
     /// Positions by execution, branch and sequence.
@@ -125,7 +125,7 @@ impl Tables {
         let origin = &created.origin;
         self.last_number = self.last_number.max(origin.number);
         self.ids.insert(Arc::clone(&origin.id), origin.number);
-        let kept = Kept {
+        let kept = ExecutionRow {
             origin: Arc::new(Origin {
                 not_before: origin.not_before.map(whole),
                 ..Origin::clone(origin)

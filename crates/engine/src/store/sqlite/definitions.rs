@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::write::{Pen, Written};
+use super::write::{TurnWriter, Written};
 use crate::Write;
 use crate::request::{DefinitionRecord, DisabledTrigger};
 use crate::store::DefinitionChange;
@@ -15,7 +15,7 @@ const REMOVE_UNNEEDED: &str = "DELETE FROM definitions WHERE name = ?1 \
      AND NOT EXISTS (SELECT 1 FROM definitions WHERE name = ?1 AND current = 1) \
      AND NOT EXISTS (SELECT 1 FROM executions WHERE definition = ?1)";
 
-impl Pen<'_> {
+impl TurnWriter<'_> {
     pub(super) fn definitions(&self, changes: &[DefinitionChange]) -> Written {
         for change in changes {
             if !self.may(Write::Definition)? {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rusqlite::Row;
 
-use crate::store::{Kept, Status, StoreError};
+use crate::store::{ExecutionRow, Status, StoreError};
 use crate::view::{Origin, Parent};
 
 /// The form of the columns of a row that repeat what the log says. A build that computes a column in
@@ -17,7 +17,7 @@ pub(super) const KEPT: &str = "number, id, definition, revision, labels, parent,
      parent_attempt, depth, not_before, branch, state, sub_state, reason, wake_at, inbox, ended_at, \
      parent_branch, forked_from, form";
 
-pub(super) fn kept(row: &Row<'_>) -> Result<Kept, StoreError> {
+pub(super) fn kept(row: &Row<'_>) -> Result<ExecutionRow, StoreError> {
     let number: i64 = row.get(0)?;
     let damaged = |what: &str| StoreError::corrupt(format_args!("execution {number}: {what}"));
     let labels: String = row.get(4)?;
@@ -53,7 +53,7 @@ pub(super) fn kept(row: &Row<'_>) -> Result<Kept, StoreError> {
         inbox: row.get(15)?,
         ended: time(row.get(16)?),
     };
-    Ok(Kept {
+    Ok(ExecutionRow {
         origin: Arc::new(origin),
         revision: row.get::<_, String>(3)?.into(),
         status,

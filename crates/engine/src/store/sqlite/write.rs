@@ -29,12 +29,12 @@ impl From<rusqlite::Error> for Broken {
 pub(super) type Written<T = ()> = Result<T, Broken>;
 
 /// A turn on its way to the file.
-pub(super) struct Pen<'p> {
+pub(super) struct TurnWriter<'p> {
     pub(super) to: &'p Transaction<'p>,
     faults: &'p Faults,
 }
 
-impl Pen<'_> {
+impl TurnWriter<'_> {
     /// Whether the next write is done.
     pub(super) fn may(&self, write: Write) -> Written<bool> {
         match self.faults.fate(write) {
@@ -79,7 +79,7 @@ impl Store for Sqlite {
         self.same_files()?;
         self.has_room()?;
         let transaction = self.connection.unchecked_transaction()?;
-        let pen = Pen {
+        let pen = TurnWriter {
             to: &transaction,
             faults: &self.faults,
         };
@@ -198,7 +198,7 @@ impl Sqlite {
     }
 }
 
-impl Pen<'_> {
+impl TurnWriter<'_> {
     fn created(&self, rows: &[Created]) -> Written {
         if rows.is_empty() {
             return Ok(());

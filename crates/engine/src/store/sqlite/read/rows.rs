@@ -10,7 +10,7 @@ use stateway_model::SubState;
 use crate::request::ListQuery;
 use crate::store::sqlite::Sqlite;
 use crate::store::sqlite::row::{KEPT, ROW_FORM, kept, time};
-use crate::store::{Kept, RowReading, StoreError};
+use crate::store::{ExecutionRow, RowReading, StoreError};
 
 /// The highest number that was ever given.
 const LAST_NUMBER: &str = "SELECT max(ifnull((SELECT max(number) FROM executions), 0), \
@@ -32,14 +32,14 @@ impl RowReading for Sqlite {
         Ok(found.optional()?.map(Into::into))
     }
 
-    fn kept(&self, number: i64) -> Result<Option<Kept>, StoreError> {
+    fn kept(&self, number: i64) -> Result<Option<ExecutionRow>, StoreError> {
         let sql = format!("SELECT {KEPT} FROM executions WHERE number = ?1");
         let mut query = self.connection.prepare_cached(&sql)?;
         let mut rows = query.query([number])?;
         rows.next()?.map(kept).transpose()
     }
 
-    fn list(&self, query: &ListQuery) -> Result<Vec<Kept>, StoreError> {
+    fn list(&self, query: &ListQuery) -> Result<Vec<ExecutionRow>, StoreError> {
         let mut wheres = vec!["number < ?1".to_owned()];
         let mut values: Vec<rusqlite::types::Value> = vec![query.before.unwrap_or(i64::MAX).into()];
         let words: Vec<_> = query.sub_states.iter().map(|word| word.as_str()).collect();
@@ -103,7 +103,7 @@ impl RowReading for Sqlite {
         by: Timestamp,
         after: (Option<Timestamp>, i64),
         limit: usize,
-    ) -> Result<Vec<Kept>, StoreError> {
+    ) -> Result<Vec<ExecutionRow>, StoreError> {
         let sql = format!(
             "SELECT {KEPT} FROM executions WHERE wake_at <= ?1 \
              AND (wake_at, number) > (?2, ?3) ORDER BY wake_at, number LIMIT ?4"
@@ -191,7 +191,7 @@ impl RowReading for Sqlite {
         Ok(count.unsigned_abs())
     }
 
-    fn open_children(&self, parent: i64) -> Result<Vec<Kept>, StoreError> {
+    fn open_children(&self, parent: i64) -> Result<Vec<ExecutionRow>, StoreError> {
         let sql = format!("SELECT {KEPT} FROM executions WHERE parent = ?1 AND ended_at IS NULL");
         let mut query = self.connection.prepare_cached(&sql)?;
         let mut rows = query.query([parent])?;

@@ -11,7 +11,7 @@ use stateway_machine::{
 use super::pace::Cursor;
 use super::{Keeper, Live};
 use crate::clock::Moment;
-use crate::store::{Kept, UnderWay};
+use crate::store::{ExecutionRow, OpenWork};
 
 /// How many due executions are read at a time.
 const MOST_AT_ONCE: usize = 1_000;
@@ -65,7 +65,7 @@ impl Keeper {
         for kept in page {
             let (number, id) = (kept.origin.number, Arc::clone(&kept.origin.id));
             if !self.executions.contains(number)
-                && let Err(error) = self.bring_kept(kept)
+                && let Err(error) = self.load_row(kept)
             {
                 self.set_aside(number, &id, &error);
             }
@@ -73,7 +73,7 @@ impl Keeper {
     }
 
     /// When the next timer of an execution fires, by the wall clock.
-    pub(super) fn alarm_of(&self, live: &Live, under_way: &UnderWay) -> Option<Timestamp> {
+    pub(super) fn alarm_of(&self, live: &Live, under_way: &OpenWork) -> Option<Timestamp> {
         match live.state.state() {
             ExecutionState::Created => return under_way.due,
             state if state.is_terminal() => return None,
@@ -151,11 +151,11 @@ impl Keeper {
         for timer in due {
             let note = self.note(number, &timer);
             // One timer may make another pointless; the core rejects that one.
-            if let Err(error) = self.carry(number, &cause, Verb::FireTimer { timer, note }) {
+            if let Err(error) = self.command(number, &cause, Verb::FireTimer { timer, note }) {
                 tracing::trace!(number, "a timer was over: {error}");
             }
         }
-        self.work_off();
+        self.do_work();
     }
 
     /// What is known about a task that no worker took: how many workers are connected.
@@ -193,10 +193,10 @@ impl Keeper {
         let verb = Verb::Trigger {
             by: Arc::clone(&by),
         };
-        if let Err(error) = self.carry(number, &by, verb) {
+        if let Err(error) = self.command(number, &by, verb) {
             tracing::warn!(number, "a start that was put off is over: {error}");
         }
-        self.work_off();
+        self.do_work();
     }
 
     /// Brings in executions that are not in memory and have something due, page by page: executions that
@@ -234,13 +234,13 @@ impl Keeper {
         });
     }
 
-    fn bring_due(&mut self, found: Vec<Kept>) {
+    fn bring_due(&mut self, found: Vec<ExecutionRow>) {
         for kept in found {
             let (number, id) = (kept.origin.number, Arc::clone(&kept.origin.id));
             if self.executions.contains(number) {
                 continue;
             }
-            match self.bring_kept(kept) {
+            match self.load_row(kept) {
                 Ok(()) => self.fire(number),
                 Err(error) => self.set_aside(number, &id, &error),
             }

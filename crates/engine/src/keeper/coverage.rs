@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Keeper;
-use crate::coverage::{Able, Coverage, Covered};
+use crate::coverage::{Coverage, SharedCoverage, WorkerProfile};
 
 /// The most executions whose row is brought up to date in one turn.
 const MOST_AT_ONCE: usize = 1_000;
@@ -16,14 +16,14 @@ const MOST_AT_ONCE: usize = 1_000;
 #[derive(Debug)]
 pub(super) struct Connected {
     /// Where readers find it.
-    covered: Arc<Covered>,
+    covered: Arc<SharedCoverage>,
     coverage: Arc<Coverage>,
     /// Executions whose tasks may have found or lost the workers that could take them.
     stale: VecDeque<i64>,
 }
 
 impl Connected {
-    pub(super) fn new(covered: Arc<Covered>) -> Self {
+    pub(super) fn new(covered: Arc<SharedCoverage>) -> Self {
         Self {
             covered,
             coverage: Arc::default(),
@@ -70,8 +70,8 @@ impl Keeper {
             let offer = &worker.offer;
             worker.http || offer.capacity > 0 && worker.was_connected()
         });
-        let mut workers: Vec<Able> = able
-            .map(|(_, worker)| Able {
+        let mut workers: Vec<WorkerProfile> = able
+            .map(|(_, worker)| WorkerProfile {
                 roles: worker.offer.roles.clone(),
                 skills: worker.offer.skills.clone(),
                 tenant: Arc::clone(&worker.offer.tenant),
@@ -80,8 +80,8 @@ impl Keeper {
             })
             .collect();
         workers.sort_by(|left, right| {
-            let key = |able: &Able| {
-                let Able { roles, skills, .. } = able.clone();
+            let key = |able: &WorkerProfile| {
+                let WorkerProfile { roles, skills, .. } = able.clone();
                 (roles, skills, able.tenant.clone(), able.connected)
             };
             key(left).cmp(&key(right))

@@ -54,7 +54,7 @@ impl Keeper {
             decision,
         };
         let cause: Arc<str> = "policy".into();
-        if let Err(error) = self.carry(number, &cause, verb) {
+        if let Err(error) = self.command(number, &cause, verb) {
             tracing::warn!(number, step = %task.step, "a policy decision was rejected: {error}");
             return false;
         }

@@ -44,7 +44,7 @@ impl Keeper {
             } => {
                 let done = self.once(&id, &request, |keeper, number| {
                     keeper.check_branch(number, branch, &verb)?;
-                    keeper.carry(number, &request.id, verb)?;
+                    keeper.command(number, &request.id, verb)?;
                     Ok(number)
                 });
                 (answer, done)
@@ -84,11 +84,11 @@ impl Keeper {
         work: impl FnOnce(&mut Self, i64) -> Result<i64>,
     ) -> Result<i64> {
         if let Some(number) = self.seen(request)? {
-            self.bring(number)?;
+            self.load_number(number)?;
             return Ok(number);
         }
         let number = self.number_of(id)?;
-        self.bring(number)?;
+        self.load_number(number)?;
         let number = work(self, number)?;
         self.remember(request, number);
         Ok(number)
@@ -135,7 +135,7 @@ impl Keeper {
         if let Some(number) = self.seen(&start.request)?
             && !self.is_hollow(number)?
         {
-            self.bring(number)?;
+            self.load_number(number)?;
             return Ok(number);
         }
         if start.labels.len() > MOST_LABELS {
@@ -153,7 +153,7 @@ impl Keeper {
             }
             None => self.config.ids.next(self.now.wall),
         };
-        let birth = Birth {
+        let birth = NewExecution {
             create: Verb::Create {
                 execution: Arc::clone(&id),
                 correlation: Arc::clone(&id),
@@ -215,7 +215,7 @@ impl Keeper {
     pub(super) fn create(
         &mut self,
         plan: Arc<Plan>,
-        birth: Birth,
+        birth: NewExecution,
         cause: &Arc<str>,
     ) -> Result<i64> {
         let number = self.executions.next_number();
@@ -233,9 +233,9 @@ impl Keeper {
         self.executions
             .keep(Live::new(Arc::new(origin), State::new(plan), [0; 16]));
         let by = birth.create.by().cloned().unwrap_or_default();
-        let mut made = self.carry(number, cause, birth.create);
+        let mut made = self.command(number, cause, birth.create);
         if made.is_ok() && not_before.is_none() {
-            made = self.carry(number, cause, Verb::Trigger { by });
+            made = self.command(number, cause, Verb::Trigger { by });
         }
         if let Err(error) = made {
             self.executions.forget(number);
@@ -268,14 +268,14 @@ impl Keeper {
             Steer::Resume => {
                 // Recovering may write; a resume that is refused writes nothing.
                 if self.state_of(number) != Some(ExecutionState::Escalated) {
-                    self.mend_before(number)?;
+                    self.repair_before(number)?;
                 }
                 Verb::Resume { by }
             }
             Steer::RetryNow { step } if step.is_empty() => Verb::RetryAll { by },
             Steer::RetryNow { step } => Verb::RetryNow { step, by },
         };
-        self.carry(number, cause, verb).map(drop)
+        self.command(number, cause, verb).map(drop)
     }
 
     fn state_of(&self, number: i64) -> Option<ExecutionState> {
@@ -365,7 +365,7 @@ fn usable_id(id: &str) -> Result<()> {
 }
 
 /// What a new execution begins with.
-pub(super) struct Birth {
+pub(super) struct NewExecution {
     pub(super) id: Arc<str>,
     pub(super) definition: Arc<str>,
     /// The command that creates the execution.

@@ -11,13 +11,15 @@ use crate::error::Result;
 
 impl Keeper {
     /// Carries out a command; whether anything happened.
-    pub(super) fn carry(&mut self, number: i64, cause: &Arc<str>, verb: Verb) -> Result<bool> {
-        self.bring(number)?;
+    pub(super) fn command(&mut self, number: i64, cause: &Arc<str>, verb: Verb) -> Result<bool> {
+        self.load_number(number)?;
         self.pace.spend();
-        self.about(number, |keeper| keeper.carry_out(number, cause, verb))
+        self.about(number, |keeper| {
+            keeper.decide_and_apply(number, cause, verb)
+        })
     }
 
-    fn carry_out(&mut self, number: i64, cause: &Arc<str>, verb: Verb) -> Result<bool> {
+    fn decide_and_apply(&mut self, number: i64, cause: &Arc<str>, verb: Verb) -> Result<bool> {
         let Some(live) = self.executions.get_mut(number) else {
             return Err(EngineError::no_execution(&number.to_string()));
         };

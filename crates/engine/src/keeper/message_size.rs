@@ -51,7 +51,7 @@ impl Keeper {
         };
         let cause: Arc<str> = "hand-out".into();
         self.dispatch.remove(number, &task.step);
-        if let Err(error) = self.carry(number, &cause, verb) {
+        if let Err(error) = self.command(number, &cause, verb) {
             tracing::warn!(number, step = %task.step, "a task that is too long was over: {error}");
         }
         true

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 /// A fair queue.
 #[derive(Debug)]
-pub(super) struct Fair<T> {
+pub(super) struct FairQueue<T> {
     turns: VecDeque<Arc<str>>,
     lines: HashMap<Arc<str>, VecDeque<T>>,
 }
 
-impl<T> Default for Fair<T> {
+impl<T> Default for FairQueue<T> {
     fn default() -> Self {
         Self {
             turns: VecDeque::new(),
@@ -19,7 +19,7 @@ impl<T> Default for Fair<T> {
     }
 }
 
-impl<T> Fair<T> {
+impl<T> FairQueue<T> {
     pub(super) fn push(&mut self, tenant: &str, item: T) {
         if let Some(line) = self.lines.get_mut(tenant) {
             line.push_back(item);
@@ -109,13 +109,13 @@ impl<T> Fair<T> {
 mod tests {
     use super::*;
 
-    fn drain(fair: &mut Fair<u32>) -> Vec<u32> {
+    fn drain(fair: &mut FairQueue<u32>) -> Vec<u32> {
         std::iter::from_fn(|| fair.take(|_| false)).collect()
     }
 
     #[test]
     fn tenants_take_turns_and_each_keeps_its_order() {
-        let mut fair = Fair::default();
+        let mut fair = FairQueue::default();
         for (tenant, item) in [
             ("a", 1),
             ("a", 2),
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn an_item_that_is_put_back_is_taken_next() {
-        let mut fair = Fair::default();
+        let mut fair = FairQueue::default();
         for (tenant, item) in [("a", 1), ("b", 10), ("a", 2)] {
             fair.push(tenant, item);
         }
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_is_gone_is_dropped() {
-        let mut fair = Fair::default();
+        let mut fair = FairQueue::default();
         for item in [1, 2, 3, 4] {
             fair.push("a", item);
         }
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_tenant_that_is_not_served_waits() {
-        let mut fair = Fair::default();
+        let mut fair = FairQueue::default();
         fair.push("a", 1);
         fair.push("b", 2);
         assert_eq!(fair.take_of(|tenant| tenant == "b", |_| false), Some(2));

@@ -8,7 +8,7 @@ use stateway_machine::{ExecutionState, Task, TaskOrder};
 use super::{Keeper, Work};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::request::Damaged;
-use crate::store::{Kept, StoreError};
+use crate::store::{ExecutionRow, StoreError};
 
 /// How many executions are read at a time.
 const PAGE: usize = 1_000;
@@ -17,7 +17,7 @@ const RENEWED: usize = 200;
 
 impl Keeper {
     /// Takes up every execution that has work under way, is queued, or has something due.
-    pub(super) fn wake_up(&mut self) -> Result<()> {
+    pub(super) fn take_up_all(&mut self) -> Result<()> {
         for (definition, number) in self.store.begun()? {
             self.slots.begin(&definition, number);
         }
@@ -54,7 +54,7 @@ impl Keeper {
             self.check_sleeping();
         }
         self.work.push_back(Work::Grant);
-        self.work_off();
+        self.do_work();
         Ok(())
     }
 
@@ -69,7 +69,7 @@ impl Keeper {
         self.pace
             .set_renewing(last.filter(|_| page.len() == RENEWED));
         for number in page {
-            if let Err(error) = self.bring(number) {
+            if let Err(error) = self.load_number(number) {
                 self.set_aside_by_number(number, &error);
             }
         }
@@ -133,7 +133,7 @@ impl Keeper {
             .is_some_and(|record| record.event.at > self.now.wall)
     }
 
-    fn take_up(&mut self, kept: Kept) {
+    fn take_up(&mut self, kept: ExecutionRow) {
         let (number, id) = (kept.origin.number, Arc::clone(&kept.origin.id));
         let here = self.executions.contains(number);
         let queued = kept.status.state == ExecutionState::Queued;
@@ -141,7 +141,7 @@ impl Keeper {
         if queued && !here && !kept.older && self.queue_kept(&kept).is_ok() {
             return;
         }
-        if !here && let Err(error) = self.bring_kept(kept) {
+        if !here && let Err(error) = self.load_row(kept) {
             self.set_aside(number, &id, &error);
             return;
         }
@@ -155,7 +155,7 @@ impl Keeper {
             self.send_again(number, task);
         }
         self.about(number, |keeper| keeper.fire(number));
-        self.work_off();
+        self.do_work();
     }
 }
 
