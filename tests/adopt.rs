@@ -224,7 +224,8 @@ async fn etag_and_request_id_count_as_for_every_write() {
         ..request
     };
     let refused = client.adopt_definition(other).await.unwrap_err();
-    assert_eq!(refused.code(), Code::Aborted);
+    assert_eq!(refused.code(), Code::AlreadyExists);
+    assert_eq!(reason_of(&refused), "REQUEST_ID_REUSED");
 }
 
 #[tokio::test]

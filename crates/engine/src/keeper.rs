@@ -69,7 +69,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::catalogue::Catalogue;
 use crate::clock::Moment;
@@ -89,6 +89,8 @@ use pace::Pace;
 use slots::Slots;
 use trigger::Triggers;
 
+/// How often a store that could not be written is tried again.
+const TRY_AGAIN: Duration = Duration::from_millis(500);
 /// The most messages a turn takes.
 const MOST_PER_TURN: usize = 1_024;
 
@@ -139,8 +141,10 @@ pub(crate) struct Keeper {
     sinks: HashMap<Arc<str>, i64>,
     /// How many executions this turn has loaded for results that are sent again.
     results_checked: usize,
-    /// The execution that is being processed.
-    processed: Option<i64>,
+    /// The executions that are being processed, the innermost last.
+    processed: Vec<i64>,
+    /// The definition whose scheduled start is being made.
+    scheduling: Option<Arc<str>>,
     /// Executions that are not processed after a panic.
     aside: Arc<SetAside>,
     /// Why the last turn was abandoned, until everything is loaded again.
@@ -153,6 +157,8 @@ pub(crate) struct Keeper {
 struct Upkeep {
     leases_checked: Instant,
     requests_forgotten: Instant,
+    /// By how much the wall clock was moved forward since the process began.
+    moved_forward: SignedDuration,
     /// How far the executions that are due later are checked, while they are.
     sleeping: Option<(Option<Timestamp>, i64)>,
 }
@@ -188,6 +194,8 @@ enum Work {
         outcome: Result<stateway_machine::Data, stateway_machine::Failure>,
         usage: stateway_model::Usage,
     },
+    /// Take up an execution after a start.
+    TakeUp { number: i64 },
     /// A parent has ended before its child.
     EndChild { number: i64, kill: bool },
 }
@@ -217,12 +225,14 @@ impl Keeper {
             work: VecDeque::new(),
             sinks: HashMap::new(),
             results_checked: 0,
-            processed: None,
+            processed: Vec::new(),
+            scheduling: None,
             aside: shared.aside,
             broken: None,
             upkeep: Upkeep {
                 leases_checked: now.steady,
                 requests_forgotten: now.steady,
+                moved_forward: SignedDuration::ZERO,
                 sleeping: None,
             },
             config: config.clone(),
@@ -256,7 +266,8 @@ impl Keeper {
         for message in messages.take(MOST_PER_TURN) {
             self.take(message);
             self.do_work();
-            if self.pace.is_full() {
+            // The rest of the turn is for timers and schedules.
+            if self.pace.is_nearly_full() {
                 break;
             }
         }
@@ -374,7 +385,10 @@ impl Keeper {
     /// Does what the last message led to.
     fn do_work(&mut self) {
         while let Some(work) = self.work.pop_front() {
-            let may_wait = matches!(work, Work::EndChild { .. } | Work::Feed(_));
+            let may_wait = matches!(
+                work,
+                Work::EndChild { .. } | Work::TakeUp { .. } | Work::Feed(_)
+            );
             if may_wait && self.pace.is_full() {
                 self.pace.put_off(work);
                 continue;
@@ -387,12 +401,17 @@ impl Keeper {
                     worker,
                 } => self.assign(number, task, worker),
                 Work::Feed(worker) => self.feed(worker),
-                Work::StartChild { parent, order } => self.start_child(parent, &order),
+                Work::StartChild { parent, order } => {
+                    self.about(parent, |keeper| keeper.start_child(parent, &order));
+                }
                 Work::FinishChild {
                     parent,
                     outcome,
                     usage,
-                } => self.finish_child(parent, outcome, usage),
+                } => self.about(parent.number, |keeper| {
+                    keeper.finish_child(parent, outcome, usage);
+                }),
+                Work::TakeUp { number } => self.take_up_number(number),
                 Work::EndChild { number, kill } => self.end_child(number, kill),
             }
         }
@@ -400,6 +419,9 @@ impl Keeper {
 
     /// How long there is nothing to do unless a message arrives.
     pub(crate) fn idle(&self, now: Moment) -> Duration {
+        if let Some(broken) = &self.broken {
+            return TRY_AGAIN.saturating_sub(now.steady.saturating_duration_since(broken.tried));
+        }
         let more = self.pace.has_more() || self.upkeep.sleeping.is_some();
         if !self.work.is_empty() || more || self.connected.has_stale() {
             return Duration::ZERO;

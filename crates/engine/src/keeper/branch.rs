@@ -80,6 +80,7 @@ impl Keeper {
         let (cutoff, parent) = (before.state.sequence(), before.state.branch());
         let mut live = Live::new(Arc::clone(&origin), before.state, before.hash);
         live.status = status;
+        live.notice_time(self.now.wall);
         self.executions.keep(live);
         self.executions.touch(number);
         // It counts as begun before the branch is opened, which may end it immediately.

@@ -17,10 +17,11 @@ const MOST_IN_A_ROW: usize = 100;
 impl Keeper {
     /// Does something about one execution. A panic meanwhile is blamed on that execution.
     pub(super) fn about<T>(&mut self, number: i64, work: impl FnOnce(&mut Self) -> T) -> T {
-        let outer = self.processed.replace(number);
+        let depth = self.processed.len();
+        self.processed.push(number);
         let done = work(self);
-        // After a panic the innermost execution stays noted.
-        self.processed = outer;
+        // After a panic the executions stay noted.
+        self.processed.truncate(depth);
         done
     }
 
@@ -47,12 +48,11 @@ impl Keeper {
     /// Drops everything that the turn did, and sets the execution aside that was being processed.
     fn abandon(&mut self, panic: &str) {
         metrics::counter!("stateway_engine_panics_total").increment(1);
-        let number = self.processed.take();
-        let id = number.and_then(|number| {
-            let live = self.executions.get(number);
-            let known = live.map(|live| Arc::clone(&live.origin.id));
-            known.or_else(|| self.store.id_of(number).ok()?)
-        });
+        // An execution that is not on disk is gone with the turn; the one that led to it is not.
+        let processed = std::mem::take(&mut self.processed).into_iter().rev();
+        let on_disk = |number| Some((number, self.store.id_of(number).ok()??));
+        let blamed = processed.filter_map(on_disk).next();
+        let id = blamed.as_ref().map(|(_, id)| Arc::clone(id));
         tracing::error!(
             execution = id.as_deref().unwrap_or("unknown"),
             "a defect of the engine ended a turn: {panic}; nothing that was answered is lost"
@@ -60,10 +60,11 @@ impl Keeper {
         let error = EngineError::turn_abandoned();
         self.drop_turn(&error);
         self.dispatch.reset();
-        // An execution that is not on disk yet is gone with the turn.
-        if let (Some(number), Some(id)) = (number, id)
-            && self.store.id_of(number).is_ok_and(|known| known.is_some())
-        {
+        let scheduling = self.scheduling.take();
+        if let Some(schedule) = scheduling.filter(|_| blamed.is_none()) {
+            self.triggers.stop(schedule);
+        }
+        if let Some((number, id)) = blamed {
             let why = format!("a defect of the engine ended its processing: {panic}");
             self.aside.insert(number, why.as_str().into());
             let damaged = Damaged {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use stateway_machine::snapshot;
 
 use super::outbox::Outbox;
-use super::{Broken, Effect, Keeper, Live, Work};
+use super::{Broken, Effect, Keeper, Live, TRY_AGAIN, Work};
 use crate::bug::Bug;
 use crate::error::Result;
 use crate::store::{Append, Created, Snapshot, Status, StoreError, Turn};
@@ -15,8 +15,6 @@ use crate::{EngineError, View};
 
 /// An execution whose next timer is nearer than this stays in memory.
 const SOON: Duration = Duration::from_secs(10);
-/// How often a store that could not be written is tried again.
-const TRY_AGAIN: Duration = Duration::from_millis(500);
 /// How often old request ids are forgotten, and how many at once.
 const FORGET_EVERY: Duration = Duration::from_secs(1);
 const FORGET_AT_ONCE: usize = 20_000;
@@ -293,6 +291,8 @@ impl Keeper {
 
     fn forget_requests(&mut self) {
         let memory = jiff::SignedDuration::try_from(self.config.request_memory);
+        // A clock that was moved forward may be wrong.
+        let memory = memory.map(|memory| memory.saturating_add(self.upkeep.moved_forward));
         let before = memory
             .ok()
             .and_then(|memory| self.now.wall.checked_sub(memory).ok());

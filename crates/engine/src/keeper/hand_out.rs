@@ -21,7 +21,7 @@ const LEASE_CHECK: Duration = Duration::from_millis(250);
 /// The reason of an answer that came too late or twice.
 const STALE: &str = "STALE_TASK";
 /// The most executions that a turn loads to find out whether a result that is sent again counted.
-const MOST_RESULTS_CHECKED: usize = 64;
+const MOST_RESULTS_CHECKED: usize = 1_024;
 
 impl Keeper {
     /// Puts a task up for workers, or notes who has it by the log.
@@ -367,7 +367,13 @@ impl Keeper {
         self.dispatch.remove(number, &task.step);
         match self.command(number, &cause, verb) {
             Ok(_) => self.accept(worker, token),
-            Err(error) => self.refuse(worker, token, error.reason, &error.message),
+            Err(error) => {
+                self.refuse(worker, token, error.reason, &error.message);
+                // The attempt is open by the log, and in no book: another worker gets it.
+                if self.is_assigned(number, task) {
+                    self.lose(number, task.clone());
+                }
+            }
         }
         self.work.push_back(Work::Feed(worker));
     }

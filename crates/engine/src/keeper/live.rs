@@ -39,6 +39,8 @@ pub(super) struct Live {
     pub(super) weighed: usize,
     /// The execution at the top of its tree, where that is known.
     pub(super) root: Option<i64>,
+    /// The time before which no timer fires, because the core rejected one.
+    pub(super) timers_after: Option<Timestamp>,
     /// How far its log is ahead of the wall clock, which was moved back.
     shift: SignedDuration,
 }
@@ -62,6 +64,7 @@ impl Live {
             bytes: 0,
             weighed: 0,
             root: None,
+            timers_after: None,
             shift: SignedDuration::ZERO,
         }
     }
@@ -113,6 +116,11 @@ impl Live {
     /// The moment of the wall clock at which the log has this time.
     pub(super) fn wall_time(&self, due: Timestamp) -> Timestamp {
         due.checked_sub(self.shift).unwrap_or(due)
+    }
+
+    /// When a timer that is due fires: later if the core rejected one before.
+    pub(super) fn postponed(&self, due: Option<Timestamp>) -> Option<Timestamp> {
+        due.map(|due| self.timers_after.map_or(due, |after| after.max(due)))
     }
 
     /// Whether the wall clock was moved back since its last event.

@@ -24,7 +24,12 @@ impl Keeper {
         }
         let kept = self.store.kept(number)?;
         let kept = kept.ok_or_else(|| EngineError::no_execution(&number.to_string()))?;
-        self.load_row(kept)
+        self.load_row(kept)?;
+        // Its tasks are known to no worker yet: their heartbeats count from now.
+        if self.pace.is_waking() {
+            self.begin_open_work(number);
+        }
+        Ok(())
     }
 
     /// Brings an execution into memory whose row was read.

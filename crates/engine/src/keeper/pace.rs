@@ -48,6 +48,12 @@ impl Pace {
         self.spent >= WORK_PER_TURN || self.bytes >= BYTES_PER_TURN
     }
 
+    /// Whether the turn has done three quarters of what it may; the last quarter is for timers and
+    /// schedules.
+    pub(super) const fn is_nearly_full(&self) -> bool {
+        self.spent >= WORK_PER_TURN / 4 * 3 || self.bytes >= BYTES_PER_TURN / 4 * 3
+    }
+
     /// Whether the turn has done half of what it may; the other half is for new messages.
     const fn is_half_full(&self) -> bool {
         self.spent >= WORK_PER_TURN / 2 || self.bytes >= BYTES_PER_TURN / 2

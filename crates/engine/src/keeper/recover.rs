@@ -206,6 +206,7 @@ impl Keeper {
         let mut live = Live::new(Arc::clone(&kept.origin), state, basis.hash);
         live.status = Some(kept.status);
         live.branch = live.state.branch();
+        live.notice_time(self.now.wall);
         live.renew_snapshot = basis.misled;
         let times = live.state.times();
         let under_way = times.started.is_some() && times.ended.is_none();

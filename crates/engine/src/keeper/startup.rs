@@ -22,12 +22,14 @@ impl Keeper {
             self.slots.begin(&definition, number);
         }
         self.read_triggers()?;
+        self.pace.begin();
+        // No queued execution begins before it is known how many are active.
+        self.pace.set_waking(Some((None, 0)));
+        self.pace.set_renewing(Some(0));
         self.check_recent()?;
         self.write_down()?;
         self.end_orphans()?;
-        self.pace.begin();
-        self.pace.set_waking(Some((None, 0)));
-        self.pace.set_renewing(Some(0));
+        self.resume_parents()?;
         self.take_up_more()?;
         self.write_down()
     }
@@ -81,11 +83,7 @@ impl Keeper {
         if !self.pace.is_waking() || self.executions.contains(number) {
             return;
         }
-        match self.store.kept(number) {
-            Ok(Some(kept)) => self.take_up(kept),
-            Ok(None) => {}
-            Err(error) => tracing::error!(number, "an execution cannot be read: {error}"),
-        }
+        self.take_up_number(number);
     }
 
     /// Ends the children of executions that have ended: ending them may have been put off to a turn that
@@ -101,6 +99,31 @@ impl Keeper {
             for (number, kill) in page {
                 self.pace.put_off(Work::EndChild { number, kill });
             }
+        }
+    }
+
+    /// Resumes executions that wait for a child that has ended: the parent may have been set aside when
+    /// the child ended.
+    fn resume_parents(&mut self) -> Result<()> {
+        let mut after = 0;
+        loop {
+            let page = self.store.parents_of_ended(after, PAGE)?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            after = *last;
+            for number in page {
+                self.pace.put_off(Work::TakeUp { number });
+            }
+        }
+    }
+
+    /// Takes up one execution.
+    pub(super) fn take_up_number(&mut self, number: i64) {
+        match self.store.kept(number) {
+            Ok(Some(kept)) => self.take_up(kept),
+            Ok(None) => {}
+            Err(error) => tracing::error!(number, "an execution cannot be read: {error}"),
         }
     }
 
@@ -145,6 +168,15 @@ impl Keeper {
             self.set_aside(number, &id, &error);
             return;
         }
+        self.begin_open_work(number);
+        self.about(number, |keeper| keeper.fire(number));
+        self.do_work();
+    }
+}
+
+impl Keeper {
+    /// Begins all open work of an execution that was loaded, unless it is under way.
+    pub(super) fn begin_open_work(&mut self, number: i64) {
         let Some(live) = self.executions.get(number) else {
             return;
         };
@@ -154,8 +186,6 @@ impl Keeper {
         for task in handed_out {
             self.send_again(number, task);
         }
-        self.about(number, |keeper| keeper.fire(number));
-        self.do_work();
     }
 }
 

@@ -62,13 +62,17 @@ pub(crate) fn spawn(
 
 impl Thread {
     fn run(mut self) {
+        // Kept over turns: a turn that was abandoned may not have taken it.
+        let mut first = None;
         loop {
             self.faults.panic_for("");
-            let mut first = match self.messages.recv_timeout(self.wait()) {
-                Ok(envelope) => Some(envelope),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return,
-            };
+            if first.is_none() {
+                first = match self.messages.recv_timeout(self.wait()) {
+                    Ok(envelope) => Some(envelope),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                };
+            }
             let mut last = false;
             let messages = &self.messages;
             // Messages that arrive while the turn is being decided belong to it too.

@@ -17,6 +17,8 @@ use crate::store::{ExecutionRow, OpenWork};
 const MOST_AT_ONCE: usize = 1_000;
 /// A clock that differs from the steady one by more than this has been moved.
 const JUMP: Duration = Duration::from_secs(5);
+/// How long timers wait that the core rejected.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// The most executions that a turn loads to check when they are due.
 const MOST_LOADED: usize = 200;
 
@@ -31,13 +33,18 @@ impl Keeper {
         }
         tracing::warn!(
             seconds = by.as_secs_f64(),
-            "the system's clock was moved; timers of executions keep their distance"
+            "the system's clock was moved; timers were recalculated"
         );
         metrics::counter!("stateway_engine_clock_jumps_total").increment(1);
         self.executions.notice_jump(now.wall, by);
         self.dispatch.notice_jump(by);
+        let moved = self.upkeep.moved_forward.saturating_add(by);
+        self.upkeep.moved_forward = moved.max(SignedDuration::ZERO);
         if by.is_negative() {
             self.check_sleeping();
+            if let Err(error) = self.read_triggers() {
+                tracing::error!("schedules cannot be read: {error}");
+            }
         }
     }
 
@@ -75,7 +82,7 @@ impl Keeper {
     /// When the next timer of an execution fires, by the wall clock.
     pub(super) fn alarm_of(&self, live: &Live, under_way: &OpenWork) -> Option<Timestamp> {
         match live.state.state() {
-            ExecutionState::Created => return under_way.due,
+            ExecutionState::Created => return live.postponed(under_way.due),
             state if state.is_terminal() => return None,
             _ => {}
         }
@@ -86,7 +93,7 @@ impl Keeper {
         } else {
             under_way.due
         };
-        due.map(|due| live.wall_time(due))
+        live.postponed(due.map(|due| live.wall_time(due)))
     }
 
     /// When a timer is due by the time of its log. Heartbeats are not in the log.
@@ -148,14 +155,34 @@ impl Keeper {
             .filter(|(timer, due)| self.due_of(live, timer, *due) <= now)
             .map(|(timer, _)| timer)
             .collect();
+        let (mut fired, mut rejected) = (false, false);
         for timer in due {
             let note = self.note(number, &timer);
-            // One timer may make another pointless; the core rejects that one.
-            if let Err(error) = self.command(number, &cause, Verb::FireTimer { timer, note }) {
-                tracing::trace!(number, "a timer was over: {error}");
+            match self.command(number, &cause, Verb::FireTimer { timer, note }) {
+                Ok(_) => fired = true,
+                // One timer may make another pointless; the core rejects that one.
+                Err(error) => {
+                    tracing::trace!(number, "a timer was over: {error}");
+                    rejected = true;
+                }
             }
         }
+        if rejected && !fired {
+            tracing::warn!(
+                number,
+                "the timers of an execution are rejected and are tried later"
+            );
+            self.postpone_timers(number);
+        }
         self.do_work();
+    }
+
+    /// Timers that cannot be fired are tried again after a while.
+    fn postpone_timers(&mut self, number: i64) {
+        let later = later(self.now.wall, TRY_AGAIN);
+        if let Some(live) = self.executions.get_mut(number) {
+            live.timers_after = Some(later);
+        }
     }
 
     /// What is known about a task that no worker took: how many workers are connected.
@@ -194,7 +221,8 @@ impl Keeper {
             by: Arc::clone(&by),
         };
         if let Err(error) = self.command(number, &by, verb) {
-            tracing::warn!(number, "a start that was put off is over: {error}");
+            tracing::warn!(number, "a delayed start was rejected: {error}");
+            self.postpone_timers(number);
         }
         self.do_work();
     }

@@ -33,6 +33,8 @@ pub(super) struct Triggers {
     due: BTreeSet<(Timestamp, Arc<str>)>,
     /// Triggers that someone has disabled. Neither events nor schedules know them.
     disabled: BTreeMap<Arc<str>, Disabled>,
+    /// Definitions whose scheduled start panicked: none is made until the process restarts.
+    stopped: BTreeSet<Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -84,7 +86,17 @@ impl Triggers {
         self.schedules.insert(Arc::clone(name), planned);
     }
 
+    /// Makes no scheduled start of a definition any more.
+    pub(super) fn stop(&mut self, name: Arc<str>) {
+        tracing::error!(definition = %name, "scheduled starts end until the process restarts");
+        self.clear(&name);
+        self.stopped.insert(name);
+    }
+
     fn plan(&mut self, name: &Arc<str>, schedule: Schedule, after: Timestamp) {
+        if self.stopped.contains(name) {
+            return;
+        }
         if let Some(next) = schedule.next_after(after) {
             self.due.insert((next, Arc::clone(name)));
             let planned = Planned {
@@ -150,7 +162,10 @@ impl Triggers {
 impl Keeper {
     /// Reads every definition's trigger.
     pub(super) fn read_triggers(&mut self) -> Result<()> {
-        self.triggers = Triggers::default();
+        self.triggers = Triggers {
+            stopped: std::mem::take(&mut self.triggers.stopped),
+            ..Triggers::default()
+        };
         for (name, mark) in self.store.disabled_triggers()? {
             self.triggers.disable(&name, mark);
         }
@@ -170,7 +185,9 @@ impl Keeper {
                         continue;
                     }
                 };
+                // A start that was made while the clock was fast is not later than now.
                 let since = self.store.last_scheduled(&record.name)?;
+                let since = since.map(|since| since.min(self.now.wall));
                 self.set_trigger(&record.name, &plan, since.unwrap_or(record.created));
             }
         }
@@ -207,7 +224,10 @@ impl Keeper {
                 continue;
             };
             let newest = newest(&planned.schedule, planned.occurrence, self.now.wall);
-            match self.start_by_schedule(&name, newest) {
+            self.scheduling = Some(Arc::clone(&name));
+            let started = self.start_by_schedule(&name, newest);
+            self.scheduling = None;
+            match started {
                 Ok(()) => {}
                 Err(error) if is_temporary(&error) => {
                     tracing::warn!(definition = %name, "a scheduled start is tried again: {error}");

@@ -59,6 +59,7 @@ macro_rules! layered_reading {
                 open_children(parent: i64) -> Vec<ExecutionRow>;
                 outdated(after: i64, limit: usize) -> Vec<i64>;
                 orphans(after: i64, limit: usize) -> Vec<(i64, bool)>;
+                parents_of_ended(after: i64, limit: usize) -> Vec<i64>;
                 tree_size(root: i64, most: usize) -> usize;
                 open_executions(definition: &str) -> u64;
                 forks(id: &str, limit: usize) -> Vec<Arc<str>>;

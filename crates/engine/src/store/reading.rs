@@ -120,6 +120,10 @@ pub(crate) trait RowReading {
     /// killed.
     fn orphans(&self, after: i64, limit: usize) -> Result<Vec<(i64, bool)>>;
 
+    /// Open executions without a timer or a task that have a child that has ended, after a number, in
+    /// order.
+    fn parents_of_ended(&self, after: i64, limit: usize) -> Result<Vec<i64>>;
+
     /// How many executions the tree below an execution has, itself included, counted up to `most`.
     fn tree_size(&self, root: i64, most: usize) -> Result<usize>;
 

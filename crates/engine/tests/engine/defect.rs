@@ -131,3 +131,53 @@ async fn a_keeper_that_has_ended_is_noticed_and_reading_continues() {
     assert!(!lab.engine.is_running());
     assert_eq!(lab.get(&id).await.sub_state, SubState::Waiting);
 }
+
+const FAMILY: &str = "
+name: family
+steps:
+  - {name: child, workflow: waits}
+";
+
+#[tokio::test]
+async fn a_panic_about_a_child_that_is_not_on_disk_costs_its_parent() {
+    let panicking = Panicking::default();
+    let lab = panicking.lab();
+    lab.apply(WAITS).await;
+    lab.apply(FAMILY).await;
+    let good = lab.start("waits", json!({})).await.id;
+    let mut start = lab.start_of("family", json!({}));
+    start.id = Some("p1".into());
+    let delay = jiff::SignedDuration::from_millis(1);
+    start.not_before = jiff::Timestamp::now().checked_add(delay).ok();
+    panicking.arm("p1~child~1");
+    let parent = lab.engine.start(start).await.unwrap().id;
+    // Setting aside is no event, so nobody is notified.
+    let set_aside = async {
+        while lab.get(&parent).await.reason != Some(Reason::Stuck) {
+            tokio::task::yield_now().await;
+        }
+    };
+    let waited = tokio::time::timeout(crate::lab::PATIENCE, set_aside).await;
+    waited.expect("the parent is set aside");
+    lab.steer(&good, go()).await.unwrap();
+    assert_eq!(lab.ended(&good).await.sub_state, SubState::Succeeded);
+}
+
+#[tokio::test]
+async fn a_parent_that_was_set_aside_continues_after_a_restart_although_its_child_has_ended() {
+    let panicking = Panicking::default();
+    let lab = panicking.lab();
+    lab.apply(WAITS).await;
+    lab.apply(FAMILY).await;
+    let mut start = lab.start_of("family", json!({}));
+    start.id = Some("p1".into());
+    let parent = lab.engine.start(start).await.unwrap().id;
+    let child: Arc<str> = "p1~child~1".into();
+    panicking.arm("p1");
+    lab.steer(&child, go()).await.unwrap_err();
+    lab.steer(&child, go()).await.unwrap();
+    assert_eq!(lab.ended(&child).await.sub_state, SubState::Succeeded);
+    panicking.disarm();
+    let lab = lab.restart();
+    assert_eq!(lab.ended(&parent).await.sub_state, SubState::Succeeded);
+}

@@ -447,3 +447,26 @@ fn dump(file: &Connection) -> String {
     }
     text
 }
+
+#[tokio::test]
+async fn one_row_that_cannot_be_read_hides_no_execution_behind_it() {
+    let lab = Lab::new();
+    lab.apply("name: one\nsteps: [{name: a, agent: x}]").await;
+    let mut starts = tokio::task::JoinSet::new();
+    for _ in 0..1_005 {
+        let (engine, start) = (lab.engine.clone(), lab.start_of("one", json!(null)));
+        starts.spawn(async move { engine.start(start).await.unwrap() });
+    }
+    starts.join_all().await;
+    let path = lab.config.path.clone();
+    let lab = lab.restart_after(|| {
+        let file = Connection::open(path).unwrap();
+        let broken = "UPDATE executions SET state = 'garbage' WHERE number = 500";
+        assert_eq!(file.execute(broken, []).unwrap(), 1);
+    });
+    let mut worker = lab.worker("w1", &["x"], 2_000);
+    for _ in 0..1_004 {
+        let task = worker.task().await;
+        assert_ne!(task.token.to_string().split('.').next(), Some("500"));
+    }
+}

@@ -300,6 +300,23 @@ impl RowReading for MemoryStore {
         Ok(orphans)
     }
 
+    fn parents_of_ended(&self, after: i64, limit: usize) -> Result<Vec<i64>> {
+        let tables = self.tables();
+        let ended = tables.executions.values();
+        let ended = ended.filter(|kept| kept.status.ended.is_some());
+        let parents = ended.filter_map(|kept| Some(kept.origin.parent.as_ref()?.number));
+        let parents: std::collections::BTreeSet<i64> = parents
+            .filter(|number| {
+                let parent = tables.executions.get(number);
+                *number > after
+                    && parent.is_some_and(|parent| {
+                        parent.status.ended.is_none() && parent.status.wake_at.is_none()
+                    })
+            })
+            .collect();
+        Ok(parents.into_iter().take(limit).collect())
+    }
+
     fn tree_size(&self, root: i64, most: usize) -> Result<usize> {
         let tables = self.tables();
         let mut tree = vec![root];

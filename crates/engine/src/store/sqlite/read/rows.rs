@@ -106,21 +106,22 @@ impl RowReading for Sqlite {
     ) -> Result<Vec<ExecutionRow>, StoreError> {
         let sql = format!(
             "SELECT {KEPT} FROM executions WHERE wake_at <= ?1 \
-             AND (wake_at, number) > (?2, ?3) ORDER BY wake_at, number LIMIT ?4"
+             AND (wake_at, number) > (?2, ?3) ORDER BY wake_at, number"
         );
         let mut query = self.connection.prepare_cached(&sql)?;
         let (wake, number) = after;
         let mut rows = query.query(params![
             by.as_millisecond(),
             wake.map_or(-1, Timestamp::as_millisecond),
-            number,
-            i64::try_from(limit).unwrap_or(i64::MAX)
+            number
         ])?;
         let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
+        while found.len() < limit
+            && let Some(row) = rows.next()?
+        {
             match kept(row) {
                 Ok(kept) => found.push(kept),
-                // One bad row must not keep the others from being looked at.
+                // One bad row must not hide the rows behind it: a short page is the last one.
                 Err(error) => tracing::error!("a row cannot be read: {error}"),
             }
         }
@@ -220,6 +221,20 @@ impl RowReading for Sqlite {
         )?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = query.query_map([after, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn parents_of_ended(&self, after: i64, limit: usize) -> Result<Vec<i64>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT number FROM executions AS parent \
+             WHERE sub_state IN ('running', 'waiting', 'backing-off', 'error') \
+             AND ended_at IS NULL AND wake_at IS NULL AND number > ?1 AND EXISTS \
+             (SELECT 1 FROM executions AS child \
+             WHERE child.parent = parent.number AND child.ended_at IS NOT NULL) \
+             ORDER BY number LIMIT ?2",
+        )?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = query.query_map([after, limit], |row| row.get(0))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
