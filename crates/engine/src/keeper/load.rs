@@ -45,11 +45,11 @@ impl Keeper {
         let loaded = load(&*self.store, kept, &self.definitions.catalogue)?;
         let origin = Arc::clone(&loaded.kept.origin);
         let under_way = OpenWork::of(&loaded.state, origin.not_before);
-        let so = loaded.kept.older
+        let row_agrees = loaded.kept.older
             || Status::agrees(&loaded.state, &under_way, &loaded.kept.status)
                 && self.store.head(origin.number)?
                     == Some((loaded.kept.status.branch, loaded.hash));
-        if !so {
+        if !row_agrees {
             self.repair(origin.number)?;
             if self.executions.contains(origin.number) {
                 return Ok(());
@@ -60,6 +60,7 @@ impl Keeper {
         live.status = Some(loaded.kept.status);
         live.since_snapshot = loaded.since_snapshot;
         live.bytes = loaded.bytes;
+        live.renew_snapshot = loaded.renew_snapshot;
         live.renew_row = loaded.kept.older;
         live.branch = live.state.branch();
         live.notice_time(self.now.wall);

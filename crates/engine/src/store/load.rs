@@ -19,6 +19,8 @@ pub(crate) struct Loaded {
     pub(crate) since_snapshot: u32,
     /// The bytes of the snapshot and of the events since.
     pub(crate) bytes: usize,
+    /// The snapshot contradicts the log, so that another has to take its place.
+    pub(crate) renew_snapshot: bool,
 }
 
 /// A row of a log.
@@ -58,60 +60,124 @@ pub(crate) fn load(
     kept: ExecutionRow,
     catalogue: &Catalogue,
 ) -> Result<Loaded, StoreError> {
-    let (number, branch) = (kept.origin.number, kept.status.branch);
-    let (mut state, after, mut hash, mut bytes) = beginning(store, &kept, catalogue)?;
-    let mut since_snapshot = 0;
-    store.walk(number, branch, after, &mut |row| {
-        hash = follow(number, &hash, &row)?;
-        bytes += row.lines.len();
+    let number = kept.origin.number;
+    if let Some(from) = at_snapshot(store, &kept, catalogue)? {
+        match replay(store, &kept, from) {
+            Ok(replayed) => return Ok(replayed.loaded(kept, false)),
+            // A snapshot is a cache: the log decides whether the execution is damaged.
+            Err(error @ StoreError::Corrupt { .. }) => {
+                tracing::debug!(number, "a snapshot is not used: {error}");
+            }
+            Err(error) => return Err(error),
+        }
+        let replayed = replay(store, &kept, at_beginning(store, &kept, catalogue)?)?;
+        return Ok(replayed.loaded(kept, true));
+    }
+    let replayed = replay(store, &kept, at_beginning(store, &kept, catalogue)?)?;
+    Ok(replayed.loaded(kept, false))
+}
+
+/// A state, and where the log continues from it.
+struct Replayed {
+    state: State,
+    /// The sequence of its last event that is in a snapshot.
+    after: u64,
+    hash: Hash,
+    bytes: usize,
+    /// The events after the snapshot.
+    events: u32,
+}
+
+impl Replayed {
+    fn loaded(self, kept: ExecutionRow, renew_snapshot: bool) -> Loaded {
+        Loaded {
+            kept,
+            state: self.state,
+            hash: self.hash,
+            since_snapshot: self.events,
+            bytes: self.bytes,
+            renew_snapshot,
+        }
+    }
+}
+
+/// Applies the rest of the log.
+fn replay(
+    store: &dyn Reading,
+    kept: &ExecutionRow,
+    mut at: Replayed,
+) -> Result<Replayed, StoreError> {
+    let number = kept.origin.number;
+    store.walk(number, kept.status.branch, at.after, &mut |row| {
+        at.hash = follow(number, &at.hash, &row)?;
+        at.bytes += row.lines.len();
         for event in row.events(number)? {
-            let wanted = state.sequence() + 1;
+            let wanted = at.state.sequence() + 1;
             if event.sequence != wanted {
                 return Err(StoreError::corrupt(format_args!(
                     "execution {number}: event {wanted} is missing, the next is {}",
                     event.sequence
                 )));
             }
-            state.apply(&event);
-            since_snapshot += 1;
+            at.state.apply(&event);
+            at.events += 1;
         }
         Ok(true)
     })?;
-    if !state.is_created() {
-        return Err(StoreError::corrupt(format_args!(
+    if at.state.is_created() {
+        Ok(at)
+    } else {
+        Err(StoreError::corrupt(format_args!(
             "execution {number} has no events"
-        )));
+        )))
     }
-    Ok(Loaded {
-        kept,
-        state,
-        hash,
-        since_snapshot,
-        bytes,
-    })
 }
 
-/// Where a replay starts: at a snapshot, or at the first event.
-fn beginning(
+fn at_beginning(
     store: &dyn Reading,
     kept: &ExecutionRow,
     catalogue: &Catalogue,
-) -> Result<(State, u64, Hash, usize), StoreError> {
+) -> Result<Replayed, StoreError> {
+    let plan = plan(store, &kept.revision, catalogue)?;
+    Ok(Replayed {
+        state: State::new(plan),
+        after: 0,
+        hash: chain::BEGINNING,
+        bytes: 0,
+        events: 0,
+    })
+}
+
+/// The state of the newest snapshot, if there is one that this build can read.
+fn at_snapshot(
+    store: &dyn Reading,
+    kept: &ExecutionRow,
+    catalogue: &Catalogue,
+) -> Result<Option<Replayed>, StoreError> {
     let number = kept.origin.number;
     let Some(found) = store.snapshot(number, kept.status.branch)? else {
-        let plan = plan(store, &kept.revision, catalogue)?;
-        return Ok((State::new(plan), 0, chain::BEGINNING, 0));
+        return Ok(None);
     };
-    let written = plan(store, &found.revision, catalogue)?;
-    match restore(written, &found.data) {
-        Ok(state) => Ok((state, found.sequence, found.hash, found.data.len())),
-        // A snapshot is a cache: one of another build, or a damaged one, costs a longer replay.
-        Err(error) => {
-            tracing::debug!(number, "a snapshot is not used: {error}");
-            let plan = plan(store, &kept.revision, catalogue)?;
-            Ok((State::new(plan), 0, chain::BEGINNING, 0))
-        }
-    }
+    let unused = |error: &dyn std::fmt::Display| {
+        tracing::debug!(number, "a snapshot is not used: {error}");
+        None
+    };
+    let plan = match plan(store, &found.revision, catalogue) {
+        Ok(plan) => plan,
+        Err(error @ StoreError::Corrupt { .. }) => return Ok(unused(&error)),
+        Err(error) => return Err(error),
+    };
+    let state = match restore(plan, &found.data) {
+        Ok(state) => state,
+        Err(error) => return Ok(unused(&error)),
+    };
+    Ok(Some(Replayed {
+        state,
+        after: found.sequence,
+        hash: found.hash,
+        bytes: found.data.len(),
+        events: 0,
+    }))
 }
 
 /// The plan of a revision.

@@ -470,3 +470,31 @@ async fn one_row_that_cannot_be_read_hides_no_execution_behind_it() {
         assert_ne!(task.token.to_string().split('.').next(), Some("500"));
     }
 }
+
+#[tokio::test]
+async fn a_snapshot_that_contradicts_its_log_leads_to_a_replay() {
+    for change in [
+        "UPDATE snapshots SET hash = zeroblob(16)",
+        "UPDATE snapshots SET sequence = sequence - 1",
+        "UPDATE snapshots SET revision = 'gone'",
+    ] {
+        let lab = Lab::with(|config| config.snapshot_events = 3);
+        lab.apply("name: two\nsteps: [{name: a, signal: go}, {name: b, signal: go}]")
+            .await;
+        let id = lab.start("two", json!(null)).await.id;
+        let path = lab.config.path.clone();
+        let lab = lab.restart_after(|| {
+            let file = Connection::open(path).unwrap();
+            assert_eq!(file.execute(change, []).unwrap(), 1, "{change}");
+        });
+        for _ in 0..2 {
+            let go = Steer::Signal {
+                name: "go".into(),
+                payload: Default::default(),
+            };
+            lab.steer(&id, go).await.unwrap();
+        }
+        let view = lab.ended(&id).await;
+        assert_eq!(view.sub_state, SubState::Succeeded, "{change}");
+    }
+}
