@@ -9,7 +9,7 @@ use stateway_machine::{Limits, Plan};
 use crate::StoreError;
 use crate::error::{EngineError, ErrorKind, Result};
 
-/// The most plans kept; beyond that all are made anew when they are needed.
+/// The most plans kept; beyond that all are made again when they are needed.
 const MOST: usize = 1_000;
 
 /// Plans by revision.

@@ -1,4 +1,4 @@
-//! Where the time comes from: the system, or a test's hand.
+//! Where the time comes from: the system, or a test.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -61,7 +61,7 @@ impl Clock {
         }
     }
 
-    /// Whether it is moved by hand, so that waiting for it means looking again soon.
+    /// Whether it is moved manually, so that waiting for it means checking again soon.
     #[must_use]
     pub const fn is_manual(&self) -> bool {
         self.hand.is_some()

@@ -18,7 +18,7 @@ pub struct Config {
     pub clock: Clock,
     /// The maximum number of active executions; further executions are queued.
     pub max_active: usize,
-    /// The most requests that may wait for the keeper; one more is told to come back.
+    /// The most requests that may wait for the keeper; further requests are rejected with ENGINE_BUSY.
     pub max_backlog: usize,
     /// How long a silent worker keeps its tasks.
     pub lease: Duration,

@@ -30,7 +30,7 @@ pub(crate) const BYTES_PER_TURN: usize = 64 * 1024 * 1024;
 pub(crate) use stateway_machine::MAX_CHILD_DEPTH;
 /// The default of `max_payload_bytes`, where a message has room for it.
 pub const DEFAULT_PAYLOAD_BYTES: usize = 1024 * 1024;
-/// How many sessions of a worker in a row may end without a word from it before the longest of its tasks
+/// How many sessions of a worker in a row may end without a message from it before the longest of its tasks
 /// goes to another worker.
 pub(crate) const MAX_ENDED_SESSIONS: u32 = 5;
 

@@ -10,7 +10,7 @@ use tokio::sync::{broadcast, watch};
 
 use crate::View;
 
-/// How far a watcher of everything may fall behind before it has to look anew.
+/// How far a watcher of everything may fall behind before it has to look again.
 const BEHIND: usize = 4_096;
 
 /// An execution as it was last seen; `None` before anything was.
@@ -116,7 +116,7 @@ impl Board {
 const SWEEP_AT: usize = 64;
 
 impl Changes {
-    /// The next change; `Err` when so many were missed that everything has to be looked at anew.
+    /// The next change; `Err` when so many were missed that everything has to be looked at again.
     ///
     /// # Errors
     /// How many were missed.

@@ -1,7 +1,7 @@
 //! JSON as it comes in: read once, and refused where it would not be read back as it was sent.
 //!
 //! Beside what is no JSON at all, a key that occurs twice and a whole number that no 64-bit integer holds are
-//! refused. Other readers would keep the last key, and the nearest double, without a word.
+//! refused. Other readers would keep the last key, and the nearest double, without a message.
 
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de::DeserializeSeed};

@@ -55,7 +55,7 @@ pub struct WebhookStatus {
     pub failing_since: Option<Timestamp>,
     /// Why the last one failed; empty when it did not.
     pub last_error: String,
-    /// The receiver said that it is gone; nothing is sent until the engine is started anew.
+    /// The receiver said that it is gone; nothing is sent until the engine is started again.
     pub stopped: bool,
     /// Places of the log that could not be read and were passed over.
     pub unreadable: u64,

@@ -81,7 +81,9 @@ impl StartError {
             Self::NotLoopback(_) => {
                 "Listen on 127.0.0.1 or [::1], and put a proxy that authenticates in front."
             }
-            Self::Bind { .. } => "Choose another address with --listen, or stop who has it.",
+            Self::Bind { .. } => {
+                "Choose another address with --listen, or stop the process that uses it."
+            }
             Self::Reflection(_) => "Switch reflection off with `server.reflection = false`.",
             Self::Serve(_) => "",
         }

@@ -57,7 +57,7 @@ impl Node {
 
 /// Members of a snapshot that tell what happened and do not decide what can follow: times, results,
 /// who decided what.
-const PAST: [&str; 22] = [
+const PAST: [&str; 23] = [
     "at",
     "cancelled",
     "decision",
@@ -70,6 +70,7 @@ const PAST: [&str; 22] = [
     "first_started",
     "last_event",
     "hand_outs",
+    "handed_to",
     "last_failed",
     "left_behind",
     "message",

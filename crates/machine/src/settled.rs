@@ -22,8 +22,8 @@ pub fn is_settled(
     };
     let run = state.run(ix);
     let last = run.branch == branch && run.hand_outs.max(1) == hand_out.max(1);
-    let worked = run.worked_on_by.iter().any(|known| **known == *worker);
-    last && worked && !is_open(run, task) && has(run, result, task)
+    let handed = run.handed_to.as_deref() == Some(worker);
+    last && handed && !is_open(run, task) && has(run, result, task)
 }
 
 fn is_open(run: &StepRun, task: &Task) -> bool {

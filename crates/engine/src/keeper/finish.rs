@@ -28,6 +28,7 @@ impl Keeper {
             self.break_off(&error);
             return false;
         }
+        let was_full = self.is_memory_full();
         let touched = self.executions.take_touched();
         let mut leaving = Vec::new();
         for number in &touched {
@@ -51,14 +52,14 @@ impl Keeper {
             }
         }
         self.spread_news();
-        if !leaving.is_empty() {
-            for number in leaving {
-                self.executions.forget(number);
-            }
-            // An execution that has left may have left room; the next turn sees to it.
-            if self.slots.are_wanted() {
-                self.work.push_back(Work::Grant);
-            }
+        let left = !leaving.is_empty();
+        for number in leaving {
+            self.executions.forget(number);
+        }
+        // There may be room for a queued execution now; the next turn sees to it.
+        let has_room = left || was_full && !self.is_memory_full();
+        if has_room && self.slots.are_wanted() {
+            self.work.push_back(Work::Grant);
         }
         self.shown.extend(self.outbox.take_effects());
         self.outbox.recycle(turn);

@@ -24,7 +24,7 @@ const STALE: &str = "STALE_TASK";
 const MOST_RESULTS_CHECKED: usize = 1_024;
 
 impl Keeper {
-    /// Puts a task up for workers, or notes who has it by the log.
+    /// Queues a task for workers, or records the worker that has it by the log.
     pub(super) fn place(&mut self, number: i64, order: TaskOrder) {
         let (task, branch) = (order.key.task, order.key.branch);
         if self.dispatch.knows(number, &task, branch) {
@@ -232,7 +232,7 @@ impl Keeper {
         {
             return;
         }
-        if self.is_anothers(number, &task, worker) {
+        if self.has_other_identity(number, &task, worker) {
             self.lose(number, task);
             return;
         }
@@ -249,8 +249,8 @@ impl Keeper {
         }
     }
 
-    /// Whether a task was handed out in another name than the worker of the same id has now.
-    fn is_anothers(&self, number: i64, task: &Task, worker: WorkerIx) -> bool {
+    /// Whether a task was handed out to another identity than the worker of the same id has now.
+    fn has_other_identity(&self, number: i64, task: &Task, worker: WorkerIx) -> bool {
         let live = self.executions.get(number);
         let order = live.and_then(|live| task_order(&live.state, task));
         let before = order.and_then(|order| order.identity);

@@ -82,7 +82,7 @@ pub(crate) enum Message {
         numbers: Vec<(i64, bool)>,
         answer: oneshot::Sender<Result<Recalled>>,
     },
-    /// Looks at what is in memory of executions, and puts right what is wrong.
+    /// Compares the memory of executions with their logs, and repairs it.
     Recheck {
         numbers: Vec<i64>,
     },
@@ -102,7 +102,7 @@ pub(crate) enum Message {
         numbers: Vec<i64>,
         answer: oneshot::Sender<Result<Vec<(i64, QueueCause)>>>,
     },
-    /// A receiver of events is there; it is answered where it goes on.
+    /// A sink connects; the answer is the position to continue from.
     OpenSink {
         name: Arc<str>,
         from: SinkStart,
@@ -298,8 +298,7 @@ impl Inbox {
 }
 
 impl Message {
-    /// Tells whoever waits that it cannot be done. What workers say is left unanswered, so that
-    /// they say it again.
+    /// Answers the caller with an error. Workers get no answer, so they send again.
     pub(super) fn refuse(self, error: EngineError) {
         // Nobody waiting for the answer is no failure.
         match self {

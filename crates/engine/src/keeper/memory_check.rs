@@ -1,4 +1,4 @@
-//! What the keeper has in memory of an execution, held to what its log says.
+//! Compares what the keeper has in memory of an execution with its log.
 
 use stateway_machine::{ExecutionState, Obligation, TaskOrder, obligations};
 
@@ -22,7 +22,7 @@ impl Keeper {
                 found.extend(self.timer(live));
                 found.extend(self.ahead(live));
             }
-            None if row_is_right => found.extend(self.nobody_looks(number)),
+            None if row_is_right => found.extend(self.is_unattended(number)),
             None => {}
         }
         found
@@ -31,7 +31,7 @@ impl Keeper {
     /// Attempts that are open and that no worker will ever be given.
     fn lost(&self, number: i64, owed: &[TaskOrder], held: bool) -> Vec<Finding> {
         let lost = owed.iter().filter(|order| {
-            // What is held and with nobody is put up when the execution goes on.
+            // Unassigned tasks of a paused execution are queued when it resumes.
             let later = held && order.worker.is_none();
             !later
                 && !self
@@ -99,8 +99,8 @@ impl Keeper {
         })
     }
 
-    /// An execution with work under way that is not in memory is looked at by nobody.
-    fn nobody_looks(&self, number: i64) -> Option<Finding> {
+    /// An execution with open work that is not in memory is never continued.
+    fn is_unattended(&self, number: i64) -> Option<Finding> {
         let kept = self.store.kept(number).ok()??;
         let due = kept.status.wake_at?;
         let waits_its_turn = kept.status.state == ExecutionState::Queued;
@@ -111,9 +111,9 @@ impl Keeper {
         let found = match damaged.and_then(|damaged| damaged.code) {
             Some(Code::E2) => Finding::new(
                 Code::E2,
-                "it was set aside while its definition was gone, and nobody looks at it",
+                "the execution was set aside while its definition was missing, and is not loaded",
             ),
-            _ => Finding::new(Code::F1, "it has work under way and nobody looks at it"),
+            _ => Finding::new(Code::F1, "the execution has open work but is not loaded"),
         };
         let found = found
             .seen("row: work under way")

@@ -3,7 +3,7 @@
 //!
 //! The core bounds the input of an attempt before the attempt opens. What can still be too long: an attempt of a
 //! build without that bound, or one from before the limit was lowered. Workers may also have a limit of
-//! their own, which the engine only sees by sessions that end without a word.
+//! their own, which the engine only sees by sessions that end without a message.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl Keeper {
         true
     }
 
-    /// Takes the longest task from a worker whose sessions keep ending without a word: the worker may be
+    /// Takes the longest task from a worker whose sessions keep ending without a message: the worker may be
     /// unable to receive it. The task goes to another worker, and the attempt fails after as many as may
     /// be lost.
     pub(super) fn relieve(&mut self, worker: WorkerIx) {
@@ -81,7 +81,7 @@ impl Keeper {
             tracing::warn!(
                 number,
                 step = %task.step,
-                "a worker ended {MAX_ENDED_SESSIONS} sessions without a word; its longest task goes to another one"
+                "a worker ended {MAX_ENDED_SESSIONS} sessions without a message; its longest task goes to another one"
             );
             self.lose(number, task);
         }

@@ -1,4 +1,4 @@
-//! Putting right what contradicts a log, and going on where a log is broken.
+//! Repairs executions whose row or memory contradicts the log, and continues after a damaged log.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::recovery::{Code, Finding, Recover, Remedy, Verdict};
 use crate::request::RequestKey;
 use crate::store::Branch;
 
-/// Who recovers what nobody asked for.
+/// The actor of automatic recoveries.
 const ENGINE: &str = "engine";
 /// The newest rows of the log whose executions are looked at when the engine opens: more than a
 /// turn writes, and only the last one can have been torn.
 const RECENT: usize = 4_096;
 /// How often an execution is put right without being asked, as long as the process lives.
 const MOST_HEALED: u8 = 3;
-/// How many of them are looked at before it is said how far that is.
+/// Executions that are checked between two progress messages.
 const TELL_EVERY: usize = 1_000;
 
 /// What a recovery did, without the execution as it is then.
@@ -36,7 +36,7 @@ pub(crate) struct RecoveryResult {
 }
 
 impl Keeper {
-    /// Looks at an execution, and puts right what is wrong.
+    /// Inspects an execution, and repairs it.
     pub(super) fn recover(
         &mut self,
         number: i64,
@@ -95,7 +95,7 @@ impl Keeper {
                 ErrorKind::FailedPrecondition,
                 "LOG_NOT_WHOLE",
                 format_args!(
-                    "its log is not whole ({}), and going on would do work again",
+                    "the log is damaged ({}); continuing would repeat steps",
                     codes(&mended.repaired)
                 ),
             )
@@ -159,7 +159,7 @@ impl Keeper {
         Ok(told)
     }
 
-    /// Puts right what is wrong with an execution that is to go on.
+    /// Repairs an execution before it resumes.
     pub(super) fn repair_before(&mut self, number: i64) -> Result<()> {
         let (by, cause): (Arc<str>, Arc<str>) = (ENGINE.into(), "resume".into());
         let ask = Recover {
@@ -173,7 +173,7 @@ impl Keeper {
         }
     }
 
-    /// Looks at what is on disk of an execution.
+    /// Inspects what is on disk of an execution.
     pub(super) fn inspect(&self, number: i64) -> Result<Inspection> {
         let eye = InspectionContext {
             catalogue: &self.definitions.catalogue,
@@ -184,7 +184,7 @@ impl Keeper {
         found.ok_or_else(|| EngineError::no_execution(&number.to_string()))
     }
 
-    /// Takes the state that the log leads to for what is so, and says so in the log.
+    /// Replaces the state by the replayed one, and records the recovery.
     fn mend(
         &mut self,
         basis: Basis,
@@ -263,10 +263,12 @@ impl Keeper {
         Ok(())
     }
 
-    /// Puts right what contradicts a log, as far as that does no work again.
+    /// Repairs what contradicts a log, if that repeats no step.
     pub(super) fn repair(&mut self, number: i64) -> Result<()> {
         if self.executions.repairs(number) >= MOST_HEALED {
-            return Err(EngineError::corrupt("it was put right and is wrong again"));
+            return Err(EngineError::corrupt(
+                "the execution was repaired and is inconsistent again",
+            ));
         }
         let (by, cause): (Arc<str>, Arc<str>) = (ENGINE.into(), "verification".into());
         let ask = Recover {
@@ -280,7 +282,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Likewise; what cannot be put right is set aside.
+    /// Repairs the execution, or lists it as damaged.
     pub(super) fn repair_or_set_aside(&mut self, number: i64) {
         match self.repair(number) {
             Ok(()) => {}
@@ -289,7 +291,7 @@ impl Keeper {
         }
     }
 
-    /// Looks at what is in memory of executions, and puts right what is wrong.
+    /// Compares the memory of executions with their logs, and repairs it.
     pub(super) fn recheck(&mut self, numbers: Vec<i64>) {
         for number in numbers {
             if !self.memory_findings(number, true).is_empty() {
@@ -305,7 +307,7 @@ impl Keeper {
         }
     }
 
-    /// Looks at what the last process wrote last, before anything goes on.
+    /// Inspects the executions that the last process wrote last, before anything continues.
     pub(super) fn check_recent(&mut self) -> Result<()> {
         let recent = self.store.recent(RECENT)?;
         let total = recent.len();
@@ -326,7 +328,7 @@ impl Keeper {
     }
 }
 
-/// Whether all that is wrong is in events that nothing goes on from.
+/// Whether all findings are in events of branches that were left.
 fn is_history(verdict: &Verdict) -> bool {
     let damage = |found: &Finding| matches!(found.code, Code::H1 | Code::H2);
     verdict.remedy == Remedy::Repair && verdict.findings.iter().all(damage)

@@ -1,4 +1,4 @@
-//! Requests: each is done once, however often it is sent.
+//! Requests: a repeated request has no further effect.
 
 use std::sync::Arc;
 
@@ -133,7 +133,7 @@ impl Keeper {
 
     pub(super) fn start(&mut self, start: Start) -> Result<i64> {
         if let Some(number) = self.seen(&start.request)?
-            && !self.is_hollow(number)?
+            && !self.remove_empty_row(number)?
         {
             self.load_number(number)?;
             return Ok(number);
@@ -196,11 +196,11 @@ impl Keeper {
         let Some(number) = self.store.number_of(id)? else {
             return Ok(false);
         };
-        Ok(!self.is_hollow(number)?)
+        Ok(!self.remove_empty_row(number)?)
     }
 
     /// Whether all there is of an execution is a row; such a row is removed.
-    fn is_hollow(&mut self, number: i64) -> Result<bool> {
+    fn remove_empty_row(&mut self, number: i64) -> Result<bool> {
         let row = self.store.id_of(number)?;
         if self.executions.contains(number) || row.is_none() || self.store.head(number)?.is_some() {
             return Ok(false);

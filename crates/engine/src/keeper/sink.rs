@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::error::Result;
 
 impl Keeper {
-    /// A receiver is there; where it goes on.
+    /// A sink connects; the position to continue from.
     pub(super) fn open_sink(
         &mut self,
         name: Arc<str>,

@@ -27,7 +27,7 @@ impl Keeper {
     pub(super) fn set_time(&mut self, now: Moment) {
         let before = std::mem::replace(&mut self.now, now);
         let Some(by) = jump(before, now) else { return };
-        // A clock that tests move forward is not wrong before.
+        // Tests advance the manual clock; that is no jump.
         if self.config.clock.is_manual() && by.is_positive() {
             return;
         }
@@ -214,7 +214,7 @@ impl Keeper {
         )
     }
 
-    /// Lets an execution that was put off take its place in the queue.
+    /// Queues an execution whose start was delayed.
     fn release(&mut self, number: i64) {
         let by: Arc<str> = "timer".into();
         let verb = Verb::Trigger {

@@ -13,7 +13,7 @@ pub enum StoreError {
     InUse {
         /// The file.
         path: PathBuf,
-        /// The process, where it told.
+        /// Process id of the holder, if known.
         holder: String,
     },
     /// Written by a newer version.

@@ -110,6 +110,7 @@ pub(super) fn assigned<L: Ledger>(
         run.worker = Some(Arc::clone(hands.worker));
         run.identity = Some(Arc::clone(hands.identity)).filter(|name| !name.is_empty());
         run.hand_outs = run.hand_outs.saturating_add(1);
+        run.handed_to = Some(Arc::clone(hands.worker));
         note(&mut run.worked_on_by, hands.worker);
         note(&mut run.worked_on_by, hands.identity);
         run.queue_due = None;

@@ -84,6 +84,9 @@ pub(crate) struct StepRun {
     /// the number of the present hand-out.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) hand_outs: u32,
+    /// The worker of the last hand-out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) handed_to: Option<Arc<str>>,
     /// Workers that were lost with this attempt in a row.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) lost: u32,
@@ -201,6 +204,7 @@ impl StepRun {
             identity: None,
             worked_on_by: Vec::new(),
             hand_outs: 0,
+            handed_to: None,
             lost: 0,
             cancelling: false,
             unknown: false,

@@ -1,6 +1,6 @@
 //! The file itself, apart from what is in it: which file is open, and that no other process has it.
 //!
-//! A database that is unlinked or replaced under its process goes on taking writes that nobody will ever read.
+//! A database that is unlinked or replaced under its process keeps accepting writes to a deleted file.
 //! So every commit compares the files at the paths with the files that were opened. The system's own lock on the
 //! database file refuses a second process that comes by another path: a link, or without the lock file.
 
