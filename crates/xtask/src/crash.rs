@@ -16,7 +16,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// File with the progress of the campaign; a run continues where the last one stopped (default:
-    /// target/crash-<seed>.json)
+    /// target/crash-SEED.json)
     #[arg(long)]
     state: Option<PathBuf>,
     /// Begin a new campaign
