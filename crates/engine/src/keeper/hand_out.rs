@@ -229,6 +229,8 @@ impl Keeper {
         let connected = self.dispatch.worker(worker);
         if connected.is_none_or(|worker| worker.session.is_none())
             || self.load_number(number).is_err()
+            // A task that is about to be assigned is sent when it is.
+            || !self.is_assigned(number, &task)
         {
             return;
         }

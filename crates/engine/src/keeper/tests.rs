@@ -229,3 +229,33 @@ fn nothing_is_seen_before_the_turn_returns() {
     assert!(committed.is_some());
     assert_eq!(stepped.facts("e1").first(), Some(&"ExecutionCreated"));
 }
+
+#[test]
+fn a_task_that_is_handed_out_again_to_the_same_worker_is_sent_once() {
+    let mut stepped = Stepped::new();
+    stepped.apply(ONE);
+    stepped.start("one");
+    let mut given = Vec::new();
+    // The sessions end without a message, until the worker loses the task and gets it again.
+    for session in 1..=2 * u64::from(crate::limits::MAX_ENDED_SESSIONS) {
+        let (tell, mut messages) = mpsc::unbounded_channel();
+        let offer = Offer {
+            worker: "w1".into(),
+            roles: vec!["x".into()],
+            capacity: 1,
+            ..Offer::default()
+        };
+        let connect = Message::Connect {
+            session,
+            offer,
+            tell,
+            http: false,
+        };
+        stepped.turn(vec![connect]);
+        given.push(token(&mut messages).hand_out);
+        assert!(messages.try_recv().is_err(), "session {session}: one task");
+        stepped.turn(vec![Message::Gone { session }]);
+    }
+    assert_eq!(given.first(), Some(&1));
+    assert_eq!(given.last(), Some(&2), "{given:?}");
+}
