@@ -2,6 +2,14 @@
 
 /// A defect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(
+    not(feature = "simulation"),
+    allow(
+        dead_code,
+        unreachable_pub,
+        reason = "only a simulation plants defects"
+    )
+)]
 pub enum Bug {
     /// A turn that could not be written counts as written: its answers are sent.
     AnswersWithoutCommit,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use stateway_engine::{ListQuery, RetryFrom, Steer};
 use stateway_machine::CancelMode;
-use stateway_model::{Reason, SubState};
+use stateway_model::{Reason, SubState, Usage};
 
 use crate::lab::Lab;
 
@@ -151,4 +151,29 @@ async fn a_definition_at_its_limit_does_not_block_the_others() {
     let free = lab.start("free", json!(null)).await;
     assert_eq!(lab.ended(&free.id).await.sub_state, SubState::Succeeded);
     assert_eq!(lab.engine.survey().await.unwrap().queued[0].waiting, 99);
+}
+
+#[tokio::test]
+async fn the_usage_of_children_counts_for_the_parent_and_for_the_step() {
+    let lab = Lab::new();
+    lab.apply(INNER).await;
+    lab.apply("name: middle\nsteps: [{name: m, workflow: inner}]")
+        .await;
+    lab.apply("name: outer\nsteps: [{name: o, workflow: middle}, {name: p, agent: x}]")
+        .await;
+    let used = |input_tokens| Usage {
+        input_tokens,
+        ..Usage::default()
+    };
+    let mut worker = lab.worker("w1", &["x"], 1);
+    let parent = lab.start("outer", json!(null)).await.id;
+    for _ in 0..2 {
+        let task = worker.task().await;
+        let tokens = if &*task.task.step == "p" { 1 } else { 10 };
+        worker.done_with(&task, json!(1), used(tokens));
+    }
+    let view = lab.ended(&parent).await;
+    assert_eq!(view.usage, used(11));
+    let by_step: Vec<_> = view.steps.iter().map(|step| step.usage).collect();
+    assert_eq!(by_step, [Some(used(10)), Some(used(1))]);
 }
