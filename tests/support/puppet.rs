@@ -10,9 +10,8 @@ use stateway_model::ExecutionId;
 use stateway_provider_api::{
     Call, CancelRequest, Capabilities, DefinitionsPage, DefinitionsRequest, Error, ErrorKind,
     Health, HistoryPage, HistoryRequest, ListPage, ListRequest, NativeDefinition, NativeState,
-    Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, Result, ResumeRequest,
-    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View, WatchScope,
-    one_by_one,
+    Observation, PauseRequest, Provider, PurgeRequest, Result, ResumeRequest, RetryFromRequest,
+    RetryNowRequest, SignalRequest, StartRequest, Verb, View, WatchScope, WatchStream, one_by_one,
 };
 
 #[derive(Clone)]
@@ -42,7 +41,9 @@ impl Puppet {
         Self {
             state: Arc::default(),
             capabilities: Capabilities {
-                watch: false,
+                watch_one: false,
+                watch_end: false,
+                watch_all: false,
                 count: false,
                 ..Capabilities::ALL
             },
@@ -276,8 +277,8 @@ impl Provider for Puppet {
         found.ok_or(Error::unsupported(Verb::Definitions))
     }
 
-    async fn watch(&self, _: &Call, _: WatchScope) -> Result<ObservationStream> {
-        Err(Error::unsupported(Verb::Watch))
+    async fn watch(&self, _: &Call, scope: WatchScope) -> Result<WatchStream> {
+        Err(Error::unsupported(scope.verb()))
     }
 
     async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation> {

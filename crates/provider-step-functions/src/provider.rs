@@ -14,9 +14,9 @@ use stateway_model::ExecutionId;
 use stateway_provider_api::{
     ApplyDefinitionRequest, Call, CancelRequest, Capabilities, DefinitionProblem, DefinitionsPage,
     DefinitionsRequest, Error, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
-    NativeDefinition, Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, Result,
-    ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View,
-    WatchScope,
+    NativeDefinition, Observation, PauseRequest, Provider, PurgeRequest, Result, ResumeRequest,
+    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View, WatchScope,
+    WatchStream,
 };
 
 use crate::book::Book;
@@ -287,8 +287,8 @@ impl Provider for StepFunctionsProvider {
         Ok(HistoryPage { events, next })
     }
 
-    async fn watch(&self, _: &Call, _: WatchScope) -> Result<ObservationStream> {
-        Err(Error::unsupported(Verb::Watch))
+    async fn watch(&self, _: &Call, scope: WatchScope) -> Result<WatchStream> {
+        Err(Error::unsupported(scope.verb()))
     }
 
     async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation> {

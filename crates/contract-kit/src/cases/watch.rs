@@ -11,11 +11,11 @@ use crate::{Case, Outcome, Stage};
 
 pub(super) fn cases() -> Vec<Case> {
     cases!["watch":
-        one_begins_with_its_present_state [watch],
-        all_begins_with_the_present_set [watch, start],
-        all_tells_of_changes [watch, start, kill],
-        the_last_state_arrives_and_ends_the_stream [watch, kill],
-        the_deadline_bounds_opening_not_the_stream [watch, kill],
+        one_begins_with_its_present_state [watch_one],
+        all_begins_with_the_present_set [watch_all, start],
+        all_tells_of_changes [watch_all, start, kill],
+        the_last_state_arrives_and_ends_the_stream [watch_one, kill],
+        the_deadline_bounds_opening_not_the_stream [watch_one, kill],
     ]
 }
 

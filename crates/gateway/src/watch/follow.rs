@@ -6,7 +6,9 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use stateway_model::Execution;
 use stateway_provider_api::filter::Hints;
-use stateway_provider_api::{Call, Error, ErrorKind, ListRequest, ObservationStream, Result, Verb};
+use stateway_provider_api::{
+    Call, Error, ErrorKind, ListRequest, Result, Verb, WatchStream, Watched,
+};
 
 use super::hub::Hub;
 use super::poll::pause_after;
@@ -66,15 +68,18 @@ enum End {
 
 /// Opens the push and takes the present set. That of a collection is read after the push was
 /// opened, so that nothing falls in between; a single execution's is the push's first item.
-async fn open(hub: &Hub, upstream: &Upstream, topic: &Topic) -> Result<ObservationStream> {
+async fn open(hub: &Hub, upstream: &Upstream, topic: &Topic) -> Result<WatchStream> {
     let call = Call::within(upstream.settings.timeout);
-    let work = upstream.provider().watch(&call, topic.key.scope());
-    let mut stream = upstream.guard(Verb::Watch, &call, work).await?;
+    let scope = topic.key.scope();
+    let verb = scope.verb();
+    let work = upstream.provider().watch(&call, scope);
+    let mut stream = upstream.guard(verb, &call, work).await?;
     if topic.key.execution.is_some() {
         let first = tokio::time::timeout_at(call.deadline.into(), stream.next()).await;
-        let nothing = || Error::new(ErrorKind::Timeout, Verb::Watch, "no answer in time");
-        let observation = first.ok().flatten().ok_or_else(nothing)??;
-        topic.see(upstream.execution(observation));
+        let nothing = || Error::new(ErrorKind::Timeout, verb, "no answer in time");
+        if let Watched::Seen(observation) = first.ok().flatten().ok_or_else(nothing)?? {
+            topic.see(upstream.execution(*observation));
+        }
     } else {
         let since = topic.sequence();
         topic.see_all(read_all(hub, upstream).await?, since);
@@ -84,12 +89,7 @@ async fn open(hub: &Hub, upstream: &Upstream, topic: &Topic) -> Result<Observati
     Ok(stream)
 }
 
-async fn drain(
-    hub: &Hub,
-    upstream: &Upstream,
-    topic: &Topic,
-    mut stream: ObservationStream,
-) -> End {
+async fn drain(hub: &Hub, upstream: &Upstream, topic: &Topic, mut stream: WatchStream) -> End {
     let mut idle_check = tokio::time::interval(IDLE_CHECK);
     let mut was_of_use = false;
     loop {
@@ -103,9 +103,13 @@ async fn drain(
                 }
             }
             item = item => match item {
-                Ok(Some(Ok(observation))) => {
+                Ok(Some(Ok(item))) => {
                     was_of_use = true;
-                    topic.see(upstream.execution(observation));
+                    match item {
+                        Watched::Seen(seen) => drop(topic.see(upstream.execution(*seen))),
+                        Watched::Gone(id) => drop(topic.forget(&id)),
+                        Watched::InSync => {}
+                    }
                 }
                 Ok(Some(Err(error))) => {
                     tracing::info!(provider = %upstream.id, "watch broke off: {error}");
@@ -184,7 +188,7 @@ async fn read_all(hub: &Hub, upstream: &Upstream) -> Result<Vec<Execution>> {
     }
     let message = format!("it has more than {most} executions, as many as a watch follows");
     Err(
-        Error::new(ErrorKind::FailedPrecondition, Verb::Watch, message)
+        Error::new(ErrorKind::FailedPrecondition, Verb::WatchAll, message)
             .with_reason("TOO_MANY_EXECUTIONS")
             .with_hint("Watch single executions, or raise `watch.max_followed`."),
     )

@@ -135,7 +135,9 @@ impl Hub {
                 None => {
                     let (buffer, polls) = (self.settings.buffer, &upstream.settings);
                     let epoch = uuid::Uuid::new_v4().as_u64_pair().0;
-                    let topic = Arc::new(Topic::new(key.clone(), epoch, buffer, polls));
+                    let is_pushed = key.scope().is_offered(&upstream.capabilities);
+                    let topic = Topic::new(key.clone(), epoch, (buffer, is_pushed), polls);
+                    let topic = Arc::new(topic);
                     topics.insert(key, topic.clone());
                     gauge!("stateway_watch_topics").set(topics.len() as f64);
                     topic
@@ -147,7 +149,7 @@ impl Hub {
         };
         if is_new {
             self.follow(upstream.clone(), topic.clone());
-        } else if !upstream.capabilities.watch {
+        } else if !topic.is_pushed {
             topic.hurry();
             self.wake_poller(&upstream.id);
         }
@@ -173,7 +175,7 @@ impl Hub {
 
     fn follow(self: &Arc<Self>, upstream: Arc<Upstream>, topic: Arc<Topic>) {
         let hub = self.clone();
-        if upstream.capabilities.watch {
+        if topic.is_pushed {
             self.tasks
                 .spawn(async move { follow::pushed(&hub, &upstream, &topic).await });
         } else if topic.key.execution.is_none() {
@@ -211,7 +213,8 @@ impl Hub {
         let polled: Vec<_> = self
             .topics()
             .values()
-            .filter(|topic| topic.key.provider == upstream.id && topic.key.execution.is_some())
+            .filter(|topic| topic.key.provider == upstream.id)
+            .filter(|topic| topic.key.execution.is_some() && !topic.is_pushed)
             .cloned()
             .collect();
         if polled.is_empty() {

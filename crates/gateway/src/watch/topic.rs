@@ -75,6 +75,8 @@ pub(super) struct Topic {
     pub(super) key: TopicKey,
     /// Tells cursors of this topic from those of one that was forgotten meanwhile.
     pub(super) epoch: u64,
+    /// The provider pushes its changes.
+    pub(super) is_pushed: bool,
     inner: Mutex<Inner>,
     changes: broadcast::Sender<Arc<Change>>,
     sync: watch::Sender<Sync>,
@@ -116,7 +118,12 @@ pub(super) struct Continuation {
 const MOST_OF_ONE: usize = 16;
 
 impl Topic {
-    pub(super) fn new(key: TopicKey, epoch: u64, buffer: usize, polls: &UpstreamSettings) -> Self {
+    pub(super) fn new(
+        key: TopicKey,
+        epoch: u64,
+        (buffer, is_pushed): (usize, bool),
+        polls: &UpstreamSettings,
+    ) -> Self {
         let now = Instant::now();
         // A collection is lively; one execution never has that much to tell at once.
         let buffer = match &key.execution {
@@ -126,6 +133,7 @@ impl Topic {
         Self {
             key,
             epoch,
+            is_pushed,
             inner: Mutex::new(Inner {
                 sequence: 0,
                 present: BTreeMap::new(),

@@ -14,9 +14,9 @@ use stateway_provider_api::{
     ApplyDefinitionRequest, Call, CancelMode, CancelRequest, Capabilities, Count,
     DefinitionProblem, DefinitionsPage, DefinitionsRequest, ErrorKind, Health, HistoryPage,
     HistoryRequest, ListPage, ListRequest, NativeDefinition, NativeState, Observation,
-    ObservationStream, PauseRequest, Provider, PurgeRequest, RequestId, Result, ResumeRequest,
-    RetryEvidence, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, View,
-    WatchScope,
+    PauseRequest, Provider, PurgeRequest, RequestId, Result, ResumeRequest, RetryEvidence,
+    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, View, WatchScope, WatchStream,
+    Watched,
 };
 
 use super::defect::Defect;
@@ -332,13 +332,13 @@ impl Provider for Broken {
         Ok(page)
     }
 
-    async fn watch(&self, call: &Call, scope: WatchScope) -> Result<ObservationStream> {
+    async fn watch(&self, call: &Call, scope: WatchScope) -> Result<WatchStream> {
         let stream = self.mistake(self.inner.watch(call, scope).await)?;
         Ok(match self.defect {
             Defect::WatchLeavesOutThePresent => stream.skip(1).boxed(),
             Defect::WatchLosesTheLastState => {
-                let over = |seen: &Result<Observation>| {
-                    let over = seen.as_ref().is_ok_and(|seen| seen.end_time.is_some());
+                let over = |item: &Result<Watched>| {
+                    let over = matches!(item, Ok(Watched::Seen(seen)) if seen.end_time.is_some());
                     futures::future::ready(!over)
                 };
                 stream.filter(over).boxed()
