@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 9] = [
+const FILES: [&str; 8] = [
     "stateway/v1/admin.proto",
     "stateway/v1/approvals.proto",
     "stateway/v1/definitions.proto",
-    "stateway/v1/execution.proto",
     "stateway/v1/executions.proto",
     "stateway/v1/providers.proto",
     "stateway/v1/recovery.proto",

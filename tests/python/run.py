@@ -1,4 +1,4 @@
-"""A client in another language: it compiles proto/ itself and trusts nothing but the wire.
+"""A client in another language: generated from the API's image, it trusts nothing but the wire.
 
 Each function named test_* is one test. The gateway is the real binary, started on a free loopback
 port and ended by its process id.
@@ -15,6 +15,7 @@ import traceback
 import uuid
 
 import grpc
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.rpc import error_details_pb2
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
@@ -27,13 +28,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TIMEOUT = 10
 
 
-def compile_protos(folder):
-    """Compiles every file of proto/ and makes the result importable."""
-    files = sorted(str(path.relative_to(ROOT / "proto")) for path in (ROOT / "proto").rglob("*.proto"))
-    include = pathlib.Path(protoc.__file__).parent / "_proto"
-    arguments = ["protoc", f"-I{ROOT / 'proto'}", f"-I{include}"]
-    arguments += [f"--python_out={folder}", f"--grpc_python_out={folder}", *files]
-    assert protoc.main(arguments) == 0, "proto/ does not compile"
+def generate_client(folder):
+    """Generates a client from the committed image of the API, and makes it importable."""
+    image = ROOT / "proto/stateway.v1.binpb"
+    files = FileDescriptorSet.FromString(image.read_bytes()).file
+    ours = [file.name for file in files if file.package == "stateway.v1"]
+    arguments = ["protoc", f"--descriptor_set_in={image}"]
+    arguments += [f"--python_out={folder}", f"--grpc_python_out={folder}", *ours]
+    assert protoc.main(arguments) == 0, "no client can be generated from the image"
     sys.path.insert(0, folder)
 
 
@@ -95,7 +97,7 @@ def test_providers_tell_what_they_can_do(address):
 
 
 def test_an_execution_is_started_watched_signalled_and_waited_for(address):
-    from stateway.v1 import execution_pb2, executions_pb2, executions_pb2_grpc
+    from stateway.v1 import executions_pb2, executions_pb2_grpc
 
     stub = executions_pb2_grpc.ExecutionsStub(grpc.insecure_channel(address))
     request = executions_pb2.StartExecutionRequest(
@@ -109,10 +111,10 @@ def test_an_execution_is_started_watched_signalled_and_waited_for(address):
     )
     for answer in watch:
         seen.append(answer.execution.sub_state)
-        if answer.execution.sub_state == execution_pb2.WAITING:
+        if answer.execution.sub_state == executions_pb2.WAITING:
             break
     watch.cancel()
-    assert execution_pb2.RUNNING in seen, seen
+    assert executions_pb2.RUNNING in seen, seen
     stub.SignalExecution(
         executions_pb2.SignalExecutionRequest(name=started.name, signal="approve"), timeout=TIMEOUT
     )
@@ -120,7 +122,7 @@ def test_an_execution_is_started_watched_signalled_and_waited_for(address):
         executions_pb2.WaitExecutionRequest(name=started.name), timeout=TIMEOUT
     )
     assert waited.reached
-    assert waited.execution.sub_state == execution_pb2.SUCCEEDED
+    assert waited.execution.sub_state == executions_pb2.SUCCEEDED
 
 
 def test_an_error_carries_its_error_info(address):
@@ -152,7 +154,7 @@ output: {parcel: "${steps.ship.output.parcel}", by: "${steps.ship.output.by}"}
 
 def test_the_worker_example_does_tasks(address):
     from stateway.v1 import definitions_pb2, definitions_pb2_grpc
-    from stateway.v1 import execution_pb2, executions_pb2, executions_pb2_grpc
+    from stateway.v1 import executions_pb2, executions_pb2_grpc
 
     channel = grpc.insecure_channel(address)
     definitions_pb2_grpc.DefinitionsStub(channel).ApplyDefinition(
@@ -173,9 +175,9 @@ def test_the_worker_example_does_tasks(address):
             waited = stub.WaitExecution(
                 executions_pb2.WaitExecutionRequest(name=name), timeout=TIMEOUT
             )
-            assert waited.execution.sub_state == execution_pb2.SUCCEEDED, waited
+            assert waited.execution.sub_state == executions_pb2.SUCCEEDED, waited
             got = stub.GetExecution(
-                executions_pb2.GetExecutionRequest(name=name, view=execution_pb2.FULL),
+                executions_pb2.GetExecutionRequest(name=name, view=executions_pb2.FULL),
                 timeout=TIMEOUT,
             )
             assert json.loads(got.output.data) == {"parcel": "to Oslo", "by": "shipping"}, got
@@ -189,7 +191,7 @@ def test_the_worker_example_does_tasks(address):
         waited = stub.WaitExecution(
             executions_pb2.WaitExecutionRequest(name=name), timeout=TIMEOUT
         )
-        assert waited.execution.sub_state == execution_pb2.FAILED, waited
+        assert waited.execution.sub_state == executions_pb2.FAILED, waited
         assert waited.execution.reason == "CANCELLED", waited
         told = [event.summary for event in stub.ListEvents(events, timeout=TIMEOUT).events]
         assert any("stopped before the parcel left" in summary for summary in told), told
@@ -202,7 +204,7 @@ def main():
     tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        compile_protos(folder)
+        generate_client(folder)
         for name, test in tests:
             try:
                 with Gateway() as gateway:

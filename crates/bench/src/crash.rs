@@ -1,36 +1,39 @@
-//! Kills the gateway, again and again, at random moments under load, and checks what it promised:
-//! every acknowledged start ends, no acknowledged step is lost or done again, what is undone is
-//! undone in the right order, and the log and the rows agree.
+//! Kills the gateway again and again, at random moments under load, and checks that every
+//! acknowledged start ends, that no acknowledged answer is lost or requested again, that compensation
+//! runs in reverse order, and that the log and the rows agree.
 //!
-//! The workers and the load live here, so that they remember what was acknowledged to them. A
-//! worker, too, loses its memory now and then. The same seed makes the same choices; the moments
-//! still depend on the machine.
+//! The workers and the load run in this process, so that they remember what was acknowledged to them.
+//! Workers lose their memory now and then. The same seed makes the same choices; the moments of the
+//! kills still depend on the machine.
 
 mod book;
 mod chance;
 mod check;
 mod load;
+mod phases;
 mod progress;
+mod store;
 mod worker;
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::time::Instant;
 
 use crate::Outcome;
-use crate::process::{Server, stateway_on};
-use book::Book;
-use chance::Chance;
+use phases::Phases;
 use progress::{Progress, Totals};
 
-/// How many workers there are.
+/// Number of workers.
 const WORKERS: usize = 4;
-/// How many executions are started at once.
+/// Number of lanes that start executions.
 const LANES: usize = 12;
-/// After so many kills everything may end and is checked.
-const CHECK_EVERY: u64 = 25;
-/// How long everything may take to end once nobody kills.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Number of executions of one lane that may be open. A longer queue would only prolong the wait for
+/// its end before a check.
+const OPEN_PER_LANE: usize = 3;
+/// Number of kills between two checks.
+const CHECK_EVERY: u64 = 50;
+/// Number of kills after which the campaign continues with an empty store. A check reads the whole
+/// store, and a restart scans it.
+const KILLS_PER_STORE: u64 = 500;
 
 /// What a campaign is asked to do.
 pub(crate) struct Campaign {
@@ -48,55 +51,17 @@ pub(crate) async fn run(campaign: &Campaign) -> Outcome<()> {
         progress::remove(&campaign.state)?;
     }
     let mut progress = Progress::open(&campaign.state, campaign.seed)?;
-    let rounds = campaign.rounds.saturating_sub(progress.totals.kills);
-    let folder = tempfile::tempdir()?;
-    let config = folder.path().join("stateway.toml");
-    std::fs::write(&config, configuration(folder.path()))?;
-    // The port stays the same, so that workers and load find the gateway again.
-    let address = free_address()?;
-    let mut chance = Chance::new(progress.seed_of_run());
-    let book = Arc::new(Book::default());
-    let mut checked = check::Checked::default();
     println!(
         "seed {}, {} rounds, {} of them done",
         campaign.seed, campaign.rounds, progress.totals.kills
     );
-
-    let first = stateway_on(&config, &address).await?;
-    load::apply(&first.url).await?;
-    let url = first.url.clone();
-    drop(first);
-    let workers: Vec<_> = (0..WORKERS)
-        .map(|index| tokio::spawn(worker::run(url.clone(), index, Arc::clone(&book))))
-        .collect();
-    let lanes: Vec<_> = (0..LANES)
-        .map(|lane| tokio::spawn(load::run(url.clone(), lane, Arc::clone(&book))))
-        .collect();
-
     let began = Instant::now();
-    for round in 1..=rounds {
-        let server = stateway_on(&config, &address).await?;
-        let while_starting = chance.below(10) == 0;
-        if !while_starting {
-            tokio::time::sleep(Duration::from_millis(20 + chance.below(400))).await;
-        }
-        if chance.below(3) == 0 {
-            book.lose_memory(chance.pick(WORKERS));
-        }
-        kill(server).await?;
-        if round % CHECK_EVERY == 0 || round == rounds {
-            let server = stateway_on(&config, &address).await?;
-            let found = check::settle(&server, (&book, &mut checked), PATIENCE).await?;
-            println!("{round:5} kills in {:4.0?}: {found}", began.elapsed());
-            progress.checked(Totals {
-                kills: round,
-                ..found.totals()
-            })?;
-            kill(server).await?;
-        }
+    let mut phases = Phases::default();
+    while progress.totals.kills < campaign.rounds {
+        let rounds = (campaign.rounds - progress.totals.kills).min(KILLS_PER_STORE);
+        progress.next_store();
+        store::run(rounds, &mut progress, &mut phases, began).await?;
     }
-    workers.into_iter().for_each(|worker| worker.abort());
-    lanes.into_iter().for_each(|lane| lane.abort());
     let Totals {
         kills,
         executions,
@@ -108,25 +73,7 @@ pub(crate) async fn run(campaign: &Campaign) -> Outcome<()> {
         "{kills} kills in {runs} runs: {executions} acknowledged starts ended, {answers} acknowledged \
          answers kept, {handed_out_again} tasks handed out again before they were answered"
     );
+    println!("this run: {phases}");
     println!("nothing that was acknowledged was lost or done again");
     Ok(())
-}
-
-fn configuration(folder: &Path) -> String {
-    let store = folder.join("store.db");
-    format!(
-        "[providers.builtin]\nkind = \"builtin\"\npath = {:?}\nreconnect = \"1s\"\nlease = \"3s\"\n\
-         max_active = 10\n",
-        store.display()
-    )
-}
-
-fn free_address() -> Outcome<String> {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-    Ok(listener.local_addr()?.to_string())
-}
-
-/// As a power cut would, for the process.
-async fn kill(mut server: Server) -> Outcome<()> {
-    server.kill().await
 }

@@ -11,6 +11,7 @@ use crate::Outcome;
 /// A server process and where it listens.
 pub(crate) struct Server {
     child: Child,
+    /// Empty until the server listens.
     pub(crate) url: String,
 }
 
@@ -39,14 +40,21 @@ pub(crate) async fn stateway_with(config: &Path) -> Outcome<Server> {
     start(binary, &arguments).await
 }
 
-/// The gateway with this configuration at this address.
+/// The gateway with this configuration at this address, once it listens.
 pub(crate) async fn stateway_on(config: &Path, address: &str) -> Outcome<Server> {
+    let mut server = spawn_on(config, address)?;
+    server.listen().await?;
+    Ok(server)
+}
+
+/// The gateway with this configuration at this address, which does not listen yet.
+pub(crate) fn spawn_on(config: &Path, address: &str) -> Outcome<Server> {
     let binary = std::env::current_exe()?.with_file_name("stateway");
     let config = config.to_str().ok_or("the path is not text")?;
     let arguments = [
         "serve", "--listen", address, "--log", "error", "--config", config,
     ];
-    start(binary, &arguments).await
+    spawn(&binary, &arguments)
 }
 
 /// A worker of the engine's benchmark.
@@ -60,33 +68,51 @@ pub(crate) async fn empty_service() -> Outcome<Server> {
     start(std::env::current_exe()?, &["empty-service"]).await
 }
 
-/// Starts a server that says on stderr where it listens.
+/// Starts a server that prints to stderr where it listens.
 async fn start(binary: PathBuf, arguments: &[&str]) -> Outcome<Server> {
-    let mut child = Command::new(&binary)
+    let mut server = spawn(&binary, arguments)?;
+    server.listen().await?;
+    Ok(server)
+}
+
+fn spawn(binary: &Path, arguments: &[&str]) -> Outcome<Server> {
+    let child = Command::new(binary)
         .args(arguments)
         .stderr(Stdio::piped())
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| format!("{}: {error}", binary.display()))?;
-    let stderr = child.stderr.take().ok_or("no stderr")?;
-    let mut lines = BufReader::new(stderr).lines();
-    while let Some(line) = lines.next_line().await? {
-        let url = line
-            .split_whitespace()
-            .find(|word| word.starts_with("http://"));
-        if let Some(url) = url {
-            let url = url.to_owned();
-            // Whatever it says later must not fill the pipe.
-            tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-            return Ok(Server { child, url });
-        }
-    }
-    Err(format!("{} ended before it listened", binary.display()).into())
+    let url = String::new();
+    Ok(Server { child, url })
 }
 
 impl Server {
-    /// Ends it at once, without a word.
+    /// Waits until the server prints its address.
+    async fn listen(&mut self) -> Outcome<()> {
+        let stderr = self.child.stderr.take().ok_or("no stderr")?;
+        let mut lines = BufReader::new(stderr).lines();
+        let mut printed = Vec::new();
+        while let Some(line) = lines.next_line().await? {
+            let url = line
+                .split_whitespace()
+                .find(|word| word.starts_with("http://"));
+            if let Some(url) = url {
+                url.clone_into(&mut self.url);
+                // Later messages must not fill the pipe.
+                tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+                return Ok(());
+            }
+            printed.push(line);
+        }
+        Err(format!(
+            "the server ended before it listened: {}",
+            printed.join("; ")
+        )
+        .into())
+    }
+
+    /// Ends the process immediately, as a power cut would.
     pub(crate) async fn kill(&mut self) -> Outcome<()> {
         self.child.start_kill()?;
         self.child.wait().await?;

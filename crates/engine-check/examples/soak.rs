@@ -1,7 +1,8 @@
 //! `cargo run --release -p stateway-engine-check --example soak -- --schedules 100000 [--seed 1]
 //! [--jobs 2] [--trace]`
+//!
+//! Runs with neighbouring ranges of seeds add up: `--seed 1 --schedules 500000`, then `--seed 500001`.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -25,27 +26,25 @@ fn main() -> ExitCode {
     let began = Instant::now();
     let progress = |done: u64| {
         if done.is_multiple_of(step) {
-            let rate = done as f64 / began.elapsed().as_secs_f64();
-            eprint!("\r{done} of {schedules} schedules, {rate:.0} per second");
-            // Progress that cannot be shown changes nothing.
-            let _ = std::io::stderr().flush();
+            let seconds = began.elapsed().as_secs_f64();
+            let rate = done as f64 / seconds;
+            eprintln!("{done} of {schedules} schedules in {seconds:.0} s, {rate:.0} per second");
         }
     };
     match soak.run(&progress) {
         Ok(totals) => {
-            eprintln!();
             print!("{totals}");
             let seconds = began.elapsed().as_secs_f64();
-            println!("seeds {seed} to {}", seed.wrapping_add(schedules - 1));
             println!(
-                "{seconds:.1} seconds, {:.0} schedules per second on {jobs} threads",
+                "{schedules} schedules, seeds {seed} to {}, in {seconds:.1} seconds on {jobs} threads \
+                 ({:.0} per second): nothing that was acknowledged was lost or done twice",
+                seed.wrapping_add(schedules.saturating_sub(1)),
                 schedules as f64 / seconds
             );
-            println!("nothing that was acknowledged was lost or done twice");
             ExitCode::SUCCESS
         }
         Err(broken) => {
-            eprintln!("\nbroken:\n{broken}");
+            eprintln!("broken:\n{broken}");
             eprintln!(
                 "again: cargo xtask soak engine --schedules 1 --seed {}",
                 broken.seed

@@ -1,10 +1,11 @@
 //! `cargo xtask`: the developer's commands.
 //!
 //! `test` runs every test, `fresh` runs the README's commands in a new clone, `docs` renders
-//! generated documentation, `soak` checks the invariants of the pure core in many random worlds,
+//! generated documentation, `api` checks `proto/`, `soak` checks the invariants of the pure core in many random worlds,
 //! `histories` records golden histories, `crash` kills the gateway under load, `bench` measures,
 //! `screenshots` takes the pictures of the dashboard.
 
+mod api;
 mod bench;
 mod browser;
 mod crash;
@@ -37,6 +38,8 @@ enum Task {
     Fresh(fresh::Options),
     /// Render the generated parts of docs/, or check them
     Docs(docs::Options),
+    /// Check the API in proto/ against its rules and against the committed image
+    Api(api::Options),
     /// Record the golden histories in tests/histories/ again
     Histories,
     /// Check the invariants of the pure core in many random worlds
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::Fresh(options) => fresh::run(&options),
         Task::Docs(options) => docs::run(&options),
+        Task::Api(options) => api::run(&options),
         Task::Histories => histories::run(),
         Task::Soak(options) => soak::run(&options),
         Task::Crash(options) => crash::run(&options),

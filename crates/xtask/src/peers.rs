@@ -11,6 +11,9 @@ const RESTATE: &str = "1.7.12";
 /// The oldest one that npm has: it lacks columns and paths that the newer one has.
 const OLDER_RESTATE: &str = "1.5.3";
 
+/// The version that lints the API and compares it with its image.
+const BUF: &str = "1.74.0";
+
 /// The real Restate servers and a service for them, by the variables that the live tests read.
 ///
 /// # Errors
@@ -42,13 +45,36 @@ fn restate_server(version: &str) -> Result<PathBuf, String> {
         }
     };
     let package = format!("@restatedev/restate-server-{platform}");
-    let home = target().join(format!("peers/restate-{version}"));
-    let binary = home.join(format!("node_modules/{package}/bin/restate-server"));
+    let home = format!("restate-{version}");
+    npm_binary(&home, &package, version, "restate-server")
+        .map_err(|error| format!("{error}\nhint: {hint}"))
+}
+
+/// The `buf` that checks `proto/`.
+///
+/// # Errors
+/// It cannot be installed; the message says what to do.
+pub(crate) fn buf() -> Result<PathBuf, String> {
+    let platform = match (std::env::consts::OS, std::env::consts::ARCH) {
+        ("linux", "x86_64") => "linux-x64",
+        ("linux", "aarch64") => "linux-aarch64",
+        ("macos", "x86_64") => "darwin-x64",
+        ("macos", "aarch64") => "darwin-arm64",
+        (os, arch) => return Err(format!("npm has no buf for {os} on {arch}")),
+    };
+    let package = format!("@bufbuild/buf-{platform}");
+    npm_binary(&format!("buf-{BUF}"), &package, BUF, "buf")
+        .map_err(|error| format!("{error}\nhint: npm is needed to check the API"))
+}
+
+/// A program of an npm package, installed once into a folder of its own.
+fn npm_binary(home: &str, package: &str, version: &str, name: &str) -> Result<PathBuf, String> {
+    let home = target().join("peers").join(home);
+    let binary = home.join(format!("node_modules/{package}/bin/{name}"));
     if binary.exists() {
         return Ok(binary);
     }
-    eprintln!("installing the Restate server {version} (once)");
-    let explain = |error: String| format!("{error}\nhint: {hint}");
+    eprintln!("installing {name} {version} (once)");
     let prepared = std::fs::create_dir_all(&home)
         .and_then(|()| std::fs::write(home.join("package.json"), r#"{"private": true}"#));
     prepared.map_err(|error| format!("{}: {error}", home.display()))?;
@@ -60,10 +86,11 @@ fn restate_server(version: &str) -> Result<PathBuf, String> {
         "--ignore-scripts",
         "--loglevel=error",
     ]);
-    succeed(install.arg(format!("{package}@{version}"))).map_err(explain)?;
-    match binary.exists() {
-        true => Ok(binary),
-        false => Err(explain(format!("{package} holds no server"))),
+    succeed(install.arg(format!("{package}@{version}")))?;
+    if binary.exists() {
+        Ok(binary)
+    } else {
+        Err(format!("{package} has no program `{name}`"))
     }
 }
 

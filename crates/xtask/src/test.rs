@@ -116,7 +116,7 @@ fn crash_campaign() -> Result<(), String> {
         .map_err(|error| format!("kills under load: {error}"))
 }
 
-/// A gRPC client in another language that compiles `proto/` itself.
+/// A gRPC client in another language, generated from the committed image of the API.
 fn python_client(tally: &mut Tally) -> Result<(), String> {
     let python = peers::python()?;
     succeed(cargo().args(["build", "--quiet", "--package", "stateway-cli"]))?;

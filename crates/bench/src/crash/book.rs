@@ -1,4 +1,4 @@
-//! What was acknowledged to the load and to the workers. It outlives every gateway.
+//! What was acknowledged to the load and to the workers, over all gateways of one store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -29,8 +29,10 @@ struct Entries {
     started: BTreeSet<String>,
     /// Attempts whose answer was acknowledged.
     acknowledged: BTreeSet<Attempt>,
-    /// The attempt of each token, and how often it was handed out.
-    handed_out: BTreeMap<String, (Attempt, u32)>,
+    /// The attempt of each token. Each hand-out of an attempt has its own token.
+    tokens: BTreeMap<String, Attempt>,
+    /// How often each attempt was handed out.
+    handed_out: BTreeMap<Attempt, u32>,
     faults: Vec<String>,
 }
 
@@ -53,26 +55,20 @@ impl Book {
         self.entries().started.insert(name);
     }
 
-    /// A worker was handed a task. One whose answer was acknowledged must not come again.
+    /// A worker was handed a task. An attempt whose answer was acknowledged must not be handed out.
     pub(super) fn handed_out(&self, token: &str, attempt: Attempt) {
         let mut entries = self.entries();
         if entries.acknowledged.contains(&attempt) {
             let fault = format!("{attempt:?} was handed out after its answer was acknowledged");
             entries.faults.push(fault);
         }
-        let (_, count) = entries
-            .handed_out
-            .entry(token.to_owned())
-            .or_insert((attempt, 0));
-        *count += 1;
+        *entries.handed_out.entry(attempt.clone()).or_default() += 1;
+        entries.tokens.insert(token.to_owned(), attempt);
     }
 
     pub(super) fn acknowledged(&self, token: &str) {
         let mut entries = self.entries();
-        let attempt = entries
-            .handed_out
-            .get(token)
-            .map(|(attempt, _)| attempt.clone());
+        let attempt = entries.tokens.get(token).cloned();
         entries.acknowledged.extend(attempt);
     }
 
@@ -100,7 +96,7 @@ impl Book {
             handed_out_again: entries
                 .handed_out
                 .values()
-                .filter(|(_, count)| *count > 1)
+                .filter(|count| **count > 1)
                 .count(),
             faults: entries.faults.clone(),
         }

@@ -1,4 +1,4 @@
-//! What has to be so once everything has ended.
+//! The check of a store in which every execution has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -44,27 +44,22 @@ impl fmt::Display for Found {
     }
 }
 
-/// What was found right before. An execution that has ended stays as it is, so each is looked at
-/// whole once; that it is still there is looked at every time.
+/// What earlier checks found right. An execution that has ended does not change, so its log is checked
+/// once; that the execution still exists is checked every time.
 #[derive(Default)]
 pub(super) struct Checked {
     executions: BTreeSet<String>,
     attempts: BTreeSet<Attempt>,
 }
 
-/// Lets everything end, then checks it.
-pub(super) async fn settle(
-    server: &Server,
-    (book, checked): (&Book, &mut Checked),
-    patience: Duration,
-) -> Outcome<Found> {
-    book.close(true);
+/// Waits until every execution has ended.
+pub(super) async fn settle(server: &Server, patience: Duration) -> Outcome<()> {
     let mut client = ExecutionsClient::connect(server.url.clone()).await?;
     let until = Instant::now() + patience;
     loop {
         let open = names(&mut client, OPEN).await?;
         if open.is_empty() {
-            break;
+            return Ok(());
         }
         if Instant::now() > until {
             let some: Vec<_> = open.keys().take(3).collect();
@@ -72,6 +67,11 @@ pub(super) async fn settle(
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// Compares the store, in which everything has ended, with what was acknowledged.
+pub(super) async fn check(server: &Server, book: &Book, checked: &mut Checked) -> Outcome<Found> {
+    let mut client = ExecutionsClient::connect(server.url.clone()).await?;
     // A moment for acknowledgements that are on their way.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let record = book.record();
@@ -85,7 +85,7 @@ pub(super) async fn settle(
             return Err(format!("{name} was acknowledged and is gone").into());
         }
     }
-    // Children were started by nobody outside, and are looked at all the same.
+    // The children are checked like the executions that the load started.
     for (name, definition) in succeeded.iter().chain(&failed) {
         if checked.executions.insert(name.clone()) {
             let attempts = one(&mut client, name, definition, succeeded.contains_key(name)).await?;
@@ -97,7 +97,6 @@ pub(super) async fn settle(
             format!("the answer to {lost:?} was acknowledged and is not in the log").into(),
         );
     }
-    book.close(false);
     Ok(Found {
         executions: record.started.len(),
         answers: record.acknowledged.len(),

@@ -24,7 +24,7 @@ pub(super) struct Progress {
     seed: u64,
     /// Up to the last check of this run.
     pub(super) totals: Totals,
-    /// What the runs before this one found.
+    /// What the stores before the present one found, of this run and of earlier ones.
     before: Totals,
 }
 
@@ -46,14 +46,19 @@ impl Progress {
         })
     }
 
-    /// Adds what this run has found so far, and writes the file.
-    pub(super) fn checked(&mut self, run: Totals) -> Outcome<()> {
+    /// The campaign continues with an empty store.
+    pub(super) const fn next_store(&mut self) {
+        self.before = self.totals;
+    }
+
+    /// Adds what the present store has shown so far, and writes the file.
+    pub(super) fn checked(&mut self, store: Totals) -> Outcome<()> {
         let before = self.before;
         self.totals = Totals {
-            kills: before.kills + run.kills,
-            executions: before.executions + run.executions,
-            answers: before.answers + run.answers,
-            handed_out_again: before.handed_out_again + run.handed_out_again,
+            kills: before.kills + store.kills,
+            executions: before.executions + store.executions,
+            answers: before.answers + store.answers,
+            handed_out_again: before.handed_out_again + store.handed_out_again,
             runs: before.runs,
         };
         let text = write(&self.totals, self.seed);
@@ -66,8 +71,8 @@ impl Progress {
         Ok(std::fs::rename(&new, &self.file)?)
     }
 
-    /// The seed of this run: each run makes other choices, and the same run makes the same ones.
-    pub(super) const fn seed_of_run(&self) -> u64 {
+    /// The seed of the present store: each store makes other choices.
+    pub(super) const fn seed_of_store(&self) -> u64 {
         self.seed.wrapping_add(self.before.kills)
     }
 }
@@ -137,11 +142,18 @@ mod tests {
         first.checked(run(25)).unwrap();
         first.checked(run(50)).unwrap();
         let mut second = Progress::open(&file, 7).unwrap();
-        assert_ne!(second.seed_of_run(), first.seed_of_run());
+        assert_ne!(second.seed_of_store(), first.seed_of_store());
         second.checked(run(30)).unwrap();
         let expected = Totals { runs: 2, ..run(80) };
         assert_eq!(second.totals, expected);
-        assert_eq!(Progress::open(&file, 7).unwrap().totals.kills, 80);
+        second.next_store();
+        second.checked(run(20)).unwrap();
+        let expected = Totals {
+            runs: 2,
+            ..run(100)
+        };
+        assert_eq!(second.totals, expected);
+        assert_eq!(Progress::open(&file, 7).unwrap().totals.kills, 100);
     }
 
     #[test]
