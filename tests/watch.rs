@@ -362,3 +362,78 @@ async fn a_pushing_provider_is_followed_without_polling() {
     assert_eq!((retry.attempt, retry.max_attempts), (1, Some(5)));
     assert!(retry.next_attempt_time.is_some());
 }
+
+#[tokio::test]
+async fn an_execution_that_a_lagging_list_leaves_out_is_not_removed() {
+    let (puppet, gateway) = polled().await;
+    let gateway = gateway.start().await;
+    let mut watching = Watching::on(&gateway, "providers/p").await;
+    watching.expect(Kind::Added).await;
+    watching.expect(Kind::Bookmark).await;
+    puppet.unlist("x", true);
+    let lists = puppet.asked(Verb::List);
+    while puppet.asked(Verb::List) < lists + 3 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    puppet.show("y", "RUNNING");
+    assert_eq!(
+        watching.change().await,
+        (Kind::Added, "y".into(), "RUNNING".into())
+    );
+    // What the list does not show is read by itself, so that its changes are not missed either.
+    puppet.show("x", "FAILED");
+    assert_eq!(
+        watching.change().await,
+        (Kind::Modified, "x".into(), "FAILED".into())
+    );
+    puppet.remove("x");
+    assert_eq!(
+        watching.change().await,
+        (Kind::Removed, "x".into(), "FAILED".into())
+    );
+}
+
+#[tokio::test]
+async fn a_list_that_shows_a_finished_execution_as_open_is_not_believed() {
+    let (puppet, gateway) = polled().await;
+    puppet.slow_lists(Duration::from_millis(300));
+    let gateway = gateway.start().await;
+    let mut watching = Watching::on(&gateway, "providers/p").await;
+    watching.expect(Kind::Added).await;
+    watching.expect(Kind::Bookmark).await;
+    // A list is under way that shows the execution as it was when the list began.
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    let cancel = stateway_proto::v1::CancelExecutionRequest {
+        name: ONE.into(),
+        ..Default::default()
+    };
+    let cancelled = gateway.executions().await.cancel_execution(cancel).await;
+    cancelled.expect("it is cancelled");
+    assert_eq!(watching.change().await.2, "ABORTED");
+    puppet.show("y", "RUNNING");
+    assert_eq!(watching.change().await.1, "y");
+}
+
+#[tokio::test]
+async fn opening_a_watch_ends_by_the_deadline_of_the_call() {
+    let (puppet, gateway) = polled().await;
+    puppet.slow_lists(Duration::from_secs(5));
+    let gateway = gateway.start().await;
+    let mut request = tonic::Request::new(WatchExecutionsRequest {
+        parent: "providers/p".into(),
+        ..Default::default()
+    });
+    // As a client that leaves it to the gateway to keep the deadline.
+    request
+        .metadata_mut()
+        .insert("grpc-timeout", "500m".parse().expect("a header"));
+    let began = std::time::Instant::now();
+    let opened = gateway.executions().await.watch_executions(request).await;
+    let status = opened.err().expect("a refusal");
+    assert_eq!(status.code(), Code::DeadlineExceeded);
+    assert!(
+        began.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        began.elapsed()
+    );
+}

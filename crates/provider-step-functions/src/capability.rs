@@ -15,7 +15,8 @@ const STANDARD: Capabilities = Capabilities {
     history: true,
     watch_one: false,
     watch_end: false,
-    watch_all: false,
+    // The service pushes nothing: the adapter lists what is new and what is open.
+    watch_all: true,
     signal: true,
     signal_idempotent: false,
     cancel: true,

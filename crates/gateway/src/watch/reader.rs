@@ -17,7 +17,8 @@ use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 use tonic::{Code, Status};
 
 use super::hub::{Hub, Membership, StreamSlot};
-use super::topic::{Change, Seen, TopicKey};
+use super::present::Seen;
+use super::topic::{Change, News as TopicNews, TopicKey};
 use crate::parent::Parent;
 use crate::status::Refusal;
 
@@ -42,8 +43,7 @@ pub(crate) struct WatchRequest {
 
 /// Where a reader stands at each topic: epoch and sequence by provider.
 type Cursor = BTreeMap<ProviderId, (u64, u64)>;
-type Changes =
-    SelectAll<BoxStream<'static, (usize, Result<Arc<Change>, BroadcastStreamRecvError>)>>;
+type TopicStream = BoxStream<'static, (usize, Result<TopicNews, BroadcastStreamRecvError>)>;
 
 /// What a reader waited for.
 enum News {
@@ -51,18 +51,20 @@ enum News {
     Change(usize, Arc<Change>),
     /// Nothing was sent for a while.
     Quiet,
-    /// The reader was too slow; it begins anew.
-    Lagged,
+    /// The reader begins anew: it was too slow, or a provider can no longer be watched.
+    Again,
 }
 
 /// One client's stream.
 pub(crate) struct Reader {
     hub: Arc<Hub>,
     members: Vec<Membership>,
+    /// A provider that cannot be watched is named in the bookmarks and does not end the stream.
+    tolerant: bool,
     filter: Filter,
     purpose: String,
     cursor: Cursor,
-    changes: Changes,
+    news: SelectAll<TopicStream>,
     /// The present set, still to be sent.
     present: VecDeque<Arc<Seen>>,
     /// Changes since the cursor, still to be sent.
@@ -75,8 +77,13 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Joins the topics and takes the present set, or what was missed since the cursor.
-    pub(crate) async fn open(hub: &Arc<Hub>, request: WatchRequest) -> Result<Self, Status> {
+    /// Joins the topics and takes the present set, or what was missed since the cursor. Ends by
+    /// `deadline`.
+    pub(crate) async fn open(
+        hub: &Arc<Hub>,
+        request: WatchRequest,
+        deadline: std::time::Instant,
+    ) -> Result<Self, Status> {
         let slot = hub.open_stream()?;
         let (keys, tolerant) = topics(hub, &request);
         let mut members = Vec::new();
@@ -87,21 +94,23 @@ impl Reader {
         }
         let synced = join_all(members.iter().map(|member| member.topic.synced()));
         if tolerant {
-            // Who is not there by then is named in the bookmark and comes in as changes later.
-            let _ = tokio::time::timeout(PATIENCE, synced).await;
+            // A provider that takes longer is named in the bookmark; its executions come later, as
+            // changes.
+            let patience = (Instant::now() + PATIENCE).min(deadline.into());
+            let _ = tokio::time::timeout_at(patience, synced).await;
         } else {
-            synced
-                .await
-                .into_iter()
-                .collect::<Result<Vec<()>, Status>>()?;
+            let synced = tokio::time::timeout_at(deadline.into(), synced).await;
+            let synced = synced.map_err(|_| not_in_time())?;
+            synced.into_iter().collect::<Result<Vec<()>, Status>>()?;
         }
         let mut reader = Self {
             hub: hub.clone(),
             members,
+            tolerant,
             filter: request.filter,
             purpose: request.purpose,
             cursor: Cursor::new(),
-            changes: SelectAll::new(),
+            news: SelectAll::new(),
             present: VecDeque::new(),
             missed: VecDeque::new(),
             owes_bookmark: false,
@@ -132,7 +141,7 @@ impl Reader {
     }
 
     fn take_snapshot(&mut self) {
-        self.changes = SelectAll::new();
+        self.news = SelectAll::new();
         self.present.clear();
         self.missed.clear();
         for (index, member) in self.members.iter().enumerate() {
@@ -140,9 +149,8 @@ impl Reader {
             let place = (member.topic.epoch, snapshot.sequence);
             self.cursor.insert(member.topic.key.provider.clone(), place);
             self.present.extend(snapshot.present);
-            let changes = BroadcastStream::new(snapshot.changes);
-            self.changes
-                .push(changes.map(move |change| (index, change)).boxed());
+            let news = BroadcastStream::new(snapshot.news);
+            self.news.push(news.map(move |news| (index, news)).boxed());
         }
         self.owes_bookmark = true;
     }
@@ -174,9 +182,8 @@ impl Reader {
                     .into_iter()
                     .map(|change| (index, change)),
             );
-            let changes = BroadcastStream::new(continuation.changes);
-            self.changes
-                .push(changes.map(move |change| (index, change)).boxed());
+            let news = BroadcastStream::new(continuation.news);
+            self.news.push(news.map(move |news| (index, news)).boxed());
         }
         self.cursor = places;
         // Tells the client at once that it is connected again.
@@ -211,7 +218,7 @@ impl Reader {
                     News::Change(index, change) => (index, change),
                     News::Quiet => return Ok(self.bookmark()),
                     // The present set is owed now, and a bookmark only after it.
-                    News::Lagged => continue,
+                    News::Again => continue,
                 },
             };
             if let Some(response) = self.tell(index, &change) {
@@ -228,13 +235,14 @@ impl Reader {
             biased;
             () = self.hub.stop.cancelled() => Err(draining()),
             () = tokio::time::sleep_until(due) => Ok(News::Quiet),
-            Some((index, item)) = self.changes.next() => match item {
-                Ok(change) => Ok(News::Change(index, change)),
-                Err(BroadcastStreamRecvError::Lagged(_)) => {
+            Some((index, item)) = self.news.next() => match item {
+                Ok(TopicNews::Change(change)) => Ok(News::Change(index, change)),
+                Ok(TopicNews::Failed(status)) if !self.tolerant => Err(Status::clone(&status)),
+                Ok(TopicNews::Failed(_)) | Err(BroadcastStreamRecvError::Lagged(_)) => {
                     metrics::counter!("stateway_watch_resyncs_total").increment(1);
                     self.take_snapshot();
                     self.owes_resync = true;
-                    Ok(News::Lagged)
+                    Ok(News::Again)
                 }
             },
         }
@@ -316,6 +324,13 @@ fn topics(hub: &Hub, request: &WatchRequest) -> (Vec<TopicKey>, bool) {
             (keys.collect(), true)
         }
     }
+}
+
+fn not_in_time() -> Status {
+    let message = "the present set was not read before the deadline";
+    Refusal::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message)
+        .hint("Call again with a later deadline: what was read so far is kept for a while.")
+        .into()
 }
 
 fn draining() -> Status {

@@ -10,7 +10,8 @@ use stateway_provider_api::{Call, Verb, WatchScope, Watched};
 use tonic::{Code, Status};
 
 use super::hub::Hub;
-use super::topic::{Seen, TopicKey};
+use super::present::Seen;
+use super::topic::TopicKey;
 use crate::convert;
 use crate::status::Refusal;
 use crate::upstream::Upstream;
@@ -64,7 +65,7 @@ impl Hub {
             }
             tokio::select! {
                 // A change, or having missed some: either way the snapshot tells.
-                _ = snapshot.changes.recv() => {}
+                _ = snapshot.news.recv() => {}
                 () = tokio::time::sleep_until(deadline.into()) => {
                     return Ok(Waited { execution: seen.message(), reached: false });
                 }

@@ -80,6 +80,7 @@ impl Executions {
 
     pub(super) async fn watch(
         &self,
+        call: Call,
         request: v1::WatchExecutionsRequest,
     ) -> Result<Reader, Status> {
         let target = match request.parent.parse() {
@@ -105,7 +106,7 @@ impl Executions {
             purpose,
             cursor: request.cursor,
         };
-        Reader::open(&self.hub, request).await
+        Reader::open(&self.hub, request, call.deadline).await
     }
 
     pub(super) async fn wait(
