@@ -437,3 +437,70 @@ async fn opening_a_watch_ends_by_the_deadline_of_the_call() {
         began.elapsed()
     );
 }
+
+fn by_names(names: &[&str]) -> WatchExecutionsRequest {
+    WatchExecutionsRequest {
+        names: names.iter().map(ToString::to_string).collect(),
+        ..Default::default()
+    }
+}
+
+#[tokio::test]
+async fn a_watch_by_names_reports_these_executions_and_no_others() {
+    let (puppet, gateway) = polled().await;
+    puppet.show("y", "RUNNING");
+    puppet.show("other", "RUNNING");
+    let gateway = gateway.start().await;
+    let names = [ONE, "providers/p/executions/y", "providers/p/executions/no"];
+    let mut watching = Watching::open(&gateway, by_names(&names))
+        .await
+        .expect("it opens");
+    let mut present = vec![watching.change().await.1, watching.change().await.1];
+    present.sort();
+    assert_eq!(present, ["x", "y"]);
+    let bookmark = watching.expect(Kind::Bookmark).await;
+    assert_eq!(bookmark.unreachable, [""; 0]);
+    puppet.show("other", "FAILED");
+    puppet.show("y", "FAILED");
+    assert_eq!(
+        watching.change().await,
+        (Kind::Modified, "y".into(), "FAILED".into())
+    );
+    let resume = WatchExecutionsRequest {
+        cursor: bookmark.cursor,
+        ..by_names(&names)
+    };
+    let mut resumed = Watching::open(&gateway, resume).await.expect("it resumes");
+    assert_eq!(
+        resumed.change().await,
+        (Kind::Modified, "y".into(), "FAILED".into())
+    );
+    puppet.remove("x");
+    for watching in [&mut watching, &mut resumed] {
+        let removed = watching.change().await;
+        assert_eq!(removed, (Kind::Removed, "x".into(), "RUNNING".into()));
+    }
+}
+
+#[tokio::test]
+async fn a_watch_by_names_is_bounded_and_has_no_parent_and_no_filter() {
+    let (_, gateway) = polled().await;
+    let gateway = gateway.start().await;
+    let many: Vec<String> = (0..101)
+        .map(|number| format!("providers/p/executions/{number}"))
+        .collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let with_parent = WatchExecutionsRequest {
+        parent: "providers/p".into(),
+        ..by_names(&[ONE])
+    };
+    let with_filter = WatchExecutionsRequest {
+        filter: "sub_state = running".into(),
+        ..by_names(&[ONE])
+    };
+    for request in [by_names(&many), by_names(&["x"]), with_parent, with_filter] {
+        let refused = Watching::open(&gateway, request).await;
+        let refused = refused.err().expect("a refusal");
+        assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");
+    }
+}

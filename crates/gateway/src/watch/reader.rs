@@ -1,13 +1,13 @@
 //! One client's view of one or more topics, as a stream.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{Stream, StreamExt};
-use stateway_model::{ExecutionName, ProviderId};
+use stateway_model::ExecutionName;
 use stateway_proto::v1::WatchExecutionsResponse as Response;
 use stateway_proto::v1::watch_executions_response::Kind;
 use stateway_provider_api::filter::Filter;
@@ -28,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// What a client wants to watch.
 pub(crate) enum Target {
     One(ExecutionName),
+    /// Some executions. One that does not exist is not reported.
+    Some(Vec<ExecutionName>),
     Collection(Parent),
 }
 
@@ -41,8 +43,10 @@ pub(crate) struct WatchRequest {
     pub(crate) cursor: String,
 }
 
-/// Where a reader stands at each topic: epoch and sequence by provider.
-type Cursor = BTreeMap<ProviderId, (u64, u64)>;
+/// Where a reader is at each topic, in the order of its topics: epoch and sequence.
+type Cursor = Vec<(u64, u64)>;
+/// The place at a topic that has ended: its present set is sent again when it is resumed.
+const NOWHERE: (u64, u64) = (0, 0);
 type TopicStream = BoxStream<'static, (usize, Result<TopicNews, BroadcastStreamRecvError>)>;
 
 /// What a reader waited for.
@@ -142,12 +146,16 @@ impl Reader {
 
     fn take_snapshot(&mut self) {
         self.news = SelectAll::new();
+        self.cursor.clear();
         self.present.clear();
         self.missed.clear();
         for (index, member) in self.members.iter().enumerate() {
             let snapshot = member.topic.snapshot();
-            let place = (member.topic.epoch, snapshot.sequence);
-            self.cursor.insert(member.topic.key.provider.clone(), place);
+            self.cursor.push(if member.topic.has_ended() {
+                NOWHERE
+            } else {
+                (member.topic.epoch, snapshot.sequence)
+            });
             self.present.extend(snapshot.present);
             let news = BroadcastStream::new(snapshot.news);
             self.news.push(news.map(move |news| (index, news)).boxed());
@@ -169,12 +177,23 @@ impl Reader {
             .sealer
             .open(&self.purpose, cursor)
             .map_err(|_| expired())?;
-        for (index, member) in self.members.iter().enumerate() {
+        if places.len() != self.members.len() {
+            return Err(expired());
+        }
+        self.cursor.clone_from(&places);
+        for (index, (member, place)) in self.members.iter().zip(places).enumerate() {
             let topic = &member.topic;
-            let continuation = places
-                .get(&topic.key.provider)
+            if place == NOWHERE {
+                let snapshot = topic.snapshot();
+                self.cursor[index] = (topic.epoch, snapshot.sequence);
+                self.present.extend(snapshot.present);
+                let news = BroadcastStream::new(snapshot.news);
+                self.news.push(news.map(move |news| (index, news)).boxed());
+                continue;
+            }
+            let continuation = Some(place)
                 .filter(|(epoch, _)| *epoch == topic.epoch)
-                .and_then(|(_, sequence)| topic.continue_after(*sequence))
+                .and_then(|(_, sequence)| topic.continue_after(sequence))
                 .ok_or_else(expired)?;
             self.missed.extend(
                 continuation
@@ -185,7 +204,6 @@ impl Reader {
             let news = BroadcastStream::new(continuation.news);
             self.news.push(news.map(move |news| (index, news)).boxed());
         }
-        self.cursor = places;
         // Tells the client at once that it is connected again.
         self.owes_bookmark = true;
         Ok(())
@@ -252,8 +270,7 @@ impl Reader {
     /// out.
     fn tell(&mut self, index: usize, change: &Change) -> Option<Response> {
         let topic = &self.members[index].topic;
-        let place = (topic.epoch, change.sequence);
-        self.cursor.insert(topic.key.provider.clone(), place);
+        self.cursor[index] = (topic.epoch, change.sequence);
         let admitted = |seen: &Option<Arc<Seen>>| {
             seen.clone()
                 .filter(|seen| self.filter.admits(&seen.execution))
@@ -273,16 +290,16 @@ impl Reader {
     }
 
     fn bookmark(&self) -> Response {
-        let unreachable = self
-            .members
-            .iter()
-            .filter(|member| member.topic.is_unreachable() || !member.topic.is_synced());
+        let unreachable = self.members.iter().map(|member| &member.topic);
+        let unreachable = unreachable.filter(|topic| topic.is_unreachable() || !topic.is_known());
+        let unreachable: BTreeSet<_> = unreachable.map(|topic| &topic.key.provider).collect();
         Response {
             kind: Kind::Bookmark.into(),
             execution: None,
             cursor: self.sealed_cursor(),
             unreachable: unreachable
-                .map(|member| member.topic.key.provider.resource_name())
+                .into_iter()
+                .map(|provider| provider.resource_name())
                 .collect(),
         }
     }
@@ -304,6 +321,13 @@ fn topics(hub: &Hub, request: &WatchRequest) -> (Vec<TopicKey>, bool) {
                 }],
                 false,
             )
+        }
+        Target::Some(names) => {
+            let keys = names.iter().map(|name| TopicKey {
+                provider: name.provider.clone(),
+                execution: Some(name.id.clone()),
+            });
+            (keys.collect(), true)
         }
         Target::Collection(Parent::One(provider)) => (
             vec![TopicKey {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use stateway_model::{ExecutionId, ProviderId};
 use stateway_provider_api::WatchScope;
 use tokio::sync::{Notify, broadcast, watch};
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::pace::Pace;
 use super::present::{Bound, Present, Seen, Sighting, Source, Taken, TooMany};
@@ -86,6 +86,7 @@ struct Inner {
     present: Present,
     latest: VecDeque<Arc<Change>>,
     unreachable: bool,
+    ended: bool,
     idle_since: Instant,
     pace: Pace,
     due: Instant,
@@ -124,6 +125,7 @@ impl Topic {
                 present: Present::new(Bound(manner.most)),
                 latest: VecDeque::new(),
                 unreachable: false,
+                ended: false,
                 idle_since: now,
                 pace: Pace::new(polls.fastest_poll, polls.slowest_poll),
                 due: now,
@@ -155,6 +157,20 @@ impl Topic {
         matches!(*self.sync.borrow(), Sync::Done)
     }
 
+    /// Whether it is known what there is: the present set, or that the execution does not exist.
+    pub(super) fn is_known(&self) -> bool {
+        match &*self.sync.borrow() {
+            Sync::NotYet => false,
+            Sync::Done => true,
+            Sync::Failed(status) => status.code() == Code::NotFound,
+        }
+    }
+
+    /// Whether the topic is followed no more.
+    pub(super) fn has_ended(&self) -> bool {
+        self.inner().ended
+    }
+
     /// Takes note that the present set is known and the provider answers.
     pub(super) fn set_synced(&self) {
         self.inner().unreachable = false;
@@ -170,6 +186,7 @@ impl Topic {
     pub(super) fn end(&self, status: Status) {
         self.sync.send_replace(Sync::Failed(status.clone()));
         let mut inner = self.inner();
+        inner.ended = true;
         inner.present.clear();
         inner.latest.clear();
         // Cursors of before do not lead over the gap.
