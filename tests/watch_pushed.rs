@@ -351,3 +351,29 @@ async fn a_watched_collection_shrinks_in_memory_too() {
     }
     until(async || present(&gateway, "providers/m").await.is_empty()).await;
 }
+
+#[tokio::test]
+async fn a_purged_execution_cannot_be_watched_although_others_still_do() {
+    let clock = clock();
+    let gateway = memory(&clock, |_, _| {}).await;
+    start(&gateway, "hello", "a").await;
+    let name = "providers/m/executions/a";
+    let mut watching = Watching::on(&gateway, name).await;
+    watching.expect(Kind::Added).await;
+    watching.expect(Kind::Bookmark).await;
+    clock.advance(Duration::from_secs(10));
+    watching.expect(Kind::Modified).await;
+    purge(&gateway, name).await;
+    watching.expect(Kind::Removed).await;
+    let request = v1::WatchExecutionsRequest {
+        parent: name.into(),
+        ..Default::default()
+    };
+    let refused = Watching::open(&gateway, request).await;
+    let refused = refused.err().expect("a refusal");
+    assert_eq!(reason_of(&refused), "EXECUTION_NOT_FOUND");
+    // Started again under the same id, it is reported again.
+    start(&gateway, "long", "a").await;
+    let again = watching.change().await;
+    assert_eq!((again.0, again.2.as_str()), (Kind::Added, "ACTIVE"));
+}

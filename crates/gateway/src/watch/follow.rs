@@ -15,6 +15,8 @@ use crate::upstream::Upstream;
 
 /// How often a follower sees whether anyone still listens.
 pub(super) const IDLE_CHECK: Duration = Duration::from_secs(1);
+/// How long a finished execution is watched without being read.
+const READ_AGAIN: Duration = Duration::from_secs(30);
 /// The reason when a collection has more executions than a watch follows.
 const TOO_MANY_EXECUTIONS: &str = "TOO_MANY_EXECUTIONS";
 
@@ -25,7 +27,7 @@ pub(super) async fn pushed(hub: &Hub, upstream: &Upstream, topic: &Topic) {
         match follow_stream(hub, upstream, topic).await {
             Ok(End::Unwatched) => return,
             Ok(End::Finished) => {
-                // It may be started again: a redrive, a reset.
+                // It may be reopened: a redrive, a reset.
                 if linger(hub, topic).await {
                     return;
                 }
@@ -212,9 +214,11 @@ pub(super) async fn rest(hub: &Hub, topic: &Topic, pause: Duration) -> bool {
     }
 }
 
-/// Keeps a finished execution's topic until its last reader has left, which is true, or until it
-/// is found to be open again, which is false.
+/// Keeps a finished execution's topic until its last reader has left, which is true, or until the
+/// execution has to be read again, which is false: it is open again, it is gone and may be started
+/// again under the same id, or it was not read for a while and may be gone.
 async fn linger(hub: &Hub, topic: &Topic) -> bool {
+    let began = Instant::now();
     loop {
         tokio::select! {
             unwatched = rest(hub, topic, IDLE_CHECK) => {
@@ -224,7 +228,7 @@ async fn linger(hub: &Hub, topic: &Topic) -> bool {
             }
             () = topic.hurried() => {}
         }
-        if topic.shows_open() {
+        if topic.shows_open() || topic.is_empty() || began.elapsed() >= READ_AGAIN {
             return false;
         }
     }

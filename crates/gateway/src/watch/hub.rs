@@ -99,11 +99,12 @@ impl Hub {
         }
     }
 
-    /// Shows watchers that an execution was removed. Where the provider pushes, it reports the
-    /// removal itself, in its place among the changes.
+    /// Shows watchers that an execution was removed. Where the provider pushes a collection, it
+    /// reports the removal itself, in its place among the changes; the stream of the one execution
+    /// ended with the execution.
     pub(crate) fn lost(&self, name: &ExecutionName) {
         for topic in self.synced_topics_of(name) {
-            if !topic.is_pushed {
+            if !topic.is_pushed || topic.key.execution.is_some() {
                 topic.forget(&name.id);
             }
         }

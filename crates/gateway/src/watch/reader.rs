@@ -124,6 +124,9 @@ impl Reader {
         };
         if request.cursor.is_empty() {
             reader.take_snapshot();
+            if let (Target::One(name), true) = (&request.target, reader.present.is_empty()) {
+                return Err(gone(name));
+            }
         } else {
             reader.resume(&request.cursor)?;
         }
@@ -348,6 +351,12 @@ fn topics(hub: &Hub, request: &WatchRequest) -> (Vec<TopicKey>, bool) {
             (keys.collect(), true)
         }
     }
+}
+
+/// The answer to a new reader of an execution that was removed while others watched it.
+pub(super) fn gone(name: &ExecutionName) -> Status {
+    let message = format!("`{name}` is gone");
+    Refusal::new(Code::NotFound, "EXECUTION_NOT_FOUND", message).into()
 }
 
 fn not_in_time() -> Status {

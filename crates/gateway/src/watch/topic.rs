@@ -275,6 +275,11 @@ impl Topic {
         true
     }
 
+    /// Whether the present set is empty.
+    pub(super) fn is_empty(&self) -> bool {
+        self.inner().present.shown().next().is_none()
+    }
+
     /// Whether an execution of the present set has not finished.
     pub(super) fn shows_open(&self) -> bool {
         let inner = self.inner();

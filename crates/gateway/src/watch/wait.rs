@@ -11,6 +11,7 @@ use tonic::{Code, Status};
 
 use super::hub::Hub;
 use super::present::Seen;
+use super::reader::gone;
 use super::topic::TopicKey;
 use crate::convert;
 use crate::status::Refusal;
@@ -54,8 +55,7 @@ impl Hub {
         loop {
             let mut snapshot = member.topic.snapshot();
             let Some(seen) = snapshot.present.pop() else {
-                let message = format!("`{name}` is gone");
-                return Err(Refusal::new(Code::NotFound, "EXECUTION_NOT_FOUND", message).into());
+                return Err(gone(name));
             };
             if ends(&seen) {
                 return Ok(Waited {
