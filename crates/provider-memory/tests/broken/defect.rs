@@ -132,12 +132,16 @@ impl Defect {
             Self::WatchLeavesOutThePresent => &[
                 "watch::one_begins_with_its_present_state_and_is_in_sync",
                 "watch::all_begins_with_the_present_set_and_is_in_sync",
+                "watch::a_purged_execution_is_gone",
+                "watch::versions_never_go_back",
+                "watch::the_end_arrives_on_a_watch_of_the_end",
                 "watch::the_last_state_arrives_and_ends_the_stream",
                 "watch::the_deadline_bounds_opening_not_the_stream",
             ],
             Self::WatchLosesTheLastState => &[
                 "watch::the_last_state_arrives_and_ends_the_stream",
                 "watch::the_end_arrives_on_a_watch_of_the_end",
+                "watch::a_purged_execution_is_gone",
                 "watch::all_reports_changes",
                 "watch::versions_never_go_back",
                 "watch::the_deadline_bounds_opening_not_the_stream",
@@ -249,6 +253,7 @@ impl Defect {
                 "get::an_answered_write_is_visible",
                 "cancel::a_kill_ends_it_at_once",
                 "cancel::a_kill_ends_what_still_cleans_up",
+                "watch::versions_never_go_back",
             ],
             Self::GetForgetsWhatIsDone => &[
                 "get::a_finished_execution_can_be_read",
@@ -270,6 +275,7 @@ impl Defect {
                 "purge::what_was_purged_is_not_found",
                 "purge::what_was_purged_is_in_no_list",
                 "purge::purging_twice_is_not_found",
+                "watch::a_purged_execution_is_gone",
             ],
             Self::PurgeTakesWhatIsOpen => &["purge::an_open_execution_is_refused_and_stays"],
             Self::PurgeIsASuccessEveryTime => &["purge::purging_twice_is_not_found"],
