@@ -304,9 +304,11 @@ impl World {
         let id = &request.key.id;
         match &answer {
             Ok(reply) => self.trace.note(format_args!("{id} answered {reply:?}")),
-            Err(error) => self
-                .trace
-                .note(format_args!("{id} refused {}", error.reason)),
+            Err(error) => {
+                self.totals.count(error.reason);
+                self.trace
+                    .note(format_args!("{id} refused {}", error.reason));
+            }
         }
         let known = request.acknowledged.as_ref();
         let gone = match known {

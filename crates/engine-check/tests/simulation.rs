@@ -36,6 +36,10 @@ fn nothing_that_was_acknowledged_is_lost_or_done_twice() {
         "workers: late answers",
         "workers: answers sent twice",
         "clients: repeated requests",
+        "PAYLOAD_TOO_LARGE",
+        "PAYLOAD_TOO_DEEP",
+        "INVALID_EXECUTION_ID",
+        "TOO_MANY_LABELS",
     ] {
         assert!(totals.get(name) > 0, "{name} never happened");
     }
