@@ -248,7 +248,9 @@ async fn a_provider_that_cannot_list_is_named_and_alone_it_is_refused() {
     use stateway_provider_api::Capabilities;
     let capabilities = Capabilities {
         list: false,
-        watch: false,
+        watch_one: false,
+        watch_end: false,
+        watch_all: false,
         ..Capabilities::ALL
     };
     let mute = Puppet::with_capabilities(capabilities);

@@ -214,7 +214,9 @@ async fn a_provider_that_cannot_purge_says_so() {
         ..Capabilities::ALL
     };
     let puppet = Puppet::with_capabilities(Capabilities {
-        watch: false,
+        watch_one: false,
+        watch_end: false,
+        watch_all: false,
         ..can
     });
     puppet.show("x", "SUCCEEDED");

@@ -43,4 +43,5 @@ mod triggers;
 mod unbacked;
 mod wait;
 mod watch;
+mod watch_pushed;
 mod workers;

@@ -362,3 +362,145 @@ async fn a_pushing_provider_is_followed_without_polling() {
     assert_eq!((retry.attempt, retry.max_attempts), (1, Some(5)));
     assert!(retry.next_attempt_time.is_some());
 }
+
+#[tokio::test]
+async fn an_execution_that_a_lagging_list_leaves_out_is_not_removed() {
+    let (puppet, gateway) = polled().await;
+    let gateway = gateway.start().await;
+    let mut watching = Watching::on(&gateway, "providers/p").await;
+    watching.expect(Kind::Added).await;
+    watching.expect(Kind::Bookmark).await;
+    puppet.unlist("x", true);
+    let lists = puppet.asked(Verb::List);
+    while puppet.asked(Verb::List) < lists + 3 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    puppet.show("y", "RUNNING");
+    assert_eq!(
+        watching.change().await,
+        (Kind::Added, "y".into(), "RUNNING".into())
+    );
+    // What the list does not show is read by itself, so that its changes are not missed either.
+    puppet.show("x", "FAILED");
+    assert_eq!(
+        watching.change().await,
+        (Kind::Modified, "x".into(), "FAILED".into())
+    );
+    puppet.remove("x");
+    assert_eq!(
+        watching.change().await,
+        (Kind::Removed, "x".into(), "FAILED".into())
+    );
+}
+
+#[tokio::test]
+async fn a_list_that_shows_a_finished_execution_as_open_is_not_believed() {
+    let (puppet, gateway) = polled().await;
+    puppet.slow_lists(Duration::from_millis(300));
+    let gateway = gateway.start().await;
+    let mut watching = Watching::on(&gateway, "providers/p").await;
+    watching.expect(Kind::Added).await;
+    watching.expect(Kind::Bookmark).await;
+    // A list is under way that shows the execution as it was when the list began.
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    let cancel = stateway_proto::v1::CancelExecutionRequest {
+        name: ONE.into(),
+        ..Default::default()
+    };
+    let cancelled = gateway.executions().await.cancel_execution(cancel).await;
+    cancelled.expect("it is cancelled");
+    assert_eq!(watching.change().await.2, "ABORTED");
+    puppet.show("y", "RUNNING");
+    assert_eq!(watching.change().await.1, "y");
+}
+
+#[tokio::test]
+async fn opening_a_watch_ends_by_the_deadline_of_the_call() {
+    let (puppet, gateway) = polled().await;
+    puppet.slow_lists(Duration::from_secs(5));
+    let gateway = gateway.start().await;
+    let mut request = tonic::Request::new(WatchExecutionsRequest {
+        parent: "providers/p".into(),
+        ..Default::default()
+    });
+    // As a client that leaves it to the gateway to keep the deadline.
+    request
+        .metadata_mut()
+        .insert("grpc-timeout", "500m".parse().expect("a header"));
+    let began = std::time::Instant::now();
+    let opened = gateway.executions().await.watch_executions(request).await;
+    let status = opened.err().expect("a refusal");
+    assert_eq!(status.code(), Code::DeadlineExceeded);
+    assert!(
+        began.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+fn by_names(names: &[&str]) -> WatchExecutionsRequest {
+    WatchExecutionsRequest {
+        names: names.iter().map(ToString::to_string).collect(),
+        ..Default::default()
+    }
+}
+
+#[tokio::test]
+async fn a_watch_by_names_reports_these_executions_and_no_others() {
+    let (puppet, gateway) = polled().await;
+    puppet.show("y", "RUNNING");
+    puppet.show("other", "RUNNING");
+    let gateway = gateway.start().await;
+    let names = [ONE, "providers/p/executions/y", "providers/p/executions/no"];
+    let mut watching = Watching::open(&gateway, by_names(&names))
+        .await
+        .expect("it opens");
+    let mut present = vec![watching.change().await.1, watching.change().await.1];
+    present.sort();
+    assert_eq!(present, ["x", "y"]);
+    let bookmark = watching.expect(Kind::Bookmark).await;
+    assert_eq!(bookmark.unreachable, [""; 0]);
+    puppet.show("other", "FAILED");
+    puppet.show("y", "FAILED");
+    assert_eq!(
+        watching.change().await,
+        (Kind::Modified, "y".into(), "FAILED".into())
+    );
+    let resume = WatchExecutionsRequest {
+        cursor: bookmark.cursor,
+        ..by_names(&names)
+    };
+    let mut resumed = Watching::open(&gateway, resume).await.expect("it resumes");
+    assert_eq!(
+        resumed.change().await,
+        (Kind::Modified, "y".into(), "FAILED".into())
+    );
+    puppet.remove("x");
+    for watching in [&mut watching, &mut resumed] {
+        let removed = watching.change().await;
+        assert_eq!(removed, (Kind::Removed, "x".into(), "RUNNING".into()));
+    }
+}
+
+#[tokio::test]
+async fn a_watch_by_names_is_bounded_and_has_no_parent_and_no_filter() {
+    let (_, gateway) = polled().await;
+    let gateway = gateway.start().await;
+    let many: Vec<String> = (0..101)
+        .map(|number| format!("providers/p/executions/{number}"))
+        .collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let with_parent = WatchExecutionsRequest {
+        parent: "providers/p".into(),
+        ..by_names(&[ONE])
+    };
+    let with_filter = WatchExecutionsRequest {
+        filter: "sub_state = running".into(),
+        ..by_names(&[ONE])
+    };
+    for request in [by_names(&many), by_names(&["x"]), with_parent, with_filter] {
+        let refused = Watching::open(&gateway, request).await;
+        let refused = refused.err().expect("a refusal");
+        assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");
+    }
+}

@@ -83,10 +83,15 @@ impl TestGateway {
             disable: disabled.iter().map(ToString::to_string).collect(),
             ..Config::default()
         };
+        self.with_memory_config(id, clock, &config)
+    }
+
+    /// The same with another configuration.
+    pub(crate) fn with_memory_config(self, id: &str, clock: &Clock, config: &Config) -> Self {
         let provider = MemoryProvider::on(
             Upstream::new(clock.clone()),
             id.parse().expect("a provider id"),
-            &config,
+            config,
         );
         self.with(
             id,

@@ -1,19 +1,22 @@
 //! A provider whose engine is the test: it shows what it is told to, hangs or fails on demand,
 //! and counts how often it is asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::StreamExt;
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
     Call, CancelRequest, Capabilities, DefinitionsPage, DefinitionsRequest, Error, ErrorKind,
     Health, HistoryPage, HistoryRequest, ListPage, ListRequest, NativeDefinition, NativeState,
-    Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, Result, ResumeRequest,
-    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View, WatchScope,
-    one_by_one,
+    Observation, PauseRequest, Provider, PurgeRequest, Result, ResumeRequest, RetryFromRequest,
+    RetryNowRequest, SignalRequest, StartRequest, Verb, Version, View, WatchScope, WatchStream,
+    Watched, one_by_one,
 };
+use tokio::sync::broadcast;
+use tokio_stream::wrappers::BroadcastStream;
 
 #[derive(Clone)]
 pub(crate) struct Puppet {
@@ -32,6 +35,14 @@ struct State {
     budgets: Vec<Duration>,
     list_takes: Duration,
     panics_once: bool,
+    /// Executions that lists leave out, as a list that lags behind does.
+    unlisted: BTreeSet<ExecutionId>,
+    /// Set where the puppet pushes: what its watchers receive.
+    pushed: Option<broadcast::Sender<Watched>>,
+    /// The version of the last observation, where the puppet pushes.
+    version: u64,
+    /// Cancels answer what was shown before, this much later.
+    late_cancels: Option<Duration>,
     /// Definitions of its own: revisions of one name, newest first.
     defined: Vec<NativeDefinition>,
 }
@@ -42,11 +53,25 @@ impl Puppet {
         Self {
             state: Arc::default(),
             capabilities: Capabilities {
-                watch: false,
+                watch_one: false,
+                watch_end: false,
+                watch_all: false,
                 count: false,
                 ..Capabilities::ALL
             },
         }
+    }
+
+    /// A provider that pushes the changes of its collection, with versions.
+    pub(crate) fn pushing() -> Self {
+        let puppet = Self::with_capabilities(Capabilities {
+            watch_one: false,
+            watch_end: false,
+            count: false,
+            ..Capabilities::ALL
+        });
+        puppet.lock().pushed = Some(broadcast::Sender::new(1_024));
+        puppet
     }
 
     pub(crate) fn with_capabilities(capabilities: Capabilities) -> Self {
@@ -64,16 +89,44 @@ impl Puppet {
         ));
     }
 
-    pub(crate) fn show_observation(&self, observation: Observation) {
-        self.lock()
-            .shown
-            .insert(observation.id.clone(), observation);
+    pub(crate) fn show_observation(&self, mut observation: Observation) {
+        let mut state = self.lock();
+        if let Some(pushed) = state.pushed.clone() {
+            state.version += 1;
+            observation.version = Some(Version::new(state.version));
+            let _ = pushed.send(Watched::seen(observation.clone()));
+        }
+        state.shown.insert(observation.id.clone(), observation);
     }
 
     pub(crate) fn remove(&self, id: &str) {
-        self.lock()
-            .shown
-            .remove(&ExecutionId::new(id).expect("an id"));
+        let id = ExecutionId::new(id).expect("an id");
+        let mut state = self.lock();
+        state.shown.remove(&id);
+        if let Some(pushed) = &state.pushed {
+            let _ = pushed.send(Watched::Gone(id));
+        }
+    }
+
+    /// Whether lists leave this execution out from now on.
+    pub(crate) fn unlist(&self, id: &str, unlisted: bool) {
+        let id = ExecutionId::new(id).expect("an id");
+        let mut state = self.lock();
+        if unlisted {
+            state.unlisted.insert(id);
+        } else {
+            state.unlisted.remove(&id);
+        }
+    }
+
+    /// Ends every stream, as a provider that has lost track of changes does.
+    pub(crate) fn lose_track(&self) {
+        self.lock().pushed = Some(broadcast::Sender::new(1_024));
+    }
+
+    /// Cancels answer what was shown before, this much later.
+    pub(crate) fn late_cancels(&self, late: Duration) {
+        self.lock().late_cancels = Some(late);
     }
 
     /// It has these definitions of its own: revisions of one name, newest first.
@@ -229,7 +282,9 @@ impl Provider for Puppet {
         }
         let (shown, takes) = {
             let state = self.lock();
-            (state.shown.clone(), state.list_takes)
+            let mut shown = state.shown.clone();
+            shown.retain(|id, _| !state.unlisted.contains(id));
+            (shown, state.list_takes)
         };
         tokio::time::sleep(takes).await;
         let mut rest = shown
@@ -276,8 +331,21 @@ impl Provider for Puppet {
         found.ok_or(Error::unsupported(Verb::Definitions))
     }
 
-    async fn watch(&self, _: &Call, _: WatchScope) -> Result<ObservationStream> {
-        Err(Error::unsupported(Verb::Watch))
+    async fn watch(&self, call: &Call, scope: WatchScope) -> Result<WatchStream> {
+        self.come_in(call, scope.verb()).await?;
+        let state = self.lock();
+        let Some(pushed) = &state.pushed else {
+            return Err(Error::unsupported(scope.verb()));
+        };
+        let changes = BroadcastStream::new(pushed.subscribe());
+        let present = state.shown.values().cloned().map(Watched::seen);
+        let present: Vec<_> = present.chain([Watched::InSync]).collect();
+        let changes = changes.take_while(|change| futures::future::ready(change.is_ok()));
+        let changes = changes.filter_map(|change| futures::future::ready(change.ok()));
+        Ok(futures::stream::iter(present)
+            .chain(changes)
+            .map(Ok)
+            .boxed())
     }
 
     async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation> {
@@ -285,8 +353,13 @@ impl Provider for Puppet {
     }
 
     async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
-        self.answer(call, Verb::Cancel, &request.id).await?;
+        let before = self.answer(call, Verb::Cancel, &request.id).await?;
         self.show(request.id.as_str(), "ABORTED");
+        let late = self.lock().late_cancels;
+        if let Some(late) = late {
+            tokio::time::sleep(late).await;
+            return Ok(before);
+        }
         self.shown(Verb::Cancel, &request.id)
     }
 

@@ -10,9 +10,9 @@ use stateway_model::{Execution, ExecutionId, Labels, ProviderId, SubState};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{
     ApplyDefinitionRequest, Call, CancelMode, CancelRequest, Compensation, DefinitionsRequest,
-    Error, ErrorKind, HistoryRequest, ListRequest, Mapper, Observation, ObservationStream,
-    PauseRequest, Provider, PurgeRequest, RequestId, ResumeRequest, RetryFromRequest,
-    RetryNowRequest, SignalRequest, StartRequest, Table, View,
+    Error, ErrorKind, HistoryRequest, ListRequest, Mapper, Observation, PauseRequest, Provider,
+    PurgeRequest, RequestId, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
+    StartRequest, Table, View, WatchStream, Watched,
 };
 
 use crate::case::ensure;
@@ -326,10 +326,19 @@ pub(crate) fn refused_because<T>(
 }
 
 /// The next item of a stream, or the end of the case.
-pub(crate) async fn next(stream: &mut ObservationStream) -> Result<Observation, Stop> {
+pub(crate) async fn next_item(stream: &mut WatchStream) -> Result<Watched, Stop> {
     match soon(stream.next()).await? {
         Some(item) => answered("watch", item),
         None => Err(Stop::Failed("the stream ended too early".to_owned())),
+    }
+}
+
+/// The next observation of a stream, or the end of the case.
+pub(crate) async fn next(stream: &mut WatchStream) -> Result<Observation, Stop> {
+    loop {
+        if let Watched::Seen(seen) = next_item(stream).await? {
+            return Ok(*seen);
+        }
     }
 }
 

@@ -59,7 +59,7 @@ pub use http::{
 pub use id::Ids;
 pub use keeper::SinkStart;
 pub use limits::{DEFAULT_PAYLOAD_BYTES, most_payload_bytes, task_bytes};
-pub use news::{Changes, News};
+pub use news::{Change, Changes, News, Removed};
 pub use numbering::Numbering;
 pub use payload::parse_payload;
 pub use policy::{Policy, PolicyQuestion, PolicyVerdict, Ruling};

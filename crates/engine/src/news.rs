@@ -16,10 +16,28 @@ const BEHIND: usize = 4_096;
 /// An execution as it was last seen; `None` before anything was.
 pub type News = Option<Arc<View>>;
 
+/// An execution that the store no longer has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removed {
+    /// Its place among all executions. It is not used again.
+    pub number: i64,
+    /// Its id. It may be used again.
+    pub id: Arc<str>,
+}
+
+/// One item of the feed of all executions.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// An execution as it is now.
+    Seen(Arc<View>),
+    /// An execution that was purged.
+    Removed(Arc<Removed>),
+}
+
 /// Everyone who watches.
 #[derive(Debug)]
 pub(crate) struct Board {
-    everything: broadcast::Sender<Arc<View>>,
+    everything: broadcast::Sender<Change>,
     everywhere: AtomicUsize,
     ones: Mutex<HashMap<Arc<str>, Watched>>,
     watched: AtomicUsize,
@@ -36,7 +54,7 @@ struct Watched {
 /// Changes of every execution, as they happen.
 #[derive(Debug)]
 pub struct Changes {
-    receiver: broadcast::Receiver<Arc<View>>,
+    receiver: broadcast::Receiver<Change>,
     board: Arc<Board>,
 }
 
@@ -80,7 +98,19 @@ impl Board {
         }
         if self.everywhere.load(Ordering::Acquire) > 0 {
             // Nobody listening any more is no failure.
-            let _ = self.everything.send(view);
+            let _ = self.everything.send(Change::Seen(view));
+        }
+    }
+
+    /// Reports a removal. Watchers of the one execution find out by reading it.
+    pub(crate) fn tell_removed(&self, removed: Arc<Removed>) {
+        if self.watched.load(Ordering::Acquire) > 0 {
+            let mut ones = self.ones();
+            ones.remove(&removed.id);
+            self.watched.store(ones.len(), Ordering::Release);
+        }
+        if self.everywhere.load(Ordering::Acquire) > 0 {
+            let _ = self.everything.send(Change::Removed(removed));
         }
     }
 
@@ -120,9 +150,9 @@ impl Changes {
     ///
     /// # Errors
     /// How many were missed.
-    pub async fn next(&mut self) -> Result<Arc<View>, u64> {
+    pub async fn next(&mut self) -> Result<Change, u64> {
         match self.receiver.recv().await {
-            Ok(view) => Ok(view),
+            Ok(change) => Ok(change),
             Err(broadcast::error::RecvError::Lagged(missed)) => Err(missed),
             // The board outlives its watchers: each holds it.
             Err(broadcast::error::RecvError::Closed) => std::future::pending().await,

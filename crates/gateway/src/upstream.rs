@@ -25,6 +25,7 @@ pub(crate) use breaker::Position;
 pub(crate) use health::{EngineHealth, Prober, Report, Serving};
 
 use crate::settings::{Settings, UpstreamSettings};
+use crate::watch::Sighting;
 use breakers::{Breakers, Outcome};
 use meter::Meter;
 
@@ -131,6 +132,14 @@ impl Upstream {
             tracing::debug!(provider = %self.id, %verb, reason = error.reason(), "call failed: {error}");
         }
         outcome
+    }
+
+    /// The observation as watches take it in.
+    pub(crate) fn sighting(&self, observation: Observation) -> Sighting {
+        Sighting {
+            version: observation.version,
+            execution: self.execution(observation),
+        }
     }
 
     /// The observation as clients see it.

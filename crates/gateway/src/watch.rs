@@ -7,11 +7,14 @@
 
 mod follow;
 mod hub;
+mod listed;
 mod pace;
 mod poll;
+mod present;
 mod reader;
 mod topic;
 mod wait;
 
 pub(crate) use hub::Hub;
+pub(crate) use present::Sighting;
 pub(crate) use reader::{Reader, Target, WatchRequest};

@@ -53,8 +53,12 @@ capabilities! {
     list_hints,
     /// The history can be read.
     history,
-    /// Changes are pushed; without it the gateway polls.
-    watch,
+    /// Changes of one execution are pushed; without it the gateway polls.
+    watch_one,
+    /// The end of one execution is pushed; without it the gateway watches the execution.
+    watch_end,
+    /// Changes of every execution are pushed; without it the gateway lists again and again.
+    watch_all,
     /// Signals can be sent.
     signal,
     /// A signal with the same `request_id` is delivered once.

@@ -21,6 +21,7 @@ mod request;
 mod suggest;
 pub mod table;
 mod verb;
+mod watch;
 
 pub use call::{ANONYMOUS, Call, RequestId, RequestIdError};
 pub use capability::Capabilities;
@@ -34,16 +35,17 @@ pub use mapper::Mapper;
 pub use observation::{
     AttemptPhase, NativeState, Observation, ObservedDefinition, RetryEvidence, StepObservation,
 };
-pub use provider::{ObservationStream, Provider, one_by_one};
+pub use provider::{Provider, one_by_one};
 pub use registry::{Registration, Registry, RegistryError};
 pub use request::{
     CancelMode, CancelRequest, Compensation, Count, Health, HistoryPage, HistoryRequest, ListPage,
     ListRequest, PauseRequest, PurgeRequest, ResumeRequest, RetryFromRequest, RetryNowRequest,
-    SignalRequest, StartRequest, View, WatchScope,
+    SignalRequest, StartRequest, View,
 };
 pub use suggest::nearest;
 pub use table::Table;
 pub use verb::Verb;
+pub use watch::{Version, WatchScope, WatchStream, Watched};
 
 /// The sample for provider authors compiles.
 #[cfg(doctest)]

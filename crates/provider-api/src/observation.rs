@@ -9,11 +9,16 @@ use stateway_model::{
     ReopenInfo, RetryBasis, SubState, Usage, Wait,
 };
 
+use crate::Version;
+
 /// An execution as its engine shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
     /// The engine's id.
     pub id: ExecutionId,
+    /// Places this among the other observations of the execution. `None` where the engine has
+    /// nothing to order by: then the observation that was asked for later counts as the newer one.
+    pub version: Option<Version>,
     /// What it runs, where the engine tells.
     pub definition: Option<ObservedDefinition>,
     /// The definition's revision; empty when there is none.
@@ -74,6 +79,7 @@ impl Observation {
     pub const fn new(id: ExecutionId, native: NativeState) -> Self {
         Self {
             id,
+            version: None,
             definition: None,
             revision: String::new(),
             native,

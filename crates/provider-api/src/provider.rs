@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use futures::stream::{self, BoxStream};
+use futures::stream;
 use stateway_model::ExecutionId;
 
 use crate::{
@@ -10,10 +10,8 @@ use crate::{
     DefinitionsPage, DefinitionsRequest, Error, Health, HistoryPage, HistoryRequest, ListPage,
     ListRequest, NativeDefinition, Observation, PauseRequest, PurgeRequest, Result, ResumeRequest,
     RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View, WatchScope,
+    WatchStream,
 };
-
-/// Observations of executions that changed, as they change.
-pub type ObservationStream = BoxStream<'static, Result<Observation>>;
 
 /// An adapter to one workflow engine.
 ///
@@ -115,13 +113,21 @@ pub trait Provider: Send + Sync + 'static {
     /// - Ascending, without gaps or repeats over the pages.
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage>;
 
-    /// Follows changes. Requires [`Capabilities::watch`].
+    /// Follows changes. Requires [`Capabilities::watch_one`], [`Capabilities::watch_end`] or
+    /// [`Capabilities::watch_all`], by the scope.
     ///
-    /// - The stream begins with every execution of the scope as it is now, then tells of changes.
+    /// - The stream begins with every execution of the scope as it is now, then
+    ///   [`Watched::InSync`](crate::Watched::InSync), then reports changes.
     /// - The last state of an execution always arrives; states in between may be left out.
-    /// - The stream ends only with an error, or when the one execution it follows has finished.
+    /// - An execution that the engine no longer has is reported as
+    ///   [`Watched::Gone`](crate::Watched::Gone), however it was removed.
+    /// - Versions of an execution never decrease within a stream
+    ///   ([`Observation::version`]).
+    /// - A stream of one execution ends after the finished execution, or after `Gone`.
+    /// - A stream of all executions ends with an error, or without one when the provider has lost
+    ///   track of changes. The gateway opens it again and takes the new present set.
     /// - The call's deadline bounds opening the stream, not the stream.
-    async fn watch(&self, call: &Call, scope: WatchScope) -> Result<ObservationStream>;
+    async fn watch(&self, call: &Call, scope: WatchScope) -> Result<WatchStream>;
 
     /// Sends a signal. Requires [`Capabilities::signal`].
     ///

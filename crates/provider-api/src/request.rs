@@ -239,18 +239,6 @@ pub struct PurgeRequest {
     pub request_id: RequestId,
 }
 
-/// What a watch covers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WatchScope {
-    /// Every execution of the provider.
-    All,
-    /// One execution.
-    One(ExecutionId),
-    /// One execution, of which only the end is of interest: what it shows in between may be left
-    /// out, and where leaving it out costs the engine less, it should be.
-    End(ExecutionId),
-}
-
 /// How a provider is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Health {

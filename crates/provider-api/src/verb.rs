@@ -19,8 +19,12 @@ pub enum Verb {
     Count,
     /// `history`
     History,
-    /// `watch`
-    Watch,
+    /// `watch` of one execution
+    WatchOne,
+    /// `watch` of one execution's end
+    WatchEnd,
+    /// `watch` of all executions
+    WatchAll,
     /// `signal`
     Signal,
     /// `cancel`, gracefully
@@ -54,7 +58,9 @@ impl Verb {
         Self::List,
         Self::Count,
         Self::History,
-        Self::Watch,
+        Self::WatchOne,
+        Self::WatchEnd,
+        Self::WatchAll,
         Self::Signal,
         Self::Cancel,
         Self::Kill,
@@ -78,7 +84,9 @@ impl Verb {
             Self::List => "list",
             Self::Count => "count",
             Self::History => "history",
-            Self::Watch => "watch",
+            Self::WatchOne => "watch-one",
+            Self::WatchEnd => "watch-end",
+            Self::WatchAll => "watch-all",
             Self::Signal => "signal",
             Self::Cancel => "cancel",
             Self::Kill => "kill",
@@ -103,7 +111,9 @@ impl Verb {
             Self::List => by.list,
             Self::Count => by.count,
             Self::History => by.history,
-            Self::Watch => by.watch,
+            Self::WatchOne => by.watch_one,
+            Self::WatchEnd => by.watch_end,
+            Self::WatchAll => by.watch_all,
             Self::Signal => by.signal,
             Self::Cancel => by.cancel,
             Self::Kill => by.kill,

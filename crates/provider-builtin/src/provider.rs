@@ -11,9 +11,9 @@ use stateway_machine::ExecutionState;
 use stateway_model::{Event, ExecutionId};
 use stateway_provider_api::{
     Call, CancelRequest, Capabilities, Count, ErrorKind, Health, HistoryPage, HistoryRequest,
-    ListPage, ListRequest, Observation, ObservationStream, PauseRequest, Provider, PurgeRequest,
-    Result, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb,
-    View, WatchScope,
+    ListPage, ListRequest, Observation, PauseRequest, Provider, PurgeRequest, Result,
+    ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View,
+    WatchScope, WatchStream,
 };
 
 use crate::line::{Disturb, Line};
@@ -253,14 +253,16 @@ impl Provider for BuiltinProvider {
         Ok(page)
     }
 
-    async fn watch(&self, call: &Call, scope: WatchScope) -> Result<ObservationStream> {
-        offered(Verb::Watch, &self.can)?;
+    async fn watch(&self, call: &Call, scope: WatchScope) -> Result<WatchStream> {
+        let verb = scope.verb();
+        offered(verb, &self.can)?;
         let (engine, can) = (self.engine.clone(), self.can);
-        match scope {
-            WatchScope::One(id) => watch::one(engine, can, (&self.line, call), (&id, true)).await,
-            WatchScope::End(id) => watch::one(engine, can, (&self.line, call), (&id, false)).await,
+        match &scope {
+            WatchScope::One(id) | WatchScope::End(id) => {
+                watch::one(engine, can, (&self.line, call), (id, verb)).await
+            }
             WatchScope::All => {
-                self.line.carry(call, Verb::Watch, async { Ok(()) }).await?;
+                self.line.carry(call, verb, async { Ok(()) }).await?;
                 Ok(watch::all(engine, can))
             }
         }

@@ -10,7 +10,7 @@ use stateway_machine::{Data, ExecutionState, StepState};
 use stateway_model::{ExecutionId, Payload, Reason, Step, SubState, Wait, WaitKind};
 use stateway_provider_api::{
     AttemptPhase, Capabilities, NativeState, Observation, ObservedDefinition, RetryEvidence,
-    StepObservation, View,
+    StepObservation, Version, View,
 };
 
 /// An execution as the engine shows it.
@@ -18,6 +18,7 @@ use stateway_provider_api::{
 pub fn observation(seen: &Seen, view: View, can: &Capabilities) -> Observation {
     let id = ExecutionId::new(&*seen.id).expect("the engine gives and takes only good ids");
     let mut shown = Observation::new(id, native(seen));
+    shown.version = Some(version(seen));
     shown.definition = Some(ObservedDefinition::Portable(seen.definition.to_string()));
     shown.revision = seen.revision.to_string();
     shown.reported = Some((seen.sub_state, seen.reason));
@@ -122,6 +123,13 @@ fn with_cause(what: &str, cause: &str) -> String {
         "" => what.to_owned(),
         cause => format!("{what}: {cause}"),
     }
+}
+
+/// How far an execution is: which execution of the id, which branch, which event.
+pub(crate) fn version(seen: &Seen) -> Version {
+    // Numbers begin at 1.
+    let number = u64::try_from(seen.number).unwrap_or_default();
+    Version::of_parts([number, seen.branch.into(), seen.sequence])
 }
 
 fn native(seen: &Seen) -> NativeState {

@@ -1,52 +1,55 @@
-//! Watching: the engine pushes every change; here they become observations.
+//! Watching: the engine pushes every change; here they become the items of a stream.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::stream::{self, StreamExt};
-use stateway_engine::{Changes, Engine, ErrorKind, ListQuery, News, View as Seen};
+use stateway_engine::{
+    Change, Changes, Engine, EngineError, ErrorKind, ListQuery, News, View as Seen,
+};
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
-    Call, Capabilities, Observation, ObservationStream, Result, Verb, View,
+    Call, Capabilities, Observation, Result, Verb, Version, View, WatchStream, Watched,
 };
 use tokio::sync::watch;
 
 use crate::error::refused;
 use crate::line::Line;
-use crate::response::observation;
+use crate::response::{id_of, observation, version};
 
-/// How many executions are looked at at once when everything has to be looked at.
+/// Executions per page while the present set is read.
 const PAGE: usize = 200;
 
-fn follow(engine: &Engine, id: &Arc<str>, every_step: bool) -> watch::Receiver<News> {
-    if every_step {
-        engine.watch_one(id)
-    } else {
+fn follow(engine: &Engine, id: &Arc<str>, verb: Verb) -> watch::Receiver<News> {
+    if verb == Verb::WatchEnd {
         engine.watch_end(id)
+    } else {
+        engine.watch_one(id)
     }
 }
 
-/// Follows one execution; what it shows now comes first.
+/// Follows one execution; its present state comes first.
 pub(crate) async fn one(
     engine: Engine,
     can: Capabilities,
     (line, call): (&Line, &Call),
-    (id, every_step): (&ExecutionId, bool),
-) -> Result<ObservationStream> {
-    let id: Arc<str> = id.as_str().into();
-    let news = follow(&engine, &id, every_step);
-    let present = engine.get(Arc::clone(&id));
-    let present = line.carry(call, Verb::Watch, present).await?;
+    (id, verb): (&ExecutionId, Verb),
+) -> Result<WatchStream> {
+    let key: Arc<str> = id.as_str().into();
+    let news = follow(&engine, &key, verb);
+    let present = engine.get(Arc::clone(&key));
+    let present = line.carry(call, verb, present).await?;
     let watcher = One {
         engine,
         can,
-        id,
-        every_step,
+        id: id.clone(),
+        key,
+        verb,
         news,
         next: Some(Arc::new(present)),
-        shown: Age::default(),
         last: None,
+        in_sync: false,
         over: false,
     };
     Ok(stream::unfold(watcher, One::step).boxed())
@@ -55,28 +58,24 @@ pub(crate) async fn one(
 struct One {
     engine: Engine,
     can: Capabilities,
-    id: Arc<str>,
-    every_step: bool,
+    id: ExecutionId,
+    /// The same, as the engine takes it.
+    key: Arc<str>,
+    verb: Verb,
     news: watch::Receiver<News>,
     next: Option<Arc<Seen>>,
-    shown: Age,
-    /// What was shown last.
+    /// What was reported last.
     last: Option<Observation>,
+    in_sync: bool,
     over: bool,
 }
 
-/// How far an execution was when it was shown.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Age(u32, u64);
-
-impl Age {
-    fn of(seen: &Seen) -> Self {
-        Self(seen.branch, seen.sequence)
-    }
-}
-
 impl One {
-    async fn step(mut self) -> Option<(Result<Observation>, Self)> {
+    async fn step(mut self) -> Option<(Result<Watched>, Self)> {
+        if self.last.is_some() && !self.in_sync {
+            self.in_sync = true;
+            return Some((Ok(Watched::InSync), self));
+        }
         while !self.over {
             let told = match self.next.take() {
                 Some(seen) => Ok(seen),
@@ -86,70 +85,74 @@ impl One {
                 Ok(seen) => seen,
                 Err(error) => {
                     self.over = true;
-                    return Some((Err(error), self));
+                    return Some((self.ended(error), self));
                 }
             };
-            let age = Age::of(&seen);
-            if age < self.shown {
-                continue;
-            }
             let shown = observation(&seen, View::Basic, &self.can);
-            if age == self.shown && self.last.as_ref() == Some(&shown) {
+            if self.is_old(&shown) {
                 continue;
             }
-            self.shown = age;
             self.over = seen.state.is_terminal();
             self.last = Some(shown.clone());
-            return Some((Ok(shown), self));
+            return Some((Ok(Watched::seen(shown)), self));
         }
         None
     }
 
+    /// Whether this is older than what was reported last, or the same.
+    fn is_old(&self, shown: &Observation) -> bool {
+        let last = self.last.as_ref();
+        last.is_some_and(|last| shown.version < last.version || shown == last)
+    }
+
+    fn ended(&self, error: EngineError) -> Result<Watched> {
+        if error.kind == ErrorKind::NotFound {
+            return Ok(Watched::Gone(self.id.clone()));
+        }
+        Err(refused(self.verb, error))
+    }
+
     /// The execution once it has changed.
-    async fn look(&mut self) -> Result<Arc<Seen>> {
+    async fn look(&mut self) -> std::result::Result<Arc<Seen>, EngineError> {
         if self.news.changed().await.is_ok() {
             let told = self.news.borrow_and_update().clone();
             if let Some(seen) = told {
                 // Nothing happened to it: workers came or left, and what was sent may be older than
                 // what was read at first.
-                if Age::of(&seen) == self.shown {
+                let reported = self.last.as_ref().and_then(|last| last.version);
+                if reported == Some(version(&seen)) {
                     return self.read().await;
                 }
                 return Ok(seen);
             }
         }
         // It was removed, or its news have ended: reading it says which.
-        self.news = follow(&self.engine, &self.id, self.every_step);
+        self.news = follow(&self.engine, &self.key, self.verb);
         self.read().await
     }
 
-    async fn read(&self) -> Result<Arc<Seen>> {
-        let seen = self.engine.get(Arc::clone(&self.id)).await;
-        seen.map(Arc::new)
-            .map_err(|error| refused(Verb::Watch, error))
+    async fn read(&self) -> std::result::Result<Arc<Seen>, EngineError> {
+        self.engine.get(Arc::clone(&self.key)).await.map(Arc::new)
     }
 }
 
 /// Follows every execution; the present set comes first.
-pub(crate) fn all(engine: Engine, can: Capabilities) -> ObservationStream {
+pub(crate) fn all(engine: Engine, can: Capabilities) -> WatchStream {
     let watcher = All {
+        // Subscribed before anything is read, so that no change falls between the two.
         changes: engine.watch(),
         engine,
-        can,
         ready: VecDeque::new(),
         page: Page::From(None),
-        looked_at: HashMap::new(),
+        read: HashMap::new(),
         meanwhile: BTreeMap::new(),
         unsure: Vec::new(),
     };
-    stream::unfold(Some(watcher), |watcher| async move {
+    stream::unfold(Some(watcher), move |watcher| async move {
         let mut watcher = watcher?;
         match watcher.next().await {
-            Ok(seen) => {
-                let shown = observation(&seen, View::Basic, &watcher.can);
-                Some((Ok(shown), Some(watcher)))
-            }
-            Err(error) => Some((Err(error), None)),
+            Ok(item) => Some((Ok(item?.watched(&can)), Some(watcher))),
+            Err(error) => Some((Err(refused(Verb::WatchAll, error)), None)),
         }
     })
     .boxed()
@@ -157,116 +160,138 @@ pub(crate) fn all(engine: Engine, can: Capabilities) -> ObservationStream {
 
 struct All {
     engine: Engine,
-    can: Capabilities,
     changes: Changes,
-    ready: VecDeque<Arc<Seen>>,
+    ready: VecDeque<Item>,
     page: Page,
-    /// What was read of executions, until the changes that came meanwhile are told: an older one
-    /// among them must not come after it.
-    looked_at: HashMap<i64, Age>,
+    /// The versions that were read of executions, until the changes that came meanwhile are
+    /// reported: an older one among them must not come after what was read.
+    read: HashMap<i64, Version>,
     /// The newest of the changes that came meanwhile, by execution.
-    meanwhile: BTreeMap<i64, Arc<Seen>>,
+    meanwhile: BTreeMap<i64, Change>,
     /// Executions to read again.
     unsure: Vec<Arc<str>>,
 }
 
-/// How far the present set has been looked at.
+/// How far the present set has been read.
 enum Page {
     From(Option<i64>),
     Done,
 }
 
+enum Item {
+    Change(Change),
+    InSync,
+}
+
+impl Item {
+    fn watched(self, can: &Capabilities) -> Watched {
+        match self {
+            Self::Change(Change::Seen(seen)) => Watched::seen(observation(&seen, View::Basic, can)),
+            Self::Change(Change::Removed(removed)) => {
+                Watched::Gone(id_of(&removed.id).expect("the engine gives and takes only good ids"))
+            }
+            Self::InSync => Watched::InSync,
+        }
+    }
+}
+
+fn number_of(change: &Change) -> i64 {
+    match change {
+        Change::Seen(seen) => seen.number,
+        Change::Removed(removed) => removed.number,
+    }
+}
+
 impl All {
-    async fn next(&mut self) -> Result<Arc<Seen>> {
+    /// The next item; none when so much was missed that everything has to be read again.
+    async fn next(&mut self) -> std::result::Result<Option<Item>, EngineError> {
         loop {
-            if let Some(seen) = self.ready.pop_front() {
-                return Ok(seen);
+            if let Some(item) = self.ready.pop_front() {
+                return Ok(Some(item));
             }
             if let Some(id) = self.unsure.pop() {
                 match self.engine.get(id).await {
                     Ok(seen) => {
-                        self.looked_at.insert(seen.number, Age::of(&seen));
-                        return Ok(Arc::new(seen));
+                        self.read.insert(seen.number, version(&seen));
+                        return Ok(Some(Item::Change(Change::Seen(Arc::new(seen)))));
                     }
-                    // Removed meanwhile.
+                    // Its removal is among the changes.
                     Err(error) if error.kind == ErrorKind::NotFound => continue,
-                    Err(error) => return Err(refused(Verb::Watch, error)),
+                    Err(error) => return Err(error),
                 }
             }
             match self.page {
-                Page::From(before) => self.look(before).await?,
+                Page::From(before) => {
+                    if !self.read_page(before).await? {
+                        return Ok(None);
+                    }
+                }
                 Page::Done => match self.changes.next().await {
-                    Ok(seen) if self.is_older(&seen) => {}
-                    Ok(seen) => return Ok(seen),
-                    Err(_missed) => self.page = Page::From(None),
+                    Ok(change) if self.is_older(&change) => {}
+                    Ok(change) => return Ok(Some(Item::Change(change))),
+                    Err(_missed) => return Ok(None),
                 },
             }
         }
     }
 
     /// Whether a change came before what was read of the execution.
-    fn is_older(&mut self, seen: &Seen) -> bool {
-        let Some(age) = self.looked_at.get(&seen.number) else {
-            return false;
+    fn is_older(&mut self, change: &Change) -> bool {
+        let number = number_of(change);
+        let older = match (change, self.read.get(&number)) {
+            (Change::Seen(seen), Some(read)) => version(seen) < *read,
+            _ => false,
         };
-        let older = Age::of(seen) < *age;
         if !older {
-            self.looked_at.remove(&seen.number);
+            self.read.remove(&number);
         }
         older
     }
 
-    /// Looks at the next page of the present set, newest first.
-    async fn look(&mut self, before: Option<i64>) -> Result<()> {
+    /// Reads the next page of the present set, newest first; false if changes were missed.
+    async fn read_page(&mut self, before: Option<i64>) -> std::result::Result<bool, EngineError> {
         let query = ListQuery {
             before,
             limit: PAGE,
             ..ListQuery::default()
         };
-        let page = self.engine.list(query).await;
-        let page = page.map_err(|error| refused(Verb::Watch, error))?;
+        let page = self.engine.list(query).await?;
         for seen in page.items {
-            self.looked_at.insert(seen.number, Age::of(&seen));
-            self.ready.push_back(Arc::new(seen));
+            self.read.insert(seen.number, version(&seen));
+            self.ready
+                .push_back(Item::Change(Change::Seen(Arc::new(seen))));
         }
-        if !self.gather() {
-            // So much was missed that what was looked at says little.
-            self.page = Page::From(None);
-            return Ok(());
+        while let Some(change) = self.changes.next().now_or_never() {
+            let Ok(change) = change else {
+                return Ok(false);
+            };
+            self.meanwhile.insert(number_of(&change), change);
         }
         match page.next {
             Some(next) => self.page = Page::From(Some(next)),
             None => self.catch_up(),
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Takes in the changes that came while a page was looked at; false if some were missed.
-    fn gather(&mut self) -> bool {
-        while let Some(change) = self.changes.next().now_or_never() {
-            match change {
-                Ok(seen) => {
-                    self.meanwhile.insert(seen.number, seen);
-                }
-                Err(_missed) => return false,
-            }
-        }
-        true
-    }
-
-    /// Tells the changes that came while the present set was looked at.
+    /// Reports the changes that came while the present set was read, and that it is complete.
     fn catch_up(&mut self) {
         self.page = Page::Done;
-        let looked_at = std::mem::take(&mut self.looked_at);
-        for seen in std::mem::take(&mut self.meanwhile).into_values() {
-            let known = looked_at.get(&seen.number);
-            let age = Age::of(&seen);
-            if known.is_none_or(|known| age > *known) {
-                self.ready.push_back(seen);
-            } else if known == Some(&age) {
+        let read = std::mem::take(&mut self.read);
+        for (number, change) in std::mem::take(&mut self.meanwhile) {
+            match (&change, read.get(&number)) {
                 // Workers came or left meanwhile; which of the two is newer is not known.
-                self.unsure.push(Arc::clone(&seen.id));
+                (Change::Seen(seen), Some(read)) if version(seen) == *read => {
+                    self.unsure.push(Arc::clone(&seen.id));
+                }
+                (Change::Seen(seen), Some(read)) if version(seen) < *read => {}
+                // It was removed before its page was read.
+                (Change::Removed(_), None) => {}
+                (Change::Seen(_), _) | (Change::Removed(_), Some(_)) => {
+                    self.ready.push_back(Item::Change(change));
+                }
             }
         }
+        self.ready.push_back(Item::InSync);
     }
 }

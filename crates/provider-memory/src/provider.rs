@@ -7,9 +7,9 @@ use stateway_model::{ExecutionId, ProviderId};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     Call, CancelMode, CancelRequest, Capabilities, Compensation, Count, Health, HistoryPage,
-    HistoryRequest, ListPage, ListRequest, Observation, ObservationStream, PauseRequest, Provider,
-    PurgeRequest, RequestId, Result, ResumeRequest, RetryFromRequest, RetryNowRequest,
-    SignalRequest, StartRequest, Table, Verb, View, WatchScope, classify,
+    HistoryRequest, ListPage, ListRequest, Observation, PauseRequest, Provider, PurgeRequest,
+    RequestId, Result, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
+    StartRequest, Table, Verb, View, WatchScope, WatchStream, classify,
 };
 
 use crate::error::no_step_input;
@@ -236,8 +236,8 @@ impl Provider for MemoryProvider {
         })
     }
 
-    async fn watch(&self, call: &Call, scope: WatchScope) -> Result<ObservationStream> {
-        self.reach(call, Verb::Watch).await?;
+    async fn watch(&self, call: &Call, scope: WatchScope) -> Result<WatchStream> {
+        self.reach(call, scope.verb()).await?;
         watch::open(self.upstream.clone(), self.can, scope)
     }
 

@@ -13,6 +13,7 @@ use crate::store::Record;
 pub(crate) fn observation(record: &Record, view: View, can: &Capabilities) -> Observation {
     let run = &record.run;
     let mut seen = Observation::new(record.id.clone(), native(run));
+    seen.version = Some(record.version());
     seen.definition = Some(ObservedDefinition::Native(record.definition.clone()));
     seen.steps = steps(run);
     seen.last_error = run

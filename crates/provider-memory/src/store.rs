@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use stateway_model::ExecutionId;
-use stateway_provider_api::{Error, RequestId, Result, Verb};
+use stateway_provider_api::{Error, RequestId, Result, Verb, Version};
 use tokio::sync::watch;
 
 use crate::error::{execution_exists, full, not_finished, refused, request_id_reused};
@@ -20,6 +20,8 @@ const MOST_REQUESTS: usize = 1_000;
 /// One execution.
 pub(crate) struct Record {
     pub(crate) id: ExecutionId,
+    /// Its place in the order of acceptance. Never used again.
+    pub(crate) number: u64,
     pub(crate) definition: String,
     pub(crate) body: StartBody,
     pub(crate) run: Run,
@@ -30,6 +32,11 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    /// Grows with each change, also when the id is used again.
+    pub(crate) fn version(&self) -> Version {
+        Version::of_parts([self.number, self.run.revision() as u64, 0])
+    }
+
     pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
@@ -79,6 +86,7 @@ impl Store {
         self.by_request.insert(start.request_id.clone(), number);
         let record = Record {
             id,
+            number,
             definition: start.body.definition.clone(),
             run: Run::new(start.script, now, start.body.delay),
             body: start.body,

@@ -9,7 +9,7 @@ use futures::stream;
 use jiff::Timestamp;
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
-    Capabilities, Observation, ObservationStream, Result, Verb, View, WatchScope,
+    Capabilities, Observation, Result, Verb, Version, View, WatchScope, WatchStream, Watched,
 };
 use tokio::sync::{broadcast, watch};
 
@@ -20,9 +20,10 @@ pub(crate) fn open(
     upstream: Arc<Upstream>,
     can: Capabilities,
     scope: WatchScope,
-) -> Result<ObservationStream> {
+) -> Result<WatchStream> {
+    let verb = scope.verb();
     match scope {
-        WatchScope::One(id) | WatchScope::End(id) => one(upstream, can, id),
+        WatchScope::One(id) | WatchScope::End(id) => one(upstream, can, (id, verb)),
         WatchScope::All => Ok(all(upstream, can)),
     }
 }
@@ -30,17 +31,17 @@ pub(crate) fn open(
 /// What a look at an execution shows.
 struct Look {
     seen: Observation,
-    revision: usize,
+    version: Version,
     due: Option<Timestamp>,
     over: bool,
 }
 
-fn look(upstream: &Upstream, can: &Capabilities, id: &ExecutionId) -> Result<Look> {
+fn look(upstream: &Upstream, can: &Capabilities, (id, verb): (&ExecutionId, Verb)) -> Result<Look> {
     upstream.with(|store, now| {
-        let record = store.get(id, now, Verb::Watch)?;
+        let record = store.get(id, now, verb)?;
         Ok(Look {
             seen: observation(record, View::Basic, can),
-            revision: record.run.revision(),
+            version: record.version(),
             due: record.run.next_due(),
             over: record.run.is_over(),
         })
@@ -52,48 +53,57 @@ struct One {
     upstream: Arc<Upstream>,
     can: Capabilities,
     id: ExecutionId,
+    verb: Verb,
     asked: watch::Receiver<()>,
-    shown: Option<usize>,
+    shown: Option<Version>,
+    in_sync: bool,
     finished: bool,
 }
 
-fn one(upstream: Arc<Upstream>, can: Capabilities, id: ExecutionId) -> Result<ObservationStream> {
+fn one(
+    upstream: Arc<Upstream>,
+    can: Capabilities,
+    (id, verb): (ExecutionId, Verb),
+) -> Result<WatchStream> {
     let asked = upstream.with(|store, now| {
-        let record = store.get(&id, now, Verb::Watch)?;
+        let record = store.get(&id, now, verb)?;
         Ok(record.subscribe())
     })?;
     let watcher = One {
         upstream,
         can,
         id,
+        verb,
         asked,
         shown: None,
+        in_sync: false,
         finished: false,
     };
     Ok(stream::unfold(watcher, One::next).boxed())
 }
 
 impl One {
-    async fn next(mut self) -> Option<(Result<Observation>, Self)> {
+    async fn next(mut self) -> Option<(Result<Watched>, Self)> {
+        if self.shown.is_some() && !self.in_sync {
+            self.in_sync = true;
+            return Some((Ok(Watched::InSync), self));
+        }
         if self.finished {
             return None;
         }
         loop {
-            let look = match look(&self.upstream, &self.can, &self.id) {
-                Ok(look) => look,
-                Err(forgotten) => {
-                    self.finished = true;
-                    return Some((Err(forgotten), self));
-                }
+            let Ok(look) = look(&self.upstream, &self.can, (&self.id, self.verb)) else {
+                (self.finished, self.in_sync) = (true, true);
+                return Some((Ok(Watched::Gone(self.id.clone())), self));
             };
-            if self.shown != Some(look.revision) {
-                self.shown = Some(look.revision);
+            if self.shown != Some(look.version) {
+                self.shown = Some(look.version);
                 self.finished = look.over;
-                return Some((Ok(look.seen), self));
+                return Some((Ok(Watched::seen(look.seen)), self));
             }
             tokio::select! {
                 changed = self.asked.changed() => {
-                    // A record that is gone tells so at the next look.
+                    // The next look shows that the record is gone.
                     let _ = changed;
                 }
                 () = wait_for(&self.upstream, look.due) => {}
@@ -114,52 +124,53 @@ struct All {
     upstream: Arc<Upstream>,
     can: Capabilities,
     asked: broadcast::Receiver<ExecutionId>,
-    shown: BTreeMap<ExecutionId, usize>,
+    shown: BTreeMap<ExecutionId, Version>,
     due: BTreeSet<(Timestamp, ExecutionId)>,
     to_look_at: VecDeque<ExecutionId>,
+    in_sync: bool,
 }
 
-fn all(upstream: Arc<Upstream>, can: Capabilities) -> ObservationStream {
-    let mut watcher = All {
-        asked: upstream.changes.subscribe(),
+fn all(upstream: Arc<Upstream>, can: Capabilities) -> WatchStream {
+    // Subscribed first, so that no change falls between the two.
+    let asked = upstream.changes.subscribe();
+    let to_look_at = upstream.with(|store, now| {
+        let records = store.before(None, now);
+        records.map(|(_, record)| record.id.clone()).collect()
+    });
+    let watcher = All {
+        asked,
         upstream,
         can,
         shown: BTreeMap::new(),
         due: BTreeSet::new(),
-        to_look_at: VecDeque::new(),
+        to_look_at,
+        in_sync: false,
     };
-    watcher.look_at_everything();
     stream::unfold(watcher, All::next).boxed()
 }
 
 impl All {
-    async fn next(mut self) -> Option<(Result<Observation>, Self)> {
+    async fn next(mut self) -> Option<(Result<Watched>, Self)> {
         loop {
             while let Some(id) = self.to_look_at.pop_front() {
-                if let Some(seen) = self.news_of(&id) {
-                    return Some((Ok(seen), self));
+                if let Some(news) = self.news_of(id) {
+                    return Some((Ok(news), self));
                 }
+            }
+            if !self.in_sync {
+                self.in_sync = true;
+                return Some((Ok(Watched::InSync), self));
             }
             let next = self.due.first().map(|(due, _)| *due);
             tokio::select! {
                 asked = self.asked.recv() => match asked {
                     Ok(id) => self.to_look_at.push_back(id),
-                    Err(broadcast::error::RecvError::Lagged(_)) => self.look_at_everything(),
-                    Err(broadcast::error::RecvError::Closed) => return None,
+                    // Too much was missed, or the upstream is gone: the stream is opened again.
+                    Err(_) => return None,
                 },
                 () = wait_for(&self.upstream, next) => self.take_due(),
             }
         }
-    }
-
-    fn look_at_everything(&mut self) {
-        let ids: VecDeque<_> = self.upstream.with(|store, now| {
-            let records = store.before(None, now);
-            records.map(|(_, record)| record.id.clone()).collect()
-        });
-        let there: BTreeSet<_> = ids.iter().collect();
-        self.shown.retain(|id, _| there.contains(id));
-        self.to_look_at = ids;
     }
 
     fn take_due(&mut self) {
@@ -174,18 +185,17 @@ impl All {
         }
     }
 
-    /// The execution, if it has changed since it was last shown. One that is gone is no news.
-    fn news_of(&mut self, id: &ExecutionId) -> Option<Observation> {
-        let Ok(look) = look(&self.upstream, &self.can, id) else {
-            self.shown.remove(id);
-            return None;
+    /// The execution, if it has changed since it was last shown, or that it is gone.
+    fn news_of(&mut self, id: ExecutionId) -> Option<Watched> {
+        let Ok(look) = look(&self.upstream, &self.can, (&id, Verb::WatchAll)) else {
+            return self.shown.remove(&id).map(|_| Watched::Gone(id));
         };
         if let Some(due) = look.due {
             self.due.insert((due, id.clone()));
         }
-        if self.shown.insert(id.clone(), look.revision) == Some(look.revision) {
+        if self.shown.insert(id, look.version) == Some(look.version) {
             return None;
         }
-        Some(look.seen)
+        Some(Watched::seen(look.seen))
     }
 }

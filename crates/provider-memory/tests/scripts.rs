@@ -13,7 +13,7 @@ use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     Call, CancelMode, CancelRequest, Compensation, ErrorKind, HistoryRequest, Mapper, Observation,
     PauseRequest, Provider, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
-    StartRequest, View, WatchScope,
+    StartRequest, View, WatchScope, WatchStream, Watched,
 };
 use stateway_provider_memory::{Clock, Config, MemoryProvider, Script, Upstream};
 
@@ -381,17 +381,25 @@ fn the_oldest_finished_execution_makes_room_and_without_one_a_start_is_refused()
     assert_eq!(stage.at(&slow), (Running, None));
 }
 
+async fn seen(stream: &mut WatchStream) -> Observation {
+    match stream.next().await.unwrap().unwrap() {
+        Watched::Seen(seen) => *seen,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[tokio::test]
 async fn a_watch_is_pushed_each_change_and_ends_with_the_execution() {
     let stage = stage();
     let id = stage.start("hello");
     let scope = WatchScope::One(id);
     let mut stream = stage.provider.watch(&call(), scope).await.unwrap();
-    let first = stream.next().await.unwrap().unwrap();
+    let first = seen(&mut stream).await;
     assert_eq!(first.native.state, "ACTIVE");
+    assert_eq!(stream.next().await.unwrap().unwrap(), Watched::InSync);
     assert!(stream.next().now_or_never().is_none());
     stage.pass(200);
-    let last = stream.next().await.unwrap().unwrap();
+    let last = seen(&mut stream).await;
     assert_eq!(last.native.state, "DONE");
     assert!(stream.next().await.is_none());
 }
@@ -405,11 +413,12 @@ async fn a_watch_of_everything_hears_of_new_executions_and_of_those_that_move_by
         .watch(&call(), WatchScope::All)
         .await
         .unwrap();
-    assert_eq!(stream.next().await.unwrap().unwrap().id, first);
+    assert_eq!(seen(&mut stream).await.id, first);
+    assert_eq!(stream.next().await.unwrap().unwrap(), Watched::InSync);
     let second = stage.start("long");
-    assert_eq!(stream.next().await.unwrap().unwrap().id, second);
+    assert_eq!(seen(&mut stream).await.id, second);
     stage.pass(200);
-    let moved = stream.next().await.unwrap().unwrap();
+    let moved = seen(&mut stream).await;
     assert_eq!((moved.id, moved.native.state.as_str()), (first, "DONE"));
 }
 

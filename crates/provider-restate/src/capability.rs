@@ -7,7 +7,9 @@ use crate::ConfigError;
 /// What Restate lets an adapter do.
 const OFFERED: Capabilities = Capabilities {
     // Restate pushes nothing: the gateway polls, and a hundred invocations are one query.
-    watch: false,
+    watch_one: false,
+    watch_end: false,
+    watch_all: false,
     // Resolving an awakeable twice is resolving it once, but another body is not refused.
     signal_idempotent: false,
     labels: false,

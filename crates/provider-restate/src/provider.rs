@@ -9,9 +9,9 @@ use stateway_model::{ExecutionId, ProviderId};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     Call, CancelMode, CancelRequest, Capabilities, Error, Health, HistoryPage, HistoryRequest,
-    ListPage, ListRequest, Observation, ObservationStream, PauseRequest, Provider, PurgeRequest,
-    Result, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Table,
-    Verb, View, WatchScope,
+    ListPage, ListRequest, Observation, PauseRequest, Provider, PurgeRequest, Result,
+    ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Table, Verb,
+    View, WatchScope, WatchStream,
 };
 
 use crate::client::Client;
@@ -222,8 +222,8 @@ impl Provider for RestateProvider {
         Ok(HistoryPage { events, next })
     }
 
-    async fn watch(&self, _: &Call, _: WatchScope) -> Result<ObservationStream> {
-        Err(Error::unsupported(Verb::Watch))
+    async fn watch(&self, _: &Call, scope: WatchScope) -> Result<WatchStream> {
+        Err(Error::unsupported(scope.verb()))
     }
 
     async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation> {

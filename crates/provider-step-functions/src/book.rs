@@ -328,6 +328,7 @@ mod tests {
             started: Timestamp::from_second(started).ok(),
             stopped: None,
             redrive_status: None,
+            redrives: 0,
             failure: None,
         }
     }

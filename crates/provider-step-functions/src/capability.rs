@@ -13,7 +13,10 @@ const STANDARD: Capabilities = Capabilities {
     list: true,
     list_hints: true,
     history: true,
-    watch: false,
+    watch_one: false,
+    watch_end: false,
+    // The service pushes nothing: the adapter lists what is new and what is open.
+    watch_all: true,
     signal: true,
     signal_idempotent: false,
     cancel: true,

@@ -109,6 +109,11 @@ impl Client {
         self.line().await.quotas.spare(api, reserve)
     }
 
+    /// How many turns come back in a second.
+    pub(crate) async fn rate(&self, api: Api) -> f64 {
+        self.line().await.quotas.rate(api)
+    }
+
     /// How many turns could be taken now if that much is left for others.
     pub(crate) async fn turns(&self, api: Api, reserve: f64) -> usize {
         self.line().await.quotas.turns(api, reserve)
@@ -208,8 +213,13 @@ impl Client {
         ask: Ask<'_>,
         query: ExecutionsQuery<'_>,
     ) -> Result<Page<Basics>> {
+        let turn = if query.turn_taken {
+            Turn::Taken(Api::ListExecutions)
+        } else {
+            Turn::Of(Api::ListExecutions)
+        };
         let told = self
-            .ask(ask, Turn::Of(Api::ListExecutions), async |sdk| {
+            .ask(ask, turn, async |sdk| {
                 sdk.list_executions()
                     .state_machine_arn(query.machine)
                     .set_status_filter(query.status.map(ExecutionStatus::from))

@@ -20,6 +20,7 @@ mod event;
 mod fold;
 mod inbox;
 mod look;
+mod machines;
 mod provider;
 mod quota;
 mod reader;
@@ -28,6 +29,7 @@ mod response;
 mod retrier;
 mod steps;
 mod telling;
+mod watch;
 
 pub use arn::{ExecutionArn, ExecutionKind};
 pub use clock::Clock;

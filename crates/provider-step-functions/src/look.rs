@@ -25,7 +25,7 @@ use crate::steps::{map_runs, with_items};
 use crate::{Clock, Definition, Event, Fold, Reader};
 
 /// What watches and lists leave of each bucket to those who ask for one execution.
-const RESERVE: f64 = 0.25;
+pub(crate) const RESERVE: f64 = 0.25;
 /// Of how many distributed Maps of one execution the items are counted.
 const MOST_MAP_RUNS: usize = 3;
 

@@ -4,8 +4,7 @@ mod answer;
 mod define;
 mod steer;
 
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use aws_credential_types::Credentials;
@@ -14,9 +13,9 @@ use stateway_model::ExecutionId;
 use stateway_provider_api::{
     ApplyDefinitionRequest, Call, CancelRequest, Capabilities, DefinitionProblem, DefinitionsPage,
     DefinitionsRequest, Error, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
-    NativeDefinition, Observation, ObservationStream, PauseRequest, Provider, PurgeRequest, Result,
-    ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View,
-    WatchScope,
+    NativeDefinition, Observation, PauseRequest, Provider, PurgeRequest, Result, ResumeRequest,
+    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View, WatchScope,
+    WatchStream,
 };
 
 use crate::book::Book;
@@ -24,27 +23,23 @@ use crate::client::{Ask, Client, ExecutionsQuery, HistoryQuery};
 use crate::error::express;
 use crate::inbox::Inbox;
 use crate::look::Looker;
+use crate::machines::Machines;
 use crate::request::{Narrowing, arn, cursor, offered, page_size, read_cursor};
-use crate::response::Machine;
 use crate::telling::Teller;
-use crate::{Clock, Config, ConfigError, capability};
+use crate::{Clock, Config, ConfigError, capability, watch};
 
 /// Names the cursors of lists.
 const LIST: &str = "list";
 /// Names the cursors of histories.
 const HISTORY: &str = "history";
-/// For how long the state machines of the account are taken as known.
-const MACHINES_KNOWN: Duration = Duration::from_secs(60);
-/// How many pages of state machines are read: the service allows 100,000 of them.
-const MOST_MACHINE_PAGES: usize = 100;
 
 /// The provider for AWS Step Functions.
 pub struct StepFunctionsProvider {
     can: Capabilities,
     config: Config,
-    look: Looker,
+    look: Arc<Looker>,
     inbox: Inbox,
-    machines: Mutex<Option<(Instant, Vec<Machine>)>>,
+    machines: Arc<Machines>,
 }
 
 /// Where a list goes on.
@@ -99,16 +94,16 @@ impl StepFunctionsProvider {
         Ok(Self {
             can,
             inbox: Inbox::new(client.clone(), config.heartbeat()),
-            look: Looker {
+            machines: Arc::new(Machines::new(client.clone(), clock.clone(), config)),
+            look: Arc::new(Looker {
                 client,
                 book: Book::default(),
                 clock,
                 can,
                 most_pages: config.history_pages,
                 people: config.activities.clone(),
-            },
+            }),
             config: config.clone(),
-            machines: Mutex::new(None),
         })
     }
 
@@ -116,65 +111,6 @@ impl StepFunctionsProvider {
     #[must_use]
     pub fn clock(&self) -> Clock {
         self.look.clock.clone()
-    }
-
-    /// The account's state machines, by ARN. Known for a while.
-    async fn machines(&self, ask: Ask<'_>, afresh: bool) -> Result<Vec<Machine>> {
-        let known = self
-            .machines
-            .lock()
-            .map(|known| known.clone())
-            .unwrap_or_default();
-        if let (Some((at, machines)), false) = (known, afresh)
-            && self.look.clock.now().saturating_duration_since(at) < MACHINES_KNOWN
-        {
-            return Ok(machines);
-        }
-        let (mut machines, mut token) = (Vec::new(), None);
-        for _ in 0..MOST_MACHINE_PAGES {
-            let page = self.look.client.machines(ask, 1_000, token).await?;
-            machines.extend(page.rows);
-            token = page.next;
-            if token.is_none() {
-                break;
-            }
-        }
-        machines.sort_by(|one, other| one.arn.cmp(&other.arn));
-        if let Ok(mut known) = self.machines.lock() {
-            *known = Some((self.look.clock.now(), machines.clone()));
-        }
-        Ok(machines)
-    }
-
-    /// A state machine was made: the next look shows it.
-    fn forget_machines(&self) {
-        if let Ok(mut known) = self.machines.lock() {
-            *known = None;
-        }
-    }
-
-    /// The ARNs of the state machines to list, ordered.
-    async fn listed_machines(&self, ask: Ask<'_>, only: Option<&str>) -> Result<Vec<String>> {
-        let configured = &self.config.state_machines;
-        let is_arn = |name: &String| name.starts_with("arn:");
-        let mut arns: Vec<String> = if !configured.is_empty() && configured.iter().all(is_arn) {
-            configured.clone()
-        } else {
-            let machines = self.machines(ask, false).await?.into_iter();
-            let wanted = |machine: &Machine| {
-                !machine.express
-                    && (configured.is_empty()
-                        || configured.contains(&machine.name)
-                        || configured.contains(&machine.arn))
-            };
-            machines.filter(wanted).map(|machine| machine.arn).collect()
-        };
-        arns.sort();
-        arns.dedup();
-        if let Some(only) = only {
-            arns.retain(|arn| arn == only || crate::arn::machine_name(arn) == Some(only));
-        }
-        Ok(arns)
     }
 
     fn refuse_express(&self, verb: Verb) -> Result<()> {
@@ -235,7 +171,7 @@ impl Provider for StepFunctionsProvider {
         let narrowing = Narrowing::new(&request.hints, self.can.list_hints);
         let ask = Ask { call, verb };
         let only = narrowing.machine.as_deref();
-        let machines = self.listed_machines(ask, only).await?;
+        let machines = self.machines.listed(ask, only).await?;
         let at = match from {
             Some(from) => from,
             None => match machines.first() {
@@ -253,6 +189,7 @@ impl Provider for StepFunctionsProvider {
             status: status.as_deref(),
             size,
             token: at.t.as_deref(),
+            turn_taken: false,
         };
         let page = self.look.client.executions(ask, query).await?;
         let mut rows = page.rows;
@@ -287,8 +224,9 @@ impl Provider for StepFunctionsProvider {
         Ok(HistoryPage { events, next })
     }
 
-    async fn watch(&self, _: &Call, _: WatchScope) -> Result<ObservationStream> {
-        Err(Error::unsupported(Verb::Watch))
+    async fn watch(&self, call: &Call, scope: WatchScope) -> Result<WatchStream> {
+        offered(scope.verb(), &self.can)?;
+        watch::all(self.look.clone(), self.machines.clone(), call).await
     }
 
     async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation> {

@@ -242,6 +242,11 @@ impl Quotas {
         })
     }
 
+    /// How many turns come back in a second.
+    pub(crate) fn rate(&self, api: Api) -> f64 {
+        self.with(api, |bucket| f64::from(bucket.quota.per_second))
+    }
+
     /// Whether a turn could be taken now.
     pub(crate) fn has_turn(&self, api: Api) -> bool {
         self.with(api, |bucket| bucket.level >= 1.0)

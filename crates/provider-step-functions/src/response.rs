@@ -8,7 +8,7 @@ use aws_sdk_sfn::types::{ExecutionListItem, HistoryEvent, MapRunItemCounts, Stat
 use jiff::Timestamp;
 use stateway_model::{ExecutionError, ExecutionId, Payload};
 use stateway_provider_api::{Error, ErrorKind, Result};
-use stateway_provider_api::{NativeState, Observation, ObservedDefinition, Verb, View};
+use stateway_provider_api::{NativeState, Observation, ObservedDefinition, Verb, Version, View};
 
 use crate::fold::{Ending, Failure};
 use crate::steps::{error, steps};
@@ -34,6 +34,8 @@ pub(crate) struct Basics {
     pub(crate) started: Option<Timestamp>,
     pub(crate) stopped: Option<Timestamp>,
     pub(crate) redrive_status: Option<String>,
+    /// How often it was redriven.
+    pub(crate) redrives: u64,
     pub(crate) failure: Option<Failure>,
 }
 
@@ -127,8 +129,26 @@ pub(crate) fn row(told: &ExecutionListItem) -> Basics {
         started: time(&told.start_date),
         stopped: told.stop_date.as_ref().and_then(time),
         redrive_status: None,
+        redrives: redrives(told.redrive_count),
         failure: None,
     }
+}
+
+fn redrives(count: Option<i32>) -> u64 {
+    count
+        .and_then(|count| u64::try_from(count).ok())
+        .unwrap_or_default()
+}
+
+/// Orders what is seen of an execution: a redrive comes after the end, and an end after the run.
+fn version(basics: &Basics) -> Version {
+    let phase = match basics.status.as_str() {
+        RUNNING => 0,
+        // Counted as redriven once it runs again.
+        "PENDING_REDRIVE" => 2,
+        _ => 1,
+    };
+    Version::of_parts([basics.redrives, phase, 0])
 }
 
 pub(crate) fn basics(told: &DescribeExecutionOutput) -> Basics {
@@ -145,6 +165,7 @@ pub(crate) fn basics(told: &DescribeExecutionOutput) -> Basics {
             .redrive_status
             .as_ref()
             .map(|word| word.as_str().to_owned()),
+        redrives: redrives(told.redrive_count),
         failure: failed.then(|| Failure {
             event: 0,
             error: told.error.clone(),
@@ -169,6 +190,7 @@ pub(crate) fn observation(basics: &Basics, verb: Verb) -> Result<Observation> {
         native = native.with("redrive_status", redrive);
     }
     let mut seen = Observation::new(id, native);
+    seen.version = Some(version(basics));
     let machine = arn::machine_name(&basics.machine).map(str::to_owned);
     let machine = machine.or_else(|| {
         let parsed = arn::ExecutionArn::parse(&basics.arn)?;

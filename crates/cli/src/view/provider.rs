@@ -80,7 +80,7 @@ impl From<&v1::Provider> for Provider {
 }
 
 /// Every capability with its word, as the API spells it.
-fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 24] {
+fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 26] {
     macro_rules! list {
         ($($name:ident),+ $(,)?) => { [$((stringify!($name), wire.$name)),+] };
     }
@@ -91,7 +91,9 @@ fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 24] {
         list,
         list_hints,
         history,
-        watch,
+        watch_one,
+        watch_end,
+        watch_all,
         signal,
         signal_idempotent,
         cancel,

@@ -157,11 +157,11 @@ fn metrics_count_watchers_while_they_watch() {
         ),
         // Both read the same topic.
         (
-            r#"stateway_upstream_calls_total{outcome="ok",provider="memory",verb="watch"}"#,
+            r#"stateway_upstream_calls_total{outcome="ok",provider="memory",verb="watch-one"}"#,
             1.0,
         ),
         (
-            r#"stateway_upstream_seconds_count{provider="memory",verb="watch"}"#,
+            r#"stateway_upstream_seconds_count{provider="memory",verb="watch-one"}"#,
             1.0,
         ),
     ];

@@ -129,6 +129,12 @@ impl Default for ListProviders {
 }
 
 impl WatchRequest {
+    /// Follows these executions, up to 100. One that does not exist is not reported.
+    pub fn of(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let names = names.into_iter().map(Into::into).collect();
+        Self::from_message(Default::default()).with(|message| message.names = names)
+    }
+
     /// Only those that pass this AIP-160 filter; not for one execution.
     #[must_use]
     pub fn filter(self, filter: impl Into<String>) -> Self {

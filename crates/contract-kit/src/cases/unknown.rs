@@ -11,7 +11,8 @@ use crate::{Case, Outcome, Stage};
 /// The verbs that name an execution, each with the capability it needs.
 const VERBS: &[(Verb, &[&str])] = &[
     (Verb::History, &["history"]),
-    (Verb::Watch, &["watch"]),
+    (Verb::WatchOne, &["watch_one"]),
+    (Verb::WatchEnd, &["watch_end"]),
     (Verb::Signal, &["signal"]),
     (Verb::Cancel, &["cancel"]),
     (Verb::Kill, &["kill"]),
@@ -69,10 +70,15 @@ pub(super) fn ask(stage: &Stage, verb: Verb) -> BoxFuture<'_, Result<()>> {
                 };
                 provider.history(call, request).await.map(|_| ())
             }
-            Verb::Watch => {
+            Verb::WatchOne => {
                 let scope = WatchScope::One(id.clone());
                 provider.watch(call, scope).await.map(|_| ())
             }
+            Verb::WatchEnd => {
+                let scope = WatchScope::End(id.clone());
+                provider.watch(call, scope).await.map(|_| ())
+            }
+            Verb::WatchAll => provider.watch(call, WatchScope::All).await.map(|_| ()),
             Verb::Signal => stage.signal(id, "kit-go").await.map(done),
             Verb::Cancel => stage.cancel(id, CancelMode::Graceful).await.map(done),
             Verb::Kill => stage.cancel(id, CancelMode::Kill).await.map(done),

@@ -1,7 +1,7 @@
 //! The list's live updates: the rows of the page in place, how many are new, and the counts.
 //!
-//! The address names the rows that the browser shows. Each open one is watched by itself, so that it
-//! changes at once and stays where it is, whether it still passes the filter or not. The others, what
+//! The address names the rows that the browser shows. One watch follows the open ones by their names, so
+//! that a row changes immediately and stays where it is, whether it still passes the filter or not. The others, what
 //! is new, what is counted and who does not answer are looked up now and then. Nothing here reads more
 //! than a page, however many executions there are.
 
@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use axum::response::Response;
-use futures::future::join_all;
 use futures::stream::{self, BoxStream, Stream, StreamExt};
 use jiff::Timestamp;
 use stateway_proto::v1::watch_executions_response::Kind;
@@ -36,8 +35,8 @@ use crate::visitor::Visitor;
 /// the page of now is asked for at the slower pace.
 const FASTEST: Duration = Duration::from_secs(1);
 const SLOWEST: Duration = Duration::from_secs(15);
-/// How long a row's watch may take to open, or a row to be read.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the watch may take to open, or a row to be read.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// Looking takes at most one part in so many of the time.
 const SHARE: u32 = 10;
 /// Changes that came together are sent together.
@@ -99,7 +98,7 @@ struct Follower {
     shown: Vec<String>,
     /// When the last row was made, if more follow: what is older belongs to the pages after this.
     oldest: Timestamp,
-    /// The rows that are watched by themselves, until their streams end.
+    /// The rows that are watched, until the stream ends.
     watched: Arc<Mutex<HashSet<String>>>,
     /// When a row was asked for by itself.
     asked_for: Mutex<HashMap<String, Instant>>,
@@ -122,35 +121,36 @@ impl Follower {
         }
     }
 
-    /// The changes of the rows that can still change.
-    async fn watch(&self, rows: &[Row]) -> impl Stream<Item = Part> + Send + use<> {
+    /// The changes of the rows that can still change. None where they cannot be watched in time: then
+    /// they are looked up now and then.
+    async fn watch(&self, rows: &[Row]) -> BoxStream<'static, Part> {
         let open = rows.iter().filter_map(|row| match row {
-            Row::Is(execution) if !finished(execution.sub_state()) => Some(&execution.name),
+            Row::Is(execution) if !finished(execution.sub_state()) => Some(execution.name.clone()),
             _ => None,
         });
-        let opened = join_all(open.map(|name| self.watch_one(name))).await;
-        stream::select_all(opened.into_iter().flatten())
-    }
-
-    /// None for a row that cannot be watched in time; it is looked up now and then.
-    async fn watch_one(&self, name: &str) -> Option<BoxStream<'static, Part>> {
+        let names: Vec<String> = open.collect();
+        if names.is_empty() {
+            return stream::empty().boxed();
+        }
         let request = WatchExecutionsRequest {
-            parent: name.to_owned(),
+            names: names.clone(),
             ..WatchExecutionsRequest::default()
         };
         let mut api = self.site.api.executions();
         let opening = api.watch_executions(self.visitor.stream(request));
-        let watch = tokio::time::timeout(PATIENCE, opening).await.ok()?.ok()?;
+        let Ok(Ok(watch)) = tokio::time::timeout(PATIENCE, opening).await else {
+            return stream::empty().boxed();
+        };
         let changes = watch
             .into_inner()
             .filter_map(|change| std::future::ready(change.ok().and_then(changed)));
-        let (watched, name) = (self.watched.clone(), name.to_owned());
-        locked(&watched).insert(name.clone());
+        let watched = self.watched.clone();
+        locked(&watched).extend(names);
         let end = stream::once(async move {
-            locked(&watched).remove(&name);
+            locked(&watched).clear();
         });
         let end = end.filter_map(|()| std::future::ready(None));
-        Some(changes.chain(end).boxed())
+        changes.chain(end).boxed()
     }
 
     async fn look(&self) -> Vec<Part> {

@@ -86,10 +86,22 @@ pub(super) fn all(of: &Capabilities) -> Vec<Capability> {
             "The engine has no labels: a start with labels is refused.",
         ),
         one(
-            "Watch",
-            of.watch,
-            "The engine pushes changes.",
-            "The gateway polls for changes, at an adaptive interval.",
+            "Watch one execution",
+            of.watch_one,
+            "The engine pushes changes of an execution.",
+            "The gateway polls the execution, at an adaptive interval.",
+        ),
+        one(
+            "Watch for the end",
+            of.watch_end,
+            "The engine pushes the end of an execution.",
+            "The gateway watches the execution until it ends.",
+        ),
+        one(
+            "Watch all executions",
+            of.watch_all,
+            "The engine pushes changes of all executions.",
+            "The gateway lists the executions, at an adaptive interval.",
         ),
         one(
             "Signal",

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{EngineError, Result};
+use crate::news::Removed;
 use crate::request::RequestKey;
 use crate::store::{Answered, Turn};
 use crate::view::View;
@@ -21,6 +22,8 @@ pub(crate) enum Effect {
     Tell(mpsc::UnboundedSender<WorkerMessage>, WorkerMessage),
     /// An execution as it is now, for its watchers.
     Changed(Arc<View>),
+    /// An execution that was removed from disk, for its watchers.
+    Removed(Arc<Removed>),
     /// Events are on disk up to this position.
     Committed(i64),
 }

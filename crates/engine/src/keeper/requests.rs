@@ -5,8 +5,10 @@ use std::sync::Arc;
 use stateway_machine::{Data, Excess, ExecutionState, Plan, State, Verb, check_payload};
 use tokio::sync::oneshot;
 
+use super::outbox::Effect;
 use super::{Ask, Keeper, Live};
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::news::Removed;
 use crate::request::{Purged, RequestKey, Start, Steer};
 use crate::view::{Origin, Parent};
 use crate::worker::Answer;
@@ -206,7 +208,7 @@ impl Keeper {
             return Ok(false);
         }
         tracing::warn!(number, "a row without a log makes room for a new execution");
-        self.store.remove(&[number])?;
+        self.remove_from_disk(&[number])?;
         self.executions.clear_damaged(number);
         Ok(true)
     }
@@ -314,8 +316,25 @@ impl Keeper {
             )
             .hint("Wait until it has, or take the webhook out of the configuration."));
         }
-        self.store.remove(&[number])?;
+        self.remove_from_disk(&[number])?;
         self.executions.forget(number);
+        Ok(())
+    }
+
+    /// Removes executions from disk and reports that to their watchers. The report does not wait for
+    /// the end of the turn: the removal is a transaction of its own.
+    fn remove_from_disk(&mut self, numbers: &[i64]) -> Result<()> {
+        let mut removed = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            if let Some(id) = self.store.id_of(*number)? {
+                removed.push(Effect::Removed(Arc::new(Removed {
+                    number: *number,
+                    id,
+                })));
+            }
+        }
+        self.store.remove(numbers)?;
+        self.shown.extend(removed);
         Ok(())
     }
 
@@ -335,7 +354,7 @@ impl Keeper {
             None => 0,
         };
         if !numbers.is_empty() {
-            self.store.remove(&numbers)?;
+            self.remove_from_disk(&numbers)?;
         }
         Ok(Purged {
             executions: numbers.len() as u64,

@@ -48,7 +48,7 @@ impl Stepped {
             match effect {
                 Effect::Answer(answer) => answer.deliver(),
                 Effect::Tell(worker, message) => drop(worker.send(message)),
-                Effect::Changed(_) | Effect::Committed(_) => {}
+                Effect::Changed(_) | Effect::Removed(_) | Effect::Committed(_) => {}
             }
         }
     }

@@ -109,6 +109,7 @@ pub(crate) fn show(effects: Vec<Effect>, board: &Board, committed: &watch::Sende
             Effect::Answer(answer) => answer.deliver(),
             Effect::Tell(worker, message) => drop(worker.send(message)),
             Effect::Changed(view) => board.tell(view),
+            Effect::Removed(removed) => board.tell_removed(removed),
             Effect::Committed(position) => drop(committed.send_replace(position)),
         }
     }

@@ -1,45 +1,44 @@
-//! Followers of what a provider pushes, and of collections that can only be listed.
+//! Followers of what a provider pushes.
 
 use std::panic::AssertUnwindSafe;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::{FutureExt, StreamExt};
-use stateway_model::Execution;
-use stateway_provider_api::filter::Hints;
-use stateway_provider_api::{Call, Error, ErrorKind, ListRequest, ObservationStream, Result, Verb};
+use stateway_provider_api::{Call, Error, ErrorKind, Result, Verb, WatchStream, Watched};
 
 use super::hub::Hub;
 use super::poll::pause_after;
-use super::topic::{Sync, Topic};
+use super::present::{Source, TooMany};
+use super::topic::Topic;
 use crate::status;
 use crate::upstream::Upstream;
 
-/// Rows asked for at once when a whole collection is read.
-const PAGE: u32 = 500;
-/// The most pages of a collection, however few rows an engine puts on each.
-const MOST_PAGES: usize = 5_000;
 /// How often a follower sees whether anyone still listens.
-const IDLE_CHECK: Duration = Duration::from_secs(1);
+pub(super) const IDLE_CHECK: Duration = Duration::from_secs(1);
+/// How long a finished execution is watched without being read.
+const READ_AGAIN: Duration = Duration::from_secs(30);
+/// The reason when a collection has more executions than a watch follows.
+const TOO_MANY_EXECUTIONS: &str = "TOO_MANY_EXECUTIONS";
 
 /// Follows by the provider's own push, opening it again whenever it breaks.
 pub(super) async fn pushed(hub: &Hub, upstream: &Upstream, topic: &Topic) {
     let mut failures = 0;
     loop {
-        match open(hub, upstream, topic).await {
-            Ok(stream) => match drain(hub, upstream, topic, stream).await {
-                End::Unwatched => return,
-                End::Finished => {
-                    // It may be started again: a redrive, a reset.
-                    if linger(hub, topic).await {
-                        return;
-                    }
-                    continue;
+        match follow_stream(hub, upstream, topic).await {
+            Ok(End::Unwatched) => return,
+            Ok(End::Finished) => {
+                // It may be reopened: a redrive, a reset.
+                if linger(hub, topic).await {
+                    return;
                 }
-                End::Broken { was_of_use: true } => failures = 0,
-                End::Broken { was_of_use: false } => {}
-            },
-            Err(error) => {
-                if give_up(hub, upstream, topic, &error) {
+                continue;
+            }
+            Ok(End::LostTrack) => failures = 0,
+            Err(Broken { error, in_sync }) => {
+                if in_sync {
+                    failures = 0;
+                }
+                if failed(hub, upstream, topic, &error) == Next::Stop {
                     return;
                 }
             }
@@ -51,175 +50,175 @@ pub(super) async fn pushed(hub: &Hub, upstream: &Upstream, topic: &Topic) {
     }
 }
 
-/// Why following a stream ended.
+/// Why following a stream ended without an error.
 enum End {
     /// Nobody listens any more, or the hub stops.
     Unwatched,
-    /// The one execution it followed has finished.
+    /// The one execution it followed has finished or is gone.
     Finished,
-    /// It has to be opened again.
-    Broken {
-        /// Something came of it, so that opening it again at once is no storm.
-        was_of_use: bool,
-    },
+    /// The provider lost track of changes: the stream has to be opened again.
+    LostTrack,
 }
 
-/// Opens the push and takes the present set. That of a collection is read after the push was
-/// opened, so that nothing falls in between; a single execution's is the push's first item.
-async fn open(hub: &Hub, upstream: &Upstream, topic: &Topic) -> Result<ObservationStream> {
-    let call = Call::within(upstream.settings.timeout);
-    let work = upstream.provider().watch(&call, topic.key.scope());
-    let mut stream = upstream.guard(Verb::Watch, &call, work).await?;
-    if topic.key.execution.is_some() {
-        let first = tokio::time::timeout_at(call.deadline.into(), stream.next()).await;
-        let nothing = || Error::new(ErrorKind::Timeout, Verb::Watch, "no answer in time");
-        let observation = first.ok().flatten().ok_or_else(nothing)??;
-        topic.see(upstream.execution(observation));
-    } else {
-        let since = topic.sequence();
-        topic.see_all(read_all(hub, upstream).await?, since);
-    }
-    topic.set_unreachable(false);
-    topic.set_sync(Sync::Done);
-    Ok(stream)
+/// A stream that ended with an error.
+struct Broken {
+    error: Error,
+    /// The present set had been read, so that opening the stream again is no storm.
+    in_sync: bool,
 }
 
+/// Opens the push and follows it to its end.
+async fn follow_stream(
+    hub: &Hub,
+    upstream: &Upstream,
+    topic: &Topic,
+) -> std::result::Result<End, Broken> {
+    let mut in_sync = false;
+    let followed = async {
+        let call = Call::within(upstream.settings.timeout);
+        let scope = topic.key.scope();
+        let verb = scope.verb();
+        let work = upstream.provider().watch(&call, scope);
+        let stream = upstream.guard(verb, &call, work).await?;
+        topic.begin_round();
+        drain(hub, upstream, topic, (stream, &mut in_sync)).await
+    };
+    let end = followed.await;
+    end.map_err(|error| Broken { error, in_sync })
+}
+
+/// Takes in a stream. Until the present set is known, each item must come within the provider's
+/// timeout.
 async fn drain(
     hub: &Hub,
     upstream: &Upstream,
     topic: &Topic,
-    mut stream: ObservationStream,
-) -> End {
+    (mut stream, in_sync): (WatchStream, &mut bool),
+) -> Result<End> {
+    let verb = topic.key.scope().verb();
     let mut idle_check = tokio::time::interval(IDLE_CHECK);
-    let mut was_of_use = false;
+    let mut patience = Instant::now() + upstream.settings.timeout;
     loop {
         // An adapter's panic breaks the stream off, not the follower.
         let item = AssertUnwindSafe(stream.next()).catch_unwind();
-        tokio::select! {
-            () = hub.stop.cancelled() => return End::Unwatched,
+        let item = tokio::select! {
+            () = hub.stop.cancelled() => return Ok(End::Unwatched),
             _ = idle_check.tick() => {
                 if hub.forget_if_idle(topic) {
-                    return End::Unwatched;
+                    return Ok(End::Unwatched);
                 }
+                continue;
             }
-            item = item => match item {
-                Ok(Some(Ok(observation))) => {
-                    was_of_use = true;
-                    topic.see(upstream.execution(observation));
-                }
-                Ok(Some(Err(error))) => {
-                    tracing::info!(provider = %upstream.id, "watch broke off: {error}");
-                    topic.set_unreachable(error.kind.is_outage());
-                    return End::Broken { was_of_use };
-                }
-                Ok(None) if topic.key.execution.is_some() => return End::Finished,
-                Ok(None) => return End::Broken { was_of_use },
-                Err(_) => {
-                    tracing::error!(provider = %upstream.id, "the adapter panicked in a watch");
-                    return End::Broken { was_of_use: false };
-                }
-            },
-        }
-    }
-}
-
-/// Follows a collection by listing it again and again.
-pub(super) async fn listed(hub: &Hub, upstream: &Upstream, topic: &Topic) {
-    loop {
-        let since = topic.sequence();
-        match read_all(hub, upstream).await {
-            Ok(executions) => {
-                let news = topic.see_all(executions, since);
-                topic.set_unreachable(false);
-                topic.set_sync(Sync::Done);
-                topic.plan(news);
+            () = tokio::time::sleep_until(patience.into()), if !*in_sync => {
+                let message = "the present set was not reported in time";
+                return Err(Error::new(ErrorKind::Timeout, verb, message));
             }
-            Err(error) => {
-                if give_up(hub, upstream, topic, &error) {
-                    return;
-                }
-                topic.plan_after_failure();
-            }
-        }
-        while std::time::Instant::now() < topic.due() {
-            let left = topic
-                .due()
-                .saturating_duration_since(std::time::Instant::now());
-            if rest(hub, topic, left.min(IDLE_CHECK)).await {
-                return;
-            }
-        }
-    }
-}
-
-/// Every execution of the provider, up to the bound.
-async fn read_all(hub: &Hub, upstream: &Upstream) -> Result<Vec<Execution>> {
-    let most = hub.settings.max_followed;
-    let mut executions = Vec::new();
-    let mut cursor = None;
-    for _ in 0..MOST_PAGES {
-        if hub.stop.is_cancelled() {
-            break;
-        }
-        let call = Call::within(upstream.settings.timeout);
-        let request = ListRequest {
-            hints: Hints::none(),
-            page_size: PAGE,
-            cursor,
+            item = item => item,
         };
-        let work = upstream.provider().list(&call, request);
-        let page = upstream.guard(Verb::List, &call, work).await?;
-        executions.extend(
-            page.observations
-                .into_iter()
-                .map(|seen| upstream.execution(seen)),
-        );
-        cursor = page.next;
-        if cursor.is_none() {
-            return Ok(executions);
-        }
-        if executions.len() >= most {
-            break;
-        }
+        let Ok(item) = item else {
+            tracing::error!(provider = %upstream.id, "the adapter panicked in a watch");
+            return Err(Error::new(
+                ErrorKind::Internal,
+                verb,
+                "the adapter panicked",
+            ));
+        };
+        let Some(item) = item else {
+            return Ok(match topic.key.execution {
+                Some(_) => End::Finished,
+                None => End::LostTrack,
+            });
+        };
+        let item = item?;
+        *in_sync |= item == Watched::InSync;
+        take(hub, upstream, topic, item)?;
+        patience = Instant::now() + upstream.settings.timeout;
     }
-    let message = format!("it has more than {most} executions, as many as a watch follows");
-    Err(
-        Error::new(ErrorKind::FailedPrecondition, Verb::Watch, message)
-            .with_reason("TOO_MANY_EXECUTIONS")
-            .with_hint("Watch single executions, or raise `watch.max_followed`."),
-    )
 }
 
-/// Takes note of a failure. True if there is no use in trying again.
-fn give_up(hub: &Hub, upstream: &Upstream, topic: &Topic, error: &Error) -> bool {
+fn take(hub: &Hub, upstream: &Upstream, topic: &Topic, item: Watched) -> Result<()> {
+    match item {
+        Watched::Seen(observation) => {
+            let sighting = upstream.sighting(*observation);
+            let taken = topic.see(sighting, Source::Push);
+            taken.map_err(|TooMany| too_many(hub, topic.key.scope().verb()))?;
+        }
+        Watched::Gone(id) => drop(topic.forget(&id)),
+        Watched::InSync => {
+            for id in topic.absent(usize::MAX) {
+                topic.forget(&id);
+            }
+            topic.set_synced();
+        }
+    }
+    Ok(())
+}
+
+/// The refusal to follow more executions than allowed.
+pub(super) fn too_many(hub: &Hub, verb: Verb) -> Error {
+    let most = hub.settings.max_followed;
+    let message = format!("it has more than {most} executions, as many as a watch follows");
+    Error::new(ErrorKind::FailedPrecondition, verb, message)
+        .with_reason(TOO_MANY_EXECUTIONS)
+        .with_hint("Watch single executions, or raise `watch.max_followed`.")
+}
+
+/// What a follower does after a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    Retry,
+    /// The topic cannot be followed and is forgotten.
+    Stop,
+}
+
+/// Takes note of a failure. The policy of every follower:
+///
+/// - An execution that is gone leaves the present set of a topic that shows it.
+/// - A topic that was never in sync fails to open. One execution is not tried again: its readers
+///   have the error. A collection is, after an outage, for the readers that watch all providers.
+/// - More executions than allowed end the topic, and the streams of its readers with it.
+/// - After any other failure the topic keeps its present set, its readers learn that the provider is
+///   unreachable, and the follower tries again.
+pub(super) fn failed(hub: &Hub, upstream: &Upstream, topic: &Topic, error: &Error) -> Next {
     let is_gone = error.kind == ErrorKind::NotFound;
     topic.set_unreachable(!is_gone);
-    let is_one = topic.key.execution.is_some();
     if topic.is_synced() {
+        if error.reason() == TOO_MANY_EXECUTIONS {
+            hub.forget_failed(topic);
+            topic.end(status::of_provider(&upstream.id, error));
+            return Next::Stop;
+        }
         if let Some(id) = topic.key.execution.as_ref().filter(|_| is_gone) {
             topic.forget(id);
         }
-        return false;
+        tracing::info!(provider = %upstream.id, "watch interrupted: {error}");
+        return Next::Retry;
     }
+    let is_one = topic.key.execution.is_some();
     let hopeless = is_one || !error.kind.is_retryable() && !error.kind.is_outage();
+    let status = status::of_provider(&upstream.id, error);
     if hopeless {
         hub.forget_failed(topic);
+        topic.end(status);
+        return Next::Stop;
     }
-    topic.set_sync(Sync::Failed(status::of_provider(&upstream.id, error)));
-    hopeless
+    topic.set_failed(status);
+    Next::Retry
 }
 
 /// Waits. True if nobody listens any more or the hub stops.
-async fn rest(hub: &Hub, topic: &Topic, pause: Duration) -> bool {
+pub(super) async fn rest(hub: &Hub, topic: &Topic, pause: Duration) -> bool {
     tokio::select! {
         () = hub.stop.cancelled() => true,
         () = tokio::time::sleep(pause) => hub.forget_if_idle(topic),
     }
 }
 
-/// Keeps a finished execution's topic until its last reader has left, which is true, or until it
-/// is found to be open again, which is false.
+/// Keeps a finished execution's topic until its last reader has left, which is true, or until the
+/// execution has to be read again, which is false: it is open again, it is gone and may be started
+/// again under the same id, or it was not read for a while and may be gone.
 async fn linger(hub: &Hub, topic: &Topic) -> bool {
+    let began = Instant::now();
     loop {
         tokio::select! {
             unwatched = rest(hub, topic, IDLE_CHECK) => {
@@ -229,7 +228,7 @@ async fn linger(hub: &Hub, topic: &Topic) -> bool {
             }
             () = topic.hurried() => {}
         }
-        if topic.shows_open() {
+        if topic.shows_open() || topic.is_empty() || began.elapsed() >= READ_AGAIN {
             return false;
         }
     }

@@ -3,17 +3,18 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use metrics::gauge;
-use stateway_model::{Execution, ExecutionName};
+use stateway_model::ExecutionName;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::{Code, Status};
 
-use super::topic::{Topic, TopicKey};
-use super::{follow, poll};
+use super::present::{Sighting, Source};
+use super::topic::{Manner, Topic, TopicKey};
+use super::{follow, listed, poll};
 use crate::settings::WatchSettings;
 use crate::status::Refusal;
 use crate::token::Sealer;
@@ -81,25 +82,31 @@ impl Hub {
         self.tasks.wait().await;
     }
 
-    /// Tells watchers at once what a write has just shown.
-    pub(crate) fn saw(&self, execution: &Execution) {
-        for topic in self.synced_topics_of(&execution.name) {
-            let basic = Execution {
-                input: None,
-                output: None,
-                forks: Vec::new(),
-                ..execution.clone()
-            };
-            topic.see(basic);
+    /// Shows watchers what a write has answered that was asked for at `asked`. The answer is a hint:
+    /// it may be older than what was reported meanwhile, so it never replaces that, and a provider
+    /// that is polled is asked again.
+    pub(crate) fn saw(&self, answer: &Sighting, asked: Instant) {
+        let name = &answer.execution.name;
+        for topic in self.synced_topics_of(name) {
+            let mut basic = answer.clone();
+            let shown = &mut basic.execution;
+            (shown.input, shown.output) = (None, None);
+            shown.forks.clear();
+            // A collection that is full learns of the execution from the provider, and ends.
+            let _ = topic.see(basic, Source::Answer { asked });
             topic.hurry();
-            self.wake_poller(&execution.name.provider);
+            self.wake_poller(&name.provider);
         }
     }
 
-    /// Tells watchers at once that an execution was removed.
+    /// Shows watchers that an execution was removed. Where the provider pushes a collection, it
+    /// reports the removal itself, in its place among the changes; the stream of the one execution
+    /// ended with the execution.
     pub(crate) fn lost(&self, name: &ExecutionName) {
         for topic in self.synced_topics_of(name) {
-            topic.forget(&name.id);
+            if !topic.is_pushed || topic.key.execution.is_some() {
+                topic.forget(&name.id);
+            }
         }
     }
 
@@ -133,9 +140,14 @@ impl Hub {
                     return Err(too_many(&format!("{most} topics are watched")));
                 }
                 None => {
-                    let (buffer, polls) = (self.settings.buffer, &upstream.settings);
+                    let manner = Manner {
+                        is_pushed: key.scope().is_offered(&upstream.capabilities),
+                        buffer: self.settings.buffer,
+                        most: self.settings.max_followed,
+                    };
                     let epoch = uuid::Uuid::new_v4().as_u64_pair().0;
-                    let topic = Arc::new(Topic::new(key.clone(), epoch, buffer, polls));
+                    let topic = Topic::new(key.clone(), epoch, manner, &upstream.settings);
+                    let topic = Arc::new(topic);
                     topics.insert(key, topic.clone());
                     gauge!("stateway_watch_topics").set(topics.len() as f64);
                     topic
@@ -147,7 +159,7 @@ impl Hub {
         };
         if is_new {
             self.follow(upstream.clone(), topic.clone());
-        } else if !upstream.capabilities.watch {
+        } else if !topic.is_pushed {
             topic.hurry();
             self.wake_poller(&upstream.id);
         }
@@ -173,12 +185,12 @@ impl Hub {
 
     fn follow(self: &Arc<Self>, upstream: Arc<Upstream>, topic: Arc<Topic>) {
         let hub = self.clone();
-        if upstream.capabilities.watch {
+        if topic.is_pushed {
             self.tasks
                 .spawn(async move { follow::pushed(&hub, &upstream, &topic).await });
         } else if topic.key.execution.is_none() {
             self.tasks
-                .spawn(async move { follow::listed(&hub, &upstream, &topic).await });
+                .spawn(async move { listed::listed(&hub, &upstream, &topic).await });
         } else {
             self.poll(upstream);
         }
@@ -211,7 +223,8 @@ impl Hub {
         let polled: Vec<_> = self
             .topics()
             .values()
-            .filter(|topic| topic.key.provider == upstream.id && topic.key.execution.is_some())
+            .filter(|topic| topic.key.provider == upstream.id)
+            .filter(|topic| topic.key.execution.is_some() && !topic.is_pushed)
             .cloned()
             .collect();
         if polled.is_empty() {

@@ -8,9 +8,10 @@ use stateway_model::ExecutionId;
 use stateway_provider_api::{Call, Error, ErrorKind, Observation, Result, Verb};
 use tokio::sync::Notify;
 
+use super::follow::failed;
 use super::hub::Hub;
-use super::topic::{Sync, Topic};
-use crate::status;
+use super::present::Source;
+use super::topic::Topic;
 use crate::upstream::{PROVIDER_BUSY, Upstream};
 
 /// The most executions asked for in one call.
@@ -54,13 +55,13 @@ async fn look(hub: &Hub, upstream: &Upstream, batch: &[Arc<Topic>]) {
         .iter()
         .filter_map(|topic| topic.key.execution.clone())
         .collect();
-    let since: Vec<u64> = batch.iter().map(|topic| topic.sequence()).collect();
+    let asked = Instant::now();
     let call = Call::within(upstream.settings.timeout);
     let work = async { unless_down(upstream.provider().observe(&call, &ids).await) };
     match upstream.guard(Verb::Observe, &call, work).await {
         Ok(answers) => {
-            for ((topic, since), answer) in batch.iter().zip(since).zip(answers) {
-                take(hub, upstream, topic, (since, answer));
+            for (topic, answer) in batch.iter().zip(answers) {
+                take(hub, upstream, topic, (asked, answer));
             }
         }
         // Clients have every slot: nothing is wrong with the provider, so look again soon.
@@ -69,7 +70,7 @@ async fn look(hub: &Hub, upstream: &Upstream, batch: &[Arc<Topic>]) {
         }
         Err(error) => batch
             .iter()
-            .for_each(|topic| failed(hub, upstream, topic, &error)),
+            .for_each(|topic| put_off(hub, upstream, topic, &error)),
     }
 }
 
@@ -90,14 +91,15 @@ fn take(
     hub: &Hub,
     upstream: &Upstream,
     topic: &Topic,
-    (since, answer): (u64, Result<Observation>),
+    (asked, answer): (Instant, Result<Observation>),
 ) {
     match answer {
         Ok(observation) => {
-            let news = topic.see_since(upstream.execution(observation), since);
-            topic.set_unreachable(false);
-            topic.set_sync(Sync::Done);
-            topic.plan(news);
+            let sighting = upstream.sighting(observation);
+            // A topic of one execution is never too large.
+            let news = topic.see(sighting, Source::Answer { asked });
+            topic.set_synced();
+            topic.plan(news.unwrap_or(false));
         }
         Err(error) if error.kind == ErrorKind::NotFound && topic.is_synced() => {
             let news = topic
@@ -107,18 +109,15 @@ fn take(
                 .is_some_and(|id| topic.forget(id));
             topic.plan(news);
         }
-        Err(error) => failed(hub, upstream, topic, &error),
+        Err(error) => put_off(hub, upstream, topic, &error),
     }
 }
 
-fn failed(hub: &Hub, upstream: &Upstream, topic: &Topic, error: &Error) {
+/// Takes note of a failure. A topic that cannot be followed is forgotten, so the poller does not
+/// meet it again.
+fn put_off(hub: &Hub, upstream: &Upstream, topic: &Topic, error: &Error) {
     topic.plan_after_failure();
-    if topic.is_synced() {
-        topic.set_unreachable(true);
-    } else {
-        hub.forget_failed(topic);
-        topic.set_sync(Sync::Failed(status::of_provider(&upstream.id, error)));
-    }
+    failed(hub, upstream, topic, error);
 }
 
 /// A pause that grows with each failure in a row, for followers that have nothing else to go by.

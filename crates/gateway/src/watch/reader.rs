@@ -1,13 +1,13 @@
 //! One client's view of one or more topics, as a stream.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{Stream, StreamExt};
-use stateway_model::{ExecutionName, ProviderId};
+use stateway_model::ExecutionName;
 use stateway_proto::v1::WatchExecutionsResponse as Response;
 use stateway_proto::v1::watch_executions_response::Kind;
 use stateway_provider_api::filter::Filter;
@@ -17,7 +17,8 @@ use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 use tonic::{Code, Status};
 
 use super::hub::{Hub, Membership, StreamSlot};
-use super::topic::{Change, Seen, TopicKey};
+use super::present::Seen;
+use super::topic::{Change, News as TopicNews, TopicKey};
 use crate::parent::Parent;
 use crate::status::Refusal;
 
@@ -27,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// What a client wants to watch.
 pub(crate) enum Target {
     One(ExecutionName),
+    /// Some executions. One that does not exist is not reported.
+    Some(Vec<ExecutionName>),
     Collection(Parent),
 }
 
@@ -40,10 +43,11 @@ pub(crate) struct WatchRequest {
     pub(crate) cursor: String,
 }
 
-/// Where a reader stands at each topic: epoch and sequence by provider.
-type Cursor = BTreeMap<ProviderId, (u64, u64)>;
-type Changes =
-    SelectAll<BoxStream<'static, (usize, Result<Arc<Change>, BroadcastStreamRecvError>)>>;
+/// Where a reader is at each topic, in the order of its topics: epoch and sequence.
+type Cursor = Vec<(u64, u64)>;
+/// The place at a topic that has ended: its present set is sent again when it is resumed.
+const NOWHERE: (u64, u64) = (0, 0);
+type TopicStream = BoxStream<'static, (usize, Result<TopicNews, BroadcastStreamRecvError>)>;
 
 /// What a reader waited for.
 enum News {
@@ -51,18 +55,20 @@ enum News {
     Change(usize, Arc<Change>),
     /// Nothing was sent for a while.
     Quiet,
-    /// The reader was too slow; it begins anew.
-    Lagged,
+    /// The reader begins anew: it was too slow, or a provider can no longer be watched.
+    Again,
 }
 
 /// One client's stream.
 pub(crate) struct Reader {
     hub: Arc<Hub>,
     members: Vec<Membership>,
+    /// A provider that cannot be watched is named in the bookmarks and does not end the stream.
+    tolerant: bool,
     filter: Filter,
     purpose: String,
     cursor: Cursor,
-    changes: Changes,
+    news: SelectAll<TopicStream>,
     /// The present set, still to be sent.
     present: VecDeque<Arc<Seen>>,
     /// Changes since the cursor, still to be sent.
@@ -75,8 +81,13 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Joins the topics and takes the present set, or what was missed since the cursor.
-    pub(crate) async fn open(hub: &Arc<Hub>, request: WatchRequest) -> Result<Self, Status> {
+    /// Joins the topics and takes the present set, or what was missed since the cursor. Ends by
+    /// `deadline`.
+    pub(crate) async fn open(
+        hub: &Arc<Hub>,
+        request: WatchRequest,
+        deadline: std::time::Instant,
+    ) -> Result<Self, Status> {
         let slot = hub.open_stream()?;
         let (keys, tolerant) = topics(hub, &request);
         let mut members = Vec::new();
@@ -87,21 +98,23 @@ impl Reader {
         }
         let synced = join_all(members.iter().map(|member| member.topic.synced()));
         if tolerant {
-            // Who is not there by then is named in the bookmark and comes in as changes later.
-            let _ = tokio::time::timeout(PATIENCE, synced).await;
+            // A provider that takes longer is named in the bookmark; its executions come later, as
+            // changes.
+            let patience = (Instant::now() + PATIENCE).min(deadline.into());
+            let _ = tokio::time::timeout_at(patience, synced).await;
         } else {
-            synced
-                .await
-                .into_iter()
-                .collect::<Result<Vec<()>, Status>>()?;
+            let synced = tokio::time::timeout_at(deadline.into(), synced).await;
+            let synced = synced.map_err(|_| not_in_time())?;
+            synced.into_iter().collect::<Result<Vec<()>, Status>>()?;
         }
         let mut reader = Self {
             hub: hub.clone(),
             members,
+            tolerant,
             filter: request.filter,
             purpose: request.purpose,
             cursor: Cursor::new(),
-            changes: SelectAll::new(),
+            news: SelectAll::new(),
             present: VecDeque::new(),
             missed: VecDeque::new(),
             owes_bookmark: false,
@@ -111,6 +124,9 @@ impl Reader {
         };
         if request.cursor.is_empty() {
             reader.take_snapshot();
+            if let (Target::One(name), true) = (&request.target, reader.present.is_empty()) {
+                return Err(gone(name));
+            }
         } else {
             reader.resume(&request.cursor)?;
         }
@@ -132,17 +148,20 @@ impl Reader {
     }
 
     fn take_snapshot(&mut self) {
-        self.changes = SelectAll::new();
+        self.news = SelectAll::new();
+        self.cursor.clear();
         self.present.clear();
         self.missed.clear();
         for (index, member) in self.members.iter().enumerate() {
             let snapshot = member.topic.snapshot();
-            let place = (member.topic.epoch, snapshot.sequence);
-            self.cursor.insert(member.topic.key.provider.clone(), place);
+            self.cursor.push(if member.topic.has_ended() {
+                NOWHERE
+            } else {
+                (member.topic.epoch, snapshot.sequence)
+            });
             self.present.extend(snapshot.present);
-            let changes = BroadcastStream::new(snapshot.changes);
-            self.changes
-                .push(changes.map(move |change| (index, change)).boxed());
+            let news = BroadcastStream::new(snapshot.news);
+            self.news.push(news.map(move |news| (index, news)).boxed());
         }
         self.owes_bookmark = true;
     }
@@ -161,12 +180,23 @@ impl Reader {
             .sealer
             .open(&self.purpose, cursor)
             .map_err(|_| expired())?;
-        for (index, member) in self.members.iter().enumerate() {
+        if places.len() != self.members.len() {
+            return Err(expired());
+        }
+        self.cursor.clone_from(&places);
+        for (index, (member, place)) in self.members.iter().zip(places).enumerate() {
             let topic = &member.topic;
-            let continuation = places
-                .get(&topic.key.provider)
+            if place == NOWHERE {
+                let snapshot = topic.snapshot();
+                self.cursor[index] = (topic.epoch, snapshot.sequence);
+                self.present.extend(snapshot.present);
+                let news = BroadcastStream::new(snapshot.news);
+                self.news.push(news.map(move |news| (index, news)).boxed());
+                continue;
+            }
+            let continuation = Some(place)
                 .filter(|(epoch, _)| *epoch == topic.epoch)
-                .and_then(|(_, sequence)| topic.continue_after(*sequence))
+                .and_then(|(_, sequence)| topic.continue_after(sequence))
                 .ok_or_else(expired)?;
             self.missed.extend(
                 continuation
@@ -174,11 +204,9 @@ impl Reader {
                     .into_iter()
                     .map(|change| (index, change)),
             );
-            let changes = BroadcastStream::new(continuation.changes);
-            self.changes
-                .push(changes.map(move |change| (index, change)).boxed());
+            let news = BroadcastStream::new(continuation.news);
+            self.news.push(news.map(move |news| (index, news)).boxed());
         }
-        self.cursor = places;
         // Tells the client at once that it is connected again.
         self.owes_bookmark = true;
         Ok(())
@@ -211,7 +239,7 @@ impl Reader {
                     News::Change(index, change) => (index, change),
                     News::Quiet => return Ok(self.bookmark()),
                     // The present set is owed now, and a bookmark only after it.
-                    News::Lagged => continue,
+                    News::Again => continue,
                 },
             };
             if let Some(response) = self.tell(index, &change) {
@@ -228,13 +256,14 @@ impl Reader {
             biased;
             () = self.hub.stop.cancelled() => Err(draining()),
             () = tokio::time::sleep_until(due) => Ok(News::Quiet),
-            Some((index, item)) = self.changes.next() => match item {
-                Ok(change) => Ok(News::Change(index, change)),
-                Err(BroadcastStreamRecvError::Lagged(_)) => {
+            Some((index, item)) = self.news.next() => match item {
+                Ok(TopicNews::Change(change)) => Ok(News::Change(index, change)),
+                Ok(TopicNews::Failed(status)) if !self.tolerant => Err(Status::clone(&status)),
+                Ok(TopicNews::Failed(_)) | Err(BroadcastStreamRecvError::Lagged(_)) => {
                     metrics::counter!("stateway_watch_resyncs_total").increment(1);
                     self.take_snapshot();
                     self.owes_resync = true;
-                    Ok(News::Lagged)
+                    Ok(News::Again)
                 }
             },
         }
@@ -244,8 +273,7 @@ impl Reader {
     /// out.
     fn tell(&mut self, index: usize, change: &Change) -> Option<Response> {
         let topic = &self.members[index].topic;
-        let place = (topic.epoch, change.sequence);
-        self.cursor.insert(topic.key.provider.clone(), place);
+        self.cursor[index] = (topic.epoch, change.sequence);
         let admitted = |seen: &Option<Arc<Seen>>| {
             seen.clone()
                 .filter(|seen| self.filter.admits(&seen.execution))
@@ -265,16 +293,16 @@ impl Reader {
     }
 
     fn bookmark(&self) -> Response {
-        let unreachable = self
-            .members
-            .iter()
-            .filter(|member| member.topic.is_unreachable() || !member.topic.is_synced());
+        let unreachable = self.members.iter().map(|member| &member.topic);
+        let unreachable = unreachable.filter(|topic| topic.is_unreachable() || !topic.is_known());
+        let unreachable: BTreeSet<_> = unreachable.map(|topic| &topic.key.provider).collect();
         Response {
             kind: Kind::Bookmark.into(),
             execution: None,
             cursor: self.sealed_cursor(),
             unreachable: unreachable
-                .map(|member| member.topic.key.provider.resource_name())
+                .into_iter()
+                .map(|provider| provider.resource_name())
                 .collect(),
         }
     }
@@ -297,6 +325,13 @@ fn topics(hub: &Hub, request: &WatchRequest) -> (Vec<TopicKey>, bool) {
                 false,
             )
         }
+        Target::Some(names) => {
+            let keys = names.iter().map(|name| TopicKey {
+                provider: name.provider.clone(),
+                execution: Some(name.id.clone()),
+            });
+            (keys.collect(), true)
+        }
         Target::Collection(Parent::One(provider)) => (
             vec![TopicKey {
                 provider: provider.clone(),
@@ -316,6 +351,19 @@ fn topics(hub: &Hub, request: &WatchRequest) -> (Vec<TopicKey>, bool) {
             (keys.collect(), true)
         }
     }
+}
+
+/// The answer to a new reader of an execution that was removed while others watched it.
+pub(super) fn gone(name: &ExecutionName) -> Status {
+    let message = format!("`{name}` is gone");
+    Refusal::new(Code::NotFound, "EXECUTION_NOT_FOUND", message).into()
+}
+
+fn not_in_time() -> Status {
+    let message = "the present set was not read before the deadline";
+    Refusal::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message)
+        .hint("Call again with a later deadline: what was read so far is kept for a while.")
+        .into()
 }
 
 fn draining() -> Status {

@@ -1,18 +1,17 @@
-//! What is watched together: the present set, the latest changes, and who listens.
+//! What is watched together: the present set, the latest changes, and the readers.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use stateway_model::{Execution, ExecutionId, ProviderId};
-use stateway_proto::v1;
+use stateway_model::{ExecutionId, ProviderId};
 use stateway_provider_api::WatchScope;
 use tokio::sync::{Notify, broadcast, watch};
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::pace::Pace;
-use crate::convert;
+use super::present::{Bound, Present, Seen, Sighting, Source, Taken, TooMany};
 use crate::settings::UpstreamSettings;
 
 /// What a topic is about.
@@ -31,29 +30,6 @@ impl TopicKey {
     }
 }
 
-/// An execution as last seen. Its wire form is made once, however many readers there are.
-pub(super) struct Seen {
-    pub(super) execution: Execution,
-    look: u64,
-    message: OnceLock<v1::Execution>,
-}
-
-impl Seen {
-    fn new(execution: Execution) -> Self {
-        Self {
-            look: execution.look(),
-            execution,
-            message: OnceLock::new(),
-        }
-    }
-
-    pub(super) fn message(&self) -> v1::Execution {
-        self.message
-            .get_or_init(|| convert::execution(self.execution.clone()))
-            .clone()
-    }
-}
-
 /// One difference. Both sides are kept, so that each reader's filter can tell whether the
 /// execution came, changed or went without remembering anything.
 pub(super) struct Change {
@@ -62,21 +38,43 @@ pub(super) struct Change {
     pub(super) after: Option<Arc<Seen>>,
 }
 
+/// What readers of a topic receive.
+#[derive(Clone)]
+pub(super) enum News {
+    Change(Arc<Change>),
+    /// The topic can no longer be followed. Its present set is empty from now on.
+    Failed(Arc<Status>),
+}
+
 /// Whether the present set is known.
 #[derive(Debug, Clone)]
 pub(super) enum Sync {
     NotYet,
     Done,
-    /// The first look failed. A follower of a collection keeps trying.
+    /// Reading the present set failed, or the topic can no longer be followed. A follower of a
+    /// collection may try again.
     Failed(Status),
+}
+
+/// How a topic is followed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Manner {
+    /// The provider pushes its changes.
+    pub(super) is_pushed: bool,
+    /// Changes kept: how far a reader may fall behind.
+    pub(super) buffer: usize,
+    /// The most executions that the present set may hold.
+    pub(super) most: usize,
 }
 
 pub(super) struct Topic {
     pub(super) key: TopicKey,
     /// Tells cursors of this topic from those of one that was forgotten meanwhile.
     pub(super) epoch: u64,
+    /// The provider pushes its changes.
+    pub(super) is_pushed: bool,
     inner: Mutex<Inner>,
-    changes: broadcast::Sender<Arc<Change>>,
+    news: broadcast::Sender<News>,
     sync: watch::Sender<Sync>,
     readers: AtomicUsize,
     hurried: Notify,
@@ -85,57 +83,54 @@ pub(super) struct Topic {
 
 struct Inner {
     sequence: u64,
-    present: BTreeMap<ExecutionId, Present>,
+    present: Present,
     latest: VecDeque<Arc<Change>>,
     unreachable: bool,
+    ended: bool,
     idle_since: Instant,
     pace: Pace,
     due: Instant,
-}
-
-/// An execution of the present set, and the change that last touched it.
-struct Present {
-    sequence: u64,
-    seen: Arc<Seen>,
 }
 
 /// A consistent view to begin reading from.
 pub(super) struct Snapshot {
     pub(super) sequence: u64,
     pub(super) present: Vec<Arc<Seen>>,
-    pub(super) changes: broadcast::Receiver<Arc<Change>>,
+    pub(super) news: broadcast::Receiver<News>,
 }
 
 /// A continuation from a cursor.
 pub(super) struct Continuation {
     pub(super) missed: Vec<Arc<Change>>,
-    pub(super) changes: broadcast::Receiver<Arc<Change>>,
+    pub(super) news: broadcast::Receiver<News>,
 }
 
 /// The most changes kept of a single execution.
 const MOST_OF_ONE: usize = 16;
 
 impl Topic {
-    pub(super) fn new(key: TopicKey, epoch: u64, buffer: usize, polls: &UpstreamSettings) -> Self {
+    pub(super) fn new(key: TopicKey, epoch: u64, manner: Manner, polls: &UpstreamSettings) -> Self {
         let now = Instant::now();
-        // A collection is lively; one execution never has that much to tell at once.
+        // A collection is lively; one execution never has that much to report at once.
         let buffer = match &key.execution {
-            Some(_) => buffer.clamp(1, MOST_OF_ONE),
-            None => buffer.max(1),
+            Some(_) => manner.buffer.clamp(1, MOST_OF_ONE),
+            None => manner.buffer.max(1),
         };
         Self {
             key,
             epoch,
+            is_pushed: manner.is_pushed,
             inner: Mutex::new(Inner {
                 sequence: 0,
-                present: BTreeMap::new(),
+                present: Present::new(Bound(manner.most)),
                 latest: VecDeque::new(),
                 unreachable: false,
+                ended: false,
                 idle_since: now,
                 pace: Pace::new(polls.fastest_poll, polls.slowest_poll),
                 due: now,
             }),
-            changes: broadcast::channel(buffer).0,
+            news: broadcast::channel(buffer).0,
             sync: watch::channel(Sync::NotYet).0,
             readers: AtomicUsize::new(0),
             hurried: Notify::new(),
@@ -147,7 +142,7 @@ impl Topic {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the present set is known or the first look has failed.
+    /// Waits until the present set is known or reading it has failed.
     pub(super) async fn synced(&self) -> Result<(), Status> {
         let mut sync = self.sync.subscribe();
         // The sender lives in `self`, so the wait ends with a value.
@@ -162,8 +157,42 @@ impl Topic {
         matches!(*self.sync.borrow(), Sync::Done)
     }
 
-    pub(super) fn set_sync(&self, sync: Sync) {
-        self.sync.send_replace(sync);
+    /// Whether it is known what there is: the present set, or that the execution does not exist.
+    pub(super) fn is_known(&self) -> bool {
+        match &*self.sync.borrow() {
+            Sync::NotYet => false,
+            Sync::Done => true,
+            Sync::Failed(status) => status.code() == Code::NotFound,
+        }
+    }
+
+    /// Whether the topic is followed no more.
+    pub(super) fn has_ended(&self) -> bool {
+        self.inner().ended
+    }
+
+    /// Takes note that the present set is known and the provider answers.
+    pub(super) fn set_synced(&self) {
+        self.inner().unreachable = false;
+        self.sync.send_replace(Sync::Done);
+    }
+
+    /// Takes note that the present set could not be read. The follower may try again.
+    pub(super) fn set_failed(&self, status: Status) {
+        self.sync.send_replace(Sync::Failed(status));
+    }
+
+    /// Ends the topic: readers are told, and the present set is given up.
+    pub(super) fn end(&self, status: Status) {
+        self.sync.send_replace(Sync::Failed(status.clone()));
+        let mut inner = self.inner();
+        inner.ended = true;
+        inner.present.clear();
+        inner.latest.clear();
+        // Cursors of before do not lead over the gap.
+        inner.sequence += 1;
+        // An error means that nobody listens, which is no error.
+        let _ = self.news.send(News::Failed(Arc::new(status)));
     }
 
     pub(super) fn set_unreachable(&self, unreachable: bool) {
@@ -179,12 +208,8 @@ impl Topic {
         let inner = self.inner();
         Snapshot {
             sequence: inner.sequence,
-            present: inner
-                .present
-                .values()
-                .map(|known| known.seen.clone())
-                .collect(),
-            changes: self.changes.subscribe(),
+            present: inner.present.shown().cloned().collect(),
+            news: self.news.subscribe(),
         }
     }
 
@@ -204,79 +229,62 @@ impl Topic {
             .filter(|change| change.sequence > sequence);
         Some(Continuation {
             missed: missed.cloned().collect(),
-            changes: self.changes.subscribe(),
+            news: self.news.subscribe(),
         })
     }
 
-    /// How far the topic has come. A look that begins now must not undo what happens after this.
-    pub(super) fn sequence(&self) -> u64 {
-        self.inner().sequence
+    /// Begins to read the present set anew: what is not seen before the reading ends is absent.
+    pub(super) fn begin_round(&self) {
+        self.inner().present.begin_round();
     }
 
-    /// Takes what was just seen of one execution. True if it is news.
-    pub(super) fn see(&self, execution: Execution) -> bool {
-        self.see_since(execution, u64::MAX)
+    /// The executions that were not seen since the round began, at most so many.
+    pub(super) fn absent(&self, most: usize) -> Vec<ExecutionId> {
+        self.inner().present.absent().take(most).cloned().collect()
     }
 
-    /// Takes what a look that began at `since` has seen of one execution, unless something newer
-    /// is known by now. True if it is news.
-    pub(super) fn see_since(&self, execution: Execution, since: u64) -> bool {
-        let seen = Arc::new(Seen::new(execution));
+    /// Takes what was seen of one execution, unless something newer is known. True if it is news.
+    pub(super) fn see(&self, sighting: Sighting, source: Source) -> Result<bool, TooMany> {
         let mut inner = self.inner();
-        let id = &seen.execution.name.id;
-        if let Some(known) = inner.present.get(id)
-            && (known.sequence > since || known.seen.look == seen.look)
-        {
-            return false;
+        match inner.present.see(sighting, source)? {
+            Taken::Change { before, after } => {
+                self.publish(&mut inner, before, Some(after));
+                Ok(true)
+            }
+            Taken::Nothing => Ok(false),
         }
-        let present = Present {
-            sequence: inner.sequence + 1,
-            seen: seen.clone(),
-        };
-        let before = inner.present.insert(id.clone(), present);
-        self.publish(&mut inner, before.map(|known| known.seen), Some(seen));
-        true
+    }
+
+    /// Takes a row of a list, which may lag behind: a row that would reopen a finished execution is
+    /// not taken.
+    pub(super) fn see_row(&self, sighting: Sighting, asked: Instant) -> Result<RowTaken, TooMany> {
+        if self.inner().present.is_doubtful(&sighting) {
+            return Ok(RowTaken::Doubtful);
+        }
+        let news = self.see(sighting, Source::Answer { asked })?;
+        Ok(RowTaken::Taken { news })
     }
 
     /// Takes note that an execution is gone. True if it is news.
     pub(super) fn forget(&self, id: &ExecutionId) -> bool {
         let mut inner = self.inner();
-        let Some(before) = inner.present.remove(id) else {
+        let Some(before) = inner.present.forget(id) else {
             return false;
         };
-        self.publish(&mut inner, Some(before.seen), None);
+        self.publish(&mut inner, Some(before), None);
         true
     }
 
-    /// Takes a complete look at the collection that began at `since`: what is not in it, and has
-    /// not come up since, is gone. True if it is news.
-    pub(super) fn see_all(&self, executions: Vec<Execution>, since: u64) -> bool {
-        let seen: BTreeSet<ExecutionId> = executions
-            .iter()
-            .map(|execution| execution.name.id.clone())
-            .collect();
-        let gone: Vec<ExecutionId> = self
-            .inner()
-            .present
-            .iter()
-            .filter(|(id, known)| known.sequence <= since && !seen.contains(*id))
-            .map(|(id, _)| id.clone())
-            .collect();
-        let mut news = false;
-        for execution in executions {
-            news |= self.see_since(execution, since);
-        }
-        for id in gone {
-            news |= self.forget(&id);
-        }
-        news
+    /// Whether the present set is empty.
+    pub(super) fn is_empty(&self) -> bool {
+        self.inner().present.shown().next().is_none()
     }
 
     /// Whether an execution of the present set has not finished.
     pub(super) fn shows_open(&self) -> bool {
         let inner = self.inner();
-        let mut shown = inner.present.values();
-        shown.any(|known| !known.seen.execution.sub_state.is_terminal())
+        let mut shown = inner.present.shown();
+        shown.any(|seen| !seen.execution.sub_state.is_terminal())
     }
 
     fn publish(&self, inner: &mut Inner, before: Option<Arc<Seen>>, after: Option<Arc<Seen>>) {
@@ -290,8 +298,7 @@ impl Topic {
             inner.latest.pop_front();
         }
         inner.latest.push_back(change.clone());
-        // An error means that nobody listens, which is no error.
-        let _ = self.changes.send(change);
+        let _ = self.news.send(News::Change(change));
     }
 
     /// When the next poll is due.
@@ -299,13 +306,13 @@ impl Topic {
         self.inner().due
     }
 
-    /// Asks for a look now.
+    /// Asks for a poll now.
     pub(super) fn hurry(&self) {
         self.inner().due = Instant::now();
         self.hurried.notify_one();
     }
 
-    /// Ends when someone asks for a look.
+    /// Ends when someone asks for a poll.
     pub(super) async fn hurried(&self) {
         self.hurried.notified().await;
     }
@@ -314,8 +321,8 @@ impl Topic {
     pub(super) fn plan(&self, news: bool) {
         let mut inner = self.inner();
         let now = jiff::Timestamp::now();
-        let next_attempt = inner.present.values().filter_map(|known| {
-            let next = known.seen.execution.retry.next_attempt_time?;
+        let next_attempt = inner.present.shown().filter_map(|seen| {
+            let next = seen.execution.retry.next_attempt_time?;
             // One that is overdue is no event to come: its engine may never get to it.
             Duration::try_from(next.duration_since(now)).ok()
         });
@@ -344,4 +351,13 @@ impl Topic {
     pub(super) fn is_idle_for(&self, linger: Duration) -> bool {
         self.readers.load(Ordering::Relaxed) == 0 && self.inner().idle_since.elapsed() >= linger
     }
+}
+
+/// What became of a row of a list.
+pub(super) enum RowTaken {
+    Taken {
+        news: bool,
+    },
+    /// It may be older than what is known.
+    Doubtful,
 }

@@ -6,11 +6,13 @@ use std::time::Instant;
 use futures::StreamExt;
 use stateway_model::{ExecutionName, SubState};
 use stateway_proto::v1;
-use stateway_provider_api::{Call, Verb, WatchScope};
+use stateway_provider_api::{Call, Verb, WatchScope, Watched};
 use tonic::{Code, Status};
 
 use super::hub::Hub;
-use super::topic::{Seen, TopicKey};
+use super::present::Seen;
+use super::reader::gone;
+use super::topic::TopicKey;
 use crate::convert;
 use crate::status::Refusal;
 use crate::upstream::Upstream;
@@ -33,7 +35,7 @@ impl Hub {
     ) -> Result<Waited, Status> {
         let _slot = self.open_stream()?;
         let only_the_end = wanted.iter().all(|state| state.is_terminal());
-        if upstream.capabilities.watch
+        if upstream.capabilities.watch_end
             && only_the_end
             && let Some(waited) = self.wait_for_end(upstream, name, deadline).await
         {
@@ -53,8 +55,7 @@ impl Hub {
         loop {
             let mut snapshot = member.topic.snapshot();
             let Some(seen) = snapshot.present.pop() else {
-                let message = format!("`{name}` is gone");
-                return Err(Refusal::new(Code::NotFound, "EXECUTION_NOT_FOUND", message).into());
+                return Err(gone(name));
             };
             if ends(&seen) {
                 return Ok(Waited {
@@ -64,7 +65,7 @@ impl Hub {
             }
             tokio::select! {
                 // A change, or having missed some: either way the snapshot tells.
-                _ = snapshot.changes.recv() => {}
+                _ = snapshot.news.recv() => {}
                 () = tokio::time::sleep_until(deadline.into()) => {
                     return Ok(Waited { execution: seen.message(), reached: false });
                 }
@@ -89,7 +90,7 @@ impl Hub {
         let call = Call::within(upstream.settings.timeout);
         let scope = WatchScope::End(name.id.clone());
         let work = upstream.provider().watch(&call, scope);
-        let mut stream = upstream.guard(Verb::Watch, &call, work).await.ok()?;
+        let mut stream = upstream.guard(Verb::WatchEnd, &call, work).await.ok()?;
         let mut last = None;
         loop {
             let next = tokio::select! {
@@ -97,7 +98,10 @@ impl Hub {
                 () = tokio::time::sleep_until(deadline.into()) => break,
                 () = self.stop.cancelled() => break,
             };
-            let seen = upstream.execution(next);
+            let Watched::Seen(next) = next else {
+                continue;
+            };
+            let seen = upstream.execution(*next);
             if seen.sub_state.is_terminal() {
                 return Some(Waited {
                     execution: convert::execution(seen),

@@ -14,9 +14,9 @@ use stateway_provider_api::{
     ApplyDefinitionRequest, Call, CancelMode, CancelRequest, Capabilities, Count,
     DefinitionProblem, DefinitionsPage, DefinitionsRequest, ErrorKind, Health, HistoryPage,
     HistoryRequest, ListPage, ListRequest, NativeDefinition, NativeState, Observation,
-    ObservationStream, PauseRequest, Provider, PurgeRequest, RequestId, Result, ResumeRequest,
-    RetryEvidence, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, View,
-    WatchScope,
+    PauseRequest, Provider, PurgeRequest, RequestId, Result, ResumeRequest, RetryEvidence,
+    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Version, View, WatchScope,
+    WatchStream, Watched,
 };
 
 use super::defect::Defect;
@@ -332,17 +332,45 @@ impl Provider for Broken {
         Ok(page)
     }
 
-    async fn watch(&self, call: &Call, scope: WatchScope) -> Result<ObservationStream> {
-        let stream = self.mistake(self.inner.watch(call, scope).await)?;
+    async fn watch(&self, call: &Call, scope: WatchScope) -> Result<WatchStream> {
+        let of_the_end = matches!(scope, WatchScope::End(_));
+        let of_one = scope != WatchScope::All;
+        let mut call = call.clone();
+        if self.is(Defect::WatchOpensAfterTheDeadline) {
+            call.deadline += Duration::from_secs(1);
+        }
+        let stream = self.mistake(self.inner.watch(&call, scope).await)?;
         Ok(match self.defect {
-            Defect::WatchLeavesOutThePresent => stream.skip(1).boxed(),
-            Defect::WatchLosesTheLastState => {
-                let over = |seen: &Result<Observation>| {
-                    let over = seen.as_ref().is_ok_and(|seen| seen.end_time.is_some());
-                    futures::future::ready(!over)
-                };
-                stream.filter(over).boxed()
+            Defect::WatchIsNeverInSync => without(stream, |item| *item == Watched::InSync),
+            Defect::WatchIsInSyncTooEarly => {
+                let early = futures::stream::iter([Ok(Watched::InSync)]);
+                let late = without(stream, |item| *item == Watched::InSync);
+                early.chain(late).boxed()
             }
+            Defect::WatchHidesRemovals => without(stream, |item| matches!(item, Watched::Gone(_))),
+            Defect::WatchVersionsGoBack => {
+                let mut version = u64::MAX;
+                let back = move |mut item| {
+                    if let Ok(Watched::Seen(seen)) = &mut item {
+                        version -= 1;
+                        seen.version = Some(Version::new(version));
+                    }
+                    item
+                };
+                stream.map(back).boxed()
+            }
+            Defect::WatchOfOneNeverEnds if of_one => {
+                stream.chain(futures::stream::pending()).boxed()
+            }
+            Defect::WatchOfTheEndReportsNoEnd if of_the_end => without(
+                stream,
+                |item| matches!(item, Watched::Seen(seen) if seen.end_time.is_some()),
+            ),
+            Defect::WatchLeavesOutThePresent => stream.skip(1).boxed(),
+            Defect::WatchLosesTheLastState => without(
+                stream,
+                |item| matches!(item, Watched::Seen(seen) if seen.end_time.is_some()),
+            ),
             _ => stream,
         })
     }
@@ -546,4 +574,11 @@ impl Provider for Broken {
     async fn validate_definition(&self, _: &Call, source: &str) -> Result<Vec<DefinitionProblem>> {
         self.mistake(self.shelf.check(source))
     }
+}
+
+/// A stream without some of its items.
+fn without(stream: WatchStream, left_out: fn(&Watched) -> bool) -> WatchStream {
+    let kept =
+        move |item: &Result<Watched>| futures::future::ready(!item.as_ref().is_ok_and(left_out));
+    stream.filter(kept).boxed()
 }

@@ -20,6 +20,8 @@ pub(crate) struct ExecutionsQuery<'q> {
     pub(crate) status: Option<&'q str>,
     pub(crate) size: u32,
     pub(crate) token: Option<&'q str>,
+    /// A turn of the quota was taken before.
+    pub(crate) turn_taken: bool,
 }
 
 /// A state machine to be made.

@@ -143,6 +143,7 @@ impl Looker {
                 status: Some(RUNNING),
                 size: LARGEST_PAGE,
                 token: None,
+                turn_taken: false,
             };
             let Ok(page) = self.client.executions(ask, query).await else {
                 continue;

@@ -144,7 +144,7 @@ impl StepFunctionsProvider {
             tags,
         };
         let (arn, published) = self.look.client.create(ask, machine).await?;
-        self.forget_machines();
+        self.machines.forget();
         Ok(NativeDefinition {
             name: machine_name(&arn).unwrap_or(&request.name).to_owned(),
             revision: published.as_deref().and_then(number).unwrap_or_default(),

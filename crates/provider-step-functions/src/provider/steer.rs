@@ -94,7 +94,7 @@ impl StepFunctionsProvider {
             return Ok(definition.to_owned());
         }
         for afresh in [false, true] {
-            let machines = self.machines(ask, afresh).await?;
+            let machines = self.machines.all(ask, afresh).await?;
             if let Some(found) = machines
                 .into_iter()
                 .find(|machine| machine.name == definition)

@@ -56,6 +56,7 @@ pub(crate) struct Execution {
     pub(crate) input: String,
     pub(crate) mark: Option<String>,
     pub(crate) redrive_status: String,
+    pub(crate) redrives: u32,
     pub(crate) failure: Option<(String, String)>,
     pub(crate) started: f64,
     pub(crate) events: Vec<Value>,
@@ -440,8 +441,12 @@ impl World {
         "RUNNING".clone_into(&mut execution.status);
         "NOT_REDRIVABLE".clone_into(&mut execution.redrive_status);
         execution.failure = None;
+        execution.redrives += 1;
         let last = execution.events.len();
-        let detail = ("executionRedriven", json!({"redriveCount": 1}));
+        let detail = (
+            "executionRedriven",
+            json!({"redriveCount": execution.redrives}),
+        );
         script::push(&mut execution.events, last, "ExecutionRedriven", detail);
         let detail = ("activityScheduled", json!({"resource": "work"}));
         script::push(&mut execution.events, last + 1, "ActivityScheduled", detail);
@@ -501,6 +506,7 @@ fn row_of(execution: &Execution) -> Value {
     let mut row = json!({
         "executionArn": execution.arn(), "stateMachineArn": machine, "name": execution.name,
         "status": execution.status, "startDate": execution.started,
+        "redriveCount": execution.redrives,
     });
     if execution.status != "RUNNING" {
         row["stopDate"] = json!(execution.started + 1.0);

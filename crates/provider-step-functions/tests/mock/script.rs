@@ -18,6 +18,7 @@ pub(crate) fn execution(machine: &str, name: &str, events: Vec<Value>) -> Execut
         input: "{}".to_owned(),
         mark: None,
         redrive_status: "NOT_REDRIVABLE".to_owned(),
+        redrives: 0,
         failure: None,
         started: now(),
         events,

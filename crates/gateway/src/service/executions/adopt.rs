@@ -1,6 +1,7 @@
 //! Offering another revision of its definition to a running execution.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use stateway_engine::AdoptDefinition;
 use stateway_model::{DefinitionName, ExecutionName};
@@ -13,6 +14,7 @@ use super::Executions;
 use crate::convert;
 use crate::engines::{Chosen, request_key};
 use crate::status::Refusal;
+use crate::watch::Sighting;
 
 const WHAT: &str = "adopting another revision";
 
@@ -37,9 +39,14 @@ impl Executions {
         };
         let adopted = chosen.engine.adopt_definition(id, adopt, key);
         chosen.answer(&call, adopted).await?;
+        let asked = Instant::now();
         let execution = self.read(&call, &name, View::Full).await?;
-        self.hub.saw(&execution);
-        Ok(convert::execution(execution))
+        let answer = Sighting {
+            execution,
+            version: None,
+        };
+        self.hub.saw(&answer, asked);
+        Ok(convert::execution(answer.execution))
     }
 
     async fn same_etag(&self, call: &Call, name: &ExecutionName, etag: &str) -> Result<(), Status> {

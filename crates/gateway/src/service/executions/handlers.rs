@@ -56,9 +56,9 @@ impl Service for Executions {
         &self,
         request: Request<v1::WatchExecutionsRequest>,
     ) -> Result<Response<Self::WatchExecutionsStream>, Status> {
-        let opened = self
-            .shell
-            .run("WatchExecutions", request, |_, message| self.watch(message));
+        let opened = self.shell.run("WatchExecutions", request, |call, message| {
+            self.watch(call, message)
+        });
         Ok(opened.await?.map(|reader| reader.into_stream().boxed()))
     }
 

@@ -1,6 +1,8 @@
 //! Get, list, watch, wait, history, explain. What happened to one step is in `step`.
 
-use stateway_model::SubState;
+use std::collections::BTreeSet;
+
+use stateway_model::{ExecutionName, SubState};
 use stateway_proto::v1;
 use stateway_provider_api::{Call, HistoryRequest, Verb, View};
 use tonic::Status;
@@ -16,6 +18,8 @@ use crate::watch::{Reader, Target, WatchRequest};
 
 const EXECUTIONS_PER_PAGE: usize = 50;
 const EVENTS_PER_PAGE: usize = 100;
+/// The most executions of one watch by names.
+const MOST_NAMES: usize = 100;
 
 impl Executions {
     pub(super) async fn get(
@@ -80,32 +84,30 @@ impl Executions {
 
     pub(super) async fn watch(
         &self,
+        call: Call,
         request: v1::WatchExecutionsRequest,
     ) -> Result<Reader, Status> {
-        let target = match request.parent.parse() {
-            Ok(name) => Target::One(name),
-            Err(_) => Target::Collection(validate::parent(&request.parent)?),
-        };
-        if let Target::One(_) = target
-            && !request.filter.is_empty()
-        {
-            let message = "a watch on one execution takes no filter";
-            return Err(Refusal::invalid("filter", message).into());
-        }
-        if let Target::One(stateway_model::ExecutionName { provider: id, .. })
-        | Target::Collection(Parent::One(id)) = &target
-        {
-            self.upstream(id)?;
+        let target = watch_target(&request)?;
+        match &target {
+            Target::One(ExecutionName { provider: id, .. })
+            | Target::Collection(Parent::One(id)) => drop(self.upstream(id)?),
+            Target::Some(names) => {
+                for name in names {
+                    self.upstream(&name.provider)?;
+                }
+            }
+            Target::Collection(Parent::All) => {}
         }
         let filter = validate::filter(&request.filter)?;
-        let purpose = format!("watch|{}|{}", request.parent, request.filter);
+        let names = request.names.join(",");
+        let purpose = format!("watch|{}|{names}|{}", request.parent, request.filter);
         let request = WatchRequest {
             target,
             filter,
             purpose,
             cursor: request.cursor,
         };
-        Reader::open(&self.hub, request).await
+        Reader::open(&self.hub, request, call.deadline).await
     }
 
     pub(super) async fn wait(
@@ -204,6 +206,37 @@ impl Executions {
         let shown = convert::execution(upstream.execution(observation));
         Ok(convert::explanation(shown, explanation))
     }
+}
+
+/// What a request wants to watch.
+fn watch_target(request: &v1::WatchExecutionsRequest) -> Result<Target, Status> {
+    let one: Option<ExecutionName> = request.parent.parse().ok();
+    if (one.is_some() || !request.names.is_empty()) && !request.filter.is_empty() {
+        let message = "a watch on single executions takes no filter";
+        return Err(Refusal::invalid("filter", message).into());
+    }
+    if request.names.is_empty() {
+        return Ok(match one {
+            Some(name) => Target::One(name),
+            None => Target::Collection(validate::parent(&request.parent)?),
+        });
+    }
+    if !request.parent.is_empty() {
+        let message = "a watch has either a `parent` or `names`";
+        return Err(Refusal::invalid("names", message).into());
+    }
+    if request.names.len() > MOST_NAMES {
+        let message = format!(
+            "{} names are more than a watch takes, {MOST_NAMES}",
+            request.names.len()
+        );
+        return Err(Refusal::invalid("names", message).into());
+    }
+    let names = request.names.iter();
+    let names: BTreeSet<ExecutionName> = names
+        .map(|name| validate::execution_name("names", name))
+        .collect::<Result<_, _>>()?;
+    Ok(Target::Some(names.into_iter().collect()))
 }
 
 /// How much of each event is wanted.

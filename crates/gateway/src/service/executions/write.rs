@@ -1,5 +1,7 @@
 //! Start, signal, cancel, pause, resume, retry now, retry from, purge.
 
+use std::time::Instant;
+
 use stateway_model::{DefinitionName, ExecutionName, ProviderId};
 use stateway_proto::v1;
 use stateway_provider_api::{
@@ -47,9 +49,10 @@ impl Executions {
             return Err(without(upstream, "labels"));
         }
         let call = upstream.bounded(&call);
+        let asked = Instant::now();
         let work = upstream.provider().start(&call, start);
         match upstream.guard(Verb::Start, &call, work).await {
-            Ok(observation) => Ok(self.shown(upstream, observation)),
+            Ok(observation) => Ok(self.shown(upstream, observation, asked)),
             Err(error) if error.reason() == DEFINITION_NOT_FOUND => Err(self
                 .no_definition(upstream, &call, &definition, error)
                 .await),
@@ -312,16 +315,23 @@ impl Executions {
         call: &Call,
         work: impl Future<Output = ProviderResult<Observation>> + Send,
     ) -> Result<v1::Execution, Status> {
+        let asked = Instant::now();
         let observation = upstream.guard(verb, call, work).await;
         let observation = observation.map_err(|error| status::of_provider(&upstream.id, &error))?;
-        Ok(self.shown(upstream, observation))
+        Ok(self.shown(upstream, observation, asked))
     }
 
-    /// The execution after a write. Watchers get the change immediately.
-    fn shown(&self, upstream: &Upstream, observation: Observation) -> v1::Execution {
-        let execution = upstream.execution(observation);
-        self.hub.saw(&execution);
-        convert::execution(execution)
+    /// The execution after a write that was asked for at `asked`. Watchers get the change
+    /// immediately.
+    fn shown(
+        &self,
+        upstream: &Upstream,
+        observation: Observation,
+        asked: Instant,
+    ) -> v1::Execution {
+        let answer = upstream.sighting(observation);
+        self.hub.saw(&answer, asked);
+        convert::execution(answer.execution)
     }
 }
 

@@ -1,0 +1,122 @@
+//! The follower of a collection that can only be listed.
+//!
+//! A list may lag behind. So an execution that is missing from a list, or that a list shows as open
+//! again, is read by itself before readers are told.
+
+use std::time::Instant;
+
+use stateway_model::ExecutionId;
+use stateway_provider_api::filter::Hints;
+use stateway_provider_api::{Call, ErrorKind, ListRequest, Result, Verb};
+
+use super::follow::{IDLE_CHECK, Next, failed, rest, too_many};
+use super::hub::Hub;
+use super::present::{Source, TooMany};
+use super::topic::{RowTaken, Topic};
+use crate::upstream::Upstream;
+
+/// Rows asked for at once.
+const PAGE: u32 = 500;
+/// The most pages of a collection, however few rows an engine puts on each.
+const MOST_PAGES: usize = 5_000;
+/// The most executions that are read by themselves after one list; others wait for the next.
+const MOST_CHECKED: usize = 100;
+
+/// Follows a collection by listing it again and again.
+pub(super) async fn listed(hub: &Hub, upstream: &Upstream, topic: &Topic) {
+    loop {
+        match round(hub, upstream, topic).await {
+            Ok(news) => {
+                topic.set_synced();
+                topic.plan(news);
+            }
+            Err(error) => {
+                if failed(hub, upstream, topic, &error) == Next::Stop {
+                    return;
+                }
+                topic.plan_after_failure();
+            }
+        }
+        while Instant::now() < topic.due() {
+            let left = topic.due().saturating_duration_since(Instant::now());
+            if rest(hub, topic, left.min(IDLE_CHECK)).await {
+                return;
+            }
+        }
+        if hub.stop.is_cancelled() {
+            return;
+        }
+    }
+}
+
+/// Reads the collection once. True if there is news.
+async fn round(hub: &Hub, upstream: &Upstream, topic: &Topic) -> Result<bool> {
+    topic.begin_round();
+    let (mut news, mut doubtful) = read_all(hub, upstream, topic).await?;
+    let left = MOST_CHECKED.saturating_sub(doubtful.len());
+    doubtful.extend(topic.absent(left));
+    news |= check(upstream, topic, &doubtful).await?;
+    Ok(news)
+}
+
+/// Takes in every page; whether there is news, and the executions whose rows are doubtful.
+async fn read_all(
+    hub: &Hub,
+    upstream: &Upstream,
+    topic: &Topic,
+) -> Result<(bool, Vec<ExecutionId>)> {
+    let (mut news, mut doubtful) = (false, Vec::new());
+    let mut cursor = None;
+    for _ in 0..MOST_PAGES {
+        if hub.stop.is_cancelled() {
+            break;
+        }
+        let asked = Instant::now();
+        let call = Call::within(upstream.settings.timeout);
+        let request = ListRequest {
+            hints: Hints::none(),
+            page_size: PAGE,
+            cursor,
+        };
+        let work = upstream.provider().list(&call, request);
+        let page = upstream.guard(Verb::List, &call, work).await?;
+        for row in page.observations {
+            let id = row.id.clone();
+            let taken = topic.see_row(upstream.sighting(row), asked);
+            match taken.map_err(|TooMany| too_many(hub, Verb::List))? {
+                RowTaken::Taken { news: is_news } => news |= is_news,
+                RowTaken::Doubtful if doubtful.len() < MOST_CHECKED => doubtful.push(id),
+                RowTaken::Doubtful => {}
+            }
+        }
+        cursor = page.next;
+        if cursor.is_none() {
+            return Ok((news, doubtful));
+        }
+    }
+    Err(too_many(hub, Verb::List))
+}
+
+/// Reads executions by themselves. True if there is news.
+async fn check(upstream: &Upstream, topic: &Topic, ids: &[ExecutionId]) -> Result<bool> {
+    if ids.is_empty() {
+        return Ok(false);
+    }
+    let asked = Instant::now();
+    let call = Call::within(upstream.settings.timeout);
+    let work = async { Ok(upstream.provider().observe(&call, ids).await) };
+    let answers = upstream.guard(Verb::Observe, &call, work).await?;
+    let mut news = false;
+    for (id, answer) in ids.iter().zip(answers) {
+        news |= match answer {
+            Ok(seen) => {
+                let taken = topic.see(upstream.sighting(seen), Source::Answer { asked });
+                taken.unwrap_or(false)
+            }
+            Err(error) if error.kind == ErrorKind::NotFound => topic.forget(id),
+            // Not known: it stays as it is, and the next list shows whether to ask again.
+            Err(_) => false,
+        };
+    }
+    Ok(news)
+}

@@ -1,0 +1,376 @@
+//! The executions that a topic shows, each as it was last seen, and the rule for which of two
+//! sightings of an execution is the newer one.
+//!
+//! Pure: the time of everything is given.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use stateway_model::{Execution, ExecutionId};
+use stateway_proto::v1;
+use stateway_provider_api::Version;
+
+use crate::convert;
+
+/// The most removals that are remembered to recognise late answers.
+const MOST_GONE: usize = 1_024;
+
+/// An execution as last seen. Its wire form is made once, however many readers there are.
+pub(super) struct Seen {
+    pub(super) execution: Execution,
+    look: u64,
+    message: OnceLock<v1::Execution>,
+}
+
+impl Seen {
+    fn new(execution: Execution) -> Self {
+        Self {
+            look: execution.look(),
+            execution,
+            message: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn message(&self) -> v1::Execution {
+        self.message
+            .get_or_init(|| convert::execution(self.execution.clone()))
+            .clone()
+    }
+}
+
+/// An execution as a provider showed it just now.
+#[derive(Clone)]
+pub(crate) struct Sighting {
+    pub(crate) execution: Execution,
+    pub(crate) version: Option<Version>,
+}
+
+/// Where a sighting comes from, which decides how far it can be trusted to be new.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Source {
+    /// The provider's push, which reports in order.
+    Push,
+    /// The answer to a read or a write. It may be older than what was reported since it was asked
+    /// for.
+    Answer { asked: Instant },
+}
+
+/// The most executions of a present set.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bound(pub(super) usize);
+
+/// There are more executions than the bound allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TooMany;
+
+/// What became of a sighting.
+pub(super) enum Taken {
+    Change {
+        before: Option<Arc<Seen>>,
+        after: Arc<Seen>,
+    },
+    Nothing,
+}
+
+pub(super) struct Present {
+    bound: Bound,
+    known: BTreeMap<ExecutionId, Known>,
+    round: u64,
+    /// The newest removals, oldest first.
+    gone: VecDeque<(Instant, ExecutionId)>,
+    /// When the newest of the removals was that are no longer remembered.
+    forgotten_until: Option<Instant>,
+}
+
+struct Known {
+    seen: Arc<Seen>,
+    version: Option<Version>,
+    taken: Instant,
+    round: u64,
+}
+
+impl Known {
+    /// Whether a sighting is newer than this one. Versions decide; where they cannot, the push
+    /// reports in order, and an answer counts if it was asked for after this was taken.
+    fn is_older_than(&self, version: Option<Version>, source: Source) -> bool {
+        match (self.version, version, source) {
+            (Some(known), Some(version), _) if known != version => version > known,
+            (_, _, Source::Push) => true,
+            (_, _, Source::Answer { asked }) => self.taken <= asked,
+        }
+    }
+}
+
+impl Present {
+    pub(super) fn new(bound: Bound) -> Self {
+        Self {
+            bound,
+            known: BTreeMap::new(),
+            round: 0,
+            gone: VecDeque::new(),
+            forgotten_until: None,
+        }
+    }
+
+    pub(super) fn shown(&self) -> impl Iterator<Item = &Arc<Seen>> {
+        self.known.values().map(|known| &known.seen)
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.bound);
+    }
+
+    /// From now on executions are absent until they are seen again.
+    pub(super) fn begin_round(&mut self) {
+        self.round += 1;
+    }
+
+    /// The executions that were not seen in this round.
+    pub(super) fn absent(&self) -> impl Iterator<Item = &ExecutionId> {
+        let round = self.round;
+        let absent = self.known.iter().filter(move |(_, it)| it.round < round);
+        absent.map(|(id, _)| id)
+    }
+
+    /// Takes a sighting unless something newer is known.
+    pub(super) fn see(&mut self, sighting: Sighting, source: Source) -> Result<Taken, TooMany> {
+        let Sighting { execution, version } = sighting;
+        let seen = Seen::new(execution);
+        let round = self.round;
+        let id = seen.execution.name.id.clone();
+        match self.known.get_mut(&id) {
+            Some(known) => {
+                known.round = round;
+                if !known.is_older_than(version, source) {
+                    return Ok(Taken::Nothing);
+                }
+                known.version = version.or(known.version);
+                known.taken = Instant::now();
+                if known.seen.look == seen.look {
+                    return Ok(Taken::Nothing);
+                }
+                let after = Arc::new(seen);
+                let before = Some(std::mem::replace(&mut known.seen, after.clone()));
+                Ok(Taken::Change { before, after })
+            }
+            None => {
+                if let Source::Answer { asked } = source
+                    && self.was_removed_since(&id, asked)
+                {
+                    return Ok(Taken::Nothing);
+                }
+                if self.known.len() >= self.bound.0 {
+                    return Err(TooMany);
+                }
+                let after = Arc::new(seen);
+                let known = Known {
+                    seen: after.clone(),
+                    version,
+                    taken: Instant::now(),
+                    round,
+                };
+                self.known.insert(id, known);
+                let before = None;
+                Ok(Taken::Change { before, after })
+            }
+        }
+    }
+
+    /// Whether a row of a list contradicts what is known: an execution that has finished is shown
+    /// as open, and no version says that this is newer. Lists may lag behind.
+    pub(super) fn is_doubtful(&self, row: &Sighting) -> bool {
+        let Some(known) = self.known.get(&row.execution.name.id) else {
+            return false;
+        };
+        let versioned = known.version.is_some() && row.version.is_some();
+        !versioned
+            && known.seen.execution.sub_state.is_terminal()
+            && !row.execution.sub_state.is_terminal()
+    }
+
+    /// Removes an execution, if it is known.
+    pub(super) fn forget(&mut self, id: &ExecutionId) -> Option<Arc<Seen>> {
+        if self.gone.len() == MOST_GONE {
+            self.forgotten_until = self.gone.pop_front().map(|(at, _)| at);
+        }
+        self.gone.push_back((Instant::now(), id.clone()));
+        self.known.remove(id).map(|known| known.seen)
+    }
+
+    /// Whether an execution may have been removed after this time.
+    fn was_removed_since(&self, id: &ExecutionId, since: Instant) -> bool {
+        let newer = self.gone.iter().rev().take_while(|(at, _)| *at >= since);
+        let mut newer = newer.map(|(_, gone)| gone);
+        newer.any(|gone| gone == id) || self.forgotten_until.is_some_and(|until| until >= since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stateway_model::SubState;
+    use stateway_provider_api::table::compiled_in;
+    use stateway_provider_api::{Mapper, NativeState, Observation};
+
+    use super::*;
+
+    fn id(id: &str) -> ExecutionId {
+        ExecutionId::new(id).unwrap()
+    }
+
+    fn sighting(name: &str, sub_state: SubState, version: Option<u64>) -> Sighting {
+        let table = Arc::new(compiled_in("memory").unwrap().clone());
+        let mapper = Mapper::new("p".parse().unwrap(), table);
+        let native = if sub_state == SUCCEEDED {
+            "DONE"
+        } else {
+            "ACTIVE"
+        };
+        let observation = Observation::new(id(name), NativeState::new(native));
+        let execution = mapper.execution(observation, jiff::Timestamp::UNIX_EPOCH);
+        assert_eq!(execution.sub_state, sub_state);
+        Sighting {
+            execution,
+            version: version.map(Version::new),
+        }
+    }
+
+    fn shown(present: &Present) -> Vec<(String, SubState)> {
+        let all = present.shown();
+        all.map(|seen| {
+            let execution = &seen.execution;
+            (execution.name.id.to_string(), execution.sub_state)
+        })
+        .collect()
+    }
+
+    fn answer(asked: Instant) -> Source {
+        Source::Answer { asked }
+    }
+
+    const RUNNING: SubState = SubState::Running;
+    const SUCCEEDED: SubState = SubState::Succeeded;
+
+    #[test]
+    fn a_late_answer_does_not_replace_a_newer_version() {
+        let mut present = Present::new(Bound(10));
+        present
+            .see(sighting("a", SUCCEEDED, Some(5)), Source::Push)
+            .unwrap();
+        // Asked for only now, but the provider answers with what it had before.
+        let late = present.see(sighting("a", RUNNING, Some(4)), answer(Instant::now()));
+        assert!(matches!(late, Ok(Taken::Nothing)));
+        assert_eq!(shown(&present), [("a".into(), SUCCEEDED)]);
+    }
+
+    #[test]
+    fn an_answer_of_a_newer_version_counts_and_the_push_does_not_go_back_behind_it() {
+        let mut present = Present::new(Bound(10));
+        present
+            .see(sighting("a", RUNNING, Some(1)), Source::Push)
+            .unwrap();
+        present
+            .see(sighting("a", SUCCEEDED, Some(3)), answer(Instant::now()))
+            .unwrap();
+        present
+            .see(sighting("a", RUNNING, Some(2)), Source::Push)
+            .unwrap();
+        assert_eq!(shown(&present), [("a".into(), SUCCEEDED)]);
+    }
+
+    #[test]
+    fn without_versions_an_answer_counts_only_if_nothing_was_reported_since_it_was_asked_for() {
+        let mut present = Present::new(Bound(10));
+        let asked = Instant::now();
+        present
+            .see(sighting("a", SUCCEEDED, None), Source::Push)
+            .unwrap();
+        present
+            .see(sighting("a", RUNNING, None), answer(asked))
+            .unwrap();
+        assert_eq!(shown(&present), [("a".into(), SUCCEEDED)]);
+        present
+            .see(sighting("a", RUNNING, None), answer(Instant::now()))
+            .unwrap();
+        assert_eq!(shown(&present), [("a".into(), RUNNING)]);
+    }
+
+    #[test]
+    fn an_answer_does_not_bring_back_an_execution_that_was_removed_since() {
+        let mut present = Present::new(Bound(10));
+        present
+            .see(sighting("a", SUCCEEDED, Some(1)), Source::Push)
+            .unwrap();
+        let asked = Instant::now();
+        present.forget(&id("a"));
+        present
+            .see(sighting("a", SUCCEEDED, Some(1)), answer(asked))
+            .unwrap();
+        assert_eq!(shown(&present), []);
+        // The same id, started again.
+        present
+            .see(sighting("a", RUNNING, Some(2)), answer(Instant::now()))
+            .unwrap();
+        assert_eq!(shown(&present), [("a".into(), RUNNING)]);
+    }
+
+    #[test]
+    fn more_removals_than_are_remembered_make_older_answers_doubtful() {
+        let mut present = Present::new(Bound(10));
+        let asked = Instant::now();
+        for number in 0..=MOST_GONE {
+            present.forget(&id(&format!("x{number}")));
+        }
+        present
+            .see(sighting("x0", RUNNING, None), answer(asked))
+            .unwrap();
+        assert_eq!(shown(&present), []);
+        present
+            .see(sighting("x0", RUNNING, None), answer(Instant::now()))
+            .unwrap();
+        assert_eq!(shown(&present).len(), 1);
+    }
+
+    #[test]
+    fn the_bound_holds_for_the_push_too_and_known_executions_still_change() {
+        let mut present = Present::new(Bound(1));
+        present
+            .see(sighting("a", RUNNING, None), Source::Push)
+            .unwrap();
+        let more = present.see(sighting("b", RUNNING, None), Source::Push);
+        assert!(matches!(more, Err(TooMany)));
+        present
+            .see(sighting("a", SUCCEEDED, None), Source::Push)
+            .unwrap();
+        assert_eq!(shown(&present), [("a".into(), SUCCEEDED)]);
+    }
+
+    #[test]
+    fn what_is_not_seen_in_a_round_is_absent_also_if_it_did_not_change() {
+        let mut present = Present::new(Bound(10));
+        for name in ["a", "b"] {
+            present
+                .see(sighting(name, RUNNING, Some(1)), Source::Push)
+                .unwrap();
+        }
+        present.begin_round();
+        present
+            .see(sighting("a", RUNNING, Some(1)), Source::Push)
+            .unwrap();
+        assert_eq!(present.absent().collect::<Vec<_>>(), [&id("b")]);
+    }
+
+    #[test]
+    fn a_row_that_reopens_a_finished_execution_is_doubtful_unless_versions_decide() {
+        let mut present = Present::new(Bound(10));
+        present
+            .see(sighting("a", SUCCEEDED, None), Source::Push)
+            .unwrap();
+        present
+            .see(sighting("b", SUCCEEDED, Some(1)), Source::Push)
+            .unwrap();
+        assert!(present.is_doubtful(&sighting("a", RUNNING, None)));
+        assert!(!present.is_doubtful(&sighting("a", SUCCEEDED, None)));
+        assert!(!present.is_doubtful(&sighting("b", RUNNING, Some(2))));
+    }
+}
