@@ -78,11 +78,16 @@ pub fn open_keys(state: &State) -> Vec<TaskKey> {
     .collect()
 }
 
+/// The timers that are set.
+#[must_use]
+pub fn timers(state: &State) -> Vec<TimerOrder> {
+    resume(state).timers
+}
+
 /// The timer that is due first.
 #[must_use]
 pub fn next_timer(state: &State) -> Option<TimerOrder> {
-    let timers = resume(state).timers.into_iter();
-    timers.min_by_key(|timer| timer.due)
+    timers(state).into_iter().min_by_key(|timer| timer.due)
 }
 
 fn outcome(state: &State) -> Option<Outcome> {

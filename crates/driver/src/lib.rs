@@ -38,5 +38,5 @@
 mod handle;
 mod step;
 
-pub use handle::{apply, handle, leave, next_timer, open_keys, resume};
+pub use handle::{apply, handle, leave, next_timer, open_keys, resume, timers};
 pub use step::{Answer, EndedChild, Outcome, Step, TimerOrder};

@@ -9,6 +9,10 @@ use std::time::Instant;
 use stateway_engine_check::soak::Soak;
 use stateway_engine_check::{Schedule, Template};
 
+/// Schedules allocate much.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let schedules = argument("--schedules").unwrap_or(100_000);
     let seed = argument("--seed").unwrap_or(1);
@@ -59,7 +63,7 @@ fn trace(seed: u64) -> ExitCode {
     let schedule = Schedule {
         seed,
         trace: true,
-        bug: None,
+        ..Schedule::default()
     };
     let run = Template::new().map(|template| schedule.run(&template));
     match run {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stateway_engine::{EventRecord, Steer};
 use stateway_machine::{Fact, Task};
 
-use crate::client::{Reply, Request, Wish, payload};
+use crate::client::{Reply, Request, Wish, padded, payload};
 use crate::worker::{Said, Sent};
 use crate::world::{REQUEST_MEMORY, World};
 
@@ -20,7 +20,7 @@ impl World {
         let events = self.disk.events();
         let events = events.map_err(|error| format!("the log cannot be read: {error}"))?;
         self.totals.add_to("log: events", events.len() as u64);
-        self.note_log();
+        self.note_events(&events);
         let log = Log::new(&events);
         for request in &self.book.requests {
             log.holds(request, self.book.inputs.get(&request.key.id))?;
@@ -36,9 +36,18 @@ impl World {
         log.hand_outs_alternate()
     }
 
-    /// Adds the log to the trace.
+    /// Adds the log to the trace, and what contradicts it.
     pub(crate) fn note_log(&mut self) {
-        for record in self.disk.events().unwrap_or_default() {
+        let events = self.disk.events().unwrap_or_default();
+        self.note_events(&events);
+        let audit = self.disk.audit(self.clock.wall(), REQUEST_MEMORY);
+        for found in audit.unwrap_or_default() {
+            self.trace.note(format_args!("{found}"));
+        }
+    }
+
+    fn note_events(&mut self, events: &[EventRecord]) {
+        for record in events {
             self.trace.note(format_args!(
                 "{} {} {} {} {} {} {:?}",
                 record.position,
@@ -49,10 +58,6 @@ impl World {
                 record.event.fact.name(),
                 record.event.fact.step(),
             ));
-        }
-        let audit = self.disk.audit(self.clock.wall(), REQUEST_MEMORY);
-        for found in audit.unwrap_or_default() {
-            self.trace.note(format_args!("{found}"));
         }
     }
 
@@ -183,14 +188,18 @@ impl<'e> Log<'e> {
             accepted,
         } = sent;
         let task = &given.task;
-        let output = payload(*nonce);
+        let output = if *said == Said::Large {
+            padded(*nonce)
+        } else {
+            payload(*nonce)
+        };
         let message = format!("nonce {nonce}");
         let said_so = |record: &EventRecord| match (&record.event.fact, said) {
             (
                 Fact::StepCompleted {
                     step, output: got, ..
                 },
-                Said::Completed,
+                Said::Completed | Said::Large,
             ) => *step == task.step && *got == output,
             (
                 Fact::AttemptFailed { step, failure, .. }
@@ -206,9 +215,9 @@ impl<'e> Log<'e> {
             _ => false,
         };
         let count = match said {
-            Said::Released | Said::Oversize => return Ok(()),
+            Said::Released | Said::Oversize | Said::Deep => return Ok(()),
             // A compensation has no output; an attempt of it completes once on each branch.
-            Said::Completed if task.undo => {
+            Said::Completed | Said::Large if task.undo => {
                 let count = self.count(&given.execution, compensated);
                 return if *accepted && count == 0 {
                     Err(format!(
@@ -219,7 +228,7 @@ impl<'e> Log<'e> {
                     Ok(())
                 };
             }
-            Said::Completed | Said::Failed => self.count(&given.execution, said_so),
+            Said::Completed | Said::Large | Said::Failed => self.count(&given.execution, said_so),
         };
         if *accepted && count == 0 {
             return Err(format!(

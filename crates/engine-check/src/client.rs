@@ -22,6 +22,8 @@ pub(crate) enum Wish {
         id: Option<Arc<str>>,
         input: Data,
         tenant: &'static str,
+        /// The number of further labels.
+        labels: usize,
         not_before: Option<Timestamp>,
     },
     Steer {
@@ -171,6 +173,11 @@ pub(crate) fn payload(nonce: usize) -> Data {
     Data::new(json!({ "nonce": nonce }))
 }
 
+/// A payload that nothing else has, nearly as large as a payload may be.
+pub(crate) fn padded(nonce: usize) -> Data {
+    Data::new(json!({ "nonce": nonce, "padding": "x".repeat(900) }))
+}
+
 /// A payload of this many nested arrays.
 pub(crate) fn deep(levels: usize) -> Data {
     let nested = (0..levels).fold(Value::from(1), |inner, _| Value::Array(vec![inner]));
@@ -196,13 +203,14 @@ fn ask(engine: Engine, wish: Wish, request: RequestKey) -> Asked {
                 id,
                 input,
                 tenant,
+                labels: further,
                 not_before,
             } => {
-                let labels = if tenant.is_empty() {
-                    BTreeMap::new()
-                } else {
-                    BTreeMap::from([("tenant".to_owned(), tenant.to_owned())])
-                };
+                let further = (0..further).map(|label| (format!("l{label}"), "x".to_owned()));
+                let mut labels: BTreeMap<_, _> = further.collect();
+                if !tenant.is_empty() {
+                    labels.insert("tenant".to_owned(), tenant.to_owned());
+                }
                 let start = Start {
                     definition: definition.into(),
                     id,

@@ -124,6 +124,56 @@ steps:
     ),
 ];
 
+/// Definitions that ask for too much. Every disk has them too.
+pub(crate) const HOSTILE: &[(&str, &str)] = &[
+    // Starts itself three times: the limit of a tree ends it.
+    (
+        "bomb",
+        "name: bomb
+steps:
+  - {name: a, workflow: bomb, timeout: 1h}
+  - {name: b, workflow: bomb, timeout: 1h}
+  - {name: c, workflow: bomb, timeout: 1h}
+",
+    ),
+    // Waits for itself.
+    (
+        "selfish",
+        "name: selfish
+concurrency: 1
+steps:
+  - {name: again, workflow: selfish, timeout: 1h}
+",
+    ),
+    // Its output is three times as large as the output of its step.
+    (
+        "swollen",
+        "name: swollen
+steps:
+  - {name: a, agent: r1, timeout: 5m}
+output: {x: '${steps.a.output}', y: '${steps.a.output}', z: '${steps.a.output}'}
+",
+    ),
+    // The input of its second step may be too large for a message.
+    (
+        "greedy",
+        "name: greedy
+steps:
+  - {name: a, agent: r1, timeout: 5m}
+  - {name: b, agent: r2, dependsOn: [a], timeout: 5m, input: {x: '${steps.a.output}', y: '${steps.a.output}',
+     z: '${steps.a.output}', w: '${input}', v: '${input}'}}
+",
+    ),
+    // Retries without a pause.
+    (
+        "impatient",
+        "name: impatient
+steps:
+  - {name: a, agent: r1, timeout: 1s, retryPolicy: {maxRetries: 50, backoff: constant, initialDelay: 1ms, maxDelay: 1ms}}
+",
+    ),
+];
+
 /// Definitions that a client may apply during a schedule, also over a known one.
 pub(crate) const APPLIED: &[(&str, &str)] = &[
     (

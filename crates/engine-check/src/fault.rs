@@ -9,6 +9,15 @@ use stateway_engine::simulation::{StoreCall, StoreFate};
 use crate::chance::Chance;
 use crate::totals::Totals;
 
+/// A write in which the process dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CrashAt {
+    /// The number of the write, from 0.
+    pub write: u64,
+    /// What becomes of the write.
+    pub fate: StoreFate,
+}
+
 /// The plan of one schedule. Clones share it, so that processes of the schedule follow one plan.
 #[derive(Debug, Clone)]
 pub(crate) struct Faults {
@@ -25,13 +34,18 @@ struct Plan {
     healed: bool,
     /// The time that slow calls took.
     took: Duration,
+    /// The only fault of the schedule.
+    crash: Option<CrashAt>,
+    /// The writes so far.
+    written: u64,
     counts: BTreeMap<&'static str, u64>,
 }
 
 impl Faults {
     /// A plan: no faults at all, few or many.
-    pub(crate) fn new(mut chance: Chance) -> Self {
+    pub(crate) fn new(mut chance: Chance, crash: Option<CrashAt>) -> Self {
         let (writes, reads) = match chance.below(10) {
+            _ if crash.is_some() => (0, 0),
             0..=2 => (0, 0),
             3..=5 => (60, 0),
             6 | 7 => (150, 4),
@@ -45,6 +59,8 @@ impl Faults {
             reads,
             healed: false,
             took: Duration::ZERO,
+            crash,
+            written: 0,
             counts: BTreeMap::new(),
         };
         Self {
@@ -63,6 +79,7 @@ impl Faults {
     }
 
     pub(crate) fn count_into(&self, totals: &mut Totals) {
+        totals.add_to("store: writes", self.lock().written);
         for (name, count) in &self.lock().counts {
             totals.add_to(name, *count);
         }
@@ -89,6 +106,12 @@ impl Plan {
         if call == StoreCall::Read {
             return self.read();
         }
+        let write = self.written;
+        self.written += 1;
+        if let Some(crash) = self.crash.filter(|crash| crash.write == write) {
+            self.count("fault: crash in a chosen write");
+            return crash.fate;
+        }
         if self.chance.permille(self.slow) {
             self.count("fault: slow write");
             let milliseconds = self.chance.between(100, 20_000).unsigned_abs();
@@ -105,7 +128,10 @@ impl Plan {
             ),
             2 => (StoreFate::DiesBefore, "fault: crash before a write"),
             3 => (StoreFate::DiesAfter, "fault: crash after a write"),
-            _ => (StoreFate::DiesBefore, "fault: torn write, then a crash"),
+            _ => {
+                let writes = self.chance.below(12);
+                (StoreFate::Tears(writes), "fault: torn write, then a crash")
+            }
         };
         self.count(name);
         fate

@@ -21,5 +21,6 @@ mod trace;
 mod worker;
 mod world;
 
+pub use fault::CrashAt;
 pub use totals::Totals;
 pub use world::{Broken, Schedule, Story, Template};

@@ -116,10 +116,13 @@ impl World {
     }
 
     fn open_executions(&self) -> Result<Vec<View>, String> {
+        let ended = self.disk.ended().map_err(|error| error.to_string())?;
         let mut found = Vec::new();
         for number in self.numbers()? {
-            let view = self.view(number)?;
-            found.extend(view.filter(|view| !view.state.is_terminal()));
+            // The check at the end compares every row with its log.
+            if !ended.iter().any(|(ended, _)| *ended == number) {
+                found.extend(self.view(number)?);
+            }
         }
         Ok(found)
     }
@@ -138,7 +141,7 @@ impl World {
                 id.is_some_and(|id| open.iter().any(|other| other.id == *id))
             };
             let limit = match &*view.definition {
-                "single" | SCHEDULED => Some(1),
+                "single" | "selfish" | SCHEDULED => Some(1),
                 "pair" => Some(2),
                 _ => None,
             };

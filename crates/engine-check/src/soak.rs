@@ -74,6 +74,7 @@ impl Soak {
                 seed,
                 trace: false,
                 bug: self.bug,
+                crash: None,
             };
             match schedule.run(&template) {
                 Ok(story) => totals.add(&story.totals),
@@ -89,6 +90,7 @@ impl Soak {
             seed: broken.seed,
             trace: true,
             bug: self.bug,
+            crash: None,
         };
         let again = Template::new().map(|template| schedule.run(&template));
         match again {

@@ -7,7 +7,8 @@ use stateway_engine::{Answers, Engine, Offer, Outcome, TaskToken, WorkerMessage,
 use stateway_machine::{Failure, Task};
 use stateway_model::ErrorCategory;
 
-use crate::client::payload;
+use crate::client::{deep, padded, payload};
+use crate::world::MESSAGE_BYTES;
 
 /// A worker, connected or not.
 #[derive(Debug)]
@@ -43,8 +44,12 @@ pub(crate) struct Given {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Said {
     Completed,
+    /// Completed with an output that is nearly too large: what refers to it several times is too large.
+    Large,
     /// Completed with an output that is too large, which is a failure of the worker.
     Oversize,
+    /// Completed with an output that is too deep, which is a failure of the worker.
+    Deep,
     Failed,
     Released,
 }
@@ -104,6 +109,10 @@ impl Worker {
             note(&self.id, &message);
             match message {
                 WorkerMessage::Task(task) => {
+                    let bytes = task.input.to_string().len();
+                    if bytes > MESSAGE_BYTES {
+                        return Err(format!("{} gets a task of {bytes} bytes", self.id));
+                    }
                     let given = Given {
                         token: task.token,
                         execution: task.execution,
@@ -156,8 +165,12 @@ impl Session {
             Said::Completed => Outcome::Completed {
                 output: payload(place),
             },
+            Said::Large => Outcome::Completed {
+                output: padded(place),
+            },
+            Said::Deep => Outcome::Completed { output: deep(70) },
             Said::Oversize => Outcome::Completed {
-                output: crate::client::large(10_000),
+                output: crate::client::large(3_000),
             },
             Said::Failed => Outcome::Failed(Failure::reported(
                 ErrorCategory::Transient,

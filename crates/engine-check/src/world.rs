@@ -12,17 +12,29 @@ use stateway_engine::{ApplyDefinition, Config, WorkerMessage};
 use crate::chance::Chance;
 use crate::client::{Answer, Book, Pending, Reply, Wish};
 use crate::clock::Clock;
-use crate::definitions::KNOWN;
-use crate::fault::Faults;
+use crate::definitions::{HOSTILE, KNOWN};
+use crate::fault::{CrashAt, Faults};
 use crate::totals::Totals;
 use crate::trace::Trace;
 use crate::worker::{Sent, Worker};
 
+/// The limits of every schedule.
+const PAYLOAD_BYTES: usize = 1024;
+pub(crate) const MESSAGE_BYTES: usize = 4 * 1024;
+
 /// How long the engine remembers requests: longer than any schedule.
 pub(crate) const REQUEST_MEMORY: Duration = Duration::from_secs(20 * 365 * 24 * 3_600);
 
+/// A configuration with low limits, so that data which exceeds them costs little.
+fn limited() -> Config {
+    let mut config = Config::new("memory");
+    config.max_payload_bytes = PAYLOAD_BYTES;
+    config.max_message_bytes = MESSAGE_BYTES;
+    config
+}
+
 /// Which schedule to run, and how.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Schedule {
     /// Decides everything.
     pub seed: u64,
@@ -30,6 +42,8 @@ pub struct Schedule {
     pub trace: bool,
     /// A defect that is planted in the engine.
     pub bug: Option<Bug>,
+    /// The write of the schedule in which the process dies, instead of the faults that the seed decides.
+    pub crash: Option<CrashAt>,
 }
 
 /// A schedule that ran to its end without a contradiction.
@@ -73,13 +87,13 @@ impl Template {
     /// # Errors
     /// A definition of the simulation is refused.
     pub fn new() -> Result<Self, String> {
-        let disk = Disk::default();
         let clock = Clock::new();
-        let config = Config::new("memory");
+        let config = limited();
+        let disk = Disk::new(&config);
         let works = |_| stateway_engine::simulation::StoreFate::Works;
         let opened = Process::open(&disk, &config, works, clock.now());
         let mut process = opened.map_err(|error| error.to_string())?;
-        for (name, source) in KNOWN {
+        for (name, source) in KNOWN.iter().chain(HOSTILE) {
             let engine = process.engine().clone();
             let apply = ApplyDefinition {
                 source: (*source).to_owned(),
@@ -156,10 +170,10 @@ impl Schedule {
 impl World {
     fn new(schedule: Schedule, template: &Template) -> Self {
         let mut chance = Chance::new(schedule.seed);
-        let mut config = Config::new("memory");
+        let mut config = limited();
+        config.max_tree = *chance.pick(&[10, 40]).unwrap_or(&10);
         config.max_active = 1 + chance.below(5);
         config.snapshot_events = u32::try_from(3 + chance.below(20)).unwrap_or(3);
-        config.max_payload_bytes = 4_096;
         config.request_memory = REQUEST_MEMORY;
         config.ids = Ids::after(0);
         config.bug = schedule.bug;
@@ -167,7 +181,7 @@ impl World {
         Self {
             disk: template.0.copy(),
             config,
-            faults: Faults::new(chance.split()),
+            faults: Faults::new(chance.split(), schedule.crash),
             clock: Clock::new(),
             owner: None,
             deposed: None,
@@ -290,9 +304,11 @@ impl World {
         let id = &request.key.id;
         match &answer {
             Ok(reply) => self.trace.note(format_args!("{id} answered {reply:?}")),
-            Err(error) => self
-                .trace
-                .note(format_args!("{id} refused {}", error.reason)),
+            Err(error) => {
+                self.totals.count(error.reason);
+                self.trace
+                    .note(format_args!("{id} refused {}", error.reason));
+            }
         }
         let known = request.acknowledged.as_ref();
         let gone = match known {
@@ -409,15 +425,8 @@ impl World {
 
     /// The executions that have ended, as far as the disk says.
     pub(crate) fn ended(&self) -> Result<Vec<Arc<str>>, String> {
-        let mut found = Vec::new();
-        for number in self.numbers()? {
-            if let Some(view) = self.view(number)?
-                && view.times.ended.is_some()
-            {
-                found.push(view.id);
-            }
-        }
-        Ok(found)
+        let ended = self.disk.ended().map_err(|error| error.to_string())?;
+        Ok(ended.into_iter().map(|(_, id)| id).collect())
     }
 
     pub(crate) fn numbers(&self) -> Result<Vec<i64>, String> {

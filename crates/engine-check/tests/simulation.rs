@@ -1,8 +1,8 @@
 //! The short form of `cargo xtask soak engine`, and the proof that the simulation finds defects.
 
-use stateway_engine::simulation::Bug;
+use stateway_engine::simulation::{Bug, StoreFate};
 use stateway_engine_check::soak::Soak;
-use stateway_engine_check::{Schedule, Template};
+use stateway_engine_check::{CrashAt, Schedule, Template};
 
 /// The most schedules until a planted defect is found.
 const ENOUGH: u64 = 4_000;
@@ -36,9 +36,50 @@ fn nothing_that_was_acknowledged_is_lost_or_done_twice() {
         "workers: late answers",
         "workers: answers sent twice",
         "clients: repeated requests",
+        "PAYLOAD_TOO_LARGE",
+        "PAYLOAD_TOO_DEEP",
+        "INVALID_EXECUTION_ID",
+        "TOO_MANY_LABELS",
     ] {
         assert!(totals.get(name) > 0, "{name} never happened");
     }
+}
+
+/// Every write of a schedule, the writes of recoveries included: the process dies before it, after it, and
+/// with a part of it on the disk.
+#[test]
+fn a_crash_in_any_write_loses_nothing() {
+    let template = Template::new().unwrap();
+    let mut writes = 0;
+    for seed in 1..=3 {
+        let run = |crash| {
+            let schedule = Schedule {
+                seed,
+                crash: Some(crash),
+                ..Schedule::default()
+            };
+            let story = schedule.run(&template);
+            story.unwrap_or_else(|broken| panic!("{crash:?}: {broken}"))
+        };
+        let whole = CrashAt {
+            write: u64::MAX,
+            fate: StoreFate::Works,
+        };
+        let most = run(whole).totals.get("store: writes");
+        for write in 0..most {
+            let part = usize::try_from(write % 5).unwrap();
+            for fate in [
+                StoreFate::DiesBefore,
+                StoreFate::DiesAfter,
+                StoreFate::Tears(part),
+            ] {
+                let totals = run(CrashAt { write, fate }).totals;
+                assert_eq!(totals.get("fault: crash in a chosen write"), 1);
+                writes += 1;
+            }
+        }
+    }
+    assert!(writes > 100, "{writes} writes are no schedule");
 }
 
 #[test]
@@ -49,7 +90,7 @@ fn the_same_seed_leads_to_the_same_log() {
         let schedule = Schedule {
             seed,
             trace: true,
-            bug: None,
+            ..Schedule::default()
         };
         let [first, second] = templates.each_ref().map(|template| {
             let story = schedule.run(template);

@@ -12,6 +12,9 @@ use crate::StoreError;
 /// The result of asking the engine for something.
 pub(crate) type Result<T, E = EngineError> = std::result::Result<T, E>;
 
+/// How often a store that could not be written is tried again.
+pub(crate) const TRY_AGAIN: Duration = Duration::from_millis(500);
+
 /// Why the engine did not do what was asked.
 #[derive(Debug, Clone, Error)]
 #[error("{message}")]
@@ -223,9 +226,11 @@ impl EngineError {
             StoreError::Corrupt { .. } => ErrorKind::DataLoss,
             _ => ErrorKind::Unavailable,
         };
-        Self::new(kind, error.reason(), error)
+        let mut failed = Self::new(kind, error.reason(), error)
             .hint(error.hint())
-            .of("store")
+            .of("store");
+        failed.retry_after = (kind == ErrorKind::Unavailable).then_some(TRY_AGAIN);
+        failed
     }
 }
 

@@ -74,7 +74,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::catalogue::Catalogue;
 use crate::clock::Moment;
 use crate::coverage::SharedCoverage;
-use crate::error::Result;
+use crate::error::{Result, TRY_AGAIN};
 use crate::news::Board;
 use crate::set_aside::SetAside;
 use crate::store::{FailedReads, Store, noting};
@@ -89,8 +89,6 @@ use pace::Pace;
 use slots::Slots;
 use trigger::Triggers;
 
-/// How often a store that could not be written is tried again.
-const TRY_AGAIN: Duration = Duration::from_millis(500);
 /// The most messages a turn takes.
 const MOST_PER_TURN: usize = 1_024;
 
@@ -137,6 +135,8 @@ pub(crate) struct Keeper {
     shown: Vec<Effect>,
     /// What is still to be done in this turn.
     work: VecDeque<Work>,
+    /// Whether a queued execution may be able to begin.
+    slots_due: bool,
     /// How far the connected receivers of events have got.
     sinks: HashMap<Arc<str>, i64>,
     /// How many executions this turn has loaded for results that are sent again.
@@ -173,8 +173,6 @@ struct Broken {
 /// Something a turn still has to do.
 #[derive(Debug)]
 enum Work {
-    /// See whether a queued execution can begin.
-    Grant,
     /// Hand a task to a worker that has room for it.
     Assign {
         number: i64,
@@ -223,6 +221,7 @@ impl Keeper {
             pace: Pace::default(),
             shown: Vec::new(),
             work: VecDeque::new(),
+            slots_due: false,
             sinks: HashMap::new(),
             results_checked: 0,
             processed: Vec::new(),
@@ -382,38 +381,48 @@ impl Keeper {
         }
     }
 
-    /// Does what the last message led to.
+    /// Does what the last message led to; then queued executions begin, which may lead to more.
     fn do_work(&mut self) {
-        while let Some(work) = self.work.pop_front() {
-            let may_wait = matches!(
-                work,
-                Work::EndChild { .. } | Work::TakeUp { .. } | Work::Feed(_)
-            );
-            if may_wait && self.pace.is_full() {
-                self.pace.put_off(work);
-                continue;
+        loop {
+            while let Some(work) = self.work.pop_front() {
+                self.do_one(work);
             }
-            match work {
-                Work::Grant => self.grant(),
-                Work::Assign {
-                    number,
-                    task,
-                    worker,
-                } => self.assign(number, task, worker),
-                Work::Feed(worker) => self.feed(worker),
-                Work::StartChild { parent, order } => {
-                    self.about(parent, |keeper| keeper.start_child(parent, &order));
-                }
-                Work::FinishChild {
-                    parent,
-                    outcome,
-                    usage,
-                } => self.about(parent.number, |keeper| {
-                    keeper.finish_child(parent, outcome, usage);
-                }),
-                Work::TakeUp { number } => self.take_up_number(number),
-                Work::EndChild { number, kill } => self.end_child(number, kill),
+            if !self.slots_due || self.pace.is_half_full() || self.pace.is_waking() {
+                return;
             }
+            self.slots_due = false;
+            self.grant();
+        }
+    }
+
+    fn do_one(&mut self, work: Work) {
+        let may_wait = matches!(
+            work,
+            Work::EndChild { .. } | Work::TakeUp { .. } | Work::Feed(_)
+        );
+        if may_wait && self.pace.is_full() {
+            self.pace.put_off(work);
+            return;
+        }
+        match work {
+            Work::Assign {
+                number,
+                task,
+                worker,
+            } => self.assign(number, task, worker),
+            Work::Feed(worker) => self.feed(worker),
+            Work::StartChild { parent, order } => {
+                self.about(parent, |keeper| keeper.start_child(parent, &order));
+            }
+            Work::FinishChild {
+                parent,
+                outcome,
+                usage,
+            } => self.about(parent.number, |keeper| {
+                keeper.finish_child(parent, outcome, usage);
+            }),
+            Work::TakeUp { number } => self.take_up_number(number),
+            Work::EndChild { number, kill } => self.end_child(number, kill),
         }
     }
 
@@ -423,7 +432,7 @@ impl Keeper {
             return TRY_AGAIN.saturating_sub(now.steady.saturating_duration_since(broken.tried));
         }
         let more = self.pace.has_more() || self.upkeep.sleeping.is_some();
-        if !self.work.is_empty() || more || self.connected.has_stale() {
+        if self.slots_due || !self.work.is_empty() || more || self.connected.has_stale() {
             return Duration::ZERO;
         }
         let steady = [self.slots.next_postponed(), self.dispatch.next_report()];

@@ -512,3 +512,19 @@ fn view(
     let loaded = load(store, kept, catalogue)?;
     Ok(View::of(&loaded.kept.origin, &loaded.state, coverage))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::MemoryDisk;
+
+    #[tokio::test]
+    async fn a_read_that_panics_ends_alone() {
+        let readers = Readers::open(Arc::new(MemoryDisk::default())).unwrap();
+        let panics = |_: &mut Reader| -> Result<()> { panic!("a test lets a read panic") };
+        let error = readers.read(panics).await.unwrap_err();
+        assert_eq!(error.reason, EngineError::read_abandoned().reason);
+        assert_ne!(error.reason, EngineError::stopped().reason);
+        assert_eq!(readers.read(|_| Ok(7)).await.unwrap(), 7);
+    }
+}

@@ -17,14 +17,12 @@ use stateway_machine::{Event, Fact, Plan, State};
 use stateway_replay::{Shadow, rederive};
 use thiserror::Error;
 
-use crate::store::{BEGINNING, Hash, link};
+use crate::store::{BEGINNING, Hash, Segment, lineage, link};
 
 pub use file::{FILE_VERSION, MOST_FILE_BYTES};
 
 /// The most events that are taken into one recording.
 pub const MOST_RECORDED_EVENTS: usize = 200_000;
-/// The most branches a lineage may have; more is damage.
-const LONGEST_LINEAGE: usize = 10_000;
 
 /// An execution's whole log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -298,29 +296,21 @@ impl Recording {
         if !known {
             return wrong(0, format!("there is no branch {branch}"));
         }
-        let (mut at, mut up_to) = (branch, u64::MAX);
-        let mut found = Vec::new();
-        for _ in 0..LONGEST_LINEAGE {
+        let parent = |branch| {
+            let grown = self.branches.iter().find(|grown| grown.branch == branch)?;
+            Some((grown.parent, grown.cutoff))
+        };
+        let segments = lineage(branch, parent)
+            .or_else(|branch| wrong(0, format!("the parent of branch {branch} is not older")))?;
+        let of = |segment: Segment| {
             let rows = self.rows.iter();
-            let rows = rows.filter(|row| row.branch == at && row.first <= up_to);
-            found.extend(rows.map(|row| (row, up_to)));
-            let grown = self.branches.iter().find(|grown| grown.branch == at);
-            match grown {
-                Some(grown) if grown.parent < grown.branch => {
-                    up_to = up_to.min(grown.cutoff);
-                    at = grown.parent;
-                }
-                Some(grown) => {
-                    let what = format!("branch {at} cannot grow from branch {}", grown.parent);
-                    return wrong(0, what);
-                }
-                None => {
-                    found.sort_by_key(|(row, _)| row.first);
-                    return Ok(found);
-                }
-            }
-        }
-        wrong(0, "the branches go in a circle")
+            let rows =
+                rows.filter(move |row| row.branch == segment.branch && row.first <= segment.up_to);
+            rows.map(move |row| (row, segment.up_to))
+        };
+        let mut found: Vec<_> = segments.into_iter().flat_map(of).collect();
+        found.sort_by_key(|(row, _)| row.first);
+        Ok(found)
     }
 }
 

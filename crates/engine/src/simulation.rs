@@ -31,7 +31,7 @@ pub use crate::id::Ids;
 pub use crate::store::{StoreCall, StoreFate};
 
 /// The storage that processes open one after the other. Clones share it.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Disk {
     disk: MemoryDisk,
     /// Plans are derived from definitions alone, so copies of a disk share them.
@@ -39,6 +39,15 @@ pub struct Disk {
 }
 
 impl Disk {
+    /// An empty disk for processes with the limits of this configuration.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
+        Self {
+            disk: MemoryDisk::default(),
+            catalogue: Arc::new(Catalogue::limited(config.limits())),
+        }
+    }
+
     /// A disk with the same content that is independent from now on.
     #[must_use]
     pub fn copy(&self) -> Self {
@@ -53,12 +62,30 @@ impl Disk {
         self.disk.revoke();
     }
 
-    /// The numbers of the stored executions.
+    /// The numbers of the stored executions. A row without events is none: a torn write left it, nothing of it
+    /// was acknowledged, and the next execution of the same id takes its place.
     ///
     /// # Errors
     /// Never for a disk in memory.
     pub fn numbers(&self) -> Result<Vec<i64>> {
-        Ok(self.reader()?.numbers(0, usize::MAX)?)
+        numbers(&*self.reader()?)
+    }
+
+    /// The numbers and ids of the executions that have ended, by their rows.
+    ///
+    /// # Errors
+    /// Never for a disk in memory.
+    pub fn ended(&self) -> Result<Vec<(i64, Arc<str>)>> {
+        let reader = self.reader()?;
+        let mut found = Vec::new();
+        for number in numbers(&*reader)? {
+            if let Some(kept) = reader.kept(number)?
+                && kept.status.ended.is_some()
+            {
+                found.push((number, Arc::clone(&kept.origin.id)));
+            }
+        }
+        Ok(found)
     }
 
     /// The position of the last event.
@@ -118,7 +145,7 @@ impl Disk {
             memory: jiff::SignedDuration::try_from(memory).unwrap_or(jiff::SignedDuration::MAX),
         };
         let mut found = Vec::new();
-        for number in reader.numbers(0, usize::MAX)? {
+        for number in numbers(&*reader)? {
             found.extend(self.row_problems(&*reader, number)?);
             if let Some(inspection) = look(&*reader, number, eye)? {
                 let findings = inspection.verdict.findings.iter();
@@ -150,6 +177,16 @@ impl Disk {
     fn reader(&self) -> Result<Box<dyn Reading + Send>> {
         Ok(self.disk.reader()?)
     }
+}
+
+fn numbers(reader: &dyn Reading) -> Result<Vec<i64>> {
+    let mut found = Vec::new();
+    for number in reader.numbers(0, usize::MAX)? {
+        if reader.head(number)?.is_some() {
+            found.push(number);
+        }
+    }
+    Ok(found)
 }
 
 /// One process with an engine. Dropping it models its end, however it ends.

@@ -10,6 +10,7 @@ mod error;
 #[cfg(feature = "simulation")]
 mod faulty;
 mod layer;
+mod lineage;
 mod load;
 #[cfg(any(test, feature = "simulation"))]
 mod memory;
@@ -27,6 +28,7 @@ pub use error::StoreError;
 pub(crate) use faulty::{FaultyBackend, StoreFaults};
 #[cfg(feature = "simulation")]
 pub use faulty::{StoreCall, StoreFate};
+pub(crate) use lineage::{Segment, lineage};
 pub(crate) use load::{LogRow, load, plan};
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use memory::MemoryDisk;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stateway_engine::{Steer, View};
-use stateway_machine::{Awaited, CancelMode, Resolution};
+use stateway_machine::{Awaited, CancelMode, Data, Resolution};
+use stateway_model::Progress;
 
 use super::World;
-use crate::client::{Wish, deep, large, payload};
-use crate::definitions::{APPLIED, KNOWN};
+use crate::client::{Wish, deep, large, padded, payload};
+use crate::definitions::{APPLIED, HOSTILE, KNOWN};
 use crate::worker::Said;
 
 /// The most executions that clients start in one schedule.
@@ -113,32 +114,49 @@ impl World {
         if starts >= MOST_STARTS {
             return None;
         }
-        let definition = if self.chance.percent(3) {
-            self.chance.pick(APPLIED)?.0
-        } else {
-            self.chance.pick(KNOWN)?.0
+        let definition = match self.chance.below(100) {
+            0..3 => self.chance.pick(APPLIED)?.0,
+            3..9 => self.chance.pick(HOSTILE)?.0,
+            9 => "unknown",
+            _ => self.chance.pick(KNOWN)?.0,
         };
-        let input = match self.chance.below(60) {
-            0 => large(10_000),
-            1 => {
-                let levels = self.chance.below(DEEPEST);
-                deep(levels)
-            }
-            _ => payload(1_000_000 + starts),
-        };
+        let input = self.input(1_000_000 + starts);
         let named = self.chance.percent(50);
         let later = self.chance.percent(10);
         Some(Wish::Start {
             definition,
-            id: named.then(|| format!("x{starts}").into()),
+            id: named.then(|| self.id(starts)),
             input,
             tenant: self.chance.pick(&["", "", "blue", "green"])?,
+            labels: if self.chance.percent(3) { 200 } else { 0 },
             not_before: later.then(|| {
                 let ahead = self.chance.between(1_000, 600_000);
                 let at = self.clock.wall();
                 at + jiff::SignedDuration::from_millis(ahead)
             }),
         })
+    }
+
+    /// A payload of a client: mostly small, now and then nearly too large, too large or too deep.
+    fn input(&mut self, nonce: usize) -> Data {
+        match self.chance.below(60) {
+            0 => large(3_000),
+            1 => {
+                let levels = self.chance.below(DEEPEST);
+                deep(levels)
+            }
+            2..5 => padded(nonce),
+            _ => payload(nonce),
+        }
+    }
+
+    /// The id of a new execution: now and then one that the engine must refuse.
+    fn id(&mut self, starts: usize) -> Arc<str> {
+        match self.chance.below(40) {
+            0 => "x".repeat(2_000).into(),
+            1 => format!("x{starts}~a~1").into(),
+            _ => format!("x{starts}").into(),
+        }
     }
 
     /// A client repeats a request, because the answer was lost or for no reason.
@@ -164,8 +182,11 @@ impl World {
 
     fn publish(&mut self) -> Option<Wish> {
         let starts = self.book.inputs.len();
-        (starts < MOST_STARTS).then(|| Wish::Publish {
-            payload: payload(1_000_000 + starts),
+        if starts >= MOST_STARTS {
+            return None;
+        }
+        Some(Wish::Publish {
+            payload: self.input(1_000_000 + starts),
         })
     }
 
@@ -261,13 +282,7 @@ impl World {
     }
 
     fn signal(&mut self, execution: Arc<str>, name: Arc<str>) -> Wish {
-        let payload = match self.chance.below(40) {
-            0 => {
-                let levels = self.chance.below(DEEPEST);
-                deep(levels)
-            }
-            _ => payload(self.book.requests.len()),
-        };
+        let payload = self.input(self.book.requests.len());
         let steer = Steer::Signal { name, payload };
         Wish::Steer { execution, steer }
     }
@@ -371,10 +386,12 @@ impl World {
     }
 
     fn said(&mut self) -> Said {
-        match self.chance.below(20) {
-            0..13 => Said::Completed,
-            13 => Said::Oversize,
-            14..18 => Said::Failed,
+        match self.chance.below(40) {
+            0..22 => Said::Completed,
+            22..26 => Said::Large,
+            26 => Said::Oversize,
+            27 => Said::Deep,
+            28..36 => Said::Failed,
             _ => Said::Released,
         }
     }
@@ -461,12 +478,17 @@ impl World {
 
     fn heartbeat(&mut self, which: usize) {
         let with_task = self.chance.percent(60);
+        let progress = self.chance.percent(50).then(|| self.chance.below(100));
+        let count = if self.chance.percent(3) { 200 } else { 1 };
         let Some(session) = self.session(which) else {
             return;
         };
         let token = session.held.values().next();
         let token = token.filter(|_| with_task).map(|given| given.token.clone());
-        session.answers.heartbeat(token, None);
+        for _ in 0..count {
+            let progress = progress.and_then(|done| Progress::new(done as f64 / 100.0, "busy"));
+            session.answers.heartbeat(token.clone(), progress);
+        }
     }
 
     fn offer(&mut self, which: usize) {

@@ -18,6 +18,10 @@ impl Keeper {
         }
         let mut found = Vec::new();
         for number in disk.numbers(0, usize::MAX)? {
+            if disk.head(number)?.is_none() {
+                // A torn write left a row without events.
+                continue;
+            }
             found.extend(self.differs(disk, number, catalogue)?);
             let findings = self.memory_findings(number, true);
             found.extend(findings.iter().map(|finding| format!("{finding:?}")));

@@ -78,7 +78,7 @@ impl Keeper {
     pub(super) fn begin_work(&mut self, number: i64, step: Step) {
         if step.slot {
             self.queue(number);
-            self.work.push_back(Work::Grant);
+            self.slots_due = true;
         }
         for order in step.start {
             if order.cancel {
@@ -131,6 +131,6 @@ impl Keeper {
         } else {
             self.slots.leave(number);
         }
-        self.work.push_back(Work::Grant);
+        self.slots_due = true;
     }
 }

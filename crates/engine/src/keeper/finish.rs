@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use stateway_machine::snapshot;
 
 use super::outbox::Outbox;
-use super::{Broken, Effect, Keeper, Live, TRY_AGAIN, Work};
+use super::{Broken, Effect, Keeper, Live, TRY_AGAIN};
 use crate::bug::Bug;
 use crate::error::Result;
 use crate::store::{Append, Created, Snapshot, Status, StoreError, Turn};
@@ -59,7 +59,7 @@ impl Keeper {
         // There may be room for a queued execution now; the next turn sees to it.
         let has_room = left || was_full && !self.is_memory_full();
         if has_room && self.slots.are_wanted() {
-            self.work.push_back(Work::Grant);
+            self.slots_due = true;
         }
         self.shown.extend(self.outbox.take_effects());
         self.outbox.recycle(turn);
@@ -253,6 +253,7 @@ impl Keeper {
         self.slots.clear();
         self.dispatch.forget_tasks();
         self.work.clear();
+        self.slots_due = false;
         self.pace.clear();
         self.outbox = Outbox::default();
         self.failed_reads.take();

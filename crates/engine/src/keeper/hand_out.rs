@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stateway_definition::StepKind;
-use stateway_machine::{
-    State, Task, TaskOrder, Verb, Withdrawal, is_settled, task_input, task_order,
-};
+use stateway_machine::{Data, State, Task, TaskOrder, Verb, Withdrawal, is_settled, task_order};
 use stateway_model::{Progress, Usage};
 use tokio::sync::mpsc;
 
@@ -81,10 +79,11 @@ impl Keeper {
             Arc::clone(&taker.offer.worker),
             Arc::clone(&taker.offer.identity),
         );
-        if self.is_ready(number)
-            && self.is_permitted(number, &task)
-            && !self.fail_oversize(number, &task, worker)
-        {
+        let mut input = None;
+        if self.is_ready(number) && self.is_permitted(number, &task) {
+            input = self.fitting_input(number, &task, worker);
+        }
+        if input.is_some() {
             let verb = Verb::AssignTask {
                 task: task.clone(),
                 worker: id,
@@ -96,10 +95,11 @@ impl Keeper {
             }
         }
         let entered = self.dispatch.entry(number, &task.step);
-        if entered.is_some_and(|entry| entry.task == task && entry.place == Place::With(worker)) {
-            self.send_task(number, task, worker);
-        } else {
-            self.work.push_back(Work::Feed(worker));
+        let entered = entered.filter(|entry| entry.task == task);
+        let is_entered = entered.is_some_and(|entry| entry.place == Place::With(worker));
+        match input.filter(|_| is_entered) {
+            Some(input) => self.send_task(number, (task, input), worker),
+            None => self.work.push_back(Work::Feed(worker)),
         }
     }
 
@@ -119,7 +119,7 @@ impl Keeper {
                 .is_some_and(|live| !live.state.state().is_held())
     }
 
-    fn send_task(&mut self, number: i64, task: Task, worker: WorkerIx) {
+    fn send_task(&mut self, number: i64, (task, input): (Task, Data), worker: WorkerIx) {
         let Some(live) = self.executions.get(number) else {
             return;
         };
@@ -128,7 +128,7 @@ impl Keeper {
             .worker(worker)
             .and_then(|worker| worker.session.as_ref());
         let Some((_, tell)) = session else { return };
-        let message = worker_task(live, task);
+        let message = worker_task(live, task, input);
         self.outbox
             .tell(tell, WorkerMessage::Task(Box::new(message)));
     }
@@ -238,14 +238,14 @@ impl Keeper {
             self.lose(number, task);
             return;
         }
-        if self.fail_oversize(number, &task, worker) {
+        let Some(input) = self.fitting_input(number, &task, worker) else {
             return;
-        }
+        };
         let order = self
             .executions
             .get(number)
             .and_then(|live| task_order(&live.state, &task));
-        self.send_task(number, task, worker);
+        self.send_task(number, (task, input), worker);
         if let Some(order) = order.filter(|order| order.cancel) {
             self.ask_to_cancel(number, &order);
         }
@@ -499,7 +499,8 @@ fn need(state: &State, task: &Task, role: &Arc<str>) -> Need {
     }
 }
 
-pub(super) fn worker_task(live: &super::Live, task: Task) -> WorkerTask {
+/// The message that hands a task with this input to a worker.
+pub(super) fn worker_task(live: &super::Live, task: Task, input: Data) -> WorkerTask {
     let state = &live.state;
     let define = state.plan().step_definition(&task.step);
     let (mut action, mut model_policy) = ("", "");
@@ -516,8 +517,6 @@ pub(super) fn worker_task(live: &super::Live, task: Task) -> WorkerTask {
     {
         action = &undo.action;
     }
-    // An open attempt's references have values: the core checked before it opened the attempt.
-    let input = task_input(state, &task).unwrap_or_default();
     // A person may have given the step to another role than its definition names.
     let order = task_order(state, &task);
     let unknown = order.as_ref().is_some_and(|order| order.unknown);

@@ -1,6 +1,7 @@
 //! Compares what the keeper has in memory of an execution with its log.
 
-use stateway_machine::{ExecutionState, Obligation, TaskOrder, obligations};
+use stateway_driver::resume;
+use stateway_machine::{ExecutionState, TaskOrder};
 
 use super::{Keeper, Live};
 use crate::recovery::{Code, Finding};
@@ -126,12 +127,7 @@ impl Keeper {
 }
 
 fn tasks_owed(live: &Live) -> Vec<TaskOrder> {
-    let owed = obligations(&live.state).into_iter();
-    owed.filter_map(|owed| match owed {
-        Obligation::Task(order) => Some(order),
-        _ => None,
-    })
-    .collect()
+    resume(&live.state).start
 }
 
 fn moment(at: Option<jiff::Timestamp>) -> String {

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use stateway_machine::{Excess, Failure, Task, Verb, check_payload};
+use stateway_machine::{Data, Excess, Failure, Task, Verb, check_payload, task_input};
 use stateway_model::ErrorCategory;
 
 use super::dispatch::WorkerIx;
@@ -19,23 +19,31 @@ use crate::limits::MAX_ENDED_SESSIONS;
 const HEADROOM: usize = 2 * 1024;
 
 impl Keeper {
-    /// Fails an attempt whose task does not fit into a message to this worker. Whether it does not.
-    pub(super) fn fail_oversize(&mut self, number: i64, task: &Task, worker: WorkerIx) -> bool {
-        // The engine's own caller gets no messages.
-        if self
-            .dispatch
-            .worker(worker)
-            .is_none_or(|worker| worker.http)
-        {
-            return false;
-        }
-        let Some(live) = self.executions.get(number) else {
-            return false;
-        };
+    /// The input of a task that is handed to this worker. An attempt whose task does not fit into a message
+    /// fails, and none is returned.
+    pub(super) fn fitting_input(
+        &mut self,
+        number: i64,
+        task: &Task,
+        worker: WorkerIx,
+    ) -> Option<Data> {
+        let live = self.executions.get(number)?;
+        // The references of an open attempt have values: the core checked before it opened the attempt.
+        let input = task_input(&live.state, task).unwrap_or_default();
         let most = self.config.max_message_bytes;
-        let Some(bytes) = oversize(live, task, most) else {
-            return false;
-        };
+        // The engine's own caller of HTTP steps gets no messages.
+        let is_http = self.dispatch.worker(worker)?.http;
+        match oversize(live, task, &input, most) {
+            Some(bytes) if !is_http => {
+                self.fail_oversize(number, task, bytes);
+                None
+            }
+            _ => Some(input),
+        }
+    }
+
+    fn fail_oversize(&mut self, number: i64, task: &Task, bytes: usize) {
+        let most = self.config.max_message_bytes;
         let why = format!(
             "the task has {bytes} bytes, and a message to a worker at most {most} \
              (`max_message_bytes`): reference less data in `input`"
@@ -54,7 +62,6 @@ impl Keeper {
         if let Err(error) = self.command(number, &cause, verb) {
             tracing::warn!(number, step = %task.step, "a task that is too long was over: {error}");
         }
-        true
     }
 
     /// Takes the longest task from a worker whose sessions keep ending without a message: the worker may be
@@ -75,7 +82,10 @@ impl Keeper {
         let tasks = self.dispatch.tasks_with(worker).into_iter();
         let longest = tasks.max_by_key(|(number, task)| {
             let live = self.executions.get(*number);
-            live.map_or(0, |live| size(live, task, usize::MAX).unwrap_or(usize::MAX))
+            live.map_or(0, |live| {
+                let input = task_input(&live.state, task).unwrap_or_default();
+                size(live, task, &input, usize::MAX).unwrap_or(usize::MAX)
+            })
         });
         if let Some((number, task)) = longest {
             tracing::warn!(
@@ -89,8 +99,8 @@ impl Keeper {
 }
 
 /// The bytes of a task, where they are more than a message may have.
-fn oversize(live: &Live, task: &Task, most: usize) -> Option<usize> {
-    match size(live, task, most) {
+fn oversize(live: &Live, task: &Task, input: &Data, most: usize) -> Option<usize> {
+    match size(live, task, input, most) {
         Ok(bytes) if bytes <= most => None,
         Ok(bytes) => Some(bytes),
         Err(Excess::Bytes { found, .. }) => Some(found),
@@ -99,8 +109,8 @@ fn oversize(live: &Live, task: &Task, most: usize) -> Option<usize> {
     }
 }
 
-fn size(live: &Live, task: &Task, most: usize) -> Result<usize, Excess> {
-    let message = worker_task(live, task.clone());
+fn size(live: &Live, task: &Task, input: &Data, most: usize) -> Result<usize, Excess> {
+    let message = worker_task(live, task.clone(), Data::clone(input));
     let feedback = message.feedback.as_deref().unwrap_or_default();
     let texts = [
         &*message.execution,
@@ -112,6 +122,6 @@ fn size(live: &Live, task: &Task, most: usize) -> Result<usize, Excess> {
         &*message.task.step,
     ];
     let texts: usize = texts.iter().map(|text| text.len()).sum();
-    let input = check_payload(&message.input, most)?;
+    let input = check_payload(input, most)?;
     Ok(input.saturating_add(texts + HEADROOM))
 }

@@ -217,6 +217,7 @@ mod tests {
         let expected = full();
         let got = answered.try_recv().expect("an answer").expect_err("fails");
         assert_eq!(got.reason, expected.reason);
+        assert_eq!(got.retry_after, Some(crate::error::TRY_AGAIN));
         let got = replied.try_recv().expect("an answer").expect_err("fails");
         assert_eq!(got.reason, expected.reason);
     }

@@ -55,16 +55,12 @@ impl Pace {
     }
 
     /// Whether the turn has done half of what it may; the other half is for new messages.
-    const fn is_half_full(&self) -> bool {
+    pub(super) const fn is_half_full(&self) -> bool {
         self.spent >= WORK_PER_TURN / 2 || self.bytes >= BYTES_PER_TURN / 2
     }
 
     /// Puts work off to the next turn.
     pub(super) fn put_off(&mut self, work: Work) {
-        // One look for queued executions sees to all of them.
-        if matches!(work, Work::Grant) && matches!(self.later.back(), Some(Work::Grant)) {
-            return;
-        }
         self.later.push_back(work);
     }
 
@@ -146,13 +142,5 @@ mod tests {
         }
         assert_eq!(resumed, WORK_PER_TURN / 2);
         assert!(!pace.is_full() && pace.has_more());
-    }
-
-    #[test]
-    fn one_look_for_queued_executions_is_enough() {
-        let mut pace = Pace::default();
-        pace.put_off(Work::Grant);
-        pace.put_off(Work::Grant);
-        assert!(pace.resume().is_some() && pace.resume().is_none());
     }
 }

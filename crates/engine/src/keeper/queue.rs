@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use stateway_machine::Verb;
 
+use super::Keeper;
 use super::slots::Queued;
-use super::{Keeper, Work};
 use crate::error::Result;
 use crate::store::{ExecutionRow, plan};
 use crate::{ErrorKind, QueueCause};
@@ -74,7 +74,8 @@ impl Keeper {
         }
     }
 
-    /// Lets as many executions begin as may.
+    /// Lets executions begin while they may. After one that has further work the turn does that work first, so
+    /// that its children count for the turn before the next execution begins.
     pub(super) fn grant(&mut self) {
         if self.pace.is_waking() {
             // How many executions are active is not known yet.
@@ -86,8 +87,8 @@ impl Keeper {
         }
         let cause: Arc<str> = "slot".into();
         while !self.is_memory_full() {
-            if self.pace.is_full() {
-                self.pace.put_off(Work::Grant);
+            if self.pace.is_half_full() || !self.work.is_empty() {
+                self.slots_due = true;
                 return;
             }
             let Some(queued) = self.slots.next(self.executions.active(), self.now.steady) else {

@@ -19,7 +19,10 @@ impl Keeper {
     /// Takes up every execution that has work under way, is queued, or has something due.
     pub(super) fn take_up_all(&mut self) -> Result<()> {
         for (definition, number) in self.store.begun()? {
-            self.slots.begin(&definition, number);
+            // A torn write may leave a row without events: nothing of it has begun.
+            if self.store.head(number)?.is_some() {
+                self.slots.begin(&definition, number);
+            }
         }
         self.read_triggers()?;
         self.pace.begin();
@@ -55,7 +58,7 @@ impl Keeper {
         if self.is_log_ahead() {
             self.check_sleeping();
         }
-        self.work.push_back(Work::Grant);
+        self.slots_due = true;
         self.do_work();
         Ok(())
     }

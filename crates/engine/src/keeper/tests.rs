@@ -19,7 +19,7 @@ struct Stepped {
     keeper: Keeper,
     now: Moment,
     requests: u32,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Stepped {
@@ -39,7 +39,7 @@ impl Stepped {
             keeper,
             now,
             requests: 0,
-            _folder: folder,
+            folder,
         }
     }
 
@@ -258,4 +258,52 @@ fn a_task_that_is_handed_out_again_to_the_same_worker_is_sent_once() {
     }
     assert_eq!(given.first(), Some(&1));
     assert_eq!(given.last(), Some(&2), "{given:?}");
+}
+
+/// Starts itself so many times.
+fn bomb(steps: usize) -> String {
+    let steps = (0..steps).map(|step| format!("{{name: s{step}, workflow: bomb}}"));
+    let steps: Vec<_> = steps.collect();
+    format!("name: bomb\nsteps: [{}]", steps.join(", "))
+}
+
+#[test]
+fn a_definition_that_starts_itself_many_times_starts_few_executions_in_one_turn() {
+    const STEPS: usize = 60;
+    let mut stepped = Stepped::new();
+    stepped.apply(&bomb(STEPS));
+    let mut before = 0;
+    // Two commands create and queue an execution; the children of the last one may exceed the limit.
+    let most = crate::limits::WORK_PER_TURN / 2 + STEPS;
+    stepped.start("bomb");
+    for turn in 1..=3 {
+        let all = stepped.keeper.store.last_number().expect("a number");
+        let all = usize::try_from(all).expect("a count");
+        assert!(all - before <= most, "turn {turn}: {} starts", all - before);
+        assert!(all > before, "turn {turn}: the rest is started");
+        before = all;
+        stepped.turn(Vec::new());
+    }
+}
+
+#[test]
+fn a_scheduled_start_that_fails_is_made_later() {
+    let mut stepped = Stepped::new();
+    stepped
+        .apply("name: nightly\ntrigger: {schedule: \"0 3 * * *\"}\nsteps: [{name: a, signal: go}]");
+    let file = rusqlite::Connection::open(stepped.folder.path().join("store.db"));
+    let file = file.expect("the file");
+    let run = |sql: &str| file.execute_batch(sql).expect("a change of the file");
+    run("ALTER TABLE executions RENAME TO away");
+    stepped.pass(Duration::from_secs(3 * 3_600));
+    stepped.turn(Vec::new());
+    run("ALTER TABLE away RENAME TO executions");
+    let started = "nightly~20260101T030000Z";
+    assert!(stepped.keeper.number_of(started).is_err());
+    stepped.pass(Duration::from_secs(1));
+    stepped.turn(Vec::new());
+    stepped.pass(Duration::from_secs(1));
+    stepped.turn(Vec::new());
+    assert_eq!(stepped.facts(started).first(), Some(&"ExecutionCreated"));
+    assert_eq!(stepped.keeper.store.last_number().ok(), Some(1), "once");
 }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use stateway_machine::{
-    ExecutionState, Obligation, StepTimer, Timer, Verb, later, obligations, seeking,
-};
+use stateway_driver::{TimerOrder, timers};
+use stateway_machine::{ExecutionState, StepTimer, Timer, Verb, later, seeking};
 
 use super::pace::Cursor;
 use super::{Keeper, Live};
@@ -87,8 +86,9 @@ impl Keeper {
             _ => {}
         }
         let due = if under_way.heartbeats {
-            timers(live)
-                .map(|(timer, due)| self.due_of(live, &timer, due))
+            let timers = timers(&live.state).into_iter();
+            timers
+                .map(|TimerOrder { timer, due }| self.due_of(live, &timer, due))
                 .min()
         } else {
             under_way.due
@@ -151,9 +151,10 @@ impl Keeper {
             return;
         }
         let now = live.time(self.now.wall);
-        let due: Vec<_> = timers(live)
-            .filter(|(timer, due)| self.due_of(live, timer, *due) <= now)
-            .map(|(timer, _)| timer)
+        let due: Vec<_> = timers(&live.state)
+            .into_iter()
+            .filter(|set| self.due_of(live, &set.timer, set.due) <= now)
+            .map(|set| set.timer)
             .collect();
         let (mut fired, mut rejected) = (false, false);
         for timer in due {
@@ -274,14 +275,6 @@ impl Keeper {
             }
         }
     }
-}
-
-fn timers(live: &Live) -> impl Iterator<Item = (Timer, Timestamp)> {
-    let owed = obligations(&live.state).into_iter();
-    owed.filter_map(|obligation| match obligation {
-        Obligation::Timer { timer, due } => Some((timer, due)),
-        _ => None,
-    })
 }
 
 /// How far the wall clock was moved between two moments, where it was.

@@ -341,3 +341,6 @@ fn digest(event: &Publish) -> RequestDigest {
         .json(&event.payload)
         .labels(&event.labels)
 }
+
+#[cfg(test)]
+mod tests;

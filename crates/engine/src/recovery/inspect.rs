@@ -5,9 +5,9 @@ mod log;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use stateway_driver::resume;
 use stateway_machine::{
-    ChildOrder, Event, ExecutionState, Fact, Obligation, State, child_id, obligations, restore,
-    snapshot, snapshot_revision,
+    ChildOrder, Event, ExecutionState, Fact, State, child_id, restore, snapshot, snapshot_revision,
 };
 use stateway_model::SubState;
 
@@ -467,11 +467,9 @@ impl Look<'_> {
 
     /// Holds the children it waits for to their rows.
     fn children(&mut self, state: &State) -> Result<()> {
-        for owed in obligations(state) {
-            let Obligation::Child(order) = owed else {
-                continue;
-            };
-            if let Some(found) = self.child(&order)? {
+        let open = resume(state);
+        for order in open.start_children.iter().chain(&open.cancel_children) {
+            if let Some(found) = self.child(order)? {
                 self.findings.push(found);
             }
         }

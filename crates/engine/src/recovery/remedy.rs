@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use stateway_machine::{Event, Fact, Obligation, State, StepState, obligations};
+use stateway_driver::resume;
+use stateway_machine::{Event, Fact, State, StepState};
 
 use super::Remedy;
 
@@ -55,12 +56,14 @@ pub(super) const fn is_end(event: &Event) -> bool {
 
 /// Steps with an attempt that a worker or a child has.
 fn under_way(state: &State) -> BTreeSet<Arc<str>> {
-    obligations(state)
+    let open = resume(state);
+    let tasks = open
+        .start
         .into_iter()
-        .filter_map(|owed| match owed {
-            Obligation::Task(order) if order.worker.is_some() => Some(order.key.task.step),
-            Obligation::Child(order) => Some(order.key.task.step),
-            _ => None,
-        })
+        .filter(|order| order.worker.is_some());
+    let tasks = tasks.map(|order| order.key.task.step);
+    let children = open.start_children.into_iter().chain(open.cancel_children);
+    tasks
+        .chain(children.map(|order| order.key.task.step))
         .collect()
 }

@@ -1,7 +1,8 @@
 //! A store whose calls fail when a simulation says so.
 //!
-//! The layer keeps the contract of a store: a failed turn is in the store as a whole or not at all.
-//! A process can also die in a call. From then on, every call of that process fails.
+//! The layer keeps the contract of a store: a failed turn is in the store as a whole or not at all. The one
+//! exception is a torn turn: a disk that loses power in a write may have a part of it. A process can also die
+//! in a call. From then on, every call of that process fails.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -46,6 +47,9 @@ pub enum StoreFate {
     DiesBefore,
     /// The call has its effect, and then the process dies.
     DiesAfter,
+    /// The process dies in the middle of a commit: this many writes of the turn are in the store, and the
+    /// others are not. Any other call has no effect.
+    Tears(usize),
 }
 
 type Judge = Box<dyn FnMut(StoreCall) -> StoreFate + Send>;
@@ -90,21 +94,29 @@ impl StoreFaults {
     }
 
     fn call<T>(&self, call: StoreCall, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let mut process = self.lock();
-        if process.dead {
-            return Err(StoreError::Failed("the process has died".to_owned()));
-        }
-        let fate = (process.judge)(call);
-        process.dead = matches!(fate, StoreFate::DiesBefore | StoreFate::DiesAfter);
-        drop(process);
+        let fate = self.fate(call)?;
         match fate {
             StoreFate::Works => work(),
-            StoreFate::Fails | StoreFate::DiesBefore => Err(simulated()),
+            StoreFate::Fails | StoreFate::DiesBefore | StoreFate::Tears(_) => Err(simulated()),
             StoreFate::FailsAfterwards | StoreFate::DiesAfter => {
                 work()?;
                 Err(simulated())
             }
         }
+    }
+
+    /// Decides about a call.
+    fn fate(&self, call: StoreCall) -> Result<StoreFate> {
+        let mut process = self.lock();
+        if process.dead {
+            return Err(StoreError::Failed("the process has died".to_owned()));
+        }
+        let fate = (process.judge)(call);
+        process.dead = matches!(
+            fate,
+            StoreFate::DiesBefore | StoreFate::DiesAfter | StoreFate::Tears(_)
+        );
+        Ok(fate)
     }
 }
 
@@ -192,17 +204,29 @@ impl<B: Backend> Backend for FaultyBackend<B> {
     }
 }
 
+impl Faulty<Box<dyn Store>> {
+    fn write(&mut self, turn: &Turn) -> Result<()> {
+        match self.faults.fate(StoreCall::Commit)? {
+            StoreFate::Works => self.inner.commit(turn),
+            StoreFate::Fails | StoreFate::DiesBefore => Err(simulated()),
+            StoreFate::FailsAfterwards | StoreFate::DiesAfter => {
+                self.inner.commit(turn)?;
+                Err(simulated())
+            }
+            StoreFate::Tears(writes) => {
+                self.inner.commit(&turn.first(writes))?;
+                Err(simulated())
+            }
+        }
+    }
+}
+
 impl Store for Faulty<Box<dyn Store>> {
     fn commit(&mut self, turn: &Turn) -> Result<()> {
         let Some(bug) = self.bug else {
-            return self
-                .faults
-                .call(StoreCall::Commit, || self.inner.commit(turn));
+            return self.write(turn);
         };
-        let turn = damaged(turn.clone(), bug);
-        let done = self
-            .faults
-            .call(StoreCall::Commit, || self.inner.commit(&turn));
+        let done = self.write(&damaged(turn.clone(), bug));
         if bug == Bug::AnswersWithoutCommit && !self.faults.has_died() {
             return Ok(());
         }
@@ -268,5 +292,7 @@ mod tests {
         assert_eq!(after(StoreFate::FailsAfterwards), (false, Some(1), true));
         assert_eq!(after(StoreFate::DiesBefore), (false, None, false));
         assert_eq!(after(StoreFate::DiesAfter), (false, Some(1), false));
+        assert_eq!(after(StoreFate::Tears(0)), (false, None, false));
+        assert_eq!(after(StoreFate::Tears(1)), (false, Some(1), false));
     }
 }

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use stateway_machine::{
-    Awaited, ExecutionState, Obligation, State, awaited, obligations, seeking, sub_state_where,
-};
+use stateway_driver::resume;
+use stateway_machine::{Awaited, ExecutionState, State, awaited, seeking, sub_state_where};
 use stateway_model::{Reason, SubState};
 
 use crate::view::Origin;
@@ -36,22 +35,18 @@ pub(crate) struct OpenWork {
 
 impl OpenWork {
     pub(crate) fn of(state: &State, not_before: Option<Timestamp>) -> Self {
-        let mut found = Self::default();
-        for obligation in obligations(state) {
-            match obligation {
-                Obligation::Slot => found.queued = true,
-                Obligation::Task(_) => found.tasks = true,
-                Obligation::Child(_) => {}
-                Obligation::Timer { timer, due } => {
-                    found.heartbeats |= timer.is_heartbeat();
-                    found.due = Some(found.due.map_or(due, |first| first.min(due)));
-                }
-            }
+        let open = resume(state);
+        let due = if state.state() == ExecutionState::Created {
+            not_before
+        } else {
+            open.timers.iter().map(|timer| timer.due).min()
+        };
+        Self {
+            tasks: !open.start.is_empty(),
+            queued: open.slot,
+            due,
+            heartbeats: open.timers.iter().any(|set| set.timer.is_heartbeat()),
         }
-        if state.state() == ExecutionState::Created {
-            found.due = not_before;
-        }
-        found
     }
 
     /// When the keeper has to look at the execution. A child tells its parent in the same turn it

@@ -119,4 +119,27 @@ impl Turn {
             && self.schedules.is_empty()
             && self.sinks.is_empty()
     }
+
+    /// The first `writes` of the turn, in the order in which a store writes them.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn first(&self, writes: usize) -> Self {
+        fn take<T: Clone>(from: &[T], left: &mut usize) -> Vec<T> {
+            let taken = from.len().min(*left);
+            *left -= taken;
+            from.iter().take(taken).cloned().collect()
+        }
+        let left = &mut { writes };
+        Self {
+            definitions: take(&self.definitions, left),
+            created: take(&self.created, left),
+            branches: take(&self.branches, left),
+            appends: take(&self.appends, left),
+            statuses: take(&self.statuses, left),
+            revisions: take(&self.revisions, left),
+            snapshots: take(&self.snapshots, left),
+            requests: take(&self.requests, left),
+            schedules: take(&self.schedules, left),
+            sinks: take(&self.sinks, left),
+        }
+    }
 }

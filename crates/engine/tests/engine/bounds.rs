@@ -252,3 +252,18 @@ async fn a_store_with_many_open_executions_opens_and_answers() {
         .unwrap();
     assert!(!page.items.is_empty());
 }
+
+/// A torn write left the row of an execution that had begun, and none of its events.
+#[tokio::test]
+async fn a_row_without_events_does_not_use_up_the_concurrency_of_its_definition() {
+    let lab = Lab::new();
+    lab.apply("name: single\nconcurrency: 1\nsteps: [{name: a, signal: go}]")
+        .await;
+    lab.start("single", json!(null)).await;
+    let lab = lab.crash_with(|folder| {
+        let file = Connection::open(folder.join("store.db")).unwrap();
+        file.execute_batch("DELETE FROM events").unwrap();
+    });
+    let next = lab.start("single", json!(null)).await;
+    assert_eq!(next.reason, Some(Reason::AwaitingInput));
+}

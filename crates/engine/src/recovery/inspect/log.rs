@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stateway_machine::{Event, Fact};
 
 use crate::recovery::{Code, Finding};
-use crate::store::{BEGINNING, Branch, Hash, LogRow, Reading, StoreError};
+use crate::store::{BEGINNING, Branch, Hash, LogRow, Reading, Segment, StoreError, lineage};
 
 /// Everything that is stored of an execution's log.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ pub(super) struct Trusted {
     pub(super) hash: Hash,
     /// Whether that is all of them.
     pub(super) whole: bool,
-    pub(super) lineage: Vec<(u32, u64)>,
+    pub(super) lineage: Vec<Segment>,
 }
 
 impl Log {
@@ -114,7 +114,7 @@ impl Log {
 
     /// The link of the row that holds an event of a lineage.
     pub(super) fn link_at(&self, branch: u32, sequence: u64) -> Option<Hash> {
-        for (branch, up_to) in self.lineage(branch).into_iter().rev() {
+        for Segment { branch, up_to } in self.lineage(branch).into_iter().rev() {
             let rows = &self.branches.get(&branch)?.rows;
             let within = sequence.min(up_to);
             let found = rows.iter().rev().find(|row| row.first <= within);
@@ -135,27 +135,18 @@ impl Log {
         rows.map(|row| row.events.len() as u64).sum()
     }
 
-    /// The branches of a lineage from the oldest on, and the last event of each that counts.
-    fn lineage(&self, branch: u32) -> Vec<(u32, u64)> {
-        let mut lineage = vec![(branch, u64::MAX)];
-        let mut at = branch;
-        // A parent is always older, so this ends.
-        while let Some((parent, cutoff)) = self.branches.get(&at).and_then(|log| log.grown) {
-            let up_to = lineage
-                .last()
-                .map_or(cutoff, |(_, up_to)| cutoff.min(*up_to));
-            lineage.push((parent, up_to));
-            at = parent;
-        }
-        lineage.reverse();
-        lineage
+    /// The parts of a lineage, the oldest first.
+    fn lineage(&self, branch: u32) -> Vec<Segment> {
+        // Parents that are not older were left out when the log was read.
+        let parent = |branch| self.branches.get(&branch)?.grown;
+        lineage(branch, parent).unwrap_or_default()
     }
 
     /// How much of a lineage can be trusted.
     pub(super) fn trusted(&self, branch: u32) -> Trusted {
         let lineage = self.lineage(branch);
         let (mut events, mut hash, mut whole) = (Vec::new(), BEGINNING, true);
-        'lineage: for (branch, up_to) in &lineage {
+        'lineage: for Segment { branch, up_to } in &lineage {
             let rows = self.branches.get(branch).map_or(&[][..], |log| &log.rows);
             for row in rows.iter().filter(|row| row.first <= *up_to) {
                 if row.fault.is_some() {
@@ -176,8 +167,8 @@ impl Log {
     }
 
     /// The events of a lineage after one, as far as they can be read.
-    pub(super) fn after(&self, lineage: &[(u32, u64)], sequence: u64) -> Vec<Event> {
-        let rows = lineage.iter().flat_map(|(branch, up_to)| {
+    pub(super) fn after(&self, lineage: &[Segment], sequence: u64) -> Vec<Event> {
+        let rows = lineage.iter().flat_map(|Segment { branch, up_to }| {
             let rows = self.branches.get(branch).map_or(&[][..], |log| &log.rows);
             let events = rows.iter().flat_map(|row| &row.events);
             events.filter(move |event| event.sequence > sequence && event.sequence <= *up_to)

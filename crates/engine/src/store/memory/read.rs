@@ -13,7 +13,7 @@ use crate::request::{DefinitionRecord, DisabledTrigger, EventRecord, ListQuery};
 use crate::store::load::events;
 use crate::store::{
     Answered, Branch, DefinitionReading, ExecutionRow, Hash, LogReading, LogRow, Reading,
-    RequestReading, Result, RowReading, Snapshot, StoreError,
+    RequestReading, Result, RowReading, Segment, Snapshot, StoreError, lineage,
 };
 
 /// Where a read of the log ends, in bytes.
@@ -432,22 +432,18 @@ impl Tables {
     /// The rows of a branch and of the branches that it grew from, in order, each with the last
     /// sequence that counts.
     fn lineage(&self, number: i64, branch: u32) -> Vec<(Arc<EventRow>, u64)> {
+        let parent = |branch| {
+            let grown = self.branches.get(&(number, branch));
+            let grown = grown.filter(|grown| grown.parent < branch)?;
+            Some((grown.parent, grown.cutoff))
+        };
         let mut found = Vec::new();
-        let (mut branch, mut up_to) = (branch, u64::MAX);
-        loop {
+        for Segment { branch, up_to } in lineage(branch, parent).unwrap_or_default() {
             let rows = self
                 .places
                 .range((number, branch, 0)..=(number, branch, up_to));
             let rows = rows.filter_map(|(_, position)| self.events.get(position));
             found.extend(rows.map(|row| (Arc::clone(row), up_to)));
-            match self.branches.get(&(number, branch)) {
-                // A branch is younger than its parent, so this ends.
-                Some(grown) if grown.parent < branch => {
-                    up_to = up_to.min(grown.cutoff);
-                    branch = grown.parent;
-                }
-                _ => break,
-            }
         }
         found.sort_by_key(|(row, _)| row.first);
         found

@@ -11,9 +11,6 @@ use crate::store::{Branch, Hash, LogReading, LogRow, Snapshot, StoreError};
 
 /// Where a read of the log ends, in bytes.
 const LOG_BYTES: usize = 1024 * 1024;
-/// The most branches a lineage may have; more is damage.
-const LONGEST_LINEAGE: usize = 10_000;
-
 /// A log along its lineage, in one query: from the branch back over its parents, of each the rows up
 /// to where the next one grew from it. A branch is always younger than its parent, so this ends.
 const WALK: &str = "\
@@ -29,11 +26,17 @@ const WALK: &str = "\
         AND e.sequence > ?3 AND e.sequence <= l.up_to \
     ORDER BY e.sequence";
 
-/// A piece of a lineage: a branch and after which sequence it counts.
-struct Segment {
-    branch: u32,
-    after: u64,
-}
+/// The sequence of the last row of a lineage that begins at or before a sequence.
+const ROW_START: &str = "\
+    WITH RECURSIVE lineage (branch, up_to) AS ( \
+        SELECT ?2, ?3 \
+        UNION ALL \
+        SELECT b.parent, min(l.up_to, b.cutoff) FROM lineage l \
+        JOIN branches b ON b.execution = ?1 AND b.branch = l.branch AND b.parent < b.branch \
+    ) \
+    SELECT max((SELECT max(e.sequence) FROM events e \
+        WHERE e.execution = ?1 AND e.branch = l.branch AND e.sequence <= l.up_to)) \
+    FROM lineage l";
 
 impl LogReading for Sqlite {
     fn snapshot(&self, number: i64, branch: u32) -> Result<Option<Snapshot>, StoreError> {
@@ -115,21 +118,11 @@ impl LogReading for Sqlite {
     }
 
     fn row_start(&self, number: i64, branch: u32, after: u64) -> Result<u64, StoreError> {
-        let mut query = self.connection.prepare_cached(
-            "SELECT max(sequence) FROM events \
-             WHERE execution = ?1 AND branch = ?2 AND sequence <= ?3",
-        )?;
+        let mut query = self.connection.prepare_cached(ROW_START)?;
         let wanted = i64::try_from(after.saturating_add(1)).unwrap_or(i64::MAX);
-        let mut start = 0;
-        for segment in self.lineage(number, branch, 0)? {
-            if segment.after > after {
-                break;
-            }
-            let bounds = params![number, segment.branch, wanted];
-            let found: Option<i64> = query.query_row(bounds, |row| row.get(0))?;
-            start = found.map_or(start, |first| first.unsigned_abs().saturating_sub(1));
-        }
-        Ok(start)
+        let first: Option<i64> =
+            query.query_row(params![number, branch, wanted], |row| row.get(0))?;
+        Ok(first.map_or(0, |first| first.unsigned_abs().saturating_sub(1)))
     }
 
     fn branches(&self, number: i64) -> Result<Vec<Branch>, StoreError> {
@@ -201,39 +194,6 @@ impl LogReading for Sqlite {
             "SELECT EXISTS (SELECT 1 FROM events WHERE execution = ?1 AND position > ?2)",
         )?;
         Ok(query.query_row([number, after], |row| row.get(0))?)
-    }
-}
-
-impl Sqlite {
-    /// The pieces of a lineage from the oldest on, without what ends at or before `after`.
-    fn lineage(&self, number: i64, branch: u32, after: u64) -> Result<Vec<Segment>, StoreError> {
-        let mut query = self.connection.prepare_cached(
-            "SELECT parent, cutoff FROM branches WHERE execution = ?1 AND branch = ?2",
-        )?;
-        let mut segments = Vec::new();
-        let mut branch = branch;
-        for _ in 0..LONGEST_LINEAGE {
-            let grown = query
-                .query_row(params![number, branch], |row| {
-                    Ok((row.get::<_, u32>(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
-                })
-                .optional()?;
-            let from = grown.map_or(0, |(_, cutoff)| cutoff);
-            segments.push(Segment {
-                branch,
-                after: from.max(after),
-            });
-            match grown {
-                Some((parent, cutoff)) if cutoff > after => branch = parent,
-                _ => {
-                    segments.reverse();
-                    return Ok(segments);
-                }
-            }
-        }
-        Err(StoreError::corrupt(format_args!(
-            "the branches of execution {number} go in a circle"
-        )))
     }
 }
 
