@@ -22,7 +22,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("provider-step-functions", &["provider-api", "model"]),
     (
         "provider-builtin",
-        &["engine", "machine", "provider-api", "model"],
+        &["engine", "machine", "replay", "provider-api", "model"],
     ),
     ("proto", &[]),
     ("engine-check", &["engine", "machine", "model"]),
@@ -32,15 +32,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "gateway",
-        &[
-            "proto",
-            "provider-api",
-            "model",
-            "engine",
-            "machine",
-            "replay",
-            "definition",
-        ],
+        // Portable definitions are parsed here; no engine is known.
+        &["proto", "provider-api", "model", "definition"],
     ),
     ("client", &["proto"]),
     ("dashboard", &["proto"]),

@@ -425,7 +425,7 @@ async fn a_misspelt_definition_is_no_question_of_the_provider_where_several_coul
     let rig = BuiltInRig::start().await;
     let directory = tempfile::tempdir().unwrap();
     let config = stateway_engine::Config::new(directory.path().join("other.db"));
-    let other = stateway_gateway::BuiltIn {
+    let other = crate::support::BuiltIn {
         engine: stateway_engine::Engine::open(&config).unwrap(),
         backups: None,
     };

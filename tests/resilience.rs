@@ -258,3 +258,155 @@ async fn a_provider_that_is_only_busy_is_not_called_dead() {
     }
     load.iter().for_each(tokio::task::JoinHandle::abort);
 }
+
+fn everything(page_size: i32, page_token: &str) -> ListExecutionsRequest {
+    ListExecutionsRequest {
+        parent: "providers/-".into(),
+        page_size,
+        page_token: page_token.into(),
+        ..Default::default()
+    }
+}
+
+/// Lists everything once; how long it took, and who was missing.
+async fn listed(gateway: &crate::support::Running) -> (Duration, Vec<String>) {
+    let began = std::time::Instant::now();
+    let mut client = gateway.executions().await;
+    let answer = client.list_executions(everything(10, "")).await.unwrap();
+    (began.elapsed(), answer.into_inner().unreachable)
+}
+
+const PATIENCE: Duration = Duration::from_millis(300);
+
+#[tokio::test]
+async fn a_hanging_provider_costs_lists_their_patience_only_until_its_breaker_opens() {
+    let (bad, good) = (Puppet::new(), Puppet::new());
+    good.show("x", "RUNNING");
+    bad.show("y", "RUNNING");
+    let mut gateway = TestGateway::new()
+        .with_puppet("bad", &bad)
+        .with_puppet("good", &good);
+    let limits = &mut gateway.settings.default_upstream;
+    limits.patience = PATIENCE;
+    limits.timeout = PATIENCE * 3;
+    limits.breaker_failures = 3;
+    limits.breaker_cool_down = Duration::from_millis(200);
+    let gateway = gateway.start().await;
+    assert!(listed(&gateway).await.1.is_empty());
+    bad.hang(true);
+    let mut slow = 0;
+    loop {
+        let (took, unreachable) = listed(&gateway).await;
+        assert_eq!(unreachable, ["providers/bad"]);
+        if took < PATIENCE {
+            break;
+        }
+        slow += 1;
+    }
+    assert!((1..=3).contains(&slow), "{slow} lists waited");
+    // The health check probes now and again; no list ever waits for a probe.
+    for _ in 0..10 {
+        let (took, unreachable) = listed(&gateway).await;
+        assert!(took < PATIENCE, "a list waited {took:?}");
+        assert_eq!(unreachable, ["providers/bad"]);
+        tokio::time::sleep(Duration::from_millis(150)).await;
+    }
+    bad.hang(false);
+    let recovered = async {
+        while !listed(&gateway).await.1.is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let recovered = tokio::time::timeout(Duration::from_secs(10), recovered).await;
+    recovered.expect("the recovery is noticed");
+}
+
+#[tokio::test]
+async fn a_provider_that_recovers_is_back_on_the_next_page() {
+    let (bad, good) = (Puppet::new(), Puppet::new());
+    for number in 0..4 {
+        bad.show(&format!("b{number}"), "RUNNING");
+        good.show(&format!("g{number}"), "RUNNING");
+    }
+    let mut gateway = TestGateway::new()
+        .with_puppet("bad", &bad)
+        .with_puppet("good", &good);
+    gateway.settings.default_upstream.health_interval = Duration::from_secs(3600);
+    let gateway = gateway.start().await;
+    let mut client = gateway.executions().await;
+    bad.fail(ErrorKind::Unavailable, None);
+    let first = client.list_executions(everything(2, "")).await.unwrap();
+    let first = first.into_inner();
+    assert_eq!(first.unreachable, ["providers/bad"]);
+    bad.recover();
+    let mut names: Vec<_> = first.executions.into_iter().map(|one| one.name).collect();
+    let mut token = first.next_page_token;
+    while !token.is_empty() {
+        let page = client.list_executions(everything(2, &token)).await.unwrap();
+        let page = page.into_inner();
+        assert!(page.unreachable.is_empty());
+        names.extend(page.executions.into_iter().map(|one| one.name));
+        token = page.next_page_token;
+    }
+    names.sort();
+    let of = |provider: &'static str, id: &'static str| {
+        (0..4).map(move |number| format!("providers/{provider}/executions/{id}{number}"))
+    };
+    let expected: Vec<_> = of("bad", "b").chain(of("good", "g")).collect();
+    assert_eq!(names, expected);
+}
+
+#[tokio::test]
+async fn a_list_ends_although_a_provider_stays_unreachable() {
+    let (bad, good) = (Puppet::new(), Puppet::new());
+    for number in 0..3 {
+        good.show(&format!("g{number}"), "RUNNING");
+    }
+    bad.fail(ErrorKind::Unavailable, None);
+    let gateway = TestGateway::new()
+        .with_puppet("bad", &bad)
+        .with_puppet("good", &good)
+        .start()
+        .await;
+    let mut client = gateway.executions().await;
+    let (mut token, mut rows) = (String::new(), 0);
+    for _ in 0..20 {
+        let page = client.list_executions(everything(2, &token)).await.unwrap();
+        let page = page.into_inner();
+        assert_eq!(page.unreachable, ["providers/bad"]);
+        rows += page.executions.len();
+        token = page.next_page_token;
+        if token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!((rows, token.as_str()), (3, ""));
+}
+
+#[tokio::test]
+async fn an_adapter_that_refuses_without_its_engine_does_not_close_the_breaker() {
+    let puppet = Puppet::new();
+    puppet.show("x", "RUNNING");
+    let mut gateway = TestGateway::new().with_puppet("p", &puppet);
+    let limits = &mut gateway.settings.default_upstream;
+    limits.breaker_failures = 3;
+    limits.breaker_cool_down = Duration::from_secs(60);
+    limits.health_interval = Duration::from_secs(3600);
+    let gateway = gateway.start().await;
+    let mut client = gateway.executions().await;
+    let get = |name: &str| stateway_proto::v1::GetExecutionRequest {
+        name: name.into(),
+        view: 0,
+    };
+    puppet.fail(ErrorKind::Unavailable, None);
+    for _ in 0..3 {
+        client.get_execution(get(ONE)).await.unwrap_err();
+        // The adapter's own refusal between two failures.
+        puppet.fail(ErrorKind::InvalidArgument, None);
+        client.get_execution(get(ONE)).await.unwrap_err();
+        puppet.fail(ErrorKind::Unavailable, None);
+    }
+    puppet.recover();
+    let refused = client.get_execution(get(ONE)).await.unwrap_err();
+    assert_eq!(crate::support::reason_of(&refused), "PROVIDER_BREAKER_OPEN");
+}

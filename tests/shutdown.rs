@@ -72,3 +72,32 @@ async fn a_hanging_provider_does_not_keep_it_from_ending() {
         .unwrap();
     assert!(hanging.await.unwrap().is_err());
 }
+
+#[tokio::test]
+async fn watches_and_reads_of_a_hanging_provider_do_not_delay_the_end() {
+    let puppet = Puppet::new();
+    puppet.show("x", "RUNNING");
+    let mut gateway = TestGateway::new().with_puppet("p", &puppet);
+    gateway.settings.drain = Duration::from_secs(20);
+    let mut gateway = gateway.start().await;
+    let mut one = Watching::on(&gateway, ONE).await;
+    one.expect(Kind::Added).await;
+    let mut all = Watching::on(&gateway, "providers/-").await;
+    all.expect(Kind::Added).await;
+    puppet.hang(true);
+    let mut client = gateway.executions().await;
+    let reading = tokio::spawn(async move {
+        let request = stateway_proto::v1::GetExecutionRequest {
+            name: ONE.into(),
+            view: 0,
+        };
+        client.get_execution(request).await
+    });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let began = Instant::now();
+    gateway.stop();
+    gateway.stopped().await.expect("a clean end");
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(4), "the end took {took:?}");
+    reading.abort();
+}

@@ -20,6 +20,7 @@ mod errors;
 mod escalations;
 mod events;
 mod explain;
+mod extensions;
 mod finished;
 mod health;
 mod isolation;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use stateway_client::{ApplyDefinition, Client, Start, v1};
 use stateway_engine::{Engine, ListQuery, View};
-use stateway_gateway::{BuiltIn, Engines, Gateway, Settings};
+use stateway_gateway::{Gateway, Settings};
 use stateway_machine::Plan;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{Registration, Registry};
@@ -99,7 +99,6 @@ async fn bind(provider: BuiltinProvider) -> Outcome<Gateway> {
         drain: Duration::from_secs(2),
         ..Settings::default()
     };
-    let engine = provider.engine().clone();
     let table = compiled_in("builtin").ok_or("the build has no table of this kind")?;
     let mut registry = Registry::default();
     registry.register(Registration {
@@ -108,10 +107,7 @@ async fn bind(provider: BuiltinProvider) -> Outcome<Gateway> {
         provider: Arc::new(provider),
         table: Arc::new(table.clone()),
     })?;
-    let backups = None;
-    let engines = Engines::from([("builtin".parse()?, BuiltIn { engine, backups })]);
-    let gateway = Gateway::bind(registry, settings, Arc::new(String::new)).await?;
-    Ok(gateway.with_engines(engines))
+    Ok(Gateway::bind(registry, settings, Arc::new(String::new)).await?)
 }
 
 async fn start(example: &Example, client: &Client) -> Outcome<String> {

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use stateway_engine::{Config, Engine, View};
-use stateway_gateway::BuiltIn;
 use stateway_proto::v1;
 use stateway_proto::v1::admin_client::AdminClient;
 use stateway_proto::v1::approvals_client::ApprovalsClient;
@@ -19,6 +18,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
 
+use super::gateway::BuiltIn;
 use super::{Running, TestGateway};
 
 /// How long anything may take before a test gives up on it.

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stateway_gateway::{BuiltIn, Engines, Gateway, Settings};
+use stateway_engine::Engine;
+use stateway_gateway::{Gateway, Settings};
 use stateway_proto::v1::executions_client::ExecutionsClient;
 use stateway_proto::v1::providers_client::ProvidersClient;
 use stateway_provider_api::table::compiled_in;
@@ -20,10 +22,21 @@ use tonic_types::StatusExt;
 
 use super::Puppet;
 
+/// A built-in engine that a test has opened itself.
+pub(crate) struct BuiltIn {
+    pub(crate) engine: Engine,
+    pub(crate) backups: Option<PathBuf>,
+}
+
+impl BuiltIn {
+    fn provider(self) -> BuiltinProvider {
+        BuiltinProvider::over(self.engine, Capabilities::ALL).with_backups(self.backups)
+    }
+}
+
 /// A gateway to be.
 pub(crate) struct TestGateway {
     registry: Registry,
-    engines: Engines,
     pub(crate) settings: Settings,
 }
 
@@ -40,7 +53,6 @@ impl TestGateway {
         settings.default_upstream.health_interval = Duration::from_millis(50);
         Self {
             registry: Registry::default(),
-            engines: Engines::new(),
             settings,
         }
     }
@@ -51,24 +63,18 @@ impl TestGateway {
     }
 
     /// Adds a built-in engine.
-    pub(crate) fn with_engine(mut self, id: &str, built_in: BuiltIn) -> Self {
-        let provider = BuiltinProvider::over(built_in.engine.clone(), Capabilities::ALL);
-        self.engines
-            .insert(id.parse().expect("a provider id"), built_in);
-        self.with(id, "builtin", Arc::new(provider))
+    pub(crate) fn with_engine(self, id: &str, built_in: BuiltIn) -> Self {
+        self.with(id, "builtin", Arc::new(built_in.provider()))
     }
 
     /// Adds a built-in engine that makes HTTP calls as its configuration says.
     pub(crate) fn with_configured_engine(
-        mut self,
+        self,
         id: &str,
         built_in: BuiltIn,
         config: &stateway_provider_builtin::Config,
     ) -> Self {
-        let provider = BuiltinProvider::over(built_in.engine.clone(), Capabilities::ALL);
-        let provider = provider.reaching_out(id, config);
-        self.engines
-            .insert(id.parse().expect("a provider id"), built_in);
+        let provider = built_in.provider().reaching_out(id, config);
         self.with(id, "builtin", Arc::new(provider.expect("usable settings")))
     }
 
@@ -100,7 +106,8 @@ impl TestGateway {
         )
     }
 
-    fn with(mut self, id: &str, kind: &str, provider: Arc<dyn Provider>) -> Self {
+    /// Adds any provider, read by the table of a kind.
+    pub(crate) fn with(mut self, id: &str, kind: &str, provider: Arc<dyn Provider>) -> Self {
         let registration = Registration {
             id: id.parse().expect("a provider id"),
             kind: kind.to_owned(),
@@ -118,7 +125,6 @@ impl TestGateway {
         let gateway = Gateway::bind(self.registry, self.settings, page)
             .await
             .expect("it binds")
-            .with_engines(self.engines)
             .with_pages(stateway_dashboard::router);
         let address = gateway.local_addr();
         let (stop, stopped) = oneshot::channel::<()>();

@@ -6,6 +6,8 @@ mod puppet;
 mod watching;
 
 pub(crate) use built_in::{BuiltInRig, TestWorker, by, json_of, time_of};
-pub(crate) use gateway::{Running, TestGateway, clock, error_info, reason_of, retry_delay_of};
+pub(crate) use gateway::{
+    BuiltIn, Running, TestGateway, clock, error_info, reason_of, retry_delay_of,
+};
 pub(crate) use puppet::Puppet;
 pub(crate) use watching::Watching;

@@ -9,6 +9,10 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
+    Approval, ApprovalState, Approvals, DecideRequest, Escalation, InboxId, InboxPage,
+    InboxRequest, PersonDecision, ResolveRequest,
+};
+use stateway_provider_api::{
     Call, CancelRequest, Capabilities, DefinitionsPage, DefinitionsRequest, Error, ErrorKind,
     Health, HistoryPage, HistoryRequest, ListPage, ListRequest, NativeDefinition, NativeState,
     Observation, PauseRequest, Provider, PurgeRequest, Result, ResumeRequest, RetryFromRequest,
@@ -22,6 +26,7 @@ use tokio_stream::wrappers::BroadcastStream;
 pub(crate) struct Puppet {
     state: Arc<Mutex<State>>,
     capabilities: Capabilities,
+    offers_approvals: bool,
 }
 
 #[derive(Default)]
@@ -45,6 +50,8 @@ struct State {
     late_cancels: Option<Duration>,
     /// Definitions of its own: revisions of one name, newest first.
     defined: Vec<NativeDefinition>,
+    /// What waits for a person.
+    approvals: Vec<Approval>,
 }
 
 impl Puppet {
@@ -59,7 +66,42 @@ impl Puppet {
                 count: false,
                 ..Capabilities::ALL
             },
+            offers_approvals: false,
         }
+    }
+
+    /// A provider whose engine asks people to approve.
+    pub(crate) fn with_approvals() -> Self {
+        Self {
+            offers_approvals: true,
+            ..Self::new()
+        }
+    }
+
+    /// Asks for an approval of an execution's step.
+    pub(crate) fn ask(&self, execution: &str, step: &str, role: &str) {
+        let approval = Approval {
+            id: InboxId {
+                execution: ExecutionId::new(execution).expect("an id"),
+                id: format!("ask-{step}"),
+            },
+            state: ApprovalState::Pending,
+            step: step.to_owned(),
+            attempt: 1,
+            branch: 0,
+            role: role.to_owned(),
+            policy_rule: String::new(),
+            create_time: jiff::Timestamp::now(),
+            expire_time: None,
+            decision: None,
+            definition: "order".to_owned(),
+            revision: String::new(),
+            initiator: String::new(),
+            labels: BTreeMap::new(),
+            input: None,
+            past: Vec::new(),
+        };
+        self.lock().approvals.push(approval);
     }
 
     /// A provider that pushes the changes of its collection, with versions.
@@ -383,5 +425,74 @@ impl Provider for Puppet {
         self.answer(call, Verb::Purge, &request.id).await?;
         self.remove(request.id.as_str());
         Ok(())
+    }
+
+    fn approvals(&self) -> Option<&dyn Approvals> {
+        self.offers_approvals.then_some(self as &dyn Approvals)
+    }
+}
+
+#[async_trait]
+impl Approvals for Puppet {
+    /// One row to a page; the cursor is its place.
+    async fn list_approvals(
+        &self,
+        call: &Call,
+        request: InboxRequest,
+    ) -> Result<InboxPage<Approval>> {
+        self.come_in(call, Verb::ListApprovals).await?;
+        let place: usize = request.cursor.map_or(0, |cursor| cursor.parse().unwrap());
+        let all = self.lock().approvals.clone();
+        Ok(InboxPage {
+            next: (place + 1 < all.len()).then(|| (place + 1).to_string()),
+            items: all.into_iter().skip(place).take(1).collect(),
+        })
+    }
+
+    async fn get_approval(&self, call: &Call, id: &InboxId) -> Result<Approval> {
+        self.come_in(call, Verb::GetApproval).await?;
+        let found = self
+            .lock()
+            .approvals
+            .iter()
+            .find(|one| one.id == *id)
+            .cloned();
+        let message = "nobody asked for it";
+        found.ok_or_else(|| Error::new(ErrorKind::NotFound, Verb::GetApproval, message))
+    }
+
+    async fn decide(&self, call: &Call, request: DecideRequest) -> Result<Approval> {
+        self.come_in(call, Verb::DecideApproval).await?;
+        let mut state = self.lock();
+        let mut all = state.approvals.iter_mut();
+        let found = all.find(|one| one.id == request.id).expect("it was listed");
+        found.state = if request.grant {
+            ApprovalState::Granted
+        } else {
+            ApprovalState::Rejected
+        };
+        found.decision = Some(PersonDecision {
+            by: call.actor.to_string(),
+            time: jiff::Timestamp::now(),
+            comment: request.comment,
+        });
+        Ok(found.clone())
+    }
+
+    async fn list_escalations(
+        &self,
+        call: &Call,
+        _: InboxRequest,
+    ) -> Result<InboxPage<Escalation>> {
+        self.come_in(call, Verb::ListEscalations).await?;
+        Ok(InboxPage::default())
+    }
+
+    async fn get_escalation(&self, _: &Call, _: &InboxId) -> Result<Escalation> {
+        Err(Error::unsupported(Verb::GetEscalation))
+    }
+
+    async fn resolve(&self, _: &Call, _: ResolveRequest) -> Result<Escalation> {
+        Err(Error::unsupported(Verb::ResolveEscalation))
     }
 }

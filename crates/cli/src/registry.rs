@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use stateway_gateway::Engines;
 use stateway_model::ProviderId;
 use stateway_provider_api::{Registration, Registry};
 
@@ -11,12 +10,12 @@ use crate::config::{BUILT_IN_STORE, Config, Kind, StoreFailure, Unmade, table};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// Every configured provider with its table, and the engines among them that are in this process.
+/// Every configured provider with its table.
 ///
 /// # Errors
 /// A provider whose options or table cannot be used.
-pub fn build(config: &Config) -> Result<(Registry, Engines), Failure> {
-    let (mut registry, mut engines) = (Registry::default(), Engines::new());
+pub fn build(config: &Config) -> Result<Registry, Failure> {
+    let mut registry = Registry::default();
     for provider in &config.providers {
         let id = &provider.id;
         let wrong = |message: String| Failure::usage(format!("provider {id}: {message}"));
@@ -30,19 +29,16 @@ pub fn build(config: &Config) -> Result<(Registry, Engines), Failure> {
             Unmade::Setting(message) => wrong(message),
             Unmade::Store(error) => store(id, error),
         })?;
-        if let Some(built_in) = made.built_in {
-            engines.insert(id.clone(), built_in);
-        }
         let registration = Registration {
             id: id.clone(),
             kind: provider.kind.as_str().to_owned(),
-            provider: made.provider,
+            provider: made,
             table,
         };
         let registered = registry.register(registration);
         registered.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
     }
-    Ok((registry, engines))
+    Ok(registry)
 }
 
 /// A store that cannot be had: its own word and its own hint.

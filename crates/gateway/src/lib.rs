@@ -10,7 +10,6 @@ mod coalesce;
 mod convert;
 mod deadline;
 mod describe;
-mod engines;
 mod list;
 mod parent;
 pub mod replay;
@@ -24,7 +23,6 @@ mod upstream;
 mod watch;
 mod web;
 
-pub use engines::{BuiltIn, Engines};
 pub use server::{Gateway, MetricsPage, Pages, StartError};
 pub use settings::{Settings, UpstreamSettings, WatchSettings};
 pub use status::DOMAIN;

@@ -1,41 +1,44 @@
 //! Lists over one provider or all of them, a page at a time.
 //!
-//! Each provider is asked for its share of the page, so that every row that comes back is
-//! returned and no cursor has to be moved back. A provider that does not answer is named in
-//! `unreachable` and left out of the pages that follow.
+//! Each provider is asked for its share of the page, so that every row that a provider returns is
+//! shown and no cursor has to be moved back. A provider that does not answer is named in
+//! `unreachable` and keeps its cursor: the next page asks it again. The list ends when only
+//! providers that did not answer are left; a client that wants their rows lists again.
+//!
+//! Order: the rows of one page are newest first. There is no order across pages.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use stateway_model::{Execution, ProviderId};
 use stateway_provider_api::filter::Filter;
-use stateway_provider_api::{Call, Error, ListPage, ListRequest, Verb};
+use stateway_provider_api::{Call, ListPage, ListRequest, Verb};
 
 use crate::parent::Parent;
-use crate::upstream::{Upstream, Upstreams};
+use crate::upstream::{CallError, Upstream, Upstreams};
 
 /// The most often a provider is asked for one page. A filter that admits little would otherwise
-/// read on and on; the client gets a short page and goes on when it likes.
+/// read without end; the client gets a short page and asks for the next one.
 const MOST_ROUNDS: usize = 4;
-/// A merged list waits this long for its slowest provider, or half of what the call has left.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Where a listing stands: what a page token holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Position {
     /// Providers that have more, with their own cursors.
-    pending: Vec<(ProviderId, Option<String>)>,
-    /// Providers that did not answer.
-    unreachable: Vec<ProviderId>,
+    pending: Vec<Turn>,
 }
+
+/// A provider, and where its list continues.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Turn(ProviderId, Option<String>);
 
 /// One page.
 pub(crate) struct Page {
     pub(crate) executions: Vec<Execution>,
-    /// Where to go on; none at the end.
+    /// Where to continue; none at the end.
     pub(crate) next: Option<Position>,
+    /// The providers whose executions are missing from this page.
     pub(crate) unreachable: Vec<ProviderId>,
 }
 
@@ -48,25 +51,28 @@ pub(crate) struct Listing<'l> {
 }
 
 impl Listing<'_> {
-    /// Where a new listing begins. A provider that cannot list is as good as unreachable here:
-    /// its executions are missing from the answer, and the client is told.
+    /// Where a new listing begins.
     pub(crate) fn beginning(&self) -> Position {
-        let mut position = Position::default();
-        let covered = self
-            .upstreams
+        let listed = self.covered().filter(|upstream| self.is_asked(upstream));
+        Position {
+            pending: listed
+                .map(|upstream| Turn(upstream.id.clone(), None))
+                .collect(),
+        }
+    }
+
+    fn covered(&self) -> impl Iterator<Item = &Arc<Upstream>> {
+        self.upstreams
             .values()
             .filter(|upstream| match self.parent {
                 Parent::All => self.filter.concerns(&upstream.id),
                 Parent::One(id) => upstream.id == *id,
-            });
-        for upstream in covered {
-            if upstream.capabilities.list || matches!(self.parent, Parent::One(_)) {
-                position.pending.push((upstream.id.clone(), None));
-            } else {
-                position.unreachable.push(upstream.id.clone());
-            }
-        }
-        position
+            })
+    }
+
+    /// A provider that cannot list is asked only by name, and refuses.
+    fn is_asked(&self, upstream: &Upstream) -> bool {
+        upstream.capabilities.list || matches!(self.parent, Parent::One(_))
     }
 
     /// The page at `position`. A listing of one provider fails as a whole when that one fails.
@@ -74,8 +80,9 @@ impl Listing<'_> {
         &self,
         call: &Call,
         mut position: Position,
-    ) -> Result<Page, (ProviderId, Error)> {
+    ) -> Result<Page, CallError> {
         let mut executions = Vec::new();
+        let mut failed: Vec<Turn> = Vec::new();
         for _ in 0..MOST_ROUNDS {
             let room = self.page_size.saturating_sub(executions.len());
             if room == 0 || position.pending.is_empty() {
@@ -83,69 +90,66 @@ impl Listing<'_> {
             }
             let asked = position.pending.len().min(room);
             let share = room / asked;
-            let turn: Vec<_> = position.pending.drain(..asked).collect();
-            let answers = join_all(
-                turn.into_iter()
-                    .map(|(id, cursor)| self.ask(call, id, cursor, share)),
-            );
-            for (id, answer) in answers.await {
+            let turns: Vec<_> = position.pending.drain(..asked).collect();
+            let answers = turns.iter().map(|turn| self.ask(call, turn, share));
+            let answers = join_all(answers).await;
+            for (turn, answer) in turns.into_iter().zip(answers) {
+                // A provider that is not configured any more has nothing to show.
+                let Some((upstream, answer)) = answer else {
+                    continue;
+                };
                 match (answer, self.parent) {
-                    (Ok((upstream, page)), _) => {
-                        let shown = page
-                            .observations
-                            .into_iter()
-                            .map(|seen| upstream.execution(seen));
+                    (Ok(page), _) => {
+                        let rows = page.observations.into_iter();
+                        let shown = rows.map(|seen| upstream.execution(seen));
                         executions.extend(shown.filter(|execution| self.filter.admits(execution)));
                         if page.next.is_some() {
-                            position.pending.push((id, page.next));
+                            position.pending.push(Turn(turn.0, page.next));
                         }
                     }
-                    (Err(error), Parent::One(_)) => return Err((id, error)),
+                    (Err(error), Parent::One(_)) => return Err(error),
                     (Err(error), Parent::All) => {
-                        tracing::info!(provider = %id, "left out of a list: {error}");
-                        position.unreachable.push(id);
+                        tracing::info!("left out of a page: {error}");
+                        failed.push(turn);
                     }
                 }
             }
         }
         executions.sort_by_key(|execution: &Execution| std::cmp::Reverse(execution.create_time));
-        let unreachable = position.unreachable.clone();
-        let next = (!position.pending.is_empty()).then_some(position);
+        let silent = failed.iter().map(|turn| turn.0.clone());
+        let unlisted = self.covered().filter(|upstream| !self.is_asked(upstream));
+        let mut unreachable: Vec<_> = silent
+            .chain(unlisted.map(|upstream| upstream.id.clone()))
+            .collect();
+        unreachable.sort();
+        let has_more = !position.pending.is_empty();
+        position.pending.append(&mut failed);
         Ok(Page {
             executions,
-            next,
+            next: has_more.then_some(position),
             unreachable,
         })
     }
 
+    /// One provider's share; nothing from a provider that is not configured any more.
     async fn ask(
         &self,
         call: &Call,
-        id: ProviderId,
-        cursor: Option<String>,
+        Turn(id, cursor): &Turn,
         page_size: usize,
-    ) -> (ProviderId, Result<(Arc<Upstream>, ListPage), Error>) {
-        let Some(upstream) = self.upstreams.get(&id) else {
-            let gone = Error::new(
-                stateway_provider_api::ErrorKind::NotFound,
-                Verb::List,
-                "it is not configured any more",
-            );
-            return (id, Err(gone));
-        };
-        let mut call = upstream.bounded(call);
-        if *self.parent == Parent::All {
-            let patience = PATIENCE.min(call.remaining() / 2);
-            call.deadline = call.deadline.min(std::time::Instant::now() + patience);
-        }
+    ) -> Option<(&Arc<Upstream>, Result<ListPage, CallError>)> {
+        let upstream = self.upstreams.get(id)?;
         let request = ListRequest {
-            hints: self.filter.hints(&id),
+            hints: self.filter.hints(id),
             page_size: u32::try_from(page_size).unwrap_or(u32::MAX),
-            cursor,
+            cursor: cursor.clone(),
         };
-        let work = upstream.provider().list(&call, request);
-        let page = upstream.guard(Verb::List, &call, work).await;
-        (id, page.map(|page| (upstream.clone(), page)))
+        let guarded = match self.parent {
+            Parent::All => upstream.merged(call),
+            Parent::One(_) => upstream.within(call),
+        };
+        let page = guarded.call(Verb::List, |provider, call| provider.list(call, request));
+        Some((upstream, page.await))
     }
 }
 

@@ -1,120 +1,68 @@
-//! Replaying a recording, as clients see it. Pure: the service does it with what an engine gives,
-//! and the command line with what a file holds.
+//! What a replay led to, as clients see it. The service converts what a provider answers, and the command
+//! line what it replays from a file.
 
-use std::sync::Arc;
-
-use stateway_engine::View;
-use stateway_engine::recording::{Recording, RecordingError};
-use stateway_machine::{Plan, State};
-use stateway_model::ExecutionName;
+use stateway_model::Event;
 use stateway_proto::v1;
-use stateway_replay::Shadow;
+use stateway_provider_api::{Mapper, Observation, Replayed};
 
 use crate::convert;
 
-/// What is to be replayed.
-#[derive(Debug, Clone, Default)]
-pub struct Ask {
-    /// Along this branch; the current one when there is none.
-    pub branch: Option<u32>,
-    /// Up to this event; to the last when 0.
-    pub at: u64,
-    /// Under this plan, into a shadow; without one the recorded events are applied as they are.
-    pub plan: Option<Arc<Plan>>,
-}
-
-/// Replays a recording. The hash of the source is filled in for both sides; who has a store to read
-/// again puts what it reads then in the place of the second.
-///
-/// # Errors
-/// There is no such branch or event, or the log is not what was written.
-pub fn replay(
-    recording: &Recording,
-    name: &ExecutionName,
-    ask: &Ask,
-) -> Result<v1::ReplayExecutionResponse, RecordingError> {
-    let hash = recording.fingerprint();
-    let mut answer = match &ask.plan {
-        None => {
-            let state = recording.state_at(ask.branch, ask.at)?;
-            v1::ReplayExecutionResponse {
-                event_count: state.sequence(),
-                execution: Some(shown(recording, name, &state)),
-                ..v1::ReplayExecutionResponse::default()
-            }
-        }
-        Some(plan) => {
-            let events = recording.log(ask.branch)?.len();
-            let shadow = recording.rederive(ask.branch, plan)?;
-            let mut answer = derived(&shadow);
-            answer.event_count = events as u64;
-            answer.revision = plan.revision().to_owned();
-            answer.execution = Some(shown(recording, name, &shadow.state));
-            answer
-        }
-    };
-    answer.branch = ask.branch.unwrap_or(recording.branch).to_string();
-    answer.head_hash = recording.head()?;
-    answer.source_hash_before.clone_from(&hash);
-    answer.source_hash_after = hash;
-    Ok(answer)
-}
-
-/// Every event along a branch with the execution as it was after it.
-///
-/// # Errors
-/// There is no such branch, or the log is not what was written.
-pub fn steps(
-    recording: &Recording,
-    name: &ExecutionName,
-    branch: Option<u32>,
-) -> Result<Vec<(v1::Event, v1::Execution)>, RecordingError> {
-    let events = recording.log(branch)?;
-    let mut state = State::new(recording.plan(&events)?);
-    let told = events.iter().map(|event| {
-        state.apply(event);
-        let mut told = convert::event(stateway_engine::summary(event.sequence, event));
-        told.branch = state.branch().to_string();
-        (told, shown(recording, name, &state))
-    });
-    Ok(told.collect())
-}
-
-fn shown(recording: &Recording, name: &ExecutionName, state: &State) -> v1::Execution {
-    let mut view = View::of_state(state);
-    view.definition = Arc::clone(&recording.definition);
-    view.labels = Arc::new(recording.labels.clone());
-    convert::execution(view.execution(name.clone()))
-}
-
-fn derived(shadow: &Shadow) -> v1::ReplayExecutionResponse {
-    let divergences = shadow.divergences.iter().map(|found| v1::Divergence {
+/// The answer of ReplayExecution.
+#[must_use]
+pub fn response(mapper: &Mapper, from: Replayed) -> v1::ReplayExecutionResponse {
+    let execution = from.execution.map(|seen| shown(mapper, seen));
+    let divergences = from.divergences.into_iter().map(|found| v1::Divergence {
         sequence: found.sequence,
-        kind: found.kind.to_string(),
-        step: found.step.to_string(),
-        recorded: found.recorded.clone(),
-        derived: found.derived.clone(),
-        words: found.to_string(),
+        kind: found.kind,
+        step: found.step,
+        recorded: found.recorded,
+        derived: found.derived,
+        words: found.summary,
     });
-    let unrecorded = shadow.unrecorded.iter().map(|open| v1::UnrecordedStep {
-        step: open.step.to_string(),
+    let unrecorded = from.unrecorded_steps.into_iter();
+    let unrecorded = unrecorded.map(|open| v1::UnrecordedStep {
+        step: open.step,
         attempt: open.attempt,
-        undo: open.undo,
-        why: open.why.clone(),
+        undo: open.compensation,
+        why: open.why,
     });
-    let steps = shadow.steps.iter().map(|row| v1::ReplayedStep {
-        step: row.step.to_string(),
-        recorded: row.recorded.clone(),
-        derived: row.derived.clone(),
+    let steps = from.steps.into_iter().map(|row| v1::ReplayedStep {
+        step: row.step,
+        recorded: row.recorded,
+        derived: row.derived,
     });
     v1::ReplayExecutionResponse {
+        execution,
+        branch: from.branch.to_string(),
+        event_count: from.event_count,
+        revision: from.revision,
         divergences: divergences.collect(),
         unrecorded_steps: unrecorded.collect(),
         steps: steps.collect(),
-        recorded_outcome: shadow.recorded_outcome.clone(),
-        derived_outcome: shadow.derived_outcome.clone(),
-        notes: shadow.notes.clone(),
-        derived_event_count: shadow.events.len() as u64,
-        ..v1::ReplayExecutionResponse::default()
+        recorded_outcome: from.recorded_outcome,
+        derived_outcome: from.derived_outcome,
+        notes: from.notes,
+        derived_event_count: from.derived_event_count,
+        head_hash: from.head_hash,
+        source_hash_before: from.source_hash_before,
+        source_hash_after: from.source_hash_after,
     }
+}
+
+/// An event of a branch, and the execution after it.
+#[must_use]
+pub fn step(
+    mapper: &Mapper,
+    (branch, event): (u32, Event),
+    after: Observation,
+) -> (v1::Event, v1::Execution) {
+    let event = v1::Event {
+        branch: branch.to_string(),
+        ..convert::event(event)
+    };
+    (event, shown(mapper, after))
+}
+
+fn shown(mapper: &Mapper, seen: Observation) -> v1::Execution {
+    convert::execution(mapper.execution(seen, jiff::Timestamp::now()))
 }

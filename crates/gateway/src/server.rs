@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -23,7 +24,6 @@ use tonic::transport::server::TcpIncoming;
 
 use crate::coalesce::Coalesced;
 use crate::describe::DescribeLayer;
-use crate::engines::{Directory, Engines};
 use crate::service::Shell;
 use crate::service::admin::Admin;
 use crate::service::approvals::Approvals;
@@ -35,7 +35,7 @@ use crate::service::triggers::Triggers;
 use crate::service::workers::Workers;
 use crate::settings::Settings;
 use crate::token::Sealer;
-use crate::upstream::{EngineHealth, Prober, Upstream, Upstreams};
+use crate::upstream::{Directory, EngineHealth, Prober, Upstream, Upstreams};
 use crate::watch::Hub;
 use crate::web::WebOrPlainLayer;
 
@@ -47,6 +47,11 @@ pub type Pages = Box<dyn FnOnce(Routes, CancellationToken) -> Router + Send>;
 
 /// Calls one connection may have under way beside its watches.
 const CALLS_PER_CONNECTION: u32 = 1_000;
+
+/// How long reads may take to end at shutdown.
+const READ_GRACE: Duration = Duration::from_secs(2);
+/// How often a shutdown checks whether the last write has ended.
+const WRITE_CHECK: Duration = Duration::from_millis(20);
 
 /// Why the gateway does not run.
 #[derive(Debug, Error)]
@@ -96,7 +101,6 @@ pub struct Gateway {
     address: SocketAddr,
     settings: Settings,
     upstreams: Arc<Upstreams>,
-    engines: Engines,
     metrics: MetricsPage,
     pages: Option<Pages>,
 }
@@ -124,7 +128,6 @@ impl Gateway {
             address,
             settings,
             upstreams,
-            engines: Engines::new(),
             metrics,
             pages: None,
         })
@@ -138,14 +141,6 @@ impl Gateway {
         pages: impl FnOnce(Routes, CancellationToken) -> Router + Send + 'static,
     ) -> Self {
         self.pages = self.settings.dashboard.then(|| Box::new(pages) as Pages);
-        self
-    }
-
-    /// The built-in engines, by the ids of the providers they stand behind. What only they can do
-    /// (definitions, approvals, tasks for workers) is refused without them.
-    #[must_use]
-    pub fn with_engines(mut self, engines: Engines) -> Self {
-        self.engines = engines;
         self
     }
 
@@ -175,7 +170,7 @@ impl Gateway {
             stop.clone(),
         );
         let (reporter, health) = tonic_health::server::health_reporter();
-        let engines = Arc::new(EngineHealth::new(&self.upstreams, &self.engines));
+        let engines = Arc::new(EngineHealth::new(&self.upstreams));
         let prober = Arc::new(Prober {
             upstreams: self.upstreams.clone(),
             engines: engines.clone(),
@@ -214,13 +209,13 @@ impl Gateway {
             .accept_http1(true)
             // A client may hold every watch on one connection, and calls beside them.
             .max_concurrent_streams(streams)
-            .http2_keepalive_interval(Some(std::time::Duration::from_secs(30)))
+            .http2_keepalive_interval(Some(Duration::from_secs(30)))
             .layer(WebOrPlainLayer)
             .layer(DescribeLayer)
             .add_routes(Routes::from(router))
             .serve_with_incoming_shutdown(incoming, stopping);
         let served = self.settings.drain;
-        let outcome = within_drain(server, stop.clone(), served).await;
+        let outcome = within_drain(server, &self.upstreams, stop.clone(), served).await;
         stop.cancel();
         probes.close();
         let rest = async {
@@ -245,7 +240,6 @@ impl Gateway {
         ));
         let most = self.settings.max_message_bytes;
         let directory = Arc::new(Directory {
-            engines: self.engines.clone(),
             upstreams: self.upstreams.clone(),
         });
         let definitions = Definitions {
@@ -334,20 +328,27 @@ impl Gateway {
     }
 }
 
-/// Drives the server; once it was told to stop it has `drain` to end.
+/// Drives the server. Once it is stopping, reads have [`READ_GRACE`] to end, and writes have `drain`: the
+/// caller of a write should hear how it ended.
 async fn within_drain(
     server: impl Future<Output = Result<(), tonic::transport::Error>>,
+    upstreams: &Upstreams,
     stop: CancellationToken,
-    drain: std::time::Duration,
+    drain: Duration,
 ) -> Result<(), StartError> {
     let expiry = async {
         stop.cancelled().await;
-        tokio::time::sleep(drain).await;
+        let latest = tokio::time::Instant::now() + drain;
+        tokio::time::sleep(READ_GRACE.min(drain)).await;
+        let writing = || upstreams.values().any(|upstream| upstream.is_writing());
+        while writing() && tokio::time::Instant::now() < latest {
+            tokio::time::sleep(WRITE_CHECK).await;
+        }
     };
     tokio::select! {
         outcome = server => Ok(outcome?),
         () = expiry => {
-            tracing::warn!(drain_s = drain.as_secs(), "calls did not end in time and were cut off");
+            tracing::warn!("calls did not end in time and were cut off");
             Ok(())
         }
     }

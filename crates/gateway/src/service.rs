@@ -5,7 +5,6 @@ pub(crate) mod admin;
 pub(crate) mod approvals;
 pub(crate) mod definitions;
 pub(crate) mod executions;
-mod log;
 pub(crate) mod providers;
 pub(crate) mod recovery;
 mod shell;

@@ -104,9 +104,12 @@ pub struct UpstreamSettings {
     pub max_concurrent: usize,
     /// No single upstream call may take longer.
     pub timeout: Duration,
+    /// A list, a count or a watch over several providers waits this long for each of them.
+    pub patience: Duration,
     /// This many failures in a row open the breaker.
     pub breaker_failures: u32,
-    /// An open breaker lets a call through after this long.
+    /// An open breaker admits a probe after this long; the pause doubles with each probe that fails, up
+    /// to eight times.
     pub breaker_cool_down: Duration,
     /// Polling while things change.
     pub fastest_poll: Duration,
@@ -121,6 +124,7 @@ impl Default for UpstreamSettings {
         Self {
             max_concurrent: 64,
             timeout: Duration::from_secs(10),
+            patience: Duration::from_secs(3),
             breaker_failures: 5,
             breaker_cool_down: Duration::from_secs(5),
             fastest_poll: Duration::from_millis(250),

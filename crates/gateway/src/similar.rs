@@ -1,11 +1,11 @@
 //! A definition that does not exist: the refusal, with the name that the caller probably meant.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use stateway_provider_api::{Call, DefinitionsRequest, Error, Verb, nearest};
 use tonic::Code;
 
-use crate::engines::Chosen;
 use crate::status::Refusal;
 use crate::upstream::Upstream;
 
@@ -14,21 +14,24 @@ pub(crate) const DEFINITION_NOT_FOUND: &str = "DEFINITION_NOT_FOUND";
 /// The most names that are compared.
 const MOST_COMPARED: u32 = 500;
 
-/// The refusal of a portable definition that none of these engines has.
+/// The refusal of a portable definition that none of these providers has.
 pub(crate) async fn no_portable_definition(
     call: &Call,
-    engines: &[Chosen<'_>],
+    upstreams: &[&Arc<Upstream>],
     id: &str,
 ) -> Refusal {
     let mut known = BTreeSet::new();
-    for chosen in engines {
-        let page = chosen.engine.definitions(None, MOST_COMPARED as usize);
-        // An engine that cannot list its definitions now only costs the suggestion.
-        let records = chosen.answer(call, page).await.unwrap_or_default();
-        known.extend(records.into_iter().map(|record| record.name));
+    for upstream in upstreams {
+        let guarded = upstream.merged(call);
+        let page = guarded.portable_definitions(Verb::PortableDefinitions, |definitions, call| {
+            definitions.list_portable(call, None, MOST_COMPARED as usize)
+        });
+        // A provider that cannot list its definitions now only costs the suggestion.
+        let page = page.await.unwrap_or_default();
+        known.extend(page.definitions.into_iter().map(|found| found.name));
     }
     let message = format!("no definition `{id}`");
-    let similar = nearest(id, known.iter().map(AsRef::as_ref));
+    let similar = nearest(id, known.iter().map(String::as_str));
     let refusal = match similar {
         Some(similar) => {
             let message = format!("{message}; did you mean `{similar}`?");
@@ -39,8 +42,8 @@ pub(crate) async fn no_portable_definition(
         None => Refusal::new(Code::NotFound, DEFINITION_NOT_FOUND, message)
             .hint("ApplyDefinition uploads a definition; ListDefinitions shows every definition."),
     };
-    match engines {
-        [chosen] => refusal.with("provider", chosen.id.to_string()),
+    match upstreams {
+        [only] => refusal.with("provider", only.id.to_string()),
         _ => refusal,
     }
 }
@@ -60,8 +63,11 @@ pub(crate) async fn no_native_definition(
         page_size: MOST_COMPARED,
         cursor: None,
     };
-    let page = upstream.provider().definitions(call, request);
-    let page = upstream.guard(Verb::Definitions, call, page).await;
+    let guarded = upstream.within(call);
+    let page = guarded.call(Verb::Definitions, |provider, call| {
+        provider.definitions(call, request)
+    });
+    let page = page.await;
     // A provider that cannot list its definitions now only costs the suggestion.
     let known = page.map(|page| page.definitions).unwrap_or_default();
     match nearest(id, known.iter().map(|known| known.name.as_str())) {

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use stateway_engine::EngineError;
 use stateway_model::ProviderId;
 use stateway_provider_api::{Error, ErrorKind};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
+
+use crate::upstream::CallError;
 
 /// The domain of every `ErrorInfo` of ours.
 pub const DOMAIN: &str = "stateway.dev";
@@ -36,93 +37,38 @@ pub(crate) const fn code(kind: ErrorKind) -> Code {
 
 /// The answer to a client when a provider refuses or fails.
 pub(crate) fn of_provider(provider: &ProviderId, error: &Error) -> Status {
-    let mut metadata = metadata(&error.metadata);
+    let figures = error.metadata.iter();
+    let mut metadata: HashMap<String, String> = figures
+        .map(|(key, value)| (key.to_string(), value.clone()))
+        .collect();
+    metadata.insert("provider".to_owned(), provider.to_string());
     metadata.insert("verb".to_owned(), error.verb.to_string());
-    if !error.native_code.is_empty() {
-        metadata.insert("native_code".to_owned(), error.native_code.clone());
+    let texts = [
+        ("native_code", error.native_code.as_str()),
+        ("hint", error.hint.as_str()),
+        ("component", error.component.as_deref().unwrap_or_default()),
+        (
+            "suggestion",
+            error.suggestion.as_deref().unwrap_or_default(),
+        ),
+    ];
+    let given = texts.iter().filter(|(_, text)| !text.is_empty());
+    metadata.extend(given.map(|(key, text)| ((*key).to_owned(), (*text).to_owned())));
+    let mut details = ErrorDetails::new();
+    details.set_error_info(error.reason(), DOMAIN, metadata);
+    if error.kind.is_retryable() {
+        details.set_retry_info(Some(error.retry_after.unwrap_or(DEFAULT_PAUSE)));
     }
-    let mut message = error.message.clone();
+    let mut message = format!("provider {provider}: {}", error.message);
     if let Some(similar) = &error.suggestion {
-        metadata.insert("suggestion".to_owned(), similar.to_string());
-        message = format!("{message}; did you mean `{similar}`?");
+        message.push_str(&format!("; did you mean `{similar}`?"));
     }
-    Failure {
-        kind: error.kind,
-        reason: error.reason(),
-        message: &message,
-        hint: &error.hint,
-        component: error.component,
-        retry_after: error.retry_after,
-        metadata,
-    }
-    .status(provider)
+    Status::with_error_details(code(error.kind), message, details)
 }
 
-/// The answer to a client when a built-in engine refuses or fails a call through its handle.
-pub(crate) fn of_engine(provider: &ProviderId, error: &EngineError) -> Status {
-    Failure {
-        kind: error.kind,
-        reason: error.reason,
-        message: &error.message,
-        hint: &error.hint,
-        component: error.component,
-        retry_after: error.retry_after,
-        metadata: metadata(&error.metadata),
-    }
-    .status(provider)
-}
-
-/// The answer to a client when an engine does not answer within the deadline.
-pub(crate) fn no_answer(provider: &ProviderId) -> Status {
-    Failure {
-        kind: ErrorKind::Timeout,
-        reason: ErrorKind::Timeout.reason(),
-        message: "no answer in time",
-        hint: "",
-        component: None,
-        retry_after: None,
-        metadata: HashMap::new(),
-    }
-    .status(provider)
-}
-
-fn metadata(figures: &[(&'static str, String)]) -> HashMap<String, String> {
-    let figures = figures.iter();
-    figures
-        .map(|(key, value)| ((*key).to_owned(), value.clone()))
-        .collect()
-}
-
-/// An error of a provider or of an engine.
-struct Failure<'e> {
-    kind: ErrorKind,
-    reason: &'static str,
-    message: &'e str,
-    hint: &'e str,
-    component: Option<&'static str>,
-    retry_after: Option<Duration>,
-    metadata: HashMap<String, String>,
-}
-
-impl Failure<'_> {
-    fn status(mut self, provider: &ProviderId) -> Status {
-        self.metadata
-            .insert("provider".to_owned(), provider.to_string());
-        if !self.hint.is_empty() {
-            self.metadata
-                .insert("hint".to_owned(), self.hint.to_owned());
-        }
-        if let Some(component) = self.component {
-            self.metadata
-                .insert("component".to_owned(), component.to_owned());
-        }
-        let mut details = ErrorDetails::new();
-        details.set_error_info(self.reason, DOMAIN, self.metadata);
-        if self.kind.is_retryable() {
-            details.set_retry_info(Some(self.retry_after.unwrap_or(DEFAULT_PAUSE)));
-        }
-        let message = format!("provider {provider}: {}", self.message);
-        Status::with_error_details(code(self.kind), message, details)
+impl From<CallError> for Status {
+    fn from(failed: CallError) -> Self {
+        of_provider(&failed.provider, &failed.error)
     }
 }
 
@@ -209,11 +155,7 @@ impl From<Refusal> for Status {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use async_trait::async_trait;
-    use stateway_provider_api::{Call, Capabilities, Provider, Verb, View};
-    use stateway_provider_builtin::{BuiltinProvider, Config, Disturb};
+    use stateway_provider_api::Verb;
 
     use super::*;
 
@@ -236,65 +178,6 @@ mod tests {
             );
             assert_ne!(status.code(), Code::Unknown);
         }
-    }
-
-    /// Lets every call to an engine fail.
-    struct Failing(ErrorKind);
-
-    fn failure(kind: ErrorKind) -> EngineError {
-        EngineError {
-            kind,
-            reason: "SOME_REASON",
-            message: "the engine refused".to_owned(),
-            hint: "Try something else.".to_owned(),
-            component: Some("store"),
-            retry_after: Some(Duration::from_secs(7)),
-            metadata: vec![("figure", "42".to_owned())],
-        }
-    }
-
-    #[async_trait]
-    impl Disturb for Failing {
-        async fn disturb(&self) -> Result<(), EngineError> {
-            Err(failure(self.0))
-        }
-    }
-
-    #[tokio::test]
-    async fn an_error_of_the_engine_is_the_same_through_the_provider_and_through_the_handle() {
-        let folder = tempfile::tempdir().unwrap();
-        let config = Config {
-            path: folder.path().join("store.db"),
-            ..Config::default()
-        };
-        let provider: ProviderId = "shop".parse().unwrap();
-        let opened = BuiltinProvider::open(&config).unwrap();
-        for kind in ErrorKind::ALL {
-            let failing = Arc::new(Failing(*kind));
-            let adapter = BuiltinProvider::over(opened.engine().clone(), Capabilities::ALL)
-                .disturbed_by(failing);
-            let call = Call::within(Duration::from_secs(5));
-            let id = stateway_model::ExecutionId::new("some").unwrap();
-            let refused = adapter.get(&call, &id, View::Basic).await.unwrap_err();
-            let through_provider = told(&of_provider(&provider, &refused));
-            let through_handle = told(&of_engine(&provider, &failure(*kind)));
-            assert_eq!(through_provider, through_handle, "{kind:?}");
-        }
-    }
-
-    /// Everything that a client can read of a status, except the verb, which only a provider has.
-    fn told(status: &Status) -> impl PartialEq + std::fmt::Debug + use<> {
-        let details = status.get_error_details();
-        let info = details.error_info().expect("an ErrorInfo").clone();
-        let metadata: std::collections::BTreeMap<_, _> = info.metadata.into_iter().collect();
-        let metadata = metadata.into_iter().filter(|(key, _)| key != "verb");
-        (
-            status.code(),
-            status.message().to_owned(),
-            info.reason,
-            metadata.collect::<Vec<_>>(),
-            details.retry_info().and_then(|info| info.retry_delay),
-        )
     }
 
     #[test]

@@ -85,6 +85,29 @@ impl ErrorKind {
     pub const fn is_outage(self) -> bool {
         matches!(self, Self::Unavailable | Self::Timeout)
     }
+
+    /// Whether an error of this kind is usually the engine's own answer. An adapter finds invalid
+    /// arguments and missing capabilities by itself; an answer that cannot be understood may come from
+    /// a proxy in front of the engine.
+    #[must_use]
+    pub const fn implies_answer(self) -> bool {
+        match self {
+            Self::NotFound
+            | Self::AlreadyExists
+            | Self::FailedPrecondition
+            | Self::Conflict
+            | Self::Throttled
+            | Self::PermissionDenied
+            | Self::DataLoss
+            | Self::Expired => true,
+            Self::InvalidArgument
+            | Self::Unsupported
+            | Self::Unavailable
+            | Self::Timeout
+            | Self::Malformed
+            | Self::Internal => false,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -93,6 +93,20 @@ capabilities! {
     count,
     /// A graceful cancel takes the choice whether completed steps are compensated.
     cancel_compensation,
+    /// Portable definitions are stored and run.
+    portable_definitions,
+    /// Events and schedules start executions.
+    triggers,
+    /// Approvals and escalations wait for decisions of people.
+    approvals,
+    /// Tasks are handed out to workers.
+    workers,
+    /// The log of events can be read by branch, replayed and exported.
+    event_log,
+    /// Executions can be verified and repaired.
+    recovery,
+    /// The engine's store can be purged and backed up.
+    store,
 }
 
 #[cfg(test)]

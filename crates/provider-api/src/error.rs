@@ -35,6 +35,9 @@ pub struct Error {
     pub metadata: Box<[(&'static str, String)]>,
     /// How long to wait before trying again, where the engine says.
     pub retry_after: Option<Duration>,
+    /// Whether this error is the engine's own answer; `None`: as the kind implies
+    /// ([`engine_answered`](Self::engine_answered)).
+    pub answered: Option<bool>,
     /// What lies underneath.
     pub source: Option<Box<dyn StdError + Send + Sync>>,
 }
@@ -54,6 +57,7 @@ impl Error {
             suggestion: None,
             metadata: Box::default(),
             retry_after: None,
+            answered: None,
             source: None,
         }
     }
@@ -130,6 +134,30 @@ impl Error {
     pub const fn with_retry_after(mut self, pause: Duration) -> Self {
         self.retry_after = Some(pause);
         self
+    }
+
+    /// Marks an error that the adapter found without an answer of the engine: an id that cannot exist,
+    /// a foreign cursor, a quota of the adapter's own. The circuit breaker learns nothing from it.
+    #[must_use]
+    pub const fn without_engine(mut self) -> Self {
+        self.answered = Some(false);
+        self
+    }
+
+    /// Marks an error that is the engine's own answer, where the kind alone does not imply that.
+    #[must_use]
+    pub const fn by_engine(mut self) -> Self {
+        self.answered = Some(true);
+        self
+    }
+
+    /// Whether the engine answered, so that the error shows that the engine works.
+    #[must_use]
+    pub const fn engine_answered(&self) -> bool {
+        match self.answered {
+            Some(answered) => answered,
+            None => self.kind.implies_answer(),
+        }
     }
 
     /// Adds what lies underneath.

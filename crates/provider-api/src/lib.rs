@@ -12,6 +12,7 @@ mod capability;
 mod classify;
 mod definition;
 mod error;
+mod extension;
 pub mod filter;
 mod mapper;
 mod observation;
@@ -31,6 +32,21 @@ pub use definition::{
     NativeDefinition,
 };
 pub use error::{Error, ErrorKind, Result};
+pub use extension::{
+    AdoptRequest, AppliedDefinition, ApplyPortableRequest, Approval, ApprovalState, Approvals,
+    Backup, Branch, BranchChoice, BranchEvent, BranchEventsPage, BranchEventsRequest,
+    DecideRequest, DeletePortableRequest, DisabledTrigger, Divergence, Escalation, EscalationState,
+    EventLog, Finding, HeldTask, InboxHints, InboxId, InboxPage, InboxRequest, PastApproval,
+    PersonDecision, Portability, PortabilityVerdict, PortableDefinition, PortableDefinitions,
+    PortablePage, Precondition, ProjectedMove, ProjectedMoveKind, ProjectedStep, Projection,
+    PublishRequest, Published, PurgeAge, PurgeExecutionsRequest, PurgedExecutions,
+    QueuedExecutions, QueuedTasks, RecoverRequest, Recovered, Recovery, RefusedTrigger, Remedy,
+    ReplayRequest, ReplayUnder, Replayed, ReplayedStep, Resolution, ResolutionAction,
+    ResolveRequest, ScheduledStart, StepAttempt, StepAttemptOutcome, StepHistory, Store,
+    SwitchTriggerRequest, TaskFailure, TaskOutcome, Triggers, UnrecordedStep, Verification,
+    Verified, VerifiedPage, WorkQueue, WorkerConnection, WorkerMessage, WorkerOffer, WorkerSession,
+    WorkerStatus, WorkerTask, Workers,
+};
 pub use mapper::Mapper;
 pub use observation::{
     AttemptPhase, NativeState, Observation, ObservedDefinition, RetryEvidence, StepObservation,

@@ -12,6 +12,7 @@ use crate::{
     RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View, WatchScope,
     WatchStream,
 };
+use crate::{Approvals, EventLog, PortableDefinitions, Recovery, Store, Triggers, Workers};
 
 /// An adapter to one workflow engine.
 ///
@@ -225,6 +226,49 @@ pub trait Provider: Send + Sync + 'static {
     ) -> Result<Vec<DefinitionProblem>> {
         let _ = (call, source);
         Err(Error::unsupported(Verb::ApplyDefinition))
+    }
+
+    /// Whether the engine runs in the gateway's own process. Its health then decides about the health of
+    /// the gateway.
+    fn is_embedded(&self) -> bool {
+        false
+    }
+
+    /// Portable definitions. Requires [`Capabilities::portable_definitions`].
+    ///
+    /// A provider overrides this method and the six below for the topics its engine offers.
+    fn portable_definitions(&self) -> Option<&dyn PortableDefinitions> {
+        None
+    }
+
+    /// Triggers. Requires [`Capabilities::triggers`].
+    fn triggers(&self) -> Option<&dyn Triggers> {
+        None
+    }
+
+    /// Approvals and escalations. Requires [`Capabilities::approvals`].
+    fn approvals(&self) -> Option<&dyn Approvals> {
+        None
+    }
+
+    /// Tasks for workers. Requires [`Capabilities::workers`].
+    fn workers(&self) -> Option<&dyn Workers> {
+        None
+    }
+
+    /// The log of events. Requires [`Capabilities::event_log`].
+    fn event_log(&self) -> Option<&dyn EventLog> {
+        None
+    }
+
+    /// Verifying and repairing executions. Requires [`Capabilities::recovery`].
+    fn recovery(&self) -> Option<&dyn Recovery> {
+        None
+    }
+
+    /// The engine's own store. Requires [`Capabilities::store`].
+    fn store(&self) -> Option<&dyn Store> {
+        None
     }
 }
 

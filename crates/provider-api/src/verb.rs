@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::Capabilities;
 
-/// A method of [`Provider`](crate::Provider), as errors, metrics and breakers name it.
+/// A method of [`Provider`](crate::Provider) or of one of its extensions, as errors, metrics and breakers name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verb {
     /// `start`
@@ -47,6 +47,54 @@ pub enum Verb {
     ApplyDefinition,
     /// `health`
     Health,
+    /// reading portable definitions
+    PortableDefinitions,
+    /// `apply_portable`
+    ApplyPortable,
+    /// `delete_portable`
+    DeletePortable,
+    /// `adopt`
+    AdoptDefinition,
+    /// `publish`
+    PublishEvent,
+    /// `switch`
+    SwitchTrigger,
+    /// `list_approvals`
+    ListApprovals,
+    /// `get_approval`
+    GetApproval,
+    /// `decide`
+    DecideApproval,
+    /// `list_escalations`
+    ListEscalations,
+    /// `get_escalation`
+    GetEscalation,
+    /// `resolve`
+    ResolveEscalation,
+    /// `connect`
+    Work,
+    /// `queue`
+    Queue,
+    /// `branches`
+    Branches,
+    /// `branch_events`
+    BranchEvents,
+    /// `step`
+    Step,
+    /// `export`
+    Export,
+    /// `replay`
+    Replay,
+    /// `project`
+    Project,
+    /// `verify`, `verify_page`, `total`
+    Verify,
+    /// `recover`
+    Recover,
+    /// `purge_executions`
+    PurgeExecutions,
+    /// `backup`
+    Backup,
 }
 
 impl Verb {
@@ -72,6 +120,30 @@ impl Verb {
         Self::Definitions,
         Self::ApplyDefinition,
         Self::Health,
+        Self::PortableDefinitions,
+        Self::ApplyPortable,
+        Self::DeletePortable,
+        Self::AdoptDefinition,
+        Self::PublishEvent,
+        Self::SwitchTrigger,
+        Self::ListApprovals,
+        Self::GetApproval,
+        Self::DecideApproval,
+        Self::ListEscalations,
+        Self::GetEscalation,
+        Self::ResolveEscalation,
+        Self::Work,
+        Self::Queue,
+        Self::Branches,
+        Self::BranchEvents,
+        Self::Step,
+        Self::Export,
+        Self::Replay,
+        Self::Project,
+        Self::Verify,
+        Self::Recover,
+        Self::PurgeExecutions,
+        Self::Backup,
     ];
 
     /// The word, as in metrics and messages.
@@ -98,6 +170,81 @@ impl Verb {
             Self::Definitions => "definitions",
             Self::ApplyDefinition => "apply-definition",
             Self::Health => "health",
+            Self::PortableDefinitions => "portable-definitions",
+            Self::ApplyPortable => "apply-portable-definition",
+            Self::DeletePortable => "delete-portable-definition",
+            Self::AdoptDefinition => "adopt-definition",
+            Self::PublishEvent => "publish-event",
+            Self::SwitchTrigger => "switch-trigger",
+            Self::ListApprovals => "list-approvals",
+            Self::GetApproval => "get-approval",
+            Self::DecideApproval => "decide-approval",
+            Self::ListEscalations => "list-escalations",
+            Self::GetEscalation => "get-escalation",
+            Self::ResolveEscalation => "resolve-escalation",
+            Self::Work => "work",
+            Self::Queue => "queue",
+            Self::Branches => "branches",
+            Self::BranchEvents => "branch-events",
+            Self::Step => "step",
+            Self::Export => "export",
+            Self::Replay => "replay",
+            Self::Project => "project",
+            Self::Verify => "verify",
+            Self::Recover => "recover",
+            Self::PurgeExecutions => "purge-executions",
+            Self::Backup => "backup",
+        }
+    }
+
+    /// Whether the verb changes something in the engine.
+    #[must_use]
+    pub const fn is_write(self) -> bool {
+        match self {
+            Self::Start
+            | Self::Signal
+            | Self::Cancel
+            | Self::Kill
+            | Self::Pause
+            | Self::Resume
+            | Self::RetryNow
+            | Self::RetryFrom
+            | Self::Purge
+            | Self::ApplyDefinition
+            | Self::ApplyPortable
+            | Self::DeletePortable
+            | Self::AdoptDefinition
+            | Self::PublishEvent
+            | Self::SwitchTrigger
+            | Self::DecideApproval
+            | Self::ResolveEscalation
+            | Self::Recover
+            | Self::PurgeExecutions => true,
+            Self::Get
+            | Self::Observe
+            | Self::List
+            | Self::Count
+            | Self::History
+            | Self::WatchOne
+            | Self::WatchEnd
+            | Self::WatchAll
+            | Self::Definitions
+            | Self::Health
+            | Self::PortableDefinitions
+            | Self::ListApprovals
+            | Self::GetApproval
+            | Self::ListEscalations
+            | Self::GetEscalation
+            | Self::Work
+            | Self::Queue
+            | Self::Branches
+            | Self::BranchEvents
+            | Self::Step
+            | Self::Export
+            | Self::Replay
+            | Self::Project
+            | Self::Verify
+            | Self::Backup => false,
         }
     }
 
@@ -124,6 +271,26 @@ impl Verb {
             Self::Purge => by.purge,
             Self::Definitions => by.definitions,
             Self::ApplyDefinition => by.apply_definition,
+            Self::PortableDefinitions
+            | Self::ApplyPortable
+            | Self::DeletePortable
+            | Self::AdoptDefinition => by.portable_definitions,
+            Self::PublishEvent | Self::SwitchTrigger => by.triggers,
+            Self::ListApprovals
+            | Self::GetApproval
+            | Self::DecideApproval
+            | Self::ListEscalations
+            | Self::GetEscalation
+            | Self::ResolveEscalation => by.approvals,
+            Self::Work | Self::Queue => by.workers,
+            Self::Branches
+            | Self::BranchEvents
+            | Self::Step
+            | Self::Export
+            | Self::Replay
+            | Self::Project => by.event_log,
+            Self::Verify | Self::Recover => by.recovery,
+            Self::PurgeExecutions | Self::Backup => by.store,
         }
     }
 }

@@ -3,14 +3,15 @@
 use stateway_engine::EngineError;
 use stateway_provider_api::{Error, ErrorKind, Verb};
 
-/// An error of the engine with kind, reason, message and figures unchanged: the gateway answers the
-/// same for an error that it gets through the engine's handle.
+/// An error of the engine with kind, reason, message and figures unchanged.
 pub(crate) fn refused(verb: Verb, error: EngineError) -> Error {
     let mut refusal = Error::new(error.kind, verb, error.message.clone())
         .with_reason(error.reason)
         .with_hint(error.hint.clone())
         .with_metadata(error.metadata.clone());
     (refusal.retry_after, refusal.component) = (error.retry_after, error.component);
+    // The engine said so, unless it did not answer.
+    refusal.answered = Some(!error.kind.is_outage());
     refusal.with_source(error)
 }
 
@@ -33,4 +34,5 @@ pub(crate) fn foreign_cursor(verb: Verb) -> Error {
         verb,
         "the cursor is not one of this provider's",
     )
+    .without_engine()
 }

@@ -2,13 +2,15 @@
 //!
 //! It is what `stateway serve` offers when nothing else is configured. The engine runs in the same
 //! process and keeps everything in one file; this crate asks it ([`BuiltinProvider`]) and shows
-//! what it shows, in its own words. Workers, people and definitions reach the engine past the
-//! provider, through [`BuiltinProvider::engine`]: no other engine has them.
+//! what it shows, in its own words. What the engine offers beyond executions (portable definitions,
+//! approvals, workers, triggers, its log and its store) is in `extension`.
 
 mod capability;
 mod config;
 mod error;
+mod extension;
 mod line;
+mod log;
 mod policy;
 mod provider;
 mod reach;
@@ -17,6 +19,7 @@ mod response;
 mod watch;
 
 pub use config::{Config, ConfigError};
+pub use extension::{ReplayAsk, ReplayStep, replay_recording, replay_steps};
 pub use line::Disturb;
 pub use policy::{Amount, PolicyCondition, PolicyField, Rule, Rules};
 pub use provider::BuiltinProvider;

@@ -1,5 +1,6 @@
 //! The adapter: each verb is translate, ask the engine, translate.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -10,10 +11,10 @@ use stateway_engine::{
 use stateway_machine::ExecutionState;
 use stateway_model::{Event, ExecutionId};
 use stateway_provider_api::{
-    Call, CancelRequest, Capabilities, Count, ErrorKind, Health, HistoryPage, HistoryRequest,
-    ListPage, ListRequest, Observation, PauseRequest, Provider, PurgeRequest, Result,
-    ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View,
-    WatchScope, WatchStream,
+    Approvals, Call, CancelRequest, Capabilities, Count, ErrorKind, EventLog, Health, HistoryPage,
+    HistoryRequest, ListPage, ListRequest, Observation, PauseRequest, PortableDefinitions,
+    Provider, PurgeRequest, Recovery, Result, ResumeRequest, RetryFromRequest, RetryNowRequest,
+    SignalRequest, StartRequest, Store, Triggers, Verb, View, WatchScope, WatchStream, Workers,
 };
 
 use crate::line::{Disturb, Line};
@@ -29,10 +30,12 @@ const MOST_FORKS: usize = 100;
 
 /// The provider of one built-in engine.
 pub struct BuiltinProvider {
-    engine: Engine,
-    can: Capabilities,
-    line: Line,
+    pub(crate) engine: Engine,
+    pub(crate) can: Capabilities,
+    pub(crate) line: Line,
     reach: Option<Reach>,
+    /// Where backups go; without it there are none.
+    pub(crate) backups: Option<PathBuf>,
 }
 
 impl BuiltinProvider {
@@ -47,7 +50,7 @@ impl BuiltinProvider {
             path: config.path.display().to_string(),
             error,
         })?;
-        Ok(Self::over(engine, can))
+        Ok(Self::over(engine, can).with_backups(config.backups.clone()))
     }
 
     /// A provider of an engine that is open already.
@@ -58,7 +61,15 @@ impl BuiltinProvider {
             can,
             line: Line::default(),
             reach: None,
+            backups: None,
         }
+    }
+
+    /// The same with a folder for backups.
+    #[must_use]
+    pub fn with_backups(mut self, folder: Option<PathBuf>) -> Self {
+        self.backups = folder;
+        self
     }
 
     /// The same, doing HTTP steps and telling webhooks. `id` is the provider's, as the events'
@@ -101,7 +112,7 @@ impl BuiltinProvider {
         self
     }
 
-    /// The engine, for what only it can do: definitions, workers, approvals.
+    /// The engine. For tests and for the process that runs it.
     #[must_use]
     pub const fn engine(&self) -> &Engine {
         &self.engine
@@ -344,9 +355,41 @@ impl Provider for BuiltinProvider {
         let asked = self.engine.remove(request.id.as_str().into());
         self.line.carry(call, Verb::Purge, asked).await
     }
+
+    fn is_embedded(&self) -> bool {
+        true
+    }
+
+    fn portable_definitions(&self) -> Option<&dyn PortableDefinitions> {
+        Some(self)
+    }
+
+    fn triggers(&self) -> Option<&dyn Triggers> {
+        Some(self)
+    }
+
+    fn approvals(&self) -> Option<&dyn Approvals> {
+        Some(self)
+    }
+
+    fn workers(&self) -> Option<&dyn Workers> {
+        Some(self)
+    }
+
+    fn event_log(&self) -> Option<&dyn EventLog> {
+        Some(self)
+    }
+
+    fn recovery(&self) -> Option<&dyn Recovery> {
+        Some(self)
+    }
+
+    fn store(&self) -> Option<&dyn Store> {
+        Some(self)
+    }
 }
 
-fn payload_bytes(event: &Event) -> usize {
+pub(crate) fn payload_bytes(event: &Event) -> usize {
     let payload = event.detail.as_ref().and_then(|it| it.payload.as_ref());
     payload.map_or(0, |payload| payload.data.len())
 }

@@ -112,7 +112,7 @@ pub(crate) fn data(verb: Verb, what: &str, payload: Option<&Payload>) -> Result<
 }
 
 /// `application/json`, with parameters or without, or nothing said.
-fn is_json(content_type: &str) -> bool {
+pub(crate) fn is_json(content_type: &str) -> bool {
     let media = content_type.split(';').next().unwrap_or_default().trim();
     media.is_empty() || media.eq_ignore_ascii_case(Payload::JSON)
 }

@@ -344,7 +344,7 @@ fn timed(
 }
 
 /// `null` is what an execution without a payload has.
-fn payload(data: &Data) -> Option<Payload> {
+pub(crate) fn payload(data: &Data) -> Option<Payload> {
     match &**data {
         Value::Null => None,
         value => Some(Payload::json(value.to_string())),

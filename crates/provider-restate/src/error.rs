@@ -226,6 +226,7 @@ pub(crate) fn again(error: &Error) -> Error {
         suggestion: error.suggestion.clone(),
         retry_after: error.retry_after,
         metadata: error.metadata.clone(),
+        answered: error.answered,
         source: None,
     }
 }

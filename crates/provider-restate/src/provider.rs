@@ -70,7 +70,8 @@ impl RestateProvider {
         id: &ExecutionId,
     ) -> Result<(InvocationId, Invocation)> {
         // What cannot be an invocation's id was never one.
-        let invocation = InvocationId::of(id).ok_or_else(|| Error::not_found(verb, id))?;
+        let invocation =
+            InvocationId::of(id).ok_or_else(|| Error::not_found(verb, id).without_engine())?;
         match self.reader.row(call, verb, &invocation).await? {
             Some(row) => Ok((invocation, row)),
             None => {

@@ -33,7 +33,8 @@ impl RestateProvider {
         verb: Verb,
         id: &ExecutionId,
     ) -> Result<Observation> {
-        let invocation = InvocationId::of(id).ok_or_else(|| Error::not_found(verb, id))?;
+        let invocation =
+            InvocationId::of(id).ok_or_else(|| Error::not_found(verb, id).without_engine())?;
         let (action, word) = match verb {
             Verb::Kill => ("kill", "killed"),
             _ => ("cancel", "cancelled"),

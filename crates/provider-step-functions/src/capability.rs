@@ -36,6 +36,7 @@ const STANDARD: Capabilities = Capabilities {
     count: false,
     // A stopped execution runs no further state, so nothing is compensated.
     cancel_compensation: false,
+    ..Capabilities::NONE
 };
 
 pub(crate) fn of(config: &Config) -> Result<Capabilities, ConfigError> {

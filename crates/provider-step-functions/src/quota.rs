@@ -210,7 +210,8 @@ impl Quotas {
             )
             .with_hint("Ask less often, or raise the quota with AWS and in `quotas`.")
             .with_native_code("ThrottlingException")
-            .with_retry_after(wait));
+            .with_retry_after(wait)
+            .without_engine());
         }
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;

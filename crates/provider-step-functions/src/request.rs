@@ -29,7 +29,7 @@ pub(crate) fn offered(verb: Verb, can: &Capabilities) -> Result<()> {
 /// execution exists and cannot be read.
 pub(crate) fn arn(id: &ExecutionId, verb: Verb) -> Result<&str> {
     match ExecutionArn::parse(id.as_str()) {
-        None => Err(Error::not_found(verb, id)),
+        None => Err(Error::not_found(verb, id).without_engine()),
         Some(parsed) if parsed.kind == ExecutionKind::Express => Err(express(verb)),
         Some(_) => Ok(id.as_str()),
     }

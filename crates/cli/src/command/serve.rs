@@ -62,10 +62,9 @@ async fn serve(config: &Config) -> Outcome {
 
 /// The gateway of a configuration, which has its port and answers nothing yet.
 pub(super) async fn bind(config: &Config, metrics: &Metrics) -> Result<Gateway, Failure> {
-    let (registry, engines) = registry::build(config)?;
+    let registry = registry::build(config)?;
     let gateway = Gateway::bind(registry, config.settings.clone(), metrics.page()).await;
     let gateway = gateway.map_err(|error| not_started(&error))?;
-    let gateway = gateway.with_engines(engines);
     Ok(gateway.with_pages(stateway_dashboard::router))
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use stateway_gateway::BuiltIn;
 use stateway_gateway::UpstreamSettings;
 use stateway_model::ProviderId;
 use stateway_provider_api::{Provider, Table};
@@ -30,12 +29,6 @@ pub enum Kind {
     Restate,
     /// AWS Step Functions.
     StepFunctions,
-}
-
-/// A provider, and the engine behind it where that is in this process.
-pub(crate) struct Made {
-    pub(crate) provider: Arc<dyn Provider>,
-    pub(crate) built_in: Option<BuiltIn>,
 }
 
 /// Why a provider cannot be made.
@@ -150,23 +143,15 @@ impl Kind {
         table: &Arc<Table>,
         options: toml::Table,
         max_message_bytes: usize,
-    ) -> Result<Made, Unmade> {
-        let provider: Arc<dyn Provider> = match self {
+    ) -> Result<Arc<dyn Provider>, Unmade> {
+        Ok(match self {
             Self::Builtin => {
                 let config = builtin::Config::deserialize(options);
                 let mut config = config.map_err(|error| error.to_string())?;
                 config.max_message_bytes = max_message_bytes;
                 let provider = builtin::BuiltinProvider::open(&config)
                     .and_then(|provider| provider.reaching_out(id.as_str(), &config));
-                let provider = provider?;
-                let built_in = BuiltIn {
-                    engine: provider.engine().clone(),
-                    backups: config.backups,
-                };
-                return Ok(Made {
-                    provider: Arc::new(provider),
-                    built_in: Some(built_in),
-                });
+                Arc::new(provider?)
             }
             Self::Memory => {
                 let config = memory::Config::deserialize(options);
@@ -188,10 +173,6 @@ impl Kind {
                 let provider = step_functions::StepFunctionsProvider::new(&config);
                 Arc::new(provider.map_err(|error| error.to_string())?)
             }
-        };
-        Ok(Made {
-            provider,
-            built_in: None,
         })
     }
 }

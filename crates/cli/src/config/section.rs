@@ -103,9 +103,11 @@ section! {
         max_concurrent: usize,
         /// No single upstream call may take longer.
         timeout: Span,
+        /// A list, a count or a watch over several providers waits this long for each of them.
+        patience: Span,
         /// This many failures in a row open the breaker.
         breaker_failures: u32,
-        /// An open breaker lets a call through after this long.
+        /// An open breaker admits a probe after this long.
         breaker_cool_down: Span,
         /// Polling while things change.
         fastest_poll: Span,

@@ -87,6 +87,7 @@ pub(super) fn limits(
             "`max_concurrent` must be at least 1",
         ),
         (limits.timeout.is_zero(), "`timeout` must not be 0"),
+        (limits.patience.is_zero(), "`patience` must not be 0"),
         (
             limits.breaker_failures == 0,
             "`breaker_failures` must be at least 1",

@@ -113,7 +113,8 @@ pub(super) fn ask(stage: &Stage, verb: Verb) -> BoxFuture<'_, Result<()>> {
                 let applied = provider.apply_definition(call, request).await;
                 applied.and(checked.map(|_| ()))
             }
-            Verb::Observe | Verb::Health => Err(Error::unsupported(verb)),
+            // Observing answers for each id, and extensions are traits of their own.
+            _ => Err(Error::unsupported(verb)),
         }
     })
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stateway_engine::{Config as EngineConfig, Engine};
-use stateway_gateway::{BuiltIn, Engines, Gateway, Settings};
+use stateway_gateway::{Gateway, Settings};
 use stateway_proto::v1;
 use stateway_proto::v1::definitions_client::DefinitionsClient;
 use stateway_proto::v1::executions_client::ExecutionsClient;
@@ -59,10 +59,8 @@ impl Rig {
         let provider = MemoryProvider::on(memory.clone(), "m".parse().unwrap(), &Config::default());
         let mut registry = Registry::default();
         register(&mut registry, "m", "memory", Arc::new(provider.unwrap()));
-        let built_in = BuiltinProvider::over(engine.clone(), can);
+        let built_in = BuiltinProvider::over(engine, can);
         register(&mut registry, "b", "builtin", Arc::new(built_in));
-        let backups = None;
-        let engines = Engines::from([("b".parse().unwrap(), BuiltIn { engine, backups })]);
         let mut settings = Settings {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             drain: Duration::from_secs(2),
@@ -73,9 +71,7 @@ impl Rig {
         set(&mut settings);
         let page = Arc::new(String::new);
         let gateway = Gateway::bind(registry, settings, page).await.unwrap();
-        let gateway = gateway
-            .with_engines(engines)
-            .with_pages(stateway_dashboard::router);
+        let gateway = gateway.with_pages(stateway_dashboard::router);
         let address = gateway.local_addr();
         let (stop, stopped) = oneshot::channel::<()>();
         tokio::spawn(gateway.serve(async move {

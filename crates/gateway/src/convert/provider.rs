@@ -93,6 +93,13 @@ fn capabilities(from: Capabilities) -> v1::Capabilities {
         apply_definition,
         count,
         cancel_compensation,
+        portable_definitions,
+        triggers,
+        approvals,
+        workers,
+        event_log,
+        recovery,
+        store,
     } = from;
     v1::Capabilities {
         start,
@@ -121,5 +128,12 @@ fn capabilities(from: Capabilities) -> v1::Capabilities {
         apply_definition,
         count,
         cancel_compensation,
+        portable_definitions,
+        triggers,
+        approvals,
+        workers,
+        event_log,
+        recovery,
+        store,
     }
 }

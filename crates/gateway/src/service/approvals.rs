@@ -1,12 +1,9 @@
 //! `stateway.v1.Approvals`: what waits for a person.
 
-mod case;
 mod decide;
-mod docket;
 mod filter;
 mod list;
 mod name;
-mod read;
 mod shown;
 
 use std::sync::Arc;
@@ -16,10 +13,10 @@ use stateway_proto::v1::approvals_server::Approvals as Service;
 use tonic::{Request, Response, Status};
 
 use super::Shell;
-use crate::engines::Directory;
 use crate::token::Sealer;
+use crate::upstream::Directory;
 
-/// The service over every built-in engine.
+/// The service over every provider with approvals.
 pub(crate) struct Approvals {
     pub(crate) shell: Arc<Shell>,
     pub(crate) directory: Arc<Directory>,

@@ -8,35 +8,32 @@ mod steps;
 
 pub(super) use name::check_revision;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use stateway_definition::{Parsed, Revision};
-use stateway_engine::{ApplyDefinition, DefinitionRecord, DisabledTrigger};
 use stateway_model::DefinitionName;
 use stateway_proto::v1;
 use stateway_proto::v1::definitions_server::Definitions as Service;
-use stateway_provider_api::Call;
+use stateway_provider_api::{ApplyPortableRequest, Call, ErrorKind, PortableDefinition, Verb};
 use tonic::{Request, Response, Status};
 
 use super::executions::page_token_refused;
 use super::{Shell, triggers, validate};
 use crate::convert;
-use crate::engines::{Chosen, Directory, request_key};
 use crate::similar;
 use crate::status::Refusal;
 use crate::token::Sealer;
+use crate::upstream::{CallError, Directory, Topic, Upstream};
 
 const DEFINITIONS_PER_PAGE: usize = 50;
 /// The most revisions that are named; older ones can still be asked for.
 const MOST_REVISIONS: usize = 1_000;
 const PURPOSE: &str = "definitions";
-const WHAT: &str = "portable definitions";
 /// What a source is called that nobody named.
 const UNNAMED: &str = "definition";
 
-/// The service over every built-in engine; checking needs none.
+/// The service over every provider with portable definitions; validation needs none.
 pub(crate) struct Definitions {
     pub(crate) shell: Arc<Shell>,
     pub(crate) directory: Arc<Directory>,
@@ -102,12 +99,11 @@ impl Service for Definitions {
 }
 
 impl Definitions {
-    /// Every engine gets it, so that each can run it; applying again what one has already
-    /// changes nothing there.
+    /// Every provider gets it, so that each can run it; a provider that has it already changes nothing.
     async fn apply(
         &self,
         call: Call,
-        mut request: v1::ApplyDefinitionRequest,
+        request: v1::ApplyDefinitionRequest,
     ) -> Result<v1::Definition, Status> {
         if !request.parent.is_empty() {
             return self.apply_native(call, request).await;
@@ -118,26 +114,29 @@ impl Definitions {
                 .hint("Name the provider whose own definition is meant.")
                 .into());
         }
-        let engines = if request.validate_only {
+        let upstreams = if request.validate_only {
             Vec::new()
         } else {
-            self.directory.all(WHAT)?
+            self.directory.all(Topic::PORTABLE_DEFINITIONS)?
         };
         let file = source_name(&request.source_name)?;
-        let id = validate::request_id(&std::mem::take(&mut request.request_id))?;
+        let request_id = validate::request_id(&request.request_id)?;
         let parsed = stateway_definition::parse(&request.source, &file)
             .map_err(|invalid| report::refusal(&invalid))?;
         let name = report::named(&parsed, &file)?;
-        let key = request_key(&id, "ApplyDefinition", &call, &request);
         let mut answer = checked(&name, &parsed, &request.source);
-        for chosen in engines {
-            let apply = ApplyDefinition {
+        for upstream in upstreams {
+            let apply = ApplyPortableRequest {
                 source: request.source.clone(),
                 source_name: file.clone(),
-                request: Some(key.clone()),
+                request_id: request_id.clone(),
             };
-            let applied = chosen.answer(&call, chosen.engine.apply(apply)).await?;
-            answer.create_time = Some(convert::timestamp(applied.record.created));
+            let guarded = upstream.within(&call);
+            let applied = guarded.portable_definitions(Verb::ApplyPortable, |definitions, call| {
+                definitions.apply_portable(call, apply)
+            });
+            let applied = applied.await?;
+            answer.create_time = Some(convert::timestamp(applied.definition.create_time));
             answer.changed |= applied.changed;
         }
         Ok(answer)
@@ -151,40 +150,36 @@ impl Definitions {
         if request.name.starts_with("providers/") {
             return self.get_native(call, &request.name).await;
         }
-        let engines = self.directory.all(WHAT)?;
+        let upstreams = self.directory.all(Topic::PORTABLE_DEFINITIONS)?;
         let (name, revision) = name::parse(&request.name)?;
         let mut missing = None;
-        for chosen in &engines {
-            let wanted = find(&call, *chosen, &name, revision.as_deref());
-            match wanted.await {
-                Ok(record) => {
-                    let now = chosen.engine.now();
-                    let marks = chosen.engine.disabled_triggers();
-                    let marks = chosen.answer(&call, marks).await?;
-                    let mut answer = shown(record, true, (&marks, now));
-                    answer.deleted =
-                        revision.is_some() && is_deleted(&call, *chosen, &name).await?;
-                    let all = chosen.engine.revisions(name.id.clone());
-                    let all = chosen.answer(&call, all).await?;
-                    let all = all.iter().take(MOST_REVISIONS);
-                    answer.revisions = all.map(|record| record.revision.to_string()).collect();
+        for upstream in &upstreams {
+            match find(&call, upstream, &name.id, revision.as_deref()).await {
+                Ok(found) => {
+                    let mut answer = shown(found, true);
+                    let guarded = upstream.within(&call);
+                    let all = guarded
+                        .portable_definitions(Verb::PortableDefinitions, |definitions, call| {
+                            definitions.portable_revisions(call, &name.id)
+                        });
+                    let all = all.await?.into_iter().take(MOST_REVISIONS);
+                    answer.revisions = all.map(|found| found.revision).collect();
                     return Ok(answer);
                 }
-                Err(status) if status.code() == tonic::Code::NotFound => missing = Some(status),
-                Err(status) => return Err(status),
+                Err(failed) if failed.error.kind == ErrorKind::NotFound => missing = Some(failed),
+                Err(failed) => return Err(failed.into()),
             }
         }
         match (missing, revision) {
-            (Some(_), None) => {
-                let refusal = similar::no_portable_definition(&call, &engines, &name.id);
+            (Some(failed), Some(_)) => Err(failed.into()),
+            (Some(_) | None, _) => {
+                let refusal = similar::no_portable_definition(&call, &upstreams, &name.id);
                 Err(refusal.await.into())
             }
-            (Some(status), Some(_)) => Err(status),
-            (None, _) => Err(Refusal::unsupported(WHAT).into()),
         }
     }
 
-    /// Engines have the same definitions, so the first one's list is the list.
+    /// Every provider has the same portable definitions, so the list of one provider is the list.
     async fn list(
         &self,
         call: Call,
@@ -193,7 +188,7 @@ impl Definitions {
         if !request.parent.is_empty() {
             return self.list_native(call, request).await;
         }
-        let engines = self.directory.all(WHAT)?;
+        let upstreams = self.directory.all(Topic::PORTABLE_DEFINITIONS)?;
         let size = validate::page_size(request.page_size, DEFINITIONS_PER_PAGE)?;
         let after: Option<String> = match request.page_token.as_str() {
             "" => None,
@@ -203,27 +198,31 @@ impl Definitions {
                     .map_err(page_token_refused)?,
             ),
         };
-        let Some(chosen) = engines.first() else {
-            return Ok(v1::ListDefinitionsResponse::default());
-        };
-        let page = chosen.engine.definitions(after.map(Into::into), size + 1);
-        let mut records = chosen.answer(&call, page).await?;
-        let more = records.len() > size;
-        records.truncate(size);
-        let last = records.last().map(|record| record.name.to_string());
-        let marks = chosen.engine.disabled_triggers();
-        let marks = chosen.answer(&call, marks).await?;
-        let now = chosen.engine.now();
-        Ok(v1::ListDefinitionsResponse {
-            next_page_token: match last.filter(|_| more) {
-                Some(last) => self.sealer.seal(PURPOSE, last),
-                None => String::new(),
-            },
-            definitions: records
-                .into_iter()
-                .map(|record| shown(record, false, (&marks, now)))
-                .collect(),
-        })
+        let mut last = None;
+        for upstream in upstreams {
+            let guarded = upstream.within(&call);
+            let page = guarded
+                .portable_definitions(Verb::PortableDefinitions, |definitions, call| {
+                    definitions.list_portable(call, after.as_deref(), size)
+                });
+            match page.await {
+                Ok(page) => {
+                    let definitions = page.definitions.into_iter();
+                    return Ok(v1::ListDefinitionsResponse {
+                        next_page_token: match page.next {
+                            Some(next) => self.sealer.seal(PURPOSE, next),
+                            None => String::new(),
+                        },
+                        definitions: definitions.map(|found| shown(found, false)).collect(),
+                    });
+                }
+                Err(failed) => last = Some(failed),
+            }
+        }
+        match last {
+            Some(failed) => Err(failed.into()),
+            None => Ok(v1::ListDefinitionsResponse::default()),
+        }
     }
 
     async fn validate(
@@ -235,49 +234,23 @@ impl Definitions {
             return self.validate_native(call, request).await;
         }
         let file = source_name(&request.source_name)?;
-        Ok(report::response(
-            stateway_definition::parse(&request.source, &file),
-            &self.directory,
-        ))
-    }
-}
-
-/// Whether a definition of which a revision is stored has no current one.
-async fn is_deleted(
-    call: &Call,
-    chosen: Chosen<'_>,
-    name: &DefinitionName,
-) -> Result<bool, Status> {
-    let current = chosen.engine.definition(name.id.clone(), None);
-    match chosen.answer(call, current).await {
-        Ok(_) => Ok(false),
-        Err(status) if status.code() == tonic::Code::NotFound => Ok(true),
-        Err(status) => Err(status),
+        let parsed = stateway_definition::parse(&request.source, &file);
+        Ok(report::response(&call, parsed, (&request.source, &self.directory)).await)
     }
 }
 
 /// The current revision, or the one that begins with these digits.
-pub(super) async fn find(
+async fn find(
     call: &Call,
-    chosen: Chosen<'_>,
-    name: &DefinitionName,
+    upstream: &Upstream,
+    name: &str,
     digits: Option<&str>,
-) -> Result<DefinitionRecord, Status> {
-    let of_name = |revision| chosen.engine.definition(name.id.clone(), revision);
-    let Some(digits) = digits else {
-        return chosen.answer(call, of_name(None)).await;
-    };
-    if digits.len() == name::WHOLE {
-        return chosen.answer(call, of_name(Some(digits.into()))).await;
-    }
-    let all = chosen.answer(call, chosen.engine.revisions(name.id.clone()));
-    let mut fitting = all.await?;
-    fitting.retain(|record| record.revision.starts_with(digits));
-    match fitting.len() {
-        0 => chosen.answer(call, of_name(Some(digits.into()))).await,
-        1 => Ok(fitting.remove(0)),
-        several => Err(name::ambiguous(digits, several)),
-    }
+) -> Result<PortableDefinition, CallError> {
+    let guarded = upstream.within(call);
+    let found = guarded.portable_definitions(Verb::PortableDefinitions, |definitions, call| {
+        definitions.get_portable(call, name, digits)
+    });
+    found.await
 }
 
 fn source_name(sent: &str) -> Result<String, Status> {
@@ -305,22 +278,16 @@ fn checked(name: &DefinitionName, parsed: &Parsed, source: &str) -> v1::Definiti
 }
 
 /// A definition as it is stored. Description, steps and trigger are read from the source.
-fn shown(
-    record: DefinitionRecord,
-    with_source: bool,
-    (marks, now): (&BTreeMap<Arc<str>, DisabledTrigger>, Timestamp),
-) -> v1::Definition {
-    let parsed = stateway_definition::parse(&record.source, UNNAMED);
+fn shown(found: PortableDefinition, with_source: bool) -> v1::Definition {
+    let parsed = stateway_definition::parse(&found.source, UNNAMED);
     let parsed = parsed.ok().map(|parsed| parsed.definition);
-    let name = DefinitionName {
-        provider: None,
-        id: Arc::clone(&record.name),
-    };
+    let name = triggers::definition_name(&found.name);
+    let mark = found.disabled_trigger.as_ref();
     let trigger = parsed
         .as_ref()
-        .and_then(|definition| triggers::of(definition, marks.get(&record.name), now))
+        .and_then(|definition| triggers::of(definition, mark, Timestamp::now()))
         .map(|trigger| v1::Trigger {
-            definition: name.to_string(),
+            definition: name.clone(),
             ..trigger
         });
     v1::Definition {
@@ -329,17 +296,18 @@ fn shown(
             (Some(definition), true) => steps::of(definition),
             _ => Vec::new(),
         },
-        name: name.to_string(),
-        revision: record.revision.to_string(),
+        name,
+        revision: found.revision,
         source: if with_source {
-            record.source
+            found.source
         } else {
             String::new()
         },
-        create_time: Some(convert::timestamp(record.created)),
+        create_time: Some(convert::timestamp(found.create_time)),
         description: parsed
             .map(|definition| definition.description)
             .unwrap_or_default(),
+        deleted: found.deleted,
         ..v1::Definition::default()
     }
 }

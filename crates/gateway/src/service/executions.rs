@@ -15,14 +15,13 @@ pub(crate) use step::attempt;
 use std::sync::Arc;
 
 use stateway_model::{Execution, ExecutionName, ProviderId};
-use stateway_provider_api::{Call, Error, ErrorKind, Verb, View};
-use tonic::{Code, Status};
+use stateway_provider_api::{Call, Error, ErrorKind, Precondition, Verb, View};
+use tonic::Status;
 
 use super::Shell;
-use crate::engines::Directory;
-use crate::status::{self, Refusal};
+use crate::status;
 use crate::token::Sealer;
-use crate::upstream::{Upstream, Upstreams};
+use crate::upstream::{Directory, Upstream, Upstreams, named};
 use crate::watch::Hub;
 
 /// The service over every configured provider.
@@ -36,7 +35,7 @@ pub(crate) struct Executions {
 
 impl Executions {
     fn upstream(&self, id: &ProviderId) -> Result<&Arc<Upstream>, Status> {
-        provider_named(&self.upstreams, id)
+        named(&self.upstreams, id)
     }
 
     /// One execution as its provider shows it now.
@@ -47,11 +46,30 @@ impl Executions {
         view: View,
     ) -> Result<Execution, Status> {
         let upstream = self.upstream(&name.provider)?;
-        let call = upstream.bounded(call);
-        let work = upstream.provider().get(&call, &name.id, view);
-        let observation = upstream.guard(Verb::Get, &call, work).await;
-        let observation = observation.map_err(|error| status::of_provider(&upstream.id, &error))?;
-        Ok(upstream.execution(observation))
+        let guarded = upstream.within(call);
+        let observation = guarded.call(Verb::Get, |provider, call| {
+            provider.get(call, &name.id, view)
+        });
+        Ok(upstream.execution(observation.await?))
+    }
+
+    /// Compares an etag with the execution's. The provider refuses a request whose etag is not current,
+    /// unless it is a repetition.
+    pub(crate) async fn precondition(
+        &self,
+        call: &Call,
+        name: &ExecutionName,
+        etag: &str,
+    ) -> Result<Precondition, Status> {
+        if etag.is_empty() {
+            return Ok(Precondition::None);
+        }
+        let current = self.read(call, name, View::Basic).await?;
+        Ok(if current.etag() == etag {
+            Precondition::Holds
+        } else {
+            Precondition::Broken
+        })
     }
 
     /// Refuses a write whose etag is not the execution's any more. Not atomic with the write: it
@@ -75,22 +93,4 @@ impl Executions {
             Error::new(ErrorKind::Conflict, verb, message).with_hint("Read it again, then decide.");
         Err(status::of_provider(&name.provider, &error))
     }
-}
-
-/// The provider with this id, or the refusal that names those there are.
-pub(crate) fn provider_named<'u>(
-    upstreams: &'u Upstreams,
-    id: &ProviderId,
-) -> Result<&'u Arc<Upstream>, Status> {
-    upstreams.get(id).ok_or_else(|| {
-        let known: Vec<_> = upstreams.keys().map(ProviderId::as_str).collect();
-        Refusal::new(
-            Code::NotFound,
-            "PROVIDER_NOT_FOUND",
-            format!("no provider `{id}`"),
-        )
-        .with("provider", id.to_string())
-        .hint(format!("Configured: {}.", known.join(", ")))
-        .into()
-    })
 }

@@ -8,12 +8,11 @@ use stateway_proto::v1;
 use stateway_proto::v1::providers_server::Providers as Service;
 use tonic::{Request, Response, Status};
 
-use super::executions::provider_named;
 use super::{Shell, validate};
 use crate::convert;
 use crate::status::Refusal;
 use crate::token::Sealer;
-use crate::upstream::Upstreams;
+use crate::upstream::{Upstreams, named};
 
 const PROVIDERS_PER_PAGE: usize = 50;
 const PURPOSE: &str = "providers";
@@ -90,9 +89,6 @@ impl Providers {
         let id: ProviderId = id
             .parse()
             .map_err(|error| Refusal::invalid("name", format!("{error}")))?;
-        Ok(convert::provider(
-            provider_named(&self.upstreams, &id)?,
-            true,
-        ))
+        Ok(convert::provider(named(&self.upstreams, &id)?, true))
     }
 }

@@ -1,4 +1,4 @@
-//! `stateway.v1.Recovery`: whether what is kept is what happened, mending it, and looking back.
+//! `stateway.v1.Recovery`: verifying and repairing executions, their branches, exports and replays.
 
 mod branches;
 mod export;
@@ -17,14 +17,10 @@ use tonic::{Request, Response, Status};
 
 use super::Shell;
 use super::executions::Executions;
-use crate::engines::Directory;
 use crate::token::Sealer;
+use crate::upstream::Directory;
 
-const RECOVERY: &str = "recovery";
-const REPLAY: &str = "replay";
-pub(crate) const BRANCHES: &str = "branches";
-
-/// The service over every built-in engine.
+/// The service over every provider with an event log or recovery.
 pub(crate) struct Recovery {
     pub(crate) shell: Arc<Shell>,
     pub(crate) directory: Arc<Directory>,

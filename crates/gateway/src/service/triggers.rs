@@ -4,22 +4,18 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use stateway_definition::Definition;
-use stateway_engine::{DisabledTrigger, Publish, RequestKey, SwitchTrigger};
-use stateway_machine::Data;
-use stateway_model::{DefinitionName, ExecutionId, ExecutionName, Payload};
+use stateway_model::{DefinitionName, ExecutionName};
 use stateway_proto::v1;
 use stateway_proto::v1::triggers_server::Triggers as Service;
-use stateway_provider_api::Call;
+use stateway_provider_api::{Call, DisabledTrigger, PublishRequest, SwitchTriggerRequest, Verb};
 use tonic::{Request, Response, Status};
 
 use super::{Shell, validate};
 use crate::convert;
-use crate::engines::{Chosen, Directory, request_key};
 use crate::status::Refusal;
+use crate::upstream::{Directory, Topic, Upstream};
 
-const WHAT: &str = "triggers";
-
-/// The service over every built-in engine.
+/// The service over every provider with triggers.
 pub(crate) struct Triggers {
     pub(crate) shell: Arc<Shell>,
     pub(crate) directory: Arc<Directory>,
@@ -67,129 +63,103 @@ impl Triggers {
         call: Call,
         request: v1::PublishEventRequest,
     ) -> Result<v1::PublishEventResponse, Status> {
-        let chosen = self.directory.one("provider", &request.provider, WHAT)?;
-        let name = validate::text("event", request.event)?;
-        if name.is_empty() {
+        let upstream = self
+            .directory
+            .one("provider", &request.provider, Topic::TRIGGERS)?;
+        let event = validate::text("event", request.event)?;
+        if event.is_empty() {
             return Err(Refusal::invalid("event", "an event needs a name").into());
         }
-        let id = validate::request_id(&request.id)?;
-        let event = Publish {
-            name,
-            payload: json(request.payload)?,
-            id: id.as_str().into(),
-            labels: validate::labels(request.labels)?.into_iter().collect(),
-            actor: call.actor.clone(),
+        let publish = PublishRequest {
+            event,
+            payload: request.payload.map(convert::payload_from),
+            labels: validate::labels(request.labels)?,
+            request_id: validate::request_id(&request.id)?,
         };
-        let published = chosen.answer(&call, chosen.engine.publish(event)).await?;
-        let executions = published.started.iter().filter_map(|id| {
-            let id = ExecutionId::new(id).ok()?;
-            Some(ExecutionName::new(chosen.id.clone(), id).to_string())
+        let guarded = upstream.within(&call);
+        let published = guarded.triggers(Verb::PublishEvent, |triggers, call| {
+            triggers.publish(call, publish)
         });
-        let refused =
-            published
-                .refused
-                .into_iter()
-                .map(|(definition, reason)| v1::RefusedTrigger {
-                    definition: DefinitionName {
-                        provider: None,
-                        id: definition,
-                    }
-                    .to_string(),
-                    reason,
-                });
+        let published = published.await?;
+        let executions = published.started.into_iter();
+        let refused = published.refused.into_iter();
         Ok(v1::PublishEventResponse {
-            executions: executions.collect(),
-            refused: refused.collect(),
+            executions: executions
+                .map(|id| ExecutionName::new(upstream.id.clone(), id).to_string())
+                .collect(),
+            refused: refused
+                .map(|refused| v1::RefusedTrigger {
+                    definition: definition_name(&refused.definition),
+                    reason: refused.reason,
+                })
+                .collect(),
         })
     }
-}
 
-impl Triggers {
     async fn disable(
         &self,
         call: Call,
-        mut request: v1::DisableTriggerRequest,
+        request: v1::DisableTriggerRequest,
     ) -> Result<v1::Trigger, Status> {
-        let id = validate::request_id(&std::mem::take(&mut request.request_id))?;
-        let key = request_key(&id, "DisableTrigger", &call, &request);
-        let comment = validate::text("comment", request.comment)?;
-        self.switch(
-            call,
-            &request.name,
-            Switch {
-                key,
-                comment,
-                enabled: false,
-            },
-        )
-        .await
+        self.directory.all(Topic::TRIGGERS)?;
+        let switch = SwitchTriggerRequest {
+            definition: portable(&request.name)?.id.to_string(),
+            enabled: false,
+            comment: validate::text("comment", request.comment)?,
+            request_id: validate::request_id(&request.request_id)?,
+        };
+        self.switch(call, switch).await
     }
 
     async fn enable(
         &self,
         call: Call,
-        mut request: v1::EnableTriggerRequest,
+        request: v1::EnableTriggerRequest,
     ) -> Result<v1::Trigger, Status> {
-        let id = validate::request_id(&std::mem::take(&mut request.request_id))?;
-        let key = request_key(&id, "EnableTrigger", &call, &request);
-        let comment = String::new();
-        self.switch(
-            call,
-            &request.name,
-            Switch {
-                key,
-                comment,
-                enabled: true,
-            },
-        )
-        .await
+        self.directory.all(Topic::TRIGGERS)?;
+        let switch = SwitchTriggerRequest {
+            definition: portable(&request.name)?.id.to_string(),
+            enabled: true,
+            comment: String::new(),
+            request_id: validate::request_id(&request.request_id)?,
+        };
+        self.switch(call, switch).await
     }
 
-    /// Every engine has the same definitions, so every engine is asked.
-    async fn switch(&self, call: Call, name: &str, switch: Switch) -> Result<v1::Trigger, Status> {
-        let engines = self.directory.all(WHAT)?;
-        let name = portable(name)?;
+    /// Every provider has the same portable definitions, so each of them is asked.
+    async fn switch(
+        &self,
+        call: Call,
+        switch: SwitchTriggerRequest,
+    ) -> Result<v1::Trigger, Status> {
         let mut answer = v1::Trigger::default();
-        for chosen in engines {
-            let asked = chosen.engine.switch_trigger(SwitchTrigger {
-                name: name.id.clone(),
-                enabled: switch.enabled,
-                actor: call.actor.clone(),
-                comment: switch.comment.as_str().into(),
-                request: switch.key.clone(),
+        for upstream in self.directory.all(Topic::TRIGGERS)? {
+            let guarded = upstream.within(&call);
+            let (request, name) = (switch.clone(), &switch.definition);
+            let switched = guarded.triggers(Verb::SwitchTrigger, |triggers, call| {
+                triggers.switch(call, request)
             });
-            chosen.answer(&call, asked).await?;
-            answer = one(&call, chosen, &name).await?;
+            switched.await?;
+            answer = current(&call, upstream, name).await?;
         }
         Ok(answer)
     }
 }
 
-/// What is asked of each engine.
-struct Switch {
-    key: RequestKey,
-    comment: String,
-    enabled: bool,
-}
-
 /// The trigger of one definition.
-async fn one(
-    call: &Call,
-    chosen: Chosen<'_>,
-    name: &DefinitionName,
-) -> Result<v1::Trigger, Status> {
-    let record = chosen.engine.definition(name.id.clone(), None);
-    let record = chosen.answer(call, record).await?;
-    let marks = chosen
-        .answer(call, chosen.engine.disabled_triggers())
-        .await?;
-    let mark = marks.get(&name.id);
-    let parsed = stateway_definition::parse(&record.source, &record.name);
+async fn current(call: &Call, upstream: &Upstream, name: &str) -> Result<v1::Trigger, Status> {
+    let guarded = upstream.within(call);
+    let found = guarded.portable_definitions(Verb::PortableDefinitions, |definitions, call| {
+        definitions.get_portable(call, name, None)
+    });
+    let found = found.await?;
+    let mark = found.disabled_trigger.as_ref();
+    let parsed = stateway_definition::parse(&found.source, &found.name);
     let trigger = parsed
         .ok()
-        .and_then(|parsed| of(&parsed.definition, mark, chosen.engine.now()));
+        .and_then(|parsed| of(&parsed.definition, mark, Timestamp::now()));
     Ok(v1::Trigger {
-        definition: name.to_string(),
+        definition: definition_name(&found.name),
         disabled: mark.map(disabled),
         ..trigger.unwrap_or_default()
     })
@@ -224,9 +194,9 @@ pub(super) fn of(
 /// Who disabled a trigger, as clients see it.
 pub(super) fn disabled(mark: &DisabledTrigger) -> v1::DisabledTrigger {
     v1::DisabledTrigger {
-        by: mark.by.to_string(),
-        time: Some(convert::timestamp(mark.at)),
-        comment: mark.comment.to_string(),
+        by: mark.by.clone(),
+        time: Some(convert::timestamp(mark.time)),
+        comment: mark.comment.clone(),
     }
 }
 
@@ -242,16 +212,11 @@ pub(super) fn portable(text: &str) -> Result<DefinitionName, Status> {
     Ok(name)
 }
 
-fn json(payload: Option<v1::Payload>) -> Result<Data, Status> {
-    let Some(payload) = payload else {
-        return Ok(Data::default());
-    };
-    if !payload.content_type.is_empty() && payload.content_type != Payload::JSON {
-        return Err(Refusal::invalid("payload", "an event's payload is JSON").into());
+/// The name of a portable definition.
+pub(super) fn definition_name(id: &str) -> String {
+    DefinitionName {
+        provider: None,
+        id: id.into(),
     }
-    stateway_engine::parse_payload(&payload.data)
-        .map(Arc::new)
-        .map_err(|error| {
-            Refusal::invalid("payload", format!("the payload is not JSON: {error}")).into()
-        })
+    .to_string()
 }

@@ -7,28 +7,27 @@ mod session;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stateway_engine::{HeldTask, TaskLine, WorkerStatus};
-use stateway_model::{DefinitionName, ExecutionId, ExecutionName, ProviderId};
+use stateway_model::{ExecutionName, ProviderId};
 use stateway_proto::v1;
 use stateway_proto::v1::work_request::Message;
 use stateway_proto::v1::workers_server::Workers as Service;
-use stateway_provider_api::{ANONYMOUS, Call};
+use stateway_provider_api::{
+    ANONYMOUS, Call, HeldTask, QueuedTasks, Verb, WorkQueue, WorkerStatus,
+};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::triggers::disabled;
+use super::triggers::{definition_name, disabled};
 use super::{Shell, validate};
 use crate::convert;
-use crate::engines::Directory;
 use crate::status::Refusal;
-pub(super) use message::json;
+use crate::upstream::{CallError, Directory, Topic, Upstream};
 use session::Session;
 
-const WHAT: &str = "tasks for workers";
 /// How long a stream may be open before its offer comes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The service over every built-in engine.
+/// The service over every provider for workers.
 pub(crate) struct Workers {
     pub(crate) shell: Arc<Shell>,
     pub(crate) directory: Arc<Directory>,
@@ -77,34 +76,37 @@ impl Workers {
         call: Call,
         mut stream: Streaming<v1::WorkRequest>,
     ) -> Result<Session, Status> {
-        // Without an engine there is nothing to offer to, whatever is offered.
-        self.directory.all(WHAT)?;
+        // Without a provider for workers there is nothing to offer to, whatever is offered.
+        self.directory.all(Topic::WORKERS)?;
         let first = tokio::time::timeout(PATIENCE, stream.message()).await;
         let first = first.map_err(|_| offer_required())??;
         let Some(Message::Offer(sent)) = first.and_then(|request| request.message) else {
             return Err(offer_required());
         };
-        let chosen = self.directory.one("provider", &sent.provider, WHAT)?;
+        let upstream = self
+            .directory
+            .one("provider", &sent.provider, Topic::WORKERS)?;
         let mut offer = offer::checked(sent)?;
         if *call.actor != *ANONYMOUS {
-            offer.identity = call.actor;
+            offer.identity = Arc::clone(&call.actor);
         }
         if offer.worker.is_empty() {
             offer.worker = format!("worker-{}", uuid::Uuid::new_v4().simple()).into();
         }
-        let engine = chosen.engine;
-        let connected = engine.connect(offer.clone());
-        let connected = connected.map_err(|error| chosen.refused(&error))?;
+        let worker = Arc::clone(&offer.worker);
+        let guarded = upstream.within(&call);
+        let connected = guarded.workers(Verb::Work, |workers, call| workers.connect(call, offer));
+        let connected = connected.await?;
         let welcome = v1::Welcome {
-            worker_id: offer.worker.to_string(),
-            lease: Some(convert::duration(engine.lease())),
-            provider: chosen.id.resource_name(),
+            worker_id: worker.to_string(),
+            lease: Some(convert::duration(connected.lease)),
+            provider: upstream.id.resource_name(),
         };
         Ok(Session::new(
-            chosen.id.clone(),
+            upstream.id.clone(),
             stream,
-            connected,
-            offer.worker,
+            connected.session,
+            worker,
             welcome,
             self.stop.clone(),
         ))
@@ -120,19 +122,19 @@ impl Workers {
             parent => validate::parent(parent)?,
         };
         let mut workers = Vec::new();
-        for chosen in self.directory.under(&parent, WHAT)? {
-            let survey = chosen.answer(&call, chosen.engine.survey()).await?;
-            let shown = survey.workers.iter().map(|found| worker(chosen.id, found));
-            workers.extend(shown);
+        for upstream in self.directory.under(&parent, Topic::WORKERS)? {
+            let queue = queue_of(&call, upstream).await?;
+            let shown = queue.workers.iter();
+            workers.extend(shown.map(|found| worker(&upstream.id, found)));
         }
         workers.sort_by(|a, b| (&a.provider, &a.worker_id).cmp(&(&b.provider, &b.worker_id)));
         Ok(v1::ListWorkersResponse { workers })
     }
 
     async fn queue(&self, call: Call, request: v1::GetQueueRequest) -> Result<v1::Queue, Status> {
-        let chosen = self.directory.one("name", &request.name, WHAT)?;
-        let found = chosen.answer(&call, chosen.engine.survey()).await?;
-        let able = |line: &TaskLine| {
+        let upstream = self.directory.one("name", &request.name, Topic::WORKERS)?;
+        let found = queue_of(&call, upstream).await?;
+        let able = |line: &QueuedTasks| {
             let workers = found
                 .workers
                 .iter()
@@ -146,34 +148,30 @@ impl Workers {
                 role: line.role.to_string(),
                 skill: line.skill.to_string(),
                 tenant: line.tenant.clone(),
-                count: count(line.waiting),
+                count: count(line.count),
                 workers: able(line),
-                oldest_time: line.oldest.map(convert::timestamp),
+                oldest_time: line.oldest_time.map(convert::timestamp),
             })
             .collect();
         tasks.sort_by(|a, b| (&a.role, &a.skill, &a.tenant).cmp(&(&b.role, &b.skill, &b.tenant)));
         let mut executions: Vec<_> = found
-            .queued
+            .executions
             .iter()
             .map(|line| v1::QueuedExecutions {
                 tenant: line.tenant.clone(),
-                count: count(line.waiting),
-                oldest_time: line.oldest.map(convert::timestamp),
+                count: count(line.count),
+                oldest_time: line.oldest_time.map(convert::timestamp),
             })
             .collect();
         executions.sort_by(|a, b| a.tenant.cmp(&b.tenant));
-        // The engine lists them by their next start, the disabled ones last.
+        // The provider lists them by their next start, the disabled ones last.
         let scheduled = found.scheduled.iter().map(|start| v1::ScheduledStart {
-            definition: DefinitionName {
-                provider: None,
-                id: start.definition.clone(),
-            }
-            .to_string(),
-            next_time: start.next.map(convert::timestamp),
+            definition: definition_name(&start.definition),
+            next_time: start.next_time.map(convert::timestamp),
             disabled: start.disabled.as_ref().map(disabled),
         });
         Ok(v1::Queue {
-            name: chosen.id.resource_name(),
+            name: upstream.id.resource_name(),
             tasks,
             executions,
             active: count(found.active),
@@ -186,6 +184,12 @@ impl Workers {
     }
 }
 
+async fn queue_of(call: &Call, upstream: &Upstream) -> Result<WorkQueue, CallError> {
+    let guarded = upstream.within(call);
+    let queue = guarded.workers(Verb::Queue, |workers, call| workers.queue(call));
+    queue.await
+}
+
 fn worker(provider: &ProviderId, found: &WorkerStatus) -> v1::Worker {
     let words = |list: &[Arc<str>]| list.iter().map(ToString::to_string).collect();
     v1::Worker {
@@ -196,29 +200,28 @@ fn worker(provider: &ProviderId, found: &WorkerStatus) -> v1::Worker {
         capacity: found.offer.capacity,
         held: found.held,
         tenant: found.offer.tenant.to_string(),
-        connect_time: found.since.map(convert::timestamp),
-        seen_time: found.seen.map(convert::timestamp),
+        connect_time: found.connect_time.map(convert::timestamp),
+        seen_time: found.seen_time.map(convert::timestamp),
         connected: found.connected,
         tasks: found
             .tasks
             .iter()
-            .filter_map(|held| held_task(provider, held))
+            .map(|held| held_task(provider, held))
             .collect(),
-        lease_time: found.lease_until.map(convert::timestamp),
+        lease_time: found.lease_time.map(convert::timestamp),
     }
 }
 
-fn held_task(provider: &ProviderId, held: &HeldTask) -> Option<v1::HeldTask> {
-    let id = ExecutionId::new(&held.execution).ok()?;
-    Some(v1::HeldTask {
-        execution: ExecutionName::new(provider.clone(), id).to_string(),
-        step: held.task.step.to_string(),
-        attempt: held.task.attempt,
-        compensation: held.task.undo,
-    })
+fn held_task(provider: &ProviderId, held: &HeldTask) -> v1::HeldTask {
+    v1::HeldTask {
+        execution: ExecutionName::new(provider.clone(), held.execution.clone()).to_string(),
+        step: held.step.clone(),
+        attempt: held.attempt,
+        compensation: held.compensation,
+    }
 }
 
-fn could_take(worker: &WorkerStatus, line: &TaskLine) -> bool {
+fn could_take(worker: &WorkerStatus, line: &QueuedTasks) -> bool {
     let offer = &worker.offer;
     let has = |list: &[Arc<str>], wanted: &Arc<str>| wanted.is_empty() || list.contains(wanted);
     worker.connected

@@ -1,8 +1,12 @@
-//! A circuit breaker as a pure value: failures and the time go in, admission comes out.
+//! A circuit breaker as a pure value: outcomes and the time go in, admission comes out.
 
 use std::time::{Duration, Instant};
 
-/// Stops calling a provider that keeps failing, and lets one call through now and then to see.
+/// The longest pause between two probes, in cool-downs.
+const LONGEST_PAUSE: u32 = 8;
+
+/// Stops calling a provider that keeps failing, and admits one call now and then as a probe. The pause
+/// between probes doubles with each probe that fails.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     failures_to_open: u32,
@@ -13,18 +17,18 @@ pub(crate) struct Breaker {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Closed { failures: u32 },
-    Open { until: Instant },
-    HalfOpen,
+    Open { until: Instant, pause: Duration },
+    HalfOpen { pause: Duration },
 }
 
 /// What the breaker shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Position {
-    /// Calls go through.
+    /// Calls are made.
     Closed,
-    /// Calls are refused at once.
+    /// Calls are refused immediately.
     Open,
-    /// One call is under way to see.
+    /// One call is under way as a probe.
     HalfOpen,
 }
 
@@ -41,20 +45,21 @@ impl Breaker {
         match self.state {
             State::Closed { .. } => Position::Closed,
             State::Open { .. } => Position::Open,
-            State::HalfOpen => Position::HalfOpen,
+            State::HalfOpen { .. } => Position::HalfOpen,
         }
     }
 
-    /// Whether a call may go through now; if not, how long to wait.
-    pub(crate) fn admit(&mut self, now: Instant) -> Result<(), Duration> {
+    /// Whether a call may be made now; if not, how long to wait. Only a call that `may_probe` is
+    /// admitted after the cool-down.
+    pub(crate) fn admit(&mut self, now: Instant, may_probe: bool) -> Result<(), Duration> {
         match self.state {
             State::Closed { .. } => Ok(()),
-            State::Open { until } if now < until => Err(until - now),
-            State::Open { .. } => {
-                self.state = State::HalfOpen;
+            State::Open { until, .. } if now < until => Err(until - now),
+            State::Open { pause, .. } if may_probe => {
+                self.state = State::HalfOpen { pause };
                 Ok(())
             }
-            State::HalfOpen => Err(self.cool_down),
+            State::Open { .. } | State::HalfOpen { .. } => Err(self.cool_down),
         }
     }
 
@@ -63,27 +68,41 @@ impl Breaker {
         self.state = State::Closed { failures: 0 };
     }
 
-    /// The engine did not answer.
+    /// The engine did not answer, or the adapter failed.
     pub(crate) fn failed(&mut self, now: Instant) {
-        let failures = match self.state {
-            State::Closed { failures } => failures + 1,
-            State::HalfOpen => self.failures_to_open,
-            // A straggler from before the breaker opened tells nothing new.
-            State::Open { .. } => return,
-        };
-        self.state = if failures >= self.failures_to_open {
-            State::Open {
-                until: now + self.cool_down,
+        self.state = match self.state {
+            State::Closed { failures } if failures + 1 < self.failures_to_open => State::Closed {
+                failures: failures + 1,
+            },
+            State::Closed { .. } => self.open(now, self.cool_down),
+            State::HalfOpen { pause } => {
+                let longest = self.cool_down.saturating_mul(LONGEST_PAUSE);
+                self.open(now, pause.saturating_mul(2).min(longest))
             }
-        } else {
-            State::Closed { failures }
+            // A call from before the breaker opened shows nothing new.
+            open @ State::Open { .. } => open,
         };
     }
 
-    /// The caller went away before the engine could show anything.
-    pub(crate) const fn abandoned(&mut self, now: Instant) {
-        if let State::HalfOpen = self.state {
-            self.state = State::Open { until: now };
+    /// The call ended without an answer and without a fair chance of one. A probe is repeated after
+    /// the same pause.
+    pub(crate) fn cut_off(&mut self, now: Instant) {
+        if let State::HalfOpen { pause } = self.state {
+            self.state = self.open(now, pause);
+        }
+    }
+
+    /// The engine was not asked. The next call may probe immediately.
+    pub(crate) const fn not_asked(&mut self, now: Instant) {
+        if let State::HalfOpen { pause } = self.state {
+            self.state = State::Open { until: now, pause };
+        }
+    }
+
+    fn open(&self, now: Instant, pause: Duration) -> State {
+        State::Open {
+            until: now + pause,
+            pause,
         }
     }
 }
@@ -97,7 +116,7 @@ mod tests {
     fn opened(now: Instant) -> Breaker {
         let mut breaker = Breaker::new(3, COOL_DOWN);
         for _ in 0..3 {
-            breaker.admit(now).unwrap();
+            breaker.admit(now, true).unwrap();
             breaker.failed(now);
         }
         breaker
@@ -120,7 +139,7 @@ mod tests {
     fn while_open_it_refuses_and_says_for_how_long() {
         let now = Instant::now();
         assert_eq!(
-            opened(now).admit(now + COOL_DOWN / 5),
+            opened(now).admit(now + COOL_DOWN / 5, true),
             Err(COOL_DOWN / 5 * 4)
         );
     }
@@ -130,27 +149,74 @@ mod tests {
         let now = Instant::now();
         let later = now + COOL_DOWN;
         let mut recovering = opened(now);
-        assert_eq!(recovering.admit(later), Ok(()));
+        assert_eq!(recovering.admit(later, true), Ok(()));
         assert!(
-            recovering.admit(later).is_err(),
-            "a second call went through"
+            recovering.admit(later, true).is_err(),
+            "a second call was made"
         );
         recovering.answered();
         assert_eq!(recovering.position(), Position::Closed);
 
         let mut still_down = opened(now);
-        still_down.admit(later).unwrap();
+        still_down.admit(later, true).unwrap();
         still_down.failed(later);
         assert_eq!(still_down.position(), Position::Open);
-        assert!(still_down.admit(later).is_err());
+        assert!(still_down.admit(later, true).is_err());
     }
 
     #[test]
-    fn an_abandoned_probe_does_not_block_the_next() {
-        let now = Instant::now();
+    fn the_pause_between_probes_doubles_up_to_a_bound_and_an_answer_resets_it() {
+        let mut now = Instant::now();
         let mut breaker = opened(now);
-        breaker.admit(now + COOL_DOWN).unwrap();
-        breaker.abandoned(now + COOL_DOWN);
-        assert_eq!(breaker.admit(now + COOL_DOWN), Ok(()));
+        let mut pauses = Vec::new();
+        for _ in 0..5 {
+            let pause = breaker.admit(now, true).unwrap_err();
+            pauses.push(pause.as_secs());
+            now += pause;
+            breaker.admit(now, true).unwrap();
+            breaker.failed(now);
+        }
+        assert_eq!(pauses, [5, 10, 20, 40, 40]);
+        now += COOL_DOWN * LONGEST_PAUSE;
+        breaker.admit(now, true).unwrap();
+        breaker.answered();
+        for _ in 0..3 {
+            breaker.failed(now);
+        }
+        assert_eq!(breaker.admit(now, true), Err(COOL_DOWN));
+    }
+
+    #[test]
+    fn a_call_that_may_not_probe_is_refused_until_a_probe_was_answered() {
+        let now = Instant::now();
+        let later = now + COOL_DOWN * 2;
+        let mut breaker = opened(now);
+        assert!(breaker.admit(later, false).is_err());
+        assert_eq!(breaker.position(), Position::Open);
+        breaker.admit(later, true).unwrap();
+        breaker.answered();
+        assert_eq!(breaker.admit(later, false), Ok(()));
+    }
+
+    #[test]
+    fn a_probe_that_is_cut_off_is_repeated_after_the_same_pause() {
+        let now = Instant::now();
+        let later = now + COOL_DOWN;
+        let mut breaker = opened(now);
+        breaker.admit(later, true).unwrap();
+        breaker.cut_off(later);
+        assert_eq!(breaker.admit(later, true), Err(COOL_DOWN));
+        assert_eq!(breaker.admit(later + COOL_DOWN, true), Ok(()));
+    }
+
+    #[test]
+    fn a_probe_that_did_not_ask_the_engine_does_not_block_the_next() {
+        let now = Instant::now();
+        let later = now + COOL_DOWN;
+        let mut breaker = opened(now);
+        breaker.admit(later, true).unwrap();
+        breaker.not_asked(later);
+        assert_eq!(breaker.position(), Position::Open);
+        assert_eq!(breaker.admit(later, true), Ok(()));
     }
 }

@@ -1,5 +1,5 @@
-//! The breakers of one provider: one for the provider, and one for each verb that fails because a
-//! component of the engine is down while the rest of the engine answers. Pure.
+//! The breakers of one provider: one for the provider, and one for each verb that keeps failing while the
+//! rest of the engine answers. Pure.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,36 +8,62 @@ use stateway_provider_api::Verb;
 
 use super::breaker::{Breaker, Position};
 
-/// Decides which calls go through.
+/// Decides which calls are made.
 #[derive(Debug)]
 pub(crate) struct Breakers {
     failures_to_open: u32,
     cool_down: Duration,
     provider: Breaker,
-    /// Only verbs whose component failed and has not answered since.
-    verbs: BTreeMap<Verb, (&'static str, Breaker)>,
+    /// Only verbs that failed and were not answered since.
+    verbs: BTreeMap<Verb, VerbBreaker>,
+}
+
+#[derive(Debug)]
+struct VerbBreaker {
+    /// The component that failed; none where the whole engine did not answer.
+    component: Option<&'static str>,
+    breaker: Breaker,
+}
+
+/// What a call may be used for beside its own answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Admission {
+    /// The call gives the provider enough time for an answer.
+    pub(crate) fair: bool,
+    /// The call is a part of a list over several providers. Such a call never probes an open
+    /// provider, so that a hanging provider costs a list nothing.
+    pub(crate) merged: bool,
 }
 
 /// Why a call is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
-    /// The component that is down, if the provider itself answers.
-    pub(crate) component: Option<&'static str>,
+    pub(crate) scope: Scope,
     /// How long to wait.
     pub(crate) pause: Duration,
 }
 
+/// What has not been answering.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Provider,
+    Verb(Verb),
+    Component(&'static str),
+}
+
 /// What a call showed about the provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The engine answered, with a result or with a refusal.
     Answered,
-    /// The engine did not answer.
+    /// The engine did not answer, or the adapter failed.
     Outage,
     /// A component of the engine did not answer. Nothing is known about the rest.
     ComponentOutage(&'static str),
-    /// The call ended before the engine could answer.
-    Abandoned,
+    /// The call ended before the engine had a fair chance to answer.
+    CutOff,
+    /// The engine was not asked.
+    NotAsked,
 }
 
 impl Breakers {
@@ -55,23 +81,31 @@ impl Breakers {
         self.provider.position()
     }
 
-    /// Whether a call may go through now. Each admitted call must be reported to
+    /// Whether a call may be made now. Each admitted call must be reported to
     /// [`finish`](Self::finish).
-    pub(crate) fn admit(&mut self, verb: Verb, now: Instant) -> Result<(), Refused> {
-        self.provider.admit(now).map_err(|pause| Refused {
-            component: None,
+    pub(crate) fn admit(
+        &mut self,
+        verb: Verb,
+        now: Instant,
+        admission: Admission,
+    ) -> Result<(), Refused> {
+        let may_probe = admission.fair && !admission.merged;
+        let admitted = self.provider.admit(now, may_probe);
+        admitted.map_err(|pause| Refused {
+            scope: Scope::Provider,
             pause,
         })?;
-        let Some((component, breaker)) = self.verbs.get_mut(&verb) else {
+        let Some(of_verb) = self.verbs.get_mut(&verb) else {
             return Ok(());
         };
-        breaker.admit(now).map_err(|pause| {
+        of_verb.breaker.admit(now, admission.fair).map_err(|pause| {
             // The call is not made, so it decides nothing for the provider either.
-            self.provider.abandoned(now);
-            Refused {
-                component: Some(component),
-                pause,
-            }
+            self.provider.not_asked(now);
+            let scope = match of_verb.component {
+                Some(component) => Scope::Component(component),
+                None => Scope::Verb(verb),
+            };
+            Refused { scope, pause }
         })
     }
 
@@ -84,28 +118,48 @@ impl Breakers {
             }
             Outcome::Outage => {
                 self.provider.failed(now);
-                self.abandon_verb(verb, now);
+                if self.provider.position() == Position::Closed {
+                    // Other verbs may be answered, so the verb is counted on its own.
+                    self.verb_failed(verb, None, now);
+                } else {
+                    // The provider's breaker decides; no verb stays refused after its recovery.
+                    self.verbs.retain(|_, of_verb| of_verb.component.is_some());
+                    self.each(verb, now, Breaker::cut_off);
+                }
             }
-            // Health is asked at its own interval, and its answer names the cause.
-            Outcome::ComponentOutage(_) if verb == Verb::Health => self.provider.abandoned(now),
             Outcome::ComponentOutage(component) => {
-                self.provider.abandoned(now);
-                let closed = || Breaker::new(self.failures_to_open, self.cool_down);
-                let entry = self.verbs.entry(verb);
-                let (named, breaker) = entry.or_insert_with(|| (component, closed()));
-                *named = component;
-                breaker.failed(now);
+                self.provider.not_asked(now);
+                self.verb_failed(verb, Some(component), now);
             }
-            Outcome::Abandoned => {
-                self.provider.abandoned(now);
-                self.abandon_verb(verb, now);
+            Outcome::CutOff => {
+                self.provider.cut_off(now);
+                self.each(verb, now, Breaker::cut_off);
+            }
+            Outcome::NotAsked => {
+                self.provider.not_asked(now);
+                self.each(verb, now, Breaker::not_asked);
             }
         }
     }
 
-    fn abandon_verb(&mut self, verb: Verb, now: Instant) {
-        if let Some((_, breaker)) = self.verbs.get_mut(&verb) {
-            breaker.abandoned(now);
+    /// Counts a failure against a verb. Health is asked at its own interval, and its answer names the
+    /// cause, so it is never refused on its own.
+    fn verb_failed(&mut self, verb: Verb, component: Option<&'static str>, now: Instant) {
+        if verb == Verb::Health {
+            return;
+        }
+        let closed = || VerbBreaker {
+            component: None,
+            breaker: Breaker::new(self.failures_to_open, self.cool_down),
+        };
+        let of_verb = self.verbs.entry(verb).or_insert_with(closed);
+        of_verb.component = component;
+        of_verb.breaker.failed(now);
+    }
+
+    fn each(&mut self, verb: Verb, now: Instant, what: impl Fn(&mut Breaker, Instant)) {
+        if let Some(of_verb) = self.verbs.get_mut(&verb) {
+            what(&mut of_verb.breaker, now);
         }
     }
 }
@@ -115,18 +169,39 @@ mod tests {
     use super::*;
 
     const COOL_DOWN: Duration = Duration::from_secs(5);
-    const INGRESS: Outcome = Outcome::ComponentOutage("ingress");
+    const DIRECT: Admission = Admission {
+        fair: true,
+        merged: false,
+    };
+    const MERGED: Admission = Admission {
+        fair: true,
+        merged: true,
+    };
+
+    fn ingress() -> Outcome {
+        Outcome::ComponentOutage("ingress")
+    }
 
     fn call(breakers: &mut Breakers, verb: Verb, outcome: Outcome, now: Instant) {
-        breakers.admit(verb, now).expect("the call is admitted");
+        let admitted = breakers.admit(verb, now, DIRECT);
+        admitted.expect("the call is admitted");
         breakers.finish(verb, outcome, now);
     }
 
     fn without_ingress(now: Instant) -> Breakers {
         let mut breakers = Breakers::new(3, COOL_DOWN);
         for _ in 0..3 {
-            call(&mut breakers, Verb::Start, INGRESS, now);
+            call(&mut breakers, Verb::Start, ingress(), now);
         }
+        breakers
+    }
+
+    fn down(now: Instant) -> Breakers {
+        let mut breakers = Breakers::new(3, COOL_DOWN);
+        for _ in 0..3 {
+            call(&mut breakers, Verb::Get, Outcome::Outage, now);
+        }
+        assert_eq!(breakers.position(), Position::Open);
         breakers
     }
 
@@ -135,52 +210,107 @@ mod tests {
         let now = Instant::now();
         let mut breakers = without_ingress(now);
         let refused = Refused {
-            component: Some("ingress"),
+            scope: Scope::Component("ingress"),
             pause: COOL_DOWN,
         };
-        assert_eq!(breakers.admit(Verb::Start, now), Err(refused));
+        assert_eq!(breakers.admit(Verb::Start, now, DIRECT), Err(refused));
+        assert_eq!(breakers.admit(Verb::List, now, DIRECT), Ok(()));
         assert_eq!(breakers.position(), Position::Closed);
-        for verb in Verb::ALL.iter().filter(|verb| **verb != Verb::Start) {
-            assert_eq!(breakers.admit(*verb, now), Ok(()), "{verb}");
-        }
     }
 
     #[test]
-    fn health_is_asked_although_a_component_is_down() {
+    fn refused_writes_leave_reads_alone() {
         let now = Instant::now();
         let mut breakers = Breakers::new(3, COOL_DOWN);
-        for _ in 0..10 {
-            call(&mut breakers, Verb::Health, INGRESS, now);
+        let full = || Outcome::ComponentOutage("store");
+        for verb in [Verb::Start, Verb::Signal, Verb::Cancel] {
+            for _ in 0..3 {
+                call(&mut breakers, verb, full(), now);
+            }
+            assert!(breakers.admit(verb, now, DIRECT).is_err());
         }
-        assert_eq!(breakers.admit(Verb::Health, now), Ok(()));
+        for verb in [Verb::Get, Verb::List, Verb::WatchOne, Verb::Health] {
+            assert_eq!(breakers.admit(verb, now, DIRECT), Ok(()), "{verb}");
+        }
     }
 
     #[test]
-    fn after_the_cool_down_one_call_decides_for_the_verb() {
+    fn answers_of_the_rest_do_not_close_the_breaker_of_a_component() {
         let now = Instant::now();
-        let later = now + COOL_DOWN;
         let mut breakers = without_ingress(now);
-        call(&mut breakers, Verb::Start, INGRESS, later);
-        assert!(breakers.admit(Verb::Start, later).is_err());
-        let later = later + COOL_DOWN;
-        call(&mut breakers, Verb::Start, Outcome::Answered, later);
-        assert_eq!(breakers.admit(Verb::Start, later), Ok(()));
-        assert!(breakers.verbs.is_empty());
+        call(&mut breakers, Verb::Health, Outcome::Answered, now);
+        assert!(breakers.admit(Verb::Start, now, DIRECT).is_err());
+        call(
+            &mut breakers,
+            Verb::Start,
+            Outcome::Answered,
+            now + COOL_DOWN,
+        );
+        assert_eq!(breakers.admit(Verb::Start, now + COOL_DOWN, DIRECT), Ok(()));
     }
 
     #[test]
-    fn an_outage_of_the_provider_refuses_every_verb() {
+    fn an_engine_that_hangs_in_one_verb_is_refused_in_that_verb_although_it_is_healthy() {
         let now = Instant::now();
         let mut breakers = Breakers::new(3, COOL_DOWN);
-        for verb in [Verb::Get, Verb::Start, Verb::Health] {
-            call(&mut breakers, verb, Outcome::Outage, now);
+        for _ in 0..3 {
+            call(&mut breakers, Verb::List, Outcome::Outage, now);
+            call(&mut breakers, Verb::Health, Outcome::Answered, now);
         }
+        assert_eq!(breakers.position(), Position::Closed);
         let refused = Refused {
-            component: None,
+            scope: Scope::Verb(Verb::List),
             pause: COOL_DOWN,
         };
-        assert_eq!(breakers.admit(Verb::List, now), Err(refused));
-        assert_eq!(breakers.position(), Position::Open);
+        assert_eq!(breakers.admit(Verb::List, now, DIRECT), Err(refused));
+        assert_eq!(breakers.admit(Verb::Get, now, DIRECT), Ok(()));
+    }
+
+    #[test]
+    fn once_the_provider_answers_again_every_verb_is_admitted() {
+        let now = Instant::now();
+        let mut breakers = down(now);
+        call(
+            &mut breakers,
+            Verb::Health,
+            Outcome::Answered,
+            now + COOL_DOWN,
+        );
+        assert_eq!(breakers.admit(Verb::Get, now + COOL_DOWN, DIRECT), Ok(()));
+    }
+
+    #[test]
+    fn what_did_not_reach_the_engine_neither_resets_the_count_nor_closes_the_breaker() {
+        let now = Instant::now();
+        for silent in [Outcome::NotAsked, Outcome::CutOff] {
+            let mut breakers = Breakers::new(3, COOL_DOWN);
+            for _ in 0..3 {
+                call(&mut breakers, Verb::Get, Outcome::Outage, now);
+                if breakers.position() == Position::Closed {
+                    call(&mut breakers, Verb::List, silent.clone(), now);
+                }
+            }
+            assert_eq!(breakers.position(), Position::Open, "{silent:?}");
+            let later = now + COOL_DOWN;
+            breakers.admit(Verb::Get, later, DIRECT).unwrap();
+            breakers.finish(Verb::Get, silent.clone(), later);
+            assert_eq!(breakers.position(), Position::Open, "{silent:?}");
+        }
+    }
+
+    #[test]
+    fn a_merged_list_never_probes_a_provider_that_is_down() {
+        let now = Instant::now();
+        let later = now + COOL_DOWN * 2;
+        let mut breakers = down(now);
+        assert!(breakers.admit(Verb::List, later, MERGED).is_err());
+        let hasty = Admission {
+            fair: false,
+            merged: false,
+        };
+        assert!(breakers.admit(Verb::List, later, hasty).is_err());
+        call(&mut breakers, Verb::Health, Outcome::Answered, later);
+        assert_eq!(breakers.admit(Verb::List, later, MERGED), Ok(()));
     }
 
     #[test]
@@ -188,28 +318,23 @@ mod tests {
         let now = Instant::now();
         let mut breakers = without_ingress(now);
         for _ in 0..3 {
-            call(&mut breakers, Verb::Get, Outcome::Outage, now);
+            call(&mut breakers, Verb::List, Outcome::Outage, now);
         }
-        // The verb's own breaker opens later, so at this time it alone refuses.
+        // The provider may be probed before the component.
         let later = now + COOL_DOWN;
-        breakers.verbs.insert(Verb::Start, ("ingress", open(later)));
-        assert!(breakers.admit(Verb::Start, later).is_err());
-        call(&mut breakers, Verb::Get, Outcome::Answered, later);
-        assert_eq!(breakers.position(), Position::Closed);
+        breakers.admit(Verb::Start, later, DIRECT).unwrap();
+        breakers.finish(Verb::Start, ingress(), later);
+        assert!(breakers.admit(Verb::Start, later, DIRECT).is_err());
+        assert_eq!(breakers.admit(Verb::Get, later, DIRECT), Ok(()));
     }
 
     #[test]
-    fn an_abandoned_call_blocks_neither_breaker() {
+    fn health_is_asked_however_often_a_component_is_down() {
         let now = Instant::now();
-        let later = now + COOL_DOWN;
-        let mut breakers = without_ingress(now);
-        call(&mut breakers, Verb::Start, Outcome::Abandoned, later);
-        assert_eq!(breakers.admit(Verb::Start, later), Ok(()));
-    }
-
-    fn open(now: Instant) -> Breaker {
-        let mut breaker = Breaker::new(1, COOL_DOWN);
-        breaker.failed(now);
-        breaker
+        let mut breakers = Breakers::new(1, COOL_DOWN);
+        for _ in 0..3 {
+            call(&mut breakers, Verb::Health, ingress(), now);
+        }
+        assert_eq!(breakers.position(), Position::Closed);
     }
 }

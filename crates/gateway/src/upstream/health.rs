@@ -11,7 +11,6 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
 use super::{PROVIDER_BUSY, Upstream, Upstreams};
-use crate::engines::Engines;
 
 /// Whether a provider answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,12 +46,13 @@ impl Upstream {
 
     /// Asks the engine through the guard, so that this call too can close an open breaker.
     async fn ask(&self) -> Report {
-        let call = self.bounded(&Call::within(self.settings.timeout));
+        let call = Call::within(self.settings.timeout);
         let answer = self
-            .guard(Verb::Health, &call, self.provider().health(&call))
+            .within(&call)
+            .call(Verb::Health, |provider, call| provider.health(call))
             .await;
         let checked = Some(Timestamp::now());
-        match answer {
+        match answer.map_err(|failed| failed.error) {
             Ok(health) => Report {
                 serving: Serving::Yes,
                 engine_version: health.engine_version,
@@ -88,10 +88,8 @@ impl Upstream {
 pub(crate) struct EngineHealth(Vec<Arc<Upstream>>);
 
 impl EngineHealth {
-    pub(crate) fn new(upstreams: &Upstreams, engines: &Engines) -> Self {
-        let own = upstreams
-            .values()
-            .filter(|own| engines.contains_key(&own.id));
+    pub(crate) fn new(upstreams: &Upstreams) -> Self {
+        let own = upstreams.values().filter(|own| own.is_embedded());
         Self(own.cloned().collect())
     }
 

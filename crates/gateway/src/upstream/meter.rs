@@ -61,6 +61,17 @@ impl Meter {
         }
     }
 
+    /// Counts one call whose caller went away.
+    pub(super) fn cancelled(&self, verb: Verb) {
+        counter!(
+            "stateway_upstream_calls_total",
+            "provider" => self.provider.clone(),
+            "verb" => verb.as_str(),
+            "outcome" => "CANCELLED",
+        )
+        .increment(1);
+    }
+
     /// 0 closed, 0.5 half open, 1 open.
     pub(super) fn breaker(&self, position: Position) {
         self.breaker.set(match position {

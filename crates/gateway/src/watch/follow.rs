@@ -78,8 +78,9 @@ async fn follow_stream(
         let call = Call::within(upstream.settings.timeout);
         let scope = topic.key.scope();
         let verb = scope.verb();
-        let work = upstream.provider().watch(&call, scope);
-        let stream = upstream.guard(verb, &call, work).await?;
+        let guarded = upstream.within(&call);
+        let opened = guarded.call(verb, |provider, call| provider.watch(call, scope));
+        let stream = opened.await?;
         topic.begin_round();
         drain(hub, upstream, topic, (stream, &mut in_sync)).await
     };

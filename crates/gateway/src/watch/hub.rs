@@ -186,11 +186,9 @@ impl Hub {
     fn follow(self: &Arc<Self>, upstream: Arc<Upstream>, topic: Arc<Topic>) {
         let hub = self.clone();
         if topic.is_pushed {
-            self.tasks
-                .spawn(async move { follow::pushed(&hub, &upstream, &topic).await });
+            self.spawn(async move { follow::pushed(&hub, &upstream, &topic).await });
         } else if topic.key.execution.is_none() {
-            self.tasks
-                .spawn(async move { listed::listed(&hub, &upstream, &topic).await });
+            self.spawn(async move { listed::listed(&hub, &upstream, &topic).await });
         } else {
             self.poll(upstream);
         }
@@ -206,8 +204,19 @@ impl Hub {
         let wake = Arc::new(Notify::new());
         pollers.insert(upstream.id.clone(), wake.clone());
         let hub = self.clone();
-        self.tasks
-            .spawn(async move { poll::run(&hub, &upstream, &wake).await });
+        self.spawn(async move { poll::run(&hub, &upstream, &wake).await });
+    }
+
+    /// Runs a follower until it ends or the hub stops: followers only read, so a call that hangs is
+    /// dropped.
+    fn spawn(&self, follower: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.stop.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = follower => {}
+            }
+        });
     }
 
     fn wake_poller(&self, provider: &stateway_model::ProviderId) {

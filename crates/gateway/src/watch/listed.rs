@@ -5,6 +5,7 @@
 
 use std::time::Instant;
 
+use futures::FutureExt;
 use stateway_model::ExecutionId;
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{Call, ErrorKind, ListRequest, Result, Verb};
@@ -78,8 +79,9 @@ async fn read_all(
             page_size: PAGE,
             cursor,
         };
-        let work = upstream.provider().list(&call, request);
-        let page = upstream.guard(Verb::List, &call, work).await?;
+        let guarded = upstream.within(&call);
+        let page = guarded.call(Verb::List, |provider, call| provider.list(call, request));
+        let page = page.await?;
         for row in page.observations {
             let id = row.id.clone();
             let taken = topic.see_row(upstream.sighting(row), asked);
@@ -104,8 +106,11 @@ async fn check(upstream: &Upstream, topic: &Topic, ids: &[ExecutionId]) -> Resul
     }
     let asked = Instant::now();
     let call = Call::within(upstream.settings.timeout);
-    let work = async { Ok(upstream.provider().observe(&call, ids).await) };
-    let answers = upstream.guard(Verb::Observe, &call, work).await?;
+    let guarded = upstream.within(&call);
+    let answers = guarded.call(Verb::Observe, |provider, call| {
+        async { Ok(provider.observe(call, ids).await) }.boxed()
+    });
+    let answers = answers.await?;
     let mut news = false;
     for (id, answer) in ids.iter().zip(answers) {
         news |= match answer {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use stateway_model::ExecutionId;
 use stateway_provider_api::{Call, Error, ErrorKind, Observation, Result, Verb};
 use tokio::sync::Notify;
@@ -57,8 +57,11 @@ async fn look(hub: &Hub, upstream: &Upstream, batch: &[Arc<Topic>]) {
         .collect();
     let asked = Instant::now();
     let call = Call::within(upstream.settings.timeout);
-    let work = async { unless_down(upstream.provider().observe(&call, &ids).await) };
-    match upstream.guard(Verb::Observe, &call, work).await {
+    let guarded = upstream.within(&call);
+    let observed = guarded.call(Verb::Observe, |provider, call| {
+        async { unless_down(provider.observe(call, &ids).await) }.boxed()
+    });
+    match observed.await.map_err(Error::from) {
         Ok(answers) => {
             for (topic, answer) in batch.iter().zip(answers) {
                 take(hub, upstream, topic, (asked, answer));

@@ -22,9 +22,6 @@ use super::topic::{Change, News as TopicNews, TopicKey};
 use crate::parent::Parent;
 use crate::status::Refusal;
 
-/// A watch over all providers opens without those that take longer than this.
-const PATIENCE: Duration = Duration::from_secs(2);
-
 /// What a client wants to watch.
 pub(crate) enum Target {
     One(ExecutionName),
@@ -91,8 +88,10 @@ impl Reader {
         let slot = hub.open_stream()?;
         let (keys, tolerant) = topics(hub, &request);
         let mut members = Vec::new();
+        let mut patience = Duration::ZERO;
         for key in keys {
             if let Some(upstream) = hub.upstreams.get(&key.provider) {
+                patience = patience.max(upstream.settings.patience);
                 members.push(hub.join(upstream, key)?);
             }
         }
@@ -100,7 +99,7 @@ impl Reader {
         if tolerant {
             // A provider that takes longer is named in the bookmark; its executions come later, as
             // changes.
-            let patience = (Instant::now() + PATIENCE).min(deadline.into());
+            let patience = (Instant::now() + patience).min(deadline.into());
             let _ = tokio::time::timeout_at(patience, synced).await;
         } else {
             let synced = tokio::time::timeout_at(deadline.into(), synced).await;

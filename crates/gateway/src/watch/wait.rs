@@ -89,8 +89,9 @@ impl Hub {
     ) -> Option<Waited> {
         let call = Call::within(upstream.settings.timeout);
         let scope = WatchScope::End(name.id.clone());
-        let work = upstream.provider().watch(&call, scope);
-        let mut stream = upstream.guard(Verb::WatchEnd, &call, work).await.ok()?;
+        let guarded = upstream.within(&call);
+        let opened = guarded.call(Verb::WatchEnd, |provider, call| provider.watch(call, scope));
+        let mut stream = opened.await.ok()?;
         let mut last = None;
         loop {
             let next = tokio::select! {

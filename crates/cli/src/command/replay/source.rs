@@ -1,11 +1,15 @@
 //! Where a replay takes its history from: a gateway, or a file.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use stateway_client::{Call, v1};
 use stateway_engine::recording::{MOST_FILE_BYTES, Recording, RecordingError, plan_of};
-use stateway_gateway::replay::{Ask, replay, steps};
+use stateway_gateway::replay;
 use stateway_model::{ExecutionId, ExecutionName, ProviderId};
+use stateway_provider_api::table::compiled_in;
+use stateway_provider_api::{Capabilities, Mapper};
+use stateway_provider_builtin::{ReplayAsk, replay_recording, replay_steps};
 
 use crate::context::Context;
 use crate::exit::Exit;
@@ -78,12 +82,14 @@ impl Source {
                 };
                 let plan = source.map(|(source, name)| plan_of(source, name));
                 let plan = plan.transpose().map_err(|error| refused(&error))?;
-                let ask = Ask {
+                let ask = ReplayAsk {
                     branch: branch(&request.branch)?,
-                    at: request.at_sequence,
+                    until: request.at_sequence,
                     plan,
                 };
-                replay(recording, name, &ask).map_err(|error| refused(&error))
+                let replayed = replay_recording(recording, &ask, &Capabilities::ALL);
+                let replayed = replayed.map_err(|error| refused(&error))?;
+                Ok(replay::response(&mapper(&name.provider), replayed))
             }
         }
     }
@@ -91,9 +97,7 @@ impl Source {
     pub(super) async fn steps(&self, context: &Context, along: &str) -> Result<Vec<Step>, Failure> {
         let along = branch(along)?;
         match self {
-            Self::File { name, recording } => {
-                steps(recording, name, along).map_err(|error| refused(&error))
-            }
+            Self::File { name, recording } => steps(recording, name, along),
             Self::Gateway(name) => {
                 let call = Call::from_message(v1::ExportHistoryRequest {
                     name: name.to_string(),
@@ -101,10 +105,31 @@ impl Source {
                 });
                 let file = context.client.export_history(context.call(call)).await?;
                 let recording = Recording::read(&file).map_err(|error| refused(&error))?;
-                steps(&recording, name, along).map_err(|error| refused(&error))
+                steps(&recording, name, along)
             }
         }
     }
+}
+
+/// Every event along a branch with the execution after it.
+fn steps(
+    recording: &Recording,
+    name: &ExecutionName,
+    branch: Option<u32>,
+) -> Result<Vec<Step>, Failure> {
+    let steps = replay_steps(recording, branch, &Capabilities::ALL);
+    let steps = steps.map_err(|error| refused(&error))?;
+    let mapper = mapper(&name.provider);
+    let shown = steps
+        .into_iter()
+        .map(|step| replay::step(&mapper, (step.branch, step.event), step.execution));
+    Ok(shown.collect())
+}
+
+/// A recording is classified by the table of the built-in engine that wrote it.
+fn mapper(provider: &ProviderId) -> Mapper {
+    let table = compiled_in("builtin").expect("the table of the built-in engine is compiled in");
+    Mapper::new(provider.clone(), Arc::new(table.clone()))
 }
 
 fn refused(error: &RecordingError) -> Failure {

@@ -1,9 +1,9 @@
 //! The filter of a list of approvals or escalations: `field = value` terms joined by AND.
 
 use stateway_model::ExecutionName;
+use stateway_provider_api::{Approval, ApprovalState, Escalation, EscalationState, InboxHints};
 use tonic::Status;
 
-use super::case::{Case, Stage};
 use super::name::Kind;
 use crate::status::Refusal;
 
@@ -71,20 +71,84 @@ impl Filter {
     }
 
     /// Whether only pending ones can pass, so that no log has to be read.
-    pub(super) const fn is_of_the_inbox(&self) -> bool {
+    const fn is_of_the_inbox(&self) -> bool {
         matches!(self.stages, None | Some([Stage::Pending]))
     }
 
-    /// Whether a case passes whose decision needs one of these roles. `definition` and `execution` are
-    /// left to the reader of executions.
-    pub(super) fn admits(&self, case: &Case, roles: &[String]) -> bool {
-        case.kind() == self.kind
-            && self
-                .stages
-                .is_none_or(|stages| stages.contains(&case.stage()))
-            && self.step.as_ref().is_none_or(|step| **step == *case.step)
-            && self.role.as_ref().is_none_or(|role| roles.contains(role))
+    /// What a provider may narrow its answer to. Every state of one execution is listed.
+    pub(super) fn hints(&self) -> InboxHints {
+        InboxHints {
+            pending_only: self.is_of_the_inbox()
+                && (self.execution.is_none() || self.stages.is_some()),
+            execution: self.execution.as_ref().map(|name| name.id.clone()),
+            definition: self.definition.clone(),
+            role: self.role.clone(),
+            step: self.step.clone(),
+        }
     }
+
+    fn admits(&self, row: Row<'_>) -> bool {
+        let pending_only = self.hints().pending_only;
+        let wanted = match self.stages {
+            Some(stages) => stages.contains(&row.stage),
+            None => !pending_only || row.stage == Stage::Pending,
+        };
+        let same = |wanted: &Option<String>, shown: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted == shown)
+        };
+        let role = self.role.as_ref();
+        wanted
+            && same(&self.step, row.step)
+            && same(&self.definition, row.definition)
+            && role.is_none_or(|role| row.roles.contains(role))
+    }
+
+    pub(super) fn admits_approval(&self, row: &Approval) -> bool {
+        self.admits(Row {
+            stage: match row.state {
+                ApprovalState::Pending => Stage::Pending,
+                ApprovalState::Granted => Stage::Granted,
+                ApprovalState::Rejected => Stage::Rejected,
+                ApprovalState::Expired => Stage::Expired,
+                ApprovalState::Withdrawn => Stage::Withdrawn,
+            },
+            step: &row.step,
+            definition: &row.definition,
+            roles: std::slice::from_ref(&row.role),
+        })
+    }
+
+    pub(super) fn admits_escalation(&self, row: &Escalation) -> bool {
+        self.admits(Row {
+            stage: match row.state {
+                EscalationState::Pending => Stage::Pending,
+                EscalationState::Resolved => Stage::Resolved,
+                EscalationState::Withdrawn => Stage::Withdrawn,
+            },
+            step: &row.step,
+            definition: &row.definition,
+            roles: &row.roles,
+        })
+    }
+}
+
+/// The state of an approval or an escalation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Pending,
+    Granted,
+    Rejected,
+    Expired,
+    Resolved,
+    Withdrawn,
+}
+
+/// What the filter reads of an approval or an escalation.
+struct Row<'r> {
+    stage: Stage,
+    step: &'r str,
+    definition: &'r str,
+    roles: &'r [String],
 }
 
 /// The stages that a word stands for.

@@ -1,250 +1,152 @@
 //! Approvals and escalations as clients see them.
 
-use std::hash::{Hash, Hasher};
-use std::sync::Arc;
-
-use stateway_engine::View;
-use stateway_machine::{FailureCause, Resolution};
-use stateway_model::{DefinitionName, ExecutionName, headline};
+use stateway_model::{ExecutionName, ProviderId, headline};
 use stateway_proto::v1;
-use stateway_proto::v1::approval::State as ApprovalState;
-use stateway_proto::v1::escalation::State as EscalationState;
+use stateway_proto::v1::approval::State as ShownApprovalState;
+use stateway_proto::v1::escalation::State as ShownEscalationState;
 use stateway_proto::v1::resolution::Action;
+use stateway_provider_api::{
+    Approval, ApprovalState, Escalation, EscalationState, InboxId, PastApproval, PersonDecision,
+    Resolution, ResolutionAction,
+};
 
-use super::case::{About, Case, Decision, Outcome, Stage, deadline};
-use super::name::InboxName;
+use super::name::{InboxName, Kind};
 use crate::convert;
+use crate::service::executions::attempt;
+use crate::service::triggers::definition_name;
 
-/// The name of a case.
-pub(super) fn name(execution: &ExecutionName, case: &Case) -> InboxName {
-    InboxName {
-        kind: case.kind(),
-        execution: execution.clone(),
-        step: case.step.to_string(),
-        attempt: case.attempt,
-        ordinal: case.ordinal,
-        branch: case.branch,
-    }
-}
-
-/// An approval, without what only `GetApproval` answers.
-pub(super) fn approval(execution: &ExecutionName, view: &View, case: &Case) -> v1::Approval {
-    let (role, rule, expires) = match &case.about {
-        About::Approval {
-            role,
-            rule,
-            expires,
-        } => (&**role, rule.as_deref(), *expires),
-        About::Escalation { .. } => ("", None, None),
-    };
-    // Pauses and branches put the end of a pending request off; the log has its first end.
-    let expires = match case.outcome {
-        Outcome::Pending => deadline(view, &case.step),
-        _ => expires,
-    };
-    let (name, state) = (name(execution, case).to_string(), approval_state(case));
-    let definition = definition_name(view);
+pub(super) fn approval(provider: &ProviderId, from: Approval) -> v1::Approval {
+    let definition = definition_name(&from.definition);
     v1::Approval {
-        etag: etag(&[&name, state.as_str_name(), role]),
-        name,
-        state: state.into(),
-        step: case.step.to_string(),
-        role: role.to_owned(),
-        summary: summary(case, &definition, role, rule),
-        create_time: Some(convert::timestamp(case.opened)),
-        expire_time: expires.map(convert::timestamp),
-        decision: made(case).map(decision),
-        execution: execution.to_string(),
+        etag: from.etag(),
+        summary: summary(&from, &definition),
+        name: name(Kind::Approval, provider, &from.id),
+        state: approval_state(from.state).into(),
+        step: from.step,
+        role: from.role,
+        create_time: Some(convert::timestamp(from.create_time)),
+        expire_time: from.expire_time.map(convert::timestamp),
+        decision: from.decision.map(decision),
+        execution: execution_name(provider, &from.id).to_string(),
         definition,
-        revision: view.revision.to_string(),
-        input: None,
-        attempt: case.attempt,
-        initiator: view.initiator.to_string(),
-        labels: labels(view),
-        past: Vec::new(),
-        policy_rule: rule.unwrap_or_default().to_owned(),
-        branch: case.branch,
+        revision: from.revision,
+        input: from.input.map(convert::payload_into),
+        attempt: from.attempt,
+        initiator: from.initiator,
+        labels: from.labels.into_iter().collect(),
+        past: from
+            .past
+            .into_iter()
+            .map(|earlier| past(provider, earlier))
+            .collect(),
+        policy_rule: from.policy_rule,
+        branch: from.branch,
     }
 }
 
-fn summary(case: &Case, definition: &str, role: &str, rule: Option<&str>) -> String {
-    let step = &case.step;
-    match rule {
-        Some(rule) => format!(
+fn summary(from: &Approval, definition: &str) -> String {
+    let (step, role) = (&from.step, &from.role);
+    match from.policy_rule.as_str() {
+        "" => format!("step `{step}` of {definition} asks for an approval by {role}"),
+        rule => format!(
             "the policy rule `{rule}` requires an approval by {role} before step `{step}` of \
              {definition} runs"
         ),
-        None => format!("step `{step}` of {definition} asks for an approval by {role}"),
     }
 }
 
-pub(super) fn past(execution: &ExecutionName, case: &Case) -> v1::PastApproval {
-    let rule = match &case.about {
-        About::Approval { rule, .. } => rule.as_deref(),
-        About::Escalation { .. } => None,
-    };
+fn past(provider: &ProviderId, from: PastApproval) -> v1::PastApproval {
     v1::PastApproval {
-        attempt: case.attempt,
-        state: approval_state(case).into(),
-        decision: made(case).map(decision),
-        name: name(execution, case).to_string(),
-        policy_rule: rule.unwrap_or_default().to_owned(),
+        attempt: from.attempt,
+        state: approval_state(from.state).into(),
+        name: name(Kind::Approval, provider, &from.id),
+        decision: from.decision.map(decision),
+        policy_rule: from.policy_rule,
     }
 }
 
-const fn approval_state(case: &Case) -> ApprovalState {
-    match case.stage() {
-        Stage::Pending => ApprovalState::Pending,
-        Stage::Granted => ApprovalState::Granted,
-        Stage::Rejected => ApprovalState::Rejected,
-        Stage::Expired => ApprovalState::Expired,
-        Stage::Withdrawn | Stage::Resolved => ApprovalState::Withdrawn,
-    }
-}
-
-/// An escalation, without what only `GetEscalation` answers. `configured` are the roles that decide
-/// where the definition names none.
-pub(super) fn escalation(
-    execution: &ExecutionName,
-    view: &View,
-    case: &Case,
-    configured: &[Arc<str>],
-) -> v1::Escalation {
-    let error = match &case.about {
-        About::Escalation { error, .. } => error.clone(),
-        About::Approval { .. } => None,
-    };
-    let cause = match &error {
+pub(super) fn escalation(provider: &ProviderId, from: Escalation) -> v1::Escalation {
+    let execution = execution_name(provider, &from.id);
+    let cause = match &from.error {
         Some(error) => headline(&error.message).to_owned(),
         None => "a person has to decide".to_owned(),
     };
-    let (name, state) = (name(execution, case).to_string(), escalation_state(case));
     v1::Escalation {
-        etag: etag(&[&name, state.as_str_name()]),
-        name,
-        step: case.step.to_string(),
+        etag: from.etag(),
+        name: name(Kind::Escalation, provider, &from.id),
+        step: from.step,
         cause,
-        create_time: Some(convert::timestamp(case.opened)),
-        resolution: resolution(&case.outcome),
+        create_time: Some(convert::timestamp(from.create_time)),
+        resolution: from.resolution.map(resolution),
+        definition: definition_name(&from.definition),
+        last_error: from.error.map(convert::error),
+        attempts: from.attempt,
+        initiator: from.initiator,
+        labels: from.labels.into_iter().collect(),
+        state: escalation_state(from.state).into(),
+        roles: from.roles,
+        branch: from.branch,
+        reason: from
+            .reason
+            .map_or_else(String::new, |reason| reason.to_string()),
+        history: from
+            .history
+            .into_iter()
+            .map(|one| attempt(&execution, one))
+            .collect(),
+        policy_rule: from.policy_rule,
         execution: execution.to_string(),
-        definition: definition_name(view),
-        last_error: error.map(convert::error),
-        attempts: case.attempt,
-        initiator: view.initiator.to_string(),
-        labels: labels(view),
-        state: state.into(),
-        roles: roles(case, configured),
-        branch: case.branch,
-        reason: String::new(),
-        history: Vec::new(),
-        policy_rule: String::new(),
     }
 }
 
-/// Adds what a person needs to decide about an escalation.
-pub(super) fn details(escalation: &mut v1::Escalation, case: &Case, history: Vec<v1::StepAttempt>) {
-    if let About::Escalation { reason, .. } = &case.about {
-        escalation.reason = reason.map_or_else(String::new, |reason| reason.to_string());
-    }
-    let last = history
-        .iter()
-        .rfind(|attempt| attempt.attempt == case.attempt && !attempt.policy_rule.is_empty());
-    if let Some(last) = last.filter(|_| stopped_by_rule(escalation)) {
-        escalation.policy_rule.clone_from(&last.policy_rule);
-    }
-    escalation.history = history;
-}
-
-/// Whether the attempt failed because a rule denied it, or because nobody approved it as a rule asked.
-fn stopped_by_rule(escalation: &v1::Escalation) -> bool {
-    let code = escalation.last_error.as_ref();
-    let code = code.map_or("", |error| error.native_code.as_str());
-    [
-        FailureCause::PolicyDenied,
-        FailureCause::Expired,
-        FailureCause::Rejected,
-    ]
-    .iter()
-    .any(|cause| cause.as_str() == code)
-}
-
-/// The roles that may decide about an escalation.
-pub(super) fn roles(case: &Case, configured: &[Arc<str>]) -> Vec<String> {
-    match &case.about {
-        About::Approval { role, .. }
-        | About::Escalation {
-            role: Some(role), ..
-        } => vec![role.to_string()],
-        About::Escalation { role: None, .. } => {
-            configured.iter().map(ToString::to_string).collect()
-        }
-    }
-}
-
-const fn escalation_state(case: &Case) -> EscalationState {
-    match case.stage() {
-        Stage::Pending => EscalationState::Pending,
-        Stage::Resolved => EscalationState::Resolved,
-        Stage::Granted | Stage::Rejected | Stage::Expired | Stage::Withdrawn => {
-            EscalationState::Withdrawn
-        }
-    }
-}
-
-fn resolution(outcome: &Outcome) -> Option<v1::Resolution> {
-    let Outcome::Resolved {
-        resolution,
-        decision: made,
-    } = outcome
-    else {
-        return None;
+fn name(kind: Kind, provider: &ProviderId, id: &InboxId) -> String {
+    let name = InboxName {
+        kind,
+        provider: provider.clone(),
+        id: id.clone(),
     };
-    let (action, role) = match resolution {
-        Resolution::Resume => (Action::Resume, ""),
-        Resolution::Reassign { role } => (Action::Reassign, &**role),
-        Resolution::Cancel => (Action::Cancel, ""),
+    name.to_string()
+}
+
+fn execution_name(provider: &ProviderId, id: &InboxId) -> ExecutionName {
+    ExecutionName::new(provider.clone(), id.execution.clone())
+}
+
+const fn approval_state(state: ApprovalState) -> ShownApprovalState {
+    match state {
+        ApprovalState::Pending => ShownApprovalState::Pending,
+        ApprovalState::Granted => ShownApprovalState::Granted,
+        ApprovalState::Rejected => ShownApprovalState::Rejected,
+        ApprovalState::Expired => ShownApprovalState::Expired,
+        ApprovalState::Withdrawn => ShownApprovalState::Withdrawn,
+    }
+}
+
+const fn escalation_state(state: EscalationState) -> ShownEscalationState {
+    match state {
+        EscalationState::Pending => ShownEscalationState::Pending,
+        EscalationState::Resolved => ShownEscalationState::Resolved,
+        EscalationState::Withdrawn => ShownEscalationState::Withdrawn,
+    }
+}
+
+fn resolution(from: Resolution) -> v1::Resolution {
+    let (action, role) = match from.action {
+        ResolutionAction::Resume => (Action::Resume, String::new()),
+        ResolutionAction::Reassign { role } => (Action::Reassign, role),
+        ResolutionAction::Cancel => (Action::Cancel, String::new()),
     };
-    Some(v1::Resolution {
+    v1::Resolution {
         action: action.into(),
-        role: role.to_owned(),
-        decision: Some(decision(made)),
-    })
-}
-
-const fn made(case: &Case) -> Option<&Decision> {
-    match &case.outcome {
-        Outcome::Decided { decision, .. } | Outcome::Resolved { decision, .. } => Some(decision),
-        Outcome::Pending | Outcome::Expired | Outcome::Withdrawn => None,
+        role,
+        decision: Some(decision(from.decision)),
     }
 }
 
-fn decision(made: &Decision) -> v1::Decision {
+fn decision(from: PersonDecision) -> v1::Decision {
     v1::Decision {
-        decided_by: made.by.to_string(),
-        decide_time: Some(convert::timestamp(made.at)),
-        comment: made.comment.to_string(),
+        decided_by: from.by,
+        decide_time: Some(convert::timestamp(from.time)),
+        comment: from.comment,
     }
-}
-
-fn definition_name(view: &View) -> String {
-    DefinitionName {
-        provider: None,
-        id: view.definition.clone(),
-    }
-    .to_string()
-}
-
-fn labels(view: &View) -> std::collections::HashMap<String, String> {
-    let labels = view.labels.iter();
-    labels
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect()
-}
-
-/// Changes with what is hashed; says nothing else.
-fn etag(parts: &[&str]) -> String {
-    // The hasher without keys gives the same on every replica.
-    let mut hasher = std::hash::DefaultHasher::new();
-    parts.hash(&mut hasher);
-    format!("{:016x}", hasher.finish())
 }

@@ -1,65 +1,59 @@
-//! Deleting a definition on every engine.
+//! Deleting a portable definition on every provider.
 
-use std::sync::Arc;
-
-use stateway_engine::{DeleteDefinition, RequestKey};
-use stateway_model::DefinitionName;
 use stateway_proto::v1;
-use stateway_provider_api::Call;
-use tonic::{Code, Status};
+use stateway_provider_api::{Call, DeletePortableRequest, ErrorKind, Verb};
+use tonic::Status;
 
 use super::super::{triggers, validate};
-use super::{Definitions, WHAT};
-use crate::engines::{Chosen, request_key};
+use super::Definitions;
+use crate::upstream::Topic;
 
 impl Definitions {
-    /// Engines have the same definitions. The one with open executions answers first, so that its
-    /// refusal leaves the others as they are.
+    /// Every provider has the same portable definitions. The provider with the most open executions is
+    /// asked first, so that its refusal leaves the others as they are.
     pub(super) async fn delete(
         &self,
         call: Call,
-        mut request: v1::DeleteDefinitionRequest,
+        request: v1::DeleteDefinitionRequest,
     ) -> Result<v1::DeleteDefinitionResponse, Status> {
-        let engines = self.directory.all(WHAT)?;
+        let upstreams = self.directory.all(Topic::PORTABLE_DEFINITIONS)?;
         let name = triggers::portable(&request.name)?;
-        let id = validate::request_id(&std::mem::take(&mut request.request_id))?;
-        let key = request_key(&id, "DeleteDefinition", &call, &request);
+        let request_id = validate::request_id(&request.request_id)?;
         let mut ordered = Vec::new();
-        for chosen in engines {
-            let open = chosen.engine.open_executions(Arc::clone(&name.id));
-            ordered.push((chosen.answer(&call, open).await?, chosen));
+        for upstream in upstreams {
+            let guarded = upstream.within(&call);
+            let open = guarded
+                .portable_definitions(Verb::PortableDefinitions, |definitions, call| {
+                    definitions.open_executions(call, &name.id)
+                });
+            ordered.push((open.await?, upstream));
         }
         ordered.sort_by_key(|(open, _)| std::cmp::Reverse(*open));
         let mut answer = v1::DeleteDefinitionResponse::default();
         let (mut found, mut missing) = (false, None);
-        for (_, chosen) in ordered {
-            match delete_on(&call, chosen, &name, (&key, request.keep_running)).await {
+        for (_, upstream) in ordered {
+            let delete = DeletePortableRequest {
+                name: name.id.to_string(),
+                keep_running: request.keep_running,
+                request_id: request_id.clone(),
+            };
+            let guarded = upstream.within(&call);
+            let deleted = guarded
+                .portable_definitions(Verb::DeletePortable, |definitions, call| {
+                    definitions.delete_portable(call, delete)
+                });
+            match deleted.await {
                 Ok(open) => {
                     found = true;
                     answer.open_executions += open;
                 }
-                Err(status) if status.code() == Code::NotFound => missing = Some(status),
-                Err(status) => return Err(status),
+                Err(failed) if failed.error.kind == ErrorKind::NotFound => missing = Some(failed),
+                Err(failed) => return Err(failed.into()),
             }
         }
         match missing.filter(|_| !found) {
-            Some(missing) => Err(missing),
+            Some(missing) => Err(missing.into()),
             None => Ok(answer),
         }
     }
-}
-
-async fn delete_on(
-    call: &Call,
-    chosen: Chosen<'_>,
-    name: &DefinitionName,
-    (key, keep_running): (&RequestKey, bool),
-) -> Result<u64, Status> {
-    let delete = DeleteDefinition {
-        name: Arc::clone(&name.id),
-        keep_running,
-        request: key.clone(),
-    };
-    let deleted = chosen.engine.delete_definition(delete);
-    Ok(chosen.answer(call, deleted).await?.open_executions)
 }

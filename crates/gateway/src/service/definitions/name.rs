@@ -8,7 +8,7 @@ use crate::status::Refusal;
 /// The fewest digits that may stand for a revision.
 const SHORTEST: usize = 8;
 /// All of them.
-pub(super) const WHOLE: usize = 64;
+const WHOLE: usize = 64;
 
 /// The definition's name, and the revision or its first digits where one is meant.
 pub(super) fn parse(text: &str) -> Result<(DefinitionName, Option<String>), Status> {
@@ -40,15 +40,6 @@ pub(crate) fn check_revision(field: &'static str, revision: &str) -> Result<(), 
     }
     let message = format!("a revision is {SHORTEST} to {WHOLE} hexadecimal digits in lower case");
     Err(Refusal::invalid(field, message).into())
-}
-
-/// Digits with which several revisions begin.
-pub(super) fn ambiguous(digits: &str, several: usize) -> Status {
-    let message = format!("{several} revisions begin with {digits}");
-    Refusal::invalid("name", message)
-        .reason("AMBIGUOUS_REVISION")
-        .hint("Write more of its digits.")
-        .into()
 }
 
 #[cfg(test)]

@@ -8,14 +8,14 @@ use stateway_provider_api::{
 };
 use tonic::Status;
 
-use super::super::executions::{page_token_refused, provider_named};
+use super::super::executions::page_token_refused;
 use super::super::validate;
 use super::{DEFINITIONS_PER_PAGE, Definitions, source_name};
 use crate::convert;
 use crate::parent::Parent;
 use crate::similar::{self, DEFINITION_NOT_FOUND};
 use crate::status::{self, Refusal};
-use crate::upstream::Upstream;
+use crate::upstream::{CallError, Upstream, named};
 
 /// Names the page tokens of a provider's own definitions.
 const PURPOSE: &str = "native-definitions";
@@ -35,16 +35,15 @@ impl Definitions {
         };
         let named = DefinitionName::native(upstream.id.clone(), &apply.name);
         named.map_err(|error| Refusal::invalid("definition_id", format!("{error}")))?;
-        let (verb, call) = (Verb::ApplyDefinition, upstream.bounded(&call));
         if request.validate_only {
-            let provider = upstream.provider();
-            let checked = provider.validate_definition(&call, &apply.source);
-            let problems = answer(upstream, upstream.guard(verb, &call, checked).await)?;
+            let problems = problems(upstream, &call, &apply.source).await?;
             return checked_only(upstream, &apply, &problems);
         }
-        let applied = upstream.provider().apply_definition(&call, apply);
-        let applied = answer(upstream, upstream.guard(verb, &call, applied).await)?;
-        shown(&upstream.id, applied)
+        let guarded = upstream.within(&call);
+        let applied = guarded.call(Verb::ApplyDefinition, |provider, call| {
+            provider.apply_definition(call, apply)
+        });
+        shown(&upstream.id, applied.await?)
     }
 
     pub(super) async fn get_native(
@@ -64,17 +63,19 @@ impl Definitions {
         let Some(provider) = &name.provider else {
             return Err(wrong("the definition belongs to no provider".to_owned()));
         };
-        let upstream = provider_named(&self.directory.upstreams, provider)?;
-        let call = upstream.bounded(&call);
-        let read = upstream.provider().definition(&call, &name.id, revision);
-        match upstream.guard(Verb::Definitions, &call, read).await {
+        let upstream = named(&self.directory.upstreams, provider)?;
+        let guarded = upstream.within(&call);
+        let read = guarded.call(Verb::Definitions, |provider, call| {
+            provider.definition(call, &name.id, revision)
+        });
+        match read.await {
             Ok(found) => shown(&upstream.id, found),
-            Err(error) if error.reason() == DEFINITION_NOT_FOUND && revision.is_none() => {
-                let id = &name.id;
-                let error = similar::no_native_definition(upstream, &call, id, error).await;
+            Err(failed) if failed.error.reason() == DEFINITION_NOT_FOUND && revision.is_none() => {
+                let error = failed.error;
+                let error = similar::no_native_definition(upstream, &call, &name.id, error).await;
                 Err(status::of_provider(&upstream.id, &error))
             }
-            Err(error) => Err(status::of_provider(&upstream.id, &error)),
+            Err(failed) => Err(failed.into()),
         }
     }
 
@@ -106,10 +107,11 @@ impl Definitions {
             page_size: u32::try_from(size).unwrap_or(u32::MAX),
             cursor,
         };
-        let call = upstream.bounded(&call);
-        let page = upstream.provider().definitions(&call, list);
-        let page = upstream.guard(Verb::Definitions, &call, page).await;
-        let page = answer(upstream, page)?;
+        let guarded = upstream.within(&call);
+        let page = guarded.call(Verb::Definitions, |provider, call| {
+            provider.definitions(call, list)
+        });
+        let page = page.await?;
         let definitions = page.definitions.into_iter();
         Ok(v1::ListDefinitionsResponse {
             definitions: definitions
@@ -129,11 +131,7 @@ impl Definitions {
     ) -> Result<v1::ValidateDefinitionResponse, Status> {
         let upstream = self.upstream(&request.parent)?;
         let file = source_name(&request.source_name)?;
-        let call = upstream.bounded(&call);
-        let provider = upstream.provider();
-        let checked = provider.validate_definition(&call, &request.source);
-        let checked = upstream.guard(Verb::ApplyDefinition, &call, checked).await;
-        let problems = answer(upstream, checked)?;
+        let problems = problems(upstream, &call, &request.source).await?;
         Ok(v1::ValidateDefinitionResponse {
             diagnostics: problems
                 .iter()
@@ -145,7 +143,7 @@ impl Definitions {
 
     fn upstream(&self, parent: &str) -> Result<&Upstream, Status> {
         match validate::parent(parent)? {
-            Parent::One(id) => Ok(provider_named(&self.directory.upstreams, &id)?),
+            Parent::One(id) => Ok(named(&self.directory.upstreams, &id)?),
             Parent::All => {
                 let message = "name one provider: each has definitions of its own";
                 Err(Refusal::invalid("parent", message).into())
@@ -154,8 +152,17 @@ impl Definitions {
     }
 }
 
-fn answer<T>(upstream: &Upstream, outcome: stateway_provider_api::Result<T>) -> Result<T, Status> {
-    outcome.map_err(|error| status::of_provider(&upstream.id, &error))
+/// What the engine finds wrong with a definition.
+async fn problems(
+    upstream: &Upstream,
+    call: &Call,
+    source: &str,
+) -> Result<Vec<DefinitionProblem>, CallError> {
+    let guarded = upstream.within(call);
+    let checked = guarded.call(Verb::ApplyDefinition, |provider, call| {
+        provider.validate_definition(call, source)
+    });
+    checked.await
 }
 
 /// What `validate_only` answers: the engine's errors as a refusal, its warnings with the definition.

@@ -1,21 +1,23 @@
 //! What is said of a definition: its problems, and who can run it.
 
+use futures::future::join_all;
 use stateway_definition::{Diagnostic, Invalid, Parsed, Revision, Severity};
 use stateway_model::DefinitionName;
 use stateway_proto::v1;
 use stateway_proto::v1::portability::Verdict;
+use stateway_provider_api::{Call, PortabilityVerdict, Verb};
 use tonic::{Code, Status};
 
-use crate::engines::Directory;
 use crate::status::Refusal;
-use crate::upstream::Upstream;
+use crate::upstream::{Directory, Topic, Upstream};
 
 const REASON: &str = "INVALID_DEFINITION";
 
 /// The answer of ValidateDefinition.
-pub(super) fn response(
+pub(super) async fn response(
+    call: &Call,
     read: Result<Parsed, Invalid>,
-    directory: &Directory,
+    (source, directory): (&str, &Directory),
 ) -> v1::ValidateDefinitionResponse {
     let mut response = v1::ValidateDefinitionResponse::default();
     match read {
@@ -29,33 +31,45 @@ pub(super) fn response(
             let name = parsed.definition.name.as_deref();
             let name = name.and_then(|name| DefinitionName::portable(name).ok());
             response.name = name.map(|name| name.to_string()).unwrap_or_default();
-            response.portability = directory
-                .upstreams
-                .values()
-                .map(|upstream| portability(upstream, directory))
-                .collect();
+            let upstreams = directory.upstreams.values();
+            let asked = upstreams.map(|upstream| portability(call, upstream, source));
+            response.portability = join_all(asked).await;
         }
     }
     response
 }
 
-/// Only the built-in engine runs portable definitions at present.
-fn portability(upstream: &Upstream, directory: &Directory) -> v1::Portability {
-    let (verdict, reasons) = match directory.engines.contains_key(&upstream.id) {
-        true => (Verdict::Exact, Vec::new()),
-        false => {
-            let reason = format!(
-                "providers of kind {} run their own definitions; a portable one is not \
-                 translated for them by this build",
-                upstream.kind
-            );
-            (Verdict::Impossible, vec![reason])
+/// Whether a provider can run a definition, as the provider says.
+async fn portability(call: &Call, upstream: &Upstream, source: &str) -> v1::Portability {
+    let (verdict, reasons) = if Topic::PORTABLE_DEFINITIONS.is_offered_by(upstream) {
+        let guarded = upstream.merged(call);
+        let asked = guarded.portable_definitions(Verb::PortableDefinitions, |definitions, call| {
+            definitions.portability(call, source)
+        });
+        match asked.await {
+            Ok(found) => (word(found.verdict), found.reasons),
+            Err(failed) => (Verdict::Unspecified, vec![failed.error.message]),
         }
+    } else {
+        let reason = format!(
+            "providers of kind {} run their own definitions; a portable one is not translated for \
+             them by this build",
+            upstream.kind
+        );
+        (Verdict::Impossible, vec![reason])
     };
     v1::Portability {
         provider: upstream.id.resource_name(),
         verdict: verdict.into(),
         reasons,
+    }
+}
+
+const fn word(verdict: PortabilityVerdict) -> Verdict {
+    match verdict {
+        PortabilityVerdict::Exact => Verdict::Exact,
+        PortabilityVerdict::Emulated => Verdict::Emulated,
+        PortabilityVerdict::Impossible => Verdict::Impossible,
     }
 }
 

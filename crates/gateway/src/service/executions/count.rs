@@ -1,19 +1,16 @@
 //! How many executions show each sub-state, over one provider or all of them.
 
-use std::sync::Arc;
-
 use futures::future::join_all;
 use stateway_model::SubState;
 use stateway_proto::v1;
-use stateway_provider_api::{Call, Count, Error, Verb};
+use stateway_provider_api::{Call, Count, Verb};
 use tonic::Status;
 
 use super::super::validate;
 use super::Executions;
 use crate::convert;
 use crate::parent::Parent;
-use crate::status;
-use crate::upstream::Upstream;
+use crate::upstream::{CallError, Guarded};
 
 impl Executions {
     pub(super) async fn count(
@@ -25,12 +22,12 @@ impl Executions {
         match validate::parent(&request.parent)? {
             Parent::One(id) => {
                 let upstream = self.upstream(&id)?;
-                let counts = ask(&call, upstream).await;
-                total.add(&counts.map_err(|error| status::of_provider(&id, &error))?);
+                total.add(&ask(upstream.within(&call)).await?);
             }
             Parent::All => {
                 let all = self.upstreams.values();
-                let answers = join_all(all.clone().map(|upstream| ask(&call, upstream))).await;
+                let asked = all.clone().map(|upstream| ask(upstream.merged(&call)));
+                let answers = join_all(asked).await;
                 for (upstream, answer) in all.zip(answers) {
                     match answer {
                         Ok(counts) => total.add(&counts),
@@ -43,10 +40,10 @@ impl Executions {
     }
 }
 
-async fn ask(call: &Call, upstream: &Arc<Upstream>) -> Result<Vec<Count>, Error> {
-    let call = upstream.bounded(call);
-    let work = upstream.provider().count(&call);
-    upstream.guard(Verb::Count, &call, work).await
+async fn ask(guarded: Guarded<'_>) -> Result<Vec<Count>, CallError> {
+    guarded
+        .call(Verb::Count, |provider, call| provider.count(call))
+        .await
 }
 
 #[derive(Default)]

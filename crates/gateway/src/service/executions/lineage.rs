@@ -1,18 +1,15 @@
 //! The history of one branch, or of every branch by its own numbers.
 
-use std::sync::Arc;
-
-use stateway_engine::{EventRecord, MOST_PAGE_BYTES, detailed, summary};
 use stateway_model::ExecutionName;
 use stateway_proto::v1;
-use stateway_provider_api::{Call, View};
+use stateway_provider_api::{BranchChoice, BranchEventsRequest, Call, Verb};
 use tonic::Status;
 
-use super::super::recovery::BRANCHES;
 use super::super::validate;
 use super::read::event_view;
 use super::{Executions, page_token_refused};
 use crate::convert;
+use crate::upstream::Topic;
 
 /// Every branch.
 const ALL: &str = "-";
@@ -25,9 +22,9 @@ impl Executions {
         request: v1::ListEventsRequest,
         page_size: usize,
     ) -> Result<v1::ListEventsResponse, Status> {
-        let chosen = self.directory.of(&name.provider, BRANCHES)?;
+        let upstream = self.directory.of(&name.provider, Topic::EVENT_LOG)?;
         let purpose = format!("events|{name}|{}", request.branch);
-        let after: Option<(u32, u64)> = match request.page_token.as_str() {
+        let cursor: Option<(u32, u64)> = match request.page_token.as_str() {
             "" => None,
             token => Some(
                 self.sealer
@@ -35,62 +32,33 @@ impl Executions {
                     .map_err(page_token_refused)?,
             ),
         };
-        let id: Arc<str> = name.id.as_str().into();
-        // One more than wanted says whether there is more.
-        let limit = page_size + 1;
-        let (lineage, mut found) = if request.branch == ALL {
-            let after = after.unwrap_or_default();
-            let asked = chosen.engine.chronicle(id, after, limit);
-            (None, chosen.answer(&call, asked).await?)
-        } else {
-            let (branch, sequence) = match after {
-                // What was current on the first page is read to its end.
-                Some((branch, sequence)) => (Some(branch), sequence),
-                None => (validate::branch(&request.branch)?, 0),
-            };
-            let asked = chosen.engine.lineage(id, branch, sequence, limit);
-            let (branch, found) = chosen.answer(&call, asked).await?;
-            (Some(branch), found)
+        let branch = match request.branch.as_str() {
+            ALL => BranchChoice::Every,
+            branch => match validate::branch(branch)? {
+                Some(number) => BranchChoice::Number(number),
+                None => BranchChoice::Current,
+            },
         };
-        let mut more = found.len() > page_size;
-        found.truncate(page_size);
-        let full = event_view(request.view()) == View::Full;
-        let full = full && self.upstream(&name.provider)?.capabilities.payloads;
-        let mut events = Vec::new();
-        let mut bytes = 0;
-        for record in &found {
-            let told = event(record, full);
-            bytes += told
-                .payload
-                .as_ref()
-                .map_or(0, |payload| payload.data.len());
-            if bytes > MOST_PAGE_BYTES && !events.is_empty() {
-                more = true;
-                break;
-            }
-            events.push(told);
-        }
-        found.truncate(events.len());
-        let next = found.last().filter(|_| more).map(|last| {
-            let branch = lineage.unwrap_or(last.branch);
-            self.sealer.seal(&purpose, (branch, last.event.sequence))
+        let events = BranchEventsRequest {
+            id: name.id.clone(),
+            branch,
+            cursor,
+            page_size,
+            view: event_view(request.view()),
+        };
+        let guarded = upstream.within(&call);
+        let page = guarded.event_log(Verb::BranchEvents, |log, call| {
+            log.branch_events(call, events)
         });
+        let page = page.await?;
+        let events = page.events.into_iter().map(|found| v1::Event {
+            branch: found.branch.to_string(),
+            ..convert::event(found.event)
+        });
+        let next = page.next.map(|next| self.sealer.seal(&purpose, next));
         Ok(v1::ListEventsResponse {
-            events,
+            events: events.collect(),
             next_page_token: next.unwrap_or_default(),
         })
-    }
-}
-
-fn event(record: &EventRecord, full: bool) -> v1::Event {
-    let event = &record.event;
-    let told = if full {
-        detailed(event.sequence, event, event.cause)
-    } else {
-        summary(event.sequence, event)
-    };
-    v1::Event {
-        branch: record.branch.to_string(),
-        ..convert::event(told)
     }
 }

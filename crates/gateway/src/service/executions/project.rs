@@ -1,17 +1,14 @@
-//! An execution in the words of another system's state machine.
+//! An execution in the terms of another system's state machine.
 
-use stateway_model::Reason;
 use stateway_proto::v1;
 use stateway_proto::v1::projected_move::Kind;
-use stateway_provider_api::Call;
-use stateway_replay::{Machine, Move, MoveKind, VocabularyError, project, vocabulary};
+use stateway_provider_api::{Call, ProjectedMove, ProjectedMoveKind, ProjectedStep, Verb};
 use tonic::Status;
 
-use super::super::log::Log;
 use super::super::validate;
 use super::Executions;
 use crate::convert;
-use crate::status::Refusal;
+use crate::upstream::Topic;
 
 impl Executions {
     pub(super) async fn project(
@@ -20,71 +17,45 @@ impl Executions {
         request: v1::ProjectExecutionRequest,
     ) -> Result<v1::ProjectedExecution, Status> {
         let name = validate::execution_name("name", &request.name)?;
-        let words = vocabulary(&request.vocabulary).map_err(|error| unknown(&error))?;
-        let chosen = self
-            .directory
-            .of(&name.provider, "executions in other systems' words")?;
-        let log = Log::read(&call, chosen, &name.id.as_str().into()).await?;
-        let projection = project(&words, log.plan.clone(), &log.events);
-        let status = last(&projection.execution);
-        let steps = projection
-            .steps
-            .into_iter()
-            .map(|(step, moves)| v1::ProjectedStep {
-                status: last(&moves),
-                step,
-                moves: moves.into_iter().map(of_move).collect(),
-            });
-        let open = log
-            .view
-            .steps
-            .iter()
-            .filter(|step| !step.sub_state.is_terminal())
-            .filter(|step| step.reason != Some(Reason::NotStarted));
+        let upstream = self.directory.of(&name.provider, Topic::EVENT_LOG)?;
+        let guarded = upstream.until_deadline(&call);
+        let projected = guarded.event_log(Verb::Project, |log, call| {
+            log.project(call, &name.id, &request.vocabulary)
+        });
+        let projected = projected.await?;
         Ok(v1::ProjectedExecution {
             name: name.to_string(),
-            terminal: is_terminal(&words.execution, &status),
-            status,
-            current_steps: open.map(|step| step.name.clone()).collect(),
-            last_error: log.view.last_error.map(convert::error),
-            moves: projection.execution.into_iter().map(of_move).collect(),
-            steps: steps.collect(),
-            events: projection.events,
-            vocabulary: words.name,
-            source: words.system,
+            vocabulary: projected.vocabulary,
+            source: projected.system,
+            status: projected.status,
+            terminal: projected.terminal,
+            current_steps: projected.current_steps,
+            last_error: projected.last_error.map(convert::error),
+            moves: projected.moves.into_iter().map(of_move).collect(),
+            steps: projected.steps.into_iter().map(of_step).collect(),
+            events: projected.events,
         })
     }
 }
 
-fn last(moves: &[Move]) -> String {
-    moves.last().map(|last| last.to.clone()).unwrap_or_default()
+fn of_step(from: ProjectedStep) -> v1::ProjectedStep {
+    v1::ProjectedStep {
+        step: from.step,
+        status: from.status,
+        moves: from.moves.into_iter().map(of_move).collect(),
+    }
 }
 
-fn is_terminal<S>(machine: &Machine<S>, status: &str) -> bool {
-    machine
-        .state
-        .iter()
-        .any(|row| row.name == status && row.terminal)
-}
-
-fn of_move(from: Move) -> v1::ProjectedMove {
-    // The soak checks that no move is illegal.
+fn of_move(from: ProjectedMove) -> v1::ProjectedMove {
     let kind = match from.kind {
-        MoveKind::Begin => Kind::Begin,
-        MoveKind::Legal => Kind::Legal,
-        MoveKind::Bridged => Kind::Bridged,
-        MoveKind::Outside | MoveKind::Illegal => Kind::Outside,
+        ProjectedMoveKind::Begin => Kind::Begin,
+        ProjectedMoveKind::Legal => Kind::Legal,
+        ProjectedMoveKind::Bridged => Kind::Bridged,
+        ProjectedMoveKind::Outside => Kind::Outside,
     };
     v1::ProjectedMove {
         from: from.from,
         to: from.to,
         kind: kind.into(),
     }
-}
-
-fn unknown(error: &VocabularyError) -> Status {
-    Refusal::invalid("vocabulary", error.to_string())
-        .reason("UNKNOWN_VOCABULARY")
-        .hint("The vocabularies are ioa, buquet, connectsoft, workflowmanager and landlord.")
-        .into()
 }

@@ -12,7 +12,7 @@ use super::Executions;
 use crate::convert;
 use crate::list::{self, Listing};
 use crate::parent::Parent;
-use crate::status::{self, Refusal};
+use crate::status::Refusal;
 use crate::token::TokenError;
 use crate::watch::{Reader, Target, WatchRequest};
 
@@ -60,10 +60,7 @@ impl Executions {
                 .open(&purpose, token)
                 .map_err(page_token_refused)?,
         };
-        let page = listing
-            .page(&call, position)
-            .await
-            .map_err(|(id, error)| status::of_provider(&id, &error))?;
+        let page = listing.page(&call, position).await?;
         Ok(v1::ListExecutionsResponse {
             executions: page
                 .executions
@@ -161,21 +158,17 @@ impl Executions {
                     .map_err(page_token_refused)?,
             ),
         };
-        let call = upstream.bounded(&call);
-        let page_size = u32::try_from(page_size).unwrap_or(u32::MAX);
-        let work = upstream.provider().history(
-            &call,
-            HistoryRequest {
-                id: name.id,
-                page_size,
-                cursor,
-                view,
-            },
-        );
-        let page = upstream
-            .guard(Verb::History, &call, work)
-            .await
-            .map_err(|error| status::of_provider(&upstream.id, &error))?;
+        let request = HistoryRequest {
+            id: name.id,
+            page_size: u32::try_from(page_size).unwrap_or(u32::MAX),
+            cursor,
+            view,
+        };
+        let guarded = upstream.within(&call);
+        let page = guarded.call(Verb::History, |provider, call| {
+            provider.history(call, request)
+        });
+        let page = page.await?;
         Ok(v1::ListEventsResponse {
             events: page.events.into_iter().map(convert::event).collect(),
             next_page_token: page
@@ -192,13 +185,12 @@ impl Executions {
     ) -> Result<v1::ExplainStateResponse, Status> {
         let name = validate::execution_name("name", &request.name)?;
         let upstream = self.upstream(&name.provider)?;
-        let call = upstream.bounded(&call);
+        let guarded = upstream.within(&call);
         // Only the full view is sure to have the steps.
-        let work = upstream.provider().get(&call, &name.id, View::Full);
-        let mut observation = upstream
-            .guard(Verb::Get, &call, work)
-            .await
-            .map_err(|error| status::of_provider(&upstream.id, &error))?;
+        let observation = guarded.call(Verb::Get, |provider, call| {
+            provider.get(call, &name.id, View::Full)
+        });
+        let mut observation = observation.await?;
         (observation.input, observation.output) = (None, None);
         let explanation = upstream
             .mapper

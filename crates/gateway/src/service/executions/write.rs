@@ -2,12 +2,13 @@
 
 use std::time::Instant;
 
+use futures::future::BoxFuture;
 use stateway_model::{DefinitionName, ExecutionName, ProviderId};
 use stateway_proto::v1;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Compensation, Error, Observation, PauseRequest, PurgeRequest,
-    Result as ProviderResult, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
-    StartRequest, Verb,
+    Call, CancelMode, CancelRequest, Compensation, Error, ErrorKind, Observation, PauseRequest,
+    Provider, PurgeRequest, Result as ProviderResult, ResumeRequest, RetryFromRequest,
+    RetryNowRequest, SignalRequest, StartRequest, Verb,
 };
 use tonic::{Code, Status};
 
@@ -17,9 +18,7 @@ use crate::convert;
 use crate::parent::Parent;
 use crate::similar::{self, DEFINITION_NOT_FOUND};
 use crate::status::{self, Refusal};
-use crate::upstream::Upstream;
-
-const PORTABLE: &str = "portable definitions";
+use crate::upstream::{Topic, Upstream};
 
 impl Executions {
     pub(super) async fn start(
@@ -48,15 +47,16 @@ impl Executions {
         if !start.labels.is_empty() && !upstream.capabilities.labels {
             return Err(without(upstream, "labels"));
         }
-        let call = upstream.bounded(&call);
         let asked = Instant::now();
-        let work = upstream.provider().start(&call, start);
-        match upstream.guard(Verb::Start, &call, work).await {
+        let guarded = upstream.within(&call);
+        let started = guarded.call(Verb::Start, |provider, call| provider.start(call, start));
+        match started.await {
             Ok(observation) => Ok(self.shown(upstream, observation, asked)),
-            Err(error) if error.reason() == DEFINITION_NOT_FOUND => Err(self
-                .no_definition(upstream, &call, &definition, error)
-                .await),
-            Err(error) => Err(status::of_provider(&upstream.id, &error)),
+            Err(failed) if failed.error.reason() == DEFINITION_NOT_FOUND => {
+                let refused = self.no_definition(upstream, &call, &definition, failed.error);
+                Err(refused.await)
+            }
+            Err(failed) => Err(failed.into()),
         }
     }
 
@@ -68,24 +68,21 @@ impl Executions {
         definition: &DefinitionName,
         error: Error,
     ) -> Status {
-        match self.directory.of(&upstream.id, PORTABLE) {
-            Ok(chosen) => {
-                let revisions = chosen.engine.revisions(definition.id.clone());
-                let known = chosen.answer(call, revisions).await.unwrap_or_default();
-                // A deleted definition is not a misspelt one.
-                if !known.is_empty() {
-                    return status::of_provider(&upstream.id, &error);
-                }
-                similar::no_portable_definition(call, &[chosen], &definition.id)
-                    .await
-                    .into()
-            }
-            Err(_) => {
-                let id = &definition.id;
-                let error = similar::no_native_definition(upstream, call, id, error).await;
-                status::of_provider(&upstream.id, &error)
-            }
+        let Ok(upstream) = self.directory.of(&upstream.id, Topic::PORTABLE_DEFINITIONS) else {
+            let error = similar::no_native_definition(upstream, call, &definition.id, error).await;
+            return status::of_provider(&upstream.id, &error);
+        };
+        let guarded = upstream.within(call);
+        let known = guarded.portable_definitions(Verb::PortableDefinitions, |definitions, call| {
+            definitions.portable_revisions(call, &definition.id)
+        });
+        // A deleted definition is not a misspelt one.
+        if !known.await.unwrap_or_default().is_empty() {
+            return status::of_provider(&upstream.id, &error);
         }
+        similar::no_portable_definition(call, &[upstream], &definition.id)
+            .await
+            .into()
     }
 
     pub(super) async fn signal(
@@ -102,10 +99,10 @@ impl Executions {
             payload: request.payload.map(convert::payload_from),
             request_id: validate::request_id(&request.request_id)?,
         };
-        let upstream = self.upstream(&name.provider)?;
-        let call = upstream.bounded(&call);
-        let work = upstream.provider().signal(&call, signal);
-        self.written(upstream, Verb::Signal, &call, work).await
+        self.write(&call, &name.provider, Verb::Signal, |provider, call| {
+            provider.signal(call, signal)
+        })
+        .await
     }
 
     pub(super) async fn cancel(
@@ -147,10 +144,10 @@ impl Executions {
             cause: validate::text("cause", request.cause)?,
             request_id: validate::request_id(&request.request_id)?,
         };
-        let upstream = self.upstream(&name.provider)?;
-        let call = upstream.bounded(&call);
-        let work = upstream.provider().cancel(&call, cancel);
-        self.written(upstream, verb, &call, work).await
+        self.write(&call, &name.provider, verb, |provider, call| {
+            provider.cancel(call, cancel)
+        })
+        .await
     }
 
     pub(super) async fn pause(
@@ -166,10 +163,10 @@ impl Executions {
             cause: validate::text("cause", request.cause)?,
             request_id: validate::request_id(&request.request_id)?,
         };
-        let upstream = self.upstream(&name.provider)?;
-        let call = upstream.bounded(&call);
-        let work = upstream.provider().pause(&call, pause);
-        self.written(upstream, Verb::Pause, &call, work).await
+        self.write(&call, &name.provider, Verb::Pause, |provider, call| {
+            provider.pause(call, pause)
+        })
+        .await
     }
 
     pub(super) async fn resume(
@@ -181,16 +178,14 @@ impl Executions {
             .target(&call, &request.name, &request.etag, Verb::Resume)
             .await?;
         let request_id = validate::request_id(&request.request_id)?;
-        let upstream = self.upstream(&name.provider)?;
-        let call = upstream.bounded(&call);
-        let work = upstream.provider().resume(
-            &call,
-            ResumeRequest {
-                id: name.id,
-                request_id,
-            },
-        );
-        self.written(upstream, Verb::Resume, &call, work).await
+        let resume = ResumeRequest {
+            id: name.id,
+            request_id,
+        };
+        self.write(&call, &name.provider, Verb::Resume, |provider, call| {
+            provider.resume(call, resume)
+        })
+        .await
     }
 
     pub(super) async fn retry_now(
@@ -206,10 +201,10 @@ impl Executions {
             step: validate::text("step", request.step)?,
             request_id: validate::request_id(&request.request_id)?,
         };
-        let upstream = self.upstream(&name.provider)?;
-        let call = upstream.bounded(&call);
-        let work = upstream.provider().retry_now(&call, retry);
-        self.written(upstream, Verb::RetryNow, &call, work).await
+        self.write(&call, &name.provider, Verb::RetryNow, |provider, call| {
+            provider.retry_now(call, retry)
+        })
+        .await
     }
 
     pub(super) async fn retry_from(
@@ -229,10 +224,10 @@ impl Executions {
             request_id: validate::request_id(&request.request_id)?,
             execution_id: validate::execution_id(&request.execution_id)?,
         };
-        let upstream = self.upstream(&name.provider)?;
-        let call = upstream.bounded(&call);
-        let work = upstream.provider().retry_from(&call, retry);
-        self.written(upstream, Verb::RetryFrom, &call, work).await
+        self.write(&call, &name.provider, Verb::RetryFrom, |provider, call| {
+            provider.retry_from(call, retry)
+        })
+        .await
     }
 
     /// Who is to run a definition. A portable one without a parent runs on the only provider that
@@ -246,8 +241,11 @@ impl Executions {
         if !parent.is_empty() || definition.provider.is_some() {
             return provider_of(parent, definition);
         }
-        match self.directory.one("parent", "", PORTABLE) {
-            Ok(chosen) => Ok(chosen.id.clone()),
+        match self
+            .directory
+            .one("parent", "", Topic::PORTABLE_DEFINITIONS)
+        {
+            Ok(upstream) => Ok(upstream.id.clone()),
             // A name that nobody has needs no provider: the name itself is wrong.
             Err(status) => match self.unknown_everywhere(call, definition).await {
                 Some(unknown) => Err(unknown.into()),
@@ -256,21 +254,25 @@ impl Executions {
         }
     }
 
-    /// The refusal of a portable definition, if there are engines and none has it.
+    /// The refusal of a portable definition, if there are providers for it and none has it.
     async fn unknown_everywhere(
         &self,
         call: &Call,
         definition: &DefinitionName,
     ) -> Option<Refusal> {
-        let engines = self.directory.all(PORTABLE).ok()?;
-        for chosen in &engines {
-            let found = chosen.engine.definition(definition.id.clone(), None);
-            match chosen.answer(call, found).await {
-                Err(status) if status.code() == Code::NotFound => {}
+        let upstreams = self.directory.all(Topic::PORTABLE_DEFINITIONS).ok()?;
+        for upstream in &upstreams {
+            let guarded = upstream.within(call);
+            let found = guarded
+                .portable_definitions(Verb::PortableDefinitions, |definitions, call| {
+                    definitions.get_portable(call, &definition.id, None)
+                });
+            match found.await {
+                Err(failed) if failed.error.kind == ErrorKind::NotFound => {}
                 Ok(_) | Err(_) => return None,
             }
         }
-        Some(similar::no_portable_definition(call, &engines, &definition.id).await)
+        Some(similar::no_portable_definition(call, &upstreams, &definition.id).await)
     }
 
     pub(super) async fn purge(
@@ -286,10 +288,9 @@ impl Executions {
             request_id: validate::request_id(&request.request_id)?,
         };
         let upstream = self.upstream(&name.provider)?;
-        let call = upstream.bounded(&call);
-        let work = upstream.provider().purge(&call, purge);
-        let purged = upstream.guard(Verb::Purge, &call, work).await;
-        purged.map_err(|error| status::of_provider(&upstream.id, &error))?;
+        let guarded = upstream.within(&call);
+        let purged = guarded.call(Verb::Purge, |provider, call| provider.purge(call, purge));
+        purged.await?;
         self.hub.lost(&name);
         Ok(())
     }
@@ -307,17 +308,22 @@ impl Executions {
         Ok(name)
     }
 
-    /// Does a write within the guard and tells watchers what it has shown.
-    async fn written(
+    /// Writes to an execution and shows the change to watchers.
+    async fn write<F>(
         &self,
-        upstream: &Upstream,
-        verb: Verb,
         call: &Call,
-        work: impl Future<Output = ProviderResult<Observation>> + Send,
-    ) -> Result<v1::Execution, Status> {
+        provider: &ProviderId,
+        verb: Verb,
+        work: F,
+    ) -> Result<v1::Execution, Status>
+    where
+        F: for<'c> FnOnce(&'c dyn Provider, &'c Call) -> BoxFuture<'c, ProviderResult<Observation>>
+            + Send,
+    {
         let asked = Instant::now();
-        let observation = upstream.guard(verb, call, work).await;
-        let observation = observation.map_err(|error| status::of_provider(&upstream.id, &error))?;
+        let upstream = self.upstream(provider)?;
+        let guarded = upstream.within(call);
+        let observation = guarded.call(verb, work).await?;
         Ok(self.shown(upstream, observation, asked))
     }
 

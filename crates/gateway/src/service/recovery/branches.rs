@@ -1,17 +1,15 @@
 //! The branches of an execution's log.
 
-use std::sync::Arc;
-
-use stateway_engine::BranchRecord;
 use stateway_model::ExecutionName;
 use stateway_proto::v1;
-use stateway_provider_api::Call;
+use stateway_provider_api::{Branch, Call, Verb};
 use tonic::Status;
 
 use super::super::executions::page_token_refused;
 use super::super::validate;
-use super::{BRANCHES, Recovery, branch_name};
+use super::{Recovery, branch_name};
 use crate::convert;
+use crate::upstream::Topic;
 
 const BRANCHES_PER_PAGE: usize = 100;
 
@@ -22,7 +20,7 @@ impl Recovery {
         request: v1::ListBranchesRequest,
     ) -> Result<v1::ListBranchesResponse, Status> {
         let name = validate::execution_name("parent", &request.parent)?;
-        let chosen = self.directory.of(&name.provider, BRANCHES)?;
+        let upstream = self.directory.of(&name.provider, Topic::EVENT_LOG)?;
         let page_size = validate::page_size(request.page_size, BRANCHES_PER_PAGE)?;
         let purpose = format!("branches|{name}");
         let after = match request.page_token.as_str() {
@@ -33,10 +31,12 @@ impl Recovery {
                     .map_err(page_token_refused)?,
             ),
         };
-        let id: Arc<str> = name.id.as_str().into();
-        // One more than wanted says whether there is more.
-        let asked = chosen.engine.branches(id, after, page_size + 1);
-        let mut found = chosen.answer(&call, asked).await?;
+        let guarded = upstream.within(&call);
+        // One more than wanted shows whether there is more.
+        let found = guarded.event_log(Verb::Branches, |log, call| {
+            log.branches(call, &name.id, after, page_size + 1)
+        });
+        let mut found = found.await?;
         let more = found.len() > page_size;
         found.truncate(page_size);
         let last = found.last().filter(|_| more).map(|last| last.branch);
@@ -52,7 +52,7 @@ impl Recovery {
     }
 }
 
-fn branch(execution: &ExecutionName, from: BranchRecord) -> v1::Branch {
+fn branch(execution: &ExecutionName, from: Branch) -> v1::Branch {
     v1::Branch {
         name: branch_name(execution, from.branch),
         parent: from
@@ -62,8 +62,8 @@ fn branch(execution: &ExecutionName, from: BranchRecord) -> v1::Branch {
         cutoff_sequence: from.cutoff,
         current: from.current,
         cause: from.cause,
-        create_time: from.created.map(convert::timestamp),
-        created_by: from.by.to_string(),
+        create_time: from.create_time.map(convert::timestamp),
+        created_by: from.created_by,
         usage: Some(from.usage)
             .filter(|usage| !usage.is_zero())
             .map(convert::usage),

@@ -1,14 +1,12 @@
 //! A history as a file.
 
-use stateway_engine::recording::Recording;
 use stateway_proto::v1;
-use stateway_provider_api::Call;
-use tonic::{Code, Status};
+use stateway_provider_api::{Call, Verb};
+use tonic::Status;
 
 use super::super::validate;
-use super::{REPLAY, Recovery};
-use crate::engines::Chosen;
-use crate::status::Refusal;
+use super::Recovery;
+use crate::upstream::Topic;
 
 /// The most bytes of a file in one message.
 const PIECE: usize = 256 * 1024;
@@ -20,35 +18,13 @@ impl Recovery {
         request: v1::ExportHistoryRequest,
     ) -> Result<Vec<u8>, Status> {
         let name = validate::execution_name("name", &request.name)?;
-        let chosen = self.directory.of(&name.provider, REPLAY)?;
-        let recording = recording(&call, chosen, name.id.as_str()).await?;
-        let recording = if request.redact {
-            let redacted = recording.redact();
-            redacted.map_err(|error| unreadable(chosen, &error.to_string()))?
-        } else {
-            recording
-        };
-        Ok(recording.write())
+        let upstream = self.directory.of(&name.provider, Topic::EVENT_LOG)?;
+        let guarded = upstream.until_deadline(&call);
+        let file = guarded.event_log(Verb::Export, |log, call| {
+            log.export(call, &name.id, request.redact)
+        });
+        Ok(file.await?)
     }
-}
-
-/// An execution's whole log.
-pub(super) async fn recording(
-    call: &Call,
-    chosen: Chosen<'_>,
-    id: &str,
-) -> Result<Recording, Status> {
-    chosen
-        .answer(call, chosen.engine.recording(id.into()))
-        .await
-}
-
-pub(super) fn unreadable(chosen: Chosen<'_>, why: &str) -> Status {
-    let message = format!("provider {}: {why}", chosen.id);
-    Refusal::new(Code::DataLoss, "LOG_UNREADABLE", message)
-        .with("provider", chosen.id.to_string())
-        .hint("VerifyExecution says what is wrong with it.")
-        .into()
 }
 
 /// The file in pieces that fit into messages.

@@ -1,24 +1,24 @@
 //! Comparing what is kept with the log: of one execution, or of all of them.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::{Stream, stream};
-use stateway_engine::Engine;
-use stateway_engine::recovery::{self, Remedy};
 use stateway_model::{ExecutionId, ExecutionName, ProviderId};
 use stateway_proto::v1;
 use stateway_proto::v1::remedy::Kind;
-use stateway_provider_api::Call;
+use stateway_provider_api::{Call, Finding, Remedy, Verb, Verification};
 use tonic::Status;
 
 use super::super::validate;
-use super::{RECOVERY, Recovery};
+use super::Recovery;
 use crate::convert;
-use crate::engines::Chosen;
+use crate::upstream::{Topic, Upstream};
 
 /// Executions looked at between two messages: others read between two of them.
 const PAGE: usize = 1_000;
+/// The most time for one page.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most verdicts in one message; what is beyond that is counted, and found again by
 /// `VerifyExecution`.
 const MOST_VERDICTS: usize = 500;
@@ -30,11 +30,13 @@ impl Recovery {
         request: v1::VerifyExecutionRequest,
     ) -> Result<v1::VerifyExecutionResponse, Status> {
         let name = validate::execution_name("name", &request.name)?;
-        let chosen = self.directory.of(&name.provider, RECOVERY)?;
-        let found = chosen.engine.verify(name.id.as_str().into());
-        let found = chosen.answer(&call, found).await?;
+        let upstream = self.directory.of(&name.provider, Topic::RECOVERY)?;
+        let guarded = upstream.until_deadline(&call);
+        let found = guarded.recovery(Verb::Verify, |recovery, call| {
+            recovery.verify(call, &name.id)
+        });
         Ok(v1::VerifyExecutionResponse {
-            verdict: Some(verdict(chosen.id, found)),
+            verdict: Some(verdict(&upstream.id, found.await?)),
         })
     }
 
@@ -45,26 +47,30 @@ impl Recovery {
     ) -> Result<Scan, Status> {
         let parent = validate::parent(&request.parent)?;
         let mut scan = Scan {
-            engines: Vec::new(),
-            after: 0,
+            upstreams: Vec::new(),
+            cursor: None,
+            call: call.clone(),
             began: Instant::now(),
             told: v1::VerifyExecutionsResponse::default(),
         };
-        for chosen in self.directory.under(&parent, RECOVERY)? {
-            scan.told.total += chosen.answer(&call, chosen.engine.total()).await?;
-            scan.engines
-                .push((chosen.id.clone(), chosen.engine.clone()));
+        for upstream in self.directory.under(&parent, Topic::RECOVERY)? {
+            let guarded = upstream.within(&call);
+            let total = guarded.recovery(Verb::Verify, |recovery, call| recovery.total(call));
+            scan.told.total += total.await?;
+            scan.upstreams.push(Arc::clone(upstream));
         }
         // The last one is taken first.
-        scan.engines.reverse();
+        scan.upstreams.reverse();
         Ok(scan)
     }
 }
 
-/// A look at every execution that goes on only as fast as its reader.
+/// A verification of every execution, as fast as its reader.
 pub(super) struct Scan {
-    engines: Vec<(ProviderId, Engine)>,
-    after: i64,
+    upstreams: Vec<Arc<Upstream>>,
+    cursor: Option<String>,
+    /// Its caller; the stream itself has no deadline.
+    call: Call,
     began: Instant,
     told: v1::VerifyExecutionsResponse,
 }
@@ -87,54 +93,49 @@ impl Scan {
 
     async fn page(&mut self) -> Result<v1::VerifyExecutionsResponse, Status> {
         self.told.verdicts.clear();
-        if let Some((id, engine)) = self.engines.last() {
-            let page = engine.verify_batch(self.after, PAGE).await;
-            let page = page.map_err(|error| refused(id, engine, &error))?;
-            self.told.checked += page.executions;
-            self.told.event_count += page.events;
+        if let Some(upstream) = self.upstreams.last() {
+            let call = Call {
+                deadline: Instant::now() + PAGE_TIMEOUT,
+                ..self.call.clone()
+            };
+            let guarded = upstream.until_deadline(&call);
+            let page = guarded.recovery(Verb::Verify, |recovery, call| {
+                recovery.verify_page(call, self.cursor.as_deref(), PAGE)
+            });
+            let page = page.await?;
+            self.told.checked += page.verified.executions;
+            self.told.event_count += page.verified.events;
             self.told.wrong += page.wrong.len() as u64;
             let wrong = page.wrong.into_iter().take(MOST_VERDICTS);
-            self.told.verdicts = wrong.map(|found| verdict(id, found)).collect();
-            match page.next {
-                Some(next) => self.after = next,
-                None => {
-                    self.engines.pop();
-                    self.after = 0;
-                }
+            self.told.verdicts = wrong.map(|found| verdict(&upstream.id, found)).collect();
+            self.cursor = page.next;
+            if self.cursor.is_none() {
+                self.upstreams.pop();
             }
         }
         self.told.elapsed = Some(convert::duration(self.began.elapsed()));
-        self.told.done = self.engines.is_empty();
+        self.told.done = self.upstreams.is_empty();
         Ok(self.told.clone())
     }
 }
 
-fn refused(id: &ProviderId, engine: &Engine, error: &stateway_engine::EngineError) -> Status {
-    let chosen = Chosen {
-        id,
-        engine,
-        backups: None,
-    };
-    chosen.refused(error)
-}
-
-fn verdict(provider: &ProviderId, from: recovery::Verdict) -> v1::Verdict {
-    let id = ExecutionId::new(&*from.id);
+fn verdict(provider: &ProviderId, from: Verification) -> v1::Verdict {
+    let id = ExecutionId::new(&from.id);
     let name = id.map(|id| ExecutionName::new(provider.clone(), id).to_string());
     v1::Verdict {
-        name: name.unwrap_or_else(|_| from.id.to_string()),
+        name: name.unwrap_or(from.id),
         findings: from.findings.into_iter().map(finding).collect(),
         remedy: Some(remedy(from.remedy)),
         branch: from.branch.to_string(),
         sequence: from.sequence,
         event_count: from.events,
-        head_hash: from.head,
+        head_hash: from.head_hash,
     }
 }
 
-pub(super) fn finding(from: recovery::Finding) -> v1::Finding {
+pub(super) fn finding(from: Finding) -> v1::Finding {
     v1::Finding {
-        code: from.code.to_string(),
+        code: from.code,
         summary: from.summary,
         evidence: from.evidence,
     }
@@ -145,13 +146,15 @@ fn remedy(from: Remedy) -> v1::Remedy {
         kind: kind.into(),
         ..v1::Remedy::default()
     };
-    let words = |steps: &[Arc<str>]| steps.iter().map(ToString::to_string).collect();
     match from {
         Remedy::Nothing => of(Kind::Nothing),
         Remedy::Repair => of(Kind::Repair),
-        Remedy::Branch { cutoff, again } => v1::Remedy {
+        Remedy::Branch {
+            cutoff,
+            repeated_steps,
+        } => v1::Remedy {
             cutoff_sequence: cutoff,
-            repeated_steps: words(&again),
+            repeated_steps,
             ..of(Kind::Branch)
         },
         Remedy::Refused { why, hint } => v1::Remedy {

@@ -1,16 +1,10 @@
-//! Converts the messages of a worker's stream to the types of the engine and back. The JSON of payloads is
-//! parsed and serialised here; the keeper's thread still serialises events and checks sizes and schemas.
-
-use std::sync::Arc;
+//! Converts the messages of a worker's stream to the types of a provider and back.
 
 use stateway_definition::limits::MAX_DURATION;
-use stateway_engine::{Outcome, TaskToken, WorkerMessage, WorkerTask};
-use stateway_machine::{Data, Failure};
-use stateway_model::{
-    ErrorCategory, ExecutionId, ExecutionName, Payload, Progress, ProviderId, Usage,
-};
+use stateway_model::{ErrorCategory, ExecutionName, Progress, ProviderId, Usage};
 use stateway_proto::v1;
 use stateway_proto::v1::work_response::Message;
+use stateway_provider_api::{TaskFailure, WorkerMessage, WorkerTask};
 
 use crate::convert;
 
@@ -24,32 +18,28 @@ const LONGEST_WORD: usize = 64;
 /// What goes to the worker.
 pub(super) fn told(provider: &ProviderId, from: WorkerMessage) -> Message {
     match from {
-        WorkerMessage::Task(task) => Message::Task(task_of(provider, &task)),
-        WorkerMessage::Cancel { token } => Message::Cancelled(v1::TaskCancelled {
-            task_token: token.to_string(),
-        }),
-        WorkerMessage::Withdrawn { token, reason } => Message::Withdrawn(v1::TaskWithdrawn {
-            task_token: token.to_string(),
+        WorkerMessage::Task(task) => Message::Task(task_of(provider, *task)),
+        WorkerMessage::Cancelled { task_token } => {
+            Message::Cancelled(v1::TaskCancelled { task_token })
+        }
+        WorkerMessage::Withdrawn { task_token, reason } => Message::Withdrawn(v1::TaskWithdrawn {
+            task_token,
             reason: reason.to_owned(),
         }),
         WorkerMessage::Refused {
-            token,
+            task_token,
             reason,
             message,
-        } => refused(token.to_string(), reason, message),
-        WorkerMessage::Accepted { token } => Message::Accepted(v1::TaskAccepted {
-            task_token: token.to_string(),
+        } => Message::Refused(v1::TaskRefused {
+            task_token,
+            reason: reason.to_owned(),
+            message,
         }),
+        WorkerMessage::Accepted { task_token } => {
+            Message::Accepted(v1::TaskAccepted { task_token })
+        }
         WorkerMessage::Closed { reason } => closed(reason),
     }
-}
-
-pub(super) fn refused(task_token: String, reason: &str, message: impl Into<String>) -> Message {
-    Message::Refused(v1::TaskRefused {
-        task_token,
-        reason: reason.to_owned(),
-        message: message.into(),
-    })
 }
 
 pub(super) fn closed(reason: &str) -> Message {
@@ -58,78 +48,27 @@ pub(super) fn closed(reason: &str) -> Message {
     })
 }
 
-fn task_of(provider: &ProviderId, from: &WorkerTask) -> v1::Task {
+fn task_of(provider: &ProviderId, from: WorkerTask) -> v1::Task {
     v1::Task {
-        task_token: from.token.to_string(),
-        execution: execution_name(provider, &from.execution),
-        step: from.task.step.to_string(),
-        attempt: from.task.attempt,
+        task_token: from.task_token,
+        execution: ExecutionName::new(provider.clone(), from.execution).to_string(),
+        step: from.step.to_string(),
+        attempt: from.attempt,
         action: from.action.to_string(),
-        input: Some(json(&from.input)),
+        input: Some(convert::payload_into(from.input)),
         feedback: from.feedback.as_deref().unwrap_or_default().to_owned(),
-        deadline: from.due.map(convert::timestamp),
+        deadline: from.deadline.map(convert::timestamp),
         heartbeat_timeout: from.heartbeat_timeout.map(convert::duration),
-        compensation: from.task.undo,
+        compensation: from.compensation,
         role: from.role.to_string(),
         model_policy: from.model_policy.to_string(),
-        outcome_unknown: from.unknown,
-    }
-}
-
-fn execution_name(provider: &ProviderId, id: &str) -> String {
-    ExecutionId::new(id)
-        .map(|id| ExecutionName::new(provider.clone(), id).to_string())
-        .unwrap_or_default()
-}
-
-/// Data as it travels; without a content type, which means JSON.
-pub(in crate::service) fn json(data: &Data) -> v1::Payload {
-    v1::Payload {
-        data: serde_json::to_vec(&**data).unwrap_or_default().into(),
-        content_type: String::new(),
-    }
-}
-
-/// Why what a worker sent is no answer.
-pub(super) struct Unusable {
-    pub(super) reason: &'static str,
-    pub(super) message: String,
-    /// What becomes of the task all the same.
-    pub(super) outcome: Option<Outcome>,
-}
-
-/// What a completed task gave.
-pub(super) fn completed(output: Option<v1::Payload>) -> Result<Outcome, Unusable> {
-    let Some(output) = output else {
-        return Ok(Outcome::Completed {
-            output: Data::default(),
-        });
-    };
-    let is_json = output.content_type.is_empty() || output.content_type == Payload::JSON;
-    let read = if is_json {
-        stateway_engine::parse_payload(&output.data)
-    } else {
-        Err(format!("its content type is {}", output.content_type))
-    };
-    match read {
-        Ok(value) => Ok(Outcome::Completed {
-            output: Arc::new(value),
-        }),
-        Err(why) => {
-            let message = format!("the output is not JSON: {why}");
-            let failure = Failure::reported(ErrorCategory::AgentError, message.as_str());
-            Err(Unusable {
-                reason: "INVALID_OUTPUT",
-                message,
-                outcome: Some(Outcome::Failed(failure)),
-            })
-        }
+        outcome_unknown: from.outcome_unknown,
     }
 }
 
 /// How a task failed. A worker that reports a failure has ended its attempt, so a part of the report
 /// that is wrong never leaves the task open: the message gets a note instead.
-pub(super) fn failed(from: &v1::TaskFailed) -> Outcome {
+pub(super) fn failed(from: &v1::TaskFailed) -> TaskFailure {
     let mut notes = Vec::new();
     let category = match from.category.as_str() {
         "" => ErrorCategory::AgentError,
@@ -146,12 +85,14 @@ pub(super) fn failed(from: &v1::TaskFailed) -> Outcome {
         }
         pause
     });
-    let mut failure = Failure::reported(category, noted(&from.message, &notes));
-    failure.code = cut(&from.code, LONGEST_CODE).into();
-    failure.retry_after = retry_after;
-    failure.no_retry = from.no_retry;
-    failure.effects_unknown = from.effects_unknown;
-    Outcome::Failed(failure)
+    TaskFailure {
+        category,
+        message: noted(&from.message, &notes),
+        code: cut(&from.code, LONGEST_CODE).to_owned(),
+        no_retry: from.no_retry,
+        effects_unknown: from.effects_unknown,
+        retry_after,
+    }
 }
 
 /// The worker's message with notes behind it; the notes are never cut off.
@@ -193,60 +134,13 @@ pub(super) fn progress(beat: &v1::TaskHeartbeat) -> Option<Progress> {
     Progress::new(beat.progress, &beat.detail)
 }
 
-/// The token of an answer.
-pub(super) fn token(text: &str) -> Result<TaskToken, Unusable> {
-    text.parse()
-        .map_err(|error: stateway_engine::EngineError| Unusable {
-            reason: error.reason,
-            message: error.message,
-            outcome: None,
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn payload(data: &'static [u8], content_type: &str) -> v1::Payload {
-        v1::Payload {
-            data: data.into(),
-            content_type: content_type.into(),
-        }
-    }
-
-    #[test]
-    fn an_output_is_json_or_the_task_has_failed() {
-        let Ok(Outcome::Completed { output }) = completed(Some(payload(b"{\"a\":1}", ""))) else {
-            panic!("not taken");
-        };
-        assert_eq!(*output, serde_json::json!({"a": 1}));
-        assert!(matches!(completed(None), Ok(Outcome::Completed { .. })));
-        for wrong in [
-            payload(b"{", ""),
-            payload(b"1", "text/plain"),
-            payload(b"", ""),
-        ] {
-            let Err(refused) = completed(Some(wrong)) else {
-                panic!("taken");
-            };
-            assert_eq!(refused.reason, "INVALID_OUTPUT");
-            let Some(Outcome::Failed(failure)) = refused.outcome else {
-                panic!("the task goes on");
-            };
-            assert_eq!(failure.category, ErrorCategory::AgentError);
-        }
-    }
-
-    fn failure(from: &v1::TaskFailed) -> Failure {
-        let Outcome::Failed(failure) = failed(from) else {
-            panic!("the task has not failed");
-        };
-        failure
-    }
-
     #[test]
     fn a_failure_has_the_category_that_the_worker_reports() {
-        let transient = failure(&v1::TaskFailed {
+        let transient = failed(&v1::TaskFailed {
             category: "transient".into(),
             message: "ä".repeat(LONGEST_MESSAGE),
             ..v1::TaskFailed::default()
@@ -258,13 +152,13 @@ mod tests {
     #[test]
     fn an_unknown_category_counts_as_agent_error_with_the_workers_message_and_a_note() {
         let of = |message: &str| {
-            let failure = failure(&v1::TaskFailed {
+            let failure = failed(&v1::TaskFailed {
                 category: "bad luck".into(),
                 message: message.into(),
                 ..v1::TaskFailed::default()
             });
             assert_eq!(failure.category, ErrorCategory::AgentError);
-            failure.message.to_string()
+            failure.message
         };
         let note = "unknown failure category `bad luck`";
         assert_eq!(of(""), note);
@@ -278,7 +172,7 @@ mod tests {
 
     #[test]
     fn an_impossible_pause_is_ignored_and_noted() {
-        let failure = failure(&v1::TaskFailed {
+        let failure = failed(&v1::TaskFailed {
             category: "transient".into(),
             message: "busy".into(),
             retry_after: Some(prost_types::Duration {
@@ -289,13 +183,13 @@ mod tests {
         });
         assert_eq!(failure.retry_after, None);
         let expected = "busy (`retry_after` is ignored: it must be at most ten years)";
-        assert_eq!(&*failure.message, expected);
+        assert_eq!(failure.message, expected);
     }
 
     #[test]
     fn a_worker_rules_out_another_attempt() {
         for no_retry in [false, true] {
-            let failure = failure(&v1::TaskFailed {
+            let failure = failed(&v1::TaskFailed {
                 category: "transient".into(),
                 no_retry,
                 ..v1::TaskFailed::default()

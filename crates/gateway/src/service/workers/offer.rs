@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use stateway_engine::Offer;
 use stateway_proto::v1;
+use stateway_provider_api::WorkerOffer;
 use tonic::Status;
 
 use crate::status::Refusal;
@@ -15,7 +15,7 @@ const MOST_TASKS: u32 = 10_000;
 const LONGEST_TENANT: usize = 255;
 
 /// The offer, once it was found to be one.
-pub(super) fn checked(sent: v1::Offer) -> Result<Offer, Status> {
+pub(super) fn checked(sent: v1::Offer) -> Result<WorkerOffer, Status> {
     let capacity = sent.capacity.saturating_add(sent.prefetch);
     if sent.capacity > MOST_TASKS || sent.prefetch > MOST_TASKS {
         let message =
@@ -32,7 +32,7 @@ pub(super) fn checked(sent: v1::Offer) -> Result<Offer, Status> {
         let message = format!("a tenant has at most {LONGEST_TENANT} bytes");
         return Err(Refusal::invalid("tenant", message).into());
     }
-    Ok(Offer {
+    Ok(WorkerOffer {
         worker: sent.worker_id.into(),
         roles: words("roles", &sent.roles)?,
         skills: words("skills", &sent.skills)?,

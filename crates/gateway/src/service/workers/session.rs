@@ -3,39 +3,34 @@
 //! Both directions are driven by whoever polls the answers, so a message costs no task, no lock and
 //! no wake-up of its own, and everything that is ready leaves in one write.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::Stream;
-use stateway_engine::{Answers, Outcome, WorkerSession};
 use stateway_model::ProviderId;
 use stateway_proto::v1;
 use stateway_proto::v1::work_request::Message as Said;
 use stateway_proto::v1::work_response::Message;
+use stateway_provider_api::{TaskOutcome, WorkerSession};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::{Code, Status, Streaming};
 
-use super::message::{self, Unusable};
-use super::offer;
+use super::{message, offer};
+use crate::convert;
 use crate::status::Refusal;
 
 /// The most messages that are taken in before answers get their turn.
 const TURN: usize = 128;
-
-/// The most that may wait to be told to a worker before it is listened to again.
-const MOST_UNSAID: usize = 256;
 
 /// One worker's stream.
 pub(crate) struct Session {
     provider: ProviderId,
     worker: Arc<str>,
     said: Streaming<v1::WorkRequest>,
-    connected: WorkerSession,
-    answers: Answers,
-    /// What the gateway itself has to say.
-    own: VecDeque<Message>,
+    connected: Box<dyn WorkerSession>,
+    /// Sent before anything of the engine.
+    welcome: Option<v1::Welcome>,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
     ended: bool,
 }
@@ -44,19 +39,17 @@ impl Session {
     pub(super) fn new(
         provider: ProviderId,
         said: Streaming<v1::WorkRequest>,
-        connected: WorkerSession,
+        connected: Box<dyn WorkerSession>,
         worker: Arc<str>,
         welcome: v1::Welcome,
         stop: CancellationToken,
     ) -> Self {
-        let answers = connected.answers();
         Self {
             provider,
             worker,
             said,
             connected,
-            answers,
-            own: VecDeque::from([Message::Welcome(welcome)]),
+            welcome: Some(welcome),
             stop: Box::pin(stop.cancelled_owned()),
             ended: false,
         }
@@ -65,12 +58,8 @@ impl Session {
     /// Takes in what the worker has said; whether there may be more at once.
     fn listen(&mut self, context: &mut Context<'_>) -> Result<Heard, Status> {
         for _ in 0..TURN {
-            // A worker that does not read what it is told is not listened to meanwhile.
-            if self.own.len() >= MOST_UNSAID {
-                return Ok(Heard::MaybeMore);
-            }
             // A worker that sends faster than the engine reads waits for the engine.
-            if self.answers.poll_ready(context).is_pending() {
+            if self.connected.poll_ready(context).is_pending() {
                 return Ok(Heard::All);
             }
             match Pin::new(&mut self.said).poll_next(context) {
@@ -91,55 +80,32 @@ impl Session {
         };
         match said {
             Said::Completed(done) => {
-                let outcome = message::completed(done.output);
+                let outcome = TaskOutcome::Completed {
+                    output: done.output.map(convert::payload_from),
+                };
                 self.settle(done.task_token, outcome, done.usage);
             }
             Said::Failed(failed) => {
-                let outcome = message::failed(&failed);
-                self.settle(failed.task_token, Ok(outcome), failed.usage);
+                let outcome = TaskOutcome::Failed(message::failed(&failed));
+                self.settle(failed.task_token, outcome, failed.usage);
             }
             Said::Released(released) => {
                 let begun = released.begun;
-                self.settle(released.task_token, Ok(Outcome::Released { begun }), None);
+                self.settle(released.task_token, TaskOutcome::Released { begun }, None);
             }
-            Said::Heartbeat(beat) => self.heartbeat(beat),
+            Said::Heartbeat(beat) => {
+                let progress = message::progress(&beat);
+                let token = Some(beat.task_token).filter(|token| !token.is_empty());
+                self.connected.heartbeat(token, progress);
+            }
             Said::Offer(sent) => return self.offer(sent),
         }
         Ok(())
     }
 
-    fn settle(
-        &mut self,
-        token: String,
-        outcome: Result<Outcome, Unusable>,
-        usage: Option<v1::Usage>,
-    ) {
-        let usage = usage.map(message::usage);
-        let parsed = match message::token(&token) {
-            Ok(parsed) => parsed,
-            Err(unusable) => return self.refuse(token, &unusable),
-        };
-        match outcome {
-            Ok(outcome) => self.answers.settle(parsed, outcome, usage),
-            Err(mut unusable) => {
-                if let Some(outcome) = unusable.outcome.take() {
-                    self.answers.settle(parsed, outcome, usage);
-                }
-                self.refuse(token, &unusable);
-            }
-        }
-    }
-
-    fn heartbeat(&mut self, beat: v1::TaskHeartbeat) {
-        if beat.task_token.is_empty() {
-            return self.answers.heartbeat(None, None);
-        }
-        match message::token(&beat.task_token) {
-            Ok(token) => self
-                .answers
-                .heartbeat(Some(token), message::progress(&beat)),
-            Err(unusable) => self.refuse(beat.task_token, &unusable),
-        }
+    fn settle(&mut self, token: String, outcome: TaskOutcome, usage: Option<v1::Usage>) {
+        self.connected
+            .settle(token, outcome, usage.map(message::usage));
     }
 
     fn offer(&mut self, sent: v1::Offer) -> Result<(), Status> {
@@ -149,13 +115,8 @@ impl Session {
             return Err(Refusal::invalid("worker_id", message).into());
         }
         offer.worker = Arc::clone(&self.worker);
-        self.answers.offer(offer);
+        self.connected.offer(offer);
         Ok(())
-    }
-
-    fn refuse(&mut self, token: String, unusable: &Unusable) {
-        let refused = message::refused(token, unusable.reason, &unusable.message);
-        self.own.push_back(refused);
     }
 
     /// The last message, after which nothing follows.
@@ -190,10 +151,10 @@ impl Stream for Session {
                 return Poll::Ready(Some(Err(status)));
             }
         };
-        if let Some(own) = this.own.pop_front() {
-            return Poll::Ready(Some(Ok(wire(own))));
+        if let Some(welcome) = this.welcome.take() {
+            return Poll::Ready(Some(Ok(wire(Message::Welcome(welcome)))));
         }
-        match this.connected.messages.poll_recv(context) {
+        match this.connected.poll_message(context) {
             Poll::Ready(Some(told)) => {
                 let told = message::told(&this.provider, told);
                 this.ended = matches!(told, Message::Closed(_));

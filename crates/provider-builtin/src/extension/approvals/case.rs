@@ -7,7 +7,7 @@ use stateway_engine::View;
 use stateway_machine::{Awaited, Resolution};
 use stateway_model::{ExecutionError, Reason, Step};
 
-use super::name::Kind;
+use super::id::Kind;
 
 /// One approval or escalation.
 #[derive(Debug, Clone, PartialEq)]

@@ -14,7 +14,7 @@ use stateway_machine::{Fact, PolicyDecision, WaitFor};
 use stateway_model::ExecutionError;
 
 use super::case::{About, Case, Decision, Outcome};
-use super::name::Kind;
+use super::id::Kind;
 
 /// Gathers the cases of one execution.
 #[derive(Debug, Default)]

@@ -1,0 +1,322 @@
+//! The one way to a provider: bounded deadline, capability, breaker, slots, panic, timeout, figures and
+//! the error's context, in that order.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use futures::future::{self, BoxFuture};
+use stateway_model::ProviderId;
+use stateway_provider_api::{
+    Approvals, Call, Error, ErrorKind, EventLog, PortableDefinitions, Provider, Recovery, Result,
+    Store, Triggers, Verb, Workers,
+};
+use thiserror::Error as ThisError;
+
+use super::Upstream;
+use super::breakers::{Admission, Outcome, Refused, Scope};
+
+/// The reason when every slot is taken: the load is too high, nothing is wrong with the provider.
+pub(crate) const PROVIDER_BUSY: &str = "PROVIDER_BUSY";
+/// The pause that a caller is asked for when every slot is taken.
+const BUSY_PAUSE: Duration = Duration::from_millis(200);
+
+/// A call of a provider that failed or was refused, with the provider's name.
+#[derive(Debug, ThisError)]
+#[error("provider {provider}: {error}")]
+pub(crate) struct CallError {
+    pub(crate) provider: ProviderId,
+    pub(crate) error: Error,
+}
+
+impl From<CallError> for Error {
+    fn from(failed: CallError) -> Self {
+        failed.error
+    }
+}
+
+/// A provider for the time of one bounded call.
+pub(crate) struct Guarded<'u> {
+    upstream: &'u Upstream,
+    call: Call,
+    merged: bool,
+}
+
+impl Upstream {
+    /// The provider, for a call that may take until its own deadline or the provider's timeout,
+    /// whichever comes first.
+    pub(crate) fn within(&self, call: &Call) -> Guarded<'_> {
+        self.guarded(call, self.settings.timeout, false)
+    }
+
+    /// The provider, for a call that is a part of a list over several providers: it may take the
+    /// patience of such a list, or half of what the client's call has left.
+    pub(crate) fn merged(&self, call: &Call) -> Guarded<'_> {
+        let patience = self.settings.patience.min(call.remaining() / 2);
+        self.guarded(call, patience.min(self.settings.timeout), true)
+    }
+
+    /// The provider, for a call that may take until its own deadline, however long that is.
+    pub(crate) fn until_deadline(&self, call: &Call) -> Guarded<'_> {
+        self.guarded(call, call.remaining(), false)
+    }
+
+    fn guarded(&self, call: &Call, most: Duration, merged: bool) -> Guarded<'_> {
+        let latest = Instant::now() + most;
+        Guarded {
+            upstream: self,
+            call: Call {
+                deadline: call.deadline.min(latest),
+                ..call.clone()
+            },
+            merged,
+        }
+    }
+}
+
+/// One way to each extension of a provider, through the same guard.
+macro_rules! extensions {
+    ($( $(#[$doc:meta])* $name:ident: $Extension:ident, )+) => { $(
+        $(#[$doc])*
+        pub(crate) async fn $name<'g, T: Send + 'g>(
+            &'g self,
+            verb: Verb,
+            work: impl FnOnce(&'g dyn $Extension, &'g Call) -> BoxFuture<'g, Result<T>> + Send,
+        ) -> std::result::Result<T, CallError> {
+            self.call(verb, |provider, call| match provider.$name() {
+                Some(extension) => work(extension, call),
+                None => future::ready(Err(Error::unsupported(verb))).boxed(),
+            })
+            .await
+        }
+    )+ };
+}
+
+impl Guarded<'_> {
+    /// Calls a verb of the provider.
+    pub(crate) async fn call<'g, T>(
+        &'g self,
+        verb: Verb,
+        work: impl FnOnce(&'g dyn Provider, &'g Call) -> BoxFuture<'g, Result<T>> + Send,
+    ) -> std::result::Result<T, CallError> {
+        let answer = self.guard(verb, || work(&*self.upstream.provider, &self.call));
+        answer.await.map_err(|error| {
+            let provider = &self.upstream.id;
+            tracing::debug!(%provider, %verb, reason = error.reason(), "call failed: {error}");
+            CallError {
+                provider: provider.clone(),
+                error,
+            }
+        })
+    }
+
+    extensions! {
+        /// Calls the provider's portable definitions.
+        portable_definitions: PortableDefinitions,
+        /// Calls the provider's triggers.
+        triggers: Triggers,
+        /// Calls the provider's approvals.
+        approvals: Approvals,
+        /// Calls the provider's workers.
+        workers: Workers,
+        /// Calls the provider's event log.
+        event_log: EventLog,
+        /// Calls the provider's recovery.
+        recovery: Recovery,
+        /// Calls the provider's store.
+        store: Store,
+    }
+
+    async fn guard<'g, T>(
+        &'g self,
+        verb: Verb,
+        work: impl FnOnce() -> BoxFuture<'g, Result<T>> + Send,
+    ) -> Result<T> {
+        let upstream = self.upstream;
+        if !verb.is_offered(&upstream.capabilities) {
+            return Err(Error::unsupported(verb));
+        }
+        let mut attempt = self.admit(verb)?;
+        let Ok(_slot) = upstream.slots.try_acquire() else {
+            attempt.finish(None, Outcome::NotAsked);
+            return Err(busy(verb));
+        };
+        // A panic of the adapter must not end the task that called it.
+        let work = AssertUnwindSafe(async { work().await }).catch_unwind();
+        match tokio::time::timeout_at(self.call.deadline.into(), work).await {
+            Ok(Ok(answer)) => {
+                let failure = answer.as_ref().err();
+                attempt.finish(failure.map(|error| error.kind), attempt.shows(failure));
+                answer
+            }
+            Ok(Err(_panic)) => {
+                tracing::error!(provider = %upstream.id, %verb, "the adapter panicked");
+                attempt.finish(Some(ErrorKind::Internal), Outcome::Outage);
+                let message = "the adapter failed unexpectedly";
+                Err(Error::new(ErrorKind::Internal, verb, message))
+            }
+            Err(_elapsed) => {
+                let error = Error::new(ErrorKind::Timeout, verb, "no answer in time");
+                attempt.finish(Some(error.kind), attempt.shows(Some(&error)));
+                Err(error)
+            }
+        }
+    }
+
+    fn admit(&self, verb: Verb) -> Result<Attempt<'_>> {
+        let upstream = self.upstream;
+        let began = Instant::now();
+        let admission = Admission {
+            fair: self.call.deadline.saturating_duration_since(began) >= upstream.fair_chance(),
+            merged: self.merged,
+        };
+        let admitted = upstream.breakers().admit(verb, began, admission);
+        admitted.map_err(|refused| not_called(verb, refused))?;
+        if verb.is_write() {
+            upstream.writes.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(Attempt {
+            upstream,
+            verb,
+            began,
+            finished: false,
+        })
+    }
+}
+
+/// The refusal while a breaker is open.
+fn not_called(verb: Verb, refused: Refused) -> Error {
+    let (silent, component) = match refused.scope {
+        Scope::Provider => ("the provider".to_owned(), None),
+        Scope::Verb(verb) => (format!("`{verb}` of the provider"), None),
+        Scope::Component(component) => (format!("its {component}"), Some(component)),
+    };
+    let message = format!("{silent} has not been answering and is not called for a while");
+    let error = Error::new(ErrorKind::Unavailable, verb, message)
+        .with_reason("PROVIDER_BREAKER_OPEN")
+        .with_retry_after(refused.pause);
+    match component {
+        Some(component) => error.with_component(component),
+        None => error,
+    }
+}
+
+fn busy(verb: Verb) -> Error {
+    let message = "the limit of concurrent calls is reached";
+    Error::new(ErrorKind::Throttled, verb, message)
+        .with_reason(PROVIDER_BUSY)
+        .with_retry_after(BUSY_PAUSE)
+        .without_engine()
+}
+
+/// One admitted call. Its outcome is reported to the breakers, however the call ends.
+struct Attempt<'u> {
+    upstream: &'u Upstream,
+    verb: Verb,
+    began: Instant,
+    finished: bool,
+}
+
+impl Attempt<'_> {
+    /// What the end of the call shows about the provider.
+    fn shows(&self, failure: Option<&Error>) -> Outcome {
+        let fair = self.began.elapsed() >= self.upstream.fair_chance();
+        outcome(failure, fair)
+    }
+
+    fn finish(&mut self, failure: Option<ErrorKind>, outcome: Outcome) {
+        self.finished = true;
+        let took = self.began.elapsed();
+        self.upstream.meter.record(self.verb, failure, took);
+        self.report(outcome);
+    }
+
+    fn report(&self, outcome: Outcome) {
+        if self.verb.is_write() {
+            self.upstream.writes.fetch_sub(1, Ordering::Relaxed);
+        }
+        let mut breakers = self.upstream.breakers();
+        let before = breakers.position();
+        breakers.finish(self.verb, outcome, Instant::now());
+        let after = breakers.position();
+        drop(breakers);
+        if before != after {
+            self.upstream.meter.breaker(after);
+            tracing::warn!(provider = %self.upstream.id, ?before, ?after, "breaker moved");
+        }
+    }
+}
+
+impl Drop for Attempt<'_> {
+    /// The caller went away.
+    fn drop(&mut self) {
+        if !self.finished {
+            self.upstream.meter.cancelled(self.verb);
+            self.report(Outcome::CutOff);
+        }
+    }
+}
+
+/// What the end of a call shows about the provider; `fair`: it had enough time to answer.
+fn outcome(failure: Option<&Error>, fair: bool) -> Outcome {
+    let Some(error) = failure else {
+        return Outcome::Answered;
+    };
+    if error.kind == ErrorKind::Timeout && !fair {
+        return Outcome::CutOff;
+    }
+    if error.kind.is_outage() {
+        return match error.component {
+            Some(component) => Outcome::ComponentOutage(component),
+            None => Outcome::Outage,
+        };
+    }
+    if error.engine_answered() {
+        Outcome::Answered
+    } else {
+        Outcome::NotAsked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_engine_said_counts_as_its_answer() {
+        let error = |kind| Error::new(kind, Verb::Get, "it went wrong");
+        let cases = [
+            (None, true, Outcome::Answered),
+            (Some(error(ErrorKind::NotFound)), false, Outcome::Answered),
+            (
+                Some(error(ErrorKind::NotFound).without_engine()),
+                true,
+                Outcome::NotAsked,
+            ),
+            (
+                Some(error(ErrorKind::InvalidArgument)),
+                true,
+                Outcome::NotAsked,
+            ),
+            (
+                Some(error(ErrorKind::InvalidArgument).by_engine()),
+                true,
+                Outcome::Answered,
+            ),
+            (Some(error(ErrorKind::Throttled)), true, Outcome::Answered),
+            (Some(busy(Verb::Get)), true, Outcome::NotAsked),
+            (Some(error(ErrorKind::Unavailable)), false, Outcome::Outage),
+            (Some(error(ErrorKind::Timeout)), true, Outcome::Outage),
+            (Some(error(ErrorKind::Timeout)), false, Outcome::CutOff),
+            (
+                Some(error(ErrorKind::Unavailable).with_component("store")),
+                true,
+                Outcome::ComponentOutage("store"),
+            ),
+        ];
+        for (failure, fair, expected) in cases {
+            assert_eq!(outcome(failure.as_ref(), fair), expected, "{failure:?}");
+        }
+    }
+}

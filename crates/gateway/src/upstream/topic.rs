@@ -1,0 +1,147 @@
+//! Which providers offer a topic beyond executions, and which of them a request is for.
+
+use std::sync::Arc;
+
+use stateway_model::ProviderId;
+use stateway_provider_api::Capabilities;
+use tonic::{Code, Status};
+
+use super::{Upstream, Upstreams};
+use crate::parent::Parent;
+use crate::status::Refusal;
+
+/// One of the extensions of a provider.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Topic {
+    /// In words, for refusals.
+    what: &'static str,
+    is_offered: fn(&Capabilities) -> bool,
+}
+
+impl Topic {
+    pub(crate) const PORTABLE_DEFINITIONS: Self = Self {
+        what: "portable definitions",
+        is_offered: |can| can.portable_definitions,
+    };
+    pub(crate) const TRIGGERS: Self = Self {
+        what: "triggers",
+        is_offered: |can| can.triggers,
+    };
+    pub(crate) const APPROVALS: Self = Self {
+        what: "approvals",
+        is_offered: |can| can.approvals,
+    };
+    pub(crate) const WORKERS: Self = Self {
+        what: "tasks for workers",
+        is_offered: |can| can.workers,
+    };
+    pub(crate) const EVENT_LOG: Self = Self {
+        what: "an event log",
+        is_offered: |can| can.event_log,
+    };
+    pub(crate) const RECOVERY: Self = Self {
+        what: "recovery",
+        is_offered: |can| can.recovery,
+    };
+    pub(crate) const STORE: Self = Self {
+        what: "a store of its own",
+        is_offered: |can| can.store,
+    };
+
+    pub(crate) fn is_offered_by(self, upstream: &Upstream) -> bool {
+        (self.is_offered)(&upstream.capabilities)
+    }
+}
+
+/// Where a request finds its provider.
+pub(crate) struct Directory {
+    pub(crate) upstreams: Arc<Upstreams>,
+}
+
+impl Directory {
+    /// The provider with this id, if it offers the topic.
+    pub(crate) fn of(&self, id: &ProviderId, topic: Topic) -> Result<&Arc<Upstream>, Status> {
+        let upstream = named(&self.upstreams, id)?;
+        if topic.is_offered_by(upstream) {
+            return Ok(upstream);
+        }
+        let message = format!(
+            "provider {id} is of kind {} and does not offer {}",
+            upstream.kind, topic.what
+        );
+        Err(
+            Refusal::new(Code::Unimplemented, "CAPABILITY_NOT_SUPPORTED", message)
+                .with("provider", id.to_string())
+                .hint("GetProvider lists the capabilities of each provider.")
+                .into(),
+        )
+    }
+
+    /// The provider of `providers/{provider}`, or the only one that offers the topic.
+    pub(crate) fn one(
+        &self,
+        field: &'static str,
+        name: &str,
+        topic: Topic,
+    ) -> Result<&Arc<Upstream>, Status> {
+        if !name.is_empty() {
+            let id = name.strip_prefix("providers/").ok_or_else(|| {
+                let message = format!("`{field}` is not of the form `providers/{{provider}}`");
+                Status::from(Refusal::invalid(field, message))
+            })?;
+            let id = id
+                .parse()
+                .map_err(|error| Refusal::invalid(field, format!("{error}")))?;
+            return self.of(&id, topic);
+        }
+        let offering = self.all(topic)?;
+        if let [only] = offering[..] {
+            return Ok(only);
+        }
+        let known: Vec<_> = offering.iter().map(|one| one.id.resource_name()).collect();
+        let message = format!("`{field}` must name the provider");
+        Err(Refusal::invalid(field, message)
+            .hint(format!("These offer {}: {}.", topic.what, known.join(", ")))
+            .into())
+    }
+
+    /// The providers under a parent that offer the topic; none at all is a refusal.
+    pub(crate) fn under(
+        &self,
+        parent: &Parent,
+        topic: Topic,
+    ) -> Result<Vec<&Arc<Upstream>>, Status> {
+        match parent {
+            Parent::One(id) => Ok(vec![self.of(id, topic)?]),
+            Parent::All => self.all(topic),
+        }
+    }
+
+    /// Every provider that offers the topic; none at all is a refusal.
+    pub(crate) fn all(&self, topic: Topic) -> Result<Vec<&Arc<Upstream>>, Status> {
+        let offering = self.upstreams.values();
+        let offering: Vec<_> = offering.filter(|one| topic.is_offered_by(one)).collect();
+        if offering.is_empty() {
+            return Err(Refusal::unsupported(topic.what).into());
+        }
+        Ok(offering)
+    }
+}
+
+/// The provider with this id, or the refusal that names the configured ones.
+pub(crate) fn named<'u>(
+    upstreams: &'u Upstreams,
+    id: &ProviderId,
+) -> Result<&'u Arc<Upstream>, Status> {
+    upstreams.get(id).ok_or_else(|| {
+        let known: Vec<_> = upstreams.keys().map(ProviderId::as_str).collect();
+        Refusal::new(
+            Code::NotFound,
+            "PROVIDER_NOT_FOUND",
+            format!("no provider `{id}`"),
+        )
+        .with("provider", id.to_string())
+        .hint(format!("Configured: {}.", known.join(", ")))
+        .into()
+    })
+}

@@ -1,0 +1,327 @@
+//! Approvals and escalations: what waits for the decision of a person.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use stateway_model::{ExecutionError, ExecutionId, Labels, Payload, Reason};
+
+use super::StepAttempt;
+use crate::{Call, Compensation, RequestId, Result};
+
+/// An engine that asks people to decide. Requires
+/// [`Capabilities::approvals`](crate::Capabilities::approvals).
+///
+/// Every decision carries the caller's name and roles in its [`Call`]; the engine decides who may decide.
+#[async_trait]
+pub trait Approvals: Send + Sync {
+    /// Lists approvals, the newest execution first.
+    ///
+    /// - Hints may only narrow: what the hints admit is never left out.
+    /// - A page may be empty and not be the last.
+    async fn list_approvals(
+        &self,
+        call: &Call,
+        request: InboxRequest,
+    ) -> Result<InboxPage<Approval>>;
+
+    /// Reads an approval with everything that is needed to decide: input and past requests.
+    async fn get_approval(&self, call: &Call, id: &InboxId) -> Result<Approval>;
+
+    /// Decides about an approval.
+    ///
+    /// - The same decision by the same person is a success again; any other decision about an approval
+    ///   that has ended is refused with `FailedPrecondition`.
+    /// - A request whose etag is not current is refused with `Conflict`, unless it is a repetition.
+    async fn decide(&self, call: &Call, request: DecideRequest) -> Result<Approval>;
+
+    /// Lists escalations, the newest execution first. As `list_approvals`.
+    async fn list_escalations(
+        &self,
+        call: &Call,
+        request: InboxRequest,
+    ) -> Result<InboxPage<Escalation>>;
+
+    /// Reads an escalation with every attempt that led to it.
+    async fn get_escalation(&self, call: &Call, id: &InboxId) -> Result<Escalation>;
+
+    /// Decides about an escalated step. As `decide`.
+    async fn resolve(&self, call: &Call, request: ResolveRequest) -> Result<Escalation>;
+}
+
+/// Names an approval or an escalation of an execution. The provider chooses the id; it has no `/`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InboxId {
+    /// The execution.
+    pub execution: ExecutionId,
+    /// Unique among the execution's approvals, or its escalations.
+    pub id: String,
+}
+
+/// List approvals or escalations, a page at a time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct InboxRequest {
+    /// What the answer may be narrowed to.
+    pub hints: InboxHints,
+    /// The most rows wanted. A provider may return a few more, so that it need not split the rows of
+    /// one execution.
+    pub page_size: usize,
+    /// Where the last page ended, as the provider said it.
+    pub cursor: Option<String>,
+}
+
+/// What a list is narrowed to; an absent field admits everything.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct InboxHints {
+    /// Only what is pending.
+    pub pending_only: bool,
+    /// Only of this execution; then every state is listed, of every branch.
+    pub execution: Option<ExecutionId>,
+    /// Only of this portable definition.
+    pub definition: Option<String>,
+    /// Only what this role may decide.
+    pub role: Option<String>,
+    /// Only of this step.
+    pub step: Option<String>,
+}
+
+/// A page of approvals or escalations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InboxPage<T> {
+    /// The rows.
+    pub items: Vec<T>,
+    /// Where to continue; `None` is the only sign of the end.
+    pub next: Option<String>,
+}
+
+impl<T> Default for InboxPage<T> {
+    fn default() -> Self {
+        Self {
+            items: Vec::new(),
+            next: None,
+        }
+    }
+}
+
+/// One approval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approval {
+    /// Its name.
+    pub id: InboxId,
+    /// How far it is.
+    pub state: ApprovalState,
+    /// The step that waits for it.
+    pub step: String,
+    /// The attempt of the step.
+    pub attempt: u32,
+    /// The branch of the log.
+    pub branch: u32,
+    /// The role that may decide.
+    pub role: String,
+    /// The policy rule that asks for it; empty for an approval step.
+    pub policy_rule: String,
+    /// When it was asked for.
+    pub create_time: Timestamp,
+    /// When it expires.
+    pub expire_time: Option<Timestamp>,
+    /// Who decided, once someone has.
+    pub decision: Option<PersonDecision>,
+    /// The id of the execution's portable definition.
+    pub definition: String,
+    /// Its revision.
+    pub revision: String,
+    /// Who started the execution.
+    pub initiator: String,
+    /// The labels of the execution.
+    pub labels: Labels,
+    /// The input of the step. Not in lists.
+    pub input: Option<Payload>,
+    /// Earlier requests of the same step. Not in lists.
+    pub past: Vec<PastApproval>,
+}
+
+/// How far an approval is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApprovalState {
+    /// Nobody has decided.
+    Pending,
+    /// Granted.
+    Granted,
+    /// Rejected.
+    Rejected,
+    /// Nobody decided in time.
+    Expired,
+    /// It is not needed any more.
+    Withdrawn,
+}
+
+/// An earlier request of the same step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastApproval {
+    /// Its name.
+    pub id: InboxId,
+    /// The attempt of the step.
+    pub attempt: u32,
+    /// How it ended.
+    pub state: ApprovalState,
+    /// Who decided.
+    pub decision: Option<PersonDecision>,
+    /// The policy rule that asked for it; may be empty.
+    pub policy_rule: String,
+}
+
+/// Who decided, when and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PersonDecision {
+    /// Who.
+    pub by: String,
+    /// When.
+    pub time: Timestamp,
+    /// Why; may be empty.
+    pub comment: String,
+}
+
+/// One escalation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Escalation {
+    /// Its name.
+    pub id: InboxId,
+    /// How far it is.
+    pub state: EscalationState,
+    /// The step that was escalated.
+    pub step: String,
+    /// The attempt that led to it.
+    pub attempt: u32,
+    /// The branch of the log.
+    pub branch: u32,
+    /// The roles that may decide.
+    pub roles: Vec<String>,
+    /// Why it was escalated. Not in lists.
+    pub reason: Option<Reason>,
+    /// The failure that led to it.
+    pub error: Option<ExecutionError>,
+    /// The policy rule that stopped the attempt; empty without one. Not in lists.
+    pub policy_rule: String,
+    /// When it was escalated.
+    pub create_time: Timestamp,
+    /// How it was resolved, once it was.
+    pub resolution: Option<Resolution>,
+    /// The id of the execution's portable definition.
+    pub definition: String,
+    /// Who started the execution.
+    pub initiator: String,
+    /// The labels of the execution.
+    pub labels: Labels,
+    /// Every attempt of the step until then. Not in lists.
+    pub history: Vec<StepAttempt>,
+}
+
+/// How far an escalation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EscalationState {
+    /// Nobody has decided.
+    Pending,
+    /// Someone has decided.
+    Resolved,
+    /// It is not needed any more.
+    Withdrawn,
+}
+
+/// How an escalation was resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolution {
+    /// What is done.
+    pub action: ResolutionAction,
+    /// Who decided.
+    pub decision: PersonDecision,
+}
+
+/// What is done about an escalation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResolutionAction {
+    /// The step runs again.
+    Resume,
+    /// The step runs again, for another role.
+    Reassign {
+        /// The role.
+        role: String,
+    },
+    /// The execution is cancelled.
+    Cancel,
+}
+
+/// Decide about an approval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecideRequest {
+    /// Which one.
+    pub id: InboxId,
+    /// True grants it, false rejects it.
+    pub grant: bool,
+    /// Why; may be empty.
+    pub comment: String,
+    /// The [etag](Approval::etag) the caller has seen; may be empty.
+    pub etag: String,
+    /// The idempotency key.
+    pub request_id: RequestId,
+}
+
+/// Decide about an escalation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResolveRequest {
+    /// Which one.
+    pub id: InboxId,
+    /// What is to be done.
+    pub action: ResolutionAction,
+    /// Whether a cancellation compensates.
+    pub compensation: Compensation,
+    /// Why; may be empty.
+    pub comment: String,
+    /// The [etag](Escalation::etag) the caller has seen; may be empty.
+    pub etag: String,
+    /// The idempotency key.
+    pub request_id: RequestId,
+}
+
+impl Approval {
+    /// A tag that changes with everything that a decision depends on: the name, the state and the role.
+    /// The same in every process.
+    #[must_use]
+    pub fn etag(&self) -> String {
+        let state = format!("{:?}", self.state);
+        etag(&[self.id.execution.as_str(), &self.id.id, &state, &self.role])
+    }
+}
+
+impl Escalation {
+    /// A tag that changes with everything that a decision depends on: the name, the state and the roles.
+    /// The same in every process.
+    #[must_use]
+    pub fn etag(&self) -> String {
+        let (state, roles) = (format!("{:?}", self.state), self.roles.join(","));
+        etag(&[self.id.execution.as_str(), &self.id.id, &state, &roles])
+    }
+}
+
+/// FNV-1a with the length before each part, so that no two lists of parts look alike.
+fn etag(parts: &[&str]) -> String {
+    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let mut hash = OFFSET;
+    for part in parts {
+        let length = (part.len() as u64).to_le_bytes();
+        for byte in length.iter().chain(part.as_bytes()) {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(PRIME);
+        }
+    }
+    format!("{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_etag_is_the_same_in_every_process_and_tells_parts_apart() {
+        assert_eq!(etag(&[]), "cbf29ce484222325");
+        assert_ne!(etag(&["ab", "c"]), etag(&["a", "bc"]));
+        assert_ne!(etag(&["a"]), etag(&["a", ""]));
+    }
+}
