@@ -1,6 +1,6 @@
-//! Who wants to know what, and telling them.
+//! Sends changes of executions to their watchers.
 //!
-//! The keeper asks before it builds a view: where nobody watches, nothing is built.
+//! The keeper builds a view only if an execution has a watcher.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -89,7 +89,7 @@ impl Board {
             let mut ones = self.ones();
             if let Some(watched) = ones.get(&view.id) {
                 watched.tell.send_replace(Some(Arc::clone(&view)));
-                // Whoever still listens has been told; whoever comes later looks first.
+                // Present watchers have the last version; later ones read the execution first.
                 if view.state.is_terminal() || watched.tell.receiver_count() == 0 {
                     ones.remove(&view.id);
                     self.watched.store(ones.len(), Ordering::Release);
