@@ -23,7 +23,7 @@ use crate::request::{
 use crate::store::{Backend, Branch, ExecutionRow, Reading, StoreError, load};
 use crate::summary::again;
 
-/// How many reads are under way at once.
+/// The most concurrent reads.
 const AT_ONCE: usize = 4;
 
 /// Connections for reading.
@@ -292,7 +292,7 @@ impl Reader {
         })
     }
 
-    /// How the events of an execution are numbered where its branches are told in one row.
+    /// How the events of an execution are numbered in the list of all its branches.
     pub(crate) fn numbering(&mut self, id: &str) -> Result<Numbering> {
         self.at_once(|store| {
             let number = store.number_of(id)?;
@@ -402,8 +402,8 @@ impl Reader {
         Ok(self.store.definitions(after.unwrap_or(""), limit)?)
     }
 
-    /// How many executions ended before this time, up to a limit. What webhooks hold back is known
-    /// to the keeper alone and not told apart.
+    /// How many executions ended before this time, up to a limit. Executions whose events a
+    /// webhook still needs are included: only the keeper knows them.
     pub(crate) fn count_ended(&mut self, before: Timestamp, limit: usize) -> Result<Purged> {
         let found = self
             .store

@@ -1,4 +1,4 @@
-//! Signals that wait for someone to wait for them.
+//! Signals that arrived before a step waits for them.
 
 use std::sync::Arc;
 

@@ -18,7 +18,7 @@ use crate::request::{DefinitionRecord, DisabledTrigger, EventRecord, ListQuery};
 
 /// A layer over a store.
 #[derive(Debug)]
-struct Noting<P> {
+struct NotesFailedReads<P> {
     inner: P,
     failed: FailedReads,
 }
@@ -28,9 +28,9 @@ struct Noting<P> {
 pub(crate) struct FailedReads(Arc<Mutex<Option<String>>>);
 
 /// Puts the layer over a store.
-pub(crate) fn noting(store: Box<dyn Store>) -> (Box<dyn Store>, FailedReads) {
+pub(crate) fn note_failed_reads(store: Box<dyn Store>) -> (Box<dyn Store>, FailedReads) {
     let failed = FailedReads::default();
-    let layer = Noting {
+    let layer = NotesFailedReads {
         inner: store,
         failed: failed.clone(),
     };
@@ -55,9 +55,9 @@ impl FailedReads {
     }
 }
 
-impl<P> Noting<P> {
-    fn over<Q>(&self, inner: Q) -> Noting<Q> {
-        Noting {
+impl<P> NotesFailedReads<P> {
+    fn over<Q>(&self, inner: Q) -> NotesFailedReads<Q> {
+        NotesFailedReads {
             inner,
             failed: self.failed.clone(),
         }
@@ -73,9 +73,9 @@ impl<P> Noting<P> {
     }
 }
 
-layered_reading!(Noting);
+layered_reading!(NotesFailedReads);
 
-impl Store for Noting<Box<dyn Store>> {
+impl Store for NotesFailedReads<Box<dyn Store>> {
     fn commit(&mut self, turn: &Turn) -> Result<()> {
         self.inner.commit(turn)
     }

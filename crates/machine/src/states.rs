@@ -1,4 +1,4 @@
-//! Where an execution and a step are, in the engine's own words.
+//! The states of an execution and of a step.
 
 use stateway_model::words;
 
@@ -7,7 +7,7 @@ words! {
     pub enum ExecutionState as "execution state" {
         /// Known, not triggered.
         Created = "created",
-        /// Triggered; its turn has not come.
+        /// Triggered; it waits for a slot.
         Queued = "queued",
         /// Steps are being worked on, or time passes.
         Running = "running",
