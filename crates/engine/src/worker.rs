@@ -114,6 +114,12 @@ pub struct TaskToken {
 }
 
 impl TaskToken {
+    /// The number of the execution. Unlike its id, no other execution ever gets it.
+    #[must_use]
+    pub const fn number(&self) -> i64 {
+        self.number
+    }
+
     /// Whether the token names this hand-out. A token without a number names the first one.
     pub(crate) fn is_of(&self, (task, branch, hand_out): (&Task, u32, u32)) -> bool {
         self.task == *task && self.branch == branch && self.hand_out.max(1) == hand_out.max(1)
