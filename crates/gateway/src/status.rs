@@ -46,7 +46,7 @@ pub(crate) fn of_provider(provider: &ProviderId, error: &Error) -> Status {
     let texts = [
         ("native_code", error.native_code.as_str()),
         ("hint", error.hint.as_str()),
-        ("component", error.component.as_deref().unwrap_or_default()),
+        ("component", error.component.unwrap_or_default()),
         (
             "suggestion",
             error.suggestion.as_deref().unwrap_or_default(),

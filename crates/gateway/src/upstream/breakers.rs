@@ -110,7 +110,7 @@ impl Breakers {
     }
 
     /// Takes in what an admitted call showed.
-    pub(crate) fn finish(&mut self, verb: Verb, outcome: Outcome, now: Instant) {
+    pub(crate) fn finish(&mut self, verb: Verb, outcome: &Outcome, now: Instant) {
         match outcome {
             Outcome::Answered => {
                 self.provider.answered();
@@ -129,7 +129,7 @@ impl Breakers {
             }
             Outcome::ComponentOutage(component) => {
                 self.provider.not_asked(now);
-                self.verb_failed(verb, Some(component), now);
+                self.verb_failed(verb, Some(*component), now);
             }
             Outcome::CutOff => {
                 self.provider.cut_off(now);
@@ -182,7 +182,7 @@ mod tests {
         Outcome::ComponentOutage("ingress")
     }
 
-    fn call(breakers: &mut Breakers, verb: Verb, outcome: Outcome, now: Instant) {
+    fn call(breakers: &mut Breakers, verb: Verb, outcome: &Outcome, now: Instant) {
         let admitted = breakers.admit(verb, now, DIRECT);
         admitted.expect("the call is admitted");
         breakers.finish(verb, outcome, now);
@@ -191,7 +191,7 @@ mod tests {
     fn without_ingress(now: Instant) -> Breakers {
         let mut breakers = Breakers::new(3, COOL_DOWN);
         for _ in 0..3 {
-            call(&mut breakers, Verb::Start, ingress(), now);
+            call(&mut breakers, Verb::Start, &ingress(), now);
         }
         breakers
     }
@@ -199,7 +199,7 @@ mod tests {
     fn down(now: Instant) -> Breakers {
         let mut breakers = Breakers::new(3, COOL_DOWN);
         for _ in 0..3 {
-            call(&mut breakers, Verb::Get, Outcome::Outage, now);
+            call(&mut breakers, Verb::Get, &Outcome::Outage, now);
         }
         assert_eq!(breakers.position(), Position::Open);
         breakers
@@ -225,7 +225,7 @@ mod tests {
         let full = || Outcome::ComponentOutage("store");
         for verb in [Verb::Start, Verb::Signal, Verb::Cancel] {
             for _ in 0..3 {
-                call(&mut breakers, verb, full(), now);
+                call(&mut breakers, verb, &full(), now);
             }
             assert!(breakers.admit(verb, now, DIRECT).is_err());
         }
@@ -238,12 +238,12 @@ mod tests {
     fn answers_of_the_rest_do_not_close_the_breaker_of_a_component() {
         let now = Instant::now();
         let mut breakers = without_ingress(now);
-        call(&mut breakers, Verb::Health, Outcome::Answered, now);
+        call(&mut breakers, Verb::Health, &Outcome::Answered, now);
         assert!(breakers.admit(Verb::Start, now, DIRECT).is_err());
         call(
             &mut breakers,
             Verb::Start,
-            Outcome::Answered,
+            &Outcome::Answered,
             now + COOL_DOWN,
         );
         assert_eq!(breakers.admit(Verb::Start, now + COOL_DOWN, DIRECT), Ok(()));
@@ -254,8 +254,8 @@ mod tests {
         let now = Instant::now();
         let mut breakers = Breakers::new(3, COOL_DOWN);
         for _ in 0..3 {
-            call(&mut breakers, Verb::List, Outcome::Outage, now);
-            call(&mut breakers, Verb::Health, Outcome::Answered, now);
+            call(&mut breakers, Verb::List, &Outcome::Outage, now);
+            call(&mut breakers, Verb::Health, &Outcome::Answered, now);
         }
         assert_eq!(breakers.position(), Position::Closed);
         let refused = Refused {
@@ -273,7 +273,7 @@ mod tests {
         call(
             &mut breakers,
             Verb::Health,
-            Outcome::Answered,
+            &Outcome::Answered,
             now + COOL_DOWN,
         );
         assert_eq!(breakers.admit(Verb::Get, now + COOL_DOWN, DIRECT), Ok(()));
@@ -285,15 +285,15 @@ mod tests {
         for silent in [Outcome::NotAsked, Outcome::CutOff] {
             let mut breakers = Breakers::new(3, COOL_DOWN);
             for _ in 0..3 {
-                call(&mut breakers, Verb::Get, Outcome::Outage, now);
+                call(&mut breakers, Verb::Get, &Outcome::Outage, now);
                 if breakers.position() == Position::Closed {
-                    call(&mut breakers, Verb::List, silent.clone(), now);
+                    call(&mut breakers, Verb::List, &silent, now);
                 }
             }
             assert_eq!(breakers.position(), Position::Open, "{silent:?}");
             let later = now + COOL_DOWN;
             breakers.admit(Verb::Get, later, DIRECT).unwrap();
-            breakers.finish(Verb::Get, silent.clone(), later);
+            breakers.finish(Verb::Get, &silent, later);
             assert_eq!(breakers.position(), Position::Open, "{silent:?}");
         }
     }
@@ -309,7 +309,7 @@ mod tests {
             merged: false,
         };
         assert!(breakers.admit(Verb::List, later, hasty).is_err());
-        call(&mut breakers, Verb::Health, Outcome::Answered, later);
+        call(&mut breakers, Verb::Health, &Outcome::Answered, later);
         assert_eq!(breakers.admit(Verb::List, later, MERGED), Ok(()));
     }
 
@@ -318,12 +318,12 @@ mod tests {
         let now = Instant::now();
         let mut breakers = without_ingress(now);
         for _ in 0..3 {
-            call(&mut breakers, Verb::List, Outcome::Outage, now);
+            call(&mut breakers, Verb::List, &Outcome::Outage, now);
         }
         // The provider may be probed before the component.
         let later = now + COOL_DOWN;
         breakers.admit(Verb::Start, later, DIRECT).unwrap();
-        breakers.finish(Verb::Start, ingress(), later);
+        breakers.finish(Verb::Start, &ingress(), later);
         assert!(breakers.admit(Verb::Start, later, DIRECT).is_err());
         assert_eq!(breakers.admit(Verb::Get, later, DIRECT), Ok(()));
     }
@@ -333,7 +333,7 @@ mod tests {
         let now = Instant::now();
         let mut breakers = Breakers::new(1, COOL_DOWN);
         for _ in 0..3 {
-            call(&mut breakers, Verb::Health, ingress(), now);
+            call(&mut breakers, Verb::Health, &ingress(), now);
         }
         assert_eq!(breakers.position(), Position::Closed);
     }
