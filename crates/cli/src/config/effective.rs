@@ -6,7 +6,7 @@ use serde::Serialize;
 use stateway_gateway::Settings;
 use stateway_model::ProviderId;
 
-use super::{Kind, Limits, Log, Otlp, Server, Watch};
+use super::{AllowedOrigin, Kind, Limits, Log, Otlp, Server, Watch};
 
 /// The configuration that counts.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +46,8 @@ impl Config {
     pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
         let mut server = Server::of(&self.settings);
         server.token_key_file.clone_from(&self.token_key_file);
+        let origins = self.settings.allowed_origins.iter().cloned();
+        server.allowed_origins = origins.map(AllowedOrigin).collect();
         let providers = self.providers.iter().map(|provider| {
             let limits = Limits::of(self.settings.upstream(&provider.id));
             (provider.id.to_string(), Printed::of(provider, limits))

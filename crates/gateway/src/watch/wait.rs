@@ -33,7 +33,6 @@ impl Hub {
         wanted: &[SubState],
         deadline: Instant,
     ) -> Result<Waited, Status> {
-        let _slot = self.open_stream()?;
         let only_the_end = wanted.iter().all(|state| state.is_terminal());
         if upstream.capabilities.watch_end
             && only_the_end
