@@ -1,6 +1,6 @@
 //! The feed of changes: of one execution, of its end, of all executions.
 //!
-//! The keeper builds a view only if an execution has a watcher.
+//! The keeper asks before it builds a view: where nobody watches, nothing is built.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -26,4 +26,4 @@ mod watch;
 pub use front::{Origin, OriginError};
 pub use server::{Gateway, MetricsPage, Pages, StartError};
 pub use settings::{Settings, UpstreamSettings, WatchSettings};
-pub use status::DOMAIN;
+pub use status::{DOMAIN, provider_error};

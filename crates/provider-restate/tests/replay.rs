@@ -11,10 +11,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use stateway_model::{ExecutionId, Payload};
 use stateway_provider_api::filter::Hints;
+use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Compensation, ErrorKind, HistoryRequest, ListRequest,
+    Call, CancelMode, CancelRequest, CompensationChoice, ErrorKind, HistoryRequest, ListRequest,
     Observation, PauseRequest, Provider, PurgeRequest, RequestId, Result, ResumeRequest,
-    RetryFromRequest, SignalRequest, StartRequest, View,
+    RetryFromRequest, SignalRequest, StartDefinition, StartRequest, View,
 };
 use stateway_provider_restate::{Config, RestateProvider};
 use wiremock::matchers::any;
@@ -245,7 +246,12 @@ impl Replay {
             .await;
         let mut config = Config::at(server.uri(), server.uri());
         config.signals = BTreeMap::from([("approval".to_owned(), "approve".to_owned())]);
-        let provider = RestateProvider::new("replay".parse().unwrap(), &config).unwrap();
+        let provider = RestateProvider::new(
+            "replay".parse().unwrap(),
+            &config,
+            compiled_in("restate").unwrap(),
+        )
+        .unwrap();
         Self {
             script,
             provider,
@@ -498,8 +504,8 @@ async fn send(file: &str, version: Option<&'static str>) {
     })
     .await;
     let request = StartRequest {
-        definition: target.trim_end_matches("/send").to_owned(),
-        portable: false,
+        definition: StartDefinition::native(target.trim_end_matches("/send")),
+        options: Default::default(),
         execution_id: None,
         input: Some(Payload::json("1")),
         labels: Default::default(),
@@ -674,7 +680,7 @@ fn cancel(id: ExecutionId, mode: CancelMode) -> CancelRequest {
     CancelRequest {
         id,
         mode,
-        compensation: Compensation::AsDefined,
+        compensation: CompensationChoice::AsDefined,
         cause: String::new(),
         request_id: request_id(),
     }

@@ -34,6 +34,8 @@ pub struct ProviderConfig {
     pub kind: Kind,
     /// Rows to lay over the kind's table.
     pub table: Option<PathBuf>,
+    /// The capabilities that are turned off, by name.
+    pub disable: Vec<String>,
     /// What only this kind knows.
     pub options: toml::Table,
 }
@@ -78,6 +80,7 @@ struct Printed<'a> {
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     table: Option<&'a PathBuf>,
+    disable: &'a [String],
     #[serde(flatten)]
     options: toml::Table,
     limits: Limits,
@@ -90,6 +93,7 @@ impl<'a> Printed<'a> {
         Self {
             kind: provider.kind.as_str(),
             table: provider.table.as_ref(),
+            disable: &provider.disable,
             options,
             limits,
         }

@@ -169,6 +169,7 @@ fn builtin() -> ProviderConfig {
             .expect("`builtin` follows the rule for provider ids"),
         kind: Kind::Builtin,
         table: None,
+        disable: Vec::new(),
         options: toml::Table::new(),
     }
 }
@@ -178,6 +179,7 @@ fn configured(provider: Provider, directory: &Path) -> ProviderConfig {
         id: provider.id,
         kind: provider.kind,
         table: provider.table.map(|table| directory.join(table)),
+        disable: provider.disable,
         options: provider.options,
     }
 }

@@ -53,6 +53,14 @@ impl Start {
         self.with(|message| message.labels = labels)
     }
 
+    /// An option that only this kind of provider knows.
+    #[must_use]
+    pub fn option(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.with(|message| {
+            message.options.insert(name.into(), value.into());
+        })
+    }
+
     /// Not before this much time has passed.
     #[must_use]
     pub fn delay(self, delay: Duration) -> Self {

@@ -12,6 +12,8 @@ pub(super) fn cases() -> Vec<Case> {
         what_the_old_run_did_stays_readable [retry_from, history],
         an_unknown_step_is_refused [retry_from],
         an_input_is_used_or_refused [retry_from],
+        feedback_is_used_or_refused [retry_from],
+        from_start_is_used_or_refused [retry_from],
     ]
 }
 
@@ -51,7 +53,7 @@ async fn an_unknown_step_is_refused(stage: Stage) -> Outcome {
     Ok(())
 }
 
-/// Whether an input that is taken has its effect only the adapter's own tests can tell.
+/// The kit cannot check that the input takes effect.
 async fn an_input_is_used_or_refused(stage: Stage) -> Outcome {
     let failed = stage.scene(Scene::Failed).await?;
     let before = stage.sub_state(&failed).await?;
@@ -70,5 +72,38 @@ async fn an_input_is_used_or_refused(stage: Stage) -> Outcome {
         after == before,
         "it was refused, and yet it is {after:?} and not {before:?} any more"
     );
+    Ok(())
+}
+
+/// The kit cannot check that the feedback arrives.
+async fn feedback_is_used_or_refused(stage: Stage) -> Outcome {
+    let failed = stage.scene(Scene::Failed).await?;
+    let mut request = stage.retry_from_request(&failed);
+    request.feedback = "kit: be careful".to_owned();
+    let again = stage.provider.retry_from(&stage.call(), request).await;
+    if stage.workload().takes_feedback {
+        answered("retry-from with feedback", again)?;
+        return Ok(());
+    }
+    refused("retry-from with feedback", again, ErrorKind::Unsupported)?;
+    Ok(())
+}
+
+async fn from_start_is_used_or_refused(stage: Stage) -> Outcome {
+    let failed = stage.scene(Scene::Failed).await?;
+    let mut request = stage.retry_from_request(&failed);
+    request.from_start = true;
+    let again = stage.provider.retry_from(&stage.call(), request).await;
+    if !stage.workload().takes_from_start {
+        refused("retry-from from the start", again, ErrorKind::Unsupported)?;
+        return Ok(());
+    }
+    let again = answered("retry-from from the start", again)?.id;
+    let shown = stage.shown(stage.get_full(&again).await?);
+    let kept = shown.steps.iter().find(|step| {
+        let is_first = step.name.ends_with("first");
+        is_first && step.sub_state == stateway_model::SubState::Succeeded
+    });
+    ensure!(kept.is_none(), "the first step did not run again: {kept:?}");
     Ok(())
 }

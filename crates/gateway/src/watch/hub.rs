@@ -126,7 +126,7 @@ impl Hub {
                 }
                 None => {
                     let manner = Manner {
-                        is_pushed: key.scope().is_offered(&upstream.capabilities),
+                        is_pushed: key.scope().is_offered(&upstream.capabilities()),
                         buffer: self.settings.buffer,
                         most: self.settings.max_followed,
                     };

@@ -34,7 +34,7 @@ impl Hub {
         deadline: Instant,
     ) -> Result<Waited, Status> {
         let only_the_end = wanted.iter().all(|state| state.is_terminal());
-        if upstream.capabilities.watch_end
+        if upstream.capabilities().watch_end
             && only_the_end
             && let Some(waited) = self.wait_for_end(upstream, name, deadline).await
         {

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-//! Signals that arrived before a step waits for them.
-=======
 //! Signals that wait for a step, and the step that takes one.
->>>>>>> edge
 
 use std::sync::Arc;
 

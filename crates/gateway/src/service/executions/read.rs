@@ -198,9 +198,7 @@ impl Executions {
         });
         let mut observation = observation.await?;
         (observation.input, observation.output) = (None, None);
-        let explanation = upstream
-            .mapper
-            .explain(&observation, jiff::Timestamp::now());
+        let explanation = upstream.explain(&observation);
         let shown = convert::execution(upstream.execution(observation));
         Ok(convert::explanation(shown, explanation))
     }

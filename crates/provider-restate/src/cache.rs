@@ -1,13 +1,18 @@
-//! What is worth remembering between two looks at an invocation. Losing it costs a query, or makes
-//! an attempt total begin anew; nothing here is the truth of anything.
+//! What is worth remembering between two reads of an invocation. A cache: losing it costs a query and
+//! changes no observation.
+
+mod running;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use stateway_model::ExecutionId;
 use stateway_provider_api::RequestId;
+use stateway_provider_api::adapter::lock;
 use tokio::time::Instant;
+
+pub(crate) use running::{MOST_RUNNING, RunningTable};
 
 use crate::response::Detail;
 use crate::row::Invocation;
@@ -21,7 +26,7 @@ pub(crate) const LONGEST_RELIED: Duration = Duration::from_secs(5);
 const REMEMBERED_RESTARTS: usize = 1_000;
 
 #[derive(Debug, Default)]
-pub(crate) struct Recall {
+pub(crate) struct Cache {
     invocations: Mutex<Generations>,
     restarts: Mutex<HashMap<RequestId, Restart>>,
 }
@@ -49,13 +54,9 @@ struct Memory {
     /// When it was first read as it is.
     same_since: Option<Instant>,
     detail: Option<Arc<Detail>>,
-    /// Attempts made before the present count began.
-    before: u32,
-    /// The present count.
-    counted: u32,
 }
 
-impl Recall {
+impl Cache {
     /// What was read beside this row, if the row has not changed since.
     pub(crate) fn detail(&self, row: &Invocation) -> Option<Arc<Detail>> {
         self.with(|all| {
@@ -64,15 +65,8 @@ impl Recall {
         })
     }
 
-    /// Takes note of a row and what was read beside it. The attempts made before Restate began
-    /// to count anew: it does so when an invocation is suspended, paused or moved.
-    pub(crate) fn note(
-        &self,
-        row: &Invocation,
-        detail: Option<&Arc<Detail>>,
-        counted: Option<u32>,
-        now: Instant,
-    ) -> u32 {
+    /// Remembers a row and what was read beside it.
+    pub(crate) fn note(&self, row: &Invocation, detail: Option<&Arc<Detail>>, now: Instant) {
         self.with(|all| {
             let mut memory = all.get(&row.id).unwrap_or_default();
             if memory.row != *row {
@@ -81,21 +75,8 @@ impl Recall {
             memory.read_at = Some(now);
             memory.row.clone_from(row);
             memory.detail = detail.cloned();
-            if let Some(counted) = counted {
-                if counted < memory.counted {
-                    memory.before = memory.before.saturating_add(memory.counted);
-                }
-                memory.counted = counted;
-            }
-            let before = memory.before;
             all.put(&row.id, memory);
-            before
-        })
-    }
-
-    /// The attempts made before the present count began.
-    pub(crate) fn before(&self, id: &str) -> u32 {
-        self.with(|all| all.get(id).map_or(0, |memory| memory.before))
+        });
     }
 
     /// The rows of all these, if each was read so recently that only what runs can have changed.
@@ -116,7 +97,7 @@ impl Recall {
         })
     }
 
-    /// Takes note that something was asked of the invocation: what was read before is old.
+    /// Notes that a write was sent to the invocation: what was read before it is old.
     pub(crate) fn stir(&self, id: &str) {
         self.with(|all| {
             if let Some(mut memory) = all.get(id) {
@@ -132,12 +113,7 @@ impl Recall {
     }
 
     fn with<T>(&self, look: impl FnOnce(&mut Generations) -> T) -> T {
-        look(
-            &mut self
-                .invocations
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        look(&mut lock(&self.invocations))
     }
 
     /// The restart that was made for this request. Restate keeps no request id of a restart.
@@ -154,7 +130,7 @@ impl Recall {
     }
 
     fn restarts(&self) -> std::sync::MutexGuard<'_, HashMap<RequestId, Restart>> {
-        self.restarts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.restarts)
     }
 }
 
@@ -189,48 +165,33 @@ mod tests {
     }
 
     #[test]
-    fn the_attempt_total_never_runs_backwards() {
-        let recall = Recall::default();
-        // As recorded: a suspension in the middle, after which Restate counts from 1 again.
-        let counts = [Some(1), Some(2), Some(3), None, Some(1), Some(2), None];
-        let totals: Vec<u32> = counts
-            .into_iter()
-            .map(|counted| {
-                let before = recall.note(&row("a", "running"), None, counted, Instant::now());
-                before + counted.unwrap_or(0)
-            })
-            .collect();
-        assert_eq!(totals, [1, 2, 3, 0, 4, 5, 3]);
-    }
-
-    #[test]
     fn a_detail_is_good_until_the_row_changes() {
-        let recall = Recall::default();
+        let cache = Cache::default();
         let detail = Arc::new(Detail::Waits(Vec::new()));
-        recall.note(&row("a", "suspended"), Some(&detail), None, Instant::now());
-        assert_eq!(recall.detail(&row("a", "suspended")), Some(detail));
-        assert_eq!(recall.detail(&row("a", "running")), None);
+        cache.note(&row("a", "suspended"), Some(&detail), Instant::now());
+        assert_eq!(cache.detail(&row("a", "suspended")), Some(detail));
+        assert_eq!(cache.detail(&row("a", "running")), None);
         let mut later = row("a", "suspended");
         later.modified_at = Some(jiff::Timestamp::UNIX_EPOCH);
-        assert_eq!(recall.detail(&later), None);
+        assert_eq!(cache.detail(&later), None);
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let recall = Recall::default();
+        let cache = Cache::default();
         for number in 0..3 * REMEMBERED {
             let row = row(&number.to_string(), "running");
-            recall.note(&row, None, None, Instant::now());
+            cache.note(&row, None, Instant::now());
         }
-        recall.with(|all| assert!(all.young.len() + all.old.len() <= 2 * REMEMBERED));
+        cache.with(|all| assert!(all.young.len() + all.old.len() <= 2 * REMEMBERED));
     }
 
     #[test]
     fn the_longer_a_row_has_been_the_same_the_longer_it_is_relied_upon() {
-        let (recall, start) = (Recall::default(), Instant::now());
+        let (cache, start) = (Cache::default(), Instant::now());
         let at = |seconds: u64| start + Duration::from_secs(seconds);
-        let relied = |now| recall.reliable(["a"].into_iter(), now).is_some();
-        let read = |status: &str, now| recall.note(&row("a", status), None, None, now);
+        let relied = |now| cache.reliable(["a"].into_iter(), now).is_some();
+        let read = |status: &str, now| cache.note(&row("a", status), None, now);
         assert!(!relied(at(0)));
         read("suspended", at(0));
         assert!(!relied(at(0)));
@@ -238,10 +199,10 @@ mod tests {
         assert!(relied(at(3)) && !relied(at(4)));
         read("suspended", at(60));
         assert!(relied(at(64)) && !relied(at(65)));
-        recall.stir("a");
+        cache.stir("a");
         assert!(!relied(at(61)));
         read("running", at(70));
         assert!(!relied(at(70)));
-        assert!(recall.reliable(["a", "b"].into_iter(), at(70)).is_none());
+        assert!(cache.reliable(["a", "b"].into_iter(), at(70)).is_none());
     }
 }

@@ -9,7 +9,47 @@ use serde::{Deserialize, Serialize};
 use stateway_model::AttemptPhase;
 use stateway_model::Event as Told;
 
+use stateway_provider_api::adapter::cursor::{self, HISTORY};
+use stateway_provider_api::adapter::page_size;
+use stateway_provider_api::{HistoryPage, HistoryRequest, Result};
+
+use crate::StepFunctionsProvider;
+use crate::client::{Ask, HistoryQuery};
 use crate::event::{Event, Role};
+use crate::request::{LARGEST_PAGE, arn};
+
+/// Where a history continues: the token of the service, and what was read so far.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HistoryPosition {
+    t: String,
+    c: Teller,
+}
+
+/// A page of the history.
+pub(crate) async fn history(
+    provider: &StepFunctionsProvider,
+    ask: Ask<'_>,
+    request: &HistoryRequest,
+) -> Result<HistoryPage> {
+    let arn = arn(&request.id, ask.verb)?;
+    let from: Option<HistoryPosition> = cursor::read(HISTORY, request.cursor.as_deref(), ask.verb)?;
+    let (token, mut teller) = from.map_or_else(Default::default, |from| (Some(from.t), from.c));
+    let query = HistoryQuery {
+        arn,
+        size: page_size(request.page_size, LARGEST_PAGE, ask.verb)?,
+        newest_first: false,
+        with_data: false,
+        token: token.as_deref(),
+        turn_taken: false,
+    };
+    let page = provider.reader.client.history(ask, query).await?;
+    let events = page.rows.iter().map(|event| teller.tell(event)).collect();
+    let next = page
+        .next
+        .map(|t| cursor::write(HISTORY, &HistoryPosition { t, c: teller }));
+    Ok(HistoryPage { events, next })
+}
 
 /// The most events kept in mind; of older ones the step is not told.
 const MOST_KEPT: usize = 32;
@@ -201,7 +241,7 @@ fn summary(event: &Event) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Detail;
+    use crate::event::Detail;
 
     fn event(id: u64, previous: u64, kind: &str, name: &str, index: u64) -> Event {
         Event {

@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::Value;
 use stateway_model::{Wait, WaitKind};
-use stateway_provider_api::{AttemptPhase, NativeState, Observation, StepObservation};
+use stateway_provider_api::{NativeState, Observation, RetryPhase, StepObservation};
 
 use crate::id::InvocationId;
 use crate::journal::{brief, command, completion, wait};
+use crate::qualifier;
 use crate::row::{Entry, Invocation};
 
 /// Commands that are over at once, or that are about another invocation.
@@ -130,7 +131,7 @@ fn step(
             .as_mut()
             .filter(|_| seen.native.state == "paused")
         {
-            retry.phase = AttemptPhase::Exhausted;
+            retry.phase = RetryPhase::Exhausted;
         }
     }
     step
@@ -139,7 +140,7 @@ fn step(
 fn native(kind: &str, result: Option<&Outcome>) -> NativeState {
     let native = NativeState::new(kind);
     match result {
-        Some(outcome) => native.with("result", outcome.result),
+        Some(outcome) => native.with(qualifier::RESULT, outcome.result),
         None => native,
     }
 }

@@ -1,18 +1,18 @@
-//! The time that quotas and paces are counted in. It can be moved on, so that a long watch can be
-//! tested in a short one.
+//! The time that quotas and schedules are counted in. A test can move it on, so that a long watch takes
+//! a short test.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The process's own time, and what was skipped of it. Copies skip together.
+/// The monotonic time of the process, and how much of it a test has skipped. Clones skip together.
 #[derive(Debug, Clone, Default)]
-pub struct Clock {
+pub struct SkippingClock {
     skipped_millis: Arc<AtomicU64>,
 }
 
-impl Clock {
-    /// What time it is here.
+impl SkippingClock {
+    /// The present time.
     #[must_use]
     pub fn now(&self) -> Instant {
         Instant::now() + Duration::from_millis(self.skipped_millis.load(Ordering::Relaxed))

@@ -2,16 +2,17 @@
 //! to spare; the others are shown as they were last seen.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::Timestamp;
 use stateway_model::ExecutionId;
+use stateway_provider_api::adapter::Round;
 use stateway_provider_api::{Observation, Result, View};
 
-use super::{Looker, RESERVE};
-use crate::arn::ExecutionArn;
+use super::{RESERVE, Reader};
 use crate::client::{Ask, ExecutionsQuery};
+use crate::id::ExecutionArn;
+use crate::qualifier;
 use crate::quota::Api;
 use crate::request::{LARGEST_PAGE, arn};
 use crate::response::{Basics, RUNNING, observation, with_history};
@@ -23,7 +24,7 @@ const SWEEP_FROM: usize = 5;
 /// How many executions are looked at at the same time.
 const AT_ONCE: usize = 16;
 
-impl Looker {
+impl Reader {
     /// Many executions, in as few calls as it takes.
     pub(crate) async fn observe(
         &self,
@@ -31,15 +32,15 @@ impl Looker {
         ids: &[ExecutionId],
     ) -> Vec<Result<Observation>> {
         self.sweep(ask, ids).await;
-        let seen = ids.iter().filter_map(|id| self.book.get(id.as_str()));
+        let seen = ids.iter().filter_map(|id| self.cache.get(id.as_str()));
         let unread = seen
             .filter(|seen| seen.read.is_none())
-            .map(|seen| seen.basics);
+            .map(|seen| seen.basics.clone());
         self.learn_definitions(ask, unread.collect()).await;
-        let bar = self.bar(ids.iter().map(ExecutionId::as_str)).await;
+        let round = self.round(ids.iter().map(ExecutionId::as_str)).await;
         let mut looks = Vec::with_capacity(ids.len());
         for id in ids {
-            looks.push(self.glance_at(ask, id, bar));
+            looks.push(self.glance_at(ask, id, round));
         }
         futures::stream::iter(looks)
             .buffered(AT_ONCE)
@@ -47,19 +48,14 @@ impl Looker {
             .await
     }
 
-    async fn glance_at(
-        &self,
-        ask: Ask<'_>,
-        id: &ExecutionId,
-        bar: Duration,
-    ) -> Result<Observation> {
-        self.glance(ask, arn(id, ask.verb)?, bar).await
+    async fn glance_at(&self, ask: Ask<'_>, id: &ExecutionId, round: Round) -> Result<Observation> {
+        self.glance(ask, arn(id, ask.verb)?, round).await
     }
 
-    /// How urgent something must be to be looked at with what the quota has to spare.
-    async fn bar(&self, asked: impl Iterator<Item = &str>) -> Duration {
-        let looks = self.client.turns(Api::GetExecutionHistory, RESERVE).await;
-        self.book.bar(asked, (looks, self.clock.now()))
+    /// Which of these are read with what the quota has to spare.
+    async fn round(&self, requested: impl Iterator<Item = &str>) -> Round {
+        let reads = self.client.turns(Api::GetExecutionHistory, RESERVE).await;
+        self.cache.round(requested, (reads, self.clock.now()))
     }
 
     /// Rows of a list, in their order.
@@ -67,13 +63,13 @@ impl Looker {
         let (now, open) = (self.clock.now(), |row: &&Basics| row.status == RUNNING);
         let news: Vec<Basics> = rows.iter().filter(open).cloned().collect();
         for row in &news {
-            self.book.note(row.clone(), now);
+            self.cache.note(row.clone(), now);
         }
-        let bar = self.bar(news.iter().map(|row| row.arn.as_str())).await;
+        let round = self.round(news.iter().map(|row| row.arn.as_str())).await;
         self.learn_definitions(ask, news).await;
         let mut looks = Vec::with_capacity(rows.len());
         for row in rows {
-            looks.push(self.refine_one(ask, row, bar));
+            looks.push(self.refine_one(ask, row, round));
         }
         futures::stream::iter(looks)
             .buffered(AT_ONCE)
@@ -81,29 +77,31 @@ impl Looker {
             .await
     }
 
-    async fn refine_one(&self, ask: Ask<'_>, row: Basics, bar: Duration) -> Result<Observation> {
-        match row.status == RUNNING {
-            true => self.glance(ask, &row.arn, bar).await,
-            false => self.show(ask, row, None).await,
+    async fn refine_one(&self, ask: Ask<'_>, row: Basics, round: Round) -> Result<Observation> {
+        if row.status == RUNNING {
+            self.glance(ask, &row.arn, round).await
+        } else {
+            self.show(ask, row, None).await
         }
     }
 
     /// One of many: looked at if it is due, urgent enough, and the quota has something to spare, else
     /// shown as it was last seen.
-    async fn glance(&self, ask: Ask<'_>, arn: &str, bar: Duration) -> Result<Observation> {
-        let Some(seen) = self.book.get(arn) else {
+    async fn glance(&self, ask: Ask<'_>, arn: &str, round: Round) -> Result<Observation> {
+        let Some(known) = self.cache.scheduled(arn) else {
             return self.get(ask, arn, View::Basic).await;
         };
+        let seen = &known.value;
         let definition = self.known_definition(&seen.basics);
-        let now = self.clock.now();
-        let wanted = seen.is_due(now) && seen.urgency(now) >= bar;
-        if let (true, Some(definition)) = (wanted, definition)
+        if let (true, Some(definition)) = (round.admits(&known), definition)
             && self.client.spare(Api::GetExecutionHistory, RESERVE).await
         {
-            let (shown, ended) = self.read(ask, seen.basics, definition, true).await?;
-            return match ended {
-                true => self.get(ask, arn, View::Basic).await,
-                false => Ok(shown),
+            let basics = seen.basics.clone();
+            let (shown, ended) = self.read(ask, basics, definition, true).await?;
+            return if ended {
+                self.get(ask, arn, View::Basic).await
+            } else {
+                Ok(shown)
             };
         }
         let shown = observation(&seen.basics, ask.verb)?;
@@ -118,11 +116,11 @@ impl Looker {
             }
             None => {
                 let mut shown = shown;
-                shown.native = shown.native.with("history", "unread");
+                shown.native = shown.native.with(qualifier::HISTORY, "unread");
                 shown
             }
         };
-        Ok(self.shown(shown))
+        Ok(shown)
     }
 
     /// Learns of many unknown executions of one state machine by one page of a list. A list that
@@ -130,7 +128,7 @@ impl Looker {
     async fn sweep(&self, ask: Ask<'_>, ids: &[ExecutionId]) {
         let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
         for id in ids.iter().map(ExecutionId::as_str) {
-            if let (Some(parsed), None) = (ExecutionArn::parse(id), self.book.get(id)) {
+            if let (Some(parsed), None) = (ExecutionArn::parse(id), self.cache.get(id)) {
                 *unknown.entry(parsed.machine_arn()).or_default() += 1;
             }
         }
@@ -149,7 +147,7 @@ impl Looker {
                 continue;
             };
             let open = page.rows.into_iter().filter(|row| row.status == RUNNING);
-            open.for_each(|row| self.book.note(row, self.clock.now()));
+            open.for_each(|row| self.cache.note(row, self.clock.now()));
         }
     }
 
@@ -158,11 +156,8 @@ impl Looker {
     async fn learn_definitions(&self, ask: Ask<'_>, mut of: Vec<Basics>) {
         of.sort_by_key(|basics| std::cmp::Reverse(basics.started));
         for basics in of {
-            let known = self
-                .book
-                .get(&basics.arn)
-                .is_some_and(|seen| seen.read.is_some())
-                || self.book.definition(&basics).is_some();
+            let known =
+                self.cache.read(&basics.arn).is_some() || self.cache.definition(&basics).is_some();
             if known {
                 continue;
             }
@@ -174,7 +169,7 @@ impl Looker {
                 return;
             }
             match self.client.definition_in_turn(ask, &basics.arn).await {
-                Ok(told) => drop(self.book.keep_definition(&basics, told)),
+                Ok(told) => drop(self.cache.keep_definition(&basics, told)),
                 Err(error) => {
                     tracing::debug!(%error, "definition not read, its executions are shown without steps");
                     return;
