@@ -358,12 +358,6 @@ mod tests {
         assert_eq!(coded(""), ("", ""));
     }
 
-    #[test]
-    fn no_message_has_more_than_a_line_or_than_a_person_reads() {
-        assert_eq!(one_line("boom\n   at /app/x.js:1"), "boom");
-        assert_eq!(one_line(&"ü".repeat(600)).chars().count(), 501);
-    }
-
     fn backing_off(count: u64) -> Invocation {
         Invocation {
             status: "backing-off".into(),

@@ -233,6 +233,8 @@ impl Defect {
             Self::WhatIsOffIsCalledAPrecondition => &[
                 "capability_off::*",
                 "retry_from::an_input_is_used_or_refused",
+                "retry_from::feedback_is_used_or_refused",
+                "retry_from::from_start_is_used_or_refused",
             ],
             Self::ResumeDoesNothing => &[
                 "resume::what_is_stuck_goes_on",
