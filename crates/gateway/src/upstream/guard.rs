@@ -192,14 +192,14 @@ fn not_called(verb: Verb, refused: &Refused) -> Error {
     let (silent, component) = match &refused.scope {
         Scope::Provider => ("the provider".to_owned(), None),
         Scope::Verb(verb) => (format!("`{verb}` of the provider"), None),
-        Scope::Component(component) => (format!("its {component}"), Some(component)),
+        Scope::Component(component) => (format!("its {component}"), Some(*component)),
     };
     let message = format!("{silent} has not been answering and is not called for a while");
     let error = Error::new(ErrorKind::Unavailable, verb, message)
         .with_reason("PROVIDER_BREAKER_OPEN")
         .with_retry_after(refused.pause);
     match component {
-        Some(component) => error.with_component(*component),
+        Some(component) => error.with_component(component),
         None => error,
     }
 }
