@@ -460,6 +460,21 @@ async fn the_explanation_says_why_no_retry_followed() {
 }
 
 #[tokio::test]
+async fn a_finished_step_has_no_attempt_under_way_in_its_explanation() {
+    let rig = BuiltInRig::start().await;
+    let plain = "{name: plain, steps: [{name: a, agent: x, timeout: 5m}]}";
+    let mut worker = begun(&rig, plain, "plain", "e1").await;
+    let a = worker.task().await;
+    worker.complete(&a, &json!(1));
+    ended(&rig, "e1").await;
+    let answer = explained(&rig, "e1").await;
+    let evidence = &answer.steps[0].evidence;
+    let attempt = |line: &&String| line.starts_with("attempt 1");
+    let line = evidence.iter().find(attempt).expect("an attempt");
+    assert!(line.starts_with("attempt 1 succeeded"), "{line}");
+}
+
+#[tokio::test]
 async fn steps_that_were_not_rolled_back_are_named() {
     let rig = BuiltInRig::start().await;
     let partly = "\

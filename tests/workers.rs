@@ -394,3 +394,23 @@ async fn a_second_identity_on_one_stream_ends_it() {
     let status = worker.error().await;
     assert_eq!(status.code(), Code::InvalidArgument);
 }
+
+#[tokio::test]
+async fn a_worker_that_sends_without_pause_keeps_no_client_from_its_answer() {
+    const HEARTBEATS: usize = 50_000;
+    let rig = BuiltInRig::with(|config| config.max_backlog = 8).await;
+    rig.apply(ONE).await;
+    let chatty = rig.work(greeter("chatty", 0)).await.unwrap();
+    for _ in 0..HEARTBEATS {
+        chatty.say(Said::Heartbeat(v1::TaskHeartbeat::default()));
+    }
+    // Far more messages than the backlog of clients; `begin` fails if the engine refuses.
+    for number in 0..40 {
+        let id = format!("e{number}");
+        rig.begin("one", &id, "ada", json!({"name": "Eve"})).await;
+    }
+    let mut worker = rig.work(greeter("busy", 1)).await.unwrap();
+    let task = worker.task().await;
+    worker.complete(&task, &json!("hello"));
+    rig.until("e0", done).await;
+}

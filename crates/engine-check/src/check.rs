@@ -1,4 +1,4 @@
-//! Compares the log with what clients and workers were told.
+//! Compares the log with what was acknowledged to clients and workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

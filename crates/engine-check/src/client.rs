@@ -1,4 +1,4 @@
-//! Clients: what they asked, and what they were told.
+//! Clients: their requests and the answers they got.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -69,7 +69,7 @@ pub(crate) enum Wish {
     },
 }
 
-/// What a client was told.
+/// The answer to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reply {
     Execution(Arc<str>),
@@ -118,7 +118,7 @@ impl Pending {
     }
 }
 
-/// Everything clients asked and were told.
+/// All requests of clients, with their answers.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     pub(crate) requests: Vec<Request>,

@@ -3,7 +3,7 @@
 //! A *schedule* is a short story that follows from one seed: clients, workers, clocks, failures of the
 //! store, crashes. The engine in it is the real one ([`stateway_engine::simulation`]); everything
 //! around the engine is here. When the story is over, all faults stop, and `check`
-//! compares the log with what clients and workers were told.
+//! compares the log with what was acknowledged to clients and workers.
 //!
 //! `world` is the surroundings, `act` chooses what happens, `settle` is the end of a story, `soak` runs
 //! many stories.

@@ -29,7 +29,7 @@ pub enum Bug {
     PassesTasksToLostWorkers,
     /// A turn with a failed read is written.
     IgnoresFailedReads,
-    /// A worker is not told that its session ended in a turn that was not written.
+    /// The end of a session in a turn that was not written is not reported to its worker.
     ForgetsToCloseSessions,
 }
 

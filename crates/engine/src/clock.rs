@@ -1,4 +1,4 @@
-//! Where the time comes from: the system, or a test.
+//! The clock: of the system, or of a test.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -1,4 +1,4 @@
-//! What an engine is opened with, and the bounds it keeps.
+//! The configuration of an engine, with its limits.
 
 use std::path::PathBuf;
 use std::time::Duration;

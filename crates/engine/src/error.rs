@@ -137,7 +137,7 @@ impl EngineError {
         )
     }
 
-    /// The answer to a request that was lost while the engine goes on.
+    /// The answer to a request that was lost while the engine continues.
     pub(crate) fn request_lost() -> Self {
         Self::new(
             ErrorKind::Internal,

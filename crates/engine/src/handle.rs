@@ -1,4 +1,4 @@
-//! The handle that everyone else holds.
+//! The handle of the engine: every request goes through it.
 
 mod definitions;
 mod verify;
@@ -276,7 +276,7 @@ impl Engine {
     /// There is none of this id.
     pub async fn get(&self, id: Arc<str>) -> Result<View> {
         // What is in memory need not be brought back from the log.
-        if let Some(view) = self.look(Arc::clone(&id)).await {
+        if let Some(view) = self.in_memory(Arc::clone(&id)).await {
             return Ok(view);
         }
         let catalogue = Arc::clone(&self.inner.catalogue);
@@ -327,10 +327,10 @@ impl Engine {
     }
 
     /// What the keeper shows of an execution it has in memory.
-    async fn look(&self, id: Arc<str>) -> Option<View> {
+    async fn in_memory(&self, id: Arc<str>) -> Option<View> {
         let (send, answer) = oneshot::channel();
-        let look = Message::Look { id, answer: send };
-        self.inner.inbox.ask(look).ok()?;
+        let get = Message::Get { id, answer: send };
+        self.inner.inbox.ask(get).ok()?;
         answer.await.ok()?.ok().map(|view| *view)
     }
 
@@ -442,7 +442,7 @@ impl Engine {
             .await
     }
 
-    /// Reads how the events of an execution are numbered where its branches are told in one row.
+    /// Reads how the events of an execution are numbered in the list of all its branches.
     ///
     /// # Errors
     /// There is no execution of this id.
@@ -479,8 +479,8 @@ impl Engine {
         self.inner.board.watch_one(id, true)
     }
 
-    /// Follows one execution to its end: nothing is told of what it shows in between. Look at what
-    /// it shows after this call, not before.
+    /// Follows one execution to its end, without the changes in between. Read the execution after this
+    /// call, not before.
     #[must_use]
     pub fn watch_end(&self, id: &Arc<str>) -> watch::Receiver<News> {
         self.inner.board.watch_one(id, false)

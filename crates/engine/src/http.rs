@@ -5,8 +5,8 @@
 //! engine from stopping; when the engine stops, so does it.
 //!
 //! An attempt that the log gave to it before a restart is given to it again, and is sent again
-//! with the same idempotency key. An answer that came while the store could not be written is
-//! kept and told when it can be.
+//! with the same idempotency key. An answer that arrives while the store cannot be written is
+//! kept and sent to the keeper later.
 //!
 //! `allow` says where calls may go, `resolver` and `address` keep names from leading inside a
 //! network, `call` makes one call, `answer` says what came of it.
@@ -41,7 +41,7 @@ use call::{Call, Caller};
 pub const HTTP_WORKER: &str = "engine/http";
 /// How much longer than its time limit an attempt is waited for: the engine's timer is to end it.
 const GRACE: Duration = Duration::from_secs(2);
-/// How soon it comes back after its session was closed.
+/// The pause before a new session after the engine closed the last one.
 const COME_BACK: Duration = Duration::from_millis(200);
 
 /// How HTTP steps are done.
@@ -49,7 +49,7 @@ const COME_BACK: Duration = Duration::from_millis(200);
 pub struct HttpSettings {
     /// Where they may go; nowhere by default.
     pub allow: AllowList,
-    /// The most calls at once.
+    /// The most concurrent calls.
     pub capacity: u32,
     /// How long a call may take whose step has no `timeout`.
     pub timeout: Duration,
@@ -203,7 +203,7 @@ impl Desk {
     fn begin(&mut self, task: WorkerTask) {
         let key = task.token.to_string();
         if self.stages.contains_key(&key) {
-            // It is told again what it has after it came back.
+            // After a reconnect the keeper sends open tasks again.
             return;
         }
         let token = task.token.clone();

@@ -1,4 +1,4 @@
-//! The owner of every execution with something under way.
+//! The keeper owns every execution with open work.
 //!
 //! The keeper works in turns. [`Keeper::turn`] is a function of messages, time and store: it lets the
 //! core decide about each message, writes all of that in one transaction, and returns the effects
@@ -23,7 +23,6 @@ mod branch;
 mod child;
 mod commands;
 mod coverage;
-mod defect;
 mod definitions;
 mod dispatch;
 mod executions;
@@ -38,6 +37,7 @@ mod memory_check;
 mod message_size;
 mod outbox;
 mod pace;
+mod panics;
 mod policy;
 mod queue;
 mod recover;
@@ -77,7 +77,7 @@ use crate::coverage::SharedCoverage;
 use crate::error::{Result, TRY_AGAIN};
 use crate::news::Board;
 use crate::set_aside::SetAside;
-use crate::store::{FailedReads, Store, noting};
+use crate::store::{FailedReads, Store, note_failed_reads};
 use crate::{Config, EngineError};
 use coverage::Connected;
 use definitions::Definitions;
@@ -209,7 +209,7 @@ impl Keeper {
         shared: Shared,
         now: Moment,
     ) -> Result<(Self, Vec<Effect>)> {
-        let (store, failed_reads) = noting(store);
+        let (store, failed_reads) = note_failed_reads(store);
         let mut keeper = Self {
             executions: Executions::after(store.last_number()?),
             definitions: Definitions::new(shared.catalogue),
@@ -322,7 +322,7 @@ impl Keeper {
             Message::Remove { id, answer } => {
                 let _ = answer.send(self.remove(&id));
             }
-            Message::Look { id, answer } => {
+            Message::Get { id, answer } => {
                 // Dropping the answer says: not in memory.
                 if let Some(number) = self.executions.number_of(&id) {
                     self.outbox.reply(number, answer);

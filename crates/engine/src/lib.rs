@@ -7,11 +7,11 @@
 //! workers, news for watchers. So an answer is never given for what a crash could undo, and many
 //! commands share one fsync.
 //!
-//! The log of events is the truth. A row per execution says where it is (so that lists need no
-//! replay) and when the keeper has to look at it next; both follow from the log. Reads go past the
-//! keeper, on connections of their own, and see exactly what is on disk.
+//! The log of events is the truth. A row per execution has its state, by which lists are filtered, and
+//! the time at which the keeper must load it next; both follow from the log. Reads use their own
+//! connections and see exactly what is on disk.
 //!
-//! Who is who: [`Engine`] is the handle everyone else holds; `keeper` is the thread; `store` is
+//! [`Engine`] is the handle for every caller; `keeper` is the thread; `store` is
 //! the file; [`WorkerSession`] is one connected worker; [`View`] is an execution as it is shown.
 
 mod attempts;

@@ -1,4 +1,4 @@
-//! Who wants to know what, and telling them.
+//! The feed of changes: of one execution, of its end, of all executions.
 //!
 //! The keeper asks before it builds a view: where nobody watches, nothing is built.
 
@@ -89,7 +89,7 @@ impl Board {
             let mut ones = self.ones();
             if let Some(watched) = ones.get(&view.id) {
                 watched.tell.send_replace(Some(Arc::clone(&view)));
-                // Whoever still listens has been told; whoever comes later looks first.
+                // Present watchers have the end; a later watcher reads the execution first.
                 if view.state.is_terminal() || watched.tell.receiver_count() == 0 {
                     ones.remove(&view.id);
                     self.watched.store(ones.len(), Ordering::Release);

@@ -23,7 +23,7 @@ use crate::request::{
 use crate::store::{Backend, Branch, ExecutionRow, Reading, StoreError, load};
 use crate::summary::again;
 
-/// How many reads are under way at once.
+/// The most concurrent reads.
 const AT_ONCE: usize = 4;
 
 /// Connections for reading.
@@ -292,7 +292,7 @@ impl Reader {
         })
     }
 
-    /// How the events of an execution are numbered where its branches are told in one row.
+    /// How the events of an execution are numbered in the list of all its branches.
     pub(crate) fn numbering(&mut self, id: &str) -> Result<Numbering> {
         self.at_once(|store| {
             let number = store.number_of(id)?;
@@ -402,8 +402,8 @@ impl Reader {
         Ok(self.store.definitions(after.unwrap_or(""), limit)?)
     }
 
-    /// How many executions ended before this time, up to a limit. What webhooks hold back is known
-    /// to the keeper alone and not told apart.
+    /// How many executions ended before this time, up to a limit. Executions whose events a
+    /// webhook still needs are included: only the keeper knows them.
     pub(crate) fn count_ended(&mut self, before: Timestamp, limit: usize) -> Result<Purged> {
         let found = self
             .store
@@ -421,9 +421,23 @@ impl Reader {
         let refused = |why: String| {
             EngineError::new(ErrorKind::FailedPrecondition, "BACKUP_NOT_WRITTEN", why)
         };
-        if to.exists() {
-            return Err(refused(format!("{} exists already", to.display()))
-                .hint("Choose another name; a backup never replaces a file."));
+        // Created here and nowhere else: a link in the directory is not followed.
+        let created = std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(to);
+        match created {
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                return Err(refused(format!("{} exists already", to.display()))
+                    .hint("Choose another name; a backup never replaces a file."));
+            }
+            Err(error) => {
+                return Err(refused(format!(
+                    "{} cannot be created: {error}",
+                    to.display()
+                )));
+            }
         }
         if let Err(error) = self.store.backup(to) {
             // What was written so far is no backup.

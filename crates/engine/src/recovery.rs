@@ -1,10 +1,10 @@
-//! Whether what is kept of an execution is what its log says, and what to do where it is not.
+//! Verifies what is stored of an execution against its log, and repairs it.
 //!
-//! The log is the truth. Beside it stand a row per execution, the table of branches, snapshots,
-//! the record of answered requests, the definitions, and what the keeper has in memory: each can
-//! be worked out from the log and compared. What merely contradicts the log is put right from it.
-//! Where the log itself is not whole, the work goes on as a new branch from the last event that
-//! can be trusted. Nothing is ever removed, and each repair is an event of its own.
+//! The log is the truth. The row of an execution, its branches, snapshots, answered requests,
+//! definitions and its state in memory follow from the log: each is computed again and compared. Data
+//! that contradicts the log is repaired from it. If the log itself is damaged, the execution continues
+//! as a new branch from the last event that can be trusted. Nothing is removed, and each repair is an
+//! event.
 
 pub(crate) mod inspect;
 mod remedy;
@@ -20,7 +20,7 @@ use crate::catalogue::Catalogue;
 use crate::error::Result;
 use crate::store::{Backend as _, Reading, SqliteFile};
 use crate::{Faults, View};
-use inspect::{InspectionContext, look_on};
+use inspect::{InspectionContext, verify_several};
 
 words! {
     /// What is wrong. A1 to F1 are the names of the catalogue that this follows.
@@ -93,9 +93,9 @@ pub enum Remedy {
     /// Nothing is wrong.
     #[default]
     Nothing,
-    /// What is kept beside the log is put right; no work is done again.
+    /// Rows and snapshots are repaired from the log; no work is done again.
     Repair,
-    /// The work goes on as a new branch.
+    /// The execution continues as a new branch.
     Branch {
         /// From this event on: the last that can be trusted.
         cutoff: u64,
@@ -111,7 +111,7 @@ pub enum Remedy {
     },
 }
 
-/// What a look at an execution found.
+/// The result of the verification of one execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// Its number, in the order of creation.
@@ -164,11 +164,11 @@ impl Inspected {
 pub struct Recovered {
     /// The execution as it is now.
     pub view: View,
-    /// What was found and put right; empty when nothing was wrong.
+    /// What was repaired; empty when nothing was wrong.
     pub repaired: Vec<Finding>,
     /// The branch that was current before, by the row.
     pub from: u32,
-    /// Whether the work goes on as a new branch.
+    /// Whether the execution continues as a new branch.
     pub branched: bool,
     /// The last event that counts of what was there before.
     pub cutoff: u64,
@@ -219,13 +219,13 @@ impl StoreFile {
     /// # Errors
     /// It cannot be read.
     pub fn verify(&self, after: i64, limit: usize) -> Result<Inspected> {
-        let eye = InspectionContext {
+        let context = InspectionContext {
             catalogue: &self.catalogue,
             now: Timestamp::now(),
             // Requests are forgotten by the clock of an engine that runs.
             memory: SignedDuration::ZERO,
         };
-        let (found, next) = look_on(&*self.store, (after, limit), eye)?;
+        let (found, next) = verify_several(&*self.store, (after, limit), context)?;
         let verdicts = found.into_iter().map(|one| one.verdict);
         Ok(Inspected::of(verdicts.collect(), next))
     }

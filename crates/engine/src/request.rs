@@ -137,14 +137,14 @@ pub struct Publish {
     pub id: Arc<str>,
     /// What the executions are given.
     pub labels: BTreeMap<String, String>,
-    /// Who tells.
+    /// Who publishes the event.
     pub actor: ActorName,
 }
 
 /// What an event led to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Published {
-    /// The executions it started, now or when it was first told.
+    /// The executions that the event started, now or when it was first published.
     pub started: Vec<Arc<str>>,
     /// Definitions that were not started although the event is theirs, and why: the condition could
     /// not be evaluated, or the trigger is disabled.
@@ -255,7 +255,7 @@ pub struct BranchRecord {
     pub parent: Option<u32>,
     /// The last event it shares with its parent.
     pub cutoff: u64,
-    /// Whether the execution goes on along it.
+    /// Whether the execution continues on this branch.
     pub current: bool,
     /// Why it was opened, in words.
     pub cause: String,

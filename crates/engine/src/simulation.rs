@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::handle::Engine;
 use crate::keeper::{Envelope, Inbox, Keeper, Shared, show};
 use crate::news::Board;
-use crate::recovery::inspect::{InspectionContext, look};
+use crate::recovery::inspect::{InspectionContext, verify};
 use crate::request::EventRecord;
 use crate::store::{
     Backend, FaultyBackend, MemoryDisk, OpenWork, Reading, Status, StoreFaults, load,
@@ -139,7 +139,7 @@ impl Disk {
     /// Never for a disk in memory.
     pub fn audit(&self, now: Timestamp, memory: Duration) -> Result<Vec<String>> {
         let reader = self.reader()?;
-        let eye = InspectionContext {
+        let context = InspectionContext {
             catalogue: &self.catalogue,
             now,
             memory: jiff::SignedDuration::try_from(memory).unwrap_or(jiff::SignedDuration::MAX),
@@ -147,7 +147,7 @@ impl Disk {
         let mut found = Vec::new();
         for number in numbers(&*reader)? {
             found.extend(self.row_problems(&*reader, number)?);
-            if let Some(inspection) = look(&*reader, number, eye)? {
+            if let Some(inspection) = verify(&*reader, number, context)? {
                 let findings = inspection.verdict.findings.iter();
                 found.extend(findings.map(|finding| format!("execution {number}: {finding:?}")));
             }

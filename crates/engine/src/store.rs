@@ -1,12 +1,13 @@
-//! What is kept: events, where each execution is, definitions, and what requests were answered.
+//! The store: events, a row for each execution, definitions, and the requests that were answered.
 //!
-//! Everything a turn of the keeper leads to is one [`Turn`], written all of it or nothing. The log
-//! is the truth; a row per execution says the same in a form that can be searched, and when the
-//! keeper has to look at it next. [`Store`] and [`Reading`] are the contract; `sqlite` keeps it in
-//! one file, and `suite` is what any other way of keeping it has to pass.
+//! The writes of one turn of the keeper are one [`Turn`], which is stored as a whole or not at all. The
+//! log is the truth. The row of an execution follows from its log: it can be searched, and it has the
+//! time at which the keeper must load the execution next. [`Store`] and [`Reading`] are the contract,
+//! `sqlite` is the store in one file, and `suite` contains the tests that every store passes.
 
 mod chain;
 mod error;
+mod failed_reads;
 #[cfg(feature = "simulation")]
 mod faulty;
 mod layer;
@@ -14,7 +15,6 @@ mod lineage;
 mod load;
 #[cfg(any(test, feature = "simulation"))]
 mod memory;
-mod noting;
 mod reading;
 mod sqlite;
 mod status;
@@ -24,6 +24,7 @@ mod turn;
 
 pub(crate) use chain::{BEGINNING, Hash, link};
 pub use error::StoreError;
+pub(crate) use failed_reads::{FailedReads, note_failed_reads};
 #[cfg(feature = "simulation")]
 pub(crate) use faulty::{FaultyBackend, StoreFaults};
 #[cfg(feature = "simulation")]
@@ -32,7 +33,6 @@ pub(crate) use lineage::{Segment, lineage};
 pub(crate) use load::{LogRow, load, plan};
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use memory::MemoryDisk;
-pub(crate) use noting::{FailedReads, noting};
 pub(crate) use reading::{
     DefinitionReading, EachRow, LogReading, Reading, RequestReading, RowReading,
 };

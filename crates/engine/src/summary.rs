@@ -26,7 +26,7 @@ pub fn summary(sequence: u64, event: &stateway_machine::Event) -> Event {
     }
 }
 
-/// The most bytes of an event's payload that are told.
+/// The most bytes of the payload of an event in a summary.
 const MOST_PAYLOAD_BYTES: usize = 16 * 1024;
 /// The most bytes of payloads that a page of events should hold.
 pub const MOST_PAGE_BYTES: usize = 2 * 1024 * 1024;
@@ -228,7 +228,7 @@ fn of_people(fact: &Fact) -> String {
     }
 }
 
-/// How an execution rolls back and ends. The other facts have been told.
+/// The facts about rollback and end.
 fn of_end(fact: &Fact) -> String {
     match fact {
         Fact::CompensationStarted {

@@ -32,7 +32,7 @@ pub struct Offer {
     pub identity: Arc<str>,
 }
 
-/// What the engine tells a worker.
+/// A message of the engine to a worker.
 #[derive(Debug, Clone)]
 pub enum WorkerMessage {
     /// Do this.
@@ -201,12 +201,12 @@ pub enum Outcome {
     },
 }
 
-/// A connected worker. Dropping it tells the engine that the connection is gone.
+/// A connected worker. Dropping it reports to the engine that the connection is gone.
 #[derive(Debug)]
 pub struct WorkerSession {
     session: u64,
     inbox: Inbox,
-    /// What the engine tells the worker; never more tasks than it offered to hold.
+    /// The messages to the worker; never more tasks than its capacity.
     pub messages: mpsc::UnboundedReceiver<WorkerMessage>,
     answers: Answers,
 }

@@ -1,4 +1,4 @@
-//! What must hold, whatever happens.
+//! The invariants of the machine.
 //!
 //! Each module checks one promise of the machine against its own bookkeeping, which is made from
 //! the events alone: `duty` who may decide, `loss` that no work is forgotten, `live` that whatever

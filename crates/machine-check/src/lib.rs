@@ -1,4 +1,4 @@
-//! What the machine is held to.
+//! Checks the invariants of the machine.
 //!
 //! A `world` is one execution of a random definition with random workers, people, clocks and
 //! mistakes around it; `invariant` says what must hold after each event and each command, and

@@ -1,4 +1,4 @@
-//! Many worlds.
+//! Runs many random worlds.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! How long to pause before the next attempt. The same execution, step and attempt always give
+//! The pause before the next attempt. The same execution, step and attempt always give
 //! the same pause, so that a replay decides what the live run decided.
 
 use std::time::Duration;

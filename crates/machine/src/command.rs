@@ -1,4 +1,4 @@
-//! What someone wants: commands, with their ids and everything the clock or chance would give.
+//! Commands, with their ids and all times and random values they need.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -9,6 +9,7 @@ mod advance;
 mod approval;
 mod budget;
 mod cancel;
+mod compensation;
 mod duty;
 mod lifecycle;
 mod person;
@@ -19,10 +20,9 @@ mod signal;
 mod start;
 mod task;
 mod timer;
-mod undo;
 
+pub(crate) use compensation::{has_effects, is_retried as is_undo_retried, policy as undo_policy};
 pub use person::{Resolver, check_resolves_all};
-pub(crate) use undo::{has_effects, is_retried as is_undo_retried, policy as undo_policy};
 
 use std::sync::Arc;
 

@@ -138,7 +138,7 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "str::is_empty")]
         detail: Arc<str>,
     },
-    /// A worker said what an attempt cost; how it ended is told by the next event.
+    /// A worker reported the usage of an attempt; the next event has its outcome.
     UsageReported { task: Task, usage: Usage },
     /// A step is done.
     StepCompleted {
@@ -146,7 +146,7 @@ pub enum Fact {
         attempt: u32,
         output: Data,
     },
-    /// An attempt failed; what follows is told by the next event.
+    /// An attempt failed; the next event has the consequence.
     AttemptFailed {
         step: Arc<str>,
         attempt: u32,

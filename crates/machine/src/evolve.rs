@@ -1,14 +1,14 @@
-//! What an event makes of a state. Total: no error, no clock, no arm for "everything else".
+//! Applies an event to a state. Total: no error, no clock, no wildcard arm.
 
 mod adopt;
 mod attempt;
 mod change;
+mod compensation;
 mod end;
-mod hold;
 mod lifecycle;
+mod pause;
 mod person;
 mod signal;
-mod undo;
 
 pub(crate) use lifecycle::spent;
 
@@ -149,7 +149,7 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
             attempt: _,
             compensate,
         } => with(l, step, |l, ix| {
-            undo::unknown(l, ix, *compensate, event);
+            compensation::unknown(l, ix, *compensate, event);
         }),
         Fact::HeartbeatRecorded {
             step,
@@ -216,8 +216,12 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
             attempt::skipped(l, ix, cause, event);
         }),
 
-        Fact::SignalReceived { name, id, payload } => signal::received(l, name, id, payload),
-        Fact::SignalDelivered { name, id, step: _ } => signal::delivered(l, name, id),
+        Fact::SignalReceived { name, id, payload } => {
+            signal::received(l, name, id, payload, event);
+        }
+        Fact::SignalDelivered { name, id, step } => with(l, step, |l, ix| {
+            signal::delivered(l, ix, name, id);
+        }),
         Fact::ApprovalGranted {
             step,
             attempt,
@@ -266,7 +270,7 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
             cause,
             message,
             awaited,
-        } => undo::turned(l, cause, message, awaited, event),
+        } => compensation::turned(l, cause, message, awaited, event),
         Fact::CancellationStarted {
             by,
             reason,
@@ -279,7 +283,7 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
             queue_due,
             due,
         } => with(l, step, |l, ix| {
-            undo::started(l, ix, *attempt, (*queue_due, *due), event);
+            compensation::started(l, ix, *attempt, (*queue_due, *due), event);
         }),
         Fact::StepCompensationFailed {
             step,
@@ -288,11 +292,11 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
             retry_at,
         } => {
             with(l, step, |l, ix| {
-                undo::failed(l, ix, failure, *retry_at, event);
+                compensation::failed(l, ix, failure, *retry_at, event);
             });
         }
         Fact::StepCompensated { step, attempt: _ } => {
-            with(l, step, |l, ix| undo::done(l, ix, event));
+            with(l, step, |l, ix| compensation::done(l, ix, event));
         }
 
         Fact::ExecutionCompleted { output } => end::completed(l, output, event),

@@ -1,4 +1,4 @@
-//! What went wrong in an attempt, and what kind of answer it calls for.
+//! The failure of an attempt, and whether a retry, a correction or a person follows.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -64,10 +64,10 @@ mod settled;
 mod snapshot;
 mod spending;
 mod state;
+mod states;
 mod timer;
 mod view;
 mod withdrawal;
-mod words;
 
 pub use admission::{admit, admitting_states};
 pub use awaited::{Awaited, awaited};
@@ -105,10 +105,10 @@ pub use settled::is_settled;
 pub use snapshot::{SNAPSHOT_VERSION, SnapshotError, restore, snapshot, snapshot_revision};
 pub use spending::spent_by_step;
 pub use state::{Cancellation, Reopened, State, Times};
+pub use states::{ExecutionState, StepState};
 pub use timer::{StepTimer, Timer};
 pub use view::{
     Seeking, abandoned_usage, child_key, last_error, leaves_effects, not_retried, seeking,
     step_input, step_output, step_usage, step_views, sub_state, sub_state_where, usage, waits,
 };
 pub use withdrawal::{OpenWork, Withdrawal, Withdrawn};
-pub use words::{ExecutionState, StepState};

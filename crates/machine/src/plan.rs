@@ -229,7 +229,7 @@ impl Plan {
         self.find(name).map(|ix| self.define(ix))
     }
 
-    /// How a step is undone, where it can be.
+    /// The compensation of a step, if it has one.
     #[must_use]
     pub fn undo_of(&self, name: &str) -> Option<&Compensation> {
         self.find(name).and_then(|ix| self.compensation(ix))

@@ -1,4 +1,4 @@
-//! What references mean at this point of an execution.
+//! Resolves references such as `${steps.a.output}` in the present state.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use super::Engine;
 use crate::EngineError;
 use crate::error::Result;
 use crate::keeper::Message;
-use crate::recovery::inspect::{Inspection, InspectionContext, look, look_on};
+use crate::recovery::inspect::{Inspection, InspectionContext, verify, verify_several};
 use crate::recovery::{Inspected, Recover, Recovered, Verdict};
 use crate::request::{ActorName, RequestKey};
 
@@ -22,14 +22,14 @@ impl Engine {
         let (catalogue, now) = (Arc::clone(&self.inner.catalogue), self.now());
         let memory = self.inner.request_memory;
         let found = self.read(move |reader| {
-            let eye = InspectionContext {
+            let context = InspectionContext {
                 catalogue: &catalogue,
                 now,
                 memory,
             };
             let none = || EngineError::no_execution(&id);
             let number = reader.store().number_of(&id)?.ok_or_else(none)?;
-            look(reader.store(), number, eye)?.ok_or_else(none)
+            verify(reader.store(), number, context)?.ok_or_else(none)
         });
         let found = self.recall(vec![found.await?]).await?;
         found.into_iter().next().ok_or_else(EngineError::stopped)
@@ -43,12 +43,12 @@ impl Engine {
         let (catalogue, now) = (Arc::clone(&self.inner.catalogue), self.now());
         let memory = self.inner.request_memory;
         let page = self.read(move |reader| {
-            let eye = InspectionContext {
+            let context = InspectionContext {
                 catalogue: &catalogue,
                 now,
                 memory,
             };
-            Ok(look_on(reader.store(), (after, limit), eye)?)
+            Ok(verify_several(reader.store(), (after, limit), context)?)
         });
         let (found, next) = page.await?;
         Ok(Inspected::of(self.recall(found).await?, next))

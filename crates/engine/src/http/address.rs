@@ -1,4 +1,4 @@
-//! Which addresses are out in the world and which are inside someone's network.
+//! Which IP addresses are public and which belong to a private network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

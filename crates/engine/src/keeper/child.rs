@@ -145,7 +145,7 @@ impl Keeper {
         Ok(at)
     }
 
-    /// A child that is there already: if it has ended, its parent is told again.
+    /// A child that exists already: if it has ended, its outcome is reported to its parent again.
     fn child_again(&mut self, id: &str, from: &Parent) -> Result<()> {
         let number = self.number_of(id)?;
         self.load_number(number)?;

@@ -24,7 +24,7 @@ pub(super) struct Executions {
     children: HashMap<i64, BTreeSet<i64>>,
     /// The next timer of each execution.
     alarms: BTreeSet<(Timestamp, i64)>,
-    /// The executions that the end of the turn has to write or to let go.
+    /// The executions that the end of the turn writes or unloads.
     touched: Vec<i64>,
     /// How many of them have begun and not ended.
     active: usize,

@@ -15,7 +15,7 @@ use crate::{EngineError, View};
 
 /// An execution whose next timer is nearer than this stays in memory.
 const SOON: Duration = Duration::from_secs(10);
-/// How often old request ids are forgotten, and how many at once.
+/// How often old request ids are removed, and how many in one go.
 const FORGET_EVERY: Duration = Duration::from_secs(1);
 const FORGET_AT_ONCE: usize = 20_000;
 

@@ -64,11 +64,11 @@ pub(crate) enum Message {
         answer: oneshot::Sender<Result<()>>,
     },
     /// Shows an execution that is in memory.
-    Look {
+    Get {
         id: Arc<str>,
         answer: oneshot::Sender<Answer>,
     },
-    /// Puts right what contradicts an execution's log.
+    /// Repairs data that contradicts the log of an execution.
     Recover {
         id: Arc<str>,
         ask: Recover,
@@ -316,7 +316,7 @@ impl Message {
             Self::Remove { answer, .. } => {
                 let _ = answer.send(Err(error));
             }
-            Self::Look { answer, .. } => {
+            Self::Get { answer, .. } => {
                 let _ = answer.send(Err(error));
             }
             Self::Recover { answer, .. } => {

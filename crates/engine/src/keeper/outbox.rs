@@ -64,7 +64,7 @@ pub(super) struct Outbox {
     replies: Vec<(i64, oneshot::Sender<Answer>)>,
     /// The request ids of this turn, with the digest of the request and the execution.
     requests: HashMap<Arc<str>, ([u8; 16], i64)>,
-    /// Executions whose watchers have to be told.
+    /// Executions whose change is to be sent to watchers.
     changed: Vec<i64>,
 }
 
@@ -100,7 +100,7 @@ impl Outbox {
         self.push(Effect::Tell(worker.clone(), message));
     }
 
-    /// Notes that the watchers of an execution have to be told.
+    /// Notes that the change of an execution is to be sent to watchers.
     pub(super) fn changed(&mut self, number: i64) {
         self.changed.push(number);
     }

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::{Keeper, Live};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::recovery::inspect::{Basis, Inspection, InspectionContext, look};
+use crate::recovery::inspect::{Basis, Inspection, InspectionContext, verify};
 use crate::recovery::scan::memory;
 use crate::recovery::{Code, Finding, Recover, Remedy, Verdict};
 use crate::request::RequestKey;
@@ -18,7 +18,7 @@ const ENGINE: &str = "engine";
 /// The newest rows of the log whose executions are looked at when the engine opens: more than a
 /// turn writes, and only the last one can have been torn.
 const RECENT: usize = 4_096;
-/// How often an execution is put right without being asked, as long as the process lives.
+/// The most automatic repairs of one execution while the process lives.
 const MOST_HEALED: u8 = 3;
 /// Executions that are checked between two progress messages.
 const TELL_EVERY: usize = 1_000;
@@ -175,12 +175,12 @@ impl Keeper {
 
     /// Inspects what is on disk of an execution.
     pub(super) fn inspect(&self, number: i64) -> Result<Inspection> {
-        let eye = InspectionContext {
+        let context = InspectionContext {
             catalogue: &self.definitions.catalogue,
             now: self.now.wall,
             memory: memory(&self.config),
         };
-        let found = look(&*self.store, number, eye)?;
+        let found = verify(&*self.store, number, context)?;
         found.ok_or_else(|| EngineError::no_execution(&number.to_string()))
     }
 
@@ -358,7 +358,7 @@ fn codes(findings: &[Finding]) -> String {
     codes.join(", ")
 }
 
-/// What a reason that was written down tells of findings.
+/// The findings that a recorded reason names.
 fn findings_of(reason: &str) -> Vec<Finding> {
     let told = reason.split("; ").filter_map(|one| one.split_once(": "));
     told.filter_map(|(code, summary)| Some(Finding::new(code.parse().ok()?, summary)))

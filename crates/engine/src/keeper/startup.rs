@@ -1,4 +1,4 @@
-//! Taking up what was left: after a start, and after the store could not be written.
+//! Loads the executions with open work: after a start, and after the store could not be written.
 
 use std::sync::Arc;
 
@@ -19,8 +19,9 @@ impl Keeper {
     /// Takes up every execution that has work under way, is queued, or has something due.
     pub(super) fn take_up_all(&mut self) -> Result<()> {
         for (definition, number) in self.store.begun()? {
-            // A torn write may leave a row without events: nothing of it has begun.
-            if self.store.head(number)?.is_some() {
+            // A torn write may leave a row without events: nothing of it has begun. A log that cannot be
+            // read is another matter: its execution has a slot until it is recovered or purged.
+            if !matches!(self.store.head(number), Ok(None)) {
                 self.slots.begin(&definition, number);
             }
         }

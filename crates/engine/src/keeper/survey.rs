@@ -1,4 +1,4 @@
-//! Who is connected and what waits, for operators.
+//! The connected workers and the queues, for operators.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

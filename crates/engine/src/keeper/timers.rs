@@ -1,4 +1,4 @@
-//! Timers: those of executions in memory by the book, the others by what their rows say.
+//! Fires timers: of executions in memory by the list of their timers, of other executions by their rows.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -266,12 +266,12 @@ impl<'b> Reader<'b> {
                 "the file has not as many rows and events as its end says",
             );
         }
-        // A file that is as it was written may well tell of a log that was damaged in its store;
-        // whoever reads the branch is told then.
+        // An unchanged file may contain a log that was damaged in its store; reading the branch
+        // reports that.
         if hex(&Sha256::digest(before)) == digest {
             return Ok(());
         }
-        // Where the log was changed is told by its chain.
+        // The chain of hashes shows where the log was changed.
         found.check()?;
         let what = "the file is not what was written: its header, a definition or a branch was \
                     changed";

@@ -13,9 +13,9 @@ use super::{Recording, Result};
 use crate::store::{BEGINNING, Hash, link};
 
 impl Recording {
-    /// The same with every value replaced by its kind and length, and every name by a number. The
-    /// chain of hashes is made anew, so that the file still shows whether it was changed; it is
-    /// not the chain of the store any more, and the recording says so.
+    /// The recording with every value replaced by its kind and length, and every name by a number. The
+    /// chain of hashes is computed again, so that a later change of the file is noticed. The recording
+    /// is marked as redacted, because its chain differs from the chain of the store.
     ///
     /// # Errors
     /// The log is not what was written.
@@ -40,7 +40,7 @@ impl Recording {
         Ok(redacted)
     }
 
-    /// Makes the chain anew. Rows are in the order they were written, so that the row before one is
+    /// Computes the chain of hashes again. Rows are in the order they were written, so that the row before one is
     /// always linked already.
     fn relink(&mut self) -> Result<()> {
         for at in 0..self.rows.len() {

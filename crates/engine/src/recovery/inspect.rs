@@ -1,4 +1,4 @@
-//! A look at one execution: its log from the beginning, and everything kept beside it.
+//! Verifies one execution: its log from the beginning, and its row, snapshots, branches, requests and children.
 
 mod log;
 
@@ -21,7 +21,7 @@ use log::{Log, Trusted};
 
 type Result<T> = std::result::Result<T, StoreError>;
 
-/// What a look needs beside the store.
+/// What a verification needs beside the store.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InspectionContext<'e> {
     pub(crate) catalogue: &'e Catalogue,
@@ -30,7 +30,7 @@ pub(crate) struct InspectionContext<'e> {
     pub(crate) memory: SignedDuration,
 }
 
-/// What a look found, and what a recovery can begin with.
+/// The result of a verification, and what a recovery needs of it.
 #[derive(Debug)]
 pub(crate) struct Inspection {
     pub(crate) verdict: Verdict,
@@ -86,31 +86,31 @@ pub(crate) struct Basis {
 }
 
 /// Looks at an execution as of one moment; one of which nothing can be read is a finding too.
-pub(crate) fn look(
+pub(crate) fn verify(
     store: &dyn Reading,
     number: i64,
-    eye: InspectionContext<'_>,
+    context: InspectionContext<'_>,
 ) -> Result<Option<Inspection>> {
     let mut found = Ok(None);
-    store.at_once(&mut |store| found = inspect(store, number, eye))?;
+    store.at_once(&mut |store| found = inspect(store, number, context))?;
     Ok(found.unwrap_or_else(|error| {
         let id = store.id_of(number).ok().flatten();
         Some(unreadable(number, id, &error))
     }))
 }
 
-/// Looks at executions in the order of their creation, after a number.
-pub(crate) fn look_on(
+/// Verifies executions in the order of their creation, after a number.
+pub(crate) fn verify_several(
     store: &dyn Reading,
     (after, limit): (i64, usize),
-    eye: InspectionContext<'_>,
+    context: InspectionContext<'_>,
 ) -> Result<(Vec<Inspection>, Option<i64>)> {
     let numbers = store.numbers(after, limit)?;
     let next = numbers.last().copied().filter(|_| numbers.len() == limit);
     let mut found = Vec::with_capacity(numbers.len());
     for number in numbers {
         // One that is gone by now needs no verdict.
-        found.extend(look(store, number, eye)?);
+        found.extend(verify(store, number, context)?);
     }
     Ok((found, next))
 }
@@ -140,22 +140,22 @@ fn unreadable(number: i64, id: Option<Arc<str>>, error: &StoreError) -> Inspecti
 fn inspect(
     store: &dyn Reading,
     number: i64,
-    eye: InspectionContext<'_>,
+    context: InspectionContext<'_>,
 ) -> Result<Option<Inspection>> {
     let Some(kept) = store.kept(number)? else {
         return Ok(None);
     };
     let table = store.branches(number)?;
     let log = Log::read(store, number, &table)?;
-    let mut look = Look {
+    let mut verification = Verification {
         store,
-        eye,
+        context,
         table,
         findings: log.findings(),
         log,
         kept,
     };
-    look.take().map(Some)
+    verification.take().map(Some)
 }
 
 /// Whether a snapshot leads to a state. Its bytes need not be what this build would write: a build that
@@ -165,16 +165,16 @@ fn is_of(data: &[u8], state: &State) -> bool {
         || restore(Arc::clone(state.plan()), data).is_ok_and(|read| read == *state)
 }
 
-struct Look<'l> {
+struct Verification<'l> {
     store: &'l dyn Reading,
-    eye: InspectionContext<'l>,
+    context: InspectionContext<'l>,
     kept: ExecutionRow,
     table: Vec<Branch>,
     log: Log,
     findings: Vec<Finding>,
 }
 
-impl Look<'_> {
+impl Verification<'_> {
     fn take(&mut self) -> Result<Inspection> {
         let current = self.log.current();
         let trusted = self.log.trusted(current);
@@ -276,7 +276,7 @@ impl Look<'_> {
     /// The plan of a revision, if that is stored: what is in memory is gone with the process.
     fn known(&self, revision: &str) -> Result<Option<Arc<stateway_machine::Plan>>> {
         match self.store.source(revision)? {
-            Some(_) => plan(self.store, revision, self.eye.catalogue).map(Some),
+            Some(_) => plan(self.store, revision, self.context.catalogue).map(Some),
             None => Ok(None),
         }
     }
@@ -443,7 +443,7 @@ impl Look<'_> {
         let origin = Arc::clone(&self.kept.origin);
         // Children and what the clock started are the engine's own: no request led to them.
         let own = origin.parent.is_some() || origin.id.contains('~');
-        if own || first.at.duration_until(self.eye.now) > self.eye.memory {
+        if own || first.at.duration_until(self.context.now) > self.context.memory {
             return Ok(None);
         }
         let id = Arc::clone(&first.causation);
@@ -461,7 +461,7 @@ impl Look<'_> {
             id,
             body: ANY_BODY,
             number: origin.number,
-            at: self.eye.now,
+            at: self.context.now,
         }))
     }
 

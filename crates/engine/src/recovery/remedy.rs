@@ -1,4 +1,4 @@
-//! Which work is done again when a log is left before its end.
+//! Which work is done again when an execution continues from an earlier event.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

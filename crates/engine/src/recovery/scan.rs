@@ -1,4 +1,4 @@
-//! Looking over all executions now and then, beside everything else.
+//! Verifies all executions in the background, a few at a time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use jiff::SignedDuration;
 
-use super::inspect::{InspectionContext, look_on};
+use super::inspect::{InspectionContext, verify_several};
 use crate::catalogue::Catalogue;
 use crate::keeper::{Inbox, Message};
 use crate::store::{Backend, Reading, StoreError};
@@ -144,13 +144,13 @@ impl Round {
     }
 
     fn page(&self, after: i64) -> Result<Page, StoreError> {
-        let eye = InspectionContext {
+        let context = InspectionContext {
             catalogue: &self.catalogue,
             now: self.clock.now(),
             memory: self.memory,
         };
         let numbers = self.store.numbers(after, AT_ONCE)?;
-        let (found, _) = look_on(&*self.store, (after, AT_ONCE), eye)?;
+        let (found, _) = verify_several(&*self.store, (after, AT_ONCE), context)?;
         let wrong = found.iter().filter(|one| !one.verdict.findings.is_empty());
         let page = Page {
             last: numbers.last().copied(),

@@ -1,4 +1,4 @@
-//! The digest that tells a repeated request from another request with the same id.
+//! The digest that distinguishes a repeated request from another request with the same id.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! One delivery: posted, signed, and tried again until it is taken.
+//! One delivery: signed, posted, and repeated until the receiver accepts it.
 
 use std::time::{Duration, SystemTime};
 

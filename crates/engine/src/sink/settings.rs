@@ -1,4 +1,4 @@
-//! What an operator may say of a webhook.
+//! The settings of a webhook.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What can be wrong with the file.
+//! The errors of a store.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! A store whose calls fail when a simulation says so.
+//! A store whose calls fail as a simulation decides.
 //!
 //! The layer keeps the contract of a store: a failed turn is in the store as a whole or not at all. The one
 //! exception is a torn turn: a disk that loses power in a write may have a part of it. A process can also die

@@ -1,4 +1,4 @@
-//! Bringing an execution back from what is kept.
+//! Loads an execution: its row, its newest snapshot, and the events after it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Where an execution is, as its row says it. It follows from the log.
+//! The state of an execution in its row. It follows from the log.
 
 use std::sync::Arc;
 
@@ -49,8 +49,8 @@ impl OpenWork {
         }
     }
 
-    /// When the keeper has to look at the execution. A child tells its parent in the same turn it
-    /// ends in, so only tasks, the queue and timers matter.
+    /// When the keeper has to load the execution. The end of a child reaches its parent in the same
+    /// turn, so only tasks, the queue and timers matter.
     const fn wake_at(&self) -> Option<Timestamp> {
         if self.tasks || self.queued {
             Some(Timestamp::UNIX_EPOCH)

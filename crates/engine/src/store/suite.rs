@@ -1,4 +1,4 @@
-//! The contract of a store, as cases. Any way of keeping things passes the same ones.
+//! The contract of a store, as test cases that every store passes.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! The breakers of one provider: one for the provider, and one for each verb that keeps failing while the
 //! rest of the engine answers. Pure.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ pub(crate) struct Breakers {
 #[derive(Debug)]
 struct VerbBreaker {
     /// The component that failed; none where the whole engine did not answer.
-    component: Option<&'static str>,
+    component: Option<Cow<'static, str>>,
     breaker: Breaker,
 }
 
@@ -48,7 +49,7 @@ pub(crate) struct Refused {
 pub(crate) enum Scope {
     Provider,
     Verb(Verb),
-    Component(&'static str),
+    Component(Cow<'static, str>),
 }
 
 /// What a call showed about the provider.
@@ -59,7 +60,7 @@ pub(crate) enum Outcome {
     /// The engine did not answer, or the adapter failed.
     Outage,
     /// A component of the engine did not answer. Nothing is known about the rest.
-    ComponentOutage(&'static str),
+    ComponentOutage(Cow<'static, str>),
     /// The call ended before the engine had a fair chance to answer.
     CutOff,
     /// The engine was not asked.
@@ -101,8 +102,8 @@ impl Breakers {
         of_verb.breaker.admit(now, admission.fair).map_err(|pause| {
             // The call is not made, so it decides nothing for the provider either.
             self.provider.not_asked(now);
-            let scope = match of_verb.component {
-                Some(component) => Scope::Component(component),
+            let scope = match &of_verb.component {
+                Some(component) => Scope::Component(component.clone()),
                 None => Scope::Verb(verb),
             };
             Refused { scope, pause }
@@ -129,7 +130,7 @@ impl Breakers {
             }
             Outcome::ComponentOutage(component) => {
                 self.provider.not_asked(now);
-                self.verb_failed(verb, Some(*component), now);
+                self.verb_failed(verb, Some(component.clone()), now);
             }
             Outcome::CutOff => {
                 self.provider.cut_off(now);
@@ -144,7 +145,7 @@ impl Breakers {
 
     /// Counts a failure against a verb. Health is asked at its own interval, and its answer names the
     /// cause, so it is never refused on its own.
-    fn verb_failed(&mut self, verb: Verb, component: Option<&'static str>, now: Instant) {
+    fn verb_failed(&mut self, verb: Verb, component: Option<Cow<'static, str>>, now: Instant) {
         if verb == Verb::Health {
             return;
         }
@@ -179,7 +180,7 @@ mod tests {
     };
 
     fn ingress() -> Outcome {
-        Outcome::ComponentOutage("ingress")
+        Outcome::ComponentOutage("ingress".into())
     }
 
     fn call(breakers: &mut Breakers, verb: Verb, outcome: &Outcome, now: Instant) {
@@ -210,7 +211,7 @@ mod tests {
         let now = Instant::now();
         let mut breakers = without_ingress(now);
         let refused = Refused {
-            scope: Scope::Component("ingress"),
+            scope: Scope::Component("ingress".into()),
             pause: COOL_DOWN,
         };
         assert_eq!(breakers.admit(Verb::Start, now, DIRECT), Err(refused));
@@ -222,7 +223,7 @@ mod tests {
     fn refused_writes_leave_reads_alone() {
         let now = Instant::now();
         let mut breakers = Breakers::new(3, COOL_DOWN);
-        let full = || Outcome::ComponentOutage("store");
+        let full = || Outcome::ComponentOutage("store".into());
         for verb in [Verb::Start, Verb::Signal, Verb::Cancel] {
             for _ in 0..3 {
                 call(&mut breakers, verb, &full(), now);

@@ -134,9 +134,7 @@ impl Guarded<'_> {
         work: impl FnOnce() -> BoxFuture<'g, Result<T>> + Send,
     ) -> Result<T> {
         let upstream = self.upstream;
-        if !verb.is_offered(&upstream.capabilities) {
-            return Err(Error::unsupported(verb));
-        }
+        upstream.describe().check(verb)?;
         let mut attempt = self.admit(verb)?;
         let Ok(_slot) = upstream.slots.try_acquire() else {
             attempt.finish(None, &Outcome::NotAsked);
@@ -192,14 +190,14 @@ fn not_called(verb: Verb, refused: &Refused) -> Error {
     let (silent, component) = match &refused.scope {
         Scope::Provider => ("the provider".to_owned(), None),
         Scope::Verb(verb) => (format!("`{verb}` of the provider"), None),
-        Scope::Component(component) => (format!("its {component}"), Some(*component)),
+        Scope::Component(component) => (format!("its {component}"), Some(component)),
     };
     let message = format!("{silent} has not been answering and is not called for a while");
     let error = Error::new(ErrorKind::Unavailable, verb, message)
         .with_reason("PROVIDER_BREAKER_OPEN")
         .with_retry_after(refused.pause);
     match component {
-        Some(component) => error.with_component(component),
+        Some(component) => error.with_component(component.clone()),
         None => error,
     }
 }
@@ -269,8 +267,8 @@ fn outcome(failure: Option<&Error>, fair: bool) -> Outcome {
         return Outcome::CutOff;
     }
     if error.kind.is_outage() {
-        return match error.component {
-            Some(component) => Outcome::ComponentOutage(component),
+        return match &error.component {
+            Some(component) => Outcome::ComponentOutage(component.clone()),
             None => Outcome::Outage,
         };
     }
@@ -314,7 +312,7 @@ mod tests {
             (
                 Some(error(ErrorKind::Unavailable).with_component("store")),
                 true,
-                Outcome::ComponentOutage("store"),
+                Outcome::ComponentOutage("store".into()),
             ),
         ];
         for (failure, fair, expected) in cases {

@@ -33,9 +33,8 @@ impl Hub {
         wanted: &[SubState],
         deadline: Instant,
     ) -> Result<Waited, Status> {
-        let _slot = self.open_stream()?;
         let only_the_end = wanted.iter().all(|state| state.is_terminal());
-        if upstream.capabilities.watch_end
+        if upstream.capabilities().watch_end
             && only_the_end
             && let Some(waited) = self.wait_for_end(upstream, name, deadline).await
         {
@@ -64,7 +63,7 @@ impl Hub {
                 });
             }
             tokio::select! {
-                // A change, or having missed some: either way the snapshot tells.
+                // A change, or changes that were missed: the next snapshot has the current state.
                 _ = snapshot.news.recv() => {}
                 () = tokio::time::sleep_until(deadline.into()) => {
                     return Ok(Waited { execution: seen.message(), reached: false });

@@ -1,9 +1,9 @@
-//! What follows by itself, until something outside has to happen.
+//! Starts steps and ends the execution, until an external event is needed.
 
 use serde_json::{Map, Value};
 use stateway_model::Reason;
 
-use super::{cancel, settle, start, undo};
+use super::{cancel, compensation, settle, start};
 use crate::ExecutionState;
 use crate::event::{Data, Fact, TurnCause};
 use crate::ledger::{Draft, Ledger as _};
@@ -29,7 +29,7 @@ pub(super) fn advance(draft: &mut Draft<'_>) {
                     complete(draft)
                 }
             }
-            ExecutionState::Compensating => undo::next(draft),
+            ExecutionState::Compensating => compensation::next(draft),
             ExecutionState::Cancelling => cancel::finish(draft),
             _ => false,
         };
@@ -77,7 +77,7 @@ fn refuse(draft: &mut Draft<'_>, excess: &Excess) -> bool {
         });
         return true;
     }
-    let left = undo::left_behind(draft);
+    let left = compensation::left_behind(draft);
     draft.push(Fact::ExecutionFailed {
         step: None,
         reason: Reason::NotRetryable,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use stateway_definition::FailurePolicy;
 use stateway_model::Reason;
 
-use super::undo::{left_behind, not_compensated};
+use super::compensation::{left_behind, not_compensated};
 use crate::command::CancelMode;
 use crate::event::{Fact, TurnCause};
 use crate::ledger::{Draft, Ledger as _};

@@ -1,10 +1,10 @@
-//! People step in: an escalated step is decided about, a back-off is cut short.
+//! People resolve escalations and end back-offs early.
 
 use std::sync::Arc;
 
 use stateway_model::Reason;
 
-use super::{cancel, duty, find, start, undo};
+use super::{cancel, compensation, duty, find, start};
 use crate::event::{Fact, Resolution};
 use crate::ledger::{Draft, Ledger};
 use crate::plan::StepIx;
@@ -145,7 +145,7 @@ const fn is_backing_off(run: &StepRun) -> bool {
 
 fn begin_again(draft: &mut Draft<'_>, ix: StepIx) {
     if draft.run(ix).state == StepState::Compensating {
-        undo::begin(draft, ix);
+        compensation::begin(draft, ix);
     } else {
         start::open(draft, ix);
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use stateway_definition::DEFAULT_MAX_HAND_OUTS;
 use stateway_model::{ErrorCategory, Progress, Usage};
 
-use super::{budget, find, start, undo};
+use super::{budget, compensation, find, start};
 use crate::event::{Data, Fact, Task, WaitFor};
 use crate::ledger::{Draft, Ledger as _};
 use crate::limits::check_payload;
@@ -60,7 +60,7 @@ pub(super) fn assign(
         return Ok(());
     }
     let (due, heartbeat_due) = if task.undo {
-        (undo::limit(draft, ix), None)
+        (compensation::limit(draft, ix), None)
     } else {
         start::limits(draft, ix)
     };
@@ -84,7 +84,7 @@ pub(super) fn release(draft: &mut Draft<'_>, task: Task, lost: bool) -> Result<(
     let cancelling = draft.run(ix).cancelling;
     let queue_due = match (cancelling, task.undo) {
         (true, _) => None,
-        (false, true) => undo::queue_due(draft, ix),
+        (false, true) => compensation::queue_due(draft, ix),
         (false, false) => start::queue_due(draft, ix),
     };
     let undoes = task.undo;
@@ -121,7 +121,7 @@ fn fail_lost(draft: &mut Draft<'_>, ix: StepIx, undoes: bool) {
     let category = ErrorCategory::Transient;
     let failure = Failure::of(FailureCause::WorkerLost, category, message);
     if undoes {
-        undo::failed(draft, ix, failure);
+        compensation::failed(draft, ix, failure);
     } else {
         reject(draft, ix, failure);
     }
@@ -139,7 +139,7 @@ pub(super) fn lose(draft: &mut Draft<'_>, ix: StepIx) {
     });
 }
 
-/// A worker is alive. One that no longer has the task is told so.
+/// A heartbeat of a worker. A worker that no longer has the task gets a rejection.
 pub(super) fn heartbeat(
     draft: &mut Draft<'_>,
     step: Arc<str>,
@@ -190,7 +190,7 @@ pub(super) fn complete(
     let undoes = task.undo;
     report(draft, task, usage);
     if undoes {
-        undo::done(draft, ix);
+        compensation::done(draft, ix);
     } else {
         accept(draft, ix, output);
     }
@@ -207,7 +207,7 @@ pub(super) fn fail(
     let undoes = task.undo;
     report(draft, task, usage);
     if undoes {
-        undo::failed(draft, ix, failure);
+        compensation::failed(draft, ix, failure);
     } else {
         reject(draft, ix, failure);
     }

@@ -1,4 +1,4 @@
-//! A time has come.
+//! A timer fires.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use stateway_definition::{StepKind, format_duration};
 use stateway_model::{ErrorCategory, Reason};
 
-use super::{cancel, start, task, undo};
+use super::{cancel, compensation, start, task};
 use crate::event::{Data, Fact, Task, TurnCause, WaitFor};
 use crate::ledger::{Draft, Ledger as _};
 use crate::plan::StepIx;
@@ -60,7 +60,7 @@ fn expire(draft: &mut Draft<'_>, note: &str) {
             step: None,
             reason: Reason::TimedOut,
             message,
-            left: undo::left_behind(draft),
+            left: compensation::left_behind(draft),
         }
     };
     draft.push(fact);
@@ -167,13 +167,13 @@ fn fire_step(
         StepTimer::UndoTimeout => {
             let timeout = draft.head().plan.compensation(ix);
             let message = too_long(timeout.and_then(|compensation| compensation.timeout));
-            undo::failed(draft, ix, timed_out(FailureCause::TimedOut, message));
+            compensation::failed(draft, ix, timed_out(FailureCause::TimedOut, message));
         }
         StepTimer::UndoQueue => {
             let failure = undo_queue_timed_out(draft, ix, note);
-            undo::failed(draft, ix, failure);
+            compensation::failed(draft, ix, failure);
         }
-        StepTimer::UndoRetry => undo::begin(draft, ix),
+        StepTimer::UndoRetry => compensation::begin(draft, ix),
     }
     Ok(())
 }
@@ -208,7 +208,7 @@ fn queue_timed_out(draft: &Draft<'_>, ix: StepIx, note: &str) -> Failure {
 fn undo_queue_timed_out(draft: &Draft<'_>, ix: StepIx, note: &str) -> Failure {
     let plan = &draft.head().plan;
     let role = plan.compensation(ix).map_or("", |undo| undo.agent.as_str());
-    let own = undo::queue_timeout(plan, ix);
+    let own = compensation::queue_timeout(plan, ix);
     let limit = match (own, plan.definition().timeout) {
         (Some(own), _) => within(own),
         (None, Some(all)) => format!(" within the workflow's timeout of {}", format_duration(all)),

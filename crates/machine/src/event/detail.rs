@@ -1,4 +1,4 @@
-//! What facts are made of: tasks, waits and causes.
+//! The parts of facts: tasks, waits and causes.
 
 use std::sync::Arc;
 

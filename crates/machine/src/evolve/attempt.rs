@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use stateway_model::{Fraction, Progress};
 
 use super::change::{Refresh, change, refresh, settle_dependants};
-use super::hold;
+use super::pause;
 use crate::event::{Data, Event, PolicyDecision, SkipCause, Task, WaitFor};
 use crate::ledger::Ledger;
 use crate::plan::StepIx;
@@ -105,7 +105,7 @@ pub(super) fn assigned<L: Ledger>(
     (due, heartbeat_due): (Option<Timestamp>, Option<Timestamp>),
     event: &Event,
 ) {
-    let due = hold::keep(l, due, event);
+    let due = pause::keep(l, due, event);
     change(l, ix, |run| {
         run.worker = Some(Arc::clone(hands.worker));
         run.identity = Some(Arc::clone(hands.identity)).filter(|name| !name.is_empty());
@@ -132,7 +132,7 @@ pub(super) fn released<L: Ledger>(
     queue_due: Option<Timestamp>,
     event: &Event,
 ) {
-    let queue_due = hold::keep(l, queue_due, event);
+    let queue_due = pause::keep(l, queue_due, event);
     let run = l.run_mut(ix);
     run.worker = None;
     (run.heartbeat_due, run.progress) = (None, None);
@@ -164,7 +164,7 @@ pub(super) fn judged<L: Ledger>(
                 role: Arc::clone(role),
                 lasts: lasts.map(|lasts| lasts.try_into().unwrap_or_default()),
             };
-            let due = hold::keep(l, *due, event);
+            let due = pause::keep(l, *due, event);
             change(l, ix, |run| {
                 (run.state, run.since) = (StepState::Waiting, Some(event.at));
                 run.wait = Some(WaitFor::Approval(Arc::clone(role)));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stateway_model::Reason;
 
 use super::change::change;
-use super::hold;
+use super::pause;
 use crate::event::Data;
 use crate::ledger::Ledger;
 use crate::plan::StepIx;
@@ -74,7 +74,7 @@ pub(super) fn fault<L: Ledger>(l: &mut L, cause: FailureCause, message: &Arc<str
 
 /// Cancels the open steps but those awaited; nothing is started any more.
 pub(super) fn give_up<L: Ledger>(l: &mut L, awaited: &[Arc<str>], event: &Event) {
-    hold::release(l, event);
+    pause::release(l, event);
     let plan = Arc::clone(&l.head().plan);
     for ix in l.head().open.clone() {
         if awaited.contains(&plan.step(ix).name) {

@@ -1,4 +1,4 @@
-//! What people decide, and what waits for them.
+//! Decisions of people, and steps that wait for them.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use stateway_model::{ErrorCategory, Reason};
 
 use super::attempt::failed;
 use super::change::{Refresh, change, refresh};
-use super::{hold, undo, with};
+use super::{compensation, pause, with};
 use crate::event::{Event, PauseCause, Resolution, WaitFor};
 use crate::ledger::Ledger;
 use crate::plan::StepIx;
@@ -36,7 +36,7 @@ pub(super) fn granted<L: Ledger>(
     let Some(request) = l.run_mut(ix).policy.take() else {
         return;
     };
-    let queue_due = hold::keep(l, queue_due, event);
+    let queue_due = pause::keep(l, queue_due, event);
     change(l, ix, |run| {
         (run.state, run.wait) = (StepState::Running, None);
         (run.since, run.due, run.queue_due) = (Some(event.at), None, queue_due);
@@ -69,7 +69,7 @@ pub(super) fn expired<L: Ledger>(l: &mut L, ix: StepIx, event: &Event) {
 }
 
 pub(super) fn paused<L: Ledger>(l: &mut L, cause: &PauseCause, event: &Event) {
-    hold::begin(l, event);
+    pause::begin(l, event);
     let head = l.head_mut();
     (head.state, head.reason) = (ExecutionState::Paused, Some(Reason::Paused));
     head.hold = Some(cause.clone());
@@ -83,7 +83,7 @@ pub(super) fn paused<L: Ledger>(l: &mut L, cause: &PauseCause, event: &Event) {
 
 /// Steps for which the execution was paused start over.
 pub(super) fn resumed<L: Ledger>(l: &mut L, event: &Event) {
-    hold::release(l, event);
+    pause::release(l, event);
     let head = l.head_mut();
     (head.state, head.reason, head.hold) = (ExecutionState::Running, None, None);
     for ix in std::mem::take(&mut head.parked) {
@@ -102,7 +102,7 @@ fn start_over<L: Ledger>(l: &mut L, ix: StepIx) {
 }
 
 pub(super) fn escalated<L: Ledger>(l: &mut L, ix: StepIx, role: &Arc<str>, event: &Event) {
-    hold::begin(l, event);
+    pause::begin(l, event);
     remove(&mut l.head_mut().unsettled, ix);
     let branch = l.head().branch;
     change(l, ix, |run| {
@@ -139,9 +139,9 @@ pub(super) fn resolved<L: Ledger>(
         return;
     }
     if std::mem::take(&mut l.head_mut().rolled_back) {
-        undo::start_over(l);
+        compensation::start_over(l);
     }
-    hold::release(l, event);
+    pause::release(l, event);
     let head = l.head_mut();
     (head.state, head.reason) = (ExecutionState::Running, None);
     refresh(l, Refresh::WhileOpen);

@@ -1,4 +1,4 @@
-//! What a log says of each step, in words that two logs can be compared by.
+//! The course of each step in a log, in a form that can be compared with another log.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! Rules of events and schedules.
+
 use super::*;
 
 fn at(text: &str) -> Timestamp {

@@ -125,7 +125,7 @@ impl Log {
         None
     }
 
-    /// The branch that goes on.
+    /// The newest branch, which is the current one.
     pub(super) fn current(&self) -> u32 {
         self.branches.keys().next_back().copied().unwrap_or(0)
     }

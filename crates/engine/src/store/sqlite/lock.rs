@@ -1,4 +1,4 @@
-//! One process per file: a lock beside it that the system lets go of when the process ends,
+//! One process per file: a lock file beside it, which the system releases when the process ends,
 //! however it ends.
 
 use std::fs::{File, OpenOptions, TryLockError};

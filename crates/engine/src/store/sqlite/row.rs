@@ -1,4 +1,4 @@
-//! Rows of the file, and what is made of them.
+//! Converts rows of the file to the types of the contract.
 
 use std::sync::Arc;
 

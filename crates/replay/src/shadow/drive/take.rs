@@ -1,4 +1,4 @@
-//! From what comes next to the command that it was.
+//! Converts the next recorded input to its command.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
