@@ -238,7 +238,7 @@ fn queue(from: Survey) -> WorkQueue {
                 oldest_time: line.oldest,
             })
             .collect(),
-        scheduled: from.scheduled.into_iter().map(scheduled).collect(),
+        scheduled: from.scheduled.iter().map(scheduled).collect(),
         active: from.active,
         max_active: from.max_active,
         memory_bytes: from.memory_bytes,
@@ -247,7 +247,7 @@ fn queue(from: Survey) -> WorkQueue {
     }
 }
 
-fn scheduled(from: Scheduled) -> ScheduledStart {
+fn scheduled(from: &Scheduled) -> ScheduledStart {
     ScheduledStart {
         definition: from.definition.to_string(),
         next_time: from.next,
