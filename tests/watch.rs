@@ -429,7 +429,7 @@ async fn opening_a_watch_ends_by_the_deadline_of_the_call() {
         .insert("grpc-timeout", "500m".parse().expect("a header"));
     let began = std::time::Instant::now();
     let opened = gateway.executions().await.watch_executions(request).await;
-    let status = opened.err().expect("a refusal");
+    let status = opened.expect_err("a refusal");
     assert_eq!(status.code(), Code::DeadlineExceeded);
     assert!(
         began.elapsed() < Duration::from_secs(2),

@@ -216,7 +216,7 @@ async fn an_answer_that_is_late_does_not_replace_what_was_pushed_since() {
 }
 
 #[tokio::test]
-async fn a_provider_that_lost_track_is_watched_anew_and_what_went_meanwhile_is_removed() {
+async fn a_provider_that_lost_track_is_watched_again_and_what_went_meanwhile_is_removed() {
     let puppet = Puppet::pushing();
     for id in ["gone", "stays"] {
         puppet.show(id, "RUNNING");
@@ -259,7 +259,7 @@ async fn more_executions_than_a_watch_follows_end_the_watch_and_say_so() {
     };
     assert_eq!(status.code(), Code::FailedPrecondition);
     assert_eq!(reason_of(&status), "TOO_MANY_EXECUTIONS");
-    // A watch of all providers goes on without this one.
+    // A watch of all providers continues without this one.
     while merged.next().await.expect("an answer").kind() != Kind::Resync {}
     let bookmark = merged.expect(Kind::Bookmark).await;
     assert_eq!(bookmark.unreachable, ["providers/m"]);

@@ -1,6 +1,6 @@
-//! Sends changes of executions to their watchers.
+//! The feed of changes: of one execution, of its end, of all executions.
 //!
-//! The keeper builds a view only if an execution has a watcher.
+//! The keeper asks before it builds a view: where nobody watches, nothing is built.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -89,7 +89,7 @@ impl Board {
             let mut ones = self.ones();
             if let Some(watched) = ones.get(&view.id) {
                 watched.tell.send_replace(Some(Arc::clone(&view)));
-                // Present watchers have the last version; later ones read the execution first.
+                // Present watchers have the end; a later watcher reads the execution first.
                 if view.state.is_terminal() || watched.tell.receiver_count() == 0 {
                     ones.remove(&view.id);
                     self.watched.store(ones.len(), Ordering::Release);

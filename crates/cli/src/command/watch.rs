@@ -27,18 +27,19 @@ const TICK: Duration = Duration::from_millis(200);
 #[command(after_help = "\
 Examples:
   stateway watch memory/order-17
+  stateway watch memory/order-17 memory/order-18
   stateway watch --provider memory
   stateway watch --filter 'sub_state = \"error\"' -o json | jq -r .execution.name
 
 On a terminal, one execution is shown as a live tree of all its steps, with progress, a countdown
-to the next attempt, and child executions below their steps. In a pipe, and for a collection, each
-change is a line. After a lost connection the watch resumes without a gap. If the gateway never
+to the next attempt, and child executions below their steps. In a pipe, and for several executions,
+each change is a line. After a lost connection the watch resumes without a gap. If the gateway never
 answers, the exit code is 6. The watch of one execution ends with the execution and exits 1 if it
 failed. docs/cli.md describes filters.")]
 pub struct Watch {
-    /// provider/id, or the full name (default: all executions)
-    #[arg(conflicts_with_all = ["provider", "filter"])]
-    name: Option<String>,
+    /// provider/id, or the full name, up to 100 (default: all executions)
+    #[arg(value_name = "NAME", conflicts_with_all = ["provider", "filter"])]
+    names: Vec<String>,
     /// Only executions of this provider (default: all providers)
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
@@ -57,8 +58,8 @@ struct Line {
 
 impl Watch {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let request = match &self.name {
-            Some(name) => {
+        let request = match self.names.as_slice() {
+            [name] => {
                 let name = resource::execution(name)?;
                 if context.terminal && context.output == Output::Table {
                     let end = live(context, &name).await?;
@@ -66,11 +67,15 @@ impl Watch {
                 }
                 client::WatchRequest::new(name)
             }
-            None => client::WatchRequest::new(resource::parent(self.provider.as_deref())?)
+            [] => client::WatchRequest::new(resource::parent(self.provider.as_deref())?)
                 .filter(self.filter.unwrap_or_default()),
+            several => {
+                let names = several.iter().map(|name| resource::execution(name));
+                client::WatchRequest::of(names.collect::<Result<Vec<_>, _>>()?)
+            }
         };
         let changes = context.client.watch(request).into_stream();
-        let one = self.name.is_some();
+        let one = self.names.len() == 1;
         let mut seen = Seen::default();
         let told = within(context.timeout, list(changes, context, &mut seen, one)).await;
         told.unwrap_or_else(|| Err(seen.late(one)))

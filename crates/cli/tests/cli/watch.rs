@@ -155,3 +155,15 @@ fn a_deadline_ends_a_watch() {
     let collection = gateway.run(&["watch", "--timeout", "300ms"]).exits(7);
     assert!(!collection.err.contains("execution"), "{}", collection.err);
 }
+
+#[test]
+fn several_executions_are_watched_by_their_names() {
+    let gateway = Gateway::new();
+    for id in ["a", "b", "c"] {
+        gateway.start(id, WAITING);
+    }
+    let arguments = ["watch", "memory/a", "memory/b", "--timeout", "500ms"];
+    let shown = gateway.run(&arguments).exits(7).out;
+    assert!(shown.contains("memory/a") && shown.contains("memory/b"));
+    assert!(!shown.contains("memory/c"), "{shown}");
+}

@@ -245,7 +245,7 @@ impl Hub {
     /// Forgets a topic nobody has listened to for a while. True if it is forgotten.
     pub(super) fn forget_if_idle(&self, topic: &Topic) -> bool {
         let mut topics = self.topics();
-        // With many topics a reader who comes back is worth less than the room.
+        // When topics are scarce, idle ones are dropped immediately.
         let crowded = topics.len() > self.settings.max_topics / 2;
         let linger = if crowded {
             Duration::ZERO
@@ -260,7 +260,7 @@ impl Hub {
         idle
     }
 
-    /// Forgets a topic that can never be followed, so that the next reader tries anew.
+    /// Forgets a topic that can never be followed, so that the next reader tries again.
     pub(super) fn forget_failed(&self, topic: &Topic) {
         let mut topics = self.topics();
         if topics

@@ -1,7 +1,7 @@
 //! The follower of a collection that can only be listed.
 //!
 //! A list may lag behind. So an execution that is missing from a list, or that a list shows as open
-//! again, is read by itself before readers are told.
+//! again, is read by itself before the change is published.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use super::present::{Source, TooMany};
 use super::topic::{RowTaken, Topic};
 use crate::upstream::Upstream;
 
-/// Rows asked for at once.
+/// Rows per page.
 const PAGE: u32 = 500;
 /// The most pages of a collection, however few rows an engine puts on each.
 const MOST_PAGES: usize = 5_000;

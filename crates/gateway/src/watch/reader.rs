@@ -52,7 +52,7 @@ enum News {
     Change(usize, Arc<Change>),
     /// Nothing was sent for a while.
     Quiet,
-    /// The reader begins anew: it was too slow, or a provider can no longer be watched.
+    /// The reader takes the present set again: it was too slow, or a provider can no longer be watched.
     Again,
 }
 
@@ -206,7 +206,7 @@ impl Reader {
             let news = BroadcastStream::new(continuation.news);
             self.news.push(news.map(move |news| (index, news)).boxed());
         }
-        // Tells the client at once that it is connected again.
+        // Shows the client immediately that it is connected again.
         self.owes_bookmark = true;
         Ok(())
     }

@@ -111,7 +111,7 @@ const MOST_OF_ONE: usize = 16;
 impl Topic {
     pub(super) fn new(key: TopicKey, epoch: u64, manner: Manner, polls: &UpstreamSettings) -> Self {
         let now = Instant::now();
-        // A collection is lively; one execution never has that much to report at once.
+        // A collection is lively; one execution never has that much to report.
         let buffer = match &key.execution {
             Some(_) => manner.buffer.clamp(1, MOST_OF_ONE),
             None => manner.buffer.max(1),
@@ -182,7 +182,7 @@ impl Topic {
         self.sync.send_replace(Sync::Failed(status));
     }
 
-    /// Ends the topic: readers are told, and the present set is given up.
+    /// Ends the topic: its readers get the status, and the present set is released.
     pub(super) fn end(&self, status: Status) {
         self.sync.send_replace(Sync::Failed(status.clone()));
         let mut inner = self.inner();
@@ -233,7 +233,7 @@ impl Topic {
         })
     }
 
-    /// Begins to read the present set anew: what is not seen before the reading ends is absent.
+    /// Begins to read the present set again: what is not seen before the reading ends is absent.
     pub(super) fn begin_round(&self) {
         self.inner().present.begin_round();
     }

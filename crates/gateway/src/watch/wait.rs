@@ -64,7 +64,7 @@ impl Hub {
                 });
             }
             tokio::select! {
-                // A change, or having missed some: either way the snapshot tells.
+                // A change, or changes that were missed: the next snapshot has the current state.
                 _ = snapshot.news.recv() => {}
                 () = tokio::time::sleep_until(deadline.into()) => {
                     return Ok(Waited { execution: seen.message(), reached: false });
