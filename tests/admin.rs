@@ -104,6 +104,23 @@ async fn a_backup_is_a_new_file_in_its_directory_and_nowhere_else() {
     assert!(copy.definition("nap".into(), None).await.is_ok());
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn a_backup_follows_no_link_out_of_its_directory() {
+    let rig = BuiltInRig::start().await;
+    let outside = rig.directory.path().join("outside.db");
+    let link = rig.directory.path().join("backups/monday.db");
+    std::os::unix::fs::symlink(&outside, &link).unwrap();
+    let mut client = rig.admin().await;
+    let status = client.backup(backup("monday.db")).await.unwrap_err();
+    assert_eq!(status.code(), Code::AlreadyExists);
+    assert!(!outside.exists());
+    // The engine itself does not follow it either.
+    let refused = rig.engine.backup(link.clone()).await.unwrap_err();
+    assert_eq!(refused.reason, "BACKUP_NOT_WRITTEN");
+    assert!(!outside.exists() && link.is_symlink());
+}
+
 #[tokio::test]
 async fn only_a_store_of_ours_is_looked_after() {
     let gateway = TestGateway::new()

@@ -126,3 +126,87 @@ fn no_provider_knows_another() {
         }
     }
 }
+
+/// Names that two crates export for different types, although some crate imports both. Whoever adds a
+/// name here has to say why it cannot be another one.
+const SHARED_NAMES: &[(&str, &[&str], &str)] = &[
+    (
+        "ErrorKind",
+        &["model", "provider-api", "engine"],
+        "one type: the others export the model's",
+    ),
+    (
+        "Config",
+        &[
+            "engine",
+            "provider-builtin",
+            "provider-memory",
+            "provider-restate",
+            "provider-step-functions",
+        ],
+        "every adapter has one; only the composition root sees two, by their crates",
+    ),
+    (
+        "ConfigError",
+        &[
+            "provider-builtin",
+            "provider-memory",
+            "provider-restate",
+            "provider-step-functions",
+        ],
+        "as `Config`",
+    ),
+];
+
+/// The types and traits that a crate exports: the capitalised names of `pub use` in its `lib.rs`.
+fn exports(name: &str) -> BTreeSet<String> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+    let file = crates.join(name).join("src/lib.rs");
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let uses = text.split("\npub use ").skip(1);
+    let uses = uses.filter_map(|rest| rest.split_once(';'));
+    uses.flat_map(|(used, _)| used.split(['{', '}', ',']))
+        .filter_map(exported)
+        .collect()
+}
+
+/// The name of one item of a `pub use`; none for a function, a constant or a module.
+fn exported(item: &str) -> Option<String> {
+    let name = item.rsplit(" as ").next()?.rsplit("::").next()?.trim();
+    let is_type = name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase);
+    is_type.then(|| name.to_owned())
+}
+
+/// What the author of an adapter imports together.
+const AUTHORS: &[&str] = &["model", "provider-api", "contract-kit"];
+
+#[test]
+fn no_two_types_that_an_adapter_imports_share_a_name() {
+    let all = dependencies();
+    let adapters = all.keys().filter(|name| name.starts_with("provider-"));
+    for adapter in adapters {
+        let mut owners: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        for name in AUTHORS.iter().copied().chain([adapter.as_str()]) {
+            for export in exports(name) {
+                owners.entry(export).or_default().insert(name);
+            }
+        }
+        owners.retain(|name, crates| crates.len() > 1 && !is_shared(name, crates));
+        assert!(owners.is_empty(), "{adapter}: {owners:?}");
+    }
+}
+
+fn is_shared(name: &str, crates: &BTreeSet<&str>) -> bool {
+    SHARED_NAMES
+        .iter()
+        .any(|(shared, by, _)| *shared == name && crates.iter().all(|one| by.contains(one)))
+}
+
+#[test]
+fn exports_are_read_from_every_form_of_a_use() {
+    assert!(exports("model").contains("ExecutionId"));
+    assert!(exports("provider-api").contains("Provider"));
+    assert_eq!(exported(" a::Thing as Other"), Some("Other".to_owned()));
+    assert_eq!(exported("MAX_LENGTH"), None);
+    assert_eq!(exported("classify"), None);
+}

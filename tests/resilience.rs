@@ -9,9 +9,7 @@ use stateway_proto::v1::{
     GetProviderRequest, ListExecutionsRequest, RetryFromRequest, StartExecutionRequest, SubState,
     WaitExecutionRequest, WatchExecutionsRequest,
 };
-use stateway_provider_api::{
-    AttemptPhase, ErrorKind, NativeState, Observation, RetryEvidence, Verb,
-};
+use stateway_provider_api::{ErrorKind, NativeState, Observation, RetryEvidence, RetryPhase, Verb};
 use tonic::Request;
 
 use crate::support::{Puppet, TestGateway, Watching, clock};
@@ -126,7 +124,7 @@ async fn an_overdue_attempt_does_not_keep_polling_fast() {
     let id = ExecutionId::new("x").expect("an id");
     let mut overdue = Observation::new(id, NativeState::new("RUNNING"));
     overdue.retry = Some(RetryEvidence {
-        phase: AttemptPhase::BetweenAttempts,
+        phase: RetryPhase::BetweenAttempts,
         next_attempt_time: Some("2020-01-01T00:00:00Z".parse().unwrap()),
         ..RetryEvidence::reported(1)
     });

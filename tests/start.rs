@@ -131,3 +131,25 @@ async fn wrong_requests_never_reach_the_engine() {
     let status = client.start_execution(unknown).await.unwrap_err();
     assert_eq!(reason_of(&status), "DEFINITION_NOT_FOUND");
 }
+
+#[tokio::test]
+async fn an_option_that_the_provider_does_not_know_is_refused_and_nothing_starts() {
+    let gateway = TestGateway::new().with_memory("m", &clock()).start().await;
+    let mut client = gateway.executions().await;
+    let with_option = StartExecutionRequest {
+        options: HashMap::from([("task_queue".to_owned(), "orders".to_owned())]),
+        ..start("r1", "{}")
+    };
+    let status = client.start_execution(with_option).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert_eq!(reason_of(&status), "OPTION_NOT_SUPPORTED");
+    // The request id is still free: nothing was started.
+    client.start_execution(start("r1", "{}")).await.unwrap();
+    let many: HashMap<_, _> = (0..65).map(|n| (n.to_string(), String::new())).collect();
+    let too_many = StartExecutionRequest {
+        options: many,
+        ..start("r2", "{}")
+    };
+    let status = client.start_execution(too_many).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+}

@@ -36,6 +36,7 @@ mod reflection;
 mod replay;
 mod resilience;
 mod rollback;
+mod security;
 mod shutdown;
 mod start;
 mod steer;

@@ -25,6 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::write(out.join("stateway.v1.bin"), descriptors.encode_to_vec())?;
     tonic_prost_build::configure()
         .bytes(".stateway.v1.Payload")
+        .bytes(".stateway.v1.ReadPayloadResponse")
         .codec_path("crate::codec::LeanCodec")
         .compile_fds(descriptors)?;
     Ok(())

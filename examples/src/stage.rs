@@ -50,10 +50,12 @@ pub async fn run(example: &Example, tell: &(dyn Fn(String) + Send + Sync)) -> Ou
 
 async fn play(example: &Example, tell: &(dyn Fn(String) + Send + Sync)) -> Outcome<String> {
     let folder = tempfile::tempdir()?;
-    let provider = BuiltinProvider::open(&Config {
+    let config = Config {
         path: folder.path().join("example.db"),
         ..Config::default()
-    })?;
+    };
+    let table = compiled_in("builtin").ok_or("the build has no table of this kind")?;
+    let provider = BuiltinProvider::new(&"builtin".parse()?, &config, table)?;
     let engine = provider.engine().clone();
     let (stop, stopped) = watch::channel(false);
     let stopped = move || {
@@ -99,13 +101,11 @@ async fn bind(provider: BuiltinProvider) -> Outcome<Gateway> {
         drain: Duration::from_secs(2),
         ..Settings::default()
     };
-    let table = compiled_in("builtin").ok_or("the build has no table of this kind")?;
     let mut registry = Registry::default();
     registry.register(Registration {
         id: "builtin".parse()?,
         kind: "builtin".to_owned(),
         provider: Arc::new(provider),
-        table: Arc::new(table.clone()),
     })?;
     Ok(Gateway::bind(registry, settings, Arc::new(String::new)).await?)
 }

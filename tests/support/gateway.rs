@@ -11,7 +11,7 @@ use stateway_gateway::{Gateway, Settings};
 use stateway_proto::v1::executions_client::ExecutionsClient;
 use stateway_proto::v1::providers_client::ProvidersClient;
 use stateway_provider_api::table::compiled_in;
-use stateway_provider_api::{Capabilities, Provider, Registration, Registry};
+use stateway_provider_api::{Limited, Provider, Registration, Registry, Table};
 use stateway_provider_builtin::BuiltinProvider;
 use stateway_provider_memory::{Clock, Config, MemoryProvider, Upstream};
 use tokio::sync::oneshot;
@@ -30,7 +30,7 @@ pub(crate) struct BuiltIn {
 
 impl BuiltIn {
     fn provider(self) -> BuiltinProvider {
-        BuiltinProvider::over(self.engine, Capabilities::ALL).with_backups(self.backups)
+        BuiltinProvider::over(self.engine, table("builtin")).with_backups(self.backups)
     }
 }
 
@@ -85,25 +85,16 @@ impl TestGateway {
 
     /// The same without some capabilities.
     pub(crate) fn with_memory_less(self, id: &str, clock: &Clock, disabled: &[&str]) -> Self {
-        let config = Config {
-            disable: disabled.iter().map(ToString::to_string).collect(),
-            ..Config::default()
-        };
-        self.with_memory_config(id, clock, &config)
+        let provider = memory(id, clock, &Config::default());
+        let disabled: Vec<String> = disabled.iter().map(ToString::to_string).collect();
+        let limited = Limited::without(provider, &disabled).expect("names of capabilities");
+        self.with(id, "memory", Arc::new(limited))
     }
 
     /// The same with another configuration.
     pub(crate) fn with_memory_config(self, id: &str, clock: &Clock, config: &Config) -> Self {
-        let provider = MemoryProvider::on(
-            Upstream::new(clock.clone()),
-            id.parse().expect("a provider id"),
-            config,
-        );
-        self.with(
-            id,
-            "memory",
-            Arc::new(provider.expect("the default is good")),
-        )
+        let provider = memory(id, clock, config);
+        self.with(id, "memory", provider)
     }
 
     /// Adds any provider, read by the table of a kind.
@@ -112,7 +103,6 @@ impl TestGateway {
             id: id.parse().expect("a provider id"),
             kind: kind.to_owned(),
             provider,
-            table: Arc::new(compiled_in(kind).expect("a compiled-in table").clone()),
         };
         self.registry
             .register(registration)
@@ -198,4 +188,19 @@ pub(crate) fn retry_delay_of(status: &Status) -> Option<Duration> {
 /// A clock that stands still until the test moves it.
 pub(crate) fn clock() -> Clock {
     Clock::manual(jiff::Timestamp::now())
+}
+
+/// The compiled-in table of a kind.
+pub(crate) fn table(kind: &str) -> Arc<Table> {
+    compiled_in(kind).expect("a compiled-in table")
+}
+
+fn memory(id: &str, clock: &Clock, config: &Config) -> Arc<MemoryProvider> {
+    let provider = MemoryProvider::on(
+        Upstream::new(clock.clone()),
+        id.parse().expect("a provider id"),
+        config,
+        table("memory"),
+    );
+    Arc::new(provider.expect("a good configuration"))
 }

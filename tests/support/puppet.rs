@@ -13,19 +13,21 @@ use stateway_provider_api::{
     InboxRequest, PersonDecision, ResolveRequest,
 };
 use stateway_provider_api::{
-    Call, CancelRequest, Capabilities, DefinitionsPage, DefinitionsRequest, Error, ErrorKind,
-    Health, HistoryPage, HistoryRequest, ListPage, ListRequest, NativeDefinition, NativeState,
-    Observation, PauseRequest, Provider, PurgeRequest, Result, ResumeRequest, RetryFromRequest,
-    RetryNowRequest, SignalRequest, StartRequest, Verb, Version, View, WatchScope, WatchStream,
-    Watched, one_by_one,
+    Call, CancelRequest, Capabilities, DefinitionsPage, DefinitionsRequest, Description, Error,
+    ErrorKind, Health, HistoryPage, HistoryRequest, ListPage, ListRequest, NativeDefinition,
+    NativeState, Observation, PauseRequest, Provider, PurgeRequest, Result, ResumeRequest,
+    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, Version, View,
+    WatchScope, WatchStream, Watched, one_by_one,
 };
 use tokio::sync::broadcast;
 use tokio_stream::wrappers::BroadcastStream;
 
+use super::gateway::table;
+
 #[derive(Clone)]
 pub(crate) struct Puppet {
     state: Arc<Mutex<State>>,
-    capabilities: Capabilities,
+    description: Arc<Mutex<Arc<Description>>>,
     offers_approvals: bool,
 }
 
@@ -59,13 +61,13 @@ impl Puppet {
     pub(crate) fn new() -> Self {
         Self {
             state: Arc::default(),
-            capabilities: Capabilities {
+            description: described(Capabilities {
                 watch_one: false,
                 watch_end: false,
                 watch_all: false,
                 count: false,
                 ..Capabilities::ALL
-            },
+            }),
             offers_approvals: false,
         }
     }
@@ -118,9 +120,14 @@ impl Puppet {
 
     pub(crate) fn with_capabilities(capabilities: Capabilities) -> Self {
         Self {
-            capabilities,
+            description: described(capabilities),
             ..Self::new()
         }
+    }
+
+    /// Describes itself like this from now on, as after a reconnect.
+    pub(crate) fn describe_as(&self, description: Arc<Description>) {
+        *self.description.lock().expect("not poisoned") = description;
     }
 
     /// Shows an execution in a native state from now on.
@@ -245,7 +252,7 @@ impl Puppet {
             {
                 let message = format!("the {component} cannot be reached");
                 let error = Error::new(ErrorKind::Unavailable, verb, message);
-                return Err(error.with_component(component));
+                return Err(error.with_component(*component));
             }
             state.hangs
         };
@@ -271,8 +278,8 @@ impl Puppet {
 
 #[async_trait]
 impl Provider for Puppet {
-    fn capabilities(&self) -> Capabilities {
-        self.capabilities
+    fn describe(&self) -> Arc<Description> {
+        self.description.lock().expect("not poisoned").clone()
     }
 
     async fn health(&self, call: &Call) -> Result<Health> {
@@ -287,8 +294,8 @@ impl Provider for Puppet {
         self.come_in(call, Verb::Start).await?;
         // An engine that has definitions of its own starts no others.
         let defined = self.lock().defined.first().map(|one| one.name.clone());
-        if defined.is_some_and(|defined| defined != request.definition) {
-            let message = format!("no workflow `{}`", request.definition);
+        if defined.is_some_and(|defined| defined != request.definition.id()) {
+            let message = format!("no workflow `{}`", request.definition.id());
             let error = Error::new(ErrorKind::NotFound, Verb::Start, message);
             return Err(error.with_reason("DEFINITION_NOT_FOUND"));
         }
@@ -495,4 +502,9 @@ impl Approvals for Puppet {
     async fn resolve(&self, _: &Call, _: ResolveRequest) -> Result<Escalation> {
         Err(Error::unsupported(Verb::ResolveEscalation))
     }
+}
+
+fn described(capabilities: Capabilities) -> Arc<Mutex<Arc<Description>>> {
+    let description = Description::fixed(capabilities, table("step-functions"));
+    Arc::new(Mutex::new(description))
 }

@@ -17,7 +17,7 @@ use crate::process::Server;
 
 const WATCHERS: usize = 10_000;
 const CONNECTIONS: usize = 50;
-const MOST_MIB: f64 = 150.0;
+const MOST_MIB: f64 = 100.0;
 
 pub(crate) async fn run(stateway: &Server) -> Outcome<()> {
     let name = start_one(stateway, "long").await?;

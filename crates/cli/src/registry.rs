@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use stateway_model::ProviderId;
-use stateway_provider_api::{Registration, Registry};
+use stateway_provider_api::{Limited, Registration, Registry};
 
 use crate::config::{BUILT_IN_STORE, Config, Kind, StoreFailure, Unmade, table};
 use crate::exit::Exit;
@@ -20,20 +20,21 @@ pub fn build(config: &Config) -> Result<Registry, Failure> {
         let id = &provider.id;
         let wrong = |message: String| Failure::usage(format!("provider {id}: {message}"));
         let table = table(provider.kind, provider.table.as_deref());
-        let table = Arc::new(table.map_err(|problem| wrong(problem.to_string()))?);
+        let table = table.map_err(|problem| wrong(problem.to_string()))?;
         let options = provider.options.clone();
         let made = provider
             .kind
-            .make(id, &table, options, config.settings.max_message_bytes);
+            .make(id, table, options, config.settings.max_message_bytes);
         let made = made.map_err(|error| match error {
             Unmade::Setting(message) => wrong(message),
             Unmade::Store(error) => store(id, error),
         })?;
+        let limited =
+            Limited::without(made, &provider.disable).map_err(|error| wrong(error.to_string()))?;
         let registration = Registration {
             id: id.clone(),
             kind: provider.kind.as_str().to_owned(),
-            provider: made,
-            table,
+            provider: Arc::new(limited),
         };
         let registered = registry.register(registration);
         registered.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;

@@ -123,9 +123,10 @@ impl Client {
         make!(once.read(call), admin.backup)
     }
 
-    /// Tells of an event, which starts what it triggers; an id makes a repetition harmless.
+    /// Publishes an event, which starts what it triggers. Without an id the event gets one, so that
+    /// retries publish it once.
     pub async fn publish(&self, call: PublishEvent) -> Result<v1::PublishEventResponse, Error> {
-        make!(self.read(call), triggers.publish_event)
+        make!(self.write(call), triggers.publish_event)
     }
 
     /// Disables the trigger of a definition.

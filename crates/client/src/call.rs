@@ -11,6 +11,7 @@ use stateway_proto::v1;
 pub struct Call<M> {
     pub(crate) message: M,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) at_least_once: bool,
 }
 
 /// Starts an execution.
@@ -29,6 +30,8 @@ pub type Wait = Call<v1::WaitExecutionRequest>;
 pub type Events = Call<v1::ListEventsRequest>;
 /// Reads one step with its attempts.
 pub type GetStep = Call<v1::GetStepRequest>;
+/// Reads one payload in parts.
+pub type ReadPayload = Call<v1::ReadPayloadRequest>;
 /// Asks why an execution shows what it shows.
 pub type Explain = Call<v1::ExplainStateRequest>;
 /// Sends a signal.
@@ -109,6 +112,7 @@ impl<M> Call<M> {
         Self {
             message,
             timeout: None,
+            at_least_once: false,
         }
     }
 
@@ -125,10 +129,49 @@ impl<M> Call<M> {
     }
 }
 
-/// Messages that change something. Each carries an id under which it happens at most once.
+/// What keeps a repeated write from happening twice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Repeat {
+    /// The request id, or the nature of the write.
+    Harmless,
+    /// The provider, if its capabilities include this one. Without a name, the gateway chooses the
+    /// provider.
+    Capability {
+        /// The capability that makes a repetition harmless.
+        needs: IdempotentCapability,
+        /// `providers/{provider}`.
+        provider: Option<String>,
+    },
+}
+
+/// Capabilities that make a repeated write harmless.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdempotentCapability {
+    /// `start_idempotent`.
+    Start,
+    /// `signal_idempotent`.
+    Signal,
+}
+
+impl IdempotentCapability {
+    pub(crate) const fn is_offered(self, by: &v1::Capabilities) -> bool {
+        match self {
+            Self::Start => by.start_idempotent,
+            Self::Signal => by.signal_idempotent,
+        }
+    }
+}
+
+/// Messages that change something. Each carries an id under which it happens at most once, if the
+/// provider can keep ids.
 pub trait Write {
     /// The request id.
     fn request_id(&mut self) -> &mut String;
+
+    /// What keeps a repetition from happening twice.
+    fn repeat(&self) -> Repeat {
+        Repeat::Harmless
+    }
 
     /// The etag that the execution must still have; empty where any will do.
     fn etag(&self) -> &str {
@@ -137,11 +180,16 @@ pub trait Write {
 }
 
 macro_rules! writes {
-    ($($message:ident { $($etag:ident)? })+) => { $(
+    ($($message:ident { $($etag:ident)? } $(if $repeat:expr)?;)+) => { $(
         impl Write for v1::$message {
             fn request_id(&mut self) -> &mut String {
                 &mut self.request_id
             }
+            $(
+                fn repeat(&self) -> Repeat {
+                    $repeat(self)
+                }
+            )?
             $(
                 fn $etag(&self) -> &str {
                     &self.$etag
@@ -152,25 +200,64 @@ macro_rules! writes {
 }
 
 writes! {
-    StartExecutionRequest {}
-    SignalExecutionRequest { etag }
-    CancelExecutionRequest { etag }
-    PauseExecutionRequest { etag }
-    ResumeExecutionRequest { etag }
-    RetryNowRequest { etag }
-    RetryFromRequest { etag }
-    ApplyDefinitionRequest {}
-    DeleteDefinitionRequest {}
-    AdoptDefinitionRequest { etag }
-    DisableTriggerRequest {}
-    EnableTriggerRequest {}
-    DecideApprovalRequest { etag }
-    ResolveEscalationRequest { etag }
-    PurgeExecutionRequest { etag }
-    RecoverExecutionRequest { etag }
+    StartExecutionRequest {} if start_repeat;
+    SignalExecutionRequest { etag } if signal_repeat;
+    CancelExecutionRequest { etag };
+    PauseExecutionRequest { etag };
+    ResumeExecutionRequest { etag };
+    RetryNowRequest { etag };
+    RetryFromRequest { etag };
+    ApplyDefinitionRequest {};
+    DeleteDefinitionRequest {};
+    AdoptDefinitionRequest { etag };
+    DisableTriggerRequest {};
+    EnableTriggerRequest {};
+    DecideApprovalRequest { etag };
+    ResolveEscalationRequest { etag };
+    PurgeExecutionRequest { etag };
+    RecoverExecutionRequest { etag };
+}
+
+/// The id of an event makes its repetition one event.
+impl Write for v1::PublishEventRequest {
+    fn request_id(&mut self) -> &mut String {
+        &mut self.id
+    }
+}
+
+fn start_repeat(message: &v1::StartExecutionRequest) -> Repeat {
+    let parent = Some(message.parent.as_str()).filter(|parent| !parent.is_empty());
+    Repeat::Capability {
+        needs: IdempotentCapability::Start,
+        provider: parent
+            .or_else(|| provider_of(&message.definition))
+            .map(Into::into),
+    }
+}
+
+fn signal_repeat(message: &v1::SignalExecutionRequest) -> Repeat {
+    Repeat::Capability {
+        needs: IdempotentCapability::Signal,
+        provider: provider_of(&message.name).map(Into::into),
+    }
+}
+
+/// `providers/{provider}` at the beginning of a name.
+fn provider_of(name: &str) -> Option<&str> {
+    let (provider, _) = name.strip_prefix("providers/")?.split_once('/')?;
+    name.get(.."providers/".len() + provider.len())
 }
 
 impl<M: Write> Call<M> {
+    /// Retries also where the provider cannot recognise a repetition (`start_idempotent` and
+    /// `signal_idempotent` of its capabilities): after a lost answer the write may be carried out
+    /// twice. By default the error is returned instead.
+    #[must_use]
+    pub const fn at_least_once(mut self) -> Self {
+        self.at_least_once = true;
+        self
+    }
+
     /// Chooses the request id. A random one is made otherwise; choose it where the same request
     /// may be made again by another process.
     #[must_use]
@@ -229,4 +316,23 @@ about_one! {
     WatchRequest { parent }
     List { parent }
     Count { parent }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_is_repeated_by_the_provider_that_it_names() {
+        let asks = |start: Start| match start.message.repeat() {
+            Repeat::Capability { needs, provider } => (needs, provider),
+            Repeat::Harmless => panic!("a start needs a capability"),
+        };
+        let start = IdempotentCapability::Start;
+        let own = Start::new("providers/sfn/definitions/d");
+        assert_eq!(asks(own), (start, Some("providers/sfn".into())));
+        let chosen = Start::new("definitions/d").on("providers/b");
+        assert_eq!(asks(chosen), (start, Some("providers/b".into())));
+        assert_eq!(asks(Start::new("definitions/d")), (start, None));
+    }
 }

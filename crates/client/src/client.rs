@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use stateway_proto::v1;
 use stateway_proto::v1::admin_client::AdminClient;
 use stateway_proto::v1::approvals_client::ApprovalsClient;
 use stateway_proto::v1::definitions_client::DefinitionsClient;
@@ -16,8 +17,9 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
 
 use crate::back_off::{BackOff, spread};
+use crate::call::Repeat;
 use crate::identity::Identity;
-use crate::{Call, Error, Write};
+use crate::{Call, Error, GetProvider, ListProviders, Write};
 
 /// How long a call may take when neither it nor the client says.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -86,9 +88,6 @@ impl Client {
     }
 
     /// Leaves trying again to the caller.
-    ///
-    /// For writes to a provider that cannot keep a request id (its capabilities say so): there a
-    /// second try could do the work twice.
     #[must_use]
     pub const fn without_retries(mut self) -> Self {
         self.back_off.most = 0;
@@ -144,13 +143,17 @@ impl Client {
         M: Clone,
         F: Future<Output = Result<Response<R>, Status>>,
     {
-        self.make(call, self.back_off, send).await
+        let plan = Plan {
+            back_off: self.back_off,
+            repeat: Repeat::Harmless,
+        };
+        self.make(call, plan, send).await
     }
 
     async fn make<M, R, F>(
         &self,
         call: Call<M>,
-        back_off: BackOff,
+        plan: Plan,
         send: impl Fn(tonic::Request<M>) -> F,
     ) -> Result<R, Error>
     where
@@ -169,15 +172,53 @@ impl Client {
                 Err(_elapsed) => return Err(Error::deadline(timeout)),
             };
             let error = Error::from_status(&status);
-            retry += 1;
-            match next_try(&back_off, &error, retry) {
-                Some(pause) if Instant::now() + pause < deadline => sleep(pause).await,
-                _ => return Err(error),
+            let is_safe = plan.repeat == Repeat::Harmless || was_not_sent(&status);
+            loop {
+                retry += 1;
+                match next_try(&plan.back_off, &error, retry) {
+                    Some(pause) if Instant::now() + pause < deadline => sleep(pause).await,
+                    _ => return Err(error),
+                }
+                if is_safe {
+                    break;
+                }
+                match self.may_repeat(&plan.repeat, deadline).await {
+                    Ok(true) => break,
+                    // Nobody to ask yet.
+                    Err(asking) if asking.code() == Code::Unavailable => {}
+                    _ => return Err(error.not_repeated()),
+                }
             }
         }
     }
 
-    /// Makes a call that writes: the same id for every try, so that it happens once.
+    /// Asks the gateway whether a write can be repeated without happening twice.
+    async fn may_repeat(&self, repeat: &Repeat, deadline: Instant) -> Result<bool, Error> {
+        let Repeat::Capability { needs, provider } = repeat else {
+            return Ok(true);
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        let once = self.clone().without_retries().with_timeout(left);
+        let can = |provider: &v1::Provider| {
+            let capabilities = provider.capabilities.as_ref();
+            capabilities.is_some_and(|offered| needs.is_offered(offered))
+        };
+        // Boxed: reading a provider is itself a call.
+        match provider {
+            Some(name) => {
+                let found = Box::pin(once.provider(GetProvider::new(name))).await?;
+                Ok(can(&found))
+            }
+            None => {
+                let found = Box::pin(once.providers_page(ListProviders::new())).await?;
+                let is_all = found.next_page_token.is_empty();
+                Ok(is_all && found.providers.iter().all(can))
+            }
+        }
+    }
+
+    /// Makes a call that writes: the same id for every try, so that it happens once. Where the
+    /// provider cannot keep ids there is one try, unless the caller wants at least one.
     ///
     /// With an etag there is one try. Had it been carried out and only its answer been lost, the
     /// next would be refused by the very etag it changed, and the caller be told it never happened.
@@ -198,12 +239,36 @@ impl Client {
             "" => self.back_off.most,
             _ => 0,
         };
+        let repeat = if call.at_least_once {
+            Repeat::Harmless
+        } else {
+            call.message.repeat()
+        };
         let back_off = BackOff {
             most,
             ..self.back_off
         };
-        self.make(call, back_off, send).await
+        self.make(call, Plan { back_off, repeat }, send).await
     }
+}
+
+/// How a call is tried again.
+struct Plan {
+    back_off: BackOff,
+    repeat: Repeat,
+}
+
+/// Nobody listened, so the gateway cannot have carried the call out.
+fn was_not_sent(status: &Status) -> bool {
+    let mut at: Option<&(dyn std::error::Error + 'static)> = Some(status);
+    while let Some(error) = at {
+        let io = error.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
+            return true;
+        }
+        at = error.source();
+    }
+    false
 }
 
 /// Only `UNAVAILABLE` is worth another try without asking the caller (AIP-194).

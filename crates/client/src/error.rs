@@ -124,6 +124,15 @@ impl Error {
         )
     }
 
+    /// The same error of a write that was not tried again because it could happen twice.
+    pub(crate) fn not_repeated(mut self) -> Self {
+        self.parts.hint =
+            "The write may have been carried out, and the provider cannot recognise a \
+                           repetition. Read before repeating it."
+                .to_owned();
+        self
+    }
+
     /// A worker's session that the gateway ended.
     pub(crate) fn session_closed(reason: &str) -> Self {
         Self::local(

@@ -5,9 +5,11 @@
 //! API's own messages ([`v1`]), or an [`Error`] that is typed all the way down to its reason.
 //!
 //! Two things are done for the caller and nothing else is. A call that found the gateway or a
-//! provider unavailable is tried again, a few times, under the same request id, so that no write
-//! can happen twice; a write that names an etag is left to the caller. And a [`Watch`] goes on
-//! after a broken connection from where it was.
+//! provider unavailable is tried again, a few times, under the same request id. A write is tried
+//! again only if it cannot happen twice: starts and signals need a provider with the capabilities
+//! `start_idempotent` and `signal_idempotent`, which the client asks for before it repeats one
+//! ([`Call::at_least_once`] repeats them anyway); a write that names an etag is left to the caller.
+//! And a [`Watch`] continues after a broken connection from where it was.
 //!
 //! [`Worker`] is the other side: it takes step tasks from the gateway and answers them.
 //!
@@ -32,6 +34,7 @@ mod error;
 mod executions;
 mod identity;
 mod list;
+mod payload;
 mod providers;
 mod recovery;
 mod sub_state;
@@ -42,14 +45,16 @@ mod worker;
 pub use call::{
     AdoptDefinition, ApplyDefinition, Backup, Call, Cancel, Count, DecideApproval,
     DeleteDefinition, DisableTrigger, EnableTrigger, Events, Explain, ExportHistory, Get,
-    GetApproval, GetDefinition, GetEscalation, GetProvider, GetQueue, GetStep, List, ListApprovals,
-    ListBranches, ListDefinitions, ListEscalations, ListProviders, ListWorkers, Pause, Project,
-    PublishEvent, Purge, PurgeExecutions, Recover, Replay, ResolveEscalation, Resume, RetryFrom,
-    RetryNow, Signal, Start, ValidateDefinition, Verify, VerifyAll, Wait, WatchRequest, Write,
+    GetApproval, GetDefinition, GetEscalation, GetProvider, GetQueue, GetStep,
+    IdempotentCapability, List, ListApprovals, ListBranches, ListDefinitions, ListEscalations,
+    ListProviders, ListWorkers, Pause, Project, PublishEvent, Purge, PurgeExecutions, ReadPayload,
+    Recover, Repeat, Replay, ResolveEscalation, Resume, RetryFrom, RetryNow, Signal, Start,
+    ValidateDefinition, Verify, VerifyAll, Wait, WatchRequest, Write,
 };
 pub use client::{Client, DEFAULT_TIMEOUT};
 pub use error::{Error, Violation};
 pub use list::Items;
+pub use payload::PayloadParts;
 pub use recovery::VerifyProgress;
 pub use stateway_proto::v1;
 pub use sub_state::{SUB_STATES, is_finished, sub_state_of, word_of};

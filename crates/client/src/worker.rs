@@ -29,6 +29,7 @@
 mod desk;
 mod failure;
 mod handler;
+mod outbox;
 mod session;
 mod task;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use stateway_provider_api::Capabilities;
+use stateway_provider_api::{Capabilities, Table};
 
 use crate::{Harness, Skip, Stage};
 
@@ -38,6 +38,7 @@ pub struct Case {
     pub name: String,
     needs: &'static [&'static str],
     without: Option<&'static str>,
+    overlay: Option<fn(&Table) -> Option<Table>>,
     body: Body,
 }
 
@@ -51,6 +52,7 @@ impl Case {
             name: name.into(),
             needs,
             without: None,
+            overlay: None,
             body: Box::new(body),
         }
     }
@@ -58,6 +60,13 @@ impl Case {
     /// The same, for a provider that goes without a capability.
     pub(crate) fn without(mut self, capability: &'static str) -> Self {
         self.without = Some(capability);
+        self
+    }
+
+    /// The same, for a provider whose table an operator laid rows over. `None`: the table has no row to
+    /// lay another over.
+    pub(crate) fn overlaid(mut self, overlay: fn(&Table) -> Option<Table>) -> Self {
+        self.overlay = Some(overlay);
         self
     }
 
@@ -70,18 +79,27 @@ impl Case {
         if let Some(missing) = missing(&offered, self.needs) {
             return Err(Stop::Skipped(format!("needs the capability `{missing}`")));
         }
-        let capabilities = match self.without {
-            Some(name) => offered.without(name).unwrap_or(offered),
-            None => offered,
+        let allowed = match self.without {
+            Some(name) => Capabilities::ALL.without(name),
+            None => None,
         };
-        let subject = harness.fresh(capabilities).await?;
-        let body = (self.body)(Stage::new(subject, harness.table()));
+        let table = self.table(harness.table())?;
+        let subject = harness.fresh(Arc::clone(&table)).await?;
+        let body = (self.body)(Stage::new(subject, table, allowed));
         // In a task of its own, so that a panic is the failure of one case.
         match tokio::time::timeout(LONGEST, tokio::spawn(body)).await {
             Err(_) => Err(Stop::Failed(format!("took longer than {LONGEST:?}"))),
             Ok(Err(panic)) => Err(Stop::Failed(format!("panicked: {panic}"))),
             Ok(Ok(outcome)) => outcome,
         }
+    }
+
+    fn table(&self, table: Arc<Table>) -> Result<Arc<Table>, Stop> {
+        let Some(overlay) = self.overlay else {
+            return Ok(table);
+        };
+        let why = || Stop::Skipped("no row of the table can be overlaid".to_owned());
+        overlay(&table).map(Arc::new).ok_or_else(why)
     }
 }
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use stateway_model::{ExecutionId, Payload, SubState};
 use stateway_provider_api::table::Scope;
-use stateway_provider_api::{Capabilities, NativeState, Provider, Table};
+use stateway_provider_api::{Capabilities, Limited, NativeState, Provider, Table};
 
 /// Why something cannot be checked here. It is counted and printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,11 +30,14 @@ pub trait Harness: Send + Sync + 'static {
     /// Everything the adapter can do.
     fn capabilities(&self) -> Capabilities;
 
-    /// A fresh provider with these capabilities, on a fresh and empty upstream.
+    /// A fresh provider with this table on a fresh and empty upstream. The table is [`table`], or the
+    /// same with rows laid over it.
+    ///
+    /// [`table`]: Self::table
     ///
     /// # Errors
-    /// The adapter cannot do without one of the others.
-    async fn fresh(&self, capabilities: Capabilities) -> Result<Box<dyn Subject>, Skip>;
+    /// There is no upstream here.
+    async fn fresh(&self, table: Arc<Table>) -> Result<Box<dyn Subject>, Skip>;
 }
 
 /// One provider and the upstream behind it.
@@ -42,6 +45,11 @@ pub trait Harness: Send + Sync + 'static {
 pub trait Subject: Send + Sync {
     /// The provider.
     fn provider(&self) -> Arc<dyn Provider>;
+
+    /// The provider with these capabilities at most.
+    fn limited(&self, allowed: Capabilities) -> Arc<dyn Provider> {
+        Arc::new(Limited::to(self.provider(), allowed))
+    }
 
     /// The time upstream.
     fn now(&self) -> Timestamp {
@@ -82,6 +90,10 @@ pub struct Workload {
     /// An input that `retry_from` takes for the step it begins with; none where the provider takes
     /// no input there.
     pub step_input: Option<Payload>,
+    /// `retry_from` takes feedback for the step it begins with.
+    pub takes_feedback: bool,
+    /// `retry_from` can run every step again.
+    pub takes_from_start: bool,
 }
 
 /// What an execution is to show. It need not be reached in the engine's usual way.
@@ -131,4 +143,6 @@ pub enum Fault {
     Unavailable,
     /// Its answer makes no sense.
     Malformed,
+    /// It refuses the operation to this gateway.
+    Denied,
 }

@@ -9,10 +9,11 @@ use futures::StreamExt;
 use stateway_model::{Execution, ExecutionId, Labels, ProviderId, SubState};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{
-    ApplyDefinitionRequest, Call, CancelMode, CancelRequest, Compensation, DefinitionsRequest,
-    Error, ErrorKind, HistoryRequest, ListRequest, Mapper, Observation, PauseRequest, Provider,
-    PurgeRequest, RequestId, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
-    StartRequest, Table, View, WatchStream, Watched,
+    ApplyDefinitionRequest, Call, CancelMode, CancelRequest, Capabilities, CompensationChoice,
+    DefinitionsRequest, Error, ErrorKind, HistoryRequest, ListRequest, Mapper, Observation,
+    PauseRequest, Provider, PurgeRequest, RequestId, ResumeRequest, RetryFromRequest,
+    RetryNowRequest, SignalRequest, StartDefinition, StartRequest, Table, View, WatchStream,
+    Watched,
 };
 
 use crate::case::ensure;
@@ -34,9 +35,16 @@ pub struct Stage {
 }
 
 impl Stage {
-    pub(crate) fn new(subject: Box<dyn Subject>, table: Arc<Table>) -> Self {
+    pub(crate) fn new(
+        subject: Box<dyn Subject>,
+        table: Arc<Table>,
+        allowed: Option<Capabilities>,
+    ) -> Self {
         Self {
-            provider: subject.provider(),
+            provider: match allowed {
+                Some(allowed) => subject.limited(allowed),
+                None => subject.provider(),
+            },
             subject,
             table,
             requests: AtomicU32::new(0),
@@ -83,14 +91,10 @@ impl Stage {
 
     pub(crate) fn start_request(&self) -> StartRequest {
         let workload = self.workload();
+        let definition = StartDefinition::native(workload.definition);
         StartRequest {
-            definition: workload.definition,
-            portable: false,
-            execution_id: None,
             input: Some(workload.input),
-            labels: Default::default(),
-            delay: None,
-            request_id: self.request_id(),
+            ..StartRequest::new(definition, self.request_id())
         }
     }
 
@@ -120,7 +124,7 @@ impl Stage {
     /// The execution as clients see it.
     pub(crate) fn shown(&self, seen: Observation) -> Execution {
         let provider: ProviderId = "kit".parse().expect("a short lower-case word");
-        Mapper::new(provider, self.table.clone()).execution(seen, self.now())
+        Mapper::new(provider).execution(&self.table, seen, self.now())
     }
 
     pub(crate) async fn sub_state(&self, id: &ExecutionId) -> Result<SubState, Stop> {
@@ -140,7 +144,7 @@ impl Stage {
         CancelRequest {
             id: id.clone(),
             mode,
-            compensation: Compensation::AsDefined,
+            compensation: CompensationChoice::AsDefined,
             cause: "contract kit".to_owned(),
             request_id: self.request_id(),
         }

@@ -14,14 +14,14 @@ struct Nothing;
 #[async_trait]
 impl Harness for Nothing {
     fn table(&self) -> Arc<Table> {
-        Arc::new(compiled_in("restate").expect("compiled in").clone())
+        compiled_in("restate").expect("compiled in")
     }
 
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
 
-    async fn fresh(&self, _: Capabilities) -> Result<Box<dyn Subject>, Skip> {
+    async fn fresh(&self, _: Arc<Table>) -> Result<Box<dyn Subject>, Skip> {
         Err(Skip::because("there is no upstream"))
     }
 }

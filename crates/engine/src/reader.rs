@@ -421,9 +421,23 @@ impl Reader {
         let refused = |why: String| {
             EngineError::new(ErrorKind::FailedPrecondition, "BACKUP_NOT_WRITTEN", why)
         };
-        if to.exists() {
-            return Err(refused(format!("{} exists already", to.display()))
-                .hint("Choose another name; a backup never replaces a file."));
+        // Created here and nowhere else: a link in the directory is not followed.
+        let created = std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(to);
+        match created {
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                return Err(refused(format!("{} exists already", to.display()))
+                    .hint("Choose another name; a backup never replaces a file."));
+            }
+            Err(error) => {
+                return Err(refused(format!(
+                    "{} cannot be created: {error}",
+                    to.display()
+                )));
+            }
         }
         if let Err(error) = self.store.backup(to) {
             // What was written so far is no backup.

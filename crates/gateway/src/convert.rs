@@ -64,9 +64,14 @@ pub(crate) fn timestamp(time: Timestamp) -> prost_types::Timestamp {
     }
 }
 
+/// The longest duration that protobuf allows: about 10,000 years.
+const LONGEST: Duration = Duration::from_secs(315_576_000_000);
+
+/// A duration for the wire; at most the longest one that protobuf allows.
 pub(crate) fn duration(duration: Duration) -> prost_types::Duration {
+    let duration = duration.min(LONGEST);
     prost_types::Duration {
-        seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        seconds: i64::try_from(duration.as_secs()).unwrap_or_default(),
         nanos: i32::try_from(duration.subsec_nanos()).unwrap_or_default(),
     }
 }
@@ -83,6 +88,16 @@ pub(crate) fn duration_from(duration: prost_types::Duration) -> Option<Duration>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_duration_is_longer_than_protobuf_allows() {
+        for long in [LONGEST, LONGEST + Duration::from_nanos(1), Duration::MAX] {
+            let sent = duration(long);
+            assert_eq!((sent.seconds, sent.nanos), (315_576_000_000, 0));
+        }
+        let short = Duration::new(5, 7);
+        assert_eq!(duration_from(duration(short)), Some(short));
+    }
 
     #[test]
     fn every_sub_state_survives_the_wire() {

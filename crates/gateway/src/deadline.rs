@@ -7,13 +7,25 @@ use tonic::metadata::MetadataMap;
 /// Kept back from the client's deadline, so that our answer arrives before it gives up.
 const LARGEST_MARGIN: Duration = Duration::from_millis(100);
 
-/// The budget of a call with this metadata.
-pub(crate) fn budget(metadata: &MetadataMap, default: Duration, longest: Duration) -> Duration {
-    let asked = metadata
-        .get("grpc-timeout")
-        .and_then(|value| parse(value.to_str().ok()?));
-    let budget = asked.unwrap_or(default).min(longest);
-    budget.saturating_sub((budget / 10).min(LARGEST_MARGIN))
+/// How long a call may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Budget {
+    /// The work is told to be done by then.
+    pub(crate) work: Duration,
+    /// Then nobody waits any more.
+    pub(crate) all: Duration,
+}
+
+impl Budget {
+    /// The budget of a call with this metadata.
+    pub(crate) fn of(metadata: &MetadataMap, default: Duration, longest: Duration) -> Self {
+        let asked = metadata
+            .get("grpc-timeout")
+            .and_then(|value| parse(value.to_str().ok()?));
+        let all = asked.unwrap_or(default).min(longest);
+        let work = all.saturating_sub((all / 10).min(LARGEST_MARGIN));
+        Self { work, all }
+    }
 }
 
 /// The wire form: at most eight digits and a unit.
@@ -46,7 +58,7 @@ mod tests {
         if let Some(timeout) = timeout {
             metadata.insert("grpc-timeout", timeout.parse().unwrap());
         }
-        budget(&metadata, DEFAULT, LONGEST)
+        Budget::of(&metadata, DEFAULT, LONGEST).work
     }
 
     #[test]

@@ -6,10 +6,10 @@
 //! [`Provider`](stateway_provider_api::Provider).
 
 mod caller;
-mod coalesce;
 mod convert;
 mod deadline;
-mod describe;
+mod descriptor;
+mod front;
 mod list;
 mod parent;
 pub mod replay;
@@ -18,11 +18,12 @@ mod service;
 mod settings;
 mod similar;
 mod status;
+mod streams;
 mod token;
 mod upstream;
 mod watch;
-mod web;
 
+pub use front::{Origin, OriginError};
 pub use server::{Gateway, MetricsPage, Pages, StartError};
 pub use settings::{Settings, UpstreamSettings, WatchSettings};
-pub use status::DOMAIN;
+pub use status::{DOMAIN, provider_error};

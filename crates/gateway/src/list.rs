@@ -72,7 +72,7 @@ impl Listing<'_> {
 
     /// A provider that cannot list is asked only by name, and refuses.
     fn is_asked(&self, upstream: &Upstream) -> bool {
-        upstream.capabilities.list || matches!(self.parent, Parent::One(_))
+        upstream.capabilities().list || matches!(self.parent, Parent::One(_))
     }
 
     /// The page at `position`. A listing of one provider fails as a whole when that one fails.

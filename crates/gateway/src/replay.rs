@@ -1,16 +1,19 @@
 //! What a replay led to, as clients see it. The service converts what a provider answers, and the command
 //! line what it replays from a file.
 
-use stateway_model::Event;
+use stateway_model::{Event, Execution};
 use stateway_proto::v1;
-use stateway_provider_api::{Mapper, Observation, Replayed};
+use stateway_provider_api::{Observation, Replayed};
 
 use crate::convert;
 
 /// The answer of ReplayExecution.
 #[must_use]
-pub fn response(mapper: &Mapper, from: Replayed) -> v1::ReplayExecutionResponse {
-    let execution = from.execution.map(|seen| shown(mapper, seen));
+pub fn response(
+    show: impl Fn(Observation) -> Execution,
+    from: Replayed,
+) -> v1::ReplayExecutionResponse {
+    let execution = from.execution.map(|seen| convert::execution(show(seen)));
     let divergences = from.divergences.into_iter().map(|found| v1::Divergence {
         sequence: found.sequence,
         kind: found.kind,
@@ -52,7 +55,7 @@ pub fn response(mapper: &Mapper, from: Replayed) -> v1::ReplayExecutionResponse 
 /// An event of a branch, and the execution after it.
 #[must_use]
 pub fn step(
-    mapper: &Mapper,
+    show: impl Fn(Observation) -> Execution,
     (branch, event): (u32, Event),
     after: Observation,
 ) -> (v1::Event, v1::Execution) {
@@ -60,9 +63,5 @@ pub fn step(
         branch: branch.to_string(),
         ..convert::event(event)
     };
-    (event, shown(mapper, after))
-}
-
-fn shown(mapper: &Mapper, seen: Observation) -> v1::Execution {
-    convert::execution(mapper.execution(seen, jiff::Timestamp::now()))
+    (event, convert::execution(show(after)))
 }

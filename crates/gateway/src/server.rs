@@ -6,12 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{Method, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use futures::TryStreamExt;
 use stateway_proto::v1;
 use stateway_provider_api::Registry;
 use thiserror::Error;
@@ -19,12 +16,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
-use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 
-use crate::coalesce::Coalesced;
-use crate::describe::DescribeLayer;
-use crate::service::Shell;
+use crate::front::{Acceptor, ConnectionLimits, Connections, Front, Peer, no_page};
 use crate::service::admin::Admin;
 use crate::service::approvals::Approvals;
 use crate::service::definitions::Definitions;
@@ -33,11 +26,12 @@ use crate::service::providers::Providers;
 use crate::service::recovery::Recovery;
 use crate::service::triggers::Triggers;
 use crate::service::workers::Workers;
+use crate::service::{Shell, ShellLimits};
 use crate::settings::Settings;
+use crate::streams::{StreamKind, StreamPool};
 use crate::token::Sealer;
 use crate::upstream::{Directory, EngineHealth, Prober, Upstream, Upstreams};
 use crate::watch::Hub;
-use crate::web::WebOrPlainLayer;
 
 /// Renders the page at `/metrics`.
 pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;
@@ -73,9 +67,6 @@ pub enum StartError {
     /// The API's description is broken: a defect of the build.
     #[error("the API's descriptors cannot be served: {0}")]
     Reflection(String),
-    /// The server broke off.
-    #[error("serving broke off: {0}")]
-    Serve(#[from] tonic::transport::Error),
 }
 
 impl StartError {
@@ -90,7 +81,6 @@ impl StartError {
                 "Choose another address with --listen, or stop the process that uses it."
             }
             Self::Reflection(_) => "Switch reflection off with `server.reflection = false`.",
-            Self::Serve(_) => "",
         }
     }
 }
@@ -180,52 +170,51 @@ impl Gateway {
         let routes = self.routes(&hub, &sealer, &stop)?.add_service(health);
         let pages = self.pages.take();
         let pages = pages.map(|make| make(routes.clone(), stop.clone()));
-        let router = routes
-            .into_axum_router()
-            .fallback(nowhere)
-            .merge(plain_pages(self.metrics.clone(), engines))
-            .merge(pages.unwrap_or_default());
+        let pages = plain_pages(self.metrics.clone(), engines).merge(pages.unwrap_or_default());
+        let origins = std::mem::take(&mut self.settings.allowed_origins);
+        let front = Front::new(routes, Routes::from(pages.fallback(nowhere)), origins);
 
         let probes = TaskTracker::new();
         for upstream in self.upstreams.values() {
             probes.spawn(prober.clone().run(upstream.clone()));
         }
-        let stopping = {
-            let (stop, prober) = (stop.clone(), prober.clone());
-            async move {
-                shutdown.await;
-                tracing::info!("shutting down: refusing new calls, ending streams");
-                // The probers stop first: none may call a provider healthy after this.
-                stop.cancel();
-                prober.drain().await;
-            }
-        };
-        let incoming = TcpIncoming::from(self.listener)
-            .with_nodelay(Some(true))
-            .map_ok(Coalesced);
-        let watches = u32::try_from(self.settings.watch.max_streams).unwrap_or(u32::MAX);
-        let streams = watches.saturating_add(CALLS_PER_CONNECTION);
-        let server = Server::builder()
-            .accept_http1(true)
-            // A client may hold every watch on one connection, and calls beside them.
-            .max_concurrent_streams(streams)
-            .http2_keepalive_interval(Some(Duration::from_secs(30)))
-            .layer(WebOrPlainLayer)
-            .layer(DescribeLayer)
-            .add_routes(Routes::from(router))
-            .serve_with_incoming_shutdown(incoming, stopping);
-        let served = self.settings.drain;
-        let outcome = within_drain(server, &self.upstreams, stop.clone(), served).await;
+        let cut = CancellationToken::new();
+        let connections = Connections::new(front, self.limits(), stop.clone(), cut.clone());
+        let open = accept_until(self.listener, connections, shutdown).await;
+        tracing::info!("shutting down: refusing new calls, ending streams");
+        // The probers stop first: none may call a provider healthy after this.
         stop.cancel();
+        prober.drain().await;
+        let drain = self.settings.drain;
+        tokio::select! {
+            () = open.wait() => {}
+            () = drained(&self.upstreams, drain) => {
+                tracing::warn!("calls did not end in time and were cut off");
+                cut.cancel();
+            }
+        }
         probes.close();
         let rest = async {
+            open.wait().await;
             hub.drained().await;
             probes.wait().await;
         };
-        if tokio::time::timeout(served, rest).await.is_err() {
+        if tokio::time::timeout(drain, rest).await.is_err() {
             tracing::warn!("some upstream calls did not end in time and were left");
         }
-        outcome
+        Ok(())
+    }
+
+    fn limits(&self) -> ConnectionLimits {
+        let watch = &self.settings.watch;
+        let streams = watch.max_streams.saturating_add(watch.max_waits);
+        let streams = u32::try_from(streams).unwrap_or(u32::MAX);
+        ConnectionLimits {
+            handshake_timeout: self.settings.handshake_timeout,
+            idle_timeout: self.settings.idle_timeout,
+            // A client may have all of its watches and waits on one connection, and calls beside them.
+            max_streams: streams.saturating_add(CALLS_PER_CONNECTION),
+        }
     }
 
     fn routes(
@@ -234,11 +223,13 @@ impl Gateway {
         sealer: &Arc<Sealer>,
         stop: &CancellationToken,
     ) -> Result<Routes, StartError> {
-        let shell = Arc::new(Shell::new(
-            self.settings.default_deadline,
-            self.settings.longest_deadline,
-        ));
         let most = self.settings.max_message_bytes;
+        let shell = Arc::new(Shell::new(ShellLimits {
+            default_deadline: self.settings.default_deadline,
+            longest_deadline: self.settings.longest_deadline,
+            max_message_bytes: most,
+        }));
+        let watch = &self.settings.watch;
         let directory = Arc::new(Directory {
             upstreams: self.upstreams.clone(),
         });
@@ -271,6 +262,8 @@ impl Gateway {
             upstreams: self.upstreams.clone(),
             hub: hub.clone(),
             sealer: sealer.clone(),
+            watches: StreamPool::new(StreamKind::Watch, watch.max_streams),
+            waits: StreamPool::new(StreamKind::Wait, watch.max_waits),
         });
         let recovery = Recovery {
             shell: shell.clone(),
@@ -289,7 +282,11 @@ impl Gateway {
                     .max_decoding_message_size(most)
                     .max_encoding_message_size(most),
             )
-            .add_service(v1::providers_server::ProvidersServer::new(providers))
+            .add_service(
+                v1::providers_server::ProvidersServer::new(providers)
+                    .max_decoding_message_size(most)
+                    .max_encoding_message_size(most),
+            )
             .add_service(
                 v1::definitions_server::DefinitionsServer::new(definitions)
                     .max_decoding_message_size(most)
@@ -305,8 +302,16 @@ impl Gateway {
                     .max_decoding_message_size(most)
                     .max_encoding_message_size(most),
             )
-            .add_service(v1::admin_server::AdminServer::new(admin))
-            .add_service(v1::triggers_server::TriggersServer::new(triggers))
+            .add_service(
+                v1::admin_server::AdminServer::new(admin)
+                    .max_decoding_message_size(most)
+                    .max_encoding_message_size(most),
+            )
+            .add_service(
+                v1::triggers_server::TriggersServer::new(triggers)
+                    .max_decoding_message_size(most)
+                    .max_encoding_message_size(most),
+            )
             .add_service(
                 v1::recovery_server::RecoveryServer::new(recovery)
                     .max_decoding_message_size(most)
@@ -328,40 +333,41 @@ impl Gateway {
     }
 }
 
-/// Drives the server. Once it is stopping, reads have [`READ_GRACE`] to end, and writes have `drain`: the
-/// caller of a write should hear how it ended.
-async fn within_drain(
-    server: impl Future<Output = Result<(), tonic::transport::Error>>,
-    upstreams: &Upstreams,
-    stop: CancellationToken,
-    drain: Duration,
-) -> Result<(), StartError> {
-    let expiry = async {
-        stop.cancelled().await;
-        let latest = tokio::time::Instant::now() + drain;
-        tokio::time::sleep(READ_GRACE.min(drain)).await;
-        let writing = || upstreams.values().any(|upstream| upstream.is_writing());
-        while writing() && tokio::time::Instant::now() < latest {
-            tokio::time::sleep(WRITE_CHECK).await;
-        }
-    };
-    tokio::select! {
-        outcome = server => Ok(outcome?),
-        () = expiry => {
-            tracing::warn!("calls did not end in time and were cut off");
-            Ok(())
-        }
+/// Resolves when nobody should wait any longer for open calls: reads have [`READ_GRACE`] to end, and
+/// writes have `drain`: the caller of a write should hear how it ended.
+async fn drained(upstreams: &Upstreams, drain: Duration) {
+    let latest = tokio::time::Instant::now() + drain;
+    tokio::time::sleep(READ_GRACE.min(drain)).await;
+    let writing = || upstreams.values().any(|upstream| upstream.is_writing());
+    while writing() && tokio::time::Instant::now() < latest {
+        tokio::time::sleep(WRITE_CHECK).await;
     }
 }
 
-/// What has no route: to a gRPC client a method that is not implemented, to others nothing there.
-async fn nowhere(headers: HeaderMap) -> Response {
-    let kind = headers.get(CONTENT_TYPE);
-    if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {
-        let answer = tonic::Status::unimplemented("there is no such method").into_http::<Body>();
-        return answer.into_response();
+/// Accepts connections until `shutdown` resolves; returns those that are still open. The port is free
+/// then.
+async fn accept_until(
+    listener: TcpListener,
+    connections: Connections,
+    shutdown: impl Future<Output = ()> + Send,
+) -> TaskTracker {
+    let open = TaskTracker::new();
+    let mut acceptor = Acceptor::new(listener);
+    let mut shutdown = std::pin::pin!(shutdown);
+    loop {
+        let (stream, address) = tokio::select! {
+            () = &mut shutdown => break,
+            accepted = acceptor.next() => accepted,
+        };
+        open.spawn(connections.clone().serve(stream, Peer(address)));
     }
-    (StatusCode::NOT_FOUND, "there is nothing here\n").into_response()
+    open.close();
+    open
+}
+
+/// The answer to a path that has no page.
+async fn nowhere(method: Method, uri: Uri) -> Response {
+    no_page(&method, uri.path()).into_response()
 }
 
 /// Pages for probes and scrapers.

@@ -5,6 +5,7 @@ pub(crate) mod admin;
 pub(crate) mod approvals;
 pub(crate) mod definitions;
 pub(crate) mod executions;
+mod oversize;
 pub(crate) mod providers;
 pub(crate) mod recovery;
 mod shell;
@@ -12,4 +13,4 @@ pub(crate) mod triggers;
 mod validate;
 pub(crate) mod workers;
 
-pub(crate) use shell::Shell;
+pub(crate) use shell::{Shell, ShellLimits};

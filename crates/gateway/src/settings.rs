@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use stateway_model::ProviderId;
 
+use crate::front::Origin;
+
 /// Settings of the gateway as a whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -25,6 +27,13 @@ pub struct Settings {
     pub token_key: Option<[u8; 32]>,
     /// How long a page token may be used.
     pub token_lifetime: Duration,
+    /// Time in which a new connection must begin to speak HTTP.
+    pub handshake_timeout: Duration,
+    /// Time after which a connection without open calls is closed.
+    pub idle_timeout: Duration,
+    /// Origins whose web pages may call the API from a browser, beside the gateway's own pages. A
+    /// request may also name their hosts.
+    pub allowed_origins: Vec<Origin>,
     /// Whether clients may ask for the API's description.
     pub reflection: bool,
     /// Whether the dashboard is served.
@@ -47,6 +56,9 @@ impl Default for Settings {
             drain: Duration::from_secs(10),
             token_key: None,
             token_lifetime: Duration::from_secs(24 * 3600),
+            handshake_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(5 * 60),
+            allowed_origins: Vec::new(),
             reflection: true,
             dashboard: true,
             watch: WatchSettings::default(),
@@ -73,8 +85,10 @@ pub struct WatchSettings {
     pub heartbeat: Duration,
     /// Changes kept per watched topic: how far a reader may fall behind or resume from.
     pub buffer: usize,
-    /// The most streams at once.
+    /// The most watches at once. A caller can open another one while it has fewer than are free.
     pub max_streams: usize,
+    /// The most calls to `WaitExecution` at once, shared in the same way.
+    pub max_waits: usize,
     /// The most topics at once: different executions and collections that are watched.
     pub max_topics: usize,
     /// The most executions of one provider that a watch on a collection follows.
@@ -90,6 +104,7 @@ impl Default for WatchSettings {
             heartbeat: Duration::from_secs(15),
             buffer: 256,
             max_streams: 20_000,
+            max_waits: 20_000,
             max_topics: 50_000,
             max_followed: 100_000,
             linger: Duration::from_secs(30),

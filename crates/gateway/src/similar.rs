@@ -56,7 +56,7 @@ pub(crate) async fn no_native_definition(
     id: &str,
     error: Error,
 ) -> Error {
-    if error.suggestion.is_some() || !upstream.capabilities.definitions {
+    if error.suggestion.is_some() || !upstream.capabilities().definitions {
         return error;
     }
     let request = DefinitionsRequest {

@@ -1,5 +1,7 @@
 //! Errors as clients see them: one gRPC code per kind, and always one `ErrorInfo`.
 
+mod read_back;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -12,6 +14,17 @@ use crate::upstream::CallError;
 
 /// The domain of every `ErrorInfo` of ours.
 pub const DOMAIN: &str = "stateway.dev";
+
+pub use read_back::provider_error;
+
+/// Keys in the metadata of an `ErrorInfo` of a provider's error.
+const KIND: &str = "kind";
+const VERB: &str = "verb";
+const PROVIDER: &str = "provider";
+const HINT: &str = "hint";
+const NATIVE_CODE: &str = "native_code";
+const COMPONENT: &str = "component";
+const SUGGESTION: &str = "suggestion";
 
 /// How long a client should pause when the provider does not say.
 const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
@@ -41,16 +54,15 @@ pub(crate) fn of_provider(provider: &ProviderId, error: &Error) -> Status {
     let mut metadata: HashMap<String, String> = figures
         .map(|(key, value)| (key.to_string(), value.clone()))
         .collect();
-    metadata.insert("provider".to_owned(), provider.to_string());
-    metadata.insert("verb".to_owned(), error.verb.to_string());
+    // Several kinds share one code.
+    metadata.insert(KIND.to_owned(), error.kind.as_str().to_owned());
+    metadata.insert(PROVIDER.to_owned(), provider.to_string());
+    metadata.insert(VERB.to_owned(), error.verb.to_string());
     let texts = [
-        ("native_code", error.native_code.as_str()),
-        ("hint", error.hint.as_str()),
-        ("component", error.component.as_deref().unwrap_or_default()),
-        (
-            "suggestion",
-            error.suggestion.as_deref().unwrap_or_default(),
-        ),
+        (NATIVE_CODE, error.native_code.as_str()),
+        (HINT, error.hint.as_str()),
+        (COMPONENT, error.component.as_deref().unwrap_or_default()),
+        (SUGGESTION, error.suggestion.as_deref().unwrap_or_default()),
     ];
     let given = texts.iter().filter(|(_, text)| !text.is_empty());
     metadata.extend(given.map(|(key, text)| ((*key).to_owned(), (*text).to_owned())));
@@ -61,9 +73,13 @@ pub(crate) fn of_provider(provider: &ProviderId, error: &Error) -> Status {
     }
     let mut message = format!("provider {provider}: {}", error.message);
     if let Some(similar) = &error.suggestion {
-        message.push_str(&format!("; did you mean `{similar}`?"));
+        message.push_str(&did_you_mean(similar));
     }
     Status::with_error_details(code(error.kind), message, details)
+}
+
+fn did_you_mean(similar: &str) -> String {
+    format!("; did you mean `{similar}`?")
 }
 
 impl From<CallError> for Status {

@@ -17,7 +17,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use stateway_model::{Execution, ProviderId};
-use stateway_provider_api::{Capabilities, Mapper, Observation, Provider, Registry};
+use stateway_provider_api::{
+    Capabilities, Description, Explanation, Mapper, Observation, Provider, Registry,
+};
 use tokio::sync::Semaphore;
 
 pub(crate) use breaker::Position;
@@ -38,8 +40,7 @@ pub(crate) type Upstreams = BTreeMap<ProviderId, Arc<Upstream>>;
 pub(crate) struct Upstream {
     pub(crate) id: ProviderId,
     pub(crate) kind: String,
-    pub(crate) mapper: Mapper,
-    pub(crate) capabilities: Capabilities,
+    mapper: Mapper,
     pub(crate) settings: UpstreamSettings,
     provider: Arc<dyn Provider>,
     slots: Semaphore,
@@ -57,8 +58,7 @@ impl Upstream {
             let upstream = Self {
                 id: registration.id.clone(),
                 kind: registration.kind.clone(),
-                mapper: Mapper::new(registration.id.clone(), registration.table.clone()),
-                capabilities: offered(&*registration.provider),
+                mapper: Mapper::new(registration.id.clone()),
                 settings,
                 provider: registration.provider.clone(),
                 slots: Semaphore::new(settings.max_concurrent),
@@ -85,7 +85,27 @@ impl Upstream {
 
     /// The observation as clients see it.
     pub(crate) fn execution(&self, observation: Observation) -> Execution {
-        self.mapper.execution(observation, jiff::Timestamp::now())
+        let table = &self.describe().table;
+        self.mapper
+            .execution(table, observation, jiff::Timestamp::now())
+    }
+
+    /// Why the observation shows what it shows.
+    pub(crate) fn explain(&self, observation: &Observation) -> Explanation {
+        let table = &self.describe().table;
+        self.mapper
+            .explain(table, observation, jiff::Timestamp::now())
+    }
+
+    /// Capabilities and table of the provider at this moment. They may change at a reconnect, so
+    /// nothing keeps them.
+    pub(crate) fn describe(&self) -> Arc<Description> {
+        self.provider.describe()
+    }
+
+    /// What the provider can do now.
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        offered(&*self.provider)
     }
 
     pub(crate) fn breaker_position(&self) -> Position {

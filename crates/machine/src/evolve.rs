@@ -216,8 +216,12 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
             attempt::skipped(l, ix, cause, event);
         }),
 
-        Fact::SignalReceived { name, id, payload } => signal::received(l, name, id, payload),
-        Fact::SignalDelivered { name, id, step: _ } => signal::delivered(l, name, id),
+        Fact::SignalReceived { name, id, payload } => {
+            signal::received(l, name, id, payload, event);
+        }
+        Fact::SignalDelivered { name, id, step } => with(l, step, |l, ix| {
+            signal::delivered(l, ix, name, id);
+        }),
         Fact::ApprovalGranted {
             step,
             attempt,

@@ -17,10 +17,10 @@ use thiserror::Error;
 use crate::State;
 use crate::event::Data;
 use crate::plan::Plan;
-use crate::state::{Head, Signals, StepRun};
+use crate::state::{Head, Signals, StepRun, WaitingSignal};
 
 /// The version this build writes and reads.
-pub const SNAPSHOT_VERSION: u32 = 3;
+pub const SNAPSHOT_VERSION: u32 = 4;
 
 /// Why bytes are not a state of this plan.
 #[derive(Debug, Error)]
@@ -53,9 +53,9 @@ struct Written<'s> {
     revision: &'s str,
     head: &'s Head,
     steps: &'s [StepRun],
-    /// Name, id and payload; the signals of one name in the order they came.
+    /// Name, id, payload and sender; the signals of one name in the order they came.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    waiting: Vec<(&'s str, &'s str, &'s Data)>,
+    waiting: Vec<(&'s str, &'s str, &'s Data, &'s str)>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     seen: &'s BTreeSet<Arc<str>>,
 }
@@ -70,10 +70,13 @@ struct Read {
     head: Head,
     steps: Vec<StepRun>,
     #[serde(default)]
-    waiting: Vec<(Arc<str>, Arc<str>, Data)>,
+    waiting: Vec<SignalRow>,
     #[serde(default)]
     seen: BTreeSet<Arc<str>>,
 }
+
+/// Name, id, payload and sender of a signal that waits.
+type SignalRow = (Arc<str>, Arc<str>, Data, Arc<str>);
 
 /// Only what decides whether the rest can be read.
 #[derive(Deserialize)]
@@ -88,8 +91,9 @@ struct Label {
 pub fn snapshot(state: &State) -> Vec<u8> {
     let signals = &state.head.signals;
     let waiting = signals.waiting.iter().flat_map(|(name, queue)| {
-        let each = move |(id, payload)| (&**name, id, payload);
-        queue.iter().map(|(id, payload)| (&**id, payload)).map(each)
+        queue
+            .iter()
+            .map(move |signal| (&**name, &*signal.id, &signal.payload, &*signal.by))
     });
     let written = Written {
         v: SNAPSHOT_VERSION,
@@ -143,10 +147,11 @@ fn label(bytes: &[u8]) -> Result<Label, SnapshotError> {
     Err(SnapshotError::UnknownVersion { found: label.v })
 }
 
-fn signals(waiting: Vec<(Arc<str>, Arc<str>, Data)>, seen: BTreeSet<Arc<str>>) -> Signals {
-    let mut queues: BTreeMap<Arc<str>, VecDeque<(Arc<str>, Data)>> = BTreeMap::new();
-    for (name, id, payload) in waiting {
-        queues.entry(name).or_default().push_back((id, payload));
+fn signals(waiting: Vec<SignalRow>, seen: BTreeSet<Arc<str>>) -> Signals {
+    let mut queues: BTreeMap<Arc<str>, VecDeque<WaitingSignal>> = BTreeMap::new();
+    for (name, id, payload, by) in waiting {
+        let signal = WaitingSignal { id, payload, by };
+        queues.entry(name).or_default().push_back(signal);
     }
     Signals {
         waiting: queues,

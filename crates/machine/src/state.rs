@@ -207,8 +207,17 @@ pub struct Reopened {
 /// Signals that came before anyone waited for them, and the ids of all that came.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Signals {
-    pub(crate) waiting: BTreeMap<Arc<str>, VecDeque<(Arc<str>, Data)>>,
+    pub(crate) waiting: BTreeMap<Arc<str>, VecDeque<WaitingSignal>>,
     pub(crate) seen: BTreeSet<Arc<str>>,
+}
+
+/// A signal that no step has taken yet.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct WaitingSignal {
+    pub(crate) id: Arc<str>,
+    pub(crate) payload: Data,
+    /// Who sent it.
+    pub(crate) by: Arc<str>,
 }
 
 impl State {

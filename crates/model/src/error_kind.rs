@@ -52,6 +52,33 @@ impl ErrorKind {
         Self::Internal,
     ];
 
+    /// The kind as a word, for error details that cross a process border.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotFound => "NOT_FOUND",
+            Self::AlreadyExists => "ALREADY_EXISTS",
+            Self::InvalidArgument => "INVALID_ARGUMENT",
+            Self::FailedPrecondition => "FAILED_PRECONDITION",
+            Self::Conflict => "CONFLICT",
+            Self::Unsupported => "UNSUPPORTED",
+            Self::Throttled => "THROTTLED",
+            Self::Unavailable => "UNAVAILABLE",
+            Self::Timeout => "TIMEOUT",
+            Self::PermissionDenied => "PERMISSION_DENIED",
+            Self::Malformed => "MALFORMED",
+            Self::DataLoss => "DATA_LOSS",
+            Self::Expired => "EXPIRED",
+            Self::Internal => "INTERNAL",
+        }
+    }
+
+    /// The kind of this word, as [`as_str`](Self::as_str) writes it.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.as_str() == word)
+    }
+
     /// The machine-readable reason clients get unless the error names a finer one.
     #[must_use]
     pub const fn reason(self) -> &'static str {
@@ -125,6 +152,14 @@ mod tests {
                     .all(|byte| byte.is_ascii_uppercase() || byte == b'_')
             );
         }
+    }
+
+    #[test]
+    fn every_kind_is_read_back_from_its_word() {
+        for kind in ErrorKind::ALL {
+            assert_eq!(ErrorKind::from_word(kind.as_str()), Some(*kind));
+        }
+        assert_eq!(ErrorKind::from_word("not_found"), None);
     }
 
     #[test]

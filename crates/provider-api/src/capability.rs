@@ -6,8 +6,8 @@ macro_rules! capabilities {
         /// What a provider can do. Flat, so that a client can read it at a glance and a test can
         /// walk over it.
         ///
-        /// A verb whose capability is off answers `UNIMPLEMENTED`; it never does nothing in
-        /// silence.
+        /// A verb whose capability is off answers `UNIMPLEMENTED`; it is never ignored
+        /// without an error.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct Capabilities {
             $( $(#[$doc])* pub $name: bool, )+
@@ -23,6 +23,12 @@ macro_rules! capabilities {
             /// Every capability by name, with whether it is on.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, bool)> {
                 [ $( (stringify!($name), self.$name), )+ ].into_iter()
+            }
+
+            /// What both have on.
+            #[must_use]
+            pub const fn and(self, other: Self) -> Self {
+                Self { $( $name: self.$name && other.$name, )+ }
             }
 
             /// The same with one of them off, by its name; `None` when there is none of that
@@ -67,11 +73,11 @@ capabilities! {
     cancel,
     /// Executions can be ended by force.
     kill,
-    /// Executions can be held.
+    /// Executions can be paused.
     pause,
-    /// Held executions can be let go.
+    /// Paused executions can be resumed.
     resume,
-    /// A scheduled attempt can be brought forward.
+    /// The next attempt can be made immediately.
     retry_now,
     /// Work can be redone from a step.
     retry_from,

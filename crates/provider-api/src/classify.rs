@@ -14,7 +14,7 @@ use stateway_model::{MappingBasis, Reason, SubState, Wait, WaitKind};
 pub use explain::{Explanation, StepExplanation};
 
 use crate::table::{Row, Scope};
-use crate::{AttemptPhase, NativeState, Observation, RetryEvidence, Table};
+use crate::{NativeState, Observation, RetryEvidence, RetryPhase, Table};
 
 /// The verdict on an observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -193,9 +193,9 @@ impl<'o> Evidence<'o> {
     /// What the attempts say, if anything.
     fn attempts(&self) -> Option<(SubState, Option<Reason>)> {
         match self.retry?.phase {
-            AttemptPhase::UnderWay => None,
-            AttemptPhase::BetweenAttempts => Some((SubState::BackingOff, None)),
-            AttemptPhase::Exhausted => Some((SubState::Error, Some(Reason::RetriesExhausted))),
+            RetryPhase::UnderWay => None,
+            RetryPhase::BetweenAttempts => Some((SubState::BackingOff, None)),
+            RetryPhase::Exhausted => Some((SubState::Error, Some(Reason::RetriesExhausted))),
         }
     }
 

@@ -1,7 +1,11 @@
 //! How a provider refuses or fails: one error type with a closed list of kinds.
 
+mod refusal;
+
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use stateway_model::ErrorKind;
@@ -11,8 +15,11 @@ use crate::Verb;
 /// The result of every provider call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a provider call did not do what was asked.
-#[derive(Debug)]
+/// Why a provider call failed or was refused.
+///
+/// Texts may be owned, so that an error of another process can be shown as it is. A clone shares its
+/// source.
+#[derive(Debug, Clone)]
 pub struct Error {
     /// What kind of failure.
     pub kind: ErrorKind,
@@ -25,21 +32,21 @@ pub struct Error {
     /// The engine's own error name or code, verbatim; may be empty.
     pub native_code: String,
     /// A finer machine-readable reason than the kind's, in UPPER_SNAKE_CASE.
-    pub reason: Option<&'static str>,
+    pub reason: Option<Cow<'static, str>>,
     /// The component of the engine that failed while the rest of the engine may answer, for example
     /// `ingress`. The outage of a component counts against this verb only, not against the provider.
-    pub component: Option<&'static str>,
+    pub component: Option<Cow<'static, str>>,
     /// The name that the caller probably meant instead of an unknown one.
     pub suggestion: Option<Box<str>>,
     /// Figures and names for programs, by key.
-    pub metadata: Box<[(&'static str, String)]>,
+    pub metadata: Box<[(Cow<'static, str>, String)]>,
     /// How long to wait before trying again, where the engine says.
     pub retry_after: Option<Duration>,
     /// Whether this error is the engine's own answer; `None`: as the kind implies
     /// ([`engine_answered`](Self::engine_answered)).
     pub answered: Option<bool>,
     /// What lies underneath.
-    pub source: Option<Box<dyn StdError + Send + Sync>>,
+    pub source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 impl Error {
@@ -62,31 +69,6 @@ impl Error {
         }
     }
 
-    /// The answer to a verb whose capability is off.
-    #[must_use]
-    pub fn unsupported(verb: Verb) -> Self {
-        Self::new(
-            ErrorKind::Unsupported,
-            verb,
-            format!("this provider cannot {verb}"),
-        )
-        .with_hint("GetProvider lists the capabilities of each provider.")
-    }
-
-    /// The answer for an execution that does not exist.
-    #[must_use]
-    pub fn not_found(verb: Verb, id: &stateway_model::ExecutionId) -> Self {
-        Self::new(ErrorKind::NotFound, verb, format!("no execution `{id}`"))
-    }
-
-    /// The answer to a write that a finished execution does not take.
-    #[must_use]
-    pub fn already_finished(verb: Verb, message: impl Into<String>) -> Self {
-        Self::new(ErrorKind::FailedPrecondition, verb, message)
-            .with_reason("ALREADY_FINISHED")
-            .with_hint("Start a new execution, or run this one again from a step with RetryFrom.")
-    }
-
     /// Adds a sentence that tells the reader what to do.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
@@ -103,15 +85,15 @@ impl Error {
 
     /// Adds a finer reason than the kind's.
     #[must_use]
-    pub const fn with_reason(mut self, reason: &'static str) -> Self {
-        self.reason = Some(reason);
+    pub fn with_reason(mut self, reason: impl Into<Cow<'static, str>>) -> Self {
+        self.reason = Some(reason.into());
         self
     }
 
     /// Adds the component of the engine that failed.
     #[must_use]
-    pub const fn with_component(mut self, component: &'static str) -> Self {
-        self.component = Some(component);
+    pub fn with_component(mut self, component: impl Into<Cow<'static, str>>) -> Self {
+        self.component = Some(component.into());
         self
     }
 
@@ -124,8 +106,12 @@ impl Error {
 
     /// Adds figures and names for programs, by key.
     #[must_use]
-    pub fn with_metadata(mut self, metadata: Vec<(&'static str, String)>) -> Self {
-        self.metadata = metadata.into();
+    pub fn with_metadata<K: Into<Cow<'static, str>>>(
+        mut self,
+        metadata: impl IntoIterator<Item = (K, String)>,
+    ) -> Self {
+        let metadata = metadata.into_iter();
+        self.metadata = metadata.map(|(key, value)| (key.into(), value)).collect();
         self
     }
 
@@ -163,14 +149,14 @@ impl Error {
     /// Adds what lies underneath.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.source = Some(source.into());
+        self.source = Some(Arc::from(source.into()));
         self
     }
 
     /// The machine-readable reason: the finer one if given, else the kind's.
     #[must_use]
-    pub fn reason(&self) -> &'static str {
-        self.reason.unwrap_or(self.kind.reason())
+    pub fn reason(&self) -> &str {
+        self.reason.as_deref().unwrap_or(self.kind.reason())
     }
 }
 

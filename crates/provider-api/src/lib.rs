@@ -7,13 +7,16 @@
 //!
 //! Start at [`Provider`], whose page is the contract. `stateway-contract-kit` checks it.
 
+pub mod adapter;
 mod call;
 mod capability;
 mod classify;
 mod definition;
+mod description;
 mod error;
 mod extension;
 pub mod filter;
+mod limited;
 mod mapper;
 mod observation;
 mod provider;
@@ -31,6 +34,7 @@ pub use definition::{
     ApplyDefinitionRequest, DefinitionProblem, DefinitionsPage, DefinitionsRequest,
     NativeDefinition,
 };
+pub use description::Description;
 pub use error::{Error, ErrorKind, Result};
 pub use extension::{
     AdoptRequest, AppliedDefinition, ApplyPortableRequest, Approval, ApprovalState, Approvals,
@@ -47,16 +51,17 @@ pub use extension::{
     Verified, VerifiedPage, WorkQueue, WorkerConnection, WorkerMessage, WorkerOffer, WorkerSession,
     WorkerStatus, WorkerTask, Workers,
 };
+pub use limited::{Limited, UnknownCapability};
 pub use mapper::Mapper;
 pub use observation::{
-    AttemptPhase, NativeState, Observation, ObservedDefinition, RetryEvidence, StepObservation,
+    NativeState, Observation, ObservedDefinition, RetryEvidence, RetryPhase, StepObservation,
 };
 pub use provider::{Provider, one_by_one};
 pub use registry::{Registration, Registry, RegistryError};
 pub use request::{
-    CancelMode, CancelRequest, Compensation, Count, Health, HistoryPage, HistoryRequest, ListPage,
-    ListRequest, PauseRequest, PurgeRequest, ResumeRequest, RetryFromRequest, RetryNowRequest,
-    SignalRequest, StartRequest, View,
+    CancelMode, CancelRequest, CompensationChoice, Count, Health, HistoryPage, HistoryRequest,
+    ListPage, ListRequest, PauseRequest, PurgeRequest, ResumeRequest, RetryFromRequest,
+    RetryNowRequest, SignalRequest, StartDefinition, StartRequest, View,
 };
 pub use suggest::nearest;
 pub use table::Table;

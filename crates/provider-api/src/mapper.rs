@@ -4,7 +4,7 @@
 //! states that are in no table.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Mutex;
 
 use jiff::Timestamp;
 use stateway_model::{
@@ -12,6 +12,7 @@ use stateway_model::{
     SubState, Wait,
 };
 
+use crate::adapter::lock;
 use crate::classify::{Decision, Verdict, classify};
 use crate::table::Scope;
 use crate::{
@@ -22,11 +23,11 @@ use crate::{
 /// invents more than this is warned of once more, and then only counted.
 const MOST_WARNED: usize = 1024;
 
-/// Turns one provider's observations into executions.
+/// Turns one provider's observations into executions, by the table that the provider has at that
+/// moment.
 #[derive(Debug)]
 pub struct Mapper {
     provider: ProviderId,
-    table: Arc<Table>,
     warned: Mutex<Warned>,
 }
 
@@ -47,12 +48,11 @@ enum Warning {
 }
 
 impl Mapper {
-    /// A mapper for the provider, by its table.
+    /// A mapper for the provider.
     #[must_use]
-    pub const fn new(provider: ProviderId, table: Arc<Table>) -> Self {
+    pub const fn new(provider: ProviderId) -> Self {
         Self {
             provider,
-            table,
             warned: Mutex::new(Warned {
                 states: BTreeSet::new(),
                 overflowed: false,
@@ -60,24 +60,18 @@ impl Mapper {
         }
     }
 
-    /// The table in use.
-    #[must_use]
-    pub fn table(&self) -> &Table {
-        &self.table
-    }
-
     /// The execution as clients see it.
     #[must_use]
-    pub fn execution(&self, observation: Observation, now: Timestamp) -> Execution {
-        let classified = classify(&self.table, &observation, now);
+    pub fn execution(&self, table: &Table, observation: Observation, now: Timestamp) -> Execution {
+        let classified = classify(table, &observation, now);
         self.note_unmapped(&classified, &observation);
         self.assemble(&classified, observation)
     }
 
     /// Why the execution shows what it shows.
     #[must_use]
-    pub fn explain(&self, observation: &Observation, now: Timestamp) -> Explanation {
-        let classified = classify(&self.table, observation, now);
+    pub fn explain(&self, table: &Table, observation: &Observation, now: Timestamp) -> Explanation {
+        let classified = classify(table, observation, now);
         self.note_unmapped(&classified, observation);
         classified.explain(observation, now)
     }
@@ -204,11 +198,7 @@ impl Mapper {
             "stateway_unmapped_states_total", "provider" => provider.to_owned(), "scope" => scope.as_str()
         )
         .increment(1);
-        let warning = self
-            .warned
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .note(scope, state);
+        let warning = lock(&self.warned).note(scope, state);
         match warning {
             Warning::Unmapped => tracing::warn!(
                 provider,
@@ -236,9 +226,10 @@ impl Warned {
             self.states.insert(seen);
             return Warning::Unmapped;
         }
-        match std::mem::replace(&mut self.overflowed, true) {
-            false => Warning::MoreThanRemembered,
-            true => Warning::None,
+        if std::mem::replace(&mut self.overflowed, true) {
+            Warning::None
+        } else {
+            Warning::MoreThanRemembered
         }
     }
 }

@@ -10,6 +10,7 @@ use stateway_model::{
 };
 
 use crate::Version;
+use crate::table::Qualifier;
 
 /// An execution as its engine shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,8 +141,9 @@ impl NativeState {
 
     /// Adds a qualifier.
     #[must_use]
-    pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.qualifiers.insert(name.into(), value.into());
+    pub fn with(mut self, qualifier: Qualifier, value: impl Into<String>) -> Self {
+        let name = qualifier.as_str().to_owned();
+        self.qualifiers.insert(name, value.into());
         self
     }
 }
@@ -207,7 +209,7 @@ pub struct RetryEvidence {
     /// How many there may be in all; 0 is unlimited, `None` is not known.
     pub max_attempts: Option<u32>,
     /// Where the attempt is.
-    pub phase: AttemptPhase,
+    pub phase: RetryPhase,
     /// When the next attempt starts.
     pub next_attempt_time: Option<Timestamp>,
     /// The pause before it.
@@ -228,7 +230,7 @@ impl RetryEvidence {
         Self {
             attempt,
             max_attempts: None,
-            phase: AttemptPhase::UnderWay,
+            phase: RetryPhase::UnderWay,
             next_attempt_time: None,
             delay: None,
             jitter: None,
@@ -240,7 +242,7 @@ impl RetryEvidence {
 
 /// Where an attempt is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AttemptPhase {
+pub enum RetryPhase {
     /// The attempt runs, or is ready to.
     UnderWay,
     /// The attempt failed and another one is scheduled.

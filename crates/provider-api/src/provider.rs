@@ -1,5 +1,7 @@
 //! The trait every engine's adapter implements. Its page is the contract.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream;
@@ -7,22 +9,35 @@ use stateway_model::ExecutionId;
 
 use crate::{
     ApplyDefinitionRequest, Call, CancelRequest, Capabilities, Count, DefinitionProblem,
-    DefinitionsPage, DefinitionsRequest, Error, Health, HistoryPage, HistoryRequest, ListPage,
-    ListRequest, NativeDefinition, Observation, PauseRequest, PurgeRequest, Result, ResumeRequest,
-    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View, WatchScope,
-    WatchStream,
+    DefinitionsPage, DefinitionsRequest, Description, Error, Health, HistoryPage, HistoryRequest,
+    ListPage, ListRequest, NativeDefinition, Observation, PauseRequest, PurgeRequest, Result,
+    ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View,
+    WatchScope, WatchStream,
 };
 use crate::{Approvals, EventLog, PortableDefinitions, Recovery, Store, Triggers, Workers};
 
 /// An adapter to one workflow engine.
 ///
+/// An adapter implements `describe`, `health`, `get`, `observe`, and the methods of the capabilities it
+/// has. A method that requires a capability answers [`ErrorKind::Unsupported`] unless an adapter
+/// implements it; the contract kit checks that every capability that is on has its method.
+///
 /// # Contract
 ///
 /// **Truth.** A provider reports what the engine shows, verbatim, and never a sub-state. What the
-/// engine does not show is `None` or empty; it is not guessed, and "unknown" is never "zero".
+/// engine does not show is `None` or empty; it is not guessed, and "unknown" is never "zero". There is
+/// one exception: an engine that forgets an execution in the moment in which a cancel or kill ends it
+/// has nothing left to show. The answer to that write, and only that answer, is then the native state
+/// that the engine shows of executions that were ended like that.
+///
+/// **Replicas.** An observation depends on the engine alone. Two gateways that read the same execution
+/// in the same state report the same, whatever either of them read before, because the etag of an
+/// execution is computed from its observation.
 ///
 /// **Capabilities.** A verb whose capability is off answers [`ErrorKind::Unsupported`]. No verb
-/// does nothing in silence. Capabilities do not change while the provider lives.
+/// is ignored without an error. Capabilities and table may arrive after the start and change at a
+/// reconnect; [`Provider::describe`] returns the present ones. To turn a capability off for one
+/// provider, wrap the adapter in [`Limited`](crate::Limited); adapters have no such option.
 ///
 /// **Idempotency.** Every write carries a `request_id`. With the matching capability the same id
 /// and body give the same answer however often they are sent, also after a restart of the
@@ -60,8 +75,17 @@ use crate::{Approvals, EventLog, PortableDefinitions, Recovery, Store, Triggers,
 /// [`ErrorKind::Malformed`]: crate::ErrorKind::Malformed
 #[async_trait]
 pub trait Provider: Send + Sync + 'static {
-    /// What this provider can do. The same answer for as long as it lives.
-    fn capabilities(&self) -> Capabilities;
+    /// What this provider can do, and the table its observations are classified by.
+    ///
+    /// - Cheap: the gateway asks at every call and keeps no copy.
+    /// - A change has a larger generation. A provider that does not know its capabilities yet returns
+    ///   [`Description::pending`].
+    fn describe(&self) -> Arc<Description>;
+
+    /// What this provider can do now. Adapters do not override this method.
+    fn capabilities(&self) -> Capabilities {
+        self.describe().capabilities
+    }
 
     /// Asks the engine how it is.
     ///
@@ -77,7 +101,13 @@ pub trait Provider: Send + Sync + 'static {
     /// - An `execution_id` that is taken by another request answers `AlreadyExists` with reason
     ///   `EXECUTION_ALREADY_EXISTS`.
     /// - An unknown definition answers `NotFound` with reason `DEFINITION_NOT_FOUND`.
-    async fn start(&self, call: &Call, request: StartRequest) -> Result<Observation>;
+    /// - Labels, a delay and options are used or refused, never ignored: `Unsupported` without the
+    ///   capability ([`StartRequest::check_capabilities`]), `InvalidArgument` with reason
+    ///   `OPTION_NOT_SUPPORTED` for an unknown option ([`StartRequest::check_options`]).
+    async fn start(&self, call: &Call, request: StartRequest) -> Result<Observation> {
+        let _ = (call, request);
+        Err(Error::unsupported(Verb::Start))
+    }
 
     /// Reads one execution.
     ///
@@ -97,7 +127,10 @@ pub trait Provider: Send + Sync + 'static {
     /// - A page may be empty and not be the last.
     /// - Hints may only narrow: what the hints admit is never left out.
     /// - A cursor that is not one of the provider's own answers `InvalidArgument`.
-    async fn list(&self, call: &Call, request: ListRequest) -> Result<ListPage>;
+    async fn list(&self, call: &Call, request: ListRequest) -> Result<ListPage> {
+        let _ = (call, request);
+        Err(Error::unsupported(Verb::List))
+    }
 
     /// Counts all executions by the sub-state they show. Requires [`Capabilities::count`].
     ///
@@ -112,7 +145,11 @@ pub trait Provider: Send + Sync + 'static {
     /// Reads an execution's history. Requires [`Capabilities::history`].
     ///
     /// - Ascending, without gaps or repeats over the pages.
-    async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage>;
+    /// - A cursor that is not one of the provider's own histories answers `InvalidArgument`.
+    async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
+        let _ = (call, request);
+        Err(Error::unsupported(Verb::History))
+    }
 
     /// Follows changes. Requires [`Capabilities::watch_one`], [`Capabilities::watch_end`] or
     /// [`Capabilities::watch_all`], by the scope.
@@ -128,14 +165,20 @@ pub trait Provider: Send + Sync + 'static {
     /// - A stream of all executions ends with an error, or without one when the provider has lost
     ///   track of changes. The gateway opens it again and takes the new present set.
     /// - The call's deadline bounds opening the stream, not the stream.
-    async fn watch(&self, call: &Call, scope: WatchScope) -> Result<WatchStream>;
+    async fn watch(&self, call: &Call, scope: WatchScope) -> Result<WatchStream> {
+        let _ = (call, &scope);
+        Err(Error::unsupported(scope.verb()))
+    }
 
     /// Sends a signal. Requires [`Capabilities::signal`].
     ///
     /// - With [`Capabilities::signal_idempotent`], the same `request_id` is delivered once.
     /// - A signal that nothing waits for is kept for later, or refused with `FailedPrecondition`
     ///   and reason `SIGNAL_NOT_AWAITED`; it never ends another wait and is never lost in silence.
-    async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation>;
+    async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation> {
+        let _ = (call, request);
+        Err(Error::unsupported(Verb::Signal))
+    }
 
     /// Ends an execution. Requires [`Capabilities::cancel`], or [`Capabilities::kill`] by force.
     ///
@@ -143,43 +186,59 @@ pub trait Provider: Send + Sync + 'static {
     /// - The answer is truthful: an execution that still cleans up is not reported as ended.
     /// - A choice about compensation is followed with [`Capabilities::cancel_compensation`] and refused
     ///   as `Unsupported` without it ([`CancelRequest::check_compensation`]); it is never ignored.
-    async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation>;
+    async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
+        let _ = (call, &request);
+        Err(Error::unsupported(request.verb()))
+    }
 
-    /// Holds an execution. Requires [`Capabilities::pause`].
+    /// Pauses an execution. Requires [`Capabilities::pause`].
     ///
     /// - Pausing what is paused is a success.
-    async fn pause(&self, call: &Call, request: PauseRequest) -> Result<Observation>;
+    async fn pause(&self, call: &Call, request: PauseRequest) -> Result<Observation> {
+        let _ = (call, request);
+        Err(Error::unsupported(Verb::Pause))
+    }
 
     /// Resumes a paused execution. Requires [`Capabilities::resume`].
     ///
-    /// - Resuming what is neither held nor stuck answers `FailedPrecondition`.
-    async fn resume(&self, call: &Call, request: ResumeRequest) -> Result<Observation>;
+    /// - Resuming what is neither paused nor stuck answers `FailedPrecondition`.
+    async fn resume(&self, call: &Call, request: ResumeRequest) -> Result<Observation> {
+        let _ = (call, request);
+        Err(Error::unsupported(Verb::Resume))
+    }
 
     /// Makes the next attempt now. Requires [`Capabilities::retry_now`].
     ///
     /// - With nothing backing off the answer is `FailedPrecondition`.
-    async fn retry_now(&self, call: &Call, request: RetryNowRequest) -> Result<Observation>;
+    async fn retry_now(&self, call: &Call, request: RetryNowRequest) -> Result<Observation> {
+        let _ = (call, request);
+        Err(Error::unsupported(Verb::RetryNow))
+    }
 
     /// Does the work again from a step on. Requires [`Capabilities::retry_from`].
     ///
     /// - What the old run did stays readable.
     /// - The answer may be another execution, where the engine makes a new one.
-    /// - An `input` is used or answered `Unsupported`, never ignored.
-    async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation>;
+    /// - An `input`, `feedback`, `from_start` and an `execution_id` are used or answered `Unsupported`,
+    ///   never ignored ([`RetryFromRequest::ensure_plain`]).
+    async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
+        let _ = (call, request);
+        Err(Error::unsupported(Verb::RetryFrom))
+    }
 
     /// Removes the record of a finished execution. Requires [`Capabilities::purge`].
     ///
     /// - Afterwards it is `NotFound`, to a second purge too.
     /// - One that has not finished answers `FailedPrecondition` with reason `NOT_FINISHED`, and
     ///   stays as it is.
-    async fn purge(&self, call: &Call, request: PurgeRequest) -> Result<()>;
+    async fn purge(&self, call: &Call, request: PurgeRequest) -> Result<()> {
+        let _ = (call, request);
+        Err(Error::unsupported(Verb::Purge))
+    }
 
     /// Lists the engine's own definitions. Requires [`Capabilities::definitions`].
     ///
     /// - A cursor that is not one of the provider's own answers `InvalidArgument`.
-    ///
-    /// Engines that are told their definitions by a deployment leave this and the three below as
-    /// they are.
     async fn definitions(
         &self,
         call: &Call,

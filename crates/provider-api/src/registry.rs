@@ -6,19 +6,17 @@ use std::sync::Arc;
 use stateway_model::ProviderId;
 use thiserror::Error;
 
-use crate::{Provider, Table};
+use crate::Provider;
 
 /// One configured provider instance.
 #[derive(Clone)]
 pub struct Registration {
     /// Its id, as the operator named it.
     pub id: ProviderId,
-    /// Its kind, for example `restate`.
+    /// Its kind, for example `restate`. Any word: a kind need not be compiled in.
     pub kind: String,
-    /// The adapter.
+    /// The adapter. Capabilities and table come from its description.
     pub provider: Arc<dyn Provider>,
-    /// Its state table, overlays included.
-    pub table: Arc<Table>,
 }
 
 /// Why a provider cannot be registered.

@@ -1,11 +1,13 @@
 //! What the gateway asks of a provider, and the pages it gets back.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use stateway_model::{Event, ExecutionId, Labels, Payload, SubState};
 
 use crate::filter::Hints;
-use crate::{Capabilities, Error, Observation, RequestId, Result, Verb};
+use crate::{Capabilities, Error, ErrorKind, Observation, RequestId, Result, Verb, nearest};
 
 /// How much of an execution is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -17,13 +19,51 @@ pub enum View {
     Full,
 }
 
+/// The definition that a new execution runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StartDefinition {
+    /// A definition of the engine's own, by its native id.
+    Native(String),
+    /// A portable definition.
+    Portable {
+        /// Its id.
+        id: String,
+        /// Its source, for a provider that does not store portable definitions itself; `None`: the
+        /// provider reads the current revision from its own store.
+        source: Option<Arc<str>>,
+    },
+}
+
+impl StartDefinition {
+    /// A definition of the engine's own.
+    #[must_use]
+    pub fn native(id: impl Into<String>) -> Self {
+        Self::Native(id.into())
+    }
+
+    /// The id, whoever owns the definition.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Native(id) | Self::Portable { id, .. } => id,
+        }
+    }
+
+    /// Whether the definition is portable.
+    #[must_use]
+    pub const fn is_portable(&self) -> bool {
+        matches!(self, Self::Portable { .. })
+    }
+}
+
 /// Start an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartRequest {
-    /// What to start: the engine's own id of it, or the id of a portable definition.
-    pub definition: String,
-    /// Whether `definition` is portable.
-    pub portable: bool,
+    /// The definition to run.
+    pub definition: StartDefinition,
+    /// Options that only this kind of provider knows, for example a task queue or a timeout. A
+    /// provider refuses an option that it does not know ([`check_options`](Self::check_options)).
+    pub options: BTreeMap<String, String>,
     /// The id the caller wants; the provider chooses when there is none.
     pub execution_id: Option<ExecutionId>,
     /// What to start it with.
@@ -34,6 +74,70 @@ pub struct StartRequest {
     pub delay: Option<Duration>,
     /// The idempotency key.
     pub request_id: RequestId,
+}
+
+impl StartRequest {
+    /// A start of this definition, with nothing else requested.
+    #[must_use]
+    pub fn new(definition: StartDefinition, request_id: RequestId) -> Self {
+        Self {
+            definition,
+            options: BTreeMap::new(),
+            execution_id: None,
+            input: None,
+            labels: Labels::new(),
+            delay: None,
+            request_id,
+        }
+    }
+
+    /// Whether both ask for the same, whatever their request ids are.
+    #[must_use]
+    pub fn has_same_body(&self, other: &Self) -> bool {
+        let other = Self {
+            request_id: self.request_id.clone(),
+            ..other.clone()
+        };
+        *self == other
+    }
+
+    /// Refuses labels and a delay that a provider cannot keep, so that none is ignored.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported).
+    pub fn check_capabilities(&self, can: &Capabilities) -> Result<()> {
+        if self.delay.is_some() && !can.start_delayed {
+            return Err(Error::unsupported(Verb::Start).with_hint("Start without a delay."));
+        }
+        if !self.labels.is_empty() && !can.labels {
+            return Err(Error::unsupported(Verb::Start).with_hint("Start without labels."));
+        }
+        Ok(())
+    }
+
+    /// Refuses an option that the provider does not know.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) with reason `OPTION_NOT_SUPPORTED` and the
+    /// known option that was probably meant.
+    pub fn check_options(&self, known: &[&str]) -> Result<()> {
+        let unknown = |name: &&String| !known.contains(&name.as_str());
+        let Some(name) = self.options.keys().find(unknown) else {
+            return Ok(());
+        };
+        let message = format!("this provider does not know the option `{name}`");
+        let error = Error::new(ErrorKind::InvalidArgument, Verb::Start, message)
+            .with_reason("OPTION_NOT_SUPPORTED")
+            .with_metadata([("option", name.clone())]);
+        let error = match known {
+            [] => error.with_hint("Start without options: this provider has none."),
+            known => error.with_hint(format!("Known options: {}.", known.join(", "))),
+        };
+        match nearest(name, known.iter().copied()) {
+            Some(similar) => Err(error.with_suggestion(similar)),
+            None => Err(error),
+        }
+    }
 }
 
 /// List executions, a page at a time.
@@ -115,7 +219,7 @@ pub enum CancelMode {
 
 /// Whether a graceful end compensates completed steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Compensation {
+pub enum CompensationChoice {
     /// As the definition says, or the engine's own rule.
     #[default]
     AsDefined,
@@ -134,7 +238,7 @@ pub struct CancelRequest {
     pub mode: CancelMode,
     /// Whether completed steps are compensated; a choice only where the provider has
     /// [`Capabilities::cancel_compensation`].
-    pub compensation: Compensation,
+    pub compensation: CompensationChoice,
     /// Why, for the record; may be empty.
     pub cause: String,
     /// The idempotency key.
@@ -142,12 +246,21 @@ pub struct CancelRequest {
 }
 
 impl CancelRequest {
+    /// The verb of the mode.
+    #[must_use]
+    pub const fn verb(&self) -> Verb {
+        match self.mode {
+            CancelMode::Graceful => Verb::Cancel,
+            CancelMode::Kill => Verb::Kill,
+        }
+    }
+
     /// Refuses a choice about compensation that a provider cannot follow, so that none is ignored.
     ///
     /// # Errors
     /// The request has a choice and the provider takes none.
     pub fn check_compensation(&self, can: &Capabilities) -> Result<()> {
-        if self.compensation == Compensation::AsDefined || can.cancel_compensation {
+        if self.compensation == CompensationChoice::AsDefined || can.cancel_compensation {
             return Ok(());
         }
         Err(Error::unsupported(Verb::Cancel).with_hint(
@@ -246,4 +359,28 @@ pub struct Health {
     pub engine_version: String,
     /// One line for an operator; may be empty.
     pub detail: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_that_the_provider_does_not_know_is_refused_with_the_one_that_was_meant() {
+        let definition = StartDefinition::native("order");
+        let mut request = StartRequest::new(definition, "r1".parse().unwrap());
+        let known = ["task_queue", "run_timeout"];
+        assert!(request.check_options(&[]).is_ok());
+        request.options.insert("task_queue".into(), "orders".into());
+        assert!(request.check_options(&known).is_ok());
+        request.options.insert("run_timout".into(), "1h".into());
+        let refused = request.check_options(&known).unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::InvalidArgument);
+        assert_eq!(refused.reason(), "OPTION_NOT_SUPPORTED");
+        assert_eq!(refused.suggestion.as_deref(), Some("run_timeout"));
+        assert_eq!(
+            request.check_options(&[]).unwrap_err().reason(),
+            "OPTION_NOT_SUPPORTED"
+        );
+    }
 }

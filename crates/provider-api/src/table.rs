@@ -9,6 +9,7 @@ mod compiled;
 mod file;
 mod markdown;
 mod page;
+mod qualifier;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,9 +17,10 @@ use serde::Serialize;
 use stateway_model::{MappingBasis, Reason, SubState};
 
 pub use check::TableError;
-pub use compiled::{COMPILED_IN, compiled_in};
+pub use compiled::{BUILTIN, COMPILED_IN, MEMORY, RESTATE, STEP_FUNCTIONS, TEMPORAL, compiled_in};
 pub use markdown::markdown;
 pub use page::{BEGIN, END, PageError, page};
+pub use qualifier::Qualifier;
 
 use crate::NativeState;
 
@@ -89,6 +91,13 @@ pub struct Row {
 }
 
 impl Row {
+    /// Whether the row can lead to one of these sub-states.
+    #[must_use]
+    pub fn may_show(&self, wanted: &[SubState]) -> bool {
+        let open_wanted = || wanted.iter().any(|state| !state.is_terminal());
+        wanted.contains(&self.sub_state) || self.refine && open_wanted()
+    }
+
     /// The native state with its qualifiers, as a person would write it.
     #[must_use]
     pub fn label(&self) -> String {
@@ -97,9 +106,10 @@ impl Row {
             .iter()
             .map(|(name, value)| format!("{name} = {value}"))
             .collect();
-        match when.is_empty() {
-            true => self.native.clone(),
-            false => format!("{} ({})", self.native, when.join(", ")),
+        if when.is_empty() {
+            self.native.clone()
+        } else {
+            format!("{} ({})", self.native, when.join(", "))
         }
     }
 }
@@ -140,6 +150,20 @@ impl Table {
         })
     }
 
+    /// A table without rows, for a provider whose own table has not arrived yet. Every native state
+    /// is shown as `running` with basis `DEFAULTED`.
+    #[must_use]
+    pub fn empty(kind: &str) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            title: kind.to_owned(),
+            summary: String::new(),
+            qualifiers: BTreeMap::new(),
+            rows: Vec::new(),
+            by_state: HashMap::new(),
+        }
+    }
+
     /// The rows, in the order of the file.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
@@ -163,15 +187,44 @@ impl Table {
             .find(holds)
     }
 
-    /// Every native state that may show one of these sub-states: what an adapter may narrow an
-    /// upstream query to. A state that evidence refines may show any open sub-state.
+    /// Whether an execution in this native state may show one of these sub-states, whatever its
+    /// qualifiers and evidence are. A state that evidence refines may show any open sub-state. A state
+    /// without an unqualified row, or without any row, may show `running`.
+    #[must_use]
+    pub fn may_show(&self, state: &str, wanted: &[SubState]) -> bool {
+        let of_executions = |row: &&Row| row.scope == Scope::Execution;
+        let rows = self
+            .by_state
+            .get(state)
+            .into_iter()
+            .flatten()
+            .map(|position| &self.rows[*position])
+            .filter(of_executions);
+        let (mut is_certain, mut shows) = (false, false);
+        for row in rows {
+            is_certain |= row.when.is_empty();
+            shows |= row.may_show(wanted);
+        }
+        shows || !is_certain && wanted.contains(&SubState::Running)
+    }
+
+    /// The native states of the table that can show none of these sub-states: what an adapter may
+    /// exclude from an upstream query. A state in no table is not among them.
+    #[must_use]
+    pub fn states_without(&self, wanted: &[SubState]) -> Vec<&str> {
+        let mut states = self.native_states_for(SubState::ALL);
+        states.retain(|state| !self.may_show(state, wanted));
+        states
+    }
+
+    /// Every native state of which a row may show one of these sub-states. A state that evidence
+    /// refines may show any open sub-state. To narrow a query, use [`states_without`] instead: a state
+    /// that is in no table shows `running`.
+    ///
+    /// [`states_without`]: Self::states_without
     #[must_use]
     pub fn native_states_for(&self, wanted: &[SubState]) -> Vec<&str> {
-        let may = |row: &&Row| {
-            row.scope == Scope::Execution
-                && (wanted.contains(&row.sub_state)
-                    || row.refine && wanted.iter().any(|state| !state.is_terminal()))
-        };
+        let may = |row: &&Row| row.scope == Scope::Execution && row.may_show(wanted);
         let mut states: Vec<&str> = self
             .rows
             .iter()

@@ -248,6 +248,12 @@ impl Verb {
         }
     }
 
+    /// The verb of this word, as [`as_str`](Self::as_str) writes it.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|verb| verb.as_str() == word)
+    }
+
     /// Whether a provider with these capabilities offers the verb. Getting, observing and
     /// health are asked of every provider.
     #[must_use]

@@ -12,22 +12,36 @@ use metrics::{
     with_local_recorder,
 };
 use stateway_model::{
-    ExecutionError, ExecutionId, Progress, Reason, Retry, RetryBasis, SubState, Usage, Wait,
-    WaitKind,
+    Execution, ExecutionError, ExecutionId, Progress, Reason, Retry, RetryBasis, SubState, Usage,
+    Wait, WaitKind,
 };
-use stateway_provider_api::table::compiled_in;
+use stateway_provider_api::table::{Qualifier, compiled_in};
 use stateway_provider_api::{
-    AttemptPhase, Mapper, NativeState, Observation, ObservedDefinition, RetryEvidence,
-    StepObservation,
+    Mapper, NativeState, Observation, ObservedDefinition, RetryEvidence, RetryPhase,
+    StepObservation, Table,
 };
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::with_default;
 
 const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
-fn mapper(kind: &str) -> Mapper {
-    let table = Arc::new(compiled_in(kind).unwrap().clone());
-    Mapper::new("shop".parse().unwrap(), table)
+/// A mapper with the table of a kind.
+struct Mapped {
+    mapper: Mapper,
+    table: Arc<Table>,
+}
+
+impl Mapped {
+    fn execution(&self, seen: Observation, now: Timestamp) -> Execution {
+        self.mapper.execution(&self.table, seen, now)
+    }
+}
+
+fn mapper(kind: &str) -> Mapped {
+    Mapped {
+        mapper: Mapper::new("shop".parse().unwrap()),
+        table: compiled_in(kind).unwrap(),
+    }
 }
 
 fn seen(native: NativeState) -> Observation {
@@ -36,7 +50,7 @@ fn seen(native: NativeState) -> Observation {
 
 fn backing_off(attempt: u32, in_seconds: i64) -> RetryEvidence {
     RetryEvidence {
-        phase: AttemptPhase::BetweenAttempts,
+        phase: RetryPhase::BetweenAttempts,
         next_attempt_time: Some(Timestamp::from_second(NOW.as_second() + in_seconds).unwrap()),
         delay: Some(Duration::from_secs(60)),
         last_error: Some(ExecutionError::message("refused")),
@@ -106,7 +120,7 @@ fn an_unknown_state_is_warned_of_once_per_provider_and_counted_each_time() {
             }
             let mut with_step = seen(NativeState::new("running"));
             with_step.steps = vec![StepObservation::new("s", NativeState::new("odd"))];
-            let _ = mapper.explain(&with_step, NOW);
+            let _ = mapper.mapper.explain(&mapper.table, &with_step, NOW);
         });
     });
     assert_eq!(warnings.0.load(Ordering::Relaxed), 3);
@@ -161,8 +175,8 @@ fn without_metadata_the_count_is_0_and_the_basis_none() {
 #[test]
 fn a_stale_next_attempt_of_a_held_or_finished_run_is_not_shown() {
     for native in [
-        NativeState::new("paused").with("pause_cause", "hand"),
-        NativeState::new("completed").with("completion_result", "failure"),
+        NativeState::new("paused").with(Qualifier::new("pause_cause"), "hand"),
+        NativeState::new("completed").with(Qualifier::new("completion_result"), "failure"),
     ] {
         let mut observation = seen(native);
         observation.retry = Some(backing_off(6, 30));
@@ -177,7 +191,7 @@ fn a_stale_next_attempt_of_a_held_or_finished_run_is_not_shown() {
 fn waits_of_what_is_over_are_not_shown() {
     let mut observation = seen(NativeState::new("TERMINATED"));
     observation.waits = vec![Wait::new(WaitKind::Signal, "go")];
-    let native = NativeState::new("STARTED").with("kind", "timer");
+    let native = NativeState::new("STARTED").with(Qualifier::new("kind"), "timer");
     let mut timer = StepObservation::new("t", native);
     timer.waits = vec![Wait::new(WaitKind::Timer, "t")];
     observation.steps = vec![timer];
@@ -191,7 +205,7 @@ fn waits_of_what_is_over_are_not_shown() {
 fn of_the_steps_that_decide_the_one_that_moves_next_tells_the_attempts() {
     let mut observation = seen(NativeState::new("RUNNING"));
     for (name, attempt, next) in [("slow", 7, 90), ("soon", 2, 20)] {
-        let native = NativeState::new("TaskFailed").with("follow_up", "retry");
+        let native = NativeState::new("TaskFailed").with(Qualifier::new("follow_up"), "retry");
         let mut step = StepObservation::new(name, native);
         step.retry = Some(backing_off(attempt, next));
         observation.steps.push(step);

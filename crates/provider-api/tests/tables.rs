@@ -4,10 +4,11 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use stateway_model::{ExecutionId, SubState};
-use stateway_provider_api::table::{COMPILED_IN, Row, Scope, compiled_in, page};
+use stateway_provider_api::table::{COMPILED_IN, Qualifier, Row, Scope, compiled_in, page};
 use stateway_provider_api::{Decision, NativeState, Observation, StepObservation, Table, classify};
 
 fn repository() -> PathBuf {
@@ -24,7 +25,7 @@ fn as_json(toml: &str) -> serde_json::Value {
     serde_json::to_value(toml::from_str::<toml::Table>(toml).unwrap()).unwrap()
 }
 
-fn tables() -> impl Iterator<Item = &'static Table> {
+fn tables() -> impl Iterator<Item = Arc<Table>> {
     COMPILED_IN
         .iter()
         .map(|(kind, _)| compiled_in(kind).unwrap())
@@ -108,7 +109,7 @@ fn every_row_classifies_to_itself() {
     for table in tables() {
         for row in table.rows() {
             let observation = observed(row);
-            let classified = classify(table, &observation, Timestamp::UNIX_EPOCH);
+            let classified = classify(&table, &observation, Timestamp::UNIX_EPOCH);
             let verdict = match row.scope {
                 Scope::Execution => classified.execution,
                 Scope::Step => classified.steps[0],
@@ -208,7 +209,7 @@ fn an_execution_that_restate_calls_completed_is_never_a_success_without_its_resu
     let completed = NativeState::new("completed");
     assert_eq!(table.find(Scope::Execution, &completed), None);
     assert_eq!(table.find(Scope::Step, &completed), None);
-    let failure = completed.with("completion_result", "failure");
+    let failure = completed.with(Qualifier::new("completion_result"), "failure");
     let row = table.find(Scope::Execution, &failure).unwrap();
     assert_eq!(row.sub_state, SubState::Failed);
 }
@@ -219,7 +220,7 @@ fn every_documentation_page_is_current() {
         let path = repository().join(format!("docs/providers/{}.md", table.kind));
         let committed = std::fs::read_to_string(&path)
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let current = page(&committed, table).unwrap();
+        let current = page(&committed, &table).unwrap();
         assert!(
             committed == current,
             "docs/providers/{}.md does not show its table any more; run `cargo xtask docs`",

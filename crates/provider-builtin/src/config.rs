@@ -60,8 +60,6 @@ pub struct Config {
     pub webhooks: Vec<Webhook>,
     /// Rules that decide before a task is handed out; the first one that applies decides.
     pub policy: Rules,
-    /// Capabilities to go without, by name.
-    pub disable: Vec<String>,
 }
 
 impl Default for Config {
@@ -84,7 +82,6 @@ impl Default for Config {
             http: Http::default(),
             webhooks: Vec::new(),
             policy: Rules::default(),
-            disable: Vec::new(),
         }
     }
 }
@@ -92,9 +89,6 @@ impl Default for Config {
 /// Why a configuration cannot be used.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// No such capability.
-    #[error("`{0}` in `disable` is not a capability")]
-    Capability(String),
     /// HTTP steps or webhooks cannot be done like that.
     #[error("{0}")]
     Reach(String),

@@ -9,7 +9,8 @@ pub(crate) fn refused(verb: Verb, error: EngineError) -> Error {
         .with_reason(error.reason)
         .with_hint(error.hint.clone())
         .with_metadata(error.metadata.clone());
-    (refusal.retry_after, refusal.component) = (error.retry_after, error.component);
+    refusal.retry_after = error.retry_after;
+    refusal.component = error.component.map(Into::into);
     // The engine said so, unless it did not answer.
     refusal.answered = Some(!error.kind.is_outage());
     refusal.with_source(error)
@@ -20,19 +21,6 @@ pub(crate) fn too_late(verb: Verb) -> Error {
 }
 
 pub(crate) fn not_json(verb: Verb, what: &str, why: &str) -> Error {
-    Error::new(
-        ErrorKind::InvalidArgument,
-        verb,
-        format!("the {what} is not JSON: {why}"),
-    )
-    .with_hint("The built-in engine takes JSON documents.")
-}
-
-pub(crate) fn foreign_cursor(verb: Verb) -> Error {
-    Error::new(
-        ErrorKind::InvalidArgument,
-        verb,
-        "the cursor is not one of this provider's",
-    )
-    .without_engine()
+    Error::invalid(verb, format!("the {what} is not JSON: {why}"))
+        .with_hint("The built-in engine takes JSON documents.")
 }

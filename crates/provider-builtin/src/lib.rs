@@ -13,11 +13,13 @@ mod line;
 mod log;
 mod policy;
 mod provider;
+mod qualifier;
 mod reach;
 mod request;
 mod response;
 mod watch;
 
+pub use capability::CAPABILITIES;
 pub use config::{Config, ConfigError};
 pub use extension::{ReplayAsk, ReplayStep, replay_recording, replay_steps};
 pub use line::Disturb;

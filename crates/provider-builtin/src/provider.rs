@@ -9,19 +9,22 @@ use stateway_engine::{
     summary,
 };
 use stateway_machine::ExecutionState;
-use stateway_model::{Event, ExecutionId};
+use stateway_model::{Event, ExecutionId, ProviderId};
+use stateway_provider_api::adapter::cursor::{self, HISTORY, LIST};
+use stateway_provider_api::adapter::page_size;
 use stateway_provider_api::{
-    Approvals, Call, CancelRequest, Capabilities, Count, ErrorKind, EventLog, Health, HistoryPage,
+    Approvals, Call, CancelRequest, Count, Description, ErrorKind, EventLog, Health, HistoryPage,
     HistoryRequest, ListPage, ListRequest, Observation, PauseRequest, PortableDefinitions,
     Provider, PurgeRequest, Recovery, Result, ResumeRequest, RetryFromRequest, RetryNowRequest,
-    SignalRequest, StartRequest, Store, Triggers, Verb, View, WatchScope, WatchStream, Workers,
+    SignalRequest, StartRequest, Store, Table, Triggers, Verb, View, WatchScope, WatchStream,
+    Workers,
 };
 
 use crate::line::{Disturb, Line};
 use crate::reach::Reach;
-use crate::request::{self, Told, data, key, list_cursor, offered, page_size};
+use crate::request::{self, HistoryPosition, MAX_PAGE, data, key};
 use crate::response::{id_of, observation};
-use crate::{Config, ConfigError, capability, watch};
+use crate::{CAPABILITIES, Config, ConfigError, watch};
 
 /// Counting stops here, for each sub-state.
 const MOST_COUNTED: u32 = 100_000;
@@ -31,7 +34,7 @@ const MOST_FORKS: usize = 100;
 /// The provider of one built-in engine.
 pub struct BuiltinProvider {
     pub(crate) engine: Engine,
-    pub(crate) can: Capabilities,
+    description: Arc<Description>,
     pub(crate) line: Line,
     reach: Option<Reach>,
     /// Where backups go; without it there are none.
@@ -39,26 +42,32 @@ pub struct BuiltinProvider {
 }
 
 impl BuiltinProvider {
-    /// Opens the engine's file and takes up everything where it was left.
+    /// Opens the engine's file, continues everything where it stopped, makes HTTP calls and delivers
+    /// to webhooks as configured.
     ///
     /// # Errors
-    /// A configuration or a file that cannot be used.
-    pub fn open(config: &Config) -> std::result::Result<Self, ConfigError> {
-        let can = capability::all_but(&config.disable)?;
+    /// A configuration or a file that cannot be used, or no Tokio runtime.
+    pub fn new(
+        id: &ProviderId,
+        config: &Config,
+        table: Arc<Table>,
+    ) -> std::result::Result<Self, ConfigError> {
         let opened = Engine::open(&config.engine()?);
         let engine = opened.map_err(|error| ConfigError::Store {
             path: config.path.display().to_string(),
             error,
         })?;
-        Ok(Self::over(engine, can).with_backups(config.backups.clone()))
+        Self::over(engine, table)
+            .with_backups(config.backups.clone())
+            .reaching_out(id.as_str(), config)
     }
 
     /// A provider of an engine that is open already.
     #[must_use]
-    pub fn over(engine: Engine, can: Capabilities) -> Self {
+    pub fn over(engine: Engine, table: Arc<Table>) -> Self {
         Self {
             engine,
-            can,
+            description: Description::fixed(CAPABILITIES, table),
             line: Line::default(),
             reach: None,
             backups: None,
@@ -126,19 +135,18 @@ impl BuiltinProvider {
         id: &ExecutionId,
         (steer, request): (Steer, RequestKey),
     ) -> Result<Observation> {
-        offered(verb, &self.can)?;
         let asked = self
             .engine
             .steer(id.as_str().into(), steer, Arc::clone(&call.actor), request);
         let seen = self.line.carry(call, verb, asked).await?;
-        Ok(observation(&seen, View::Basic, &self.can))
+        Ok(observation(&seen, View::Basic))
     }
 }
 
 #[async_trait]
 impl Provider for BuiltinProvider {
-    fn capabilities(&self) -> Capabilities {
-        self.can
+    fn describe(&self) -> Arc<Description> {
+        Arc::clone(&self.description)
     }
 
     async fn health(&self, call: &Call) -> Result<Health> {
@@ -163,17 +171,16 @@ impl Provider for BuiltinProvider {
     }
 
     async fn start(&self, call: &Call, request: StartRequest) -> Result<Observation> {
-        offered(Verb::Start, &self.can)?;
-        let start = request::start(call, &request, &self.can, self.engine.now())?;
+        let start = request::start(call, &request, self.engine.now())?;
         let asked = self.engine.start(start);
         let seen = self.line.carry(call, Verb::Start, asked).await?;
-        Ok(observation(&seen, View::Basic, &self.can))
+        Ok(observation(&seen, View::Basic))
     }
 
     async fn get(&self, call: &Call, id: &ExecutionId, view: View) -> Result<Observation> {
         let asked = self.engine.get(id.as_str().into());
         let seen = self.line.carry(call, Verb::Get, asked).await?;
-        let mut shown = observation(&seen, view, &self.can);
+        let mut shown = observation(&seen, view);
         // Only a success is forked.
         if view == View::Full && seen.state == ExecutionState::Completed {
             let asked = self.engine.forks(id.as_str().into(), MOST_FORKS);
@@ -188,10 +195,9 @@ impl Provider for BuiltinProvider {
     }
 
     async fn list(&self, call: &Call, request: ListRequest) -> Result<ListPage> {
-        offered(Verb::List, &self.can)?;
-        let before = request::read_list_cursor(request.cursor.as_deref())?;
-        let limit = page_size(request.page_size, Verb::List)?;
-        let Some(query) = request::narrowed(&request.hints, &self.can) else {
+        let before = cursor::read(LIST, request.cursor.as_deref(), Verb::List)?;
+        let limit = page_size(request.page_size, MAX_PAGE, Verb::List)? as usize;
+        let Some(query) = request::narrowed(&request.hints) else {
             return Ok(ListPage::default());
         };
         let asked = self.engine.list(ListQuery {
@@ -202,15 +208,12 @@ impl Provider for BuiltinProvider {
         let page = self.line.carry(call, Verb::List, asked).await?;
         let shown = page.items.iter();
         Ok(ListPage {
-            observations: shown
-                .map(|seen| observation(seen, View::Basic, &self.can))
-                .collect(),
-            next: page.next.map(list_cursor),
+            observations: shown.map(|seen| observation(seen, View::Basic)).collect(),
+            next: page.next.map(|next| cursor::write(LIST, &next)),
         })
     }
 
     async fn count(&self, call: &Call) -> Result<Vec<Count>> {
-        offered(Verb::Count, &self.can)?;
         let asked = self.engine.showing(MOST_COUNTED);
         let counts = self.line.carry(call, Verb::Count, asked).await?;
         let counts = counts.into_iter().map(|(sub_state, count)| Count {
@@ -222,10 +225,10 @@ impl Provider for BuiltinProvider {
     }
 
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
-        offered(Verb::History, &self.can)?;
-        let mut told = Told::read(request.cursor.as_deref())?;
-        let limit = page_size(request.page_size, Verb::History)?;
-        let after = (told.branch, told.sequence);
+        let from = cursor::read(HISTORY, request.cursor.as_deref(), Verb::History)?;
+        let mut at: HistoryPosition = from.unwrap_or_default();
+        let limit = page_size(request.page_size, MAX_PAGE, Verb::History)? as usize;
+        let after = (at.branch, at.sequence);
         // One more than wanted says whether there is more.
         let asked = self
             .engine
@@ -233,7 +236,7 @@ impl Provider for BuiltinProvider {
         let mut records = self.line.carry(call, Verb::History, asked).await?;
         let more = records.len() > limit;
         records.truncate(limit);
-        let full = request.view == View::Full && self.can.payloads;
+        let full = request.view == View::Full;
         let numbering = if full {
             let asked = self.engine.numbering(request.id.as_str().into());
             self.line.carry(call, Verb::History, asked).await?
@@ -241,9 +244,9 @@ impl Provider for BuiltinProvider {
             Numbering::default()
         };
         let (mut page, mut bytes) = (HistoryPage::default(), 0);
-        let mut all_told = true;
+        let mut all_shown = true;
         for record in &records {
-            let number = told.events + 1;
+            let number = at.events + 1;
             let event = if full {
                 let cause = record.event.cause;
                 let cause = cause.and_then(|cause| numbering.number(record.branch, cause));
@@ -253,41 +256,37 @@ impl Provider for BuiltinProvider {
             };
             bytes += payload_bytes(&event);
             if bytes > MOST_PAGE_BYTES && !page.events.is_empty() {
-                all_told = false;
+                all_shown = false;
                 break;
             }
-            told.events = number;
-            (told.branch, told.sequence) = (record.branch, record.event.sequence);
+            at.events = number;
+            (at.branch, at.sequence) = (record.branch, record.event.sequence);
             page.events.push(event);
         }
-        page.next = (more || !all_told).then(|| told.cursor());
+        page.next = (more || !all_shown).then(|| cursor::write(HISTORY, &at));
         Ok(page)
     }
 
     async fn watch(&self, call: &Call, scope: WatchScope) -> Result<WatchStream> {
-        let verb = scope.verb();
-        offered(verb, &self.can)?;
-        let (engine, can) = (self.engine.clone(), self.can);
+        let (verb, engine) = (scope.verb(), self.engine.clone());
         match &scope {
             WatchScope::One(id) | WatchScope::End(id) => {
-                watch::one(engine, can, (&self.line, call), (id, verb)).await
+                watch::one(engine, (&self.line, call), (id, verb)).await
             }
             WatchScope::All => {
                 self.line.carry(call, verb, async { Ok(()) }).await?;
-                Ok(watch::all(engine, can))
+                Ok(watch::all(engine))
             }
         }
     }
 
     async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation> {
-        offered(Verb::Signal, &self.can)?;
         let id = request.id.clone();
         let signal = request::signal(call, request)?;
         self.steer(call, Verb::Signal, &id, signal).await
     }
 
     async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
-        request.check_compensation(&self.can)?;
         let id = request.id.clone();
         let (verb, steer, key) = request::cancel(call, request);
         self.steer(call, verb, &id, (steer, key)).await
@@ -327,7 +326,6 @@ impl Provider for BuiltinProvider {
     }
 
     async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
-        offered(Verb::RetryFrom, &self.can)?;
         let whole = if request.from_start { "from start" } else { "" };
         let mut texts = vec![request.id.as_str(), &request.step, &request.feedback, whole];
         texts.extend(request.execution_id.as_ref().map(ExecutionId::as_str));
@@ -347,11 +345,10 @@ impl Provider for BuiltinProvider {
             .engine
             .retry_from(id, from, Arc::clone(&call.actor), key);
         let seen = self.line.carry(call, Verb::RetryFrom, asked).await?;
-        Ok(observation(&seen, View::Basic, &self.can))
+        Ok(observation(&seen, View::Basic))
     }
 
     async fn purge(&self, call: &Call, request: PurgeRequest) -> Result<()> {
-        offered(Verb::Purge, &self.can)?;
         let asked = self.engine.remove(request.id.as_str().into());
         self.line.carry(call, Verb::Purge, asked).await
     }
@@ -396,8 +393,6 @@ pub(crate) fn payload_bytes(event: &Event) -> usize {
 
 impl std::fmt::Debug for BuiltinProvider {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BuiltinProvider")
-            .field("can", &self.can)
-            .finish_non_exhaustive()
+        f.debug_struct("BuiltinProvider").finish_non_exhaustive()
     }
 }

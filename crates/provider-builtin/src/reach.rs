@@ -202,6 +202,8 @@ impl Webhook {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stateway_provider_api::table::compiled_in;
+
     use crate::{BuiltinProvider, Config};
 
     fn config(text: &str) -> Config {
@@ -213,7 +215,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut config = config(text);
         config.path = folder.path().join("store.db");
-        let provider = BuiltinProvider::open(&config)?.reaching_out("main", &config)?;
+        let table = compiled_in("builtin").unwrap();
+        let provider = BuiltinProvider::new(&"main".parse().unwrap(), &config, table)?;
         Ok((provider, folder))
     }
 

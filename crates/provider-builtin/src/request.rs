@@ -3,35 +3,27 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stateway_engine::{ListQuery, RequestDigest, RequestKey, Start, Steer};
 use stateway_machine::{CancelMode as Ending, Data};
 use stateway_model::Payload;
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Capabilities, Compensation, Error, ErrorKind, RequestId,
-    Result, SignalRequest, StartRequest, Verb,
+    Call, CancelMode, CancelRequest, CompensationChoice, Error, RequestId, Result, SignalRequest,
+    StartRequest, Verb,
 };
 
-use crate::error::{foreign_cursor, not_json};
+use crate::error::not_json;
 
 /// The most rows of a page, whatever is asked for.
-const MAX_PAGE: u32 = 1_000;
+pub(crate) const MAX_PAGE: u32 = 1_000;
 
-pub(crate) fn start(
-    call: &Call,
-    request: &StartRequest,
-    can: &Capabilities,
-    now: Timestamp,
-) -> Result<Start> {
-    if request.delay.is_some() && !can.start_delayed {
-        return Err(Error::unsupported(Verb::Start).with_hint("Start without a delay."));
-    }
-    if !request.labels.is_empty() && !can.labels {
-        return Err(Error::unsupported(Verb::Start).with_hint("Start without labels."));
-    }
+pub(crate) fn start(call: &Call, request: &StartRequest, now: Timestamp) -> Result<Start> {
+    request.check_options(&[])?;
+    let definition = request.definition.id();
     let digest = RequestDigest::new(Verb::Start.as_str(), &call.actor)
-        .text(&request.definition)
+        .text(definition)
         .text(request.execution_id.as_ref().map_or("", |id| id.as_str()))
         .labels(&request.labels)
         .text(&format!("{:?}", request.delay));
@@ -42,10 +34,10 @@ pub(crate) fn start(
     let not_before = delay.and_then(|delay| now.checked_add(delay).ok());
     if request.delay.is_some() && not_before.is_none() {
         let message = "the delay reaches beyond the end of time";
-        return Err(Error::new(ErrorKind::InvalidArgument, Verb::Start, message));
+        return Err(Error::invalid(Verb::Start, message));
     }
     Ok(Start {
-        definition: request.definition.as_str().into(),
+        definition: definition.into(),
         id: request.execution_id.as_ref().map(|id| id.as_str().into()),
         input: data(Verb::Start, "input", request.input.as_ref())?,
         labels: request.labels.clone(),
@@ -71,9 +63,11 @@ pub(crate) fn signal(call: &Call, request: SignalRequest) -> Result<(Steer, Requ
 pub(crate) fn cancel(call: &Call, request: CancelRequest) -> (Verb, Steer, RequestKey) {
     let (verb, mode) = match (request.mode, request.compensation) {
         (CancelMode::Kill, _) => (Verb::Kill, Ending::Kill),
-        (CancelMode::Graceful, Compensation::AsDefined) => (Verb::Cancel, Ending::Policy),
-        (CancelMode::Graceful, Compensation::Compensate) => (Verb::Cancel, Ending::Compensate),
-        (CancelMode::Graceful, Compensation::NoCompensation) => (Verb::Cancel, Ending::Stop),
+        (CancelMode::Graceful, CompensationChoice::AsDefined) => (Verb::Cancel, Ending::Policy),
+        (CancelMode::Graceful, CompensationChoice::Compensate) => {
+            (Verb::Cancel, Ending::Compensate)
+        }
+        (CancelMode::Graceful, CompensationChoice::NoCompensation) => (Verb::Cancel, Ending::Stop),
     };
     let texts = [request.id.as_str(), &request.cause, mode.as_str()];
     let key = key(call, verb, &texts, None, &request.request_id);
@@ -126,11 +120,8 @@ fn with_payload(digest: RequestDigest, payload: Option<&Payload>) -> RequestDige
 }
 
 /// What of the hints the engine can narrow a list by; `None` when nothing can pass.
-pub(crate) fn narrowed(hints: &Hints, can: &Capabilities) -> Option<ListQuery> {
+pub(crate) fn narrowed(hints: &Hints) -> Option<ListQuery> {
     let mut query = ListQuery::default();
-    if !can.list_hints {
-        return Some(query);
-    }
     if hints.sub_states.len() < stateway_model::SubState::ALL.len() {
         if hints.sub_states.is_empty() {
             return None;
@@ -144,75 +135,20 @@ pub(crate) fn narrowed(hints: &Hints, can: &Capabilities) -> Option<ListQuery> {
     Some(query)
 }
 
-/// A list's cursor says after which number to go on.
-pub(crate) fn list_cursor(number: i64) -> String {
-    format!("list.{number}")
-}
-
-pub(crate) fn read_list_cursor(cursor: Option<&str>) -> Result<Option<i64>> {
-    let Some(cursor) = cursor else {
-        return Ok(None);
-    };
-    let number = cursor
-        .strip_prefix("list.")
-        .and_then(|number| number.parse().ok());
-    number.map(Some).ok_or_else(|| foreign_cursor(Verb::List))
-}
-
-/// A history's cursor: the branch and the sequence of the last event told, and how many were told.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+/// Where a history continues: the branch and the sequence of the last event shown, and how many were
+/// shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HistoryPosition {
     pub(crate) branch: u32,
     pub(crate) sequence: u64,
     pub(crate) events: u64,
 }
 
-impl Told {
-    pub(crate) fn cursor(self) -> String {
-        let Self {
-            branch,
-            sequence,
-            events,
-        } = self;
-        format!("history.{branch}.{sequence}.{events}")
-    }
-
-    pub(crate) fn read(cursor: Option<&str>) -> Result<Self> {
-        let Some(cursor) = cursor else {
-            return Ok(Self::default());
-        };
-        let parse = || {
-            let mut parts = cursor.strip_prefix("history.")?.split('.');
-            let told = Self {
-                branch: parts.next()?.parse().ok()?,
-                sequence: parts.next()?.parse().ok()?,
-                events: parts.next()?.parse().ok()?,
-            };
-            parts.next().is_none().then_some(told)
-        };
-        parse().ok_or_else(|| foreign_cursor(Verb::History))
-    }
-}
-
-/// A page of nothing would never end.
-pub(crate) fn page_size(size: u32, verb: Verb) -> Result<usize> {
-    if size == 0 {
-        let message = "a page has at least one row";
-        return Err(Error::new(ErrorKind::InvalidArgument, verb, message));
-    }
-    Ok(usize::try_from(size.min(MAX_PAGE)).unwrap_or(usize::MAX))
-}
-
-/// What a provider without the capability answers.
-pub(crate) fn offered(verb: Verb, can: &Capabilities) -> Result<()> {
-    match verb.is_offered(can) {
-        true => Ok(()),
-        false => Err(Error::unsupported(verb)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use stateway_provider_api::ErrorKind;
+
     use super::*;
 
     #[test]
@@ -236,26 +172,5 @@ mod tests {
             assert_eq!(read(&bad).unwrap_err().kind, ErrorKind::InvalidArgument);
         }
         assert_eq!(*data(Verb::Start, "input", None).unwrap(), Value::Null);
-    }
-
-    #[test]
-    fn cursors_are_read_back_and_foreign_ones_are_not() {
-        let told = Told {
-            branch: 1,
-            sequence: 7,
-            events: 12,
-        };
-        assert_eq!(Told::read(Some(&told.cursor())).unwrap(), told);
-        for wrong in [
-            "",
-            "history",
-            "history.1",
-            "history.1.2",
-            "list.1",
-            "history.1.2.3.4",
-        ] {
-            assert!(Told::read(Some(wrong)).is_err(), "{wrong}");
-        }
-        assert_eq!(read_list_cursor(Some(&list_cursor(7))).unwrap(), Some(7));
     }
 }

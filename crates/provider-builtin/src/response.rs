@@ -9,13 +9,15 @@ use stateway_engine::{PauseKind, QueueCause, View as Seen};
 use stateway_machine::{Data, ExecutionState, StepState};
 use stateway_model::{ExecutionId, Payload, Reason, Step, SubState, Wait, WaitKind};
 use stateway_provider_api::{
-    AttemptPhase, Capabilities, NativeState, Observation, ObservedDefinition, RetryEvidence,
-    StepObservation, Version, View,
+    NativeState, Observation, ObservedDefinition, RetryEvidence, RetryPhase, StepObservation,
+    Version, View,
 };
+
+use crate::qualifier;
 
 /// An execution as the engine shows it.
 #[must_use]
-pub fn observation(seen: &Seen, view: View, can: &Capabilities) -> Observation {
+pub fn observation(seen: &Seen, view: View) -> Observation {
     let id = ExecutionId::new(&*seen.id).expect("the engine gives and takes only good ids");
     let mut shown = Observation::new(id, native(seen));
     shown.version = Some(version(seen));
@@ -41,33 +43,10 @@ pub fn observation(seen: &Seen, view: View, can: &Capabilities) -> Observation {
         .map(|step| step.to_string())
         .collect();
     shown.notes = notes(seen);
-    if can.labels {
-        shown.labels = (*seen.labels).clone();
-    }
-    if can.payloads && view == View::Full {
+    shown.labels = (*seen.labels).clone();
+    if view == View::Full {
         shown.input = payload(&seen.input);
         shown.output = seen.output.as_ref().and_then(payload);
-    }
-    without_what_is_off(shown, can)
-}
-
-/// What an execution shows when steps or retries are not shown one by one.
-fn without_what_is_off(mut shown: Observation, can: &Capabilities) -> Observation {
-    if !can.steps {
-        let steps = std::mem::take(&mut shown.steps);
-        let resting = |step: &StepObservation| {
-            let retry = step.retry.clone()?;
-            (retry.phase != AttemptPhase::UnderWay).then_some(retry)
-        };
-        shown.retry = steps.iter().find_map(resting);
-        let waits = steps.into_iter().flat_map(|step| step.waits);
-        shown.waits.extend(waits);
-    }
-    if !can.retries {
-        shown.retry = None;
-        for step in &mut shown.steps {
-            (step.retry, step.notes) = (None, Vec::new());
-        }
     }
     shown
 }
@@ -136,15 +115,15 @@ fn native(seen: &Seen) -> NativeState {
     let native = NativeState::new(seen.state.as_str());
     match seen.state {
         ExecutionState::Paused => match seen.pause {
-            Some(kind) => native.with("pause_cause", pause_cause(kind)),
+            Some(kind) => native.with(qualifier::PAUSE_CAUSE, pause_cause(kind)),
             None => native,
         },
         ExecutionState::Failed | ExecutionState::Cancelled => ended(native, seen.cause),
         ExecutionState::Compensating if !seen.unserved.is_empty() => {
-            native.with("assigned", "nobody")
+            native.with(qualifier::ASSIGNED, "nobody")
         }
         ExecutionState::Compensating if seen.sub_state == SubState::BackingOff => {
-            native.with("assigned", "later")
+            native.with(qualifier::ASSIGNED, "later")
         }
         ExecutionState::Created
         | ExecutionState::Queued
@@ -178,12 +157,12 @@ fn ended(native: NativeState, reason: Option<Reason>) -> NativeState {
         Some(Reason::Killed) => "killed",
         Some(Reason::PartiallyRolledBack) => {
             return native
-                .with("cause", "compensation")
-                .with("rollback", "partial");
+                .with(qualifier::CAUSE, "compensation")
+                .with(qualifier::ROLLBACK, "partial");
         }
         _ => return native,
     };
-    native.with("cause", cause)
+    native.with(qualifier::CAUSE, cause)
 }
 
 fn steps(seen: &Seen) -> Vec<StepObservation> {
@@ -224,21 +203,23 @@ fn step_native(seen: &Step, state: StepState) -> NativeState {
         StepState::Running | StepState::Correcting | StepState::Compensating
             if seen.reason == Some(Reason::NoWorker) =>
         {
-            native.with("assigned", "nobody")
+            native.with(qualifier::ASSIGNED, "nobody")
         }
         StepState::Compensating if seen.sub_state == SubState::BackingOff => {
-            native.with("assigned", "later")
+            native.with(qualifier::ASSIGNED, "later")
         }
-        StepState::Running if waits_for_a_worker(&seen.waits) => native.with("assigned", "no"),
+        StepState::Running if waits_for_a_worker(&seen.waits) => {
+            native.with(qualifier::ASSIGNED, "no")
+        }
         StepState::Waiting if seen.reason == Some(Reason::Escalated) => {
-            native.with("escalated", "yes")
+            native.with(qualifier::ESCALATED, "yes")
         }
         // `onFailure` has not been applied yet, or the execution is paused because of the failure.
         StepState::Failed if seen.reason == Some(Reason::FailurePending) => {
-            native.with("cause", "pending")
+            native.with(qualifier::CAUSE, "pending")
         }
         StepState::Failed if seen.sub_state == SubState::Error => {
-            ended(native, seen.reason).with("parked", "yes")
+            ended(native, seen.reason).with(qualifier::PARKED, "yes")
         }
         StepState::Failed => ended(native, seen.reason),
         StepState::Pending
@@ -268,14 +249,14 @@ fn retry(seen: &Step, state: StepState) -> Option<RetryEvidence> {
         StepState::BackingOff | StepState::Compensating
             if seen.sub_state == SubState::BackingOff =>
         {
-            AttemptPhase::BetweenAttempts
+            RetryPhase::BetweenAttempts
         }
-        StepState::Failed => AttemptPhase::Exhausted,
+        StepState::Failed => RetryPhase::Exhausted,
         // A person decides what follows the failure.
         StepState::Waiting if seen.reason == Some(Reason::Escalated) && has_failed(seen) => {
-            AttemptPhase::Exhausted
+            RetryPhase::Exhausted
         }
-        _ => AttemptPhase::UnderWay,
+        _ => RetryPhase::UnderWay,
     };
     Some(RetryEvidence {
         attempt: retry.attempt,

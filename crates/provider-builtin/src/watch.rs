@@ -9,9 +9,7 @@ use stateway_engine::{
     Change, Changes, Engine, EngineError, ErrorKind, ListQuery, News, View as Seen,
 };
 use stateway_model::ExecutionId;
-use stateway_provider_api::{
-    Call, Capabilities, Observation, Result, Verb, Version, View, WatchStream, Watched,
-};
+use stateway_provider_api::{Call, Observation, Result, Verb, Version, View, WatchStream, Watched};
 use tokio::sync::watch;
 
 use crate::error::refused;
@@ -32,7 +30,6 @@ fn follow(engine: &Engine, id: &Arc<str>, verb: Verb) -> watch::Receiver<News> {
 /// Follows one execution; its present state comes first.
 pub(crate) async fn one(
     engine: Engine,
-    can: Capabilities,
     (line, call): (&Line, &Call),
     (id, verb): (&ExecutionId, Verb),
 ) -> Result<WatchStream> {
@@ -42,7 +39,6 @@ pub(crate) async fn one(
     let present = line.carry(call, verb, present).await?;
     let watcher = One {
         engine,
-        can,
         id: id.clone(),
         key,
         verb,
@@ -57,7 +53,6 @@ pub(crate) async fn one(
 
 struct One {
     engine: Engine,
-    can: Capabilities,
     id: ExecutionId,
     /// The same, as the engine takes it.
     key: Arc<str>,
@@ -88,7 +83,7 @@ impl One {
                     return Some((self.ended(error), self));
                 }
             };
-            let shown = observation(&seen, View::Basic, &self.can);
+            let shown = observation(&seen, View::Basic);
             if self.is_old(&shown) {
                 continue;
             }
@@ -137,7 +132,7 @@ impl One {
 }
 
 /// Follows every execution; the present set comes first.
-pub(crate) fn all(engine: Engine, can: Capabilities) -> WatchStream {
+pub(crate) fn all(engine: Engine) -> WatchStream {
     let watcher = All {
         // Subscribed before anything is read, so that no change falls between the two.
         changes: engine.watch(),
@@ -151,7 +146,7 @@ pub(crate) fn all(engine: Engine, can: Capabilities) -> WatchStream {
     stream::unfold(Some(watcher), move |watcher| async move {
         let mut watcher = watcher?;
         match watcher.next().await {
-            Ok(item) => Some((Ok(item?.watched(&can)), Some(watcher))),
+            Ok(item) => Some((Ok(item?.watched()), Some(watcher))),
             Err(error) => Some((Err(refused(Verb::WatchAll, error)), None)),
         }
     })
@@ -184,9 +179,9 @@ enum Item {
 }
 
 impl Item {
-    fn watched(self, can: &Capabilities) -> Watched {
+    fn watched(self) -> Watched {
         match self {
-            Self::Change(Change::Seen(seen)) => Watched::seen(observation(&seen, View::Basic, can)),
+            Self::Change(Change::Seen(seen)) => Watched::seen(observation(&seen, View::Basic)),
             Self::Change(Change::Removed(removed)) => {
                 Watched::Gone(id_of(&removed.id).expect("the engine gives and takes only good ids"))
             }

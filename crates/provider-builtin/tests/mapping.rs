@@ -14,7 +14,7 @@ use stateway_machine::State;
 use stateway_machine_check::definitions::MOST_STEPS;
 use stateway_machine_check::world;
 use stateway_provider_api::table::{Row, compiled_in};
-use stateway_provider_api::{Capabilities, Decision, View, classify};
+use stateway_provider_api::{Decision, View, classify};
 use stateway_provider_builtin::observation;
 
 /// Enough worlds to be everywhere an execution can be.
@@ -55,8 +55,8 @@ fn every_reported_state_has_its_row_and_every_row_is_reached() {
             // What one command leads to is seen as a whole or not at all.
             turn.iter().for_each(|event| state.apply(event));
             let seen = Seen::of_state(&state);
-            let shown = observation(&seen, View::Full, &Capabilities::ALL);
-            let classified = classify(table, &shown, Timestamp::MAX);
+            let shown = observation(&seen, View::Full);
+            let classified = classify(&table, &shown, Timestamp::MAX);
             let verdicts = std::iter::once(&classified.execution).chain(&classified.steps);
             for verdict in verdicts {
                 let place = || format!("seed {seed}, event {}: {shown:#?}", state.sequence());

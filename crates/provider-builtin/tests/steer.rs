@@ -14,9 +14,9 @@ use stateway_engine::{
     WorkerSession,
 };
 use stateway_model::ExecutionId;
+use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Capabilities, Compensation, Observation, Provider, Result,
-    View,
+    Call, CancelMode, CancelRequest, CompensationChoice, Observation, Provider, Result, View,
 };
 use stateway_provider_builtin::BuiltinProvider;
 
@@ -31,7 +31,7 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let engine = Engine::open(&Config::new(folder.path().join("steer.db"))).unwrap();
         Self {
-            provider: BuiltinProvider::over(engine.clone(), Capabilities::ALL),
+            provider: BuiltinProvider::over(engine.clone(), compiled_in("builtin").unwrap()),
             engine,
             _folder: folder,
         }
@@ -68,7 +68,7 @@ impl Bench {
         let request = CancelRequest {
             id: id(),
             mode: CancelMode::Graceful,
-            compensation: Compensation::AsDefined,
+            compensation: CompensationChoice::AsDefined,
             cause: String::new(),
             request_id: request_id.parse().unwrap(),
         };

@@ -1,22 +1,32 @@
-//! What the provider can do: everything, less what the operator turned off.
+//! What the provider can do.
 
 use stateway_provider_api::Capabilities;
 
-use crate::ConfigError;
-
-/// All but definitions of its own: the gateway keeps the portable ones.
-const OFFERED: Capabilities = Capabilities {
-    definitions: false,
-    apply_definition: false,
-    ..Capabilities::ALL
+/// Everything but definitions of its own: scripts are configured or come with a start.
+pub const CAPABILITIES: Capabilities = Capabilities {
+    start: true,
+    start_idempotent: true,
+    start_delayed: true,
+    list: true,
+    list_hints: true,
+    history: true,
+    watch_one: true,
+    watch_end: true,
+    watch_all: true,
+    signal: true,
+    signal_idempotent: true,
+    cancel: true,
+    kill: true,
+    pause: true,
+    resume: true,
+    retry_now: true,
+    retry_from: true,
+    steps: true,
+    retries: true,
+    payloads: true,
+    labels: true,
+    purge: true,
+    count: true,
+    cancel_compensation: true,
+    ..Capabilities::NONE
 };
-
-pub(crate) fn all_but(disabled: &[String]) -> Result<Capabilities, ConfigError> {
-    let mut capabilities = OFFERED;
-    for name in disabled {
-        capabilities = capabilities
-            .without(name)
-            .ok_or_else(|| ConfigError::Capability(name.clone()))?;
-    }
-    Ok(capabilities)
-}

@@ -1,4 +1,4 @@
-//! What an operator may say of an in-memory provider.
+//! The configuration of an in-memory provider.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,6 @@ pub struct Config {
     pub most_executions: usize,
     /// Scripts beside those that come with the provider, by the name they are started with.
     pub scripts: BTreeMap<String, Script>,
-    /// Capabilities to go without, by name.
-    pub disable: Vec<String>,
     /// How many executions one page of a list looks at before it ends.
     pub list_scan: usize,
 }
@@ -27,7 +25,6 @@ impl Default for Config {
         Self {
             most_executions: 10_000,
             scripts: BTreeMap::new(),
-            disable: Vec::new(),
             list_scan: 1_000,
         }
     }
@@ -36,9 +33,6 @@ impl Default for Config {
 /// Why a configuration cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// No such capability.
-    #[error("`{0}` in `disable` is not a capability")]
-    Capability(String),
     /// A script breaks a rule.
     #[error("script `{name}`: {error}")]
     Script {

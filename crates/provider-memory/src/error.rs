@@ -1,11 +1,11 @@
 //! Refusals as provider errors.
 
-use stateway_provider_api::{Error, ErrorKind, Verb, nearest};
+use stateway_provider_api::{Error, ErrorKind, Verb};
 
 use crate::script::{Refusal, ScriptError};
 
 pub(crate) fn refused(verb: Verb, refusal: Refusal) -> Error {
-    let precondition = |message: &str| Error::new(ErrorKind::FailedPrecondition, verb, message);
+    let precondition = |message: &str| Error::precondition(verb, message);
     match refusal {
         Refusal::AlreadyFinished => Error::already_finished(verb, "the execution has finished"),
         Refusal::BeingUndone => precondition("the execution is being rolled back"),
@@ -24,50 +24,11 @@ pub(crate) fn refused(verb: Verb, refusal: Refusal) -> Error {
     }
 }
 
-pub(crate) fn not_finished() -> Error {
-    Error::new(
-        ErrorKind::FailedPrecondition,
-        Verb::Purge,
-        "the execution has not finished",
-    )
-    .with_reason("NOT_FINISHED")
-    .with_hint("Cancel or kill it first.")
-}
-
-pub(crate) fn request_id_reused(verb: Verb) -> Error {
-    Error::new(
-        ErrorKind::AlreadyExists,
-        verb,
-        "the request id was used with another body",
-    )
-    .with_reason("REQUEST_ID_REUSED")
-    .with_hint("Use a new request id for every new request.")
-}
-
-pub(crate) fn execution_exists(id: &stateway_model::ExecutionId) -> Error {
-    Error::new(
-        ErrorKind::AlreadyExists,
-        Verb::Start,
-        format!("execution `{id}` exists"),
-    )
-    .with_reason("EXECUTION_ALREADY_EXISTS")
-}
-
 pub(crate) fn no_definition<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Error {
-    let error = Error::new(
-        ErrorKind::NotFound,
-        Verb::Start,
-        format!("no definition `{name}`"),
-    )
-    .with_reason("DEFINITION_NOT_FOUND")
-    .with_hint(
+    Error::no_definition(name, known).with_hint(
         "Start one of hello, flaky, approval, stuck, doomed, fan-out, long; or script, with a \
          script as its JSON input.",
-    );
-    match nearest(name, known) {
-        Some(similar) => error.with_suggestion(similar),
-        None => error,
-    }
+    )
 }
 
 pub(crate) fn bad_script(error: &ScriptError) -> Error {
@@ -95,12 +56,4 @@ pub(crate) fn no_step_input() -> Error {
         "this provider takes no other input for a step",
     )
     .with_hint("Retry without an input, or start another execution with it.")
-}
-
-pub(crate) fn foreign_cursor(verb: Verb) -> Error {
-    Error::new(
-        ErrorKind::InvalidArgument,
-        verb,
-        "the cursor is not one of this provider's",
-    )
 }

@@ -4,16 +4,17 @@
 //! costs one look at a flag.
 
 use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use stateway_provider_api::adapter::lock;
 use stateway_provider_api::{Call, Error, ErrorKind, Result, Verb};
 use tokio::time::{Instant, sleep_until};
 
 /// What can go wrong between a provider and its engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum LineFault {
     /// No answer ever comes.
     Hang,
     /// The answer takes this long.
@@ -24,17 +25,19 @@ pub enum Fault {
     Refuse,
     /// The answer is no answer.
     Garble,
+    /// The engine refuses the operation to this gateway.
+    Deny,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     disturbed: AtomicBool,
-    faults: Mutex<VecDeque<Fault>>,
+    faults: Mutex<VecDeque<LineFault>>,
 }
 
 impl Line {
-    pub(crate) fn inject(&self, fault: Fault) {
-        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn inject(&self, fault: LineFault) {
+        let mut faults = lock(&self.faults);
         faults.push_back(fault);
         self.disturbed.store(true, Ordering::Release);
     }
@@ -48,21 +51,26 @@ impl Line {
             return Ok(());
         };
         match fault {
-            Fault::Hang => hold_until(call, verb, None).await,
-            Fault::Slow(pause) => hold_until(call, verb, Some(Instant::now() + pause)).await,
-            Fault::Throttle(pause) => {
+            LineFault::Hang => hold_until(call, verb, None).await,
+            LineFault::Slow(pause) => hold_until(call, verb, Some(Instant::now() + pause)).await,
+            LineFault::Throttle(pause) => {
                 let error = Error::new(ErrorKind::Throttled, verb, "too many requests");
                 Err(match pause {
                     Some(pause) => error.with_retry_after(pause),
                     None => error,
                 })
             }
-            Fault::Refuse => Err(Error::new(
+            LineFault::Refuse => Err(Error::new(
                 ErrorKind::Unavailable,
                 verb,
                 "connection refused",
             )),
-            Fault::Garble => Err(Error::new(
+            LineFault::Deny => Err(Error::new(
+                ErrorKind::PermissionDenied,
+                verb,
+                "the operation is not allowed",
+            )),
+            LineFault::Garble => Err(Error::new(
                 ErrorKind::Malformed,
                 verb,
                 "the answer is not a document",
@@ -70,8 +78,8 @@ impl Line {
         }
     }
 
-    fn next_fault(&self) -> Option<Fault> {
-        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+    fn next_fault(&self) -> Option<LineFault> {
+        let mut faults = lock(&self.faults);
         let fault = faults.pop_front();
         self.disturbed.store(!faults.is_empty(), Ordering::Release);
         fault

@@ -4,32 +4,27 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use stateway_model::{ExecutionId, ProviderId};
-use stateway_provider_api::table::compiled_in;
+use stateway_provider_api::adapter::cursor::{self, HISTORY, LIST};
+use stateway_provider_api::adapter::page_size;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Capabilities, Compensation, Count, Health, HistoryPage,
+    Call, CancelMode, CancelRequest, CompensationChoice, Count, Description, Health, HistoryPage,
     HistoryRequest, ListPage, ListRequest, Observation, PauseRequest, Provider, PurgeRequest,
     RequestId, Result, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
     StartRequest, Table, Verb, View, WatchScope, WatchStream, classify,
 };
 
 use crate::error::no_step_input;
-use crate::request::{Narrowing, Scripts, cursor, offered, page_size, read_cursor, start};
+use crate::request::{Narrowing, Scripts, script_of};
 use crate::response::observation;
 use crate::script::{Ask, catalogue};
 use crate::store::Start;
-use crate::{Clock, Config, ConfigError, Upstream, capability, watch};
-
-/// Names the cursors of lists.
-const LIST: &str = "list";
-/// Names the cursors of histories.
-const HISTORY: &str = "history";
+use crate::{CAPABILITIES, Clock, Config, ConfigError, Upstream, watch};
 
 /// The in-memory reference provider.
 pub struct MemoryProvider {
     id: ProviderId,
-    can: Capabilities,
+    description: Arc<Description>,
     scripts: Scripts,
-    table: Arc<Table>,
     upstream: Arc<Upstream>,
     most_executions: usize,
     list_scan: usize,
@@ -40,8 +35,12 @@ impl MemoryProvider {
     ///
     /// # Errors
     /// A configuration that cannot be used.
-    pub fn new(id: ProviderId, config: &Config) -> std::result::Result<Self, ConfigError> {
-        Self::on(Upstream::new(Clock::system()), id, config)
+    pub fn new(
+        id: ProviderId,
+        config: &Config,
+        table: Arc<Table>,
+    ) -> std::result::Result<Self, ConfigError> {
+        Self::on(Upstream::new(Clock::system()), id, config, table)
     }
 
     /// A provider on an upstream that may have others.
@@ -52,6 +51,7 @@ impl MemoryProvider {
         upstream: Arc<Upstream>,
         id: ProviderId,
         config: &Config,
+        table: Arc<Table>,
     ) -> std::result::Result<Self, ConfigError> {
         for (name, limit) in [
             ("most_executions", config.most_executions),
@@ -69,29 +69,22 @@ impl MemoryProvider {
             })?;
             scripts.insert(name.clone(), Arc::new(script.clone()));
         }
-        let table = compiled_in("memory").expect("the build has a table of this kind");
         Ok(Self {
             id,
-            can: capability::all_but(&config.disable)?,
+            description: Description::fixed(CAPABILITIES, table),
             scripts,
-            table: Arc::new(table.clone()),
             upstream,
             most_executions: config.most_executions,
             list_scan: config.list_scan,
         })
     }
 
-    /// The same with another table, for example one that an operator laid rows over: lists are
-    /// narrowed by it.
-    #[must_use]
-    pub fn with_table(mut self, table: Arc<Table>) -> Self {
-        self.table = table;
-        self
+    fn table(&self) -> &Table {
+        &self.description.table
     }
 
-    /// Checks the capability and carries the call over the line.
+    /// Carries the call over the line.
     async fn reach(&self, call: &Call, verb: Verb) -> Result<()> {
-        offered(verb, &self.can)?;
         self.upstream.line.carry(call, verb).await
     }
 
@@ -103,10 +96,9 @@ impl MemoryProvider {
         (id, request_id, ask): (&ExecutionId, RequestId, Ask),
     ) -> Result<Observation> {
         self.reach(call, verb).await?;
-        let once = verb != Verb::Signal || self.can.signal_idempotent;
         let seen = self.upstream.with(|store, now| {
-            let record = store.ask(id, request_id, ask, once, (verb, now))?;
-            Ok(observation(record, View::Basic, &self.can))
+            let record = store.ask(id, request_id, ask, (verb, now))?;
+            Ok(observation(record, View::Basic))
         })?;
         self.upstream.tell(id);
         Ok(seen)
@@ -115,8 +107,8 @@ impl MemoryProvider {
 
 #[async_trait]
 impl Provider for MemoryProvider {
-    fn capabilities(&self) -> Capabilities {
-        self.can
+    fn describe(&self) -> Arc<Description> {
+        Arc::clone(&self.description)
     }
 
     async fn health(&self, call: &Call) -> Result<Health> {
@@ -128,18 +120,12 @@ impl Provider for MemoryProvider {
     }
 
     async fn start(&self, call: &Call, request: StartRequest) -> Result<Observation> {
-        offered(Verb::Start, &self.can)?;
-        let (script, body) = start(&request, &self.scripts, &self.can)?;
+        let script = script_of(&request, &self.scripts)?;
         self.reach(call, Verb::Start).await?;
-        let start = Start {
-            script,
-            body,
-            request_id: request.request_id,
-            idempotent: self.can.start_idempotent,
-        };
+        let start = Start { script, request };
         let (seen, changed) = self.upstream.with(|store, now| {
             let (record, changed) = store.start(start, self.most_executions, now)?;
-            Ok((observation(record, View::Basic, &self.can), changed))
+            Ok((observation(record, View::Basic), changed))
         })?;
         changed.iter().for_each(|id| self.upstream.tell(id));
         Ok(seen)
@@ -149,27 +135,18 @@ impl Provider for MemoryProvider {
         self.reach(call, Verb::Get).await?;
         self.upstream.with(|store, now| {
             let record = store.get(id, now, Verb::Get)?;
-            Ok(observation(record, view, &self.can))
+            Ok(observation(record, view))
         })
     }
 
     async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>> {
         if let Err(error) = self.reach(call, Verb::Observe).await {
-            let again = || stateway_provider_api::Error {
-                metadata: error.metadata.clone(),
-                source: None,
-                hint: error.hint.clone(),
-                message: error.message.clone(),
-                native_code: error.native_code.clone(),
-                suggestion: error.suggestion.clone(),
-                ..error
-            };
-            return ids.iter().map(|_| Err(again())).collect();
+            return ids.iter().map(|_| Err(error.clone())).collect();
         }
         self.upstream.with(|store, now| {
             let get = |id| {
                 let record = store.get(id, now, Verb::Observe)?;
-                Ok(observation(record, View::Basic, &self.can))
+                Ok(observation(record, View::Basic))
             };
             ids.iter().map(get).collect()
         })
@@ -177,20 +154,20 @@ impl Provider for MemoryProvider {
 
     async fn list(&self, call: &Call, request: ListRequest) -> Result<ListPage> {
         self.reach(call, Verb::List).await?;
-        let from = read_cursor(LIST, request.cursor.as_deref(), Verb::List)?;
-        let page_size = page_size(request.page_size, Verb::List)?;
-        let narrowing = Narrowing::new(&request.hints, &self.table, &self.id);
+        let from = cursor::read(LIST, request.cursor.as_deref(), Verb::List)?;
+        let page_size = page_size(request.page_size, u32::MAX, Verb::List)? as usize;
+        let narrowing = Narrowing::new(&request.hints, self.table(), &self.id);
         Ok(self.upstream.with(|store, now| {
             let mut page = ListPage::default();
             let mut last = None;
             for (looked_at, (number, record)) in store.before(from, now).enumerate() {
                 if looked_at == self.list_scan || page.observations.len() == page_size {
-                    page.next = last.map(|last| cursor(LIST, last));
+                    page.next = last.map(|last| cursor::write(LIST, &last));
                     break;
                 }
                 last = Some(number);
-                let seen = observation(record, View::Basic, &self.can);
-                if !self.can.list_hints || narrowing.may_admit(&seen, &record.definition) {
+                let seen = observation(record, View::Basic);
+                if narrowing.may_admit(&seen, record.definition()) {
                     page.observations.push(seen);
                 }
             }
@@ -203,8 +180,8 @@ impl Provider for MemoryProvider {
         Ok(self.upstream.with(|store, now| {
             let mut counts: Vec<Count> = Vec::new();
             for (_, record) in store.before(None, now) {
-                let seen = observation(record, View::Basic, &self.can);
-                let sub_state = classify(&self.table, &seen, now).execution.sub_state;
+                let seen = observation(record, View::Basic);
+                let sub_state = classify(self.table(), &seen, now).execution.sub_state;
                 match counts.iter_mut().find(|count| count.sub_state == sub_state) {
                     Some(count) => count.count += 1,
                     None => counts.push(Count {
@@ -220,25 +197,23 @@ impl Provider for MemoryProvider {
 
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
         self.reach(call, Verb::History).await?;
-        let from = read_cursor(HISTORY, request.cursor.as_deref(), Verb::History)?.unwrap_or(0);
-        let page_size = page_size(request.page_size, Verb::History)?;
+        let from = cursor::read(HISTORY, request.cursor.as_deref(), Verb::History)?;
+        let page_size = page_size(request.page_size, u32::MAX, Verb::History)? as usize;
         self.upstream.with(|store, now| {
             let events = &store.get(&request.id, now, Verb::History)?.run.events;
-            let first = usize::try_from(from)
-                .unwrap_or(usize::MAX)
-                .min(events.len());
+            let first = from.unwrap_or(0).min(events.len());
             let last = first.saturating_add(page_size).min(events.len());
             let more = last < events.len();
             Ok(HistoryPage {
                 events: events[first..last].to_vec(),
-                next: more.then(|| cursor(HISTORY, last as u64)),
+                next: more.then(|| cursor::write(HISTORY, &last)),
             })
         })
     }
 
     async fn watch(&self, call: &Call, scope: WatchScope) -> Result<WatchStream> {
         self.reach(call, scope.verb()).await?;
-        watch::open(self.upstream.clone(), self.can, scope)
+        watch::open(self.upstream.clone(), scope)
     }
 
     async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation> {
@@ -251,9 +226,8 @@ impl Provider for MemoryProvider {
     }
 
     async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
-        request.check_compensation(&self.can)?;
         // A script compensates what it can unless the caller chooses.
-        let compensate = request.compensation != Compensation::NoCompensation;
+        let compensate = request.compensation != CompensationChoice::NoCompensation;
         let cause = request.cause;
         let (verb, ask) = match request.mode {
             CancelMode::Graceful => (Verb::Cancel, Ask::Cancel { cause, compensate }),
@@ -283,7 +257,6 @@ impl Provider for MemoryProvider {
     }
 
     async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
-        offered(Verb::RetryFrom, &self.can)?;
         if request.input.is_some() {
             return Err(no_step_input());
         }

@@ -3,18 +3,18 @@
 use jiff::Timestamp;
 use stateway_model::{Payload, RetryBasis, Wait, WaitKind};
 use stateway_provider_api::{
-    AttemptPhase, Capabilities, NativeState, Observation, ObservedDefinition, RetryEvidence,
-    StepObservation, View,
+    NativeState, Observation, ObservedDefinition, RetryEvidence, RetryPhase, StepObservation, View,
 };
 
+use crate::qualifier;
 use crate::script::{Ending, Phase, Pose, Run, StepRun, StepState, WaitFor};
 use crate::store::Record;
 
-pub(crate) fn observation(record: &Record, view: View, can: &Capabilities) -> Observation {
+pub(crate) fn observation(record: &Record, view: View) -> Observation {
     let run = &record.run;
     let mut seen = Observation::new(record.id.clone(), native(run));
     seen.version = Some(record.version());
-    seen.definition = Some(ObservedDefinition::Native(record.definition.clone()));
+    seen.definition = Some(ObservedDefinition::Native(record.definition().to_owned()));
     seen.steps = steps(run);
     seen.last_error = run
         .steps
@@ -27,31 +27,10 @@ pub(crate) fn observation(record: &Record, view: View, can: &Capabilities) -> Ob
     seen.start_time = run.started;
     seen.update_time = Some(run.updated);
     seen.end_time = run.ended;
-    if can.labels {
-        seen.labels = record.body.labels.clone();
-    }
-    if can.payloads && view == View::Full {
-        seen.input = record.body.input.clone();
+    seen.labels.clone_from(&record.request.labels);
+    if view == View::Full {
+        seen.input.clone_from(&record.request.input);
         seen.output = output(run);
-    }
-    without_what_is_off(seen, can)
-}
-
-/// What an execution shows when steps or retries are not shown one by one.
-fn without_what_is_off(mut seen: Observation, can: &Capabilities) -> Observation {
-    if !can.steps {
-        let steps = std::mem::take(&mut seen.steps);
-        let resting = |step: &StepObservation| {
-            let retry = step.retry.clone()?;
-            (retry.phase != AttemptPhase::UnderWay).then_some(retry)
-        };
-        seen.retry = steps.iter().find_map(resting);
-        seen.waits
-            .extend(steps.into_iter().flat_map(|step| step.waits));
-    }
-    if !can.retries {
-        seen.retry = None;
-        seen.steps.iter_mut().for_each(|step| step.retry = None);
     }
     seen
 }
@@ -68,9 +47,9 @@ fn native(run: &Run) -> NativeState {
         Phase::Over(Ending::Stopped) => NativeState::new("STOPPED"),
         Phase::Over(Ending::Killed) => NativeState::new("KILLED"),
         Phase::Over(Ending::Broken { cause, undone }) => {
-            let state = NativeState::new("BROKEN").with("cause", cause.as_str());
+            let state = NativeState::new("BROKEN").with(qualifier::CAUSE, cause.as_str());
             if undone {
-                state.with("undone", "yes")
+                state.with(qualifier::UNDONE, "yes")
             } else {
                 state
             }
@@ -138,7 +117,7 @@ fn step_native(state: StepState) -> NativeState {
         StepState::Stuck => "STUCK",
         StepState::Done => "DONE",
         StepState::Broken(cause) => {
-            return NativeState::new("BROKEN").with("cause", cause.as_str());
+            return NativeState::new("BROKEN").with(qualifier::CAUSE, cause.as_str());
         }
         StepState::Undoing { .. } => "UNDOING",
         StepState::Undone => "UNDONE",
@@ -152,10 +131,10 @@ fn retry(step: &StepRun, max_attempts: u32) -> Option<RetryEvidence> {
     }
     let (phase, next_attempt_time, delay) = match step.state {
         StepState::Resting { until, delay } => {
-            (AttemptPhase::BetweenAttempts, Some(until), Some(delay))
+            (RetryPhase::BetweenAttempts, Some(until), Some(delay))
         }
-        StepState::Stuck | StepState::Broken(_) => (AttemptPhase::Exhausted, None, None),
-        _ => (AttemptPhase::UnderWay, None, None),
+        StepState::Stuck | StepState::Broken(_) => (RetryPhase::Exhausted, None, None),
+        _ => (RetryPhase::UnderWay, None, None),
     };
     Some(RetryEvidence {
         attempt: step.attempt,

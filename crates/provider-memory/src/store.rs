@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use stateway_model::ExecutionId;
-use stateway_provider_api::{Error, RequestId, Result, Verb, Version};
+use stateway_provider_api::{Error, RequestId, Result, StartRequest, Verb, Version};
 use tokio::sync::watch;
 
-use crate::error::{execution_exists, full, not_finished, refused, request_id_reused};
-use crate::request::StartBody;
+use crate::error::{full, refused};
 use crate::script::{Ask, Run, Script};
 
 /// The most requests remembered per execution, so that memory stays bounded. Older ones are
@@ -22,16 +21,19 @@ pub(crate) struct Record {
     pub(crate) id: ExecutionId,
     /// Its place in the order of acceptance. Never used again.
     pub(crate) number: u64,
-    pub(crate) definition: String,
-    pub(crate) body: StartBody,
+    /// The request that started it.
+    pub(crate) request: StartRequest,
     pub(crate) run: Run,
-    request_id: RequestId,
     asked: Vec<(RequestId, Ask)>,
     /// Tells watchers that something was asked, or that the record is gone.
     changed: watch::Sender<()>,
 }
 
 impl Record {
+    pub(crate) fn definition(&self) -> &str {
+        self.request.definition.id()
+    }
+
     /// Grows with each change, also when the id is used again.
     pub(crate) fn version(&self) -> Version {
         Version::of_parts([self.number, self.run.revision() as u64, 0])
@@ -54,10 +56,7 @@ pub(crate) struct Store {
 /// A start that was checked.
 pub(crate) struct Start {
     pub(crate) script: Arc<Script>,
-    pub(crate) body: StartBody,
-    pub(crate) request_id: RequestId,
-    /// Whether a repeated request id is answered with the first execution.
-    pub(crate) idempotent: bool,
+    pub(crate) request: StartRequest,
 }
 
 impl Store {
@@ -69,48 +68,45 @@ impl Store {
         most: usize,
         now: Timestamp,
     ) -> Result<(&Record, Vec<ExecutionId>)> {
-        let known = self.by_request.get(&start.request_id).copied();
-        if let Some(number) = known.filter(|_| start.idempotent) {
+        let request = start.request;
+        if let Some(number) = self.by_request.get(&request.request_id).copied() {
             let record = self.up_to_date(number, now).ok_or_else(|| full(most))?;
-            if record.body != start.body {
-                return Err(request_id_reused(Verb::Start));
+            if !record.request.has_same_body(&request) {
+                return Err(Error::request_id_reused(Verb::Start));
             }
             return Ok((record, Vec::new()));
         }
-        let id = self.free_id(&start.body)?;
+        let id = self.free_id(&request)?;
         let mut changed = vec![id.clone()];
         changed.extend(self.make_room(most, now)?);
         self.accepted += 1;
         let number = self.accepted;
         self.by_id.insert(id.clone(), number);
-        self.by_request.insert(start.request_id.clone(), number);
+        self.by_request.insert(request.request_id.clone(), number);
         let record = Record {
             id,
             number,
-            definition: start.body.definition.clone(),
-            run: Run::new(start.script, now, start.body.delay),
-            body: start.body,
-            request_id: start.request_id,
+            run: Run::new(start.script, now, request.delay),
+            request,
             asked: Vec::new(),
             changed: watch::Sender::new(()),
         };
         Ok((self.records.entry(number).or_insert(record), changed))
     }
 
-    fn free_id(&self, body: &StartBody) -> Result<ExecutionId> {
-        if let Some(id) = &body.execution_id {
-            return match self.by_id.contains_key(id) {
-                true => Err(execution_exists(id)),
-                false => Ok(id.clone()),
+    fn free_id(&self, request: &StartRequest) -> Result<ExecutionId> {
+        if let Some(id) = &request.execution_id {
+            return if self.by_id.contains_key(id) {
+                Err(Error::execution_exists(id))
+            } else {
+                Ok(id.clone())
             };
         }
+        let definition = request.definition.id();
         let mut number = self.accepted + 1;
         loop {
-            let id =
-                ExecutionId::new(format!("{}-{number}", body.definition)).map_err(|error| {
-                    let kind = stateway_provider_api::ErrorKind::InvalidArgument;
-                    Error::new(kind, Verb::Start, error.to_string())
-                })?;
+            let id = ExecutionId::new(format!("{definition}-{number}"))
+                .map_err(|error| Error::invalid(Verb::Start, error.to_string()))?;
             if !self.by_id.contains_key(&id) {
                 return Ok(id);
             }
@@ -134,14 +130,14 @@ impl Store {
     fn drop_record(&mut self, number: u64) -> Option<ExecutionId> {
         let record = self.records.remove(&number)?;
         self.by_id.remove(&record.id);
-        self.by_request.remove(&record.request_id);
+        self.by_request.remove(&record.request.request_id);
         Some(record.id)
     }
 
     /// Drops a finished execution.
     pub(crate) fn purge(&mut self, id: &ExecutionId, now: Timestamp) -> Result<()> {
         if !self.get(id, now, Verb::Purge)?.run.is_over() {
-            return Err(not_finished());
+            return Err(Error::not_finished(Verb::Purge));
         }
         if let Some(number) = self.by_id.get(id).copied() {
             self.drop_record(number);
@@ -168,16 +164,15 @@ impl Store {
         id: &ExecutionId,
         request_id: RequestId,
         ask: Ask,
-        once: bool,
         (verb, now): (Verb, Timestamp),
     ) -> Result<&Record> {
         let number = self.by_id.get(id).copied();
         let record = number.and_then(|number| self.records.get_mut(&number));
         let record = record.ok_or_else(|| Error::not_found(verb, id))?;
         let before = record.asked.iter().find(|(known, _)| *known == request_id);
-        if let Some((_, same)) = before.filter(|_| once) {
+        if let Some((_, same)) = before {
             if *same != ask {
-                return Err(request_id_reused(verb));
+                return Err(Error::request_id_reused(verb));
             }
             record.run.advance(now);
             return Ok(record);

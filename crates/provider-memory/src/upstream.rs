@@ -3,15 +3,16 @@
 //! A provider can be dropped and made again on the same upstream, as a gateway is restarted in
 //! front of an engine that goes on.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use stateway_model::ExecutionId;
+use stateway_provider_api::adapter::lock;
 use tokio::sync::broadcast;
 
 use crate::line::Line;
 use crate::store::Store;
-use crate::{Clock, Fault};
+use crate::{Clock, LineFault};
 
 /// How many changes a watcher of everything may fall behind before it reads everything again.
 const MOST_BEHIND: usize = 1_024;
@@ -38,7 +39,7 @@ impl Upstream {
     }
 
     /// Makes the line fail for the next call that it has not failed for yet.
-    pub fn inject(&self, fault: Fault) {
+    pub fn inject(&self, fault: LineFault) {
         self.line.inject(fault);
     }
 
@@ -51,7 +52,7 @@ impl Upstream {
     /// Looks at the executions. Never held across an await: `look` is not async.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut Store, Timestamp) -> T) -> T {
         let now = self.clock.now();
-        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut store = lock(&self.store);
         look(&mut store, now)
     }
 

@@ -9,22 +9,18 @@ use futures::stream;
 use jiff::Timestamp;
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
-    Capabilities, Observation, Result, Verb, Version, View, WatchScope, WatchStream, Watched,
+    Observation, Result, Verb, Version, View, WatchScope, WatchStream, Watched,
 };
 use tokio::sync::{broadcast, watch};
 
 use crate::Upstream;
 use crate::response::observation;
 
-pub(crate) fn open(
-    upstream: Arc<Upstream>,
-    can: Capabilities,
-    scope: WatchScope,
-) -> Result<WatchStream> {
+pub(crate) fn open(upstream: Arc<Upstream>, scope: WatchScope) -> Result<WatchStream> {
     let verb = scope.verb();
     match scope {
-        WatchScope::One(id) | WatchScope::End(id) => one(upstream, can, (id, verb)),
-        WatchScope::All => Ok(all(upstream, can)),
+        WatchScope::One(id) | WatchScope::End(id) => one(upstream, (id, verb)),
+        WatchScope::All => Ok(all(upstream)),
     }
 }
 
@@ -36,11 +32,11 @@ struct Look {
     over: bool,
 }
 
-fn look(upstream: &Upstream, can: &Capabilities, (id, verb): (&ExecutionId, Verb)) -> Result<Look> {
+fn look(upstream: &Upstream, (id, verb): (&ExecutionId, Verb)) -> Result<Look> {
     upstream.with(|store, now| {
         let record = store.get(id, now, verb)?;
         Ok(Look {
-            seen: observation(record, View::Basic, can),
+            seen: observation(record, View::Basic),
             version: record.version(),
             due: record.run.next_due(),
             over: record.run.is_over(),
@@ -51,7 +47,6 @@ fn look(upstream: &Upstream, can: &Capabilities, (id, verb): (&ExecutionId, Verb
 /// A watcher of one execution.
 struct One {
     upstream: Arc<Upstream>,
-    can: Capabilities,
     id: ExecutionId,
     verb: Verb,
     asked: watch::Receiver<()>,
@@ -60,18 +55,13 @@ struct One {
     finished: bool,
 }
 
-fn one(
-    upstream: Arc<Upstream>,
-    can: Capabilities,
-    (id, verb): (ExecutionId, Verb),
-) -> Result<WatchStream> {
+fn one(upstream: Arc<Upstream>, (id, verb): (ExecutionId, Verb)) -> Result<WatchStream> {
     let asked = upstream.with(|store, now| {
         let record = store.get(&id, now, verb)?;
         Ok(record.subscribe())
     })?;
     let watcher = One {
         upstream,
-        can,
         id,
         verb,
         asked,
@@ -92,7 +82,7 @@ impl One {
             return None;
         }
         loop {
-            let Ok(look) = look(&self.upstream, &self.can, (&self.id, self.verb)) else {
+            let Ok(look) = look(&self.upstream, (&self.id, self.verb)) else {
                 (self.finished, self.in_sync) = (true, true);
                 return Some((Ok(Watched::Gone(self.id.clone())), self));
             };
@@ -122,7 +112,6 @@ async fn wait_for(upstream: &Upstream, due: Option<Timestamp>) {
 /// A watcher of everything.
 struct All {
     upstream: Arc<Upstream>,
-    can: Capabilities,
     asked: broadcast::Receiver<ExecutionId>,
     shown: BTreeMap<ExecutionId, Version>,
     due: BTreeSet<(Timestamp, ExecutionId)>,
@@ -130,7 +119,7 @@ struct All {
     in_sync: bool,
 }
 
-fn all(upstream: Arc<Upstream>, can: Capabilities) -> WatchStream {
+fn all(upstream: Arc<Upstream>) -> WatchStream {
     // Subscribed first, so that no change falls between the two.
     let asked = upstream.changes.subscribe();
     let to_look_at = upstream.with(|store, now| {
@@ -140,7 +129,6 @@ fn all(upstream: Arc<Upstream>, can: Capabilities) -> WatchStream {
     let watcher = All {
         asked,
         upstream,
-        can,
         shown: BTreeMap::new(),
         due: BTreeSet::new(),
         to_look_at,
@@ -187,7 +175,7 @@ impl All {
 
     /// The execution, if it has changed since it was last shown, or that it is gone.
     fn news_of(&mut self, id: ExecutionId) -> Option<Watched> {
-        let Ok(look) = look(&self.upstream, &self.can, (&id, Verb::WatchAll)) else {
+        let Ok(look) = look(&self.upstream, (&id, Verb::WatchAll)) else {
             return self.shown.remove(&id).map(|_| Watched::Gone(id));
         };
         if let Some(due) = look.due {

@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use stateway_model::{ErrorCategory, Execution, ExecutionId, Payload, Reason, SubState, WaitKind};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Compensation, ErrorKind, HistoryRequest, Mapper, Observation,
-    PauseRequest, Provider, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
-    StartRequest, View, WatchScope, WatchStream, Watched,
+    Call, CancelMode, CancelRequest, CompensationChoice, ErrorKind, HistoryRequest, Mapper,
+    Observation, PauseRequest, Provider, ResumeRequest, RetryFromRequest, RetryNowRequest,
+    SignalRequest, StartDefinition, StartRequest, Table, View, WatchScope, WatchStream, Watched,
 };
 use stateway_provider_memory::{Clock, Config, MemoryProvider, Script, Upstream};
 
@@ -21,6 +21,7 @@ struct Stage {
     upstream: Arc<Upstream>,
     provider: MemoryProvider,
     mapper: Mapper,
+    table: Arc<Table>,
     requests: std::cell::Cell<u32>,
 }
 
@@ -29,11 +30,13 @@ impl Stage {
         let clock = Clock::manual(Timestamp::constant(1_800_000_000, 0));
         let upstream = Upstream::new(clock);
         let id: stateway_model::ProviderId = "memory".parse().unwrap();
-        let table = Arc::new(compiled_in("memory").unwrap().clone());
+        let table = compiled_in("memory").unwrap();
         Self {
-            provider: MemoryProvider::on(upstream.clone(), id.clone(), config).unwrap(),
+            provider: MemoryProvider::on(upstream.clone(), id.clone(), config, table.clone())
+                .unwrap(),
             upstream,
-            mapper: Mapper::new(id, table),
+            mapper: Mapper::new(id),
+            table,
             requests: std::cell::Cell::new(0),
         }
     }
@@ -50,7 +53,8 @@ impl Stage {
     }
 
     fn shown(&self, seen: Observation) -> Execution {
-        self.mapper.execution(seen, self.upstream.clock().now())
+        self.mapper
+            .execution(&self.table, seen, self.upstream.clock().now())
     }
 
     fn start(&self, definition: &str) -> ExecutionId {
@@ -63,8 +67,8 @@ impl Stage {
         input: Option<&str>,
     ) -> stateway_provider_api::Result<Observation> {
         let request = StartRequest {
-            definition: definition.into(),
-            portable: false,
+            definition: StartDefinition::native(definition),
+            options: Default::default(),
             execution_id: None,
             input: input.map(|input| Payload::json(input.to_owned())),
             labels: Default::default(),
@@ -97,7 +101,7 @@ impl Stage {
         let request = CancelRequest {
             id: id.clone(),
             mode,
-            compensation: Compensation::AsDefined,
+            compensation: CompensationChoice::AsDefined,
             cause: "enough".into(),
             request_id: self.request_id(),
         };
@@ -426,19 +430,24 @@ async fn a_watch_of_everything_hears_of_new_executions_and_of_those_that_move_by
 fn configuration_is_strict() {
     let wrong = |text: &str| toml::from_str::<Config>(text).unwrap_err().to_string();
     assert!(wrong("most = 1").contains("unknown field `most`"));
-    let config: Config = toml::from_str(
-        "disable = [\"signal\"]\n[scripts.nap]\nsteps = [{ name = \"nap\", takes = \"1h\" }]",
-    )
-    .unwrap();
-    let provider = MemoryProvider::new("m".parse().unwrap(), &config).unwrap();
-    assert!(!provider.capabilities().signal);
-    for wrong in [
-        "disable = [\"fly\"]",
-        "most_executions = 0",
-        "[scripts.none]",
-    ] {
+    let config: Config =
+        toml::from_str("[scripts.nap]\nsteps = [{ name = \"nap\", takes = \"1h\" }]").unwrap();
+    let made = MemoryProvider::new(
+        "m".parse().unwrap(),
+        &config,
+        compiled_in("memory").unwrap(),
+    );
+    assert!(made.is_ok());
+    for wrong in ["most_executions = 0", "[scripts.none]"] {
         let config: Config = toml::from_str(wrong).unwrap();
-        assert!(MemoryProvider::new("m".parse().unwrap(), &config).is_err());
+        assert!(
+            MemoryProvider::new(
+                "m".parse().unwrap(),
+                &config,
+                compiled_in("memory").unwrap()
+            )
+            .is_err()
+        );
     }
 }
 

@@ -10,11 +10,11 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stateway_model::Payload;
+use stateway_provider_api::adapter::one_line;
 use stateway_provider_api::{Call, Result, Verb};
 
 use crate::config::Endpoint;
 use crate::error::{Api, malformed, refusal, retry_after, timeout, transport};
-use crate::response::one_line;
 use crate::{Config, ConfigError};
 
 /// The longest answer that is read. Restate's own messages end at half of it.

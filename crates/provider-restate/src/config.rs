@@ -1,4 +1,4 @@
-//! What an operator may say of a Restate provider.
+//! The configuration of a Restate provider.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,8 +17,6 @@ pub struct Config {
     /// Which handler resolves a promise, by the promise's name, or by `Service/promise`. A promise
     /// that is not named here is resolved by the handler of the same name.
     pub signals: BTreeMap<String, String>,
-    /// Capabilities to go without, by name.
-    pub disable: Vec<String>,
 }
 
 /// One of Restate's two APIs, as this gateway reaches it.
@@ -60,7 +58,6 @@ impl Default for Config {
             admin: Endpoint::at(Self::ADMIN_URL),
             ingress: Endpoint::at(Self::INGRESS_URL),
             signals: BTreeMap::new(),
-            disable: Vec::new(),
         }
     }
 }
@@ -77,9 +74,6 @@ impl Endpoint {
 /// Why a configuration cannot be used.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// No such capability.
-    #[error("`{0}` in `disable` is not a capability")]
-    Capability(String),
     /// Not an address.
     #[error("`{api}.url`: `{url}` is not an http or https address")]
     Url {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use stateway_model::ExecutionId;
+use stateway_provider_api::adapter::one_line;
 use stateway_provider_api::{Error, ErrorKind, Verb};
 
 use crate::client::Answer;
-use crate::response::one_line;
 
 /// Which of the two APIs answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,44 +191,10 @@ pub(crate) fn already_finished(verb: Verb) -> Error {
     Error::already_finished(verb, "the invocation has finished")
 }
 
-pub(crate) fn precondition(verb: Verb, message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::FailedPrecondition, verb, message)
-}
-
 pub(crate) fn no_definition(definition: &str, why: &str) -> Error {
-    Error::new(
-        ErrorKind::NotFound,
-        Verb::Start,
-        format!("no definition `{definition}`: {why}"),
-    )
-    .with_reason("DEFINITION_NOT_FOUND")
-    .with_hint("Name it `Service/handler`, `Object/key/handler` or `Workflow/handler`.")
-}
-
-pub(crate) fn foreign_cursor(verb: Verb) -> Error {
-    Error::new(
-        ErrorKind::InvalidArgument,
-        verb,
-        "the cursor is not one of this provider's",
-    )
-}
-
-/// The same error again, for each of several ids. What lies underneath stays with the first.
-pub(crate) fn again(error: &Error) -> Error {
-    Error {
-        kind: error.kind,
-        verb: error.verb,
-        message: error.message.clone(),
-        hint: error.hint.clone(),
-        native_code: error.native_code.clone(),
-        reason: error.reason,
-        component: error.component,
-        suggestion: error.suggestion.clone(),
-        retry_after: error.retry_after,
-        metadata: error.metadata.clone(),
-        answered: error.answered,
-        source: None,
-    }
+    let mut error = Error::no_definition(definition, []);
+    error.message = format!("{}: {why}", error.message);
+    error.with_hint("Name it `Service/handler`, `Object/key/handler` or `Workflow/handler`.")
 }
 
 /// `Retry-After` in seconds; the other form, a date, is not used by Restate.

@@ -1,12 +1,13 @@
-//! What the journal and its events tell: waits, endings, pauses, histories, inputs.
+//! What the journal and its events show: waits, endings, pauses, inputs and outputs. The history for
+//! people is in [`history`](crate::history).
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use stateway_model::{Event, ExecutionError, Payload, Wait, WaitKind};
+use stateway_model::{ExecutionError, Payload, Wait, WaitKind};
 
-use crate::response::{Ending, Pause, failure, one_line};
+use crate::response::{Ending, Pause, failure};
 use crate::row::{Entry, Invocation, JournalEvent};
 
 /// What of the row's awaited completions the journal can name.
@@ -85,7 +86,7 @@ fn newest<'e>(events: &'e [JournalEvent], event_type: &str) -> Option<&'e Journa
     of_type.max_by_key(|event| event.appended_at)
 }
 
-fn event_failure(body: &Value, at: Option<Timestamp>) -> ExecutionError {
+pub(crate) fn event_failure(body: &Value, at: Option<Timestamp>) -> ExecutionError {
     let code = body["restate_doc_error_code"].as_str().map(str::to_owned);
     let code = code.or_else(|| body["error_code"].as_u64().map(|code| code.to_string()));
     failure(
@@ -94,141 +95,6 @@ fn event_failure(body: &Value, at: Option<Timestamp>) -> ExecutionError {
         body["related_command_name"].as_str(),
         at,
     )
-}
-
-/// Journal, events and the end as one history. An event stands behind the entry it came after, so
-/// what has been told stays where it is while more is added.
-pub(crate) fn history(row: &Invocation, entries: &[Entry], events: &[JournalEvent]) -> Vec<Event> {
-    let names = run_names(entries);
-    let mut told: Vec<((u32, u8), Event)> = Vec::new();
-    for entry in entries {
-        told.push(((entry.index, 0), entry_event(entry, &names)));
-    }
-    for event in events {
-        told.push(((event.after_journal_entry_index, 1), failure_event(event)));
-    }
-    told.sort_by_key(|(place, event)| (*place, event.time));
-    let mut told: Vec<Event> = told.into_iter().map(|(_, event)| event).collect();
-    told.extend(end(row));
-    for (position, event) in told.iter_mut().enumerate() {
-        event.sequence = position as u64 + 1;
-    }
-    told
-}
-
-fn entry_event(entry: &Entry, names: &BTreeMap<u32, String>) -> Event {
-    let brief = brief(entry);
-    let (step, summary) = match command(entry) {
-        Some((kind, body)) => {
-            let step = entry.name.clone().filter(|name| !name.is_empty());
-            (step, command_summary(&kind, &body))
-        }
-        None => {
-            let about = &brief["Notification"]["id"]["CompletionId"];
-            let about = about.as_u64().and_then(|id| u32::try_from(id).ok());
-            let step = about.and_then(|id| names.get(&id).cloned());
-            (step, notification_summary(&brief["Notification"]))
-        }
-    };
-    Event {
-        sequence: 0,
-        time: entry.appended_at,
-        native_type: entry.entry_type.clone(),
-        step: step.unwrap_or_default(),
-        attempt: 0,
-        summary,
-        phase: None,
-        detail: None,
-    }
-}
-
-fn command_summary(kind: &str, body: &Value) -> String {
-    let text = |name: &str| body[name].as_str().unwrap_or_default();
-    match kind {
-        "Call" | "OneWayCall" => format!("calls {}", text("invocation_id")),
-        "Sleep" => {
-            let wakes = body["wake_up_time"].as_i64();
-            let wakes = wakes.and_then(|wakes| Timestamp::from_millisecond(wakes).ok());
-            wakes.map_or_else(String::new, |wakes| format!("sleeps until {wakes}"))
-        }
-        "GetPromise" | "PeekPromise" | "CompletePromise" => format!("promise {}", text("key")),
-        "SetState" | "GetEagerState" | "GetLazyState" | "ClearState" => {
-            format!("state {}", text("key"))
-        }
-        "Output" => match &body["result"] {
-            Value::String(result) => format!("answers with {}", result.to_lowercase()),
-            _ => "answers".to_owned(),
-        },
-        "Run" => format!("runs {}", text("name")),
-        _ => String::new(),
-    }
-}
-
-fn notification_summary(notification: &Value) -> String {
-    let result = notification["result"]
-        .as_str()
-        .unwrap_or_default()
-        .to_lowercase();
-    match notification["id"]["SignalIndex"].as_u64() {
-        Some(1) => "asked to cancel".to_owned(),
-        Some(index) => format!("signal {index}: {result}"),
-        None => result,
-    }
-}
-
-fn failure_event(event: &JournalEvent) -> Event {
-    let body = event
-        .event_json
-        .as_deref()
-        .map(serde_json::from_str::<Value>);
-    let body = body.and_then(Result::ok).unwrap_or_default();
-    let about = match body.get("last_failure") {
-        Some(failure) if !failure.is_null() => Some(event_failure(failure, event.appended_at)),
-        _ if body["error_message"].is_string() => Some(event_failure(&body, event.appended_at)),
-        _ => None,
-    };
-    let about = about.unwrap_or_default();
-    Event {
-        sequence: 0,
-        time: event.appended_at,
-        native_type: event.event_type.clone(),
-        step: about.step,
-        attempt: 0,
-        summary: match about.native_code.is_empty() {
-            true => about.message,
-            false => format!("{}: {}", about.native_code, about.message),
-        },
-        phase: None,
-        detail: None,
-    }
-}
-
-/// The end has no entry of its own: a killed invocation's journal just stops.
-fn end(row: &Invocation) -> Option<Event> {
-    let summary = match (&row.completion_result, &row.completion_failure) {
-        (Some(result), Some(failure)) => format!("{result}: {}", one_line(failure)),
-        (Some(result), None) => result.clone(),
-        _ => return None,
-    };
-    Some(Event {
-        sequence: 0,
-        time: row.completed_at,
-        native_type: row.status.clone(),
-        step: String::new(),
-        attempt: 0,
-        summary,
-        phase: None,
-        detail: None,
-    })
-}
-
-fn run_names(entries: &[Entry]) -> BTreeMap<u32, String> {
-    let named = entries.iter().filter_map(|entry| {
-        let name = entry.name.clone().filter(|name| !name.is_empty())?;
-        let (_, body) = command(entry)?;
-        Some((completion(&body)?, name))
-    });
-    named.collect()
 }
 
 /// A command's kind and body.

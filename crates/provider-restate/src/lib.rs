@@ -1,33 +1,35 @@
 //! The adapter to Restate: an execution is an invocation.
 //!
 //! Reading is SQL over the admin API, starting and signalling is the ingress, everything else is an
-//! admin verb. The adapter holds nothing that matters: what it remembers (what a journal said, how
-//! many attempts were made before Restate began to count anew) it can do without.
+//! admin verb. The adapter keeps no state of its own; `cache` saves queries and can be lost.
 //!
-//! The pure part is `sql`, `response`, `journal`, `request` and `error`; the shell is `client`,
-//! `reader`, `start`, `steer` and `provider`. What was seen of the real server is in
+//! The pure part is `sql`, `response`, `journal`, `steps`, `request` and `error`; the shell is `client`,
+//! `reader`, `start`, `signal`, `steer`, `history` and `provider`. Answers of the real server are in
 //! `tests/recordings/`.
 
+mod cache;
 mod capability;
 mod client;
 mod config;
 mod error;
+mod history;
 mod id;
 mod journal;
 mod provider;
-mod pulse;
+mod qualifier;
 mod reader;
-mod recall;
 mod request;
 mod response;
 mod row;
 mod server;
 mod service;
+mod signal;
 mod sql;
 mod start;
 mod steer;
-mod step;
+mod steps;
 
+pub use capability::CAPABILITIES;
 pub use config::{Config, ConfigError, Endpoint};
 pub use provider::RestateProvider;
 

@@ -6,29 +6,29 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use stateway_model::{ExecutionId, ProviderId};
-use stateway_provider_api::table::compiled_in;
+use stateway_provider_api::adapter::cursor::{self, LIST};
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Capabilities, Error, Health, HistoryPage, HistoryRequest,
-    ListPage, ListRequest, Observation, PauseRequest, Provider, PurgeRequest, Result,
-    ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Table, Verb,
-    View, WatchScope, WatchStream,
+    Call, CancelRequest, Description, Error, Health, HistoryPage, HistoryRequest, ListPage,
+    ListRequest, Observation, PauseRequest, Provider, PurgeRequest, Result, ResumeRequest,
+    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Table, Verb, View,
 };
 
 use crate::client::Client;
-use crate::error::{again, no_row};
+use crate::error::no_row;
 use crate::id::InvocationId;
 use crate::reader::Reader;
-use crate::request::{cursor, history_cursor, narrowing, read_history_cursor};
-use crate::row::{Entry, Invocation, JournalEvent};
-use crate::{Config, ConfigError, capability, journal, sql, step};
+use crate::request::{ListPosition, narrowing};
+use crate::row::{Entry, Invocation};
+use crate::{
+    CAPABILITIES, Config, ConfigError, history, journal, signal, sql, start, steer, steps,
+};
 
 /// A Restate server as a provider.
 pub struct RestateProvider {
     pub(crate) id: ProviderId,
-    pub(crate) can: Capabilities,
     pub(crate) reader: Reader,
     pub(crate) config: Config,
-    table: Arc<Table>,
+    description: Arc<Description>,
 }
 
 impl RestateProvider {
@@ -36,30 +36,17 @@ impl RestateProvider {
     ///
     /// # Errors
     /// A configuration that cannot be used.
-    pub fn new(id: ProviderId, config: &Config) -> std::result::Result<Self, ConfigError> {
-        let table = compiled_in("restate").expect("the build has a table of this kind");
+    pub fn new(
+        id: ProviderId,
+        config: &Config,
+        table: Arc<Table>,
+    ) -> std::result::Result<Self, ConfigError> {
         Ok(Self {
             id,
-            can: capability::all_but(&config.disable)?,
             reader: Reader::new(Client::new(config)?),
             config: config.clone(),
-            table: Arc::new(table.clone()),
+            description: Description::fixed(CAPABILITIES, table),
         })
-    }
-
-    /// The same with another table, for example one that an operator laid rows over: lists are
-    /// narrowed by it.
-    #[must_use]
-    pub fn with_table(mut self, table: Arc<Table>) -> Self {
-        self.table = table;
-        self
-    }
-
-    pub(crate) fn offered(&self, verb: Verb) -> Result<()> {
-        match verb.is_offered(&self.can) {
-            true => Ok(()),
-            false => Err(Error::unsupported(verb)),
-        }
     }
 
     /// The row of an execution, or the reason why there is none.
@@ -109,15 +96,11 @@ impl RestateProvider {
         let query = sql::whole(&server.schema, id);
         let entries: Vec<Entry> = self.reader.client.query(call, Verb::Get, &query).await?;
         let mut seen = seen;
-        if self.can.steps {
-            seen.steps = step::steps(row, &entries, &seen);
-            seen.steps_are_detail = true;
-        }
-        if self.can.payloads {
-            seen.input = journal::input(&entries).and_then(|input| input.payload);
-            if row.completion_result.as_deref() == Some("success") {
-                seen.output = self.output(call, id).await?;
-            }
+        seen.steps = steps::steps(row, &entries, &seen);
+        seen.steps_are_detail = true;
+        seen.input = journal::input(&entries).and_then(|input| input.payload);
+        if row.completion_result.as_deref() == Some("success") {
+            seen.output = start::output(self, call, id).await?;
         }
         Ok(seen)
     }
@@ -125,8 +108,8 @@ impl RestateProvider {
 
 #[async_trait]
 impl Provider for RestateProvider {
-    fn capabilities(&self) -> Capabilities {
-        self.can
+    fn describe(&self) -> Arc<Description> {
+        Arc::clone(&self.description)
     }
 
     async fn health(&self, call: &Call) -> Result<Health> {
@@ -146,17 +129,17 @@ impl Provider for RestateProvider {
     }
 
     async fn start(&self, call: &Call, request: StartRequest) -> Result<Observation> {
-        self.offered(Verb::Start)?;
-        self.send_start(call, request).await
+        start::start(self, call, request).await
     }
 
     async fn get(&self, call: &Call, id: &ExecutionId, view: View) -> Result<Observation> {
         let (invocation, row) = self.find(call, Verb::Get, id).await?;
         let reader = &self.reader;
         let seen = reader.observation(call, Verb::Get, row.clone()).await?;
-        match view == View::Full && (self.can.payloads || self.can.steps) {
-            true => self.in_full(call, (&invocation, &row), seen).await,
-            false => Ok(seen),
+        if view == View::Full {
+            self.in_full(call, (&invocation, &row), seen).await
+        } else {
+            Ok(seen)
         }
     }
 
@@ -183,87 +166,53 @@ impl Provider for RestateProvider {
                 };
                 ids.iter().map(answer).collect()
             }
-            Err(error) => ids.iter().map(|_| Err(again(&error))).collect(),
+            Err(error) => ids.iter().map(|_| Err(error.clone())).collect(),
         }
     }
 
     async fn list(&self, call: &Call, request: ListRequest) -> Result<ListPage> {
-        self.offered(Verb::List)?;
-        let narrowing = narrowing(&request, &self.table, &self.id, self.can.list_hints)?;
+        let narrowing = narrowing(&request, &self.description.table, &self.id)?;
         let server = self.reader.server(call, Verb::List).await?;
         let query = sql::list(&server.schema, &narrowing);
         let client = &self.reader.client;
         let rows: Vec<Invocation> = client.query(call, Verb::List, &query).await?;
         let is_full = rows.len() >= narrowing.limit as usize;
         let last = rows.last().filter(|_| is_full);
-        let next = last.and_then(|row| Some(cursor(row.created_at?, &row.id)));
+        let next = last.and_then(|row| Some(cursor::write(LIST, &ListPosition::after(row)?)));
         let observations = self.reader.observations(call, Verb::List, rows).await?;
         Ok(ListPage { observations, next })
     }
 
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
-        self.offered(Verb::History)?;
-        let from = read_history_cursor(request.cursor.as_deref())?;
-        let (id, row) = self.find(call, Verb::History, &request.id).await?;
-        let server = self.reader.server(call, Verb::History).await?;
-        let client = &self.reader.client;
-        let query = sql::journal(&server.schema, &id);
-        let entries: Vec<Entry> = client.query(call, Verb::History, &query).await?;
-        let events: Vec<JournalEvent> = match server.schema.has("sys_journal_events", "event_json")
-        {
-            true => client.query(call, Verb::History, &sql::events(&id)).await?,
-            false => Vec::new(),
-        };
-        let mut told = journal::history(&row, &entries, &events);
-        let page = usize::try_from(request.page_size.max(1)).unwrap_or(usize::MAX);
-        let upto = from.saturating_add(page);
-        let next = (upto < told.len()).then(|| history_cursor(upto));
-        told.truncate(upto);
-        let events = told.split_off(from.min(told.len()));
-        Ok(HistoryPage { events, next })
-    }
-
-    async fn watch(&self, _: &Call, scope: WatchScope) -> Result<WatchStream> {
-        Err(Error::unsupported(scope.verb()))
+        history::history(self, call, &request).await
     }
 
     async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation> {
-        self.offered(Verb::Signal)?;
-        self.send_signal(call, request).await
+        signal::signal(self, call, request).await
     }
 
     async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
-        let verb = match request.mode {
-            CancelMode::Graceful => Verb::Cancel,
-            CancelMode::Kill => Verb::Kill,
-        };
-        self.offered(verb)?;
-        request.check_compensation(&self.can)?;
-        self.end(call, verb, &request.id).await
+        request.check_compensation(&CAPABILITIES)?;
+        steer::cancel(self, call, request.verb(), &request.id).await
     }
 
     async fn pause(&self, call: &Call, request: PauseRequest) -> Result<Observation> {
-        self.offered(Verb::Pause)?;
-        self.hold(call, &request.id).await
+        steer::pause(self, call, &request.id).await
     }
 
     async fn resume(&self, call: &Call, request: ResumeRequest) -> Result<Observation> {
-        self.offered(Verb::Resume)?;
-        self.let_go(call, &request.id).await
+        steer::resume(self, call, &request.id).await
     }
 
     async fn retry_now(&self, call: &Call, request: RetryNowRequest) -> Result<Observation> {
-        self.offered(Verb::RetryNow)?;
-        self.bring_forward(call, &request).await
+        steer::retry_now(self, call, &request).await
     }
 
     async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
-        self.offered(Verb::RetryFrom)?;
-        self.do_again(call, &request).await
+        steer::retry_from(self, call, &request).await
     }
 
     async fn purge(&self, call: &Call, request: PurgeRequest) -> Result<()> {
-        self.offered(Verb::Purge)?;
-        self.remove(call, &request.id).await
+        steer::purge(self, call, &request.id).await
     }
 }

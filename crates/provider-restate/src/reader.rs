@@ -4,22 +4,22 @@
 //! of a watch at rows that were read a moment ago asks only the cheap table of all that run.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::try_join_all;
 use serde::de::DeserializeOwned;
 use stateway_model::ExecutionId;
+use stateway_provider_api::adapter::lock;
 use stateway_provider_api::{Call, Error, ErrorKind, Observation, Result, Verb};
 use tokio::time::Instant;
 
+use crate::cache::{Cache, MOST_RUNNING, RunningTable};
 use crate::client::Client;
 use crate::error::{Api, refusal};
 use crate::id::InvocationId;
 use crate::journal;
-use crate::pulse::{MOST_BEATS, Pulse};
-use crate::recall::Recall;
-use crate::response::{Attempts, Detail, Need, counted, need, observation};
+use crate::response::{Detail, Need, counted, need, observation};
 use crate::row::{Column, Entry, Invocation, JournalEvent, QueueEntry};
 use crate::server::{Server, VersionAnswer};
 use crate::service::Service;
@@ -32,8 +32,8 @@ const MOST_SERVICES: usize = 1_000;
 
 pub(crate) struct Reader {
     pub(crate) client: Client,
-    pub(crate) recall: Recall,
-    pulse: Pulse,
+    pub(crate) cache: Cache,
+    running: RunningTable,
     server: Mutex<Option<Arc<Server>>>,
     services: Mutex<HashMap<String, (Instant, Arc<Service>)>>,
 }
@@ -42,8 +42,8 @@ impl Reader {
     pub(crate) fn new(client: Client) -> Self {
         Self {
             client,
-            recall: Recall::default(),
-            pulse: Pulse::default(),
+            cache: Cache::default(),
+            running: RunningTable::default(),
             server: Mutex::default(),
             services: Mutex::default(),
         }
@@ -158,16 +158,16 @@ impl Reader {
     ) -> Result<(Vec<Invocation>, Vec<InvocationId>)> {
         let all = || Ok((Vec::new(), ids.to_vec()));
         let names = ids.iter().map(InvocationId::as_str);
-        let Some(rows) = self.recall.reliable(names, Instant::now()) else {
+        let Some(rows) = self.cache.reliable(names, Instant::now()) else {
             return all();
         };
         let is_told = |row: &Invocation| need(row, server.vqueues) != Need::Queue;
         if !server.schema.has("sys_invocation_state", "in_flight") || !rows.iter().all(is_told) {
             return all();
         }
-        let query = sql::beats(MOST_BEATS + 1);
+        let query = sql::beats(MOST_RUNNING + 1);
         let read = async || self.client.query(call, Verb::Observe, &query).await;
-        let Some(beats) = self.pulse.look(read).await? else {
+        let Some(beats) = self.running.look(read).await? else {
             return all();
         };
         let (still, moved): (Vec<_>, Vec<_>) = rows.into_iter().partition(|it| beats.confirm(it));
@@ -177,12 +177,12 @@ impl Reader {
 
     /// Takes note that something was asked of an invocation.
     pub(crate) fn stir(&self, id: &InvocationId) {
-        self.recall.stir(id.as_str());
+        self.cache.stir(id.as_str());
     }
 
     /// The status that an invocation had when it was last seen.
     pub(crate) fn last_status(&self, id: &InvocationId) -> Option<String> {
-        self.recall.last_status(id.as_str())
+        self.cache.last_status(id.as_str())
     }
 
     /// One invocation as it is shown.
@@ -209,8 +209,7 @@ impl Reader {
         let now = Instant::now();
         for row in rows {
             let detail = details.get(&row.id);
-            let attempt = counted(&row, detail.map_or(&Detail::Nothing, AsRef::as_ref));
-            self.recall.note(&row, detail, attempt, now);
+            self.cache.note(&row, detail, now);
             seen.extend(self.shown(call, verb, &row, detail.cloned()).await);
         }
         Ok(seen)
@@ -225,16 +224,13 @@ impl Reader {
         detail: Option<Arc<Detail>>,
     ) -> Option<Observation> {
         let id = ExecutionId::new(&row.id).ok()?;
-        let detail = detail.or_else(|| self.recall.detail(row));
+        let detail = detail.or_else(|| self.cache.detail(row));
         let known = detail.as_deref().unwrap_or(&Detail::Nothing);
-        let attempts = Attempts {
-            before: self.recall.before(&row.id),
-            most: match counted(row, known) {
-                Some(_) => self.most_attempts(call, verb, row).await,
-                None => None,
-            },
+        let most = match counted(row, known) {
+            Some(_) => self.most_attempts(call, verb, row).await,
+            None => None,
         };
-        Some(observation(id, row, known, attempts))
+        Some(observation(id, row, known, most))
     }
 
     /// The most attempts that the policy allows. Not knowing it is no reason to show nothing.
@@ -256,7 +252,7 @@ impl Reader {
         let mut wanted = BTreeMap::<&str, Vec<(InvocationId, &Invocation)>>::new();
         for row in rows {
             let need = need(row, server.vqueues);
-            if let Some(detail) = self.recall.detail(row).filter(|_| need != Need::Queue) {
+            if let Some(detail) = self.cache.detail(row).filter(|_| need != Need::Queue) {
                 details.insert(row.id.clone(), detail);
                 continue;
             }
@@ -395,8 +391,4 @@ fn by_id<T>(rows: Vec<T>, id: impl Fn(&T) -> &String) -> BTreeMap<String, Vec<T>
         grouped.entry(id(&row).clone()).or_default().push(row);
     }
     grouped
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

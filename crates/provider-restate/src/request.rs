@@ -1,18 +1,23 @@
 //! What the gateway asks, in Restate's own terms.
 
-use stateway_model::{ProviderId, SubState};
+use serde::{Deserialize, Serialize};
+use stateway_model::ProviderId;
+use stateway_provider_api::adapter::cursor::{self, LIST};
+use stateway_provider_api::adapter::page_size;
 use stateway_provider_api::filter::DefinitionPattern;
 use stateway_provider_api::{
-    Capabilities, Error, ErrorKind, ListRequest, Result, StartRequest, Table, Verb,
+    Error, ListRequest, Result, StartDefinition, StartRequest, Table, Verb,
 };
 
-use crate::error::{foreign_cursor, no_definition};
+use crate::CAPABILITIES;
+use crate::error::no_definition;
 use crate::id::InvocationId;
+use crate::row::Invocation;
 use crate::service::{Kind, Service};
 use crate::sql::Narrowing;
 
 /// The most rows of one page, however many are asked for.
-const LONGEST_PAGE: u32 = 1_000;
+pub(crate) const LONGEST_PAGE: u32 = 1_000;
 
 /// What a definition names: a service, perhaps a key, and a handler.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,25 +67,22 @@ pub(crate) struct Start {
     pub(crate) idempotency_key: Option<String>,
 }
 
-pub(crate) fn check_start(request: &StartRequest, can: &Capabilities) -> Result<()> {
-    if request.delay.is_some() && !can.start_delayed {
-        return Err(Error::unsupported(Verb::Start).with_hint("Start without a delay."));
+/// Refuses what Restate cannot take. Returns the native id of the definition.
+pub(crate) fn check_start(request: &StartRequest) -> Result<&str> {
+    request.check_capabilities(&CAPABILITIES)?;
+    request.check_options(&[])?;
+    match &request.definition {
+        StartDefinition::Native(definition) => Ok(definition),
+        StartDefinition::Portable { id, .. } => {
+            Err(no_definition(id, "Restate runs its own handlers only"))
+        }
     }
-    if !request.labels.is_empty() {
-        return Err(Error::unsupported(Verb::Start)
-            .with_hint("Restate keeps no labels; start without them."));
-    }
-    if request.portable {
-        let why = "Restate runs its own handlers only";
-        return Err(no_definition(&request.definition, why));
-    }
-    Ok(())
 }
 
 /// Where a start goes. The execution id that the caller wants becomes the workflow's key, or the
 /// idempotency key: Restate names its invocations itself, but the same key is the same invocation.
-pub(crate) fn start(request: &StartRequest, target: Target, service: &Service) -> Result<Start> {
-    let definition = &request.definition;
+pub(crate) fn address(request: &StartRequest, target: Target, service: &Service) -> Result<Start> {
+    let definition = request.definition.id();
     if !service.has(&target.handler) {
         let why = format!("`{}` has no handler `{}`", target.service, target.handler);
         return Err(no_definition(definition, &why));
@@ -89,8 +91,7 @@ pub(crate) fn start(request: &StartRequest, target: Target, service: &Service) -
     let wanted = wanted.unwrap_or(request.request_id.as_str()).to_owned();
     match (service.kind, target.key.is_some()) {
         (Kind::Service, true) => Err(no_definition(definition, "a service has no keys")),
-        (Kind::VirtualObject, false) => Err(Error::new(
-            ErrorKind::InvalidArgument,
+        (Kind::VirtualObject, false) => Err(Error::invalid(
             Verb::Start,
             format!("`{}` is a virtual object and needs a key", target.service),
         )
@@ -100,12 +101,13 @@ pub(crate) fn start(request: &StartRequest, target: Target, service: &Service) -
             idempotency_key: Some(wanted),
         }),
         (Kind::Workflow, has_key) => Ok(Start {
-            target: match has_key {
-                true => target,
-                false => Target {
+            target: if has_key {
+                target
+            } else {
+                Target {
                     key: Some(wanted),
                     ..target
-                },
+                }
             },
             idempotency_key: None,
         }),
@@ -117,30 +119,16 @@ pub(crate) fn narrowing(
     request: &ListRequest,
     table: &Table,
     provider: &ProviderId,
-    use_hints: bool,
 ) -> Result<Narrowing> {
-    if request.page_size == 0 {
-        let message = "a page has at least 1 row";
-        return Err(Error::new(ErrorKind::InvalidArgument, Verb::List, message));
-    }
-    let after = match request.cursor.as_deref() {
-        Some(cursor) => Some(read_cursor(cursor).ok_or_else(|| foreign_cursor(Verb::List))?),
-        None => None,
-    };
-    let mut narrowing = Narrowing {
-        after,
-        limit: request.page_size.min(LONGEST_PAGE),
-        ..Narrowing::default()
-    };
-    if use_hints {
-        narrowing.unwanted = unwanted(&request.hints.sub_states, table);
-        narrowing.target = request
-            .hints
-            .definition
-            .as_ref()
-            .and_then(|wanted| wanted_target(wanted, provider));
-    }
-    Ok(narrowing)
+    let hints = &request.hints;
+    let wanted = hints.definition.as_ref();
+    let unwanted = table.states_without(&hints.sub_states).into_iter();
+    Ok(Narrowing {
+        after: ListPosition::read(request.cursor.as_deref())?,
+        limit: page_size(request.page_size, LONGEST_PAGE, Verb::List)?,
+        unwanted: unwanted.map(str::to_owned).collect(),
+        target: wanted.and_then(|wanted| wanted_target(wanted, provider)),
+    })
 }
 
 /// The only handler whose invocations can pass; `None` when several can.
@@ -153,55 +141,36 @@ fn wanted_target(wanted: &DefinitionPattern, provider: &ProviderId) -> Option<(S
     is_only.then_some((target.service, target.handler))
 }
 
-/// The statuses of the table that can show none of the wanted sub-states.
-fn unwanted(wanted: &[SubState], table: &Table) -> Vec<String> {
-    let possible = table.native_states_for(wanted);
-    // A completed invocation whose result is missing is in no row, and is shown as running.
-    let is_default = wanted.contains(&SubState::Running);
-    let known = table.native_states_for(SubState::ALL);
-    let cannot = known
-        .into_iter()
-        .filter(|state| !(possible.contains(state) || is_default && *state == "completed"));
-    cannot.map(str::to_owned).collect()
+/// Where a list continues: after this row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListPosition {
+    created_at: jiff::Timestamp,
+    id: String,
 }
 
-const LIST: &str = "list";
+impl ListPosition {
+    pub(crate) fn after(row: &Invocation) -> Option<Self> {
+        Some(Self {
+            created_at: row.created_at?,
+            id: row.id.clone(),
+        })
+    }
 
-/// Where a list goes on: after this row.
-pub(crate) fn cursor(created_at: jiff::Timestamp, id: &str) -> String {
-    format!("{LIST}.{}.{id}", created_at.as_millisecond())
-}
-
-fn read_cursor(cursor: &str) -> Option<(jiff::Timestamp, InvocationId)> {
-    let (millisecond, id) = cursor
-        .strip_prefix(LIST)?
-        .strip_prefix('.')?
-        .split_once('.')?;
-    let time = jiff::Timestamp::from_millisecond(millisecond.parse().ok()?).ok()?;
-    Some((time, InvocationId::parse(id)?))
-}
-
-const HISTORY: &str = "history";
-
-pub(crate) fn history_cursor(position: usize) -> String {
-    format!("{HISTORY}.{position}")
-}
-
-/// How many events have been told.
-pub(crate) fn read_history_cursor(cursor: Option<&str>) -> Result<usize> {
-    let Some(cursor) = cursor else {
-        return Ok(0);
-    };
-    let position = cursor
-        .strip_prefix(HISTORY)
-        .and_then(|rest| rest.strip_prefix('.'));
-    let position = position.and_then(|position| position.parse().ok());
-    position.ok_or_else(|| foreign_cursor(Verb::History))
+    fn read(cursor: Option<&str>) -> Result<Option<(jiff::Timestamp, InvocationId)>> {
+        let Some(at) = cursor::read::<Self>(LIST, cursor, Verb::List)? else {
+            return Ok(None);
+        };
+        let id = InvocationId::parse(&at.id).ok_or_else(|| Error::foreign_cursor(Verb::List))?;
+        Ok(Some((at.created_at, id)))
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use stateway_model::SubState;
     use stateway_model::SubState::{BackingOff, Failed, Running, Waiting};
+    use stateway_provider_api::ErrorKind;
     use stateway_provider_api::table::compiled_in;
 
     use super::*;
@@ -256,13 +225,11 @@ mod tests {
 
     fn asked(request_id: &str, execution_id: Option<&str>, definition: &str) -> StartRequest {
         StartRequest {
-            definition: definition.into(),
-            portable: false,
             execution_id: execution_id.map(|id| stateway_model::ExecutionId::new(id).unwrap()),
-            input: None,
-            labels: Default::default(),
-            delay: None,
-            request_id: request_id.parse().unwrap(),
+            ..StartRequest::new(
+                StartDefinition::native(definition),
+                request_id.parse().unwrap(),
+            )
         }
     }
 
@@ -273,7 +240,7 @@ mod tests {
 
     fn started(ty: &str, execution_id: Option<&str>, definition: &str) -> Result<Start> {
         let target = Target::parse(definition).unwrap();
-        start(&asked("r1", execution_id, definition), target, &service(ty))
+        address(&asked("r1", execution_id, definition), target, &service(ty))
     }
 
     #[test]
@@ -326,34 +293,14 @@ mod tests {
     #[test]
     fn a_list_leaves_out_only_what_cannot_be_wanted() {
         let table = compiled_in("restate").unwrap();
-        let failed = unwanted(&[Failed], table);
-        assert!(failed.contains(&"running".to_owned()));
-        assert!(!failed.contains(&"completed".to_owned()));
+        let unwanted = |wanted: &[SubState]| table.states_without(wanted);
+        let failed = unwanted(&[Failed]);
+        assert!(failed.contains(&"running"));
+        assert!(!failed.contains(&"completed"));
         // With vqueues on, `ready` may be a back-off.
-        assert!(!unwanted(&[BackingOff], table).contains(&"ready".to_owned()));
-        assert!(!unwanted(&[Running], table).contains(&"completed".to_owned()));
-        assert!(unwanted(&[Waiting], table).contains(&"completed".to_owned()));
-        assert!(unwanted(SubState::ALL, table).is_empty());
-    }
-
-    #[test]
-    fn cursors_survive_the_round_trip_and_others_are_refused() {
-        let id = "inv_18ikDxF8r8Lh4BMQNeB4xdSxLZb0styRpH";
-        let time = jiff::Timestamp::from_millisecond(1_794_785_728_776).unwrap();
-        let (read, after) = read_cursor(&cursor(time, id)).unwrap();
-        assert_eq!((read, after.as_str()), (time, id));
-        for wrong in [
-            "",
-            "kit",
-            "list",
-            "list.",
-            "list.x",
-            "list.1.x",
-            "history.1",
-        ] {
-            assert!(read_cursor(wrong).is_none(), "{wrong}");
-        }
-        assert_eq!(read_history_cursor(Some("history.7")).unwrap(), 7);
-        assert!(read_history_cursor(Some("list.7")).is_err());
+        assert!(!unwanted(&[BackingOff]).contains(&"ready"));
+        assert!(!unwanted(&[Running]).contains(&"completed"));
+        assert!(unwanted(&[Waiting]).contains(&"completed"));
+        assert!(unwanted(SubState::ALL).is_empty());
     }
 }

@@ -6,15 +6,14 @@ use jiff::Timestamp;
 use stateway_model::{
     ErrorCategory, ExecutionError, ExecutionId, Labels, RetryBasis, Wait, WaitKind,
 };
+use stateway_provider_api::adapter::one_line;
 use stateway_provider_api::{
-    AttemptPhase, NativeState, Observation, ObservedDefinition, RetryEvidence,
+    NativeState, Observation, ObservedDefinition, RetryEvidence, RetryPhase,
 };
 
 use crate::id::InvocationId;
+use crate::qualifier;
 use crate::row::{Invocation, QueueEntry};
-
-/// The longest error message that is passed on.
-const LONGEST_MESSAGE: usize = 500;
 
 /// What has to be read beside the row before the row can be understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,15 +58,6 @@ pub(crate) struct Pause {
     pub(crate) last_failure: Option<ExecutionError>,
 }
 
-/// What is known of an invocation's attempts beside its row.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Attempts {
-    /// Attempts made before Restate began to count anew.
-    pub(crate) before: u32,
-    /// The policy's most, 0 for no end of them, `None` when it is not known.
-    pub(crate) most: Option<u32>,
-}
-
 pub(crate) fn need(row: &Invocation, vqueues: bool) -> Need {
     match row.status.as_str() {
         "suspended" => Need::Waits,
@@ -89,16 +79,17 @@ pub(crate) fn counted(row: &Invocation, detail: &Detail) -> Option<u32> {
         .map(|count| u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// The invocation as its engine shows it.
+/// The invocation as its engine shows it. `most_attempts` is the maximum of the policy: 0 for no
+/// maximum, `None` when it is not known.
 pub(crate) fn observation(
     id: ExecutionId,
     row: &Invocation,
     detail: &Detail,
-    attempts: Attempts,
+    most_attempts: Option<u32>,
 ) -> Observation {
     let mut seen = Observation::new(id, native(row, detail));
     seen.definition = definition(row);
-    seen.retry = retry(row, detail, attempts);
+    seen.retry = retry(row, detail, most_attempts);
     seen.waits = waits(row, detail);
     seen.last_error = last_error(row, detail);
     seen.create_time = row.created_at;
@@ -123,13 +114,13 @@ fn definition(row: &Invocation) -> Option<ObservedDefinition> {
 fn native(row: &Invocation, detail: &Detail) -> NativeState {
     let mut native = NativeState::new(&row.status);
     if let Some(result) = &row.completion_result {
-        native = native.with("completion_result", result);
+        native = native.with(qualifier::COMPLETION_RESULT, result);
     }
     match detail {
-        Detail::Pause(pause) => native.with("pause_cause", pause_cause(row, pause)),
-        Detail::Queue { entry, .. } => native.with("vqueue_status", &entry.status),
+        Detail::Pause(pause) => native.with(qualifier::PAUSE_CAUSE, pause_cause(row, pause)),
+        Detail::Queue { entry, .. } => native.with(qualifier::VQUEUE_STATUS, &entry.status),
         _ => match failure_kind(row, detail) {
-            Some(kind) => native.with("failure_kind", kind),
+            Some(kind) => native.with(qualifier::FAILURE_KIND, kind),
             None => native,
         },
     }
@@ -170,27 +161,24 @@ fn failure_kind(row: &Invocation, detail: &Detail) -> Option<&'static str> {
     }
 }
 
-fn retry(row: &Invocation, detail: &Detail, attempts: Attempts) -> Option<RetryEvidence> {
+fn retry(row: &Invocation, detail: &Detail, most: Option<u32>) -> Option<RetryEvidence> {
     if row.is_completed() {
         return None;
     }
-    let attempt = counted(row, detail)?.saturating_add(attempts.before);
+    let attempt = counted(row, detail)?;
     let (phase, next) = match (row.status.as_str(), detail) {
-        ("backing-off", _) => (AttemptPhase::BetweenAttempts, row.next_retry_at),
+        ("backing-off", _) => (RetryPhase::BetweenAttempts, row.next_retry_at),
         (_, Detail::Queue { entry, .. }) if entry.status == "backing-off" => {
-            (AttemptPhase::BetweenAttempts, entry.next_at)
+            (RetryPhase::BetweenAttempts, entry.next_at)
         }
         // What stands there is what was planned before it was paused.
-        ("paused", _) => (AttemptPhase::BetweenAttempts, None),
-        _ => (AttemptPhase::UnderWay, None),
+        ("paused", _) => (RetryPhase::BetweenAttempts, None),
+        _ => (RetryPhase::UnderWay, None),
     };
-    let most = attempts.most.and_then(|most| match most {
-        0 => Some(0),
-        // Progress restarts the policy but not the count: beyond the most, the most is not known.
-        most => Some(most.saturating_add(attempts.before)).filter(|most| *most >= attempt),
-    });
+    // Progress restarts the policy but not the count: beyond the maximum, the maximum is not known.
+    let most = most.filter(|most| *most == 0 || *most >= attempt);
     let failed = match phase {
-        AttemptPhase::UnderWay => attempt.saturating_sub(1),
+        RetryPhase::UnderWay => attempt.saturating_sub(1),
         _ => attempt,
     };
     let last_error = match detail {
@@ -322,15 +310,6 @@ pub(crate) fn coded(text: &str) -> (&str, &str) {
     }
 }
 
-/// The first line, cut to a length that a person reads.
-pub(crate) fn one_line(text: &str) -> String {
-    let line = text.lines().next().unwrap_or_default().trim();
-    match line.char_indices().nth(LONGEST_MESSAGE) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.to_owned(),
-    }
-}
-
 /// Recorded answers as an observation, as the provider would make it of them.
 ///
 /// # Panics
@@ -362,7 +341,7 @@ pub fn recorded(
         },
     };
     let id = ExecutionId::new(&row.id).expect("a recorded id");
-    observation(id, &row, &detail, Attempts { before: 0, most })
+    observation(id, &row, &detail, most)
 }
 
 #[cfg(test)]
@@ -379,12 +358,6 @@ mod tests {
         assert_eq!(coded(""), ("", ""));
     }
 
-    #[test]
-    fn no_message_has_more_than_a_line_or_than_a_person_reads() {
-        assert_eq!(one_line("boom\n   at /app/x.js:1"), "boom");
-        assert_eq!(one_line(&"ü".repeat(600)).chars().count(), 501);
-    }
-
     fn backing_off(count: u64) -> Invocation {
         Invocation {
             status: "backing-off".into(),
@@ -393,22 +366,21 @@ mod tests {
         }
     }
 
-    fn evidence(count: u64, before: u32, most: Option<u32>) -> (u32, Option<u32>) {
-        let attempts = Attempts { before, most };
-        let seen = retry(&backing_off(count), &Detail::Nothing, attempts).unwrap();
+    fn evidence(count: u64, most: Option<u32>) -> (u32, Option<u32>) {
+        let seen = retry(&backing_off(count), &Detail::Nothing, most).unwrap();
         (seen.attempt, seen.max_attempts)
     }
 
     #[test]
-    fn attempts_before_a_new_count_are_added_to_both_figures() {
-        assert_eq!(evidence(2, 3, Some(5)), (5, Some(8)));
-        assert_eq!(evidence(2, 0, Some(0)), (2, Some(0)));
-        assert_eq!(evidence(2, 0, None), (2, None));
+    fn attempts_are_reported_as_the_server_counts_them() {
+        assert_eq!(evidence(2, Some(5)), (2, Some(5)));
+        assert_eq!(evidence(2, Some(0)), (2, Some(0)));
+        assert_eq!(evidence(2, None), (2, None));
     }
 
     #[test]
     fn a_count_beyond_the_most_says_that_the_most_is_not_known() {
-        assert_eq!(evidence(6, 0, Some(5)), (6, None));
+        assert_eq!(evidence(6, Some(5)), (6, None));
     }
 
     fn failed(text: &str, ending: Option<Ending>) -> Option<&'static str> {

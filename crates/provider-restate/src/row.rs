@@ -43,10 +43,10 @@ impl Invocation {
 }
 
 /// A row of `sys_invocation_state`: what a partition's leader holds in memory of each invocation that
-/// runs or backs off, and of a back-off that was paused by hand.
+/// runs or backs off, and of a back-off that was paused manually.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(crate) struct Beat {
+pub(crate) struct RunningRow {
     pub(crate) id: String,
     pub(crate) in_flight: bool,
     pub(crate) retry_count: Option<u64>,
@@ -55,7 +55,7 @@ pub(crate) struct Beat {
     pub(crate) failed: bool,
 }
 
-impl Beat {
+impl RunningRow {
     /// Whether the invocation's row still says what this says.
     pub(crate) fn confirms(&self, row: &Invocation) -> bool {
         self.in_flight == (row.status == "running")

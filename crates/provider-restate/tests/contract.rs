@@ -11,9 +11,9 @@ use jiff::{Timestamp, ToSpan};
 use serde_json::{Value, json};
 use stateway_contract_kit::{Fault, Harness, Scene, Skip, Subject, Workload};
 use stateway_model::{ExecutionId, Payload};
-use stateway_provider_api::table::{Scope, compiled_in};
+use stateway_provider_api::table::{Qualifier, Scope, compiled_in};
 use stateway_provider_api::{Capabilities, NativeState, Provider, Table};
-use stateway_provider_restate::{Config, RestateProvider};
+use stateway_provider_restate::{CAPABILITIES, Config, RestateProvider};
 
 use fake::{Fake, Invocation, entry};
 
@@ -26,32 +26,30 @@ struct Restate;
 struct Staged {
     fake: Fake,
     config: Config,
+    table: Arc<Table>,
     provider: Arc<RestateProvider>,
 }
 
-fn provider(config: &Config) -> Arc<RestateProvider> {
-    Arc::new(RestateProvider::new("kit".parse().unwrap(), config).unwrap())
+fn provider(config: &Config, table: &Arc<Table>) -> Arc<RestateProvider> {
+    Arc::new(RestateProvider::new("kit".parse().unwrap(), config, table.clone()).unwrap())
 }
 
 #[async_trait]
 impl Harness for Restate {
     fn table(&self) -> Arc<Table> {
-        Arc::new(compiled_in("restate").unwrap().clone())
+        compiled_in("restate").unwrap()
     }
 
     fn capabilities(&self) -> Capabilities {
-        provider(&Config::default()).capabilities()
+        CAPABILITIES
     }
 
-    async fn fresh(&self, capabilities: Capabilities) -> Result<Box<dyn Subject>, Skip> {
+    async fn fresh(&self, table: Arc<Table>) -> Result<Box<dyn Subject>, Skip> {
         let fake = Fake::new().await;
-        let off = capabilities.iter().filter(|(_, on)| !on);
-        let config = Config {
-            disable: off.map(|(name, _)| name.to_owned()).collect(),
-            ..fake.config()
-        };
+        let config = fake.config();
         Ok(Box::new(Staged {
-            provider: provider(&config),
+            provider: provider(&config, &table),
+            table,
             fake,
             config,
         }))
@@ -70,6 +68,8 @@ impl Subject for Staged {
             input: Payload::json(r#"{"n":1}"#),
             other_input: Payload::json(r#"{"n":2}"#),
             step_input: None,
+            takes_feedback: false,
+            takes_from_start: false,
         }
     }
 
@@ -85,13 +85,14 @@ impl Subject for Staged {
             Fault::Throttle(pause) => fake::Fault::Throttle(pause),
             Fault::Unavailable => fake::Fault::Unavailable,
             Fault::Malformed => fake::Fault::Malformed,
+            Fault::Denied => fake::Fault::Denied,
         };
         self.fake.world.lock().unwrap().fault = Some(fault);
         Ok(())
     }
 
     async fn restart(&self) -> Result<Arc<dyn Provider>, Skip> {
-        Ok(provider(&self.config))
+        Ok(provider(&self.config, &self.table))
     }
 }
 
@@ -121,7 +122,7 @@ fn staged(scene: Scene) -> Result<Invocation, Skip> {
             "an awakeable has Restate's name, not the kit's; see steering.rs",
         )),
         Scene::Stuck => Ok(shows(
-            &NativeState::new("paused").with("pause_cause", "failures"),
+            &NativeState::new("paused").with(Qualifier::new("pause_cause"), "failures"),
         )),
         Scene::CleansUp => Ok(Invocation {
             cleans_up: true,
@@ -133,7 +134,9 @@ fn staged(scene: Scene) -> Result<Invocation, Skip> {
                 output("Success"),
             ],
             output: Some(json!({"ok": true})),
-            ..shows(&NativeState::new("completed").with("completion_result", "success"))
+            ..shows(
+                &NativeState::new("completed").with(Qualifier::new("completion_result"), "success"),
+            )
         }),
         Scene::Failed => Ok(Invocation {
             journal: two_steps(),

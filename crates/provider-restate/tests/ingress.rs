@@ -10,9 +10,11 @@ use std::time::Duration;
 use serde_json::json;
 use stateway_model::{ExecutionId, Payload};
 use stateway_provider_api::filter::Hints;
+use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Compensation, Error, ErrorKind, HistoryRequest, ListRequest,
-    PauseRequest, Provider, RequestId, SignalRequest, StartRequest, View,
+    Call, CancelMode, CancelRequest, CompensationChoice, Error, ErrorKind, HistoryRequest,
+    ListRequest, PauseRequest, Provider, RequestId, SignalRequest, StartDefinition, StartRequest,
+    View,
 };
 use stateway_provider_restate::{Config, RestateProvider};
 
@@ -30,7 +32,12 @@ fn request_id() -> RequestId {
 fn provider(fake: &Fake, ingress: &str) -> RestateProvider {
     let admin = fake.config().admin.url;
     let config = Config::at(admin, ingress.to_owned());
-    RestateProvider::new("restate".parse().unwrap(), &config).unwrap()
+    RestateProvider::new(
+        "restate".parse().unwrap(),
+        &config,
+        compiled_in("restate").unwrap(),
+    )
+    .unwrap()
 }
 
 /// An address at which nothing listens.
@@ -131,8 +138,8 @@ async fn starting_and_signalling_fail_and_name_the_ingress() {
     });
     let provider = provider(&fake, &closed());
     let start = StartRequest {
-        definition: "Lab/long".to_owned(),
-        portable: false,
+        definition: StartDefinition::native("Lab/long"),
+        options: Default::default(),
         execution_id: None,
         input: None,
         labels: Default::default(),
@@ -153,7 +160,7 @@ async fn starting_and_signalling_fail_and_name_the_ingress() {
         assert_eq!(error.kind, ErrorKind::Unavailable);
         assert_eq!(error.reason(), "PROVIDER_UNAVAILABLE");
         assert_eq!(error.message, "the ingress cannot be reached");
-        assert_eq!(error.component, Some("ingress"));
+        assert_eq!(error.component.as_deref(), Some("ingress"));
         assert!(error.hint.contains("ingress.url"), "{}", error.hint);
     }
 }
@@ -172,7 +179,7 @@ async fn verbs_of_the_admin_api_work_while_the_ingress_is_down() {
     let cancel = CancelRequest {
         id: cancelled,
         mode: CancelMode::Kill,
-        compensation: Compensation::AsDefined,
+        compensation: CompensationChoice::AsDefined,
         cause: String::new(),
         request_id: request_id(),
     };
@@ -194,7 +201,12 @@ async fn health_names_an_ingress_that_is_down() {
 async fn an_admin_api_that_is_down_is_no_outage_of_one_component() {
     let fake = Fake::new().await;
     let config = Config::at(closed(), fake.config().ingress.url);
-    let provider = RestateProvider::new("restate".parse().unwrap(), &config).unwrap();
+    let provider = RestateProvider::new(
+        "restate".parse().unwrap(),
+        &config,
+        compiled_in("restate").unwrap(),
+    )
+    .unwrap();
     let id = ExecutionId::new(fake::id(1)).unwrap();
     let error = provider.get(&call(), &id, View::Basic).await.unwrap_err();
     assert_eq!(error.message, "the admin API cannot be reached");

@@ -41,9 +41,9 @@ fn shown_with(scenario: &str, queue: Option<&Value>) -> Option<Execution> {
     let row = of("sys_invocation").first()?.clone();
     let (journal, events) = (of("sys_journal"), of("sys_journal_events"));
     let seen = recorded(&row, &journal, &events, queue, Some(70));
-    let table = compiled_in("restate").unwrap().clone();
-    let mapper = Mapper::new("restate".parse().unwrap(), table.into());
-    Some(mapper.execution(seen, Timestamp::constant(1_794_785_000, 0)))
+    let table = compiled_in("restate").unwrap();
+    let mapper = Mapper::new("restate".parse().unwrap());
+    Some(mapper.execution(&table, seen, Timestamp::constant(1_794_785_000, 0)))
 }
 
 use SubState::{BackingOff, Error, Failed, Running, Succeeded, Waiting};

@@ -11,9 +11,9 @@ use serde_json::json;
 use stateway_model::{ExecutionId, Payload, Reason, SubState, WaitKind};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Compensation, Error, ErrorKind, Mapper, Observation,
+    Call, CancelMode, CancelRequest, CompensationChoice, Error, ErrorKind, Mapper, Observation,
     PauseRequest, Provider, PurgeRequest, RequestId, RetryFromRequest, RetryNowRequest,
-    SignalRequest, StartRequest, View,
+    SignalRequest, StartDefinition, StartRequest, View,
 };
 use stateway_provider_restate::{Config, RestateProvider};
 
@@ -28,7 +28,12 @@ fn request_id() -> RequestId {
 }
 
 fn on(config: &Config) -> RestateProvider {
-    RestateProvider::new("restate".parse().unwrap(), config).unwrap()
+    RestateProvider::new(
+        "restate".parse().unwrap(),
+        config,
+        compiled_in("restate").unwrap(),
+    )
+    .unwrap()
 }
 
 fn execution(id: &str) -> ExecutionId {
@@ -43,9 +48,9 @@ fn status(status: &str) -> Invocation {
 }
 
 fn shown(seen: Observation) -> (SubState, Option<Reason>) {
-    let table = compiled_in("restate").unwrap().clone();
-    let mapper = Mapper::new("restate".parse().unwrap(), table.into());
-    let shown = mapper.execution(seen, Timestamp::now());
+    let table = compiled_in("restate").unwrap();
+    let mapper = Mapper::new("restate".parse().unwrap());
+    let shown = mapper.execution(&table, seen, Timestamp::now());
     (shown.sub_state, shown.reason)
 }
 
@@ -53,7 +58,7 @@ fn cancel(id: &str) -> CancelRequest {
     CancelRequest {
         id: execution(id),
         mode: CancelMode::Graceful,
-        compensation: Compensation::AsDefined,
+        compensation: CompensationChoice::AsDefined,
         cause: String::new(),
         request_id: request_id(),
     }
@@ -70,8 +75,8 @@ fn signal(id: &str, signal: &str) -> SignalRequest {
 
 fn start(definition: &str) -> StartRequest {
     StartRequest {
-        definition: definition.to_owned(),
-        portable: false,
+        definition: StartDefinition::native(definition),
+        options: Default::default(),
         execution_id: None,
         input: Some(Payload::json("1")),
         labels: Default::default(),
@@ -80,8 +85,8 @@ fn start(definition: &str) -> StartRequest {
     }
 }
 
-fn kind_and_reason(error: Error) -> (ErrorKind, &'static str) {
-    (error.kind, error.reason())
+fn kind_and_reason(error: Error) -> (ErrorKind, String) {
+    (error.kind, error.reason().to_owned())
 }
 
 /// Lets time pass between two looks of a watch.
@@ -259,14 +264,14 @@ async fn cancelling_what_has_not_begun_is_a_cancellation_and_then_it_is_gone() {
     assert!(gone.message.contains("it was scheduled"), "{gone}");
     assert_eq!(
         kind_and_reason(gone),
-        (ErrorKind::NotFound, "EXECUTION_FORGOTTEN")
+        (ErrorKind::NotFound, "EXECUTION_FORGOTTEN".to_owned())
     );
     let never = provider
         .get(&call(), &execution(&fake::id(99)), View::Basic)
         .await;
     assert_eq!(
         kind_and_reason(never.unwrap_err()),
-        (ErrorKind::NotFound, "EXECUTION_NOT_FOUND")
+        (ErrorKind::NotFound, "EXECUTION_NOT_FOUND".to_owned())
     );
 }
 
@@ -356,7 +361,7 @@ async fn a_promise_is_resolved_by_the_handler_that_is_bound_to_it() {
     let unbound = provider.signal(&call(), signal(id, "refund")).await;
     assert_eq!(
         kind_and_reason(unbound.unwrap_err()),
-        (ErrorKind::FailedPrecondition, "SIGNAL_NOT_FOUND")
+        (ErrorKind::FailedPrecondition, "SIGNAL_NOT_FOUND".to_owned())
     );
 }
 
@@ -380,7 +385,10 @@ async fn a_workflow_is_started_by_its_key_and_repeating_it_is_the_same_workflow(
     let taken = provider.start(&call(), other).await.unwrap_err();
     assert_eq!(
         kind_and_reason(taken),
-        (ErrorKind::AlreadyExists, "EXECUTION_ALREADY_EXISTS")
+        (
+            ErrorKind::AlreadyExists,
+            "EXECUTION_ALREADY_EXISTS".to_owned()
+        )
     );
 }
 
@@ -499,7 +507,7 @@ async fn a_repeated_restart_is_the_same_restart() {
         .unwrap_err();
     assert_eq!(
         kind_and_reason(refused),
-        (ErrorKind::AlreadyExists, "REQUEST_ID_REUSED")
+        (ErrorKind::AlreadyExists, "REQUEST_ID_REUSED".to_owned())
     );
     reused.request_id = "r-3".parse().unwrap();
     let open = provider.retry_from(&call(), reused).await.unwrap_err();
@@ -523,7 +531,7 @@ async fn only_the_step_that_failed_can_be_tried_now() {
     let other = provider.retry_now(&call(), retry("ship")).await;
     assert_eq!(
         kind_and_reason(other.unwrap_err()),
-        (ErrorKind::NotFound, "STEP_NOT_FOUND")
+        (ErrorKind::NotFound, "STEP_NOT_FOUND".to_owned())
     );
     let seen = provider.retry_now(&call(), retry("charge")).await.unwrap();
     assert_eq!(seen.native.state, "running");
@@ -589,7 +597,7 @@ async fn a_server_that_is_too_old_is_refused_with_what_to_do() {
         kind_and_reason(refused),
         (
             ErrorKind::FailedPrecondition,
-            "PROVIDER_VERSION_NOT_SUPPORTED"
+            "PROVIDER_VERSION_NOT_SUPPORTED".to_owned()
         )
     );
 }
@@ -627,7 +635,11 @@ fn a_configuration_that_cannot_be_used_is_refused_at_start() {
     let refused = |change: fn(&mut Config)| {
         let mut config = Config::default();
         change(&mut config);
-        let made = RestateProvider::new("restate".parse().unwrap(), &config);
+        let made = RestateProvider::new(
+            "restate".parse().unwrap(),
+            &config,
+            compiled_in("restate").unwrap(),
+        );
         made.err().unwrap().to_string()
     };
     let url = refused(|it| it.admin.url = "localhost:9070".into());
@@ -635,8 +647,6 @@ fn a_configuration_that_cannot_be_used_is_refused_at_start() {
         url,
         "`admin.url`: `localhost:9070` is not an http or https address"
     );
-    let capability = refused(|it| it.disable.push("fly".into()));
-    assert_eq!(capability, "`fly` in `disable` is not a capability");
     let missing = refused(|it| it.ingress.identity_file = Some("/nowhere/key.pem".into()));
     assert!(
         missing.starts_with("`ingress`: /nowhere/key.pem: "),
@@ -661,7 +671,7 @@ async fn a_finished_invocation_can_be_purged_and_an_open_one_cannot() {
     let refused = provider.purge(&call(), purge(&open)).await.unwrap_err();
     assert_eq!(
         kind_and_reason(refused),
-        (ErrorKind::FailedPrecondition, "NOT_FINISHED")
+        (ErrorKind::FailedPrecondition, "NOT_FINISHED".to_owned())
     );
     let done = fake.put(Invocation {
         row: json!({"status": "completed", "completion_result": "success"}),
@@ -794,9 +804,9 @@ async fn the_full_view_tells_the_steps_of_the_journal_and_they_decide_nothing() 
             step(&awakeable, "Awakeable", None, Some(WaitKind::Callback)),
         ]
     );
-    let table = compiled_in("restate").unwrap().clone();
-    let mapper = Mapper::new("restate".parse().unwrap(), table.into());
-    let [basic, full] = [basic, full].map(|it| mapper.execution(it, Timestamp::UNIX_EPOCH));
+    let table = compiled_in("restate").unwrap();
+    let mapper = Mapper::new("restate".parse().unwrap());
+    let [basic, full] = [basic, full].map(|it| mapper.execution(&table, it, Timestamp::UNIX_EPOCH));
     assert_eq!(basic.etag(), full.etag());
     assert_eq!((basic.sub_state, basic.waits), (full.sub_state, full.waits));
 }
@@ -816,9 +826,9 @@ async fn the_step_that_fails_has_the_attempts() {
         .get(&call(), &id, View::Full)
         .await
         .unwrap();
-    let table = compiled_in("restate").unwrap().clone();
-    let mapper = Mapper::new("restate".parse().unwrap(), table.into());
-    let shown = mapper.execution(seen, Timestamp::now());
+    let table = compiled_in("restate").unwrap();
+    let mapper = Mapper::new("restate".parse().unwrap());
+    let shown = mapper.execution(&table, seen, Timestamp::now());
     assert_eq!(shown.steps[0].sub_state, SubState::BackingOff);
     assert_eq!(shown.steps[0].retry, shown.retry);
     assert_eq!(shown.steps[0].last_error.as_ref().unwrap().message, "boom");

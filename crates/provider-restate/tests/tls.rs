@@ -13,6 +13,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use rustls::RootCertStore;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::server::WebPkiClientVerifier;
+use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{Call, Error, ErrorKind, Health, Provider, Result};
 use stateway_provider_restate::{Config, RestateProvider};
 use tempfile::TempDir;
@@ -158,7 +159,12 @@ fn is_whole(request: &[u8]) -> bool {
 }
 
 async fn health(config: &Config) -> Result<Health> {
-    let provider = RestateProvider::new("restate".parse().unwrap(), config).unwrap();
+    let provider = RestateProvider::new(
+        "restate".parse().unwrap(),
+        config,
+        compiled_in("restate").unwrap(),
+    )
+    .unwrap();
     provider
         .health(&Call::within(Duration::from_secs(10)))
         .await

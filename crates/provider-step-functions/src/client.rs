@@ -20,13 +20,14 @@ use aws_sdk_sfn::types::ExecutionStatus;
 use aws_smithy_http_client::tls::Provider::Rustls;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use stateway_provider_api::adapter::Quotas;
 use stateway_provider_api::{Call, Error, ErrorKind, Result, Verb};
 use tokio::sync::OnceCell;
 use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
 use crate::error::from_sdk;
-use crate::quota::{Api, Quotas};
+use crate::quota::{Api, quotas, used_up};
 use crate::response::{self, Basics, ItemCounts, Machine, Page, RunsDefinition};
 use crate::{Clock, Config, Event};
 
@@ -42,7 +43,7 @@ pub(crate) struct Client {
 
 struct Line {
     sdk: aws_sdk_sfn::Client,
-    quotas: Arc<Quotas>,
+    quotas: Arc<Quotas<Api>>,
 }
 
 /// The turn of the quota that a call needs.
@@ -100,7 +101,7 @@ impl Client {
             .interceptor(again::Turns);
         Line {
             sdk: aws_sdk_sfn::Client::from_conf(config.build()),
-            quotas: Arc::new(Quotas::new(&region, &self.config.quotas, &self.clock)),
+            quotas: Arc::new(quotas(&region, &self.config.quotas, &self.clock)),
         }
     }
 
@@ -129,7 +130,11 @@ impl Client {
             let line = self.line().await;
             let api = match turn {
                 Turn::Of(api) => {
-                    line.quotas.take(api, ask.verb, ask.call).await?;
+                    let wait = line.quotas.take(api, ask.verb, ask.call);
+                    let wait = wait.map_err(used_up)?;
+                    if !wait.is_zero() {
+                        tokio::time::sleep(wait).await;
+                    }
                     api
                 }
                 Turn::Taken(api) => api,

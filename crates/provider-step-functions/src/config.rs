@@ -1,13 +1,14 @@
-//! What an operator may say of a Step Functions provider.
+//! The configuration of a Step Functions provider.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
+use stateway_provider_api::adapter::Quota;
 use thiserror::Error;
 
-use crate::arn::is_activity;
-use crate::quota::{Api, Quota};
+use crate::id::is_activity;
+use crate::quota::Api;
 
 /// The configuration of a Step Functions provider. Everything has a default: credentials and
 /// region come from the SDK's own chain (environment, profile, web identity, container, instance).
@@ -34,8 +35,6 @@ pub struct Config {
     pub history_pages: usize,
     /// The state machines are Express ones: they can be started, and that is all.
     pub express: bool,
-    /// Capabilities to go without, by name.
-    pub disable: Vec<String>,
     /// Other quotas than AWS's defaults, by API.
     pub quotas: BTreeMap<Api, Quota>,
 }
@@ -52,7 +51,6 @@ impl Default for Config {
             heartbeat_seconds: 20,
             history_pages: 5,
             express: false,
-            disable: Vec::new(),
             quotas: BTreeMap::new(),
         }
     }
@@ -61,9 +59,6 @@ impl Default for Config {
 /// Why a configuration cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// No such capability.
-    #[error("`{0}` in `disable` is not a capability")]
-    Capability(String),
     /// Nothing could be read.
     #[error("`history_pages` must be at least 1")]
     NoPages,
@@ -98,9 +93,10 @@ impl Config {
             || schemes
                 .iter()
                 .any(|scheme| self.endpoint.starts_with(scheme));
-        match good {
-            true => Ok(()),
-            false => Err(ConfigError::Endpoint(self.endpoint.clone())),
+        if good {
+            Ok(())
+        } else {
+            Err(ConfigError::Endpoint(self.endpoint.clone()))
         }
     }
 }

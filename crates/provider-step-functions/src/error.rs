@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use aws_sdk_sfn::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use stateway_provider_api::adapter::one_line;
 use stateway_provider_api::{Error, ErrorKind, Verb};
 
 /// Every error name that the service model has or the service is known to send, with its kind and
@@ -233,10 +234,10 @@ pub(crate) fn service(
     let told = match message {
         "" if code.is_empty() => format!("Step Functions answered with status {status}"),
         "" => code.to_owned(),
-        message => first_line(message),
+        message => one_line(message),
     };
     let mut error = Error::new(kind, verb, told).with_native_code(code);
-    error.reason = reason;
+    error.reason = reason.map(Into::into);
     if kind == ErrorKind::Throttled {
         let standing = reason == Some("QUOTA_EXCEEDED");
         let usual = if standing { LIMIT_PAUSE } else { DEFAULT_PAUSE };
@@ -246,11 +247,6 @@ pub(crate) fn service(
         error.hint = "Check the role of this gateway: it needs the states:* action.".to_owned();
     }
     error
-}
-
-fn first_line(message: &str) -> String {
-    let line = message.lines().next().unwrap_or_default();
-    line.chars().take(512).collect()
 }
 
 /// The pause that an answer asks for: in seconds, or in milliseconds by AWS's own header.
@@ -270,18 +266,8 @@ pub(crate) fn finished(verb: Verb, status: &str) -> Error {
     Error::already_finished(verb, message).with_native_code(status)
 }
 
-pub(crate) fn invalid(verb: Verb, message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidArgument, verb, message)
-}
-
-pub(crate) fn foreign_cursor(verb: Verb) -> Error {
-    invalid(verb, "the cursor is not one of this provider's")
-}
-
 pub(crate) fn no_definition(name: &str) -> Error {
-    let message = format!("no state machine `{name}`");
-    Error::new(ErrorKind::NotFound, Verb::Start, message)
-        .with_reason("DEFINITION_NOT_FOUND")
+    Error::no_definition(name, [])
         .with_hint("Name a state machine of this account and region, or give its ARN.")
 }
 
@@ -304,7 +290,7 @@ mod tests {
         for (name, kind, reason) in NAMES {
             let error = service(Verb::Get, name, "told", (400, None));
             assert_eq!((error.kind, error.native_code.as_str()), (*kind, *name));
-            assert_eq!(error.reason, *reason);
+            assert_eq!(error.reason.as_deref(), *reason);
             assert_eq!(error.retry_after.is_some(), *kind == ErrorKind::Throttled);
         }
     }

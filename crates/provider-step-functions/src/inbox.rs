@@ -9,13 +9,16 @@
 mod desk;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
+use futures::StreamExt;
+use stateway_provider_api::adapter::lock;
 use stateway_provider_api::{Call, Error, ErrorKind, Result, Verb};
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
 
+use crate::Clock;
 use crate::client::{Ask, Client};
 use desk::{Desk, Held, MOST_HELD};
 
@@ -25,6 +28,11 @@ pub(crate) use desk::Address;
 const LONGEST_POLL: Duration = Duration::from_secs(75);
 /// How long a heartbeat may take.
 const LONGEST_BEAT: Duration = Duration::from_secs(10);
+/// How many heartbeats are sent at the same time: a thousand tasks are kept alive in time even if each
+/// heartbeat takes half a second.
+const BEATS_AT_ONCE: usize = 32;
+/// How often the clock, which tests move, is read while waiting.
+const TICK: Duration = Duration::from_millis(50);
 /// What is left of a call's time to send the answer once its task has come.
 const TO_ANSWER: Duration = Duration::from_millis(500);
 
@@ -36,6 +44,7 @@ pub(crate) struct Inbox {
 
 struct Shared {
     client: Arc<Client>,
+    clock: Clock,
     beat: Duration,
     desks: Mutex<BTreeMap<String, Desk>>,
     /// Why polling an activity ended, for those who wait.
@@ -60,16 +69,16 @@ impl Drop for Waiter<'_> {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
-        tasks.iter().for_each(AbortHandle::abort);
+        lock(&self.tasks).iter().for_each(AbortHandle::abort);
     }
 }
 
 impl Inbox {
-    pub(crate) fn new(client: Arc<Client>, beat: Duration) -> Self {
+    pub(crate) fn new(client: Arc<Client>, clock: Clock, beat: Duration) -> Self {
         Self {
             shared: Arc::new(Shared {
                 client,
+                clock,
                 beat,
                 desks: Mutex::default(),
                 broken: Mutex::default(),
@@ -98,7 +107,7 @@ impl Inbox {
         wanted: &Address,
     ) -> Result<String> {
         // What went wrong for those who waited before is no news.
-        locked(&self.shared.broken).remove(activity);
+        lock(&self.shared.broken).remove(activity);
         let ticket = self.shared.with(activity, |desk| desk.want(wanted.clone()));
         let shared = &*self.shared;
         let _waiter = Waiter {
@@ -117,7 +126,7 @@ impl Inbox {
             if let Some(token) = self.held(activity, wanted) {
                 return Ok(token);
             }
-            if let Some(error) = locked(&self.shared.broken).remove(activity) {
+            if let Some(error) = lock(&self.shared.broken).remove(activity) {
                 return Err(error);
             }
             self.see_to_it(activity);
@@ -134,14 +143,14 @@ impl Inbox {
             let (shared, activity) = (self.shared.clone(), activity.to_owned());
             self.own(&tokio::spawn(async move { shared.poll(&activity).await }));
         }
-        if !std::mem::replace(&mut *locked(&self.shared.beats), true) {
+        if !std::mem::replace(&mut *lock(&self.shared.beats), true) {
             let shared = self.shared.clone();
             self.own(&tokio::spawn(async move { shared.keep_alive().await }));
         }
     }
 
     fn own(&self, task: &JoinHandle<()>) {
-        let mut tasks = locked(&self.tasks);
+        let mut tasks = lock(&self.tasks);
         tasks.retain(|task| !task.is_finished());
         tasks.push(task.abort_handle());
     }
@@ -149,7 +158,7 @@ impl Inbox {
 
 impl Shared {
     fn with<T>(&self, activity: &str, look: impl FnOnce(&mut Desk) -> T) -> T {
-        let mut desks = locked(&self.desks);
+        let mut desks = lock(&self.desks);
         if !desks.contains_key(activity) {
             desks.insert(activity.to_owned(), Desk::default());
         }
@@ -170,7 +179,7 @@ impl Shared {
             let taken = self.take_one(activity).await;
             if let Err(error) = taken {
                 self.with(activity, |desk| desk.is_polled = false);
-                locked(&self.broken).insert(activity.to_owned(), error);
+                lock(&self.broken).insert(activity.to_owned(), error);
                 self.news.notify_waiters();
                 return;
             }
@@ -179,7 +188,7 @@ impl Shared {
     }
 
     async fn take_one(&self, activity: &str) -> Result<()> {
-        let held: usize = locked(&self.desks).values().map(Desk::len).sum();
+        let held: usize = lock(&self.desks).values().map(Desk::len).sum();
         if held >= MOST_HELD {
             return Err(full());
         }
@@ -205,21 +214,17 @@ impl Shared {
 
     /// Sends heartbeats for as long as anything is held or waited for, and forgets what is over.
     async fn keep_alive(&self) {
+        let mut due = self.clock.now();
         loop {
-            tokio::time::sleep(self.beat).await;
-            for (activity, token) in self.all_held() {
-                let call = Call::within(LONGEST_BEAT);
-                let ask = Ask {
-                    call: &call,
-                    verb: Verb::Signal,
-                };
-                let beat = self.client.heartbeat(ask, &token).await;
-                if beat.is_err_and(|error| is_over(&error)) {
-                    self.with(&activity, |desk| desk.drop_token(&token));
-                }
-            }
-            let mut beats = locked(&self.beats);
-            let desks = locked(&self.desks);
+            due += self.beat;
+            self.wait_until(due).await;
+            let held = futures::stream::iter(self.all_held());
+            held.for_each_concurrent(BEATS_AT_ONCE, |(activity, token)| async move {
+                self.heartbeat(&activity, &token).await;
+            })
+            .await;
+            let mut beats = lock(&self.beats);
+            let desks = lock(&self.desks);
             if desks
                 .values()
                 .all(|desk| desk.len() == 0 && !desk.is_polled)
@@ -230,18 +235,36 @@ impl Shared {
         }
     }
 
+    async fn heartbeat(&self, activity: &str, token: &str) {
+        let call = Call::within(LONGEST_BEAT);
+        let ask = Ask {
+            call: &call,
+            verb: Verb::Signal,
+        };
+        let beat = self.client.heartbeat(ask, token).await;
+        if beat.is_err_and(|error| is_over(&error)) {
+            self.with(activity, |desk| desk.drop_token(token));
+        }
+    }
+
+    async fn wait_until(&self, due: Instant) {
+        loop {
+            let left = due.saturating_duration_since(self.clock.now());
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left.min(TICK)).await;
+        }
+    }
+
     fn all_held(&self) -> Vec<(String, String)> {
-        let desks = locked(&self.desks);
+        let desks = lock(&self.desks);
         let of_one = |(activity, desk): (&String, &Desk)| {
             let named = |token| (activity.clone(), token);
             desk.tokens().map(named).collect::<Vec<_>>()
         };
         desks.iter().flat_map(of_one).collect()
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether the service says that a token answers nothing any more.

@@ -1,9 +1,10 @@
 //! The state machines of the account, and which of them are listed.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use stateway_provider_api::Result;
+use stateway_provider_api::adapter::lock;
 
 use crate::client::{Ask, Client};
 use crate::response::Machine;
@@ -79,12 +80,12 @@ impl Machines {
         arns.sort();
         arns.dedup();
         if let Some(only) = only {
-            arns.retain(|arn| arn == only || crate::arn::machine_name(arn) == Some(only));
+            arns.retain(|arn| arn == only || crate::id::machine_name(arn) == Some(only));
         }
         Ok(arns)
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Vec<Machine>)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 }

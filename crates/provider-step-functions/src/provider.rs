@@ -1,48 +1,43 @@
 //! The adapter: each verb is translate, ask the service, translate.
 
-mod answer;
-mod define;
-mod steer;
-
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use aws_credential_types::Credentials;
 use serde::{Deserialize, Serialize};
-use stateway_model::ExecutionId;
+use stateway_model::{ExecutionId, ProviderId};
+use stateway_provider_api::adapter::cursor::{self, LIST};
+use stateway_provider_api::adapter::page_size;
 use stateway_provider_api::{
-    ApplyDefinitionRequest, Call, CancelRequest, Capabilities, DefinitionProblem, DefinitionsPage,
-    DefinitionsRequest, Error, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
-    NativeDefinition, Observation, PauseRequest, Provider, PurgeRequest, Result, ResumeRequest,
-    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Verb, View, WatchScope,
-    WatchStream,
+    ApplyDefinitionRequest, Call, CancelRequest, DefinitionProblem, DefinitionsPage,
+    DefinitionsRequest, Description, Health, HistoryPage, HistoryRequest, ListPage, ListRequest,
+    NativeDefinition, Observation, Provider, Result, RetryFromRequest, SignalRequest, StartRequest,
+    Table, Verb, View, WatchScope, WatchStream,
 };
 
-use crate::book::Book;
-use crate::client::{Ask, Client, ExecutionsQuery, HistoryQuery};
+use crate::cache::Cache;
+use crate::client::{Ask, Client, ExecutionsQuery};
 use crate::error::express;
 use crate::inbox::Inbox;
-use crate::look::Looker;
 use crate::machines::Machines;
-use crate::request::{Narrowing, arn, cursor, offered, page_size, read_cursor};
-use crate::telling::Teller;
-use crate::{Clock, Config, ConfigError, capability, watch};
-
-/// Names the cursors of lists.
-const LIST: &str = "list";
-/// Names the cursors of histories.
-const HISTORY: &str = "history";
+use crate::reader::Reader;
+use crate::request::{LARGEST_PAGE, Narrowing, arn};
+use crate::{
+    CAPABILITIES, Clock, Config, ConfigError, EXPRESS_CAPABILITIES, definitions, history, signal,
+    start, steer, watch,
+};
 
 /// The provider for AWS Step Functions.
 pub struct StepFunctionsProvider {
-    can: Capabilities,
-    config: Config,
-    look: Arc<Looker>,
-    inbox: Inbox,
-    machines: Arc<Machines>,
+    id: ProviderId,
+    pub(crate) config: Config,
+    description: Arc<Description>,
+    pub(crate) reader: Arc<Reader>,
+    pub(crate) inbox: Inbox,
+    pub(crate) machines: Arc<Machines>,
 }
 
-/// Where a list goes on.
+/// Where a list continues.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ListCursor {
@@ -54,52 +49,56 @@ struct ListCursor {
     t: Option<String>,
 }
 
-/// Where a history goes on.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HistoryCursor {
-    t: String,
-    c: Teller,
-}
-
 impl StepFunctionsProvider {
     /// A provider with the credentials of the SDK's default chain.
     ///
     /// # Errors
     /// A configuration that cannot be used.
-    pub fn new(config: &Config) -> std::result::Result<Self, ConfigError> {
-        Self::make(config, None)
+    pub fn new(
+        id: ProviderId,
+        config: &Config,
+        table: Arc<Table>,
+    ) -> std::result::Result<Self, ConfigError> {
+        Self::with_credentials(id, config, table, None)
     }
 
     /// A provider with these credentials, for emulators and tests.
     ///
     /// # Errors
     /// A configuration that cannot be used.
-    pub fn with_credentials(
+    pub fn with_keys(
+        id: ProviderId,
         config: &Config,
-        access_key: &str,
-        secret_key: &str,
+        table: Arc<Table>,
+        (access_key, secret_key): (&str, &str),
     ) -> std::result::Result<Self, ConfigError> {
         let credentials = Credentials::from_keys(access_key, secret_key, None);
-        Self::make(config, Some(credentials))
+        Self::with_credentials(id, config, table, Some(credentials))
     }
 
-    fn make(
+    fn with_credentials(
+        id: ProviderId,
         config: &Config,
+        table: Arc<Table>,
         credentials: Option<Credentials>,
     ) -> std::result::Result<Self, ConfigError> {
         config.check()?;
-        let (can, clock) = (capability::of(config)?, Clock::default());
+        let clock = Clock::default();
         let client = Arc::new(Client::new(config.clone(), credentials, clock.clone()));
+        let capabilities = if config.express {
+            EXPRESS_CAPABILITIES
+        } else {
+            CAPABILITIES
+        };
         Ok(Self {
-            can,
-            inbox: Inbox::new(client.clone(), config.heartbeat()),
+            id,
+            description: Description::fixed(capabilities, table),
+            inbox: Inbox::new(client.clone(), clock.clone(), config.heartbeat()),
             machines: Arc::new(Machines::new(client.clone(), clock.clone(), config)),
-            look: Arc::new(Looker {
+            reader: Arc::new(Reader {
                 client,
-                book: Book::default(),
+                cache: Cache::default(),
                 clock,
-                can,
                 most_pages: config.history_pages,
                 people: config.activities.clone(),
             }),
@@ -110,26 +109,27 @@ impl StepFunctionsProvider {
     /// The time in which this provider counts its quotas and paces.
     #[must_use]
     pub fn clock(&self) -> Clock {
-        self.look.clock.clone()
+        self.reader.clock.clone()
     }
 
     fn refuse_express(&self, verb: Verb) -> Result<()> {
-        match self.config.express {
-            true => Err(express(verb)),
-            false => Ok(()),
+        if self.config.express {
+            Err(express(verb))
+        } else {
+            Ok(())
         }
     }
 }
 
 #[async_trait]
 impl Provider for StepFunctionsProvider {
-    fn capabilities(&self) -> Capabilities {
-        self.can
+    fn describe(&self) -> Arc<Description> {
+        Arc::clone(&self.description)
     }
 
     async fn health(&self, call: &Call) -> Result<Health> {
         let verb = Verb::Health;
-        self.look
+        self.reader
             .client
             .machines(Ask { call, verb }, 1, None)
             .await?;
@@ -143,16 +143,16 @@ impl Provider for StepFunctionsProvider {
     }
 
     async fn start(&self, call: &Call, request: StartRequest) -> Result<Observation> {
-        offered(Verb::Start, &self.can)?;
         let verb = Verb::Start;
-        self.start_execution(Ask { call, verb }, &request).await
+        self.description.check(verb)?;
+        start::start(self, Ask { call, verb }, &request).await
     }
 
     async fn get(&self, call: &Call, id: &ExecutionId, view: View) -> Result<Observation> {
         let verb = Verb::Get;
         let arn = arn(id, verb)?;
         self.refuse_express(verb)?;
-        self.look.get(Ask { call, verb }, arn, view).await
+        self.reader.get(Ask { call, verb }, arn, view).await
     }
 
     async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>> {
@@ -160,15 +160,15 @@ impl Provider for StepFunctionsProvider {
         if self.config.express {
             return ids.iter().map(|_| Err(express(verb))).collect();
         }
-        self.look.observe(Ask { call, verb }, ids).await
+        self.reader.observe(Ask { call, verb }, ids).await
     }
 
     async fn list(&self, call: &Call, request: ListRequest) -> Result<ListPage> {
         let verb = Verb::List;
-        offered(verb, &self.can)?;
-        let from: Option<ListCursor> = read_cursor(LIST, request.cursor.as_deref(), verb)?;
-        let size = page_size(request.page_size, verb)?;
-        let narrowing = Narrowing::new(&request.hints, self.can.list_hints);
+        self.description.check(verb)?;
+        let from: Option<ListCursor> = cursor::read(LIST, request.cursor.as_deref(), verb)?;
+        let size = page_size(request.page_size, LARGEST_PAGE, verb)?;
+        let narrowing = Narrowing::new(&request.hints, &self.description.table, &self.id);
         let ask = Ask { call, verb };
         let only = narrowing.machine.as_deref();
         let machines = self.machines.listed(ask, only).await?;
@@ -191,80 +191,48 @@ impl Provider for StepFunctionsProvider {
             token: at.t.as_deref(),
             turn_taken: false,
         };
-        let page = self.look.client.executions(ask, query).await?;
+        let page = self.reader.client.executions(ask, query).await?;
         let mut rows = page.rows;
         rows.retain(|row| narrowing.may_admit(row));
-        let observations = self.look.refine(ask, rows).await;
+        let observations = self.reader.refine(ask, rows).await;
         let next = next_of_list(at, page.next, &machines, narrowing.statuses.len());
         Ok(ListPage {
             observations: observations.into_iter().collect::<Result<_>>()?,
-            next: next.map(|next| cursor(LIST, &next)),
+            next: next.map(|next| cursor::write(LIST, &next)),
         })
     }
 
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
         let verb = Verb::History;
-        offered(verb, &self.can)?;
-        let arn = arn(&request.id, verb)?;
-        let from: Option<HistoryCursor> = read_cursor(HISTORY, request.cursor.as_deref(), verb)?;
-        let (token, mut teller) = from.map_or_else(Default::default, |from| (Some(from.t), from.c));
-        let query = HistoryQuery {
-            arn,
-            size: page_size(request.page_size, verb)?,
-            newest_first: false,
-            with_data: false,
-            token: token.as_deref(),
-            turn_taken: false,
-        };
-        let page = self.look.client.history(Ask { call, verb }, query).await?;
-        let events = page.rows.iter().map(|event| teller.tell(event)).collect();
-        let next = page
-            .next
-            .map(|t| cursor(HISTORY, &HistoryCursor { t, c: teller }));
-        Ok(HistoryPage { events, next })
+        self.description.check(verb)?;
+        history::history(self, Ask { call, verb }, &request).await
     }
 
     async fn watch(&self, call: &Call, scope: WatchScope) -> Result<WatchStream> {
-        offered(scope.verb(), &self.can)?;
-        watch::all(self.look.clone(), self.machines.clone(), call).await
+        self.description.check(scope.verb())?;
+        watch::all(self.reader.clone(), self.machines.clone(), call).await
     }
 
     async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation> {
         let verb = Verb::Signal;
-        offered(verb, &self.can)?;
+        self.description.check(verb)?;
         let arn = arn(&request.id, verb)?;
-        self.answer(Ask { call, verb }, arn, &request).await
+        signal::signal(self, Ask { call, verb }, arn, &request).await
     }
 
     async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
-        let verb = steer::cancel_verb(request.mode);
-        offered(verb, &self.can)?;
-        request.check_compensation(&self.can)?;
+        let verb = request.verb();
+        self.description.check(verb)?;
+        request.check_compensation(&self.description.capabilities)?;
         let arn = arn(&request.id, verb)?;
-        self.stop(Ask { call, verb }, arn, &request).await
-    }
-
-    async fn pause(&self, _: &Call, _: PauseRequest) -> Result<Observation> {
-        Err(Error::unsupported(Verb::Pause))
-    }
-
-    async fn resume(&self, _: &Call, _: ResumeRequest) -> Result<Observation> {
-        Err(Error::unsupported(Verb::Resume))
-    }
-
-    async fn retry_now(&self, _: &Call, _: RetryNowRequest) -> Result<Observation> {
-        Err(Error::unsupported(Verb::RetryNow))
+        steer::cancel(self, Ask { call, verb }, arn, &request).await
     }
 
     async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
         let verb = Verb::RetryFrom;
-        offered(verb, &self.can)?;
+        self.description.check(verb)?;
         let arn = arn(&request.id, verb)?;
-        self.redrive(Ask { call, verb }, arn, &request).await
-    }
-
-    async fn purge(&self, _: &Call, _: PurgeRequest) -> Result<()> {
-        Err(Error::unsupported(Verb::Purge))
+        steer::retry_from(self, Ask { call, verb }, arn, &request).await
     }
 
     async fn definitions(
@@ -273,8 +241,8 @@ impl Provider for StepFunctionsProvider {
         request: DefinitionsRequest,
     ) -> Result<DefinitionsPage> {
         let verb = Verb::Definitions;
-        offered(verb, &self.can)?;
-        self.list_definitions(Ask { call, verb }, &request).await
+        self.description.check(verb)?;
+        definitions::list(self, Ask { call, verb }, &request).await
     }
 
     async fn definition(
@@ -284,9 +252,9 @@ impl Provider for StepFunctionsProvider {
         revision: Option<&str>,
     ) -> Result<NativeDefinition> {
         let verb = Verb::Definitions;
-        offered(verb, &self.can)?;
+        self.description.check(verb)?;
         let ask = Ask { call, verb };
-        self.read_definition(ask, name, revision).await
+        definitions::read(self, ask, name, revision).await
     }
 
     async fn apply_definition(
@@ -295,8 +263,8 @@ impl Provider for StepFunctionsProvider {
         request: ApplyDefinitionRequest,
     ) -> Result<NativeDefinition> {
         let verb = Verb::ApplyDefinition;
-        offered(verb, &self.can)?;
-        self.apply(Ask { call, verb }, &request).await
+        self.description.check(verb)?;
+        definitions::apply(self, Ask { call, verb }, &request).await
     }
 
     async fn validate_definition(
@@ -305,8 +273,8 @@ impl Provider for StepFunctionsProvider {
         source: &str,
     ) -> Result<Vec<DefinitionProblem>> {
         let verb = Verb::ApplyDefinition;
-        offered(verb, &self.can)?;
-        self.check_definition(Ask { call, verb }, source).await
+        self.description.check(verb)?;
+        definitions::validate(self, Ask { call, verb }, source).await
     }
 }
 

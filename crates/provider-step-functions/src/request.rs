@@ -1,29 +1,18 @@
 //! What the gateway asks, in the service's own terms.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use stateway_model::{ExecutionId, Payload, SubState};
+use stateway_model::{ExecutionId, Payload, ProviderId, SubState};
 use stateway_provider_api::filter::{DefinitionPattern, Hints};
-use stateway_provider_api::{Capabilities, Error, ErrorKind, Result, StartRequest, Verb};
+use stateway_provider_api::{Error, Result, StartDefinition, StartRequest, Table, Verb};
 
-use crate::arn::{ExecutionArn, ExecutionKind};
-use crate::error::{express, foreign_cursor, invalid};
+use crate::CAPABILITIES;
+use crate::error::{express, no_definition};
+use crate::id::{ExecutionArn, ExecutionKind};
 use crate::response::{Basics, RUNNING};
 
 /// The longest name the service takes.
 const LONGEST_NAME: usize = 80;
 /// The largest page the service gives.
 pub(crate) const LARGEST_PAGE: u32 = 1_000;
-
-/// What a provider without the capability answers.
-pub(crate) fn offered(verb: Verb, can: &Capabilities) -> Result<()> {
-    match verb.is_offered(can) {
-        true => Ok(()),
-        false => Err(Error::unsupported(verb)),
-    }
-}
 
 /// The ARN that an id is. What is no execution's ARN names nothing that exists; an Express
 /// execution exists and cannot be read.
@@ -32,14 +21,6 @@ pub(crate) fn arn(id: &ExecutionId, verb: Verb) -> Result<&str> {
         None => Err(Error::not_found(verb, id).without_engine()),
         Some(parsed) if parsed.kind == ExecutionKind::Express => Err(express(verb)),
         Some(_) => Ok(id.as_str()),
-    }
-}
-
-/// A page of nothing would never end.
-pub(crate) fn page_size(size: u32, verb: Verb) -> Result<u32> {
-    match size {
-        0 => Err(invalid(verb, "a page has at least one row")),
-        size => Ok(size.min(LARGEST_PAGE)),
     }
 }
 
@@ -53,7 +34,7 @@ pub(crate) fn execution_name(request: &StartRequest) -> Result<String> {
         letter.is_control() || letter.is_whitespace() || "<>{}[]?*\"#%\\^|~`$&,;:/".contains(letter)
     };
     if name.chars().count() > LONGEST_NAME || name.chars().any(forbidden) {
-        return Err(invalid(
+        return Err(Error::invalid(
             Verb::Start,
             "the execution id is no name for Step Functions",
         )
@@ -81,121 +62,92 @@ pub(crate) fn json_text(payload: Option<&Payload>, verb: Verb) -> Result<String>
         .ok()
         .filter(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok());
     text.map(str::to_owned)
-        .ok_or_else(|| invalid(verb, "Step Functions takes only JSON"))
+        .ok_or_else(|| Error::invalid(verb, "Step Functions takes only JSON"))
 }
 
-/// What a start may not ask for.
-pub(crate) fn check_start(request: &StartRequest, can: &Capabilities) -> Result<()> {
-    if request.delay.is_some() && !can.start_delayed {
-        return Err(Error::unsupported(Verb::Start).with_hint("Start without a delay."));
+/// Refuses what Step Functions cannot take. Returns the native id of the definition.
+pub(crate) fn check_start(request: &StartRequest) -> Result<&str> {
+    request.check_capabilities(&CAPABILITIES)?;
+    request.check_options(&[])?;
+    match &request.definition {
+        StartDefinition::Native(definition) => Ok(definition),
+        StartDefinition::Portable { id, .. } => Err(no_definition(id)),
     }
-    if !request.labels.is_empty() && !can.labels {
-        return Err(Error::unsupported(Verb::Start).with_hint(
-            "Start without labels: Step Functions tags state machines, not executions.",
-        ));
-    }
-    Ok(())
 }
+
+/// Every status that ListExecutions can be asked for.
+const STATUSES: [&str; 6] = [
+    RUNNING,
+    "SUCCEEDED",
+    "FAILED",
+    "TIMED_OUT",
+    "ABORTED",
+    "PENDING_REDRIVE",
+];
 
 /// What a list may be narrowed to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Narrowing {
+pub(crate) struct Narrowing<'t> {
     /// One after the other; `None` is every status at once.
-    pub(crate) statuses: Vec<Option<String>>,
+    pub(crate) statuses: Vec<Option<&'static str>>,
     /// Only this state machine.
     pub(crate) machine: Option<String>,
+    table: &'t Table,
     hints: Hints,
 }
 
-impl Narrowing {
-    pub(crate) fn new(hints: &Hints, used: bool) -> Self {
-        let hints = if used { hints.clone() } else { Hints::none() };
-        let machine = hints.definition.as_ref().and_then(|wanted| match wanted {
-            DefinitionPattern::Full(name) => name.provider.is_some().then(|| name.id.to_string()),
-            // A name with a slash may begin with the id of this provider, which is not known here.
-            DefinitionPattern::Short(id) => (!id.contains('/')).then(|| id.clone()),
-        });
+impl<'t> Narrowing<'t> {
+    pub(crate) fn new(hints: &Hints, table: &'t Table, provider: &ProviderId) -> Self {
+        let wanted = hints.definition.as_ref();
         Self {
-            statuses: statuses(&hints.sub_states),
-            machine,
-            hints,
+            statuses: statuses(&hints.sub_states, table),
+            machine: wanted.and_then(|wanted| only_machine(wanted, provider)),
+            table,
+            hints: hints.clone(),
         }
     }
 
     /// Whether the hints may admit this row. Only narrows.
     pub(crate) fn may_admit(&self, row: &Basics) -> bool {
-        let wanted = match sub_states_of(&row.status) {
-            Some(possible) => self
-                .hints
-                .sub_states
-                .iter()
-                .any(|state| possible.contains(state)),
-            None => self.hints.sub_states.contains(&SubState::Running),
-        };
-        let early = self
-            .hints
-            .started_from
-            .is_some_and(|from| row.started.is_none_or(|at| at < from));
-        let late = self
-            .hints
-            .started_until
-            .is_some_and(|until| row.started.is_none_or(|at| at > until));
+        let Hints {
+            sub_states,
+            started_from,
+            started_until,
+            ..
+        } = &self.hints;
+        let wanted = self.table.may_show(&row.status, sub_states);
+        let early = started_from.is_some_and(|from| row.started.is_none_or(|at| at < from));
+        let late = started_until.is_some_and(|until| row.started.is_none_or(|at| at > until));
         wanted && !early && !late
     }
 }
 
-const OPEN: &[SubState] = &[
-    SubState::Running,
-    SubState::Waiting,
-    SubState::BackingOff,
-    SubState::Error,
-];
+/// The only state machine whose executions can pass; `None` when several can.
+fn only_machine(wanted: &DefinitionPattern, provider: &ProviderId) -> Option<String> {
+    let mut names = wanted.native_ids(provider);
+    let name = names.next()?.to_owned();
+    names.next().is_none().then_some(name)
+}
 
-fn sub_states_of(status: &str) -> Option<&'static [SubState]> {
-    match status {
-        RUNNING => Some(OPEN),
-        "PENDING_REDRIVE" => Some(&[SubState::Error]),
-        "SUCCEEDED" => Some(&[SubState::Succeeded]),
-        "FAILED" | "TIMED_OUT" | "ABORTED" => Some(&[SubState::Failed]),
-        _ => None,
+/// Which statuses to ask for: the ones that the table, overlays included, may show as a wanted
+/// sub-state. A status that no table has can be asked for only together with all others. Open and
+/// finished ones are asked for together, because an execution may go from one to the other while pages
+/// are read.
+fn statuses(wanted: &[SubState], table: &Table) -> Vec<Option<&'static str>> {
+    let every = vec![None];
+    let open = |state: &SubState| !state.is_terminal();
+    let mixed = wanted.iter().any(open) && !wanted.iter().all(open);
+    // A status that is in no table shows `running`.
+    if mixed || wanted.contains(&SubState::Running) {
+        return every;
     }
-}
-
-/// Which statuses to ask for. Open and finished ones are asked for together, because an execution
-/// may go from one to the other while pages are read.
-fn statuses(wanted: &[SubState]) -> Vec<Option<String>> {
-    let open = wanted.iter().any(|state| !state.is_terminal());
-    let succeeded = wanted.contains(&SubState::Succeeded);
-    let failed = wanted.contains(&SubState::Failed);
-    let some = |words: &[&str]| words.iter().map(|word| Some((*word).to_owned())).collect();
-    match (open, succeeded, failed) {
-        (true, false, false) => some(&[RUNNING]),
-        (false, true, false) => some(&["SUCCEEDED"]),
-        (false, false, true) => some(&["FAILED", "TIMED_OUT", "ABORTED"]),
-        _ => vec![None],
+    let may_show = |status: &&str| table.may_show(status, wanted);
+    let some: Vec<_> = STATUSES.into_iter().filter(may_show).map(Some).collect();
+    if some.len() == STATUSES.len() {
+        every
+    } else {
+        some
     }
-}
-
-/// A cursor: what it belongs to, and a small document.
-pub(crate) fn cursor(of: &str, content: &impl Serialize) -> String {
-    let text = serde_json::to_vec(content).expect("plain data is always JSON");
-    format!("{of}.{}", URL_SAFE_NO_PAD.encode(text))
-}
-
-pub(crate) fn read_cursor<T: DeserializeOwned>(
-    of: &str,
-    cursor: Option<&str>,
-    verb: Verb,
-) -> Result<Option<T>> {
-    let Some(cursor) = cursor else {
-        return Ok(None);
-    };
-    let content = cursor
-        .strip_prefix(of)
-        .and_then(|rest| rest.strip_prefix('.'))
-        .and_then(|text| URL_SAFE_NO_PAD.decode(text).ok())
-        .and_then(|text| serde_json::from_slice(&text).ok());
-    content.map(Some).ok_or_else(|| foreign_cursor(verb))
 }
 
 /// The refusal of a signal that nobody, or more than one, waits for.
@@ -204,48 +156,58 @@ pub(crate) fn not_awaited(signal: &str, awaited: &[String]) -> Error {
         [] => format!("no step waits for `{signal}`"),
         several => format!("`{signal}` is awaited by {}", several.join(", ")),
     };
-    Error::new(ErrorKind::FailedPrecondition, Verb::Signal, message)
-        .with_reason("SIGNAL_NOT_AWAITED")
-        .with_hint(
-            "Name one step that waits for an answer: Step Functions keeps no signal for later.",
-        )
+    Error::not_awaited(message).with_hint(
+        "Name one step that waits for an answer: Step Functions keeps no signal for later.",
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    use stateway_provider_api::ErrorKind;
+    use stateway_provider_api::table::compiled_in;
+
     use super::*;
+
+    fn table(overlay: &str) -> Table {
+        let table = compiled_in("step-functions").unwrap();
+        if overlay.is_empty() {
+            return (*table).clone();
+        }
+        let overlay = format!(
+            "version = 1\nkind = \"step-functions\"\ntitle = \"t\"\nsummary = \"s\"\n{overlay}"
+        );
+        table
+            .overlaid_with(&Table::parse(&overlay).unwrap())
+            .unwrap()
+    }
 
     #[test]
     fn a_status_is_pushed_down_only_where_nothing_can_slip_through() {
-        use SubState::{BackingOff, Failed, Running, Succeeded};
-        let words = |wanted: &[SubState]| statuses(wanted);
-        assert_eq!(words(&[BackingOff]), [Some("RUNNING".to_owned())]);
-        assert_eq!(words(&[Succeeded]), [Some("SUCCEEDED".to_owned())]);
+        use SubState::{BackingOff, Error, Failed, Running, Succeeded, Waiting};
+        let table = table("");
+        let words = |wanted: &[SubState]| statuses(wanted, &table);
+        assert_eq!(words(&[BackingOff]), [Some("RUNNING")]);
+        assert_eq!(words(&[Waiting, BackingOff]), [Some("RUNNING")]);
+        assert_eq!(words(&[Error]), [Some("RUNNING"), Some("PENDING_REDRIVE")]);
+        assert_eq!(words(&[Succeeded]), [Some("SUCCEEDED")]);
         assert_eq!(words(&[Failed]).len(), 3);
-        assert_eq!(words(&[Running, Failed]), [None]);
+        // A status that the table does not have shows `running`, and no status asks for it.
+        assert_eq!(words(&[Running]), [None]);
+        assert_eq!(words(&[BackingOff, Failed]), [None]);
         assert_eq!(words(SubState::ALL), [None]);
     }
 
     #[test]
-    fn cursors_survive_and_foreign_ones_do_not() {
-        let made = cursor("list", &("a", 1));
-        let read: Option<(String, u32)> = read_cursor("list", Some(&made), Verb::List).unwrap();
-        assert_eq!(read, Some(("a".to_owned(), 1)));
-        for foreign in [
-            "",
-            "list",
-            "list.",
-            "list.x",
-            "history.1",
-            &made.replace("list", "history"),
-        ] {
-            let read = read_cursor::<(String, u32)>("list", Some(foreign), Verb::List);
-            assert_eq!(
-                read.unwrap_err().kind,
-                ErrorKind::InvalidArgument,
-                "{foreign}"
-            );
-        }
+    fn an_overlay_decides_what_is_asked_for() {
+        let table = table(
+            "[[rows]]\nnative = \"ABORTED\"\nsub_state = \"error\"\nterminal = false\nsource = \"us\"\n",
+        );
+        let error = statuses(&[SubState::Error], &table);
+        assert_eq!(
+            error,
+            [Some("RUNNING"), Some("ABORTED"), Some("PENDING_REDRIVE")]
+        );
+        assert!(!statuses(&[SubState::Failed], &table).contains(&Some("ABORTED")));
     }
 
     #[test]

@@ -10,9 +10,11 @@ use stateway_model::{ExecutionError, ExecutionId, Payload};
 use stateway_provider_api::{Error, ErrorKind, Result};
 use stateway_provider_api::{NativeState, Observation, ObservedDefinition, Verb, Version, View};
 
+use crate::event::Detail;
 use crate::fold::{Ending, Failure};
+use crate::qualifier;
 use crate::steps::{error, steps};
-use crate::{Definition, Detail, Event, Fold, arn};
+use crate::{Definition, Event, Fold, id};
 
 /// The status of an execution that is not over.
 pub(crate) const RUNNING: &str = "RUNNING";
@@ -187,20 +189,20 @@ pub(crate) fn observation(basics: &Basics, verb: Verb) -> Result<Observation> {
     })?;
     let mut native = NativeState::new(&basics.status);
     if let (Some(redrive), true) = (&basics.redrive_status, basics.status != RUNNING) {
-        native = native.with("redrive_status", redrive);
+        native = native.with(qualifier::REDRIVE_STATUS, redrive);
     }
     let mut seen = Observation::new(id, native);
     seen.version = Some(version(basics));
-    let machine = arn::machine_name(&basics.machine).map(str::to_owned);
+    let machine = id::machine_name(&basics.machine).map(str::to_owned);
     let machine = machine.or_else(|| {
-        let parsed = arn::ExecutionArn::parse(&basics.arn)?;
+        let parsed = id::ExecutionArn::parse(&basics.arn)?;
         Some(parsed.machine.to_owned())
     });
     seen.definition = machine.map(ObservedDefinition::Native);
     seen.revision = basics
         .version
         .as_deref()
-        .and_then(arn::version)
+        .and_then(id::version)
         .unwrap_or_default()
         .to_owned();
     seen.create_time = basics.started;
@@ -227,7 +229,7 @@ pub(crate) fn with_history(
         seen.last_error = last_error(ending);
     }
     if fold.is_partial() {
-        seen.native = seen.native.with("history", "partial");
+        seen.native = seen.native.with(qualifier::HISTORY, "partial");
     }
     seen
 }

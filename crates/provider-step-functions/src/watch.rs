@@ -5,7 +5,7 @@
 //! - Then each round lists the newest executions of each state machine, down to the newest one that
 //!   is known, and the open ones. An open execution that is missing from the second list is
 //!   described: it has ended, or the list lags behind.
-//! - In between, open executions are read in turn, as often as [`Book`](crate::book::Book) and the
+//! - In between, open executions are read in turn, as often as [`Cache`](crate::cache::Cache) and the
 //!   quota of histories allow.
 
 mod followed;
@@ -22,9 +22,9 @@ use stateway_provider_api::{
 };
 
 use crate::client::{Ask, ExecutionsQuery};
-use crate::look::{Looker, RESERVE};
 use crate::machines::Machines;
 use crate::quota::Api;
+use crate::reader::{RESERVE, Reader};
 use crate::request::LARGEST_PAGE;
 use crate::response::{Basics, Page, RUNNING};
 use followed::Followed;
@@ -55,16 +55,16 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Follows every execution.
 pub(crate) async fn all(
-    look: Arc<Looker>,
+    reader: Arc<Reader>,
     machines: Arc<Machines>,
     call: &Call,
 ) -> Result<WatchStream> {
     let verb = Verb::WatchAll;
     let listed = machines.listed(Ask { call, verb }, None).await?;
-    let now = look.clock.now();
+    let now = reader.clock.now();
     let follower = Follower {
         unread: listed.into_iter().map(|machine| (machine, None)).collect(),
-        look,
+        reader,
         machines,
         followed: BTreeMap::new(),
         ready: VecDeque::new(),
@@ -81,7 +81,7 @@ pub(crate) async fn all(
 }
 
 struct Follower {
-    look: Arc<Looker>,
+    reader: Arc<Reader>,
     machines: Arc<Machines>,
     followed: BTreeMap<String, Followed>,
     ready: VecDeque<Watched>,
@@ -117,7 +117,7 @@ impl Follower {
     }
 
     fn now(&self) -> Instant {
-        self.look.clock.now()
+        self.reader.clock.now()
     }
 
     /// Does what is next: a page of the present set, a round, or reading some that are open.
@@ -201,7 +201,7 @@ impl Follower {
     }
 
     async fn plan(&mut self, news: bool) {
-        let rate = self.look.client.rate(Api::ListExecutions).await * SHARE;
+        let rate = self.reader.client.rate(Api::ListExecutions).await * SHARE;
         let share = Duration::try_from_secs_f64(f64::from(self.lists) / rate.max(f64::EPSILON));
         let shortest = FASTEST.max(share.unwrap_or(SLOWEST));
         self.pause = if news {
@@ -271,7 +271,7 @@ impl Follower {
         self.report(fresh).await;
         for arn in ended {
             if !self
-                .look
+                .reader
                 .client
                 .spare(Api::DescribeExecution, RESERVE)
                 .await
@@ -299,7 +299,7 @@ impl Follower {
         self.read_after = ids.last().map(ToString::to_string);
         let call = Call::within(PATIENCE);
         let verb = Verb::WatchAll;
-        let answers = self.look.observe(Ask { call: &call, verb }, &ids).await;
+        let answers = self.reader.observe(Ask { call: &call, verb }, &ids).await;
         for (id, answer) in ids.into_iter().zip(answers) {
             self.take_answer(id, answer)?;
         }
@@ -311,11 +311,11 @@ impl Follower {
         let Ok(id) = ExecutionId::new(arn.as_str()) else {
             return Ok(());
         };
-        self.look.book.forget(&arn);
+        self.reader.cache.forget(&arn);
         let call = Call::within(PATIENCE);
         let verb = Verb::WatchAll;
         let ask = Ask { call: &call, verb };
-        let answer = self.look.get(ask, &arn, View::Basic).await;
+        let answer = self.reader.get(ask, &arn, View::Basic).await;
         self.take_answer(id, answer)
     }
 
@@ -354,7 +354,7 @@ impl Follower {
         let arns: Vec<_> = rows.iter().map(|row| row.arn.clone()).collect();
         let call = Call::within(PATIENCE);
         let verb = Verb::WatchAll;
-        let shown = self.look.refine(Ask { call: &call, verb }, rows).await;
+        let shown = self.reader.refine(Ask { call: &call, verb }, rows).await;
         for (arn, seen) in arns.iter().zip(shown) {
             match seen {
                 Ok(seen) => self.ready.push_back(Watched::seen(seen)),
@@ -370,7 +370,7 @@ impl Follower {
         status: Option<&str>,
         (size, token): (u32, Option<String>),
     ) -> Result<Page<Basics>> {
-        while !self.look.client.spare(Api::ListExecutions, RESERVE).await {
+        while !self.reader.client.spare(Api::ListExecutions, RESERVE).await {
             tokio::time::sleep(TICK).await;
         }
         self.lists += 1;
@@ -386,7 +386,7 @@ impl Follower {
             token: token.as_deref(),
             turn_taken: true,
         };
-        let page = self.look.client.executions(ask, query).await;
+        let page = self.reader.client.executions(ask, query).await;
         // A state machine that was deleted has no executions.
         match page {
             Err(Error {

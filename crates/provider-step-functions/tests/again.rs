@@ -10,10 +10,12 @@ use mock::scene::long_running_sequence;
 use serde_json::json;
 use stateway_contract_kit::Fault;
 use stateway_model::{ExecutionId, Payload};
+use stateway_provider_api::adapter::Quota;
 use stateway_provider_api::{
-    Call, Error, ErrorKind, Observation, Provider, SignalRequest, StartRequest, View,
+    Call, Error, ErrorKind, Observation, Provider, SignalRequest, StartDefinition, StartRequest,
+    View,
 };
-use stateway_provider_step_functions::{Api, Quota};
+use stateway_provider_step_functions::Api;
 
 const SOON: Duration = Duration::from_millis(20);
 
@@ -129,8 +131,8 @@ async fn a_start_that_is_repeated_is_one_execution() {
         .machines
         .insert("m".to_owned(), machine);
     let request = StartRequest {
-        definition: format!("{}:stateMachine:m", mock::HERE),
-        portable: false,
+        definition: StartDefinition::native(format!("{}:stateMachine:m", mock::HERE)),
+        options: Default::default(),
         execution_id: None,
         input: Some(Payload::json("{}")),
         labels: stateway_model::Labels::new(),

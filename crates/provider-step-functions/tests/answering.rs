@@ -59,9 +59,37 @@ fn calls_of(bench: &Bench, api: &str) -> usize {
     calls.get(api).copied().unwrap_or_default()
 }
 
-fn reason(told: Result<Observation>) -> (ErrorKind, &'static str) {
+/// Moves the provider's clock to the next heartbeat, and waits until so many were sent in all.
+async fn beat(bench: &Bench, total: usize) {
+    bench.provider.clock().skip(Duration::from_secs(1));
+    let sent = async {
+        while calls_of(bench, "SendTaskHeartbeat") < total {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let sent = tokio::time::timeout(Duration::from_secs(5), sent).await;
+    let beats = calls_of(bench, "SendTaskHeartbeat");
+    assert!(
+        sent.is_ok() && beats == total,
+        "{beats} heartbeats, not {total}"
+    );
+}
+
+/// Moves the provider's clock past many heartbeats: none is sent.
+async fn no_beat(bench: &Bench) {
+    let before = calls_of(bench, "SendTaskHeartbeat");
+    bench.provider.clock().skip(Duration::from_secs(60));
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert_eq!(
+        calls_of(bench, "SendTaskHeartbeat"),
+        before,
+        "nothing is held"
+    );
+}
+
+fn reason(told: Result<Observation>) -> (ErrorKind, String) {
     let error: Error = told.expect_err("a refusal");
-    (error.kind, error.reason())
+    (error.kind, error.reason().to_owned())
 }
 
 /// What the newest event of the execution says.
@@ -79,7 +107,7 @@ async fn a_task_for_people_waits_for_a_signal_and_is_answered_by_it() {
     let (bench, ids) = bench(&["a"], |_| {}).await;
     let seen = bench.get(&ids[0]).await;
     let table = compiled_in("step-functions").expect("a table");
-    let verdict = classify(table, &seen, Timestamp::now()).execution;
+    let verdict = classify(&table, &seen, Timestamp::now()).execution;
     assert_eq!(verdict.sub_state, SubState::Waiting);
     assert_eq!(verdict.reason, Some(Reason::AwaitingInput));
     let wait = &seen.steps[0].waits[0];
@@ -134,29 +162,33 @@ async fn signals_at_the_same_time_share_one_poll() {
 }
 
 #[tokio::test]
+async fn a_hundred_held_tasks_are_kept_alive_although_each_heartbeat_is_slow() {
+    let names: Vec<String> = (0..101).map(|number| format!("e{number:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (bench, ids) = bench(&names, |config| config.heartbeat_seconds = 1).await;
+    signal(&bench, &ids[100], "Approve", "{}")
+        .await
+        .expect("an answer");
+    let slow = stateway_contract_kit::Fault::Slow(Duration::from_millis(200));
+    bench.service.world().faults.extend([slow; 100]);
+    beat(&bench, 100).await;
+}
+
+#[tokio::test]
 async fn what_is_held_is_kept_alive_and_forgotten_when_it_is_over() {
     let (bench, ids) = bench(&["a", "b", "c"], |config| config.heartbeat_seconds = 1).await;
     signal(&bench, &ids[2], "Approve", "{}")
         .await
         .expect("an answer");
-    tokio::time::sleep(Duration::from_millis(1_300)).await;
-    assert_eq!(calls_of(&bench, "SendTaskHeartbeat"), 2);
+    beat(&bench, 2).await;
     "ABORTED".clone_into(&mut bench.service.world().executions[0].status);
-    tokio::time::sleep(Duration::from_millis(2_000)).await;
     // One more beat for each, and from then on only for the one that is left.
-    let beats = calls_of(&bench, "SendTaskHeartbeat");
-    assert!((4..=6).contains(&beats), "{beats}");
+    beat(&bench, 4).await;
+    beat(&bench, 5).await;
     signal(&bench, &ids[1], "Approve", "{}")
         .await
         .expect("an answer");
-    tokio::time::sleep(Duration::from_millis(1_300)).await;
-    let beats = calls_of(&bench, "SendTaskHeartbeat");
-    tokio::time::sleep(Duration::from_millis(1_300)).await;
-    assert_eq!(
-        calls_of(&bench, "SendTaskHeartbeat"),
-        beats,
-        "nothing is held"
-    );
+    no_beat(&bench).await;
 }
 
 #[tokio::test]
@@ -190,11 +222,13 @@ async fn a_state_that_does_not_say_whose_its_tasks_are_is_never_taken() {
 async fn a_task_without_an_address_ends_the_polling_and_is_left_to_lapse() {
     let (bench, ids) = bench(&["nameless", "b"], |config| config.heartbeat_seconds = 1).await;
     let told = signal(&bench, &ids[1], "Approve", "{}").await;
-    let expected = (ErrorKind::FailedPrecondition, "ACTIVITY_NOT_ADDRESSABLE");
+    let expected = (
+        ErrorKind::FailedPrecondition,
+        "ACTIVITY_NOT_ADDRESSABLE".to_owned(),
+    );
     assert_eq!(reason(told), expected);
     assert_eq!(calls_of(&bench, "GetActivityTask"), 1);
-    tokio::time::sleep(Duration::from_millis(1_300)).await;
-    assert_eq!(calls_of(&bench, "SendTaskHeartbeat"), 0);
+    no_beat(&bench).await;
     // The next one is whose it says.
     signal(&bench, &ids[1], "Approve", "{}")
         .await
@@ -211,7 +245,10 @@ async fn a_task_that_another_worker_has_is_left_to_it() {
         script::push(events, last, "ActivityStarted", detail);
     }
     let told = signal(&bench, &ids[0], "Approve", "{}").await;
-    assert_eq!(reason(told), (ErrorKind::FailedPrecondition, "TASK_TAKEN"));
+    assert_eq!(
+        reason(told),
+        (ErrorKind::FailedPrecondition, "TASK_TAKEN".to_owned())
+    );
     assert_eq!(calls_of(&bench, "GetActivityTask"), 0);
 }
 
@@ -220,12 +257,11 @@ async fn a_task_that_comes_too_late_is_there_for_the_next_signal() {
     let (bench, ids) = bench(&["a"], |_| {}).await;
     bench.service.world().stumble_at(
         "GetActivityTask",
-        stateway_contract_kit::Fault::Slow(Duration::from_millis(1_500)),
+        stateway_contract_kit::Fault::Slow(Duration::from_millis(900)),
     );
-    let short = Call::within(Duration::from_millis(1_200));
+    let short = Call::within(Duration::from_millis(700));
     let told = signal_within(&bench, &ids[0], "Approve", "{}", short).await;
     assert_eq!(reason(told).0, ErrorKind::Timeout);
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
     // The poll was not given up with the signal, so its task was not lost.
     signal(&bench, &ids[0], "Approve", "{}")
         .await
@@ -263,7 +299,10 @@ async fn iterations_are_told_apart_by_their_index_or_not_at_all() {
         let told = signal(&bench, &ids[0], "M[1].Approve", "{}").await;
         match with_index {
             false => {
-                let expected = (ErrorKind::FailedPrecondition, "ACTIVITY_NOT_ADDRESSABLE");
+                let expected = (
+                    ErrorKind::FailedPrecondition,
+                    "ACTIVITY_NOT_ADDRESSABLE".to_owned(),
+                );
                 assert_eq!(reason(told), expected);
                 assert_eq!(calls_of(&bench, "GetActivityTask"), 0);
             }
@@ -346,16 +385,19 @@ fn only_activities_can_be_named() {
         "arn:aws:states:eu-west-1:0:stateMachine:people",
         "arn:aws:states:eu-west-1:0:activity:",
     ] {
-        let made = StepFunctionsProvider::new(&with(wrong)).err();
+        let made = default_chain(&with(wrong)).err();
         assert_eq!(made, Some(ConfigError::Activity(wrong.to_owned())));
     }
-    assert!(StepFunctionsProvider::new(&with(&people())).is_ok());
+    assert!(default_chain(&with(&people())).is_ok());
     let never = Config {
         heartbeat_seconds: 0,
         ..Config::default()
     };
-    assert_eq!(
-        StepFunctionsProvider::new(&never).err(),
-        Some(ConfigError::Heartbeat(0))
-    );
+    assert_eq!(default_chain(&never).err(), Some(ConfigError::Heartbeat(0)));
+}
+
+/// A provider with the credentials of the SDK's default chain.
+fn default_chain(config: &Config) -> std::result::Result<StepFunctionsProvider, ConfigError> {
+    let table = compiled_in("step-functions").expect("a table");
+    StepFunctionsProvider::new("aws".parse().expect("an id"), config, table)
 }

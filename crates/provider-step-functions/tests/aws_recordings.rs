@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use serde_json::{Map, Value, json};
 use stateway_provider_api::StepObservation;
-use stateway_provider_step_functions::{Definition, Event, Fold, steps};
+use stateway_provider_step_functions::pure::{Definition, Event, Fold, steps};
 
 const VARIABLE: &str = "STATEWAY_AWS_RECORDINGS";
 

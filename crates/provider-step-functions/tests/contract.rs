@@ -13,7 +13,7 @@ use stateway_contract_kit::{Fault, Harness, Scene, Skip, Subject, Workload};
 use stateway_model::{ExecutionId, Payload};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{Capabilities, Provider, Table};
-use stateway_provider_step_functions::{Config, StepFunctionsProvider};
+use stateway_provider_step_functions::{CAPABILITIES, Config, StepFunctionsProvider};
 use wiremock::MockServer;
 
 fn main() -> ExitCode {
@@ -22,31 +22,31 @@ fn main() -> ExitCode {
 
 struct Mocked;
 
-fn provider(config: &Config) -> StepFunctionsProvider {
-    StepFunctionsProvider::with_credentials(config, "test", "test").expect("a good configuration")
+fn provider(config: &Config, table: &Arc<Table>) -> StepFunctionsProvider {
+    let (id, keys) = ("kit".parse().expect("an id"), ("test", "test"));
+    StepFunctionsProvider::with_keys(id, config, table.clone(), keys).expect("a good configuration")
 }
 
 #[async_trait]
 impl Harness for Mocked {
     fn table(&self) -> Arc<Table> {
-        Arc::new(compiled_in("step-functions").expect("a table").clone())
+        compiled_in("step-functions").expect("a table")
     }
 
     fn capabilities(&self) -> Capabilities {
-        provider(&Config::default()).capabilities()
+        CAPABILITIES
     }
 
-    async fn fresh(&self, wanted: Capabilities) -> Result<Box<dyn Subject>, Skip> {
+    async fn fresh(&self, table: Arc<Table>) -> Result<Box<dyn Subject>, Skip> {
         let service = Service::default();
         let task = json!({"T": {"Type": "Task", "Resource": "work"}});
         let machine = json!({"StartAt": "T", "States": task});
         service.world().machines.insert("kit".to_owned(), machine);
         let server = service.open().await;
-        let mut config = config(&server);
-        let off = wanted.iter().filter(|(_, on)| !on);
-        config.disable = off.map(|(name, _)| name.to_owned()).collect();
+        let config = config(&server);
         Ok(Box::new(Staged {
-            provider: Arc::new(provider(&config)),
+            provider: Arc::new(provider(&config, &table)),
+            table,
             config,
             service,
             _server: server,
@@ -56,6 +56,7 @@ impl Harness for Mocked {
 
 struct Staged {
     provider: Arc<dyn Provider>,
+    table: Arc<Table>,
     config: Config,
     service: Service,
     _server: MockServer,
@@ -74,6 +75,8 @@ impl Subject for Staged {
             other_input: Payload::json("{\"n\":2}"),
             // A redrive goes on with the input there was.
             step_input: None,
+            takes_feedback: false,
+            takes_from_start: false,
         }
     }
 
@@ -88,6 +91,6 @@ impl Subject for Staged {
     }
 
     async fn restart(&self) -> Result<Arc<dyn Provider>, Skip> {
-        Ok(Arc::new(provider(&self.config)))
+        Ok(Arc::new(provider(&self.config, &self.table)))
     }
 }

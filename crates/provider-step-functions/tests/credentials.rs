@@ -16,8 +16,9 @@ use mock::{HERE, Service};
 use serde_json::json;
 use stateway_contract_kit::{Fault, Scene};
 use stateway_model::{ExecutionId, Payload};
-use stateway_provider_api::{Call, Provider, SignalRequest, StartRequest, View};
-use stateway_provider_step_functions::{Config, StepFunctionsProvider};
+use stateway_provider_api::table::compiled_in;
+use stateway_provider_api::{Call, Provider, SignalRequest, StartDefinition, StartRequest, View};
+use stateway_provider_step_functions::{Config, ConfigError, StepFunctionsProvider};
 
 macro_rules! trials {
     ($($name:ident),+ $(,)?) => {
@@ -68,12 +69,12 @@ async fn child() {
         profile: text(PROFILE),
         ..Config::default()
     };
-    let provider = StepFunctionsProvider::new(&config).unwrap();
+    let provider = default_chain(&config).unwrap();
     let call = || Call::within(Duration::from_secs(5));
     println!("{config:?} {:?}", provider.health(&call()).await);
     let start = |name: &str| StartRequest {
-        definition: format!("{HERE}:stateMachine:{name}"),
-        portable: false,
+        definition: StartDefinition::native(format!("{HERE}:stateMachine:{name}")),
+        options: Default::default(),
         execution_id: None,
         input: Some(Payload::json(format!("{{\"card\":\"{INPUT}\"}}"))),
         labels: stateway_model::Labels::new(),
@@ -242,4 +243,10 @@ async fn without_credentials_or_region_it_says_what_is_missing() {
     nowhere.push((ENDPOINT, ""));
     let nowhere = told(&nowhere);
     assert!(nowhere.contains("no AWS region is known"), "{nowhere}");
+}
+
+/// A provider with the credentials of the SDK's default chain.
+fn default_chain(config: &Config) -> Result<StepFunctionsProvider, ConfigError> {
+    let table = compiled_in("step-functions").expect("a table");
+    StepFunctionsProvider::new("aws".parse().expect("an id"), config, table)
 }

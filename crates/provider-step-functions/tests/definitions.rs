@@ -10,7 +10,7 @@ use serde_json::json;
 use stateway_model::Labels;
 use stateway_provider_api::{
     ApplyDefinitionRequest, Call, Error, ErrorKind, NativeDefinition, Provider, Result,
-    StartRequest,
+    StartDefinition, StartRequest,
 };
 use stateway_provider_step_functions::{Config, StepFunctionsProvider};
 use wiremock::MockServer;
@@ -27,7 +27,7 @@ impl Bench {
         let server = service.open().await;
         let mut config = config(&server);
         change(&mut config);
-        let provider = StepFunctionsProvider::with_credentials(&config, "test", "test");
+        let provider = mock::provider(&config);
         Self {
             service,
             provider: provider.expect("a good configuration"),
@@ -97,8 +97,8 @@ async fn tags_of_a_state_machine_are_its_labels_and_executions_have_none()
     let read = bench.read(None).await?;
     assert_eq!(read.labels, made(&[("team", "payments"), ("tier", "1")]));
     let start = StartRequest {
-        definition: "order".to_owned(),
-        portable: false,
+        definition: StartDefinition::native("order".to_owned()),
+        options: Default::default(),
         execution_id: None,
         input: None,
         labels: made(&[("order", "7")]),

@@ -15,13 +15,14 @@ use stateway_model::{ExecutionId, SubState};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, ErrorKind, ListRequest, Observation, Provider, StartRequest, View, classify,
+    Call, ErrorKind, ListRequest, Observation, Provider, StartDefinition, StartRequest, View,
+    classify,
 };
 use stateway_provider_step_functions::Api;
 
 fn shown(seen: &Observation) -> SubState {
     let table = compiled_in("step-functions").expect("a table");
-    classify(table, seen, Timestamp::now()).execution.sub_state
+    classify(&table, seen, Timestamp::now()).execution.sub_state
 }
 
 #[tokio::test]
@@ -323,7 +324,7 @@ async fn a_long_watch_spends_the_quota_on_what_moves() {
 
 #[tokio::test]
 async fn a_used_up_quota_is_told_with_its_pause() {
-    let none = stateway_provider_step_functions::Quota {
+    let none = stateway_provider_api::adapter::Quota {
         burst: 1,
         per_second: 1,
     };
@@ -394,8 +395,8 @@ async fn express_can_be_started_and_says_what_it_cannot() {
         .machines
         .insert("kit".to_owned(), json!({}));
     let request = StartRequest {
-        definition: "kit".to_owned(),
-        portable: false,
+        definition: StartDefinition::native("kit".to_owned()),
+        options: Default::default(),
         execution_id: None,
         input: None,
         labels: stateway_model::Labels::new(),

@@ -9,9 +9,10 @@ use mock::bench::{Bench, call, counted};
 use mock::script::{begun, entered, push};
 use serde_json::{Value, json};
 use stateway_model::{ExecutionId, SubState};
+use stateway_provider_api::adapter::Quota;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{Provider, classify};
-use stateway_provider_step_functions::{Api, Quota};
+use stateway_provider_step_functions::Api;
 
 fn run() -> String {
     format!("{HERE}:mapRun:m/items:0001")
@@ -44,7 +45,7 @@ async fn the_items_are_counted_and_are_evidence() {
     let id = put(&bench);
     let seen = bench.get(&id).await;
     let table = compiled_in("step-functions").expect("a table");
-    let verdict = classify(table, &seen, Timestamp::now());
+    let verdict = classify(&table, &seen, Timestamp::now());
     assert_eq!(verdict.execution.sub_state, SubState::Running);
     let explained = verdict.explain(&seen, Timestamp::now());
     for line in [

@@ -8,8 +8,11 @@ use std::time::Duration;
 use aws_sdk_sfn::types::HistoryEventType;
 use serde_json::json;
 use stateway_model::ExecutionId;
+use stateway_provider_api::adapter::Quota;
+use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{Call, ErrorKind, HistoryRequest, Provider, View};
-use stateway_provider_step_functions::{Api, Config, ERROR_NAMES, Quota, StepFunctionsProvider};
+use stateway_provider_step_functions::pure::ERROR_NAMES;
+use stateway_provider_step_functions::{Api, Config, StepFunctionsProvider};
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::any};
 
 const ANYONE: &str = "arn:aws:states:us-east-1:000000000000:execution:m:e";
@@ -146,7 +149,12 @@ async fn serve(kind: &str) -> (MockServer, StepFunctionsProvider) {
         quotas: Api::ALL.into_iter().map(|api| (api, plenty)).collect(),
         ..Config::default()
     };
-    let provider = StepFunctionsProvider::with_credentials(&config, "test", "test");
+    let provider = StepFunctionsProvider::with_keys(
+        "aws".parse().expect("an id"),
+        &config,
+        compiled_in("step-functions").expect("a table"),
+        ("test", "test"),
+    );
     (server, provider.expect("a good configuration"))
 }
 

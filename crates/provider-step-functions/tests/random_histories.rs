@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use simulation::{Moment, simulate};
 use stateway_provider_api::StepObservation;
-use stateway_provider_step_functions::{Definition, Event, Fold, Reader, steps};
+use stateway_provider_step_functions::pure::{Definition, Event, Fold, HistoryPages, steps};
 
 fn shown(open: &[StepObservation]) -> BTreeMap<String, bool> {
     let of_tasks = open.iter().filter(|step| {
@@ -30,7 +30,7 @@ fn shown(open: &[StepObservation]) -> BTreeMap<String, bool> {
 }
 
 fn look(events: &[Event], definition: &Definition, known: Option<Fold>) -> Fold {
-    let mut reader = Reader::new(definition, known, 1_000);
+    let mut reader = HistoryPages::new(definition, known, 1_000);
     let mut left: Vec<Event> = events.iter().rev().cloned().collect();
     while reader.wants().is_some() {
         // Far smaller pages than the service gives, so that there are many.
@@ -79,7 +79,7 @@ proptest! {
         let run = simulate(seed);
         let definition = Definition::parse(&run.definition.to_string());
         for at in 0..run.events.len() {
-            let mut reader = Reader::new(&definition, None, 1);
+            let mut reader = HistoryPages::new(&definition, None, 1);
             let newest: Vec<Event> = run.events[..=at].iter().rev().take(size).cloned().collect();
             reader.take(newest, at >= size);
             prop_assert_eq!(reader.wants(), None, "a bound is a bound");

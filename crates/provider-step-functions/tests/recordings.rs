@@ -16,7 +16,7 @@ use serde_json::Value;
 use stateway_model::{ExecutionId, SubState};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{NativeState, Observation, StepObservation, classify};
-use stateway_provider_step_functions::{Definition, Event, Fold, Reader, steps};
+use stateway_provider_step_functions::pure::{Definition, Event, Fold, HistoryPages, steps};
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/recordings")
@@ -142,7 +142,7 @@ fn check(recording: &Recording, fold: &Fold) {
     let mut seen = Observation::new(id, NativeState::new(status));
     seen.steps = steps(fold, &recording.definition, now);
     let table = compiled_in("step-functions").expect("a table");
-    let classified = classify(table, &seen, now);
+    let classified = classify(&table, &seen, now);
     let overall = match recording.expected["overall"].as_str().unwrap() {
         "running" if name == "dag-paused-on-gate" => "error",
         "aborted" | "timed-out" => "failed",
@@ -177,7 +177,7 @@ fn every_recording_is_classified_as_expected() {
 #[test]
 fn reading_newest_first_shows_the_same() {
     for recording in recordings() {
-        let mut reader = Reader::new(&recording.definition, None, 5);
+        let mut reader = HistoryPages::new(&recording.definition, None, 5);
         assert_eq!(reader.wants(), Some(100));
         reader.take(recording.reverse.clone(), false);
         assert_eq!(reader.wants(), None);
@@ -193,7 +193,7 @@ fn going_on_from_any_event_shows_the_same() {
     for recording in recordings() {
         for seen in 1..recording.events.len() {
             let known = fold(&recording.events[..seen], &recording.definition);
-            let mut reader = Reader::new(&recording.definition, Some(known), 5);
+            let mut reader = HistoryPages::new(&recording.definition, Some(known), 5);
             reader.take(recording.reverse.clone(), false);
             check(&recording, &reader.finish());
         }

@@ -9,11 +9,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use stateway_model::ExecutionId;
+use stateway_provider_api::adapter::Quota;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     Call, ErrorKind, HistoryRequest, Mapper, Observation, Provider, Result, View,
 };
-use stateway_provider_step_functions::{Api, Config, ERROR_NAMES, Quota, StepFunctionsProvider};
+use stateway_provider_step_functions::pure::ERROR_NAMES;
+use stateway_provider_step_functions::{Api, Config, StepFunctionsProvider};
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::any};
 
 const ANYONE: &str = "arn:aws:states:us-east-1:000000000000:execution:m:e";
@@ -55,7 +57,12 @@ async fn serve(respond: impl Respond + 'static) -> (MockServer, StepFunctionsPro
         quotas: Api::ALL.into_iter().map(|api| (api, plenty)).collect(),
         ..Config::default()
     };
-    let provider = StepFunctionsProvider::with_credentials(&config, "test", "test");
+    let provider = StepFunctionsProvider::with_keys(
+        "aws".parse().expect("an id"),
+        &config,
+        compiled_in("step-functions").expect("a table"),
+        ("test", "test"),
+    );
     (server, provider.expect("a good configuration"))
 }
 
@@ -89,8 +96,8 @@ impl Respond for Recorded {
 async fn every_recorded_execution_is_shown_as_expected() {
     let expected: Value = serde_json::from_str(&read("expected.json")).expect("JSON");
     let expected = expected.as_object().expect("an object");
-    let table = Arc::new(compiled_in("step-functions").expect("a table").clone());
-    let mapper = Mapper::new("aws".parse().expect("an id"), table);
+    let table = compiled_in("step-functions").expect("a table");
+    let mapper = Mapper::new("aws".parse().expect("an id"));
     for (name, expected) in expected {
         let (_server, provider) = serve(Recorded(name.clone())).await;
         let described: Value =
@@ -102,7 +109,7 @@ async fn every_recorded_execution_is_shown_as_expected() {
             expected["status"].as_str().expect("a status"),
             "{name}"
         );
-        let shown = mapper.execution(seen.clone(), Timestamp::now());
+        let shown = mapper.execution(&table, seen.clone(), Timestamp::now());
         let word = match expected["overall"].as_str().expect("a word") {
             "running" if name == "dag-paused-on-gate" => "error",
             "aborted" | "timed-out" => "failed",
@@ -112,7 +119,7 @@ async fn every_recorded_execution_is_shown_as_expected() {
         assert!(shown.input.is_some(), "{name}");
         if word == "backing-off" {
             // The explanation names the event and what the definition makes of it.
-            let explained = format!("{:?}", mapper.explain(&seen, Timestamp::now()));
+            let explained = format!("{:?}", mapper.explain(&table, &seen, Timestamp::now()));
             assert!(explained.contains("ActivityFailed"), "{name}: {explained}");
             assert!(explained.contains("follow_up"), "{name}: {explained}");
         }
@@ -281,7 +288,7 @@ async fn broken_histories_are_refused_or_read_and_never_more() {
         let told = provider.history(&call, request).await.map(|_| ());
         let seen = get(&provider, ANYONE).await.map(|seen| {
             let table = compiled_in("step-functions").expect("a table");
-            let _ = stateway_provider_api::classify(table, &seen, Timestamp::now());
+            let _ = stateway_provider_api::classify(&table, &seen, Timestamp::now());
         });
         for outcome in [told, seen] {
             match outcome {

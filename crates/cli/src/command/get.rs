@@ -1,16 +1,21 @@
 //! `stateway get`: one execution.
 
+use std::io::Write;
+
 use clap::{Args, ValueEnum};
 use stateway_client as client;
 use stateway_client::v1;
 
 use crate::arguments::Output;
-use crate::context::{Context, print};
+use crate::context::{Context, print, talk};
 use crate::exit::Exit;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::held::held;
 use crate::screen::{Paint, Table, details_of, moment, step_details};
 use crate::{input, resource, view};
+
+/// The reason of an answer that does not fit into one message.
+const TOO_LARGE: &str = "RESPONSE_TOO_LARGE";
 
 /// Shows an execution.
 #[derive(Debug, Args)]
@@ -19,6 +24,7 @@ Examples:
   stateway get memory/order-17
   stateway get providers/memory/executions/order-17 -o json
   stateway get builtin/order-17 --step charge
+  stateway get builtin/order-17 --payload output > order-17.json
   stateway get builtin/order-17 --vocabulary buquet")]
 pub struct Get {
     /// provider/id, or the full name
@@ -29,6 +35,19 @@ pub struct Get {
     /// Show one step: its input, its output and every attempt; built-in engine only
     #[arg(long, value_name = "STEP", value_parser = input::given, conflicts_with = "vocabulary")]
     step: Option<String>,
+    /// Write the input or the output of the execution, or of the step with --step, to stdout as it
+    /// is, whatever its size
+    #[arg(long, value_name = "PAYLOAD", conflicts_with = "vocabulary")]
+    payload: Option<PayloadSource>,
+}
+
+/// Which payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PayloadSource {
+    /// What it was started with.
+    Input,
+    /// What it ended with.
+    Output,
 }
 
 /// Whose words.
@@ -52,11 +71,17 @@ impl Get {
         if let Some(vocabulary) = self.vocabulary {
             return project(context, name, vocabulary).await;
         }
+        if let Some(payload) = self.payload {
+            let name = match &self.step {
+                Some(step) => format!("{name}/steps/{step}"),
+                None => name,
+            };
+            return write_payload(context, name, payload).await;
+        }
         if let Some(step) = &self.step {
             return show_step(context, &name, step).await;
         }
-        let call = client::Get::new(name);
-        let found = context.client.get(context.call(call)).await?;
+        let found = read(context, name).await?;
         let view = view::Execution::from(&found);
         if context.output == Output::Json {
             context.show(&view, String::new)?;
@@ -67,6 +92,39 @@ impl Get {
         print(&details_of(&view, &held, context.paint, now))?;
         Ok(Exit::Ok)
     }
+}
+
+/// Reads an execution; without its payloads if they do not fit into one message.
+async fn read(context: &Context, name: String) -> Result<v1::Execution, Failure> {
+    let call = client::Get::new(&name);
+    let error = match context.client.get(context.call(call)).await {
+        Ok(found) => return Ok(found),
+        Err(error) if error.reason() == TOO_LARGE => error,
+        Err(error) => return Err(error.into()),
+    };
+    let call = client::Get::new(&name).view(v1::ExecutionView::Basic);
+    let found = context.client.get(context.call(call)).await?;
+    talk(&format!(
+        "{}; input and output are left out",
+        error.message()
+    ));
+    talk("hint: read them with `--payload input` and `--payload output`");
+    Ok(found)
+}
+
+/// Writes a payload as it is.
+async fn write_payload(context: &Context, name: String, source: PayloadSource) -> Outcome {
+    let call = match source {
+        PayloadSource::Input => client::ReadPayload::input(name),
+        PayloadSource::Output => client::ReadPayload::output(name),
+    };
+    let mut parts = context.client.read_payload(context.call(call)).await?;
+    let mut out = std::io::stdout().lock();
+    while let Some(part) = parts.next().await? {
+        out.write_all(&part)?;
+    }
+    out.flush()?;
+    Ok(Exit::Ok)
 }
 
 async fn show_step(context: &Context, execution: &str, step: &str) -> Outcome {

@@ -88,7 +88,7 @@ pub(super) fn not_started(error: &StartError) -> Failure {
     let exit = match error {
         StartError::NotLoopback(_) => Exit::Usage,
         StartError::Bind { .. } => Exit::Refused,
-        StartError::Reflection(_) | StartError::Serve(_) => Exit::Internal,
+        StartError::Reflection(_) => Exit::Internal,
     };
     Failure::new(exit, error.to_string()).hint(error.hint())
 }

@@ -39,6 +39,10 @@ pub struct Start {
     /// A label; may be given several times
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
+    /// An option that only this kind of provider knows; may be given several times. A provider refuses
+    /// an option that it does not know
+    #[arg(long = "option", value_name = "NAME=VALUE", value_parser = label)]
+    options: Vec<(String, String)>,
     /// Id of the execution (default: chosen by the provider)
     #[arg(long, value_parser = input::given)]
     id: Option<String>,
@@ -87,6 +91,9 @@ impl Start {
         let mut call = client::Start::new(what.definition).on(what.parent);
         for (name, value) in &self.labels {
             call = call.label(name, value);
+        }
+        for (name, value) in &self.options {
+            call = call.option(name, value);
         }
         if let Some(input) = input {
             call = call.json(input);

@@ -6,7 +6,7 @@ use serde::Serialize;
 use stateway_gateway::Settings;
 use stateway_model::ProviderId;
 
-use super::{Kind, Limits, Log, Otlp, Server, Watch};
+use super::{AllowedOrigin, Kind, Limits, Log, Otlp, Server, Watch};
 
 /// The configuration that counts.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +34,8 @@ pub struct ProviderConfig {
     pub kind: Kind,
     /// Rows to lay over the kind's table.
     pub table: Option<PathBuf>,
+    /// The capabilities that are turned off, by name.
+    pub disable: Vec<String>,
     /// What only this kind knows.
     pub options: toml::Table,
 }
@@ -46,6 +48,8 @@ impl Config {
     pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
         let mut server = Server::of(&self.settings);
         server.token_key_file.clone_from(&self.token_key_file);
+        let origins = self.settings.allowed_origins.iter().cloned();
+        server.allowed_origins = origins.map(AllowedOrigin).collect();
         let providers = self.providers.iter().map(|provider| {
             let limits = Limits::of(self.settings.upstream(&provider.id));
             (provider.id.to_string(), Printed::of(provider, limits))
@@ -76,6 +80,7 @@ struct Printed<'a> {
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     table: Option<&'a PathBuf>,
+    disable: &'a [String],
     #[serde(flatten)]
     options: toml::Table,
     limits: Limits,
@@ -88,6 +93,7 @@ impl<'a> Printed<'a> {
         Self {
             kind: provider.kind.as_str(),
             table: provider.table.as_ref(),
+            disable: &provider.disable,
             options,
             limits,
         }

@@ -140,7 +140,7 @@ impl Kind {
     pub(crate) fn make(
         self,
         id: &ProviderId,
-        table: &Arc<Table>,
+        table: Arc<Table>,
         options: toml::Table,
         max_message_bytes: usize,
     ) -> Result<Arc<dyn Provider>, Unmade> {
@@ -149,28 +149,26 @@ impl Kind {
                 let config = builtin::Config::deserialize(options);
                 let mut config = config.map_err(|error| error.to_string())?;
                 config.max_message_bytes = max_message_bytes;
-                let provider = builtin::BuiltinProvider::open(&config)
-                    .and_then(|provider| provider.reaching_out(id.as_str(), &config));
-                Arc::new(provider?)
+                let provider = builtin::BuiltinProvider::new(id, &config, table)?;
+                Arc::new(provider)
             }
             Self::Memory => {
                 let config = memory::Config::deserialize(options);
                 let config = config.map_err(|error| error.to_string())?;
-                let provider = memory::MemoryProvider::new(id.clone(), &config);
-                let provider = provider.map_err(|error| error.to_string())?;
-                Arc::new(provider.with_table(Arc::clone(table)))
+                let provider = memory::MemoryProvider::new(id.clone(), &config, table);
+                Arc::new(provider.map_err(|error| error.to_string())?)
             }
             Self::Restate => {
                 let config = restate::Config::deserialize(options);
                 let config = config.map_err(|error| error.to_string())?;
-                let provider = restate::RestateProvider::new(id.clone(), &config);
-                let provider = provider.map_err(|error| error.to_string())?;
-                Arc::new(provider.with_table(Arc::clone(table)))
+                let provider = restate::RestateProvider::new(id.clone(), &config, table);
+                Arc::new(provider.map_err(|error| error.to_string())?)
             }
             Self::StepFunctions => {
                 let config = step_functions::Config::deserialize(options);
                 let config = config.map_err(|error| error.to_string())?;
-                let provider = step_functions::StepFunctionsProvider::new(&config);
+                let provider =
+                    step_functions::StepFunctionsProvider::new(id.clone(), &config, table);
                 Arc::new(provider.map_err(|error| error.to_string())?)
             }
         })
@@ -182,9 +180,12 @@ impl FromStr for Kind {
 
     fn from_str(word: &str) -> Result<Self, KindError> {
         let known = Self::ALL.iter().copied().find(|kind| kind.as_str() == word);
-        known.ok_or_else(|| match PLANNED.contains(&word) {
-            true => KindError::NotYet(word.to_owned()),
-            false => KindError::Unknown(word.to_owned()),
+        known.ok_or_else(|| {
+            if PLANNED.contains(&word) {
+                KindError::NotYet(word.to_owned())
+            } else {
+                KindError::Unknown(word.to_owned())
+            }
         })
     }
 }

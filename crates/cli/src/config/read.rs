@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use stateway_model::ProviderId;
+use stateway_provider_api::{Capabilities, UnknownCapability};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue, Deserializer};
 
@@ -28,6 +29,7 @@ pub(super) struct Provider {
     pub(super) kind: Kind,
     pub(super) table: Option<String>,
     pub(super) limits: Limits,
+    pub(super) disable: Vec<String>,
     pub(super) options: toml::Table,
 }
 
@@ -103,17 +105,35 @@ impl<'i> Reader<'i> {
         let kind = entries.remove("kind");
         let overlay = entries.remove("table");
         let limits = entries.remove("limits");
+        let disable = entries.remove("disable");
         let kind = self.kind(key.span().start, kind);
         let overlay = overlay.and_then(|value| self.single::<String>(value));
         let limits = limits.map(|value| self.typed(value)).unwrap_or_default();
+        let disable = disable.map(|value| self.capabilities(value));
         let options = self.options(kind?, table);
         Some(Provider {
             id: id.ok()?,
             kind: kind?,
             table: overlay,
             limits,
+            disable: disable.unwrap_or_default(),
             options,
         })
+    }
+
+    /// The names in `disable`, each with its place in the file.
+    fn capabilities(&mut self, value: Spanned<DeValue<'i>>) -> Vec<String> {
+        let names = self.single::<Vec<Spanned<String>>>(value);
+        let mut known = Vec::new();
+        for name in names.unwrap_or_default() {
+            if Capabilities::ALL.without(name.get_ref()).is_some() {
+                known.push(name.into_inner());
+            } else {
+                let error = UnknownCapability(name.get_ref().clone());
+                self.wrong(name.span().start, error.to_string());
+            }
+        }
+        known
     }
 
     fn kind(&mut self, provider: usize, value: Option<Spanned<DeValue<'i>>>) -> Option<Kind> {

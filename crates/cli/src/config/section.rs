@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use stateway_gateway::{Settings, UpstreamSettings, WatchSettings};
+use stateway_gateway::{Origin, OriginError, Settings, UpstreamSettings, WatchSettings};
 
 use crate::duration::Span;
 
@@ -62,18 +62,43 @@ section! {
         drain: Span,
         /// How long a page token may be used.
         token_lifetime: Span,
+        /// Time in which a new connection must begin to speak HTTP.
+        handshake_timeout: Span,
+        /// Time after which a connection without open calls is closed.
+        idle_timeout: Span,
         /// Whether clients may ask for the API's description.
         reflection: bool,
         /// Whether the dashboard is served.
         dashboard: bool,
     }
     beside {
+        /// Origins whose web pages may call the API from a browser.
+        allowed_origins: Vec<AllowedOrigin>,
         /// A file with the key of page tokens and cursors, as 64 hexadecimal digits.
         #[serde(skip_serializing_if = "Option::is_none")]
         token_key_file: Option<PathBuf>,
         /// The key itself. A secret: read, never printed.
         #[serde(skip_serializing)]
         token_key: Option<String>,
+    }
+}
+
+/// One of `allowed_origins`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct AllowedOrigin(pub Origin);
+
+impl TryFrom<String> for AllowedOrigin {
+    type Error = OriginError;
+
+    fn try_from(text: String) -> Result<Self, OriginError> {
+        text.parse().map(Self)
+    }
+}
+
+impl From<AllowedOrigin> for String {
+    fn from(AllowedOrigin(origin): AllowedOrigin) -> Self {
+        origin.to_string()
     }
 }
 
@@ -84,8 +109,10 @@ section! {
         heartbeat: Span,
         /// Changes kept per watched topic.
         buffer: usize,
-        /// The most streams at once.
+        /// The most watches at once.
         max_streams: usize,
+        /// The most calls to WaitExecution at once.
+        max_waits: usize,
         /// The most topics at once.
         max_topics: usize,
         /// The most executions of one provider that a watch on a collection follows.

@@ -7,7 +7,9 @@ use clap::Args;
 use stateway_gateway::Settings;
 
 use super::read::{File, Provider, read};
-use super::{Config, ConfigError, Kind, LogFormat, Problem, ProviderConfig, overlay, unusable};
+use super::{
+    AllowedOrigin, Config, ConfigError, Kind, LogFormat, Problem, ProviderConfig, overlay, unusable,
+};
 
 /// The file that is read when none is named and it is there.
 const DEFAULT_FILE: &str = "stateway.toml";
@@ -65,6 +67,8 @@ fn combine(
     if let Some(listen) = overrides.listen {
         settings.listen = listen;
     }
+    let origins = file.server.allowed_origins.into_iter();
+    settings.allowed_origins = origins.map(|AllowedOrigin(origin)| origin).collect();
     let token_key_file = file.server.token_key_file.map(|file| directory.join(file));
     match token_key(file.server.token_key.as_deref(), token_key_file.as_deref()) {
         Ok(key) => settings.token_key = key,
@@ -165,6 +169,7 @@ fn builtin() -> ProviderConfig {
             .expect("`builtin` follows the rule for provider ids"),
         kind: Kind::Builtin,
         table: None,
+        disable: Vec::new(),
         options: toml::Table::new(),
     }
 }
@@ -174,6 +179,7 @@ fn configured(provider: Provider, directory: &Path) -> ProviderConfig {
         id: provider.id,
         kind: provider.kind,
         table: provider.table.map(|table| directory.join(table)),
+        disable: provider.disable,
         options: provider.options,
     }
 }

@@ -25,6 +25,12 @@ const LARGEST_MESSAGE: usize = 64 * 1024 * 1024;
 /// A token must live long enough to ask for the next page.
 const SHORTEST_TOKEN: Duration = Duration::from_secs(60);
 
+/// In less, a client on a busy machine could not begin.
+const SHORTEST_HANDSHAKE: Duration = Duration::from_millis(100);
+
+/// In less, clients would have to connect for every call.
+const SHORTEST_IDLE: Duration = Duration::from_secs(1);
+
 /// What is wrong with `[server]`.
 pub(super) fn server(path: Option<&Path>, server: &Settings) -> Vec<Problem> {
     let rules = [
@@ -52,6 +58,14 @@ pub(super) fn server(path: Option<&Path>, server: &Settings) -> Vec<Problem> {
             server.token_lifetime < SHORTEST_TOKEN,
             "`token_lifetime` must be at least 1m",
         ),
+        (
+            server.handshake_timeout < SHORTEST_HANDSHAKE,
+            "`handshake_timeout` must be at least 100ms",
+        ),
+        (
+            server.idle_timeout < SHORTEST_IDLE,
+            "`idle_timeout` must be at least 1s",
+        ),
     ];
     broken(path, "server", rules)
 }
@@ -69,6 +83,7 @@ pub(super) fn watch(path: Option<&Path>, watch: &WatchSettings) -> Vec<Problem> 
             "`buffer` must be at most 65536",
         ),
         (watch.max_streams == 0, "`max_streams` must be at least 1"),
+        (watch.max_waits == 0, "`max_waits` must be at least 1"),
         (watch.max_topics == 0, "`max_topics` must be at least 1"),
         (watch.max_followed == 0, "`max_followed` must be at least 1"),
     ];

@@ -94,6 +94,11 @@ impl Running {
         Self { child, said }
     }
 
+    /// The id of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Every line so far, of both outputs.
     pub(crate) fn said(&self) -> Vec<String> {
         self.said.lock().unwrap().clone()

@@ -203,6 +203,15 @@ fn each_value_that_cannot_work_is_refused_by_its_rule() {
             "[server]\ntoken_lifetime = \"59s\"",
             "`token_lifetime` must be at least 1m",
         ),
+        (
+            "[server]\nhandshake_timeout = \"99ms\"",
+            "`handshake_timeout` must be at least 100ms",
+        ),
+        (
+            "[server]\nidle_timeout = \"999ms\"",
+            "`idle_timeout` must be at least 1s",
+        ),
+        ("[watch]\nmax_waits = 0", "`max_waits` must be at least 1"),
     ];
     for (text, rule) in rules {
         let section = text.lines().next().unwrap();
@@ -213,6 +222,17 @@ fn each_value_that_cannot_work_is_refused_by_its_rule() {
             "hint: docs/stateway.example.toml shows every key.",
         ];
         assert_eq!(lines, expected, "{text}");
+    }
+}
+
+#[test]
+fn an_origin_that_is_none_is_refused_with_its_place() {
+    for wrong in ["*", "ops.example.org", "https://ops.example.org/", "null"] {
+        let text = format!("[server]\nallowed_origins = [\"{wrong}\"]\n");
+        let answer = check(&text, &[]).exits(2);
+        let expected = format!("`{wrong}` is not an origin");
+        assert!(answer.err.contains(&expected), "{}", answer.err);
+        assert!(answer.err.contains("c.toml:2:"), "{}", answer.err);
     }
 }
 
@@ -232,7 +252,7 @@ fn values_at_the_very_edge_are_good() {
     for text in [
         "[watch]\nheartbeat = \"100ms\"\nbuffer = 1\nmax_streams = 1\nmax_topics = 1\nmax_followed = 1\n",
         "[watch]\nbuffer = 65536\n",
-        "[server]\ndefault_deadline = \"1h\"\nmax_message_bytes = 65536\ntoken_lifetime = \"1m\"\n",
+        "[server]\ndefault_deadline = \"1h\"\nmax_message_bytes = 65536\ntoken_lifetime = \"1m\"\nhandshake_timeout = \"100ms\"\nidle_timeout = \"1s\"\nallowed_origins = [\"https://ops.example.org\"]\n",
         "[server]\nmax_message_bytes = 67108864\n",
     ] {
         check(text, &[]).exits(0);

@@ -236,3 +236,55 @@ fn json_logs_are_an_object_per_line() {
         "{line}"
     );
 }
+
+/// The processor time of a process in clock ticks, of which a second has 100.
+#[cfg(target_os = "linux")]
+fn ticks(id: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+    let fields: Vec<&str> = text
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn without_file_descriptors_the_gateway_waits_says_so_and_serves_those_it_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = "[server]\nhandshake_timeout = \"60s\"\n[providers.memory]\nkind = \"memory\"\n";
+    std::fs::write(directory.path().join("stateway.toml"), config).unwrap();
+    let mut limited = std::process::Command::new("sh");
+    limited
+        .current_dir(directory.path())
+        .env_clear()
+        .args(["-c", "ulimit -n 64; exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_stateway"))
+        .args(["serve", "--listen", "127.0.0.1:0"]);
+    let process = Running::begin(&mut limited);
+    let ready = process.line("stateway is listening on http://");
+    let (_, rest) = ready.split_once("http://").unwrap();
+    let address = rest.split_whitespace().next().unwrap().to_owned();
+    let mut old = TcpStream::connect(&address).unwrap();
+    let mut is_served = || {
+        write!(old, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut answer = [0; 512];
+        let read = old.read(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer[..read]).starts_with("HTTP/1.1 200")
+    };
+    assert!(is_served());
+    let taken: Vec<_> = (0..100).map(|_| TcpStream::connect(&address)).collect();
+    process.line("cannot accept connections");
+    let before = ticks(process.id());
+    std::thread::sleep(Duration::from_secs(2));
+    let used = ticks(process.id()) - before;
+    assert!(used < 50, "{used} ticks in two seconds");
+    let lines = process.said();
+    let lines = lines.iter().filter(|line| line.contains("cannot accept"));
+    assert_eq!(lines.count(), 1);
+    assert!(is_served());
+    drop(taken);
+    assert!(http(&format!("http://{address}"), "/healthz").starts_with("HTTP/1.1 200"));
+}

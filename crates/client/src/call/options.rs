@@ -6,10 +6,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use stateway_proto::v1;
 use stateway_proto::v1::cancel_execution_request::{Compensation, Mode};
+use stateway_proto::v1::read_payload_request::Source;
 
 use super::{
     AdoptDefinition, Cancel, DeleteDefinition, DisableTrigger, EnableTrigger, Events, Get, GetStep,
-    List, ListProviders, Pause, RetryFrom, RetryNow, Signal, Start, Wait, WatchRequest,
+    List, ListProviders, Pause, ReadPayload, RetryFrom, RetryNow, Signal, Start, Wait,
+    WatchRequest,
 };
 
 impl Start {
@@ -51,6 +53,14 @@ impl Start {
         self.with(|message| message.labels = labels)
     }
 
+    /// An option that only this kind of provider knows.
+    #[must_use]
+    pub fn option(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.with(|message| {
+            message.options.insert(name.into(), value.into());
+        })
+    }
+
     /// Not before this much time has passed.
     #[must_use]
     pub fn delay(self, delay: Duration) -> Self {
@@ -71,6 +81,26 @@ impl GetStep {
     pub fn new(execution: &str, step: &str) -> Self {
         let name = format!("{execution}/steps/{step}");
         Self::from_message(v1::GetStepRequest { name })
+    }
+}
+
+impl ReadPayload {
+    /// The input of an execution, `providers/{provider}/executions/{execution}`, or of its step
+    /// `…/steps/{step}`.
+    pub fn input(name: impl Into<String>) -> Self {
+        Self::of(name, Source::Input)
+    }
+
+    /// The output of an execution or of a step.
+    pub fn output(name: impl Into<String>) -> Self {
+        Self::of(name, Source::Output)
+    }
+
+    fn of(name: impl Into<String>, source: Source) -> Self {
+        Self::from_message(v1::ReadPayloadRequest {
+            name: name.into(),
+            source: source.into(),
+        })
     }
 }
 

@@ -7,8 +7,8 @@ use futures::future::BoxFuture;
 use stateway_proto::v1::work_request::Message as Request;
 use stateway_proto::v1::work_response::Message as Response;
 use stateway_proto::v1::workers_client::WorkersClient;
-use stateway_proto::v1::{self, WorkRequest, WorkResponse};
-use tokio::sync::mpsc::{self, UnboundedSender};
+use stateway_proto::v1::{self, WorkResponse};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tonic::transport::Channel;
@@ -16,6 +16,7 @@ use tonic::{Code, Status, Streaming};
 
 use super::desk::{Begun, Desk};
 use super::handler::Handlers;
+use super::outbox::{Outbox, outbox};
 use super::{Task, Worker, WorkerNews};
 use crate::Error;
 use crate::back_off::{BackOff, spread};
@@ -73,23 +74,6 @@ enum Ended {
     Broken(Error),
 }
 
-/// The way to the gateway. What cannot be sent is sent again over the next connection.
-struct Outbox(UnboundedSender<WorkRequest>);
-
-impl Outbox {
-    fn send(&self, message: Request) {
-        let message = Some(message);
-        // A closed connection ends the session on its receiving side.
-        let _ = self.0.send(WorkRequest { message });
-    }
-
-    fn release(&self, tokens: impl IntoIterator<Item = String>, begun: bool) {
-        for task_token in tokens {
-            self.send(Request::Released(v1::TaskReleased { task_token, begun }));
-        }
-    }
-}
-
 impl Driver {
     pub(super) fn new(channel: Channel, worker: Worker) -> Self {
         let capacity = usize::try_from(worker.offer.capacity).unwrap_or(usize::MAX);
@@ -143,13 +127,11 @@ impl Driver {
     }
 
     async fn session(&mut self) -> Ended {
-        let (send, mut receive) = mpsc::unbounded_channel();
-        let outbox = Outbox(send);
+        let (outbox, outgoing) = outbox();
         outbox.send(Request::Offer(self.present_offer()));
         self.desk
             .unacknowledged()
             .for_each(|answer| outbox.send(answer.clone()));
-        let outgoing = futures::stream::poll_fn(move |context| receive.poll_recv(context));
         let mut outgoing = tonic::Request::new(outgoing);
         self.identity.put(outgoing.metadata_mut());
         let mut service =

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::fake::{Script, serve};
 use futures::{StreamExt, TryStreamExt};
 use stateway_client::{
-    AdoptDefinition, Cancel, Client, Code, Get, List, Pause, Purge, Resume, RetryFrom, RetryNow,
-    Signal, Start, v1,
+    AdoptDefinition, Call, Cancel, Client, Code, Get, List, Pause, Purge, Resume, RetryFrom,
+    RetryNow, Signal, Start, v1,
 };
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt};
@@ -36,6 +37,7 @@ fn answers(list: Vec<Result<v1::Execution, Status>>) -> Arc<Script> {
 async fn unavailable_is_tried_again_under_the_same_request_id() {
     let down = || Err(Status::unavailable("starting"));
     let script = answers(vec![down(), down(), Ok(execution("a"))]);
+    script.is_idempotent.store(true, Ordering::Relaxed);
     let started = client(&script)
         .await
         .start(Start::new("definitions/d"))
@@ -45,6 +47,63 @@ async fn unavailable_is_tried_again_under_the_same_request_id() {
     let ids = script.asked();
     assert_eq!(ids.len(), 3);
     assert_eq!(ids[0].len(), 36, "a UUID is made where none was given");
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+}
+
+#[tokio::test]
+async fn a_start_or_a_signal_that_could_happen_twice_is_not_tried_again() {
+    let name = "providers/p/executions/a";
+    for start in [
+        Start::new("definitions/d"),
+        Start::new("providers/p/definitions/d"),
+    ] {
+        let script = answers(vec![Err(Status::unavailable("cut off"))]);
+        let error = client(&script).await.start(start).await.unwrap_err();
+        assert_eq!(error.code(), Code::Unavailable);
+        assert!(error.hint().contains("may have been carried out"));
+        assert_eq!(script.asked().len(), 1);
+    }
+    let script = answers(vec![Err(Status::unavailable("cut off"))]);
+    let signal = Signal::new(name);
+    client(&script).await.signal(signal).await.unwrap_err();
+    assert_eq!(script.asked().len(), 1);
+    // Cancelling twice is cancelling once.
+    let script = answers(vec![
+        Err(Status::unavailable("cut off")),
+        Ok(execution("a")),
+    ]);
+    client(&script)
+        .await
+        .cancel(Cancel::new(name))
+        .await
+        .unwrap();
+    assert_eq!(script.asked().len(), 2);
+}
+
+#[tokio::test]
+async fn a_caller_may_want_a_start_at_least_once() {
+    let script = answers(vec![
+        Err(Status::unavailable("cut off")),
+        Ok(execution("a")),
+    ]);
+    let start = Start::new("definitions/d").at_least_once();
+    client(&script).await.start(start).await.unwrap();
+    let ids = script.asked();
+    assert_eq!(ids.len(), 2);
+    assert_eq!(ids[0], ids[1]);
+}
+
+#[tokio::test]
+async fn an_event_without_an_id_is_the_same_event_in_every_try() {
+    let script = Arc::<Script>::default();
+    let down = || Err(Status::unavailable("starting"));
+    let told = Ok(v1::PublishEventResponse::default());
+    *script.events.lock().unwrap() = vec![down(), down(), told].into();
+    let publish = Call::from_message(v1::PublishEventRequest::default());
+    client(&script).await.publish(publish).await.unwrap();
+    let ids = script.asked();
+    assert_eq!(ids.len(), 3);
+    assert_eq!(ids[0].len(), 36);
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
 }
 

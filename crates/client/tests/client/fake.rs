@@ -2,12 +2,15 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt};
 use stateway_client::v1;
 use stateway_client::v1::executions_server::{Executions, ExecutionsServer};
+use stateway_client::v1::providers_server::{Providers, ProvidersServer};
+use stateway_client::v1::triggers_server::{Triggers, TriggersServer};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
@@ -26,6 +29,9 @@ pub(crate) struct Script {
     /// Request ids, page tokens, cursors: in the order they came.
     pub(crate) asked: Mutex<Vec<String>>,
     pub(crate) timeouts: Mutex<Vec<String>>,
+    /// What the one provider says of repeated starts and signals.
+    pub(crate) is_idempotent: AtomicBool,
+    pub(crate) events: Mutex<VecDeque<Result<v1::PublishEventResponse, Status>>>,
 }
 
 impl Script {
@@ -53,13 +59,76 @@ impl Script {
 pub(crate) async fn serve(script: &Arc<Script>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let service = ExecutionsServer::new(Fake(Arc::clone(script)));
-    let serving = Server::builder().add_service(service);
+    let serving = Server::builder()
+        .add_service(ExecutionsServer::new(Fake(Arc::clone(script))))
+        .add_service(ProvidersServer::new(Fake(Arc::clone(script))))
+        .add_service(TriggersServer::new(Fake(Arc::clone(script))));
     tokio::spawn(serving.serve_with_incoming(TcpListenerStream::new(listener)));
     address
 }
 
 struct Fake(Arc<Script>);
+
+impl Fake {
+    fn provider(&self) -> v1::Provider {
+        let is_idempotent = self.0.is_idempotent.load(Ordering::Relaxed);
+        let capabilities = v1::Capabilities {
+            start_idempotent: is_idempotent,
+            signal_idempotent: is_idempotent,
+            ..v1::Capabilities::default()
+        };
+        v1::Provider {
+            name: "providers/p".into(),
+            capabilities: Some(capabilities),
+            ..v1::Provider::default()
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl Providers for Fake {
+    async fn list_providers(
+        &self,
+        _: Request<v1::ListProvidersRequest>,
+    ) -> Result<Response<v1::ListProvidersResponse>, Status> {
+        Ok(Response::new(v1::ListProvidersResponse {
+            providers: vec![self.provider()],
+            ..v1::ListProvidersResponse::default()
+        }))
+    }
+
+    async fn get_provider(
+        &self,
+        _: Request<v1::GetProviderRequest>,
+    ) -> Result<Response<v1::Provider>, Status> {
+        Ok(Response::new(self.provider()))
+    }
+}
+
+#[tonic::async_trait]
+impl Triggers for Fake {
+    async fn publish_event(
+        &self,
+        request: Request<v1::PublishEventRequest>,
+    ) -> Result<Response<v1::PublishEventResponse>, Status> {
+        self.0.note(&request.get_ref().id);
+        Script::answer(&self.0.events).map(Response::new)
+    }
+
+    async fn disable_trigger(
+        &self,
+        _: Request<v1::DisableTriggerRequest>,
+    ) -> Result<Response<v1::Trigger>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
+    async fn enable_trigger(
+        &self,
+        _: Request<v1::EnableTriggerRequest>,
+    ) -> Result<Response<v1::Trigger>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+}
 
 macro_rules! writes {
     ($($method:ident($message:ident);)+) => { $(
@@ -174,6 +243,15 @@ impl Executions for Fake {
         &self,
         _: Request<v1::GetStepRequest>,
     ) -> Result<Response<v1::StepDetail>, Status> {
+        Err(Status::unimplemented("not scripted"))
+    }
+
+    type ReadPayloadStream = BoxStream<'static, Result<v1::ReadPayloadResponse, Status>>;
+
+    async fn read_payload(
+        &self,
+        _: Request<v1::ReadPayloadRequest>,
+    ) -> Result<Response<Self::ReadPayloadStream>, Status> {
         Err(Status::unimplemented("not scripted"))
     }
 

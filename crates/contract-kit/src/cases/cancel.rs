@@ -1,7 +1,7 @@
 //! `cancel`, gracefully and by force.
 
 use stateway_model::{Reason, SubState};
-use stateway_provider_api::{CancelMode, CancelRequest, Compensation, ErrorKind};
+use stateway_provider_api::{CancelMode, CancelRequest, CompensationChoice, ErrorKind};
 
 use crate::case::{cases, ensure};
 use crate::stage::{answered, refused_because};
@@ -104,7 +104,7 @@ async fn a_kill_ends_what_still_cleans_up(stage: Stage) -> Outcome {
 async fn no_compensation_ends_what_would_clean_up(stage: Stage) -> Outcome {
     let id = stage.scene(Scene::CleansUp).await?;
     let request = CancelRequest {
-        compensation: Compensation::NoCompensation,
+        compensation: CompensationChoice::NoCompensation,
         ..stage.cancel_request(&id, CancelMode::Graceful)
     };
     let cancelled = stage.provider.cancel(&stage.call(), request).await;
@@ -114,7 +114,10 @@ async fn no_compensation_ends_what_would_clean_up(stage: Stage) -> Outcome {
 }
 
 async fn a_choice_about_compensation_is_unsupported(stage: Stage) -> Outcome {
-    for compensation in [Compensation::Compensate, Compensation::NoCompensation] {
+    for compensation in [
+        CompensationChoice::Compensate,
+        CompensationChoice::NoCompensation,
+    ] {
         let id = stage.open().await?;
         let request = CancelRequest {
             compensation,

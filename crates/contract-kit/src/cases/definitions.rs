@@ -1,6 +1,6 @@
 //! `definitions`, `definition`, `apply_definition`, `validate_definition`.
 
-use stateway_provider_api::{ErrorKind, NativeDefinition};
+use stateway_provider_api::{ErrorKind, NativeDefinition, StartDefinition};
 
 use crate::case::{cases, ensure};
 use crate::stage::{answered, refused, refused_because};
@@ -81,7 +81,7 @@ async fn what_was_applied_can_be_read_and_started(stage: Stage) -> Outcome {
         "{applied:?} was applied and {read:?} is read"
     );
     let mut start = stage.start_request();
-    COPY.clone_into(&mut start.definition);
+    start.definition = StartDefinition::native(COPY);
     answered("start", stage.provider.start(&call, start).await)?;
     Ok(())
 }

@@ -24,6 +24,7 @@ pub(super) fn cases() -> Vec<Case> {
         throttling_carries_the_pause_that_was_asked_for [],
         an_engine_that_cannot_be_reached_is_unavailable [],
         an_answer_that_makes_no_sense_is_malformed [],
+        an_operation_that_the_engine_denies_is_permission_denied [],
         one_failed_call_does_not_fail_the_next [],
         a_slow_answer_delays_no_other_call [],
         a_dropped_read_leaves_no_trace [],
@@ -92,6 +93,14 @@ async fn an_answer_that_makes_no_sense_is_malformed(stage: Stage) -> Outcome {
         Err(error) if error.kind == ErrorKind::DataLoss => Ok(()),
         got => refused("get", got, ErrorKind::Malformed).map(drop),
     }
+}
+
+async fn an_operation_that_the_engine_denies_is_permission_denied(stage: Stage) -> Outcome {
+    let id = stage.open().await?;
+    stage.inject(Fault::Denied).await?;
+    let got = stage.provider.get(&stage.call(), &id, View::Basic).await;
+    refused("get", got, ErrorKind::PermissionDenied)?;
+    Ok(())
 }
 
 async fn one_failed_call_does_not_fail_the_next(stage: Stage) -> Outcome {

@@ -1,12 +1,16 @@
 //! `history`.
 
+use stateway_provider_api::{CancelMode, ErrorKind, HistoryRequest, View};
+
 use crate::case::{cases, ensure};
+use crate::stage::{answered, refused};
 use crate::{Case, Outcome, Scene, Stage};
 
 pub(super) fn cases() -> Vec<Case> {
     cases!["history":
         ascends_over_the_pages_without_gaps_or_repeats [history],
-        only_grows [history],
+        only_grows [history, kill],
+        a_foreign_cursor_is_refused [history],
     ]
 }
 
@@ -29,16 +33,27 @@ async fn ascends_over_the_pages_without_gaps_or_repeats(stage: Stage) -> Outcome
 async fn only_grows(stage: Stage) -> Outcome {
     let id = stage.scene(Scene::BackingOff { attempt: 1 }).await?;
     let before = stage.history_all(&id, 1_000).await?;
-    if stage.provider.capabilities().kill {
-        let killed = stage
-            .cancel(&id, stateway_provider_api::CancelMode::Kill)
-            .await;
-        crate::stage::answered("kill", killed)?;
-    }
+    answered("kill", stage.cancel(&id, CancelMode::Kill).await)?;
     let after = stage.history_all(&id, 1_000).await?;
     ensure!(
         after.starts_with(&before),
-        "what had happened is told differently: {after:#?}"
+        "what had happened is reported differently: {after:#?}"
     );
+    ensure!(after.len() > before.len(), "the kill is not in the history");
+    Ok(())
+}
+
+async fn a_foreign_cursor_is_refused(stage: Stage) -> Outcome {
+    let id = stage.scene(Scene::Succeeded).await?;
+    for cursor in ["kit", "", "history", "history.", "history.x", "list.1"] {
+        let request = HistoryRequest {
+            id: id.clone(),
+            page_size: 10,
+            cursor: Some(cursor.to_owned()),
+            view: View::Basic,
+        };
+        let page = stage.provider.history(&stage.call(), request).await;
+        refused("a foreign cursor", page, ErrorKind::InvalidArgument)?;
+    }
     Ok(())
 }

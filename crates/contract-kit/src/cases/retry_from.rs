@@ -12,6 +12,8 @@ pub(super) fn cases() -> Vec<Case> {
         what_the_old_run_did_stays_readable [retry_from, history],
         an_unknown_step_is_refused [retry_from],
         an_input_is_used_or_refused [retry_from],
+        feedback_is_used_or_refused [retry_from],
+        from_start_is_used_or_refused [retry_from, history],
     ]
 }
 
@@ -51,7 +53,7 @@ async fn an_unknown_step_is_refused(stage: Stage) -> Outcome {
     Ok(())
 }
 
-/// Whether an input that is taken has its effect only the adapter's own tests can tell.
+/// The kit cannot check that the input takes effect.
 async fn an_input_is_used_or_refused(stage: Stage) -> Outcome {
     let failed = stage.scene(Scene::Failed).await?;
     let before = stage.sub_state(&failed).await?;
@@ -70,5 +72,41 @@ async fn an_input_is_used_or_refused(stage: Stage) -> Outcome {
         after == before,
         "it was refused, and yet it is {after:?} and not {before:?} any more"
     );
+    Ok(())
+}
+
+/// The kit cannot check that the feedback arrives.
+async fn feedback_is_used_or_refused(stage: Stage) -> Outcome {
+    let failed = stage.scene(Scene::Failed).await?;
+    let mut request = stage.retry_from_request(&failed);
+    request.feedback = "kit: be careful".to_owned();
+    let again = stage.provider.retry_from(&stage.call(), request).await;
+    if stage.workload().takes_feedback {
+        answered("retry-from with feedback", again)?;
+        return Ok(());
+    }
+    refused("retry-from with feedback", again, ErrorKind::Unsupported)?;
+    Ok(())
+}
+
+async fn from_start_is_used_or_refused(stage: Stage) -> Outcome {
+    let failed = stage.scene(Scene::Failed).await?;
+    let before = stage.history_all(&failed, 100).await?;
+    let mut request = stage.retry_from_request(&failed);
+    request.from_start = true;
+    let again = stage.provider.retry_from(&stage.call(), request).await;
+    if !stage.workload().takes_from_start {
+        refused("retry-from from the start", again, ErrorKind::Unsupported)?;
+        return Ok(());
+    }
+    let again = answered("retry-from from the start", again)?.id;
+    let after = stage.history_all(&again, 100).await?;
+    let new = if again == failed {
+        &after[before.len().min(after.len())..]
+    } else {
+        &after[..]
+    };
+    let ran_again = new.iter().any(|event| event.step.ends_with("first"));
+    ensure!(ran_again, "the first step did not run again: {new:#?}");
     Ok(())
 }

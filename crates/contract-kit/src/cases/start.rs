@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stateway_model::{ExecutionId, SubState};
-use stateway_provider_api::{ErrorKind, StartRequest, View};
+use stateway_provider_api::{ErrorKind, StartDefinition, StartRequest, View};
 
 use crate::case::{cases, ensure};
 use crate::stage::{answered, refused_because};
@@ -19,6 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
         an_unknown_definition_is_not_found [start],
         a_delayed_start_waits_for_its_time [start, start_delayed],
         labels_are_kept [start, labels],
+        an_unknown_option_is_refused [start],
     ]
 }
 
@@ -89,9 +90,18 @@ async fn an_execution_id_that_is_taken_is_refused(stage: Stage) -> Outcome {
     refused_because("the second start", second, kind, "EXECUTION_ALREADY_EXISTS")
 }
 
+async fn an_unknown_option_is_refused(stage: Stage) -> Outcome {
+    let mut request = stage.start_request();
+    let option = ("kit-no-such-option".to_owned(), "1".to_owned());
+    request.options.extend([option]);
+    let started = stage.provider.start(&stage.call(), request).await;
+    let kind = ErrorKind::InvalidArgument;
+    refused_because("an unknown option", started, kind, "OPTION_NOT_SUPPORTED")
+}
+
 async fn an_unknown_definition_is_not_found(stage: Stage) -> Outcome {
     let request = StartRequest {
-        definition: "kit-no-such-definition".into(),
+        definition: StartDefinition::native("kit-no-such-definition"),
         ..stage.start_request()
     };
     let started = stage.provider.start(&stage.call(), request).await;

@@ -58,7 +58,7 @@ impl Form {
             input: payload(&self.input)?,
             labels: labels(&self.labels)?,
             request_id,
-            delay: None,
+            ..StartExecutionRequest::default()
         })
     }
 }

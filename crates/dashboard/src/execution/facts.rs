@@ -27,6 +27,8 @@ const PROVIDERS: i32 = 1_000;
 /// What is known of an execution.
 pub(super) struct Facts {
     pub(super) execution: Execution,
+    /// Input and output are not in it, because they do not fit into one message.
+    pub(super) payloads_left_out: bool,
     pub(super) provider: Option<Provider>,
     /// None when it cannot be said.
     pub(super) explanation: Option<ExplainStateResponse>,
@@ -47,7 +49,7 @@ impl Facts {
         path: &ExecutionPath,
         chosen: &str,
     ) -> Result<Self, Problem> {
-        let execution = execution(site, visitor, path).await?;
+        let (execution, payloads_left_out) = execution(site, visitor, path).await?;
         let name = path.name();
         let (provider, explanation, definition, events, branches, decisions, step) = join!(
             provider(site, visitor, &path.provider),
@@ -60,6 +62,7 @@ impl Facts {
         );
         Ok(Self {
             execution,
+            payloads_left_out,
             provider,
             explanation,
             definition,
@@ -85,21 +88,29 @@ impl Facts {
     }
 }
 
-/// The execution alone, in full.
+/// The execution alone, in full. Without its payloads, and true, if they do not fit into one
+/// message.
 pub(super) async fn execution(
     site: &Site,
     visitor: &Visitor,
     path: &ExecutionPath,
-) -> Result<Execution, Problem> {
-    let request = GetExecutionRequest {
-        name: path.name(),
-        view: ExecutionView::Full.into(),
-    };
+) -> Result<(Execution, bool), Problem> {
     let mut api = site.api.executions();
-    Ok(api
-        .get_execution(visitor.request(request))
-        .await?
-        .into_inner())
+    let mut read = async |view: ExecutionView| {
+        let request = GetExecutionRequest {
+            name: path.name(),
+            view: view.into(),
+        };
+        let found = api.get_execution(visitor.request(request)).await;
+        found.map(Response::into_inner)
+    };
+    match read(ExecutionView::Full).await {
+        Ok(found) => Ok((found, false)),
+        Err(status) if status.code() == Code::OutOfRange => {
+            Ok((read(ExecutionView::Basic).await?, true))
+        }
+        Err(status) => Err(status.into()),
+    }
 }
 
 /// The provider, without its table.

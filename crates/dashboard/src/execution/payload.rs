@@ -1,12 +1,15 @@
 //! Input and output: short on the page, whole as plain text.
 
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
+use futures::{StreamExt, stream};
 use maud::{Markup, html};
-use stateway_proto::v1::{Execution, Payload};
+use stateway_proto::v1::read_payload_request::Source;
+use stateway_proto::v1::{Payload, ReadPayloadRequest};
 
-use super::facts::execution;
+use super::facts::Facts;
 use crate::Site;
 use crate::executions::ExecutionPath;
 use crate::problem::Problem;
@@ -17,9 +20,18 @@ use crate::visitor::Visitor;
 const SHOWN: usize = 4_000;
 
 /// Both, side by side.
-pub(super) fn both(path: &ExecutionPath, execution: &Execution) -> Markup {
+pub(super) fn both(path: &ExecutionPath, facts: &Facts) -> Markup {
+    let execution = &facts.execution;
     html! {
-        @if execution.input.is_some() || execution.output.is_some() {
+        @if facts.payloads_left_out {
+            section.card aria-labelledby="payloads-title" {
+                h2 #payloads-title { "Input and output" }
+                p {
+                    "Too large for this page. " a href=(format!("{}/input", path.path())) { "Input" } " "
+                    a href=(format!("{}/output", path.path())) { "Output" }
+                }
+            }
+        } @else if execution.input.is_some() || execution.output.is_some() {
             div.pair {
                 (one("Input", "input", path, execution.input.as_ref()))
                 (one("Output", "output", path, execution.output.as_ref()))
@@ -64,8 +76,7 @@ pub(super) async fn input(
     visitor: Visitor,
     path: ExecutionPath,
 ) -> Result<Response, Problem> {
-    let execution = execution(&site, &visitor, &path).await?;
-    whole(execution.input, "input")
+    whole(&site, &visitor, &path, Source::Input).await
 }
 
 pub(super) async fn output(
@@ -73,20 +84,46 @@ pub(super) async fn output(
     visitor: Visitor,
     path: ExecutionPath,
 ) -> Result<Response, Problem> {
-    let execution = execution(&site, &visitor, &path).await?;
-    whole(execution.output, "output")
+    whole(&site, &visitor, &path, Source::Output).await
 }
 
-/// As plain text, whatever it says it is: a browser must not make a page of it.
-fn whole(payload: Option<Payload>, word: &str) -> Result<Response, Problem> {
-    let payload = payload
-        .ok_or_else(|| Problem::not_found(&format!("The execution shows no {word}."), ""))?;
-    let is_text = std::str::from_utf8(&payload.data).is_ok();
-    let (kind, place) = match is_text {
-        true => ("text/plain; charset=utf-8", "inline"),
-        false => ("application/octet-stream", "attachment"),
+/// The payload in parts, as plain text, whatever it says it is: a browser must not make a page of
+/// it.
+async fn whole(
+    site: &Site,
+    visitor: &Visitor,
+    path: &ExecutionPath,
+    source: Source,
+) -> Result<Response, Problem> {
+    let word = if source == Source::Input {
+        "input"
+    } else {
+        "output"
+    };
+    let request = ReadPayloadRequest {
+        name: path.name(),
+        source: source.into(),
+    };
+    let mut api = site.api.executions();
+    let opened = api.read_payload(visitor.request(request)).await?;
+    let mut parts = opened.into_inner();
+    let first = parts.message().await?.unwrap_or_default();
+    let (kind, place) = if begins_as_text(&first.data) {
+        ("text/plain; charset=utf-8", "inline")
+    } else {
+        ("application/octet-stream", "attachment")
     };
     let place = format!("{place}; filename=\"{word}\"");
     let headers = [(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, place.as_str())];
-    Ok((headers, payload.data).into_response())
+    let rest = parts.map(|part| part.map(|part| part.data));
+    let data = stream::iter([Ok(first.data)]).chain(rest);
+    Ok((headers, Body::from_stream(data)).into_response())
+}
+
+/// Whether the first part of a payload is text. A character may be cut at its end.
+fn begins_as_text(part: &[u8]) -> bool {
+    match std::str::from_utf8(part) {
+        Ok(_) => true,
+        Err(error) => error.error_len().is_none(),
+    }
 }

@@ -39,7 +39,7 @@ pub(super) async fn question(
     fields: &Fields,
     problem: Option<&Problem>,
 ) -> Result<Response, Problem> {
-    let execution = execution(site, visitor, path).await?;
+    let (execution, _) = execution(site, visitor, path).await?;
     let known = definition(site, visitor, &execution).await;
     let undoable = known.iter().flat_map(|definition| &definition.steps);
     let undoable: Vec<_> = undoable

@@ -66,7 +66,7 @@ pub(super) fn parts(
         part("timeline", &over_time(facts, now)),
         part("steps", &steps::table(path, facts, now)),
         part("step", &step::chosen(path, facts, now)),
-        part("payloads", &payload::both(path, &facts.execution)),
+        part("payloads", &payload::both(path, facts)),
         part("branches", &history::branches(facts, now)),
     ]
 }

@@ -11,9 +11,9 @@ use stateway_proto::v1;
 use stateway_proto::v1::definitions_client::DefinitionsClient;
 use stateway_proto::v1::executions_client::ExecutionsClient;
 use stateway_provider_api::table::compiled_in;
-use stateway_provider_api::{Capabilities, Provider, Registration, Registry};
+use stateway_provider_api::{Capabilities, Limited, Provider, Registration, Registry};
 use stateway_provider_builtin::BuiltinProvider;
-use stateway_provider_memory::{Clock, Config, Fault, MemoryProvider, Upstream};
+use stateway_provider_memory::{Clock, Config, LineFault, MemoryProvider, Upstream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -56,10 +56,16 @@ impl Rig {
         let engine = Engine::open(&EngineConfig::new(directory.path().join("store.db"))).unwrap();
         let clock = Clock::manual(jiff::Timestamp::now());
         let memory = Upstream::new(clock.clone());
-        let provider = MemoryProvider::on(memory.clone(), "m".parse().unwrap(), &Config::default());
+        let provider = MemoryProvider::on(
+            memory.clone(),
+            "m".parse().unwrap(),
+            &Config::default(),
+            compiled_in("memory").unwrap(),
+        );
         let mut registry = Registry::default();
         register(&mut registry, "m", "memory", Arc::new(provider.unwrap()));
-        let built_in = BuiltinProvider::over(engine, can);
+        let built_in = BuiltinProvider::over(engine, compiled_in("builtin").unwrap());
+        let built_in = Limited::to(Arc::new(built_in), can);
         register(&mut registry, "b", "builtin", Arc::new(built_in));
         let mut settings = Settings {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
@@ -89,7 +95,7 @@ impl Rig {
     /// Nobody answers the next calls to the provider `m`.
     pub(crate) fn take_down(&self, calls: usize) {
         for _ in 0..calls {
-            self.memory.inject(Fault::Refuse);
+            self.memory.inject(LineFault::Refuse);
         }
     }
 
@@ -166,7 +172,6 @@ fn register(registry: &mut Registry, id: &str, kind: &str, provider: Arc<dyn Pro
         id: id.parse().unwrap(),
         kind: kind.to_owned(),
         provider,
-        table: Arc::new(compiled_in(kind).unwrap().clone()),
     };
     registry.register(registration).unwrap();
 }

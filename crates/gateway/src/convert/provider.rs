@@ -9,12 +9,13 @@ use super::{sub_state, timestamp};
 use crate::upstream::{Position, Serving, Upstream};
 
 pub(crate) fn provider(upstream: &Upstream, with_table: bool) -> v1::Provider {
-    let table = upstream.mapper.table();
+    let description = upstream.describe();
+    let table = &description.table;
     v1::Provider {
         name: upstream.id.resource_name(),
         kind: upstream.kind.clone(),
         title: table.title.clone(),
-        capabilities: Some(capabilities(upstream.capabilities)),
+        capabilities: Some(capabilities(upstream.capabilities())),
         health: Some(provider_health(upstream)),
         table: match with_table {
             true => table.rows().iter().map(table_row).collect(),

@@ -4,6 +4,7 @@ mod adopt;
 mod count;
 mod handlers;
 mod lineage;
+mod payload;
 mod project;
 mod read;
 mod step;
@@ -20,6 +21,7 @@ use tonic::Status;
 
 use super::Shell;
 use crate::status;
+use crate::streams::StreamPool;
 use crate::token::Sealer;
 use crate::upstream::{Directory, Upstream, Upstreams, named};
 use crate::watch::Hub;
@@ -31,6 +33,8 @@ pub(crate) struct Executions {
     pub(crate) hub: Arc<Hub>,
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) directory: Arc<Directory>,
+    pub(crate) watches: Arc<StreamPool>,
+    pub(crate) waits: Arc<StreamPool>,
 }
 
 impl Executions {

@@ -49,10 +49,12 @@ impl Service for Recovery {
     ) -> Result<Response<Self::VerifyExecutionsStream>, Status> {
         let opened = self
             .shell
-            .run("VerifyExecutions", request, |call, message| {
+            .open("VerifyExecutions", request, |call, message| {
                 self.verify_all(call, message)
             });
-        Ok(opened.await?.map(|scan| scan.into_stream().boxed()))
+        let messages =
+            |scan: verify::Scan| self.shell.stream("VerifyExecutions", scan.into_stream());
+        Ok(opened.await?.map(|scan| messages(scan).boxed()))
     }
 
     async fn recover_execution(
@@ -94,7 +96,7 @@ impl Service for Recovery {
         &self,
         request: Request<v1::ExportHistoryRequest>,
     ) -> Result<Response<Self::ExportHistoryStream>, Status> {
-        let opened = self.shell.run("ExportHistory", request, |call, message| {
+        let opened = self.shell.open("ExportHistory", request, |call, message| {
             self.export(call, message)
         });
         Ok(opened

@@ -6,14 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use futures::Stream;
 use metrics::{Counter, Histogram, counter, histogram};
 use stateway_provider_api::Call;
 use tonic::metadata::{AsciiMetadataValue, MetadataMap};
 use tonic::{Code, Request, Response, Status};
 use tracing::Instrument;
 
+use super::oversize;
 use crate::caller::{self, Caller};
-use crate::deadline;
+use crate::deadline::Budget;
+use crate::descriptor::API;
+use crate::status::Refusal;
 
 /// The header that carries the correlation id, in both directions.
 const REQUEST_ID: &str = "x-request-id";
@@ -21,11 +25,21 @@ const LONGEST_REQUEST_ID: usize = 128;
 
 /// What every method is wrapped in.
 pub(crate) struct Shell {
-    default_deadline: Duration,
-    longest_deadline: Duration,
+    limits: ShellLimits,
     meters: HashMap<&'static str, MethodMeter>,
     process: u32,
     calls: AtomicU64,
+}
+
+/// Limits of every call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShellLimits {
+    /// For calls without a deadline.
+    pub(crate) default_deadline: Duration,
+    /// No call may ask for more.
+    pub(crate) longest_deadline: Duration,
+    /// The largest message.
+    pub(crate) max_message_bytes: usize,
 }
 
 struct MethodMeter {
@@ -33,69 +47,46 @@ struct MethodMeter {
     seconds: Histogram,
 }
 
-/// Every method, so that its figures exist from the start and cost no look-up later.
-const METHODS: &[&str] = &[
-    "StartExecution",
-    "GetExecution",
-    "ListExecutions",
-    "WatchExecutions",
-    "WaitExecution",
-    "ListEvents",
-    "ExplainState",
-    "SignalExecution",
-    "CancelExecution",
-    "PauseExecution",
-    "ResumeExecution",
-    "RetryNow",
-    "RetryFrom",
-    "ProjectExecution",
-    "ApplyDefinition",
-    "GetDefinition",
-    "ListDefinitions",
-    "ValidateDefinition",
-    "ListApprovals",
-    "GetApproval",
-    "DecideApproval",
-    "ListEscalations",
-    "GetEscalation",
-    "ResolveEscalation",
-    "Work",
-    "ListWorkers",
-    "GetQueue",
-    "PurgeExecutions",
-    "Backup",
-    "PublishEvent",
-    "PurgeExecution",
-    "VerifyExecution",
-    "VerifyExecutions",
-    "RecoverExecution",
-    "ReplayExecution",
-    "ListBranches",
-    "ExportHistory",
-    "ListProviders",
-    "GetProvider",
-];
-
 impl Shell {
-    pub(crate) fn new(default_deadline: Duration, longest_deadline: Duration) -> Self {
-        let meter = |method: &&'static str| {
-            let ok = counter!("stateway_requests_total", "method" => *method, "code" => "OK");
-            let seconds = histogram!("stateway_request_seconds", "method" => *method);
-            (*method, MethodMeter { ok, seconds })
+    pub(crate) fn new(limits: ShellLimits) -> Self {
+        // Every method of the API, so that its figures exist from the start and cost no look-up later.
+        let meter = |method: &'static str| {
+            let ok = counter!("stateway_requests_total", "method" => method, "code" => "OK");
+            let seconds = histogram!("stateway_request_seconds", "method" => method);
+            (method, MethodMeter { ok, seconds })
         };
-        let meters = METHODS.iter().map(meter).collect();
         let process = uuid::Uuid::new_v4().as_fields().0;
         Self {
-            default_deadline,
-            longest_deadline,
-            meters,
+            limits,
+            meters: API.methods().map(meter).collect(),
             process,
             calls: AtomicU64::new(0),
         }
     }
 
-    /// Does a method's work within its deadline, and counts and logs it.
+    /// Does a method's work within its deadline, and counts and logs it. The answer fits into one
+    /// message or is refused.
     pub(crate) async fn run<M, R, F>(
+        &self,
+        method: &'static str,
+        request: Request<M>,
+        work: impl FnOnce(Call, M) -> F,
+    ) -> Result<Response<R>, Status>
+    where
+        R: prost::Message,
+        F: Future<Output = Result<R, Status>> + Send,
+    {
+        let most = self.limits.max_message_bytes;
+        self.open(method, request, |call, message| {
+            let work = work(call, message);
+            async move { oversize::fitting(method, most, work.await?) }
+        })
+        .await
+    }
+
+    /// Opens a stream within the deadline of its call, and counts and logs the opening. Each message
+    /// goes through [`Shell::stream`].
+    pub(crate) async fn open<M, R, F>(
         &self,
         method: &'static str,
         request: Request<M>,
@@ -106,23 +97,33 @@ impl Shell {
     {
         let began = Instant::now();
         let (metadata, _, message) = request.into_parts();
-        let budget = deadline::budget(&metadata, self.default_deadline, self.longest_deadline);
+        let limits = &self.limits;
+        let budget = Budget::of(&metadata, limits.default_deadline, limits.longest_deadline);
         let sent = sent_id(&metadata);
         let correlation = sent.clone().unwrap_or_else(|| self.next_id());
         let span = tracing::info_span!("rpc", method, request_id = %correlation);
+        let account = Account {
+            shell: self,
+            method,
+            began,
+            span: &span,
+            is_closed: false,
+        };
         let outcome = match caller::of(&metadata) {
             Ok(Caller { actor, roles }) => {
                 let call = Call {
-                    deadline: began + budget,
+                    deadline: began + budget.work,
                     correlation_id: correlation.clone(),
                     actor,
                     roles,
                 };
-                work(call, message).instrument(span.clone()).await
+                let work = work(call, message).instrument(span.clone());
+                let worked = tokio::time::timeout_at((began + budget.all).into(), work).await;
+                worked.unwrap_or_else(|_| Err(out_of_time(method)))
             }
             Err(refused) => Err(refused.into()),
         };
-        self.account(method, &outcome, began.elapsed(), &span);
+        account.close(&outcome);
         match outcome {
             Ok(answer) => {
                 let mut response = Response::new(answer);
@@ -139,36 +140,76 @@ impl Shell {
         }
     }
 
+    /// The messages of a stream; it ends with an error at the first one that does not fit.
+    pub(crate) fn stream<M: prost::Message, S: Stream<Item = Result<M, Status>>>(
+        &self,
+        method: &'static str,
+        messages: S,
+    ) -> impl Stream<Item = Result<M, Status>> + use<M, S> {
+        oversize::fitting_stream(method, self.limits.max_message_bytes, messages)
+    }
+
     /// A new correlation id: unique to this process by a random part, within it by a count.
     fn next_id(&self) -> Arc<str> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         format!("{:08x}-{number:x}", self.process).into()
     }
+}
 
-    fn account<R>(
-        &self,
-        method: &'static str,
-        outcome: &Result<R, Status>,
-        took: Duration,
-        span: &tracing::Span,
-    ) {
-        if let Some(meter) = self.meters.get(method) {
+/// One call that is under way. A client that gives up drops the call in the middle of its work: then
+/// it is counted and logged as cancelled.
+struct Account<'s> {
+    shell: &'s Shell,
+    method: &'static str,
+    began: Instant,
+    span: &'s tracing::Span,
+    is_closed: bool,
+}
+
+impl Account<'_> {
+    fn close<R>(mut self, outcome: &Result<R, Status>) {
+        self.is_closed = true;
+        let refusal = outcome.as_ref().err();
+        self.note(refusal.map(|status| (status.code(), status.message())));
+    }
+
+    fn note(&self, refusal: Option<(Code, &str)>) {
+        let (method, took) = (self.method, self.began.elapsed());
+        let meter = self.shell.meters.get(method);
+        debug_assert!(meter.is_some(), "`{method}` is no method of the API");
+        if let Some(meter) = meter {
             meter.seconds.record(took);
-            if outcome.is_ok() {
+            if refusal.is_none() {
                 meter.ok.increment(1);
             }
         }
-        let Err(status) = outcome else { return };
-        let code = code_name(status.code());
-        counter!("stateway_requests_total", "method" => method, "code" => code).increment(1);
-        let _entered = span.enter();
-        let message = status.message();
-        if status.code() == Code::Internal {
-            tracing::error!(code, took_ms = took.as_millis(), "call failed: {message}");
+        let Some((code, message)) = refusal else {
+            return;
+        };
+        let (name, took_ms) = (code_name(code), took.as_millis());
+        counter!("stateway_requests_total", "method" => method, "code" => name).increment(1);
+        let _entered = self.span.enter();
+        if code == Code::Internal {
+            tracing::error!(code = name, took_ms, "call failed: {message}");
         } else {
-            tracing::debug!(code, took_ms = took.as_millis(), "call refused: {message}");
+            tracing::debug!(code = name, took_ms, "call refused: {message}");
         }
     }
+}
+
+impl Drop for Account<'_> {
+    fn drop(&mut self) {
+        if !self.is_closed {
+            self.note(Some((Code::Cancelled, "the client gave up")));
+        }
+    }
+}
+
+fn out_of_time(method: &str) -> Status {
+    let message = format!("{method} took longer than its deadline");
+    Refusal::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message)
+        .hint("Give the call more time. A change may have been carried out: read before repeating.")
+        .into()
 }
 
 /// The client's own correlation id, if it sent a usable one.
@@ -205,5 +246,69 @@ const fn code_name(code: Code) -> &'static str {
         Code::Unavailable => "UNAVAILABLE",
         Code::DataLoss => "DATA_LOSS",
         Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_exporter_prometheus::PrometheusBuilder;
+
+    use super::*;
+
+    const LIMITS: ShellLimits = ShellLimits {
+        default_deadline: Duration::from_secs(30),
+        longest_deadline: Duration::from_secs(60),
+        max_message_bytes: 1_000,
+    };
+
+    /// The lines of the metrics page after some calls.
+    fn figures(calls: impl AsyncFnOnce(Shell)) -> String {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let page = recorder.handle();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        metrics::with_local_recorder(&recorder, || runtime.block_on(calls(Shell::new(LIMITS))));
+        page.render()
+    }
+
+    #[test]
+    fn every_method_of_the_api_has_its_figures_from_the_start() {
+        let page = figures(async |_| ());
+        for method in API.methods() {
+            let line = format!("stateway_requests_total{{method=\"{method}\",code=\"OK\"}} 0");
+            assert!(page.contains(&line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_its_client_gives_up_is_counted() {
+        let page = figures(async |shell| {
+            let never = |_, ()| std::future::pending::<Result<(), Status>>();
+            let call = shell.run("GetExecution", Request::new(()), never);
+            let given_up = tokio::time::timeout(Duration::from_secs(1), call).await;
+            assert!(given_up.is_err());
+        });
+        let line = "stateway_requests_total{method=\"GetExecution\",code=\"CANCELLED\"} 1";
+        assert!(page.contains(line), "{page}");
+        assert!(page.contains("stateway_request_seconds_count{method=\"GetExecution\"} 1"));
+    }
+
+    #[test]
+    fn a_call_beyond_its_deadline_ends_and_is_counted() {
+        let page = figures(async |shell| {
+            let mut request = Request::new(());
+            let timeout = "2S".parse().unwrap();
+            request.metadata_mut().insert("grpc-timeout", timeout);
+            let never = |_, ()| std::future::pending::<Result<(), Status>>();
+            let began = tokio::time::Instant::now();
+            let late = shell.run("GetExecution", request, never).await.unwrap_err();
+            assert_eq!(late.code(), Code::DeadlineExceeded);
+            assert_eq!(began.elapsed().as_secs(), 2);
+        });
+        let line = "stateway_requests_total{method=\"GetExecution\",code=\"DEADLINE_EXCEEDED\"} 1";
+        assert!(page.contains(line), "{page}");
     }
 }

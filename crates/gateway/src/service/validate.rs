@@ -1,6 +1,6 @@
 //! What a request may hold. Everything that comes in is bounded and checked here.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use stateway_model::{ExecutionId, ExecutionName, Labels};
@@ -12,6 +12,12 @@ use crate::convert;
 use crate::parent::Parent;
 use crate::status::Refusal;
 
+/// The most options of a start.
+const MOST_OPTIONS: usize = 64;
+/// The longest key of an option, in bytes.
+const LONGEST_OPTION_KEY: usize = 64;
+/// The longest value of an option, in bytes.
+const LONGEST_OPTION_VALUE: usize = 4_096;
 const MOST_LABELS: usize = 64;
 const LONGEST_LABEL_KEY: usize = 63;
 const LONGEST_LABEL_VALUE: usize = 255;
@@ -105,6 +111,27 @@ pub(super) fn delay(delay: Option<prost_types::Duration>) -> Result<Option<Durat
         Some(delay) => Ok(Some(delay).filter(|delay| !delay.is_zero())),
         None => Err(Refusal::invalid("delay", "a delay must not be negative").into()),
     }
+}
+
+/// Options of a start, for the provider to judge.
+pub(super) fn options(
+    options: HashMap<String, String>,
+) -> Result<BTreeMap<String, String>, Status> {
+    if options.len() > MOST_OPTIONS {
+        let message = format!("{} options are more than {MOST_OPTIONS}", options.len());
+        return Err(Refusal::invalid("options", message).into());
+    }
+    let good = |(key, value): (&String, &String)| {
+        (1..=LONGEST_OPTION_KEY).contains(&key.len()) && value.len() <= LONGEST_OPTION_VALUE
+    };
+    if !options.iter().all(good) {
+        let message = format!(
+            "an option's key is 1 to {LONGEST_OPTION_KEY} bytes, its value at most \
+             {LONGEST_OPTION_VALUE} bytes"
+        );
+        return Err(Refusal::invalid("options", message).into());
+    }
+    Ok(options.into_iter().collect())
 }
 
 pub(super) fn labels(labels: HashMap<String, String>) -> Result<Labels, Status> {

@@ -43,7 +43,7 @@ impl Service for Workers {
         request: Request<Streaming<v1::WorkRequest>>,
     ) -> Result<Response<Session>, Status> {
         self.shell
-            .run("Work", request, |call, stream| self.open(call, stream))
+            .open("Work", request, |call, stream| self.open(call, stream))
             .await
     }
 

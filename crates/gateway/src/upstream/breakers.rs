@@ -1,6 +1,7 @@
 //! The breakers of one provider: one for the provider, and one for each verb that keeps failing while the
 //! rest of the engine answers. Pure.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ pub(crate) struct Breakers {
 #[derive(Debug)]
 struct VerbBreaker {
     /// The component that failed; none where the whole engine did not answer.
-    component: Option<&'static str>,
+    component: Option<Cow<'static, str>>,
     breaker: Breaker,
 }
 
@@ -48,7 +49,7 @@ pub(crate) struct Refused {
 pub(crate) enum Scope {
     Provider,
     Verb(Verb),
-    Component(&'static str),
+    Component(Cow<'static, str>),
 }
 
 /// What a call showed about the provider.
@@ -59,7 +60,7 @@ pub(crate) enum Outcome {
     /// The engine did not answer, or the adapter failed.
     Outage,
     /// A component of the engine did not answer. Nothing is known about the rest.
-    ComponentOutage(&'static str),
+    ComponentOutage(Cow<'static, str>),
     /// The call ended before the engine had a fair chance to answer.
     CutOff,
     /// The engine was not asked.
@@ -101,8 +102,8 @@ impl Breakers {
         of_verb.breaker.admit(now, admission.fair).map_err(|pause| {
             // The call is not made, so it decides nothing for the provider either.
             self.provider.not_asked(now);
-            let scope = match of_verb.component {
-                Some(component) => Scope::Component(component),
+            let scope = match &of_verb.component {
+                Some(component) => Scope::Component(component.clone()),
                 None => Scope::Verb(verb),
             };
             Refused { scope, pause }
@@ -110,7 +111,7 @@ impl Breakers {
     }
 
     /// Takes in what an admitted call showed.
-    pub(crate) fn finish(&mut self, verb: Verb, outcome: Outcome, now: Instant) {
+    pub(crate) fn finish(&mut self, verb: Verb, outcome: &Outcome, now: Instant) {
         match outcome {
             Outcome::Answered => {
                 self.provider.answered();
@@ -129,7 +130,7 @@ impl Breakers {
             }
             Outcome::ComponentOutage(component) => {
                 self.provider.not_asked(now);
-                self.verb_failed(verb, Some(component), now);
+                self.verb_failed(verb, Some(component.clone()), now);
             }
             Outcome::CutOff => {
                 self.provider.cut_off(now);
@@ -144,7 +145,7 @@ impl Breakers {
 
     /// Counts a failure against a verb. Health is asked at its own interval, and its answer names the
     /// cause, so it is never refused on its own.
-    fn verb_failed(&mut self, verb: Verb, component: Option<&'static str>, now: Instant) {
+    fn verb_failed(&mut self, verb: Verb, component: Option<Cow<'static, str>>, now: Instant) {
         if verb == Verb::Health {
             return;
         }
@@ -179,10 +180,10 @@ mod tests {
     };
 
     fn ingress() -> Outcome {
-        Outcome::ComponentOutage("ingress")
+        Outcome::ComponentOutage("ingress".into())
     }
 
-    fn call(breakers: &mut Breakers, verb: Verb, outcome: Outcome, now: Instant) {
+    fn call(breakers: &mut Breakers, verb: Verb, outcome: &Outcome, now: Instant) {
         let admitted = breakers.admit(verb, now, DIRECT);
         admitted.expect("the call is admitted");
         breakers.finish(verb, outcome, now);
@@ -191,7 +192,7 @@ mod tests {
     fn without_ingress(now: Instant) -> Breakers {
         let mut breakers = Breakers::new(3, COOL_DOWN);
         for _ in 0..3 {
-            call(&mut breakers, Verb::Start, ingress(), now);
+            call(&mut breakers, Verb::Start, &ingress(), now);
         }
         breakers
     }
@@ -199,7 +200,7 @@ mod tests {
     fn down(now: Instant) -> Breakers {
         let mut breakers = Breakers::new(3, COOL_DOWN);
         for _ in 0..3 {
-            call(&mut breakers, Verb::Get, Outcome::Outage, now);
+            call(&mut breakers, Verb::Get, &Outcome::Outage, now);
         }
         assert_eq!(breakers.position(), Position::Open);
         breakers
@@ -210,7 +211,7 @@ mod tests {
         let now = Instant::now();
         let mut breakers = without_ingress(now);
         let refused = Refused {
-            scope: Scope::Component("ingress"),
+            scope: Scope::Component("ingress".into()),
             pause: COOL_DOWN,
         };
         assert_eq!(breakers.admit(Verb::Start, now, DIRECT), Err(refused));
@@ -222,10 +223,10 @@ mod tests {
     fn refused_writes_leave_reads_alone() {
         let now = Instant::now();
         let mut breakers = Breakers::new(3, COOL_DOWN);
-        let full = || Outcome::ComponentOutage("store");
+        let full = || Outcome::ComponentOutage("store".into());
         for verb in [Verb::Start, Verb::Signal, Verb::Cancel] {
             for _ in 0..3 {
-                call(&mut breakers, verb, full(), now);
+                call(&mut breakers, verb, &full(), now);
             }
             assert!(breakers.admit(verb, now, DIRECT).is_err());
         }
@@ -238,12 +239,12 @@ mod tests {
     fn answers_of_the_rest_do_not_close_the_breaker_of_a_component() {
         let now = Instant::now();
         let mut breakers = without_ingress(now);
-        call(&mut breakers, Verb::Health, Outcome::Answered, now);
+        call(&mut breakers, Verb::Health, &Outcome::Answered, now);
         assert!(breakers.admit(Verb::Start, now, DIRECT).is_err());
         call(
             &mut breakers,
             Verb::Start,
-            Outcome::Answered,
+            &Outcome::Answered,
             now + COOL_DOWN,
         );
         assert_eq!(breakers.admit(Verb::Start, now + COOL_DOWN, DIRECT), Ok(()));
@@ -254,8 +255,8 @@ mod tests {
         let now = Instant::now();
         let mut breakers = Breakers::new(3, COOL_DOWN);
         for _ in 0..3 {
-            call(&mut breakers, Verb::List, Outcome::Outage, now);
-            call(&mut breakers, Verb::Health, Outcome::Answered, now);
+            call(&mut breakers, Verb::List, &Outcome::Outage, now);
+            call(&mut breakers, Verb::Health, &Outcome::Answered, now);
         }
         assert_eq!(breakers.position(), Position::Closed);
         let refused = Refused {
@@ -273,7 +274,7 @@ mod tests {
         call(
             &mut breakers,
             Verb::Health,
-            Outcome::Answered,
+            &Outcome::Answered,
             now + COOL_DOWN,
         );
         assert_eq!(breakers.admit(Verb::Get, now + COOL_DOWN, DIRECT), Ok(()));
@@ -285,15 +286,15 @@ mod tests {
         for silent in [Outcome::NotAsked, Outcome::CutOff] {
             let mut breakers = Breakers::new(3, COOL_DOWN);
             for _ in 0..3 {
-                call(&mut breakers, Verb::Get, Outcome::Outage, now);
+                call(&mut breakers, Verb::Get, &Outcome::Outage, now);
                 if breakers.position() == Position::Closed {
-                    call(&mut breakers, Verb::List, silent.clone(), now);
+                    call(&mut breakers, Verb::List, &silent, now);
                 }
             }
             assert_eq!(breakers.position(), Position::Open, "{silent:?}");
             let later = now + COOL_DOWN;
             breakers.admit(Verb::Get, later, DIRECT).unwrap();
-            breakers.finish(Verb::Get, silent.clone(), later);
+            breakers.finish(Verb::Get, &silent, later);
             assert_eq!(breakers.position(), Position::Open, "{silent:?}");
         }
     }
@@ -309,7 +310,7 @@ mod tests {
             merged: false,
         };
         assert!(breakers.admit(Verb::List, later, hasty).is_err());
-        call(&mut breakers, Verb::Health, Outcome::Answered, later);
+        call(&mut breakers, Verb::Health, &Outcome::Answered, later);
         assert_eq!(breakers.admit(Verb::List, later, MERGED), Ok(()));
     }
 
@@ -318,12 +319,12 @@ mod tests {
         let now = Instant::now();
         let mut breakers = without_ingress(now);
         for _ in 0..3 {
-            call(&mut breakers, Verb::List, Outcome::Outage, now);
+            call(&mut breakers, Verb::List, &Outcome::Outage, now);
         }
         // The provider may be probed before the component.
         let later = now + COOL_DOWN;
         breakers.admit(Verb::Start, later, DIRECT).unwrap();
-        breakers.finish(Verb::Start, ingress(), later);
+        breakers.finish(Verb::Start, &ingress(), later);
         assert!(breakers.admit(Verb::Start, later, DIRECT).is_err());
         assert_eq!(breakers.admit(Verb::Get, later, DIRECT), Ok(()));
     }
@@ -333,7 +334,7 @@ mod tests {
         let now = Instant::now();
         let mut breakers = Breakers::new(1, COOL_DOWN);
         for _ in 0..3 {
-            call(&mut breakers, Verb::Health, ingress(), now);
+            call(&mut breakers, Verb::Health, &ingress(), now);
         }
         assert_eq!(breakers.position(), Position::Closed);
     }

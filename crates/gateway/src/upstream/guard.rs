@@ -134,12 +134,10 @@ impl Guarded<'_> {
         work: impl FnOnce() -> BoxFuture<'g, Result<T>> + Send,
     ) -> Result<T> {
         let upstream = self.upstream;
-        if !verb.is_offered(&upstream.capabilities) {
-            return Err(Error::unsupported(verb));
-        }
+        upstream.describe().check(verb)?;
         let mut attempt = self.admit(verb)?;
         let Ok(_slot) = upstream.slots.try_acquire() else {
-            attempt.finish(None, Outcome::NotAsked);
+            attempt.finish(None, &Outcome::NotAsked);
             return Err(busy(verb));
         };
         // A panic of the adapter must not end the task that called it.
@@ -147,18 +145,20 @@ impl Guarded<'_> {
         match tokio::time::timeout_at(self.call.deadline.into(), work).await {
             Ok(Ok(answer)) => {
                 let failure = answer.as_ref().err();
-                attempt.finish(failure.map(|error| error.kind), attempt.shows(failure));
+                let shows = attempt.shows(failure);
+                attempt.finish(failure.map(|error| error.kind), &shows);
                 answer
             }
             Ok(Err(_panic)) => {
                 tracing::error!(provider = %upstream.id, %verb, "the adapter panicked");
-                attempt.finish(Some(ErrorKind::Internal), Outcome::Outage);
+                attempt.finish(Some(ErrorKind::Internal), &Outcome::Outage);
                 let message = "the adapter failed unexpectedly";
                 Err(Error::new(ErrorKind::Internal, verb, message))
             }
             Err(_elapsed) => {
                 let error = Error::new(ErrorKind::Timeout, verb, "no answer in time");
-                attempt.finish(Some(error.kind), attempt.shows(Some(&error)));
+                let shows = attempt.shows(Some(&error));
+                attempt.finish(Some(error.kind), &shows);
                 Err(error)
             }
         }
@@ -172,7 +172,7 @@ impl Guarded<'_> {
             merged: self.merged,
         };
         let admitted = upstream.breakers().admit(verb, began, admission);
-        admitted.map_err(|refused| not_called(verb, refused))?;
+        admitted.map_err(|refused| not_called(verb, &refused))?;
         if verb.is_write() {
             upstream.writes.fetch_add(1, Ordering::Relaxed);
         }
@@ -186,8 +186,8 @@ impl Guarded<'_> {
 }
 
 /// The refusal while a breaker is open.
-fn not_called(verb: Verb, refused: Refused) -> Error {
-    let (silent, component) = match refused.scope {
+fn not_called(verb: Verb, refused: &Refused) -> Error {
+    let (silent, component) = match &refused.scope {
         Scope::Provider => ("the provider".to_owned(), None),
         Scope::Verb(verb) => (format!("`{verb}` of the provider"), None),
         Scope::Component(component) => (format!("its {component}"), Some(component)),
@@ -197,7 +197,7 @@ fn not_called(verb: Verb, refused: Refused) -> Error {
         .with_reason("PROVIDER_BREAKER_OPEN")
         .with_retry_after(refused.pause);
     match component {
-        Some(component) => error.with_component(component),
+        Some(component) => error.with_component(component.clone()),
         None => error,
     }
 }
@@ -225,14 +225,14 @@ impl Attempt<'_> {
         outcome(failure, fair)
     }
 
-    fn finish(&mut self, failure: Option<ErrorKind>, outcome: Outcome) {
+    fn finish(&mut self, failure: Option<ErrorKind>, outcome: &Outcome) {
         self.finished = true;
         let took = self.began.elapsed();
         self.upstream.meter.record(self.verb, failure, took);
         self.report(outcome);
     }
 
-    fn report(&self, outcome: Outcome) {
+    fn report(&self, outcome: &Outcome) {
         if self.verb.is_write() {
             self.upstream.writes.fetch_sub(1, Ordering::Relaxed);
         }
@@ -253,7 +253,7 @@ impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if !self.finished {
             self.upstream.meter.cancelled(self.verb);
-            self.report(Outcome::CutOff);
+            self.report(&Outcome::CutOff);
         }
     }
 }
@@ -267,8 +267,8 @@ fn outcome(failure: Option<&Error>, fair: bool) -> Outcome {
         return Outcome::CutOff;
     }
     if error.kind.is_outage() {
-        return match error.component {
-            Some(component) => Outcome::ComponentOutage(component),
+        return match &error.component {
+            Some(component) => Outcome::ComponentOutage(component.clone()),
             None => Outcome::Outage,
         };
     }
@@ -312,7 +312,7 @@ mod tests {
             (
                 Some(error(ErrorKind::Unavailable).with_component("store")),
                 true,
-                Outcome::ComponentOutage("store"),
+                Outcome::ComponentOutage("store".into()),
             ),
         ];
         for (failure, fair, expected) in cases {

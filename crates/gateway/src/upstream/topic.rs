@@ -49,7 +49,7 @@ impl Topic {
     };
 
     pub(crate) fn is_offered_by(self, upstream: &Upstream) -> bool {
-        (self.is_offered)(&upstream.capabilities)
+        (self.is_offered)(&upstream.capabilities())
     }
 }
 

@@ -1,7 +1,6 @@
 //! Every topic that is being watched, and the followers behind them.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,7 +29,6 @@ pub(crate) struct Hub {
     topics: Mutex<HashMap<TopicKey, Arc<Topic>>>,
     /// Wakes a provider's poller; it exists while the poller runs.
     pollers: Mutex<HashMap<stateway_model::ProviderId, Arc<Notify>>>,
-    streams: AtomicUsize,
     tasks: TaskTracker,
 }
 
@@ -42,18 +40,6 @@ pub(super) struct Membership {
 impl Drop for Membership {
     fn drop(&mut self) {
         self.topic.left();
-    }
-}
-
-/// One open stream, counted.
-pub(super) struct StreamSlot {
-    hub: Arc<Hub>,
-}
-
-impl Drop for StreamSlot {
-    fn drop(&mut self) {
-        let left = self.hub.streams.fetch_sub(1, Ordering::Relaxed) - 1;
-        gauge!("stateway_watchers").set(left as f64);
     }
 }
 
@@ -71,7 +57,6 @@ impl Hub {
             stop,
             topics: Mutex::default(),
             pollers: Mutex::default(),
-            streams: AtomicUsize::new(0),
             tasks: TaskTracker::new(),
         })
     }
@@ -141,7 +126,7 @@ impl Hub {
                 }
                 None => {
                     let manner = Manner {
-                        is_pushed: key.scope().is_offered(&upstream.capabilities),
+                        is_pushed: key.scope().is_offered(&upstream.capabilities()),
                         buffer: self.settings.buffer,
                         most: self.settings.max_followed,
                     };
@@ -164,23 +149,6 @@ impl Hub {
             self.wake_poller(&upstream.id);
         }
         Ok(Membership { topic })
-    }
-
-    /// Counts one more stream.
-    pub(super) fn open_stream(self: &Arc<Self>) -> Result<StreamSlot, Status> {
-        let most = self.settings.max_streams;
-        let taken = self
-            .streams
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
-                (open < most).then_some(open + 1)
-            });
-        match taken {
-            Ok(before) => {
-                gauge!("stateway_watchers").set((before + 1) as f64);
-                Ok(StreamSlot { hub: self.clone() })
-            }
-            Err(_) => Err(too_many(&format!("{most} watches are open"))),
-        }
     }
 
     fn follow(self: &Arc<Self>, upstream: Arc<Upstream>, topic: Arc<Topic>) {

@@ -219,15 +219,15 @@ mod tests {
     }
 
     fn sighting(name: &str, sub_state: SubState, version: Option<u64>) -> Sighting {
-        let table = Arc::new(compiled_in("memory").unwrap().clone());
-        let mapper = Mapper::new("p".parse().unwrap(), table);
+        let table = compiled_in("memory").unwrap();
+        let mapper = Mapper::new("p".parse().unwrap());
         let native = if sub_state == SUCCEEDED {
             "DONE"
         } else {
             "ACTIVE"
         };
         let observation = Observation::new(id(name), NativeState::new(native));
-        let execution = mapper.execution(observation, jiff::Timestamp::UNIX_EPOCH);
+        let execution = mapper.execution(&table, observation, jiff::Timestamp::UNIX_EPOCH);
         assert_eq!(execution.sub_state, sub_state);
         Sighting {
             execution,

@@ -16,11 +16,12 @@ use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 use tonic::{Code, Status};
 
-use super::hub::{Hub, Membership, StreamSlot};
+use super::hub::{Hub, Membership};
 use super::present::Seen;
 use super::topic::{Change, News as TopicNews, TopicKey};
 use crate::parent::Parent;
 use crate::status::Refusal;
+use crate::streams::StreamPermit;
 
 /// What a client wants to watch.
 pub(crate) enum Target {
@@ -38,6 +39,8 @@ pub(crate) struct WatchRequest {
     pub(crate) purpose: String,
     /// Where to resume; from the present set when empty.
     pub(crate) cursor: String,
+    /// The right to the stream.
+    pub(crate) permit: StreamPermit,
 }
 
 /// Where a reader is at each topic, in the order of its topics: epoch and sequence.
@@ -74,7 +77,7 @@ pub(crate) struct Reader {
     owes_bookmark: bool,
     owes_resync: bool,
     last_sent: Instant,
-    _slot: StreamSlot,
+    _permit: StreamPermit,
 }
 
 impl Reader {
@@ -85,7 +88,6 @@ impl Reader {
         request: WatchRequest,
         deadline: std::time::Instant,
     ) -> Result<Self, Status> {
-        let slot = hub.open_stream()?;
         let (keys, tolerant) = topics(hub, &request);
         let mut members = Vec::new();
         let mut patience = Duration::ZERO;
@@ -119,7 +121,7 @@ impl Reader {
             owes_bookmark: false,
             owes_resync: false,
             last_sent: Instant::now(),
-            _slot: slot,
+            _permit: request.permit,
         };
         if request.cursor.is_empty() {
             reader.take_snapshot();

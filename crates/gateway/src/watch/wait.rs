@@ -33,9 +33,8 @@ impl Hub {
         wanted: &[SubState],
         deadline: Instant,
     ) -> Result<Waited, Status> {
-        let _slot = self.open_stream()?;
         let only_the_end = wanted.iter().all(|state| state.is_terminal());
-        if upstream.capabilities.watch_end
+        if upstream.capabilities().watch_end
             && only_the_end
             && let Some(waited) = self.wait_for_end(upstream, name, deadline).await
         {

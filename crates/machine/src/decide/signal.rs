@@ -6,6 +6,7 @@ use super::task;
 use crate::event::{Data, Fact, WaitFor};
 use crate::ledger::{Draft, Ledger as _};
 use crate::plan::StepIx;
+use crate::state::WaitingSignal;
 use crate::{Rejection, StepState};
 
 /// How many signals one execution may take in its life.
@@ -65,7 +66,7 @@ pub(super) fn deliver(draft: &mut Draft<'_>, name: &str) {
         .get(name)
         .and_then(|queue| queue.front().cloned());
     let taker = head.plan.consumers(name).iter().find(waits).copied();
-    if let (Some((id, payload)), Some(ix)) = (oldest, taker) {
+    if let (Some(WaitingSignal { id, payload, .. }), Some(ix)) = (oldest, taker) {
         let step = head.plan.name(ix);
         draft.push(Fact::SignalDelivered {
             name: name.into(),

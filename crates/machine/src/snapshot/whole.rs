@@ -130,7 +130,7 @@ fn completions_end(state: &State) -> Checked {
 
 fn signals_are_known(state: &State) -> Checked {
     let signals = &state.head.signals;
-    let mut ids = signals.waiting.values().flatten().map(|(id, _)| id);
+    let mut ids = signals.waiting.values().flatten().map(|signal| &signal.id);
     ensure(
         ids.all(|id| signals.seen.contains(id)),
         "a signal waits that never came",

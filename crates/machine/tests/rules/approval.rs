@@ -106,6 +106,32 @@ fn the_worker_of_a_judged_step_does_not_decide() {
     );
 }
 
+/// A signal is the result of its step: whoever sent it does not decide about it, whether the step
+/// waited for the signal or the signal for the step.
+#[test]
+fn the_sender_of_a_judged_signal_does_not_decide() {
+    let judged = "steps: [{name: a}, {name: s, dependsOn: [a], signal: paid}, {name: g, dependsOn: \
+                  [s], approval: {role: boss}}]";
+    let signal = |by: &str| Verb::SendSignal {
+        name: "paid".into(),
+        id: "m1".into(),
+        payload: Data::new(serde_json::Value::Null),
+        by: by.into(),
+    };
+    for is_early in [true, false] {
+        let mut run = Run::started(judged);
+        if is_early {
+            run.ok(signal("bob"));
+            run.done("a");
+        } else {
+            run.done("a");
+            run.ok(signal("bob"));
+        }
+        assert_eq!(run.vote("g", 1, true, "BOB"), Err(own_work("BOB", "s")));
+        assert!(run.vote("g", 1, true, "eve").is_ok());
+    }
+}
+
 fn own_work(by: &str, step: &str) -> Rejection {
     Rejection::OwnWork {
         by: by.into(),

@@ -8,7 +8,7 @@ use super::encoding::{decode, encode_into};
 use super::{NameError, ProviderId, quote, serde_as_text};
 
 /// The longest id, in bytes before encoding. The longest native one known is Temporal's: 1,000.
-pub const MAX_ID_LENGTH: usize = 1024;
+pub const MAX_ID_LENGTH: usize = 1_536;
 
 /// An execution's id as its engine knows it, not encoded.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

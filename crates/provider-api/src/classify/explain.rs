@@ -5,7 +5,7 @@ use stateway_model::{MappingBasis, SubState, Wait, WaitKind, headline};
 
 use super::{Classified, Decision, Verdict};
 use crate::table::Row;
-use crate::{AttemptPhase, NativeState, Observation, RetryEvidence};
+use crate::{NativeState, Observation, RetryEvidence, RetryPhase};
 
 const NO_RETRY: &str = "no retry metadata";
 
@@ -201,12 +201,12 @@ fn attempt_line(retry: &RetryEvidence, waits: &[Wait], shown: SubState, now: Tim
     let for_worker = waits.iter().any(|wait| wait.kind == WaitKind::Capacity);
     // What has finished has no attempt under way, whatever the engine leaves behind.
     let phase = match (retry.phase, shown) {
-        (AttemptPhase::Exhausted, _) => "failed, no retry follows",
-        (AttemptPhase::UnderWay, SubState::Succeeded) => "succeeded",
+        (RetryPhase::Exhausted, _) => "failed, no retry follows",
+        (RetryPhase::UnderWay, SubState::Succeeded) => "succeeded",
         (_, SubState::Succeeded | SubState::Failed) => "is over",
-        (AttemptPhase::UnderWay, _) if for_worker => "waits for a worker",
-        (AttemptPhase::UnderWay, _) => "under way",
-        (AttemptPhase::BetweenAttempts, _) => "failed, a retry is scheduled",
+        (RetryPhase::UnderWay, _) if for_worker => "waits for a worker",
+        (RetryPhase::UnderWay, _) => "under way",
+        (RetryPhase::BetweenAttempts, _) => "failed, a retry is scheduled",
     };
     let next = retry.next_attempt_time.map_or_else(String::new, |next| {
         let seconds = next.duration_since(now).as_secs_f64();

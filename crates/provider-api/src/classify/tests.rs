@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use stateway_model::{ExecutionId, MappingBasis, Reason, RetryBasis, SubState, Wait, WaitKind};
 
 use super::{Decision, classify};
-use crate::{AttemptPhase, NativeState, Observation, RetryEvidence, StepObservation, Table};
+use crate::table::Qualifier;
+use crate::{NativeState, Observation, RetryEvidence, RetryPhase, StepObservation, Table};
 
 const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
@@ -60,7 +61,7 @@ fn with_steps(state: &str, steps: &[&str]) -> Observation {
 
 fn between_attempts(next: Timestamp) -> RetryEvidence {
     RetryEvidence {
-        phase: AttemptPhase::BetweenAttempts,
+        phase: RetryPhase::BetweenAttempts,
         max_attempts: Some(5),
         next_attempt_time: Some(next),
         delay: Some(Duration::from_secs(10)),
@@ -88,7 +89,7 @@ fn a_known_word_without_the_qualifier_it_needs_is_unknown() {
     let verdict = classify(&table, &seen("OVER"), NOW).execution;
     assert_eq!(verdict.basis, MappingBasis::Defaulted);
     let mut failed = seen("OVER");
-    failed.native = NativeState::new("OVER").with("result", "no");
+    failed.native = NativeState::new("OVER").with(Qualifier::new("result"), "no");
     assert_eq!(
         classify(&table, &failed, NOW).execution.sub_state,
         SubState::Failed
@@ -166,7 +167,7 @@ fn exhausted_attempts_are_an_error_until_the_engine_says_more() {
     let table = table();
     let mut observation = seen("OPEN");
     observation.retry = Some(RetryEvidence {
-        phase: AttemptPhase::Exhausted,
+        phase: RetryPhase::Exhausted,
         ..RetryEvidence::reported(3)
     });
     let verdict = classify(&table, &observation, NOW).execution;

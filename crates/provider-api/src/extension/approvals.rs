@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use stateway_model::{ExecutionError, ExecutionId, Labels, Payload, Reason};
 
 use super::StepAttempt;
-use crate::{Call, Compensation, RequestId, Result};
+use crate::{Call, CompensationChoice, RequestId, Result};
 
 /// An engine that asks people to decide. Requires
 /// [`Capabilities::approvals`](crate::Capabilities::approvals).
@@ -271,7 +271,7 @@ pub struct ResolveRequest {
     /// What is to be done.
     pub action: ResolutionAction,
     /// Whether a cancellation compensates.
-    pub compensation: Compensation,
+    pub compensation: CompensationChoice,
     /// Why; may be empty.
     pub comment: String,
     /// The [etag](Escalation::etag) the caller has seen; may be empty.

@@ -64,7 +64,7 @@ impl EventLog for BuiltinProvider {
         };
         let mut more = found.len() > request.page_size;
         found.truncate(request.page_size);
-        let full = request.view == View::Full && self.can.payloads;
+        let full = request.view == View::Full;
         let (mut page, mut bytes) = (BranchEventsPage::default(), 0);
         let mut last = None;
         for record in &found {
@@ -84,11 +84,7 @@ impl EventLog for BuiltinProvider {
     async fn step(&self, call: &Call, id: &ExecutionId, step: &str) -> Result<StepHistory> {
         let record = self.engine.step(id.as_str().into(), step.into());
         let record = self.line.carry(call, Verb::Step, record).await?;
-        let shown = |data: Option<Data>| -> Option<Payload> {
-            data.filter(|_| self.can.payloads)
-                .as_ref()
-                .and_then(payload)
-        };
+        let shown = |data: Option<Data>| -> Option<Payload> { data.as_ref().and_then(payload) };
         Ok(StepHistory {
             input: shown(record.input),
             output: shown(record.output),
@@ -112,10 +108,9 @@ impl EventLog for BuiltinProvider {
     async fn replay(&self, call: &Call, request: ReplayRequest) -> Result<Replayed> {
         let before = self.recording(call, Verb::Replay, &request.id).await?;
         let ask = self.replay_ask(call, &request, &before).await?;
-        let can = self.can;
         let answer = tokio::task::spawn_blocking({
             let before = before.clone();
-            move || replay::replay_recording(&before, &ask, &can)
+            move || replay::replay_recording(&before, &ask)
         });
         let answer = answer.await.map_err(|_| {
             let message = "the replay ended unexpectedly";

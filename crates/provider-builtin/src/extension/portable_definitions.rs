@@ -44,7 +44,7 @@ impl PortableDefinitions for BuiltinProvider {
         revision: Option<&str>,
     ) -> Result<PortableDefinition> {
         let mut found = shown(self.revision(call, name, revision).await?);
-        found.disabled_trigger = self.marks(call).await?.remove(name).map(disabled);
+        found.disabled_trigger = self.marks(call).await?.get(name).map(disabled);
         if revision.is_some() {
             let current = self.engine.definition(name.into(), None);
             let current = self.line.carry(call, Verb::PortableDefinitions, current);
@@ -71,15 +71,12 @@ impl PortableDefinitions for BuiltinProvider {
         let mut records = records.await?;
         let more = records.len() > page_size;
         records.truncate(page_size);
-        let mut marks = self.marks(call).await?;
+        let marks = self.marks(call).await?;
         let definitions: Vec<_> = records
             .into_iter()
-            .map(|record| {
-                let mark = marks.remove(&record.name);
-                PortableDefinition {
-                    disabled_trigger: mark.map(disabled),
-                    ..shown(record)
-                }
+            .map(|record| PortableDefinition {
+                disabled_trigger: marks.get(&record.name).map(disabled),
+                ..shown(record)
             })
             .collect();
         let last = definitions.last().filter(|_| more);
@@ -215,7 +212,7 @@ fn shown(record: DefinitionRecord) -> PortableDefinition {
     }
 }
 
-pub(super) fn disabled(mark: stateway_engine::DisabledTrigger) -> DisabledTrigger {
+pub(super) fn disabled(mark: &stateway_engine::DisabledTrigger) -> DisabledTrigger {
     DisabledTrigger {
         by: mark.by.to_string(),
         time: mark.at,

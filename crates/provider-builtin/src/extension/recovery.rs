@@ -6,12 +6,11 @@ use async_trait::async_trait;
 use stateway_engine::recovery::{self, Recover};
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
-    Call, Finding, RecoverRequest, Recovered, Recovery, Remedy, Result, Verb, Verification,
+    Call, Error, Finding, RecoverRequest, Recovered, Recovery, Remedy, Result, Verb, Verification,
     Verified, VerifiedPage,
 };
 
 use crate::BuiltinProvider;
-use crate::error::foreign_cursor;
 use crate::request::key;
 
 #[async_trait]
@@ -31,7 +30,9 @@ impl Recovery for BuiltinProvider {
     ) -> Result<VerifiedPage> {
         let after = match cursor {
             None => 0,
-            Some(cursor) => cursor.parse().map_err(|_| foreign_cursor(Verb::Verify))?,
+            Some(cursor) => cursor
+                .parse()
+                .map_err(|_| Error::foreign_cursor(Verb::Verify))?,
         };
         let page = self.engine.verify_batch(after, limit);
         let page = self.line.carry(call, Verb::Verify, page).await?;

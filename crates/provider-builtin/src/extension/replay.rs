@@ -8,8 +8,8 @@ use stateway_engine::{View as Seen, summary};
 use stateway_machine::{Plan, State};
 use stateway_model::Event;
 use stateway_provider_api::{
-    Call, Capabilities, Divergence, Error, ErrorKind, Observation, ReplayUnder, Replayed,
-    ReplayedStep, Result, UnrecordedStep, Verb, View,
+    Call, Divergence, Error, ErrorKind, Observation, ReplayUnder, Replayed, ReplayedStep, Result,
+    UnrecordedStep, Verb, View,
 };
 use stateway_replay::Shadow;
 
@@ -49,7 +49,6 @@ pub struct ReplayStep {
 pub fn replay_recording(
     recording: &Recording,
     ask: &ReplayAsk,
-    can: &Capabilities,
 ) -> std::result::Result<Replayed, RecordingError> {
     let hash = recording.fingerprint();
     let mut answer = match &ask.plan {
@@ -57,7 +56,7 @@ pub fn replay_recording(
             let state = recording.state_at(ask.branch, ask.until)?;
             Replayed {
                 event_count: state.sequence(),
-                execution: Some(shown(recording, &state, can)),
+                execution: Some(shown(recording, &state)),
                 ..Replayed::default()
             }
         }
@@ -67,7 +66,7 @@ pub fn replay_recording(
             Replayed {
                 event_count: events as u64,
                 revision: plan.revision().to_owned(),
-                execution: Some(shown(recording, &shadow.state, can)),
+                execution: Some(shown(recording, &shadow.state)),
                 ..derived(&shadow)
             }
         }
@@ -86,7 +85,6 @@ pub fn replay_recording(
 pub fn replay_steps(
     recording: &Recording,
     branch: Option<u32>,
-    can: &Capabilities,
 ) -> std::result::Result<Vec<ReplayStep>, RecordingError> {
     let events = recording.log(branch)?;
     let mut state = State::new(recording.plan(&events)?);
@@ -95,18 +93,18 @@ pub fn replay_steps(
         ReplayStep {
             branch: state.branch(),
             event: summary(event.sequence, event),
-            execution: shown(recording, &state, can),
+            execution: shown(recording, &state),
         }
     });
     Ok(steps.collect())
 }
 
-fn shown(recording: &Recording, state: &State, can: &Capabilities) -> Observation {
+fn shown(recording: &Recording, state: &State) -> Observation {
     let mut view = Seen::of_state(state);
     view.id = Arc::clone(&recording.execution);
     view.definition = Arc::clone(&recording.definition);
     view.labels = Arc::new(recording.labels.clone());
-    observation(&view, View::Full, can)
+    observation(&view, View::Full)
 }
 
 fn derived(shadow: &Shadow) -> Replayed {

@@ -251,7 +251,7 @@ fn scheduled(from: Scheduled) -> ScheduledStart {
     ScheduledStart {
         definition: from.definition.to_string(),
         next_time: from.next,
-        disabled: from.disabled.map(disabled),
+        disabled: from.disabled.as_ref().map(disabled),
     }
 }
 

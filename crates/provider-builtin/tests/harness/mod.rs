@@ -21,7 +21,7 @@ use stateway_engine::{
 use stateway_model::{ExecutionId, Payload};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{Capabilities, Observation, Provider, Table, View};
-use stateway_provider_builtin::{BuiltinProvider, Disturb, observation};
+use stateway_provider_builtin::{BuiltinProvider, CAPABILITIES, Disturb, observation};
 
 use hand::Hand;
 use scene::Do;
@@ -40,8 +40,8 @@ pub(crate) struct Builtin;
 
 struct Staged {
     engine: Engine,
+    table: Arc<Table>,
     clock: Clock,
-    can: Capabilities,
     faults: Arc<Faults>,
     hand: Hand,
     requests: AtomicU32,
@@ -51,18 +51,14 @@ struct Staged {
 #[async_trait]
 impl Harness for Builtin {
     fn table(&self) -> Arc<Table> {
-        Arc::new(compiled_in("builtin").unwrap().clone())
+        compiled_in("builtin").unwrap()
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            definitions: false,
-            apply_definition: false,
-            ..Capabilities::ALL
-        }
+        CAPABILITIES
     }
 
-    async fn fresh(&self, capabilities: Capabilities) -> Result<Box<dyn Subject>, Skip> {
+    async fn fresh(&self, table: Arc<Table>) -> Result<Box<dyn Subject>, Skip> {
         let folder = tempfile::tempdir().unwrap();
         let clock = Clock::manual(Timestamp::constant(1_800_000_000, 0));
         let mut config = Config::new(folder.path().join("kit.db"));
@@ -72,8 +68,8 @@ impl Harness for Builtin {
         let staged = Staged {
             hand: Hand::of(&engine),
             engine,
+            table,
             clock,
-            can: capabilities,
             faults: Arc::default(),
             requests: AtomicU32::new(0),
             _folder: folder,
@@ -86,7 +82,7 @@ impl Harness for Builtin {
 #[async_trait]
 impl Subject for Staged {
     fn provider(&self) -> Arc<dyn Provider> {
-        let provider = BuiltinProvider::over(self.engine.clone(), self.can);
+        let provider = BuiltinProvider::over(self.engine.clone(), self.table.clone());
         Arc::new(provider.disturbed_by(self.faults.clone()))
     }
 
@@ -100,6 +96,8 @@ impl Subject for Staged {
             input: Payload::json(r#"{"n":1}"#),
             other_input: Payload::json(r#"{"n":2}"#),
             step_input: Some(Payload::json(r#"{"n": 2}"#)),
+            takes_feedback: true,
+            takes_from_start: true,
         }
     }
 
@@ -189,7 +187,7 @@ impl Staged {
         let begin = Instant::now();
         loop {
             let seen = self.engine.get(id.clone()).await.unwrap();
-            let shown = observation(&seen, View::Basic, &Capabilities::ALL);
+            let shown = observation(&seen, View::Basic);
             if wanted(&shown) {
                 return;
             }
@@ -217,6 +215,7 @@ impl Disturb for Faults {
             Fault::Throttle(pause) => Err(failed(ErrorKind::Throttled, "ENGINE_BUSY", Some(pause))),
             Fault::Unavailable => Err(failed(ErrorKind::Unavailable, "STORE_FULL", None)),
             Fault::Malformed => Err(failed(ErrorKind::DataLoss, "LOG_UNREADABLE", None)),
+            Fault::Denied => Err(failed(ErrorKind::PermissionDenied, "NOT_ALLOWED", None)),
         }
     }
 }

@@ -83,6 +83,17 @@ pub(crate) enum Defect {
     ApplyMakesARevisionEveryTime,
     ApplyTakesNonsense,
     ValidateFindsFaultWithEverything,
+    ListLeavesOutUnknownStates,
+    ListIgnoresTheOverlay,
+    ListNarrowsToOtherDefinitions,
+    ListLeavesOutTheBoundsOfTimes,
+    HistoryTakesAnyCursor,
+    HistoryForgetsTheEnd,
+    DenialIsCalledInternal,
+    StartIgnoresOptions,
+    RetryFromIgnoresFeedback,
+    RetryFromIgnoresFromStart,
+    ResumeIsForgotten,
 }
 
 impl Defect {
@@ -222,6 +233,8 @@ impl Defect {
             Self::WhatIsOffIsCalledAPrecondition => &[
                 "capability_off::*",
                 "retry_from::an_input_is_used_or_refused",
+                "retry_from::feedback_is_used_or_refused",
+                "retry_from::from_start_is_used_or_refused",
             ],
             Self::ResumeDoesNothing => &[
                 "resume::what_is_stuck_goes_on",
@@ -243,6 +256,29 @@ impl Defect {
             Self::UnreachableIsCalledInternal => &[
                 "fault::an_engine_that_cannot_be_reached_is_unavailable",
                 "fault::one_failed_call_does_not_fail_the_next",
+            ],
+            Self::ListLeavesOutUnknownStates => &["list::a_state_in_no_table_is_never_left_out"],
+            Self::ListIgnoresTheOverlay => {
+                &["list::a_row_that_an_operator_laid_over_the_table_is_never_left_out"]
+            }
+            Self::ListNarrowsToOtherDefinitions => {
+                &["list::the_hinted_definition_is_never_left_out"]
+            }
+            Self::ListLeavesOutTheBoundsOfTimes => {
+                &["list::the_hinted_times_leave_out_nothing_between_them"]
+            }
+            Self::HistoryTakesAnyCursor => &["history::a_foreign_cursor_is_refused"],
+            Self::HistoryForgetsTheEnd => &["history::only_grows"],
+            Self::DenialIsCalledInternal => {
+                &["fault::an_operation_that_the_engine_denies_is_permission_denied"]
+            }
+            Self::StartIgnoresOptions => &["start::an_unknown_option_is_refused"],
+            Self::RetryFromIgnoresFeedback => &["retry_from::feedback_is_used_or_refused"],
+            Self::RetryFromIgnoresFromStart => &["retry_from::from_start_is_used_or_refused"],
+            Self::ResumeIsForgotten => &[
+                "capability_on::resume_is_implemented",
+                "resume::*",
+                "unknown_execution::resume_answers_not_found",
             ],
             Self::CapabilitiesChangeWithUse => &["health::capabilities_stay_the_same"],
             Self::HealthIsNeverGood => &["health::an_engine_that_answers_is_healthy"],
@@ -363,6 +399,17 @@ impl Defect {
         Self::OneFailureFailsAllThatFollow,
         Self::SlowAnswersAreGivenUp,
         Self::UnreachableIsCalledInternal,
+        Self::ListLeavesOutUnknownStates,
+        Self::ListIgnoresTheOverlay,
+        Self::ListNarrowsToOtherDefinitions,
+        Self::ListLeavesOutTheBoundsOfTimes,
+        Self::HistoryTakesAnyCursor,
+        Self::HistoryForgetsTheEnd,
+        Self::DenialIsCalledInternal,
+        Self::StartIgnoresOptions,
+        Self::RetryFromIgnoresFeedback,
+        Self::RetryFromIgnoresFromStart,
+        Self::ResumeIsForgotten,
         Self::CapabilitiesChangeWithUse,
         Self::HealthIsNeverGood,
         Self::StartMisreportsAWantedId,

@@ -10,13 +10,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt;
 use stateway_model::{ExecutionId, SubState};
+use stateway_provider_api::adapter::cursor::{self, HISTORY, LIST};
+use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     ApplyDefinitionRequest, Call, CancelMode, CancelRequest, Capabilities, Count,
-    DefinitionProblem, DefinitionsPage, DefinitionsRequest, ErrorKind, Health, HistoryPage,
-    HistoryRequest, ListPage, ListRequest, NativeDefinition, NativeState, Observation,
+    DefinitionProblem, DefinitionsPage, DefinitionsRequest, Description, ErrorKind, Health,
+    HistoryPage, HistoryRequest, ListPage, ListRequest, NativeDefinition, NativeState, Observation,
     PauseRequest, Provider, PurgeRequest, RequestId, Result, ResumeRequest, RetryEvidence,
-    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Version, View, WatchScope,
-    WatchStream, Watched,
+    RetryFromRequest, RetryNowRequest, SignalRequest, StartDefinition, StartRequest, Version, View,
+    WatchScope, WatchStream, Watched,
 };
 
 use super::defect::Defect;
@@ -30,6 +32,7 @@ pub(crate) struct Broken {
     /// What was cancelled or paused before.
     asked: Mutex<Vec<ExecutionId>>,
     purged: Mutex<Vec<ExecutionId>>,
+    histories: Mutex<HashMap<ExecutionId, HistoryPage>>,
     one_at_a_time: tokio::sync::Mutex<()>,
     failed: AtomicBool,
     used: AtomicBool,
@@ -45,6 +48,7 @@ impl Broken {
             started: Mutex::default(),
             asked: Mutex::default(),
             purged: Mutex::default(),
+            histories: Mutex::default(),
             one_at_a_time: tokio::sync::Mutex::default(),
             failed: AtomicBool::new(false),
             used: AtomicBool::new(false),
@@ -80,6 +84,7 @@ impl Broken {
             }
             match (self.defect, error.kind) {
                 (Defect::NonsenseIsCalledInternal, ErrorKind::Malformed)
+                | (Defect::DenialIsCalledInternal, ErrorKind::PermissionDenied)
                 | (Defect::UnreachableIsCalledInternal, ErrorKind::Unavailable) => {
                     error.kind = ErrorKind::Internal;
                 }
@@ -143,12 +148,16 @@ impl Broken {
 
 #[async_trait]
 impl Provider for Broken {
-    fn capabilities(&self) -> Capabilities {
+    fn describe(&self) -> Arc<Description> {
         let used = self.used.load(Ordering::Relaxed);
-        Capabilities {
-            labels: !(used && self.is(Defect::CapabilitiesChangeWithUse)),
-            ..self.shelf.capabilities(self.inner.capabilities())
-        }
+        let inner = self.inner.describe();
+        Arc::new(Description {
+            capabilities: Capabilities {
+                labels: !(used && self.is(Defect::CapabilitiesChangeWithUse)),
+                ..self.shelf.capabilities(inner.capabilities)
+            },
+            ..(*inner).clone()
+        })
     }
 
     async fn health(&self, call: &Call) -> Result<Health> {
@@ -164,8 +173,8 @@ impl Provider for Broken {
     }
 
     async fn start(&self, call: &Call, mut request: StartRequest) -> Result<Observation> {
-        if self.shelf.has(&request.definition) {
-            SCRIPT.clone_into(&mut request.definition);
+        if self.shelf.has(request.definition.id()) {
+            request.definition = StartDefinition::native(SCRIPT);
         }
         if self.is(Defect::StartForgetsItsRequestId) {
             request.request_id = Self::another_request_id();
@@ -173,6 +182,9 @@ impl Provider for Broken {
         self.used.store(true, Ordering::Relaxed);
         if self.is(Defect::StartIsNeverDelayed) {
             request.delay = None;
+        }
+        if self.is(Defect::StartIgnoresOptions) {
+            request.options.clear();
         }
         if self.is(Defect::StartDropsLabels) {
             request.labels.clear();
@@ -280,13 +292,14 @@ impl Provider for Broken {
 
     async fn list(&self, call: &Call, mut request: ListRequest) -> Result<ListPage> {
         if self.is(Defect::ListTakesAnyCursor) {
-            let ours = |cursor: &String| {
-                let number = cursor.strip_prefix("list.");
-                number.is_some_and(|number| number.parse::<u64>().is_ok())
-            };
+            let ours = |cursor: &String| number_of(cursor).is_some();
             request.cursor = request.cursor.filter(ours);
         }
         let (wanted, again) = (request.hints.sub_states.clone(), request.cursor.clone());
+        let (narrowed, from) = (
+            request.hints.definition.is_some(),
+            request.hints.started_from,
+        );
         let mut page = self.mistake(self.inner.list(call, request).await)?;
         if self.is(Defect::ListShowsPayloads) {
             for row in &mut page.observations {
@@ -303,9 +316,24 @@ impl Provider for Broken {
             Defect::ListRepeatsARow if again.is_none() => {
                 // The next page begins one row too early.
                 page.next = page.next.map(|next| {
-                    let number: u64 = next.trim_start_matches("list.").parse().unwrap();
-                    format!("list.{}", number + 1)
+                    let number = number_of(&next).unwrap();
+                    cursor::write(LIST, &(number + 1))
                 });
+            }
+            Defect::ListLeavesOutUnknownStates if wanted.len() < SubState::ALL.len() => {
+                page.observations
+                    .retain(|row| !row.native.state.starts_with("KIT"));
+            }
+            // Narrows by the table of the build, not by the one it was given.
+            Defect::ListIgnoresTheOverlay => {
+                let table = compiled_in("memory").unwrap();
+                page.observations
+                    .retain(|row| table.may_show(&row.native.state, &wanted));
+            }
+            Defect::ListNarrowsToOtherDefinitions if narrowed => page.observations.clear(),
+            Defect::ListLeavesOutTheBoundsOfTimes => {
+                let after = |row: &Observation| from.is_none_or(|from| row.start_time > Some(from));
+                page.observations.retain(after);
             }
             // Takes the engine's word for the sub-state, as if nothing refined it.
             Defect::ListNarrowsTooFar if !wanted.contains(&SubState::Running) => {
@@ -324,7 +352,22 @@ impl Provider for Broken {
         Ok(counts)
     }
 
-    async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
+    async fn history(&self, call: &Call, mut request: HistoryRequest) -> Result<HistoryPage> {
+        if self.is(Defect::HistoryTakesAnyCursor) {
+            let verb = stateway_provider_api::Verb::History;
+            let ours = |text: &String| cursor::read::<u64>(HISTORY, Some(text), verb).is_ok();
+            request.cursor = request.cursor.filter(ours);
+        }
+        if self.is(Defect::HistoryForgetsTheEnd) && request.page_size == 1_000 {
+            let id = request.id.clone();
+            let known = self.histories.lock().unwrap().get(&id).cloned();
+            if let Some(known) = known {
+                return Ok(known);
+            }
+            let page = self.inner.history(call, request).await?;
+            self.histories.lock().unwrap().insert(id, page.clone());
+            return Ok(page);
+        }
         let mut page = self.mistake(self.inner.history(call, request).await)?;
         if self.is(Defect::HistoryRunsBackwards) && page.next.is_none() && page.events.len() > 4 {
             page.events.reverse();
@@ -404,7 +447,7 @@ impl Provider for Broken {
     async fn cancel(&self, call: &Call, mut request: CancelRequest) -> Result<Observation> {
         let (id, mode) = (request.id.clone(), request.mode);
         if self.is(Defect::CancelIgnoresTheChoiceToCompensate) {
-            request.compensation = stateway_provider_api::Compensation::AsDefined;
+            request.compensation = stateway_provider_api::CompensationChoice::AsDefined;
         }
         if self.is(Defect::CancelFailsTheSecondTime) {
             let mut cancelled = self.asked.lock().unwrap();
@@ -470,6 +513,10 @@ impl Provider for Broken {
     }
 
     async fn resume(&self, call: &Call, request: ResumeRequest) -> Result<Observation> {
+        if self.is(Defect::ResumeIsForgotten) {
+            let verb = stateway_provider_api::Verb::Resume;
+            return Err(stateway_provider_api::Error::unsupported(verb));
+        }
         if self.is(Defect::ResumeWithoutTheCapabilityDoesNothing) && !self.capabilities().resume {
             return Ok(Observation::new(request.id, NativeState::new("ACTIVE")));
         }
@@ -512,11 +559,18 @@ impl Provider for Broken {
 
     async fn retry_from(&self, call: &Call, mut request: RetryFromRequest) -> Result<Observation> {
         let nothing = self.is(Defect::RetryFromDoesNothing) && self.capabilities().retry_from;
-        if nothing && request.step.is_empty() && request.input.is_none() {
+        let plain = request.ensure_plain().is_ok();
+        if nothing && request.step.is_empty() && plain {
             return self.inner.get(call, &request.id, View::Basic).await;
         }
         if self.is(Defect::RetryFromTakesAnyStep) {
             request.step.clear();
+        }
+        if self.is(Defect::RetryFromIgnoresFeedback) {
+            request.feedback.clear();
+        }
+        if self.is(Defect::RetryFromIgnoresFromStart) {
+            request.from_start = false;
         }
         if self.is(Defect::RetryFromIgnoresItsInput) {
             request.input = None;
@@ -574,6 +628,12 @@ impl Provider for Broken {
     async fn validate_definition(&self, _: &Call, source: &str) -> Result<Vec<DefinitionProblem>> {
         self.mistake(self.shelf.check(source))
     }
+}
+
+/// The number in a cursor of the reference provider's list.
+fn number_of(cursor: &str) -> Option<u64> {
+    let verb = stateway_provider_api::Verb::List;
+    cursor::read(LIST, Some(cursor), verb).ok().flatten()
 }
 
 /// A stream without some of its items.

@@ -52,9 +52,10 @@ impl Shelf {
     }
 
     fn offered(&self, verb: Verb) -> Result<()> {
-        match verb.is_offered(&self.can) {
-            true => Ok(()),
-            false => Err(Error::unsupported(verb)),
+        if verb.is_offered(&self.can) {
+            Ok(())
+        } else {
+            Err(Error::unsupported(verb))
         }
     }
 

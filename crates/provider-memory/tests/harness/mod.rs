@@ -14,10 +14,10 @@ use stateway_contract_kit::{Fault, Harness, Scene, Skip, Subject, Workload};
 use stateway_model::{ExecutionId, Payload};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Capabilities, Compensation, PauseRequest, Provider, RequestId,
-    StartRequest, Table,
+    Call, CancelMode, CancelRequest, Capabilities, CompensationChoice, PauseRequest, Provider,
+    RequestId, StartDefinition, StartRequest, Table,
 };
-use stateway_provider_memory::{Clock, Config, MemoryProvider, Upstream};
+use stateway_provider_memory::{CAPABILITIES, Clock, Config, MemoryProvider, Upstream};
 
 /// Makes reference providers.
 pub(crate) struct Memory;
@@ -26,6 +26,7 @@ pub(crate) struct Memory;
 pub(crate) struct Staged {
     upstream: Arc<Upstream>,
     config: Config,
+    table: Arc<Table>,
     provider: Arc<MemoryProvider>,
     /// The same upstream with every capability, for staging.
     hand: MemoryProvider,
@@ -34,44 +35,40 @@ pub(crate) struct Staged {
 #[async_trait]
 impl Harness for Memory {
     fn table(&self) -> Arc<Table> {
-        Arc::new(compiled_in("memory").unwrap().clone())
+        compiled_in("memory").unwrap()
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            definitions: false,
-            apply_definition: false,
-            ..Capabilities::ALL
-        }
+        CAPABILITIES
     }
 
-    async fn fresh(&self, capabilities: Capabilities) -> Result<Box<dyn Subject>, Skip> {
-        Ok(Box::new(Staged::new(capabilities)))
+    async fn fresh(&self, table: Arc<Table>) -> Result<Box<dyn Subject>, Skip> {
+        Ok(Box::new(Staged::new(table)))
     }
 }
 
 impl Staged {
-    pub(crate) fn new(capabilities: Capabilities) -> Self {
+    pub(crate) fn new(table: Arc<Table>) -> Self {
         let clock = Clock::manual(Timestamp::constant(1_800_000_000, 0));
         let upstream = Upstream::new(clock);
-        let off = capabilities.iter().filter(|(_, on)| !on);
         let config = Config {
-            disable: off.map(|(name, _)| name.to_owned()).collect(),
             // So small that pages of a narrowed list come out empty.
             list_scan: 3,
             ..Config::default()
         };
         Self {
-            provider: Arc::new(on(&upstream, &config)),
-            hand: on(&upstream, &Config::default()),
+            provider: Arc::new(on(&upstream, &config, &table)),
+            hand: on(&upstream, &Config::default(), &table),
+            table,
             upstream,
             config,
         }
     }
 }
 
-fn on(upstream: &Arc<Upstream>, config: &Config) -> MemoryProvider {
-    MemoryProvider::on(upstream.clone(), "kit".parse().unwrap(), config).unwrap()
+fn on(upstream: &Arc<Upstream>, config: &Config, table: &Arc<Table>) -> MemoryProvider {
+    let id = "kit".parse().unwrap();
+    MemoryProvider::on(upstream.clone(), id, config, table.clone()).unwrap()
 }
 
 #[async_trait]
@@ -93,6 +90,8 @@ impl Subject for Staged {
             input: work("work"),
             other_input: work("other"),
             step_input: None,
+            takes_feedback: false,
+            takes_from_start: false,
         }
     }
 
@@ -110,19 +109,20 @@ impl Subject for Staged {
     }
 
     async fn inject(&self, fault: Fault) -> Result<(), Skip> {
-        use stateway_provider_memory::Fault as Line;
+        use stateway_provider_memory::LineFault as Line;
         self.upstream.inject(match fault {
             Fault::Hang => Line::Hang,
             Fault::Slow(pause) => Line::Slow(pause),
             Fault::Throttle(pause) => Line::Throttle(Some(pause)),
             Fault::Unavailable => Line::Refuse,
             Fault::Malformed => Line::Garble,
+            Fault::Denied => Line::Deny,
         });
         Ok(())
     }
 
     async fn restart(&self) -> Result<Arc<dyn Provider>, Skip> {
-        Ok(Arc::new(on(&self.upstream, &self.config)))
+        Ok(Arc::new(on(&self.upstream, &self.config, &self.table)))
     }
 }
 
@@ -137,8 +137,8 @@ impl Staged {
 
     async fn start(&self, script: String, delay: Option<Duration>) -> ExecutionId {
         let request = StartRequest {
-            definition: "script".to_owned(),
-            portable: false,
+            definition: StartDefinition::native("script"),
+            options: Default::default(),
             execution_id: None,
             input: Some(Payload::json(script)),
             labels: Default::default(),
@@ -161,7 +161,7 @@ impl Staged {
         let request = CancelRequest {
             id: id.clone(),
             mode,
-            compensation: Compensation::AsDefined,
+            compensation: CompensationChoice::AsDefined,
             cause: String::new(),
             request_id: self.request_id(),
         };

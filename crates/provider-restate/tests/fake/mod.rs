@@ -24,6 +24,7 @@ pub(crate) enum Fault {
     Throttle(Duration),
     Unavailable,
     Malformed,
+    Denied,
 }
 
 /// A server and the hand that moves it.
@@ -79,6 +80,7 @@ impl Respond for Answers {
             Some(Fault::Throttle(pause)) => ResponseTemplate::new(429)
                 .insert_header("retry-after", pause.as_secs().to_string().as_str()),
             Some(Fault::Unavailable) => ResponseTemplate::new(503),
+            Some(Fault::Denied) => ResponseTemplate::new(403),
             Some(Fault::Malformed) => ResponseTemplate::new(200).set_body_string("<html>"),
             Some(Fault::Slow(pause)) => answer(&mut world, request).set_delay(pause),
             None => answer(&mut world, request),

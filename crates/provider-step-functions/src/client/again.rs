@@ -12,8 +12,10 @@ use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::context::InterceptorContext;
 use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction};
 
+use stateway_provider_api::adapter::Quotas;
+
 use crate::error::pause;
-use crate::quota::{Api, Quotas};
+use crate::quota::Api;
 
 /// How often a call is made in all.
 const MOST_ATTEMPTS: u32 = 3;
@@ -28,7 +30,7 @@ tokio::task_local! {
 
 /// The call that is being made.
 struct Present {
-    quotas: Arc<Quotas>,
+    quotas: Arc<Quotas<Api>>,
     api: Api,
     deadline: Instant,
     attempts: Cell<u32>,
@@ -44,7 +46,7 @@ pub(super) fn config() -> RetryConfig {
 
 /// Makes a call of which the rules below know what it is and until when it may take.
 pub(super) async fn known<T>(
-    (quotas, api): (Arc<Quotas>, Api),
+    (quotas, api): (Arc<Quotas<Api>>, Api),
     deadline: Instant,
     send: impl Future<Output = T>,
 ) -> T {

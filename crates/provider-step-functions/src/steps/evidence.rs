@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use stateway_model::{ErrorCategory, ExecutionError, RetryBasis, Wait, WaitKind};
-use stateway_provider_api::{AttemptPhase, NativeState, RetryEvidence, StepObservation};
+use stateway_provider_api::{NativeState, RetryEvidence, RetryPhase, StepObservation};
 
 use super::leaf::{FollowUp, Leaf};
 use crate::Definition;
 use crate::definition::WaitTime;
 use crate::fold::{Failure, TaskCall, Visit};
+use crate::qualifier;
 
 /// The most characters of a cause that become a message.
 const LONGEST_MESSAGE: usize = 1_024;
@@ -59,19 +60,19 @@ pub(super) fn observation(leaf: &Leaf<'_>, definition: &Definition) -> StepObser
 fn native(visit: &Visit, definition: &Definition, follow_up: Option<&FollowUp>) -> NativeState {
     let mut native = NativeState::new(&visit.newest);
     if let Some((_, gate)) = visit.name.rsplit_once('~') {
-        native = native.with("gate", gate);
+        native = native.with(qualifier::GATE, gate);
     } else if is_for_people(visit, definition) {
-        native = native.with("gate", "signal");
+        native = native.with(qualifier::GATE, "signal");
     }
     if visit.call.as_ref().is_some_and(is_token_call) {
-        native = native.with("token", "yes");
+        native = native.with(qualifier::TOKEN, "yes");
     }
     with_follow_up(native, follow_up)
 }
 
 fn with_follow_up(native: NativeState, follow_up: Option<&FollowUp>) -> NativeState {
     match follow_up {
-        Some(follow_up) => native.with("follow_up", follow_up.as_str()),
+        Some(follow_up) => native.with(qualifier::FOLLOW_UP, follow_up.as_str()),
         None => native,
     }
 }
@@ -107,9 +108,9 @@ fn evidence(
         attempt: if visit.failed { failed } else { failed + 1 },
         max_attempts: most_attempts(visit, definition),
         phase: if exhausted {
-            AttemptPhase::Exhausted
+            RetryPhase::Exhausted
         } else {
-            AttemptPhase::UnderWay
+            RetryPhase::UnderWay
         },
         next_attempt_time: None,
         delay: None,
@@ -143,7 +144,7 @@ fn promised(follow_up: &FollowUp, last_error: Option<ExecutionError>) -> Option<
     let mut evidence = RetryEvidence {
         attempt: *attempt,
         max_attempts: None,
-        phase: AttemptPhase::BetweenAttempts,
+        phase: RetryPhase::BetweenAttempts,
         next_attempt_time: None,
         delay: None,
         jitter: None,

@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 use stateway_model::Progress;
 use stateway_provider_api::StepObservation;
+use stateway_provider_api::table::Qualifier;
 
 use super::leaf::{Leaf, leaves};
 use crate::response::ItemCounts;
@@ -45,7 +46,8 @@ pub(crate) fn with_items(steps: &mut [StepObservation], name: &str, items: &Item
     let told = |(name, count): &(&str, u64)| *count > 0 || *name == "items_total";
     let mut native = step.native.clone();
     for (name, count) in counts.into_iter().filter(told) {
-        native = native.with(name, count.to_string());
+        // Figures for `explain`; no row of the table asks about them.
+        native = native.with(Qualifier::new(name), count.to_string());
     }
     step.native = native;
     step.progress = progress(items);

@@ -2,10 +2,12 @@
 
 use serde_json::{Value, json};
 use stateway_model::{Labels, SubState};
-use stateway_provider_api::{ApplyDefinitionRequest, ErrorKind, Provider, StartRequest};
-use stateway_provider_step_functions::{Config, StepFunctionsProvider};
+use stateway_provider_api::{
+    ApplyDefinitionRequest, ErrorKind, Provider, StartDefinition, StartRequest,
+};
+use stateway_provider_step_functions::Config;
 
-use super::rig::{Rig, ensure, told};
+use super::rig::{Rig, emulated, ensure, told};
 use super::watching::Gateway;
 use crate::Outcome;
 
@@ -23,7 +25,7 @@ pub(crate) async fn a_state_machine_is_made_changed_read_and_started(rig: &Rig) 
         role: ROLE.to_owned(),
         ..Config::default()
     };
-    let provider = StepFunctionsProvider::with_credentials(&config, "test", "test")?;
+    let provider = emulated(&config)?;
     let apply = async |source: &str, labels: &[(&str, &str)]| {
         let label = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
         let request = ApplyDefinitionRequest {
@@ -55,7 +57,7 @@ pub(crate) async fn a_state_machine_is_made_changed_read_and_started(rig: &Rig) 
     let old: Value = serde_json::from_str(&old.map_err(told)?.source)?;
     ensure(old == machine(1), "the first one's text", &old)?;
     let start = StartRequest {
-        definition: rig.unique.clone(),
+        definition: StartDefinition::native(rig.unique.clone()),
         ..rig.start_request("{}")
     };
     let started = provider.start(&Rig::call(), start).await.map_err(told)?;

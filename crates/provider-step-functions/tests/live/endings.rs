@@ -2,10 +2,12 @@
 
 use serde_json::json;
 use stateway_model::{Execution, Reason, SubState, WaitKind};
-use stateway_provider_api::{ErrorKind, Provider, RetryFromRequest, StartRequest, View};
-use stateway_provider_step_functions::{Config, StepFunctionsProvider};
+use stateway_provider_api::{
+    ErrorKind, Provider, RetryFromRequest, StartDefinition, StartRequest, View,
+};
+use stateway_provider_step_functions::Config;
 
-use super::rig::{Rig, ensure, told};
+use super::rig::{Rig, emulated, ensure, told};
 use crate::Outcome;
 
 const ROLE: &str = "arn:aws:iam::000000000000:role/sfn";
@@ -118,7 +120,7 @@ pub(crate) async fn an_express_machine_says_what_it_cannot(rig: &Rig) -> Outcome
         express: true,
         ..Config::default()
     };
-    let provider = StepFunctionsProvider::with_credentials(&config, "test", "test")?;
+    let provider = emulated(&config)?;
     let source = json!({"StartAt": "P", "States": {"P": {"Type": "Pass", "End": true}}});
     let apply = stateway_provider_api::ApplyDefinitionRequest {
         name: rig.unique.clone(),
@@ -129,14 +131,14 @@ pub(crate) async fn an_express_machine_says_what_it_cannot(rig: &Rig) -> Outcome
     let made = provider.apply_definition(&Rig::call(), apply).await;
     made.map_err(told)?;
     let start = StartRequest {
-        definition: rig.unique.clone(),
+        definition: StartDefinition::native(rig.unique.clone()),
         ..rig.start_request("{}")
     };
     let started = provider.start(&Rig::call(), start).await.map_err(told)?;
     let read = provider.get(&Rig::call(), &started.id, View::Basic).await;
-    let refused = read.err().map(|error| error.reason());
+    let refused = read.err().map(|error| error.reason().to_owned());
     ensure(
-        refused == Some("CAPABILITY_NOT_SUPPORTED"),
+        refused.as_deref() == Some("CAPABILITY_NOT_SUPPORTED"),
         "it cannot be read",
         &refused,
     )
@@ -156,9 +158,11 @@ pub(crate) async fn what_is_still_open_cannot_be_redriven(rig: &Rig) -> Outcome 
         execution_id: None,
     };
     let refused = rig.provider.retry_from(&Rig::call(), request).await;
-    let refused = refused.err().map(|error| (error.kind, error.reason()));
+    let refused = refused
+        .err()
+        .map(|error| (error.kind, error.reason().to_owned()));
     ensure(
-        refused == Some((ErrorKind::Unsupported, "NOT_REDRIVABLE")),
+        refused == Some((ErrorKind::Unsupported, "NOT_REDRIVABLE".to_owned())),
         "refused with the reason",
         &refused,
     )

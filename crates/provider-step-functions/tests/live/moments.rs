@@ -7,8 +7,8 @@ use serde_json::json;
 use stateway_model::{Reason, RetryBasis, SubState, WaitKind};
 use stateway_provider_api::filter::{DefinitionPattern, Hints};
 use stateway_provider_api::{
-    CancelMode, CancelRequest, Compensation, ErrorKind, HistoryRequest, ListRequest, Provider,
-    RetryFromRequest, SignalRequest, StartRequest, View,
+    CancelMode, CancelRequest, CompensationChoice, ErrorKind, HistoryRequest, ListRequest,
+    Provider, RetryFromRequest, SignalRequest, StartRequest, View,
 };
 
 use super::rig::{Rig, ensure, told};
@@ -152,7 +152,7 @@ pub(crate) async fn a_wait_shows_its_deadline_and_a_cancel_ends_it(rig: &Rig) ->
     let cancel = |mode| CancelRequest {
         id: id.clone(),
         mode,
-        compensation: Compensation::AsDefined,
+        compensation: CompensationChoice::AsDefined,
         cause: "ordered twice".to_owned(),
         request_id: "cancel-1".parse().expect("a request id"),
     };
@@ -339,8 +339,12 @@ pub(crate) async fn a_start_is_idempotent_by_its_request_id(rig: &Rig) -> Outcom
         .provider
         .start(&Rig::call(), rig.start_request("{\"n\":1}"))
         .await;
-    let refused = other.err().map(|error| error.reason());
-    ensure(refused == Some("REQUEST_ID_REUSED"), "refused", &refused)?;
+    let refused = other.err().map(|error| error.reason().to_owned());
+    ensure(
+        refused.as_deref() == Some("REQUEST_ID_REUSED"),
+        "refused",
+        &refused,
+    )?;
     let named = |request: &str| StartRequest {
         execution_id: stateway_model::ExecutionId::new("named").ok(),
         request_id: request.parse().expect("a request id"),
@@ -358,9 +362,9 @@ pub(crate) async fn a_start_is_idempotent_by_its_request_id(rig: &Rig) -> Outcom
         .map_err(told)?;
     ensure(first.id == again.id, "the same execution", &again)?;
     let other = rig.provider.start(&Rig::call(), named("r-2")).await;
-    let refused = other.err().map(|error| error.reason());
+    let refused = other.err().map(|error| error.reason().to_owned());
     ensure(
-        refused == Some("EXECUTION_ALREADY_EXISTS"),
+        refused.as_deref() == Some("EXECUTION_ALREADY_EXISTS"),
         "refused",
         &refused,
     )

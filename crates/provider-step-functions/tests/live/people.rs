@@ -7,7 +7,7 @@ use stateway_model::{ExecutionId, Payload, Reason, SubState, WaitKind};
 use stateway_provider_api::{Error, ErrorKind, Observation, Provider, SignalRequest, StartRequest};
 use stateway_provider_step_functions::{Config, StepFunctionsProvider};
 
-use super::rig::{Rig, ensure, told};
+use super::rig::{Rig, emulated, ensure, told};
 use crate::Outcome;
 
 fn provider(rig: &Rig, activity: &str) -> Result<StepFunctionsProvider, libtest_mimic::Failed> {
@@ -18,9 +18,7 @@ fn provider(rig: &Rig, activity: &str) -> Result<StepFunctionsProvider, libtest_
         heartbeat_seconds: 1,
         ..Config::default()
     };
-    Ok(StepFunctionsProvider::with_credentials(
-        &config, "test", "test",
-    )?)
+    Ok(emulated(&config)?)
 }
 
 async fn signal(
@@ -73,8 +71,13 @@ pub(crate) async fn an_activity_for_people_is_answered_by_a_signal(rig: &Rig) ->
     };
     rig.until(&ids[2], "queued", queued).await?;
     let refused = signal(&rig.provider, &ids[2], "Approve", &json!({})).await;
-    let refused = refused.err().map(|error| (error.kind, error.reason()));
-    let expected = (ErrorKind::Unsupported, "ACTIVITY_NOT_ADDRESSABLE");
+    let refused = refused
+        .err()
+        .map(|error| (error.kind, error.reason().to_owned()));
+    let expected = (
+        ErrorKind::Unsupported,
+        "ACTIVITY_NOT_ADDRESSABLE".to_owned(),
+    );
     ensure(refused == Some(expected), "no opt-in", &refused)?;
     let body = json!({"by": "ada"});
     let answered = signal(&provider, &ids[2], "Approve", &body).await;
@@ -127,9 +130,9 @@ pub(crate) async fn a_task_whose_gateway_is_gone_is_handed_out_again(rig: &Rig) 
     drop(gone);
     let next = provider(rig, &people)?;
     let taken = signal(&next, &ids[0], "Approve", &json!({})).await;
-    let taken = taken.err().map(|error| error.reason());
+    let taken = taken.err().map(|error| error.reason().to_owned());
     ensure(
-        taken == Some("TASK_TAKEN"),
+        taken.as_deref() == Some("TASK_TAKEN"),
         "the gateway that is gone has it",
         &taken,
     )?;

@@ -1,6 +1,7 @@
 //! What a test works with: a provider, the service's own client beside it, and a worker.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,8 +11,8 @@ use libtest_mimic::Failed;
 use serde_json::{Value, json};
 use stateway_model::{Execution, ExecutionId, Payload, SubState};
 use stateway_provider_api::table::compiled_in;
-use stateway_provider_api::{Call, Mapper, Provider, StartRequest, View};
-use stateway_provider_step_functions::{Config, StepFunctionsProvider};
+use stateway_provider_api::{Call, Mapper, Provider, StartDefinition, StartRequest, Table, View};
+use stateway_provider_step_functions::{Config, ConfigError, StepFunctionsProvider};
 
 use super::emulator::Emulator;
 
@@ -25,8 +26,18 @@ pub(crate) struct Rig {
     pub(crate) service: aws_sdk_sfn::Client,
     pub(crate) endpoint: String,
     mapper: Mapper,
+    table: Arc<Table>,
     /// Nobody else has it.
     pub(crate) unique: String,
+}
+
+pub(crate) fn emulated(config: &Config) -> Result<StepFunctionsProvider, ConfigError> {
+    StepFunctionsProvider::with_keys(
+        "aws".parse().expect("an id"),
+        config,
+        compiled_in("step-functions").expect("a table"),
+        ("test", "test"),
+    )
 }
 
 /// A task that the worker took.
@@ -41,7 +52,7 @@ impl Rig {
             endpoint: emulator.endpoint(),
             ..Config::default()
         };
-        let provider = StepFunctionsProvider::with_credentials(&config, "test", "test");
+        let provider = emulated(&config);
         let http = aws_smithy_http_client::Builder::new().build_http();
         let service = aws_sdk_sfn::Config::builder()
             .behavior_version(BehaviorVersion::latest())
@@ -50,13 +61,14 @@ impl Rig {
             .credentials_provider(Credentials::from_keys("test", "test", None))
             .http_client(http)
             .build();
-        let table = compiled_in("step-functions").expect("a table").clone();
+        let table = compiled_in("step-functions").expect("a table");
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         Self {
             provider: provider.expect("a good configuration"),
             service: aws_sdk_sfn::Client::from_conf(service),
             endpoint: emulator.endpoint(),
-            mapper: Mapper::new("live".parse().expect("an id"), table.into()),
+            mapper: Mapper::new("live".parse().expect("an id")),
+            table,
             unique: format!("live-{}-{number}", std::process::id()),
         }
     }
@@ -86,8 +98,8 @@ impl Rig {
 
     pub(crate) fn start_request(&self, input: &str) -> StartRequest {
         StartRequest {
-            definition: self.unique.clone(),
-            portable: false,
+            definition: StartDefinition::native(self.unique.clone()),
+            options: Default::default(),
             execution_id: None,
             input: Some(Payload::json(input.to_owned())),
             labels: stateway_model::Labels::new(),
@@ -111,7 +123,9 @@ impl Rig {
 
     pub(crate) async fn get(&self, id: &ExecutionId) -> Result<Execution, Failed> {
         let seen = self.provider.get(&Self::call(), id, View::Full).await;
-        Ok(self.mapper.execution(seen.map_err(told)?, Timestamp::now()))
+        Ok(self
+            .mapper
+            .execution(&self.table, seen.map_err(told)?, Timestamp::now()))
     }
 
     /// Asks until the execution shows what is wanted.

@@ -21,7 +21,7 @@ impl Bench {
         let server = service.open().await;
         let mut config = config(&server);
         change(&mut config);
-        let provider = StepFunctionsProvider::with_credentials(&config, "test", "test");
+        let provider = super::provider(&config);
         Self {
             service,
             provider: provider.expect("a good configuration"),

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use stateway_contract_kit::Fault;
-use stateway_provider_step_functions::Config;
+use stateway_provider_api::table::compiled_in;
+use stateway_provider_step_functions::{Config, ConfigError, StepFunctionsProvider};
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::any};
 
 /// The prefix of every ARN here.
@@ -98,6 +99,15 @@ pub(crate) fn config(server: &MockServer) -> Config {
     }
 }
 
+pub(crate) fn provider(config: &Config) -> Result<StepFunctionsProvider, ConfigError> {
+    StepFunctionsProvider::with_keys(
+        "aws".parse().expect("an id"),
+        config,
+        compiled_in("step-functions").expect("a table"),
+        ("test", "test"),
+    )
+}
+
 pub(crate) fn now() -> f64 {
     jiff::Timestamp::now().as_microsecond() as f64 / 1e6
 }
@@ -128,6 +138,9 @@ impl Respond for Service {
                     .insert_header("x-amz-retry-after", pause.as_millis().to_string());
             }
             Some(Fault::Unavailable) => return refusal(503, "ServiceUnavailable", "down"),
+            Some(Fault::Denied) => {
+                return refusal(400, "AccessDeniedException", "not authorized to perform it");
+            }
             Some(Fault::Malformed) => return ResponseTemplate::new(200).set_body_string("{\"a"),
             None => Duration::ZERO,
         };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
-use stateway_provider_step_functions::{Detail, Event};
+use stateway_provider_step_functions::pure::{Detail, Event};
 
 /// Beyond this nothing new is nested.
 const DEEPEST: u32 = 3;

@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
-use stateway_provider_step_functions::{Detail, Event};
+use stateway_provider_step_functions::pure::{Detail, Event};
 
 pub(crate) fn history(body: &Value) -> Vec<Event> {
     let events = body["events"].as_array();

@@ -1,14 +1,13 @@
 //! Where a replay takes its history from: a gateway, or a file.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use stateway_client::{Call, v1};
 use stateway_engine::recording::{MOST_FILE_BYTES, Recording, RecordingError, plan_of};
 use stateway_gateway::replay;
-use stateway_model::{ExecutionId, ExecutionName, ProviderId};
+use stateway_model::{Execution, ExecutionId, ExecutionName, ProviderId};
 use stateway_provider_api::table::compiled_in;
-use stateway_provider_api::{Capabilities, Mapper};
+use stateway_provider_api::{Mapper, Observation};
 use stateway_provider_builtin::{ReplayAsk, replay_recording, replay_steps};
 
 use crate::context::Context;
@@ -87,9 +86,9 @@ impl Source {
                     until: request.at_sequence,
                     plan,
                 };
-                let replayed = replay_recording(recording, &ask, &Capabilities::ALL);
+                let replayed = replay_recording(recording, &ask);
                 let replayed = replayed.map_err(|error| refused(&error))?;
-                Ok(replay::response(&mapper(&name.provider), replayed))
+                Ok(replay::response(shown_by(&name.provider), replayed))
             }
         }
     }
@@ -117,19 +116,20 @@ fn steps(
     name: &ExecutionName,
     branch: Option<u32>,
 ) -> Result<Vec<Step>, Failure> {
-    let steps = replay_steps(recording, branch, &Capabilities::ALL);
+    let steps = replay_steps(recording, branch);
     let steps = steps.map_err(|error| refused(&error))?;
-    let mapper = mapper(&name.provider);
+    let show = shown_by(&name.provider);
     let shown = steps
         .into_iter()
-        .map(|step| replay::step(&mapper, (step.branch, step.event), step.execution));
+        .map(|step| replay::step(&show, (step.branch, step.event), step.execution));
     Ok(shown.collect())
 }
 
 /// A recording is classified by the table of the built-in engine that wrote it.
-fn mapper(provider: &ProviderId) -> Mapper {
+fn shown_by(provider: &ProviderId) -> impl Fn(Observation) -> Execution {
     let table = compiled_in("builtin").expect("the table of the built-in engine is compiled in");
-    Mapper::new(provider.clone(), Arc::new(table.clone()))
+    let mapper = Mapper::new(provider.clone());
+    move |seen| mapper.execution(&table, seen, jiff::Timestamp::now())
 }
 
 fn refused(error: &RecordingError) -> Failure {

@@ -4,7 +4,7 @@ use stateway_proto::v1;
 use stateway_proto::v1::cancel_execution_request::Compensation as Choice;
 use stateway_proto::v1::resolution::Action;
 use stateway_provider_api::{
-    Call, Compensation, DecideRequest, ResolutionAction, ResolveRequest, Verb,
+    Call, CompensationChoice, DecideRequest, ResolutionAction, ResolveRequest, Verb,
 };
 use tonic::Status;
 
@@ -113,11 +113,11 @@ fn action(action: Action, role: &str) -> Result<ResolutionAction, Status> {
 }
 
 /// The choice about compensation goes with a cancellation.
-fn compensation(request: &v1::ResolveEscalationRequest) -> Result<Compensation, Status> {
+fn compensation(request: &v1::ResolveEscalationRequest) -> Result<CompensationChoice, Status> {
     let choice = match request.compensation() {
-        Choice::Unspecified => return Ok(Compensation::AsDefined),
-        Choice::Compensate => Compensation::Compensate,
-        Choice::NoCompensation => Compensation::NoCompensation,
+        Choice::Unspecified => return Ok(CompensationChoice::AsDefined),
+        Choice::Compensate => CompensationChoice::Compensate,
+        Choice::NoCompensation => CompensationChoice::NoCompensation,
     };
     if request.action() != Action::Cancel {
         let message = "`compensation` goes with CANCEL only";

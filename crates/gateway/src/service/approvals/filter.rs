@@ -87,7 +87,7 @@ impl Filter {
         }
     }
 
-    fn admits(&self, row: Row<'_>) -> bool {
+    fn admits(&self, row: &Row<'_>) -> bool {
         let pending_only = self.hints().pending_only;
         let wanted = match self.stages {
             Some(stages) => stages.contains(&row.stage),
@@ -104,7 +104,7 @@ impl Filter {
     }
 
     pub(super) fn admits_approval(&self, row: &Approval) -> bool {
-        self.admits(Row {
+        self.admits(&Row {
             stage: match row.state {
                 ApprovalState::Pending => Stage::Pending,
                 ApprovalState::Granted => Stage::Granted,
@@ -119,7 +119,7 @@ impl Filter {
     }
 
     pub(super) fn admits_escalation(&self, row: &Escalation) -> bool {
-        self.admits(Row {
+        self.admits(&Row {
             stage: match row.state {
                 EscalationState::Pending => Stage::Pending,
                 EscalationState::Resolved => Stage::Resolved,

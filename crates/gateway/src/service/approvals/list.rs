@@ -47,15 +47,14 @@ struct Page<T> {
     unreachable: Vec<String>,
 }
 
+/// A page that a provider was asked for.
+type Asked<'c, T> = BoxFuture<'c, ProviderResult<InboxPage<T>>>;
+
 /// How one kind of rows is asked for and filtered.
 struct Asking<T> {
     kind: Kind,
     verb: Verb,
-    ask: for<'c> fn(
-        &'c dyn Inbox,
-        &'c Call,
-        InboxRequest,
-    ) -> BoxFuture<'c, ProviderResult<InboxPage<T>>>,
+    ask: for<'c> fn(&'c dyn Inbox, &'c Call, InboxRequest) -> Asked<'c, T>,
     admits: fn(&Filter, &T) -> bool,
 }
 

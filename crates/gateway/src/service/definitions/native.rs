@@ -6,7 +6,7 @@ use stateway_proto::v1::diagnostic::Severity;
 use stateway_provider_api::{
     ApplyDefinitionRequest, Call, DefinitionProblem, DefinitionsRequest, NativeDefinition, Verb,
 };
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::super::executions::page_token_refused;
 use super::super::validate;
@@ -195,8 +195,10 @@ fn checked_only(
 }
 
 fn shown(provider: &ProviderId, found: NativeDefinition) -> Result<v1::Definition, Status> {
-    let name = DefinitionName::native(provider.clone(), &found.name)
-        .map_err(|error| Status::internal(format!("the definition has no usable name: {error}")))?;
+    let name = DefinitionName::native(provider.clone(), &found.name).map_err(|error| {
+        let message = format!("the definition has no usable name: {error}");
+        Refusal::new(Code::Internal, "INTERNAL", message)
+    })?;
     Ok(v1::Definition {
         name: name.to_string(),
         revision: found.revision,

@@ -6,7 +6,9 @@ use stateway_proto::v1;
 use stateway_proto::v1::executions_server::Executions as Service;
 use tonic::{Request, Response, Status};
 
-use super::Executions;
+use super::{Executions, payload};
+use crate::front::Peer;
+use crate::watch::Reader;
 
 /// One method of the trait: the shell around a function of the same service.
 macro_rules! in_shell {
@@ -56,17 +58,25 @@ impl Service for Executions {
         &self,
         request: Request<v1::WatchExecutionsRequest>,
     ) -> Result<Response<Self::WatchExecutionsStream>, Status> {
-        let opened = self.shell.run("WatchExecutions", request, |call, message| {
-            self.watch(call, message)
-        });
-        Ok(opened.await?.map(|reader| reader.into_stream().boxed()))
+        let peer = Peer::of(request.extensions());
+        let opened = self
+            .shell
+            .open("WatchExecutions", request, |call, message| {
+                self.watch(call, peer, message)
+            });
+        let messages = |reader: Reader| self.shell.stream("WatchExecutions", reader.into_stream());
+        Ok(opened.await?.map(|reader| messages(reader).boxed()))
     }
 
     async fn wait_execution(
         &self,
         request: Request<v1::WaitExecutionRequest>,
     ) -> Result<Response<v1::WaitExecutionResponse>, Status> {
-        in_shell!(self, "WaitExecution", request, wait)
+        let peer = Peer::of(request.extensions());
+        let waited = self.shell.run("WaitExecution", request, |call, message| {
+            self.wait(call, peer, message)
+        });
+        waited.await
     }
 
     async fn list_events(
@@ -81,6 +91,18 @@ impl Service for Executions {
         request: Request<v1::GetStepRequest>,
     ) -> Result<Response<v1::StepDetail>, Status> {
         in_shell!(self, "GetStep", request, step)
+    }
+
+    type ReadPayloadStream = BoxStream<'static, Result<v1::ReadPayloadResponse, Status>>;
+
+    async fn read_payload(
+        &self,
+        request: Request<v1::ReadPayloadRequest>,
+    ) -> Result<Response<Self::ReadPayloadStream>, Status> {
+        let opened = self.shell.open("ReadPayload", request, |call, message| {
+            self.payload(call, message)
+        });
+        Ok(opened.await?.map(|payload| payload::parts(payload).boxed()))
     }
 
     async fn explain_state(

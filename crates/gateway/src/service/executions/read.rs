@@ -10,6 +10,7 @@ use tonic::Status;
 use super::super::validate;
 use super::Executions;
 use crate::convert;
+use crate::front::Peer;
 use crate::list::{self, Listing};
 use crate::parent::Parent;
 use crate::status::Refusal;
@@ -82,6 +83,7 @@ impl Executions {
     pub(super) async fn watch(
         &self,
         call: Call,
+        peer: Option<Peer>,
         request: v1::WatchExecutionsRequest,
     ) -> Result<Reader, Status> {
         let target = watch_target(&request)?;
@@ -98,11 +100,13 @@ impl Executions {
         let filter = validate::filter(&request.filter)?;
         let names = request.names.join(",");
         let purpose = format!("watch|{}|{names}|{}", request.parent, request.filter);
+        let permit = self.watches.open(peer, &call)?;
         let request = WatchRequest {
             target,
             filter,
             purpose,
             cursor: request.cursor,
+            permit,
         };
         Reader::open(&self.hub, request, call.deadline).await
     }
@@ -110,6 +114,7 @@ impl Executions {
     pub(super) async fn wait(
         &self,
         call: Call,
+        peer: Option<Peer>,
         request: v1::WaitExecutionRequest,
     ) -> Result<v1::WaitExecutionResponse, Status> {
         let name = validate::execution_name("name", &request.name)?;
@@ -127,6 +132,7 @@ impl Executions {
             .iter()
             .map(known)
             .collect::<Result<_, _>>()?;
+        let _permit = self.waits.open(peer, &call)?;
         let waited = self
             .hub
             .wait(upstream, &name, &wanted, call.deadline)
@@ -192,9 +198,7 @@ impl Executions {
         });
         let mut observation = observation.await?;
         (observation.input, observation.output) = (None, None);
-        let explanation = upstream
-            .mapper
-            .explain(&observation, jiff::Timestamp::now());
+        let explanation = upstream.explain(&observation);
         let shown = convert::execution(upstream.execution(observation));
         Ok(convert::explanation(shown, explanation))
     }

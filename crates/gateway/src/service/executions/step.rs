@@ -2,6 +2,7 @@
 
 use stateway_model::{ExecutionName, Payload};
 use stateway_proto::v1;
+use stateway_proto::v1::read_payload_request::Source;
 use stateway_proto::v1::step_attempt::Outcome;
 use stateway_provider_api::{Call, StepAttempt, StepAttemptOutcome, Verb, View};
 use tonic::{Code, Status};
@@ -46,8 +47,30 @@ impl Executions {
     }
 }
 
+impl Executions {
+    /// The whole input or output of a step; none where there is none.
+    pub(super) async fn step_payload(
+        &self,
+        call: &Call,
+        execution: &ExecutionName,
+        step: &str,
+        source: Source,
+    ) -> Result<Option<Payload>, Status> {
+        let upstream = self.directory.of(&execution.provider, Topic::EVENT_LOG)?;
+        let guarded = upstream.within(call);
+        let history =
+            guarded.event_log(Verb::Step, |log, call| log.step(call, &execution.id, step));
+        let history = history.await?;
+        Ok(if source == Source::Input {
+            history.input
+        } else {
+            history.output
+        })
+    }
+}
+
 /// The execution and the step of `providers/{provider}/executions/{execution}/steps/{step}`.
-fn parse(name: &str) -> Result<(ExecutionName, String), Status> {
+pub(super) fn parse(name: &str) -> Result<(ExecutionName, String), Status> {
     let wrong = || {
         let pattern = "providers/{provider}/executions/{execution}/steps/{step}";
         Status::from(Refusal::invalid(

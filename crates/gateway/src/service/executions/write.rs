@@ -6,9 +6,9 @@ use futures::future::BoxFuture;
 use stateway_model::{DefinitionName, ExecutionName, ProviderId};
 use stateway_proto::v1;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, Compensation, Error, ErrorKind, Observation, PauseRequest,
-    Provider, PurgeRequest, Result as ProviderResult, ResumeRequest, RetryFromRequest,
-    RetryNowRequest, SignalRequest, StartRequest, Verb,
+    Call, CancelMode, CancelRequest, CompensationChoice, Error, ErrorKind, Observation,
+    PauseRequest, Provider, PurgeRequest, Result as ProviderResult, ResumeRequest,
+    RetryFromRequest, RetryNowRequest, SignalRequest, StartDefinition, StartRequest, Verb,
 };
 use tonic::{Code, Status};
 
@@ -33,18 +33,18 @@ impl Executions {
         let provider = self.runs(&call, &request.parent, &definition).await?;
         let upstream = self.upstream(&provider)?;
         let start = StartRequest {
-            definition: definition.id.to_string(),
-            portable: definition.provider.is_none(),
+            definition: start_definition(&definition),
+            options: validate::options(request.options)?,
             execution_id: validate::execution_id(&request.execution_id)?,
             input: request.input.map(convert::payload_from),
             labels: validate::labels(request.labels)?,
             delay: validate::delay(request.delay)?,
             request_id: validate::request_id(&request.request_id)?,
         };
-        if start.delay.is_some() && !upstream.capabilities.start_delayed {
+        if start.delay.is_some() && !upstream.capabilities().start_delayed {
             return Err(without(upstream, "a delayed start"));
         }
-        if !start.labels.is_empty() && !upstream.capabilities.labels {
+        if !start.labels.is_empty() && !upstream.capabilities().labels {
             return Err(without(upstream, "labels"));
         }
         let asked = Instant::now();
@@ -116,11 +116,11 @@ impl Executions {
             Mode::Kill => (CancelMode::Kill, Verb::Kill),
         };
         let compensation = match request.compensation() {
-            Choice::Unspecified => Compensation::AsDefined,
-            Choice::Compensate => Compensation::Compensate,
-            Choice::NoCompensation => Compensation::NoCompensation,
+            Choice::Unspecified => CompensationChoice::AsDefined,
+            Choice::Compensate => CompensationChoice::Compensate,
+            Choice::NoCompensation => CompensationChoice::NoCompensation,
         };
-        let chosen = compensation != Compensation::AsDefined;
+        let chosen = compensation != CompensationChoice::AsDefined;
         if chosen && mode == CancelMode::Kill {
             let message = "a kill compensates nothing, so `compensation` goes with GRACEFUL only";
             return Err(Refusal::invalid("compensation", message).into());
@@ -131,7 +131,7 @@ impl Executions {
         if chosen
             && !self
                 .upstream(&name.provider)?
-                .capabilities
+                .capabilities()
                 .cancel_compensation
         {
             let upstream = self.upstream(&name.provider)?;
@@ -372,4 +372,13 @@ fn without(upstream: &Upstream, what: &str) -> Status {
         .with("provider", upstream.id.to_string())
         .hint("GetProvider lists the capabilities of each provider.")
         .into()
+}
+
+/// What a start runs. A provider that stores portable definitions itself needs no source.
+fn start_definition(name: &DefinitionName) -> StartDefinition {
+    let id = name.id.to_string();
+    match name.provider {
+        Some(_) => StartDefinition::Native(id),
+        None => StartDefinition::Portable { id, source: None },
+    }
 }

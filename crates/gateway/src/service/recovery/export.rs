@@ -8,8 +8,8 @@ use super::super::validate;
 use super::Recovery;
 use crate::upstream::Topic;
 
-/// The most bytes of a file in one message.
-const PIECE: usize = 256 * 1024;
+/// The most bytes of a file in one message: it fits into the smallest `max_message_bytes`.
+const PIECE: usize = 32 * 1024;
 
 impl Recovery {
     pub(super) async fn export(

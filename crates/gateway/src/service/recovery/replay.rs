@@ -28,7 +28,10 @@ impl Recovery {
         };
         let guarded = upstream.until_deadline(&call);
         let replayed = guarded.event_log(Verb::Replay, |log, call| log.replay(call, replay));
-        Ok(replay::response(&upstream.mapper, replayed.await?))
+        Ok(replay::response(
+            |seen| upstream.execution(seen),
+            replayed.await?,
+        ))
     }
 }
 

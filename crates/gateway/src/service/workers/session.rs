@@ -180,13 +180,15 @@ impl Stream for Session {
 }
 
 /// What tonic says of a stream that broke, or of a message that it would not read, has no reason.
+/// `INTERNAL` is what it says of a message that is no protobuf.
 fn broken(status: &Status) -> Status {
-    let reason = match status.code() {
-        Code::OutOfRange => "MESSAGE_TOO_LARGE",
-        Code::Cancelled => "STREAM_CANCELLED",
-        _ => "STREAM_BROKEN",
+    let (code, reason) = match status.code() {
+        Code::OutOfRange => (Code::OutOfRange, "MESSAGE_TOO_LARGE"),
+        Code::Cancelled => (Code::Cancelled, "STREAM_CANCELLED"),
+        Code::Internal => (Code::InvalidArgument, "INVALID_MESSAGE"),
+        other => (other, "STREAM_BROKEN"),
     };
-    Refusal::new(status.code(), reason, status.message()).into()
+    Refusal::new(code, reason, status.message()).into()
 }
 
 const fn wire(message: Message) -> v1::WorkResponse {

@@ -3,7 +3,8 @@
 use stateway_model::{ExecutionError, Wait, WaitKind};
 
 use super::{NOW, between_attempts, later, seen, table, with_steps};
-use crate::{AttemptPhase, Explanation, NativeState, Observation, RetryEvidence, classify};
+use crate::table::Qualifier;
+use crate::{Explanation, NativeState, Observation, RetryEvidence, RetryPhase, classify};
 
 fn explained(observation: &Observation) -> Explanation {
     let table = table();
@@ -13,7 +14,7 @@ fn explained(observation: &Observation) -> Explanation {
 #[test]
 fn a_row_that_decides_alone_is_named_with_its_qualifiers() {
     let mut observation = seen("OVER");
-    observation.native = NativeState::new("OVER").with("result", "no");
+    observation.native = NativeState::new("OVER").with(Qualifier::new("result"), "no");
     let explanation = explained(&observation);
     assert_eq!(
         explanation.summary,
@@ -36,7 +37,7 @@ fn an_ended_execution_shows_the_attempts_of_the_step_that_failed() {
         step.retry = Some(RetryEvidence {
             attempt,
             max_attempts: Some(2),
-            phase: AttemptPhase::Exhausted,
+            phase: RetryPhase::Exhausted,
             ..between_attempts(later(30))
         });
     }
@@ -54,7 +55,7 @@ fn an_ended_execution_shows_the_attempts_of_the_step_that_failed() {
 fn an_attempt_that_no_worker_has_waits_for_a_worker() {
     let mut observation = with_steps("OPEN", &["PARKED"]);
     observation.steps[0].retry = Some(RetryEvidence {
-        phase: AttemptPhase::UnderWay,
+        phase: RetryPhase::UnderWay,
         ..between_attempts(later(30))
     });
     observation.steps[0].waits = vec![Wait::new(WaitKind::Capacity, "clerk")];

@@ -4,14 +4,13 @@
 //! the truth adds to it.
 
 use super::{NOW, between_attempts, later, seen};
-use crate::table::compiled_in;
+use crate::table::{Qualifier, compiled_in};
 use crate::{Mapper, NativeState, Observation, RetryEvidence, StepObservation, Verdict, classify};
-use std::sync::Arc;
-
 use stateway_model::{MappingBasis, RetryBasis, SubState};
 
 fn verdict(kind: &str, observation: &Observation) -> Verdict<'static> {
-    classify(compiled_in(kind).unwrap(), observation, NOW).execution
+    let table = Box::leak(Box::new(compiled_in(kind).unwrap()));
+    classify(table, observation, NOW).execution
 }
 
 fn shown(kind: &str, state: &str) -> SubState {
@@ -20,13 +19,14 @@ fn shown(kind: &str, state: &str) -> SubState {
 
 fn completed(result: &str) -> Observation {
     let mut observation = seen("completed");
-    observation.native = NativeState::new("completed").with("completion_result", result);
+    observation.native =
+        NativeState::new("completed").with(Qualifier::new("completion_result"), result);
     observation
 }
 
 fn execution(kind: &str, observation: Observation) -> stateway_model::Execution {
-    let table = Arc::new(compiled_in(kind).unwrap().clone());
-    Mapper::new("p".parse().unwrap(), table).execution(observation, NOW)
+    let table = compiled_in(kind).unwrap();
+    Mapper::new("p".parse().unwrap()).execution(&table, observation, NOW)
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn unknown_provider_state_defaults_to_running() {
 #[test]
 fn step_functions_retry_detection() {
     let mut observation = seen("RUNNING");
-    let native = NativeState::new("ActivityFailed").with("follow_up", "retry");
+    let native = NativeState::new("ActivityFailed").with(Qualifier::new("follow_up"), "retry");
     let mut step = StepObservation::new("charge", native);
     step.retry = Some(RetryEvidence {
         attempt: 3,
@@ -169,7 +169,7 @@ fn no_retry_metadata_available() {
 fn provider_interface_includes_state_mapping_table() {
     for (kind, _) in crate::table::COMPILED_IN {
         let table = compiled_in(kind).unwrap();
-        let page = crate::table::markdown(table);
+        let page = crate::table::markdown(&table);
         for row in table.rows() {
             assert!(page.contains(&format!("| `{}` |", row.native)), "{kind}");
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use stateway_engine::{Decide, Resolve};
 use stateway_machine as machine;
 use stateway_provider_api::{
-    Approval, ApprovalState, Call, Compensation, DecideRequest, Error, ErrorKind, Escalation,
+    Approval, ApprovalState, Call, CompensationChoice, DecideRequest, Error, ErrorKind, Escalation,
     EscalationState, ResolutionAction, ResolveRequest, Result, Verb,
 };
 
@@ -74,9 +74,9 @@ pub(super) async fn resolve(
     let execution = request.id.execution.as_str();
     let (action, resolution) = resolution(&request.action);
     let compensate = match request.compensation {
-        Compensation::AsDefined => None,
-        Compensation::Compensate => Some(true),
-        Compensation::NoCompensation => Some(false),
+        CompensationChoice::AsDefined => None,
+        CompensationChoice::Compensate => Some(true),
+        CompensationChoice::NoCompensation => Some(false),
     };
     let ending = format!("{compensate:?}");
     let texts = [

@@ -8,13 +8,12 @@
 use stateway_engine::{ListQuery, View};
 use stateway_machine::ExecutionState;
 use stateway_model::ExecutionId;
-use stateway_provider_api::{Call, ErrorKind, InboxHints, InboxRequest, Result, Verb};
+use stateway_provider_api::{Call, Error, ErrorKind, InboxHints, InboxRequest, Result, Verb};
 
 use super::case::{Case, Stage, pending};
 use super::id::Kind;
 use super::{read, roles};
 use crate::BuiltinProvider;
-use crate::error::foreign_cursor;
 
 /// Executions that the engine is asked for at once.
 const EXECUTIONS_PER_READ: usize = 50;
@@ -49,7 +48,11 @@ impl Inbox<'_> {
         }
         let mut before: Option<i64> = match request.cursor.as_deref() {
             None => None,
-            Some(cursor) => Some(cursor.parse().map_err(|_| foreign_cursor(self.verb))?),
+            Some(cursor) => Some(
+                cursor
+                    .parse()
+                    .map_err(|_| Error::foreign_cursor(self.verb))?,
+            ),
         };
         let most = if hints.pending_only {
             MOST_PENDING

@@ -1,0 +1,21 @@
+//! Everything between the port and the services: accepting connections, their limits, which
+//! requests are refused before a service sees them, and the form of errors on the wire.
+//!
+//! `docs/security.md` says what is refused and why.
+
+mod accept;
+mod activity;
+mod connection;
+mod describe;
+mod dispatch;
+mod frames;
+mod origin;
+mod peer;
+mod shrink;
+mod stream;
+
+pub(crate) use accept::Acceptor;
+pub(crate) use connection::{ConnectionLimits, Connections};
+pub(crate) use dispatch::{Front, no_page};
+pub use origin::{Origin, OriginError};
+pub(crate) use peer::Peer;

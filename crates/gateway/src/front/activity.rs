@@ -1,0 +1,142 @@
+//! What one connection does: whether it has begun, how many calls it has open, since when none.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::connection::ConnectionLimits;
+
+/// What one connection does, shared by its stream, its calls and its timer.
+#[derive(Debug)]
+pub(super) struct Activity {
+    opened: Instant,
+    has_begun: AtomicBool,
+    is_flood: AtomicBool,
+    calls: AtomicUsize,
+    /// When the last call ended, in milliseconds after the connection was opened.
+    last_call: AtomicU64,
+}
+
+/// One call that is under way, its response body included.
+#[derive(Debug)]
+pub(super) struct OpenCall(Arc<Activity>);
+
+impl Activity {
+    pub(super) fn new() -> Self {
+        Self {
+            opened: Instant::now(),
+            has_begun: AtomicBool::new(false),
+            is_flood: AtomicBool::new(false),
+            calls: AtomicUsize::new(0),
+            last_call: AtomicU64::new(0),
+        }
+    }
+
+    /// The client has begun to speak HTTP.
+    pub(super) fn note_beginning(&self) {
+        if !self.has_begun.load(Ordering::Relaxed) {
+            self.has_begun.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The client was cut off because of its control frames.
+    pub(super) fn note_flood(&self) {
+        self.is_flood.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_flood(&self) -> bool {
+        self.is_flood.load(Ordering::Relaxed)
+    }
+
+    /// Counts a call until it ends.
+    pub(super) fn begin_call(self: &Arc<Self>) -> OpenCall {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        OpenCall(self.clone())
+    }
+
+    /// The earliest time at which the connection may have been silent for too long; none when it
+    /// has been already.
+    pub(super) fn next_check(&self, limits: &ConnectionLimits) -> Option<Instant> {
+        let now = Instant::now();
+        let silent_at = if !self.has_begun.load(Ordering::Relaxed) {
+            self.opened + limits.handshake_timeout
+        } else if self.calls.load(Ordering::Relaxed) > 0 {
+            now + limits.idle_timeout
+        } else {
+            let last = Duration::from_millis(self.last_call.load(Ordering::Relaxed));
+            self.opened + last + limits.idle_timeout
+        };
+        (silent_at > now).then_some(silent_at)
+    }
+
+    /// Resolves when the connection has been silent for too long.
+    pub(super) async fn silence(&self, limits: &ConnectionLimits) {
+        while let Some(at) = self.next_check(limits) {
+            tokio::time::sleep_until(at).await;
+        }
+    }
+
+    /// Resolves once no call is open; checked after each `pause`.
+    pub(super) async fn without_calls(&self, pause: Duration) {
+        loop {
+            tokio::time::sleep(pause).await;
+            if self.calls.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        let ended = self.0.opened.elapsed().as_millis();
+        let ended = u64::try_from(ended).unwrap_or(u64::MAX);
+        self.0.last_call.store(ended, Ordering::Relaxed);
+        self.0.calls.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: ConnectionLimits = ConnectionLimits {
+        handshake_timeout: Duration::from_secs(10),
+        idle_timeout: Duration::from_secs(300),
+        max_streams: 1,
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_says_nothing_has_the_time_of_a_handshake() {
+        let began = Instant::now();
+        Activity::new().silence(&LIMITS).await;
+        assert_eq!(began.elapsed(), LIMITS.handshake_timeout);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_without_calls_ends_after_the_idle_time() {
+        let began = Instant::now();
+        let activity = Arc::new(Activity::new());
+        activity.note_beginning();
+        tokio::time::sleep(Duration::from_secs(200)).await;
+        drop(activity.begin_call());
+        activity.silence(&LIMITS).await;
+        assert_eq!(began.elapsed(), Duration::from_secs(500));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_open_call_keeps_the_connection_however_quiet_it_is() {
+        let activity = Arc::new(Activity::new());
+        activity.note_beginning();
+        let call = activity.begin_call();
+        let day = Duration::from_secs(24 * 3600);
+        let silence = activity.silence(&LIMITS);
+        assert!(tokio::time::timeout(day, silence).await.is_err());
+        drop(call);
+        let began = Instant::now();
+        activity.silence(&LIMITS).await;
+        assert_eq!(began.elapsed(), LIMITS.idle_timeout);
+    }
+}

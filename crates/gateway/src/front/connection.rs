@@ -1,0 +1,155 @@
+//! One connection: HTTP/1 and HTTP/2, closed when it is silent for too long or floods.
+
+use std::convert::Infallible;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Bytes, HttpBody};
+use axum::http::Request;
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use metrics::counter;
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
+
+use super::activity::{Activity, OpenCall};
+use super::dispatch::Front;
+use super::peer::Peer;
+use super::stream::ClientStream;
+
+/// How often an HTTP/2 connection is asked whether it is still there, and how long it may take to
+/// answer.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long a connection that is being closed may take to read what was sent.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// Limits of each connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ConnectionLimits {
+    /// Time to begin to speak HTTP.
+    pub(crate) handshake_timeout: Duration,
+    /// Time without an open call.
+    pub(crate) idle_timeout: Duration,
+    /// Calls and streams at the same time.
+    pub(crate) max_streams: u32,
+}
+
+/// Serves connections.
+#[derive(Clone)]
+pub(crate) struct Connections {
+    front: Arc<Front>,
+    limits: ConnectionLimits,
+    http: Builder<TokioExecutor>,
+    /// No new calls: each connection ends with the calls that it has.
+    stop: CancellationToken,
+    /// Ends connections whatever they do.
+    cut: CancellationToken,
+}
+
+impl Connections {
+    pub(crate) fn new(
+        front: Front,
+        limits: ConnectionLimits,
+        stop: CancellationToken,
+        cut: CancellationToken,
+    ) -> Self {
+        let mut http = Builder::new(TokioExecutor::new());
+        // The time for the headers of an HTTP/1 request is hyper's own: 30 seconds.
+        http.http1().timer(TokioTimer::new());
+        http.http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(limits.max_streams)
+            .keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE_TIMEOUT);
+        Self {
+            front: Arc::new(front),
+            limits,
+            http,
+            stop,
+            cut,
+        }
+    }
+
+    /// Serves one connection to its end.
+    pub(crate) async fn serve(self, stream: TcpStream, peer: Peer) {
+        let activity = Arc::new(Activity::new());
+        // A connection that is gone fails with its first read.
+        let _ = stream.set_nodelay(true);
+        let io = TokioIo::new(ClientStream::new(stream, activity.clone()));
+        let (front, calls) = (self.front, activity.clone());
+        let service = service_fn(move |request: Request<Incoming>| {
+            let (front, open) = (front.clone(), calls.begin_call());
+            async move {
+                let mut request = request.map(Body::new);
+                request.extensions_mut().insert(peer);
+                let response = front.answer(request).await;
+                Ok::<_, Infallible>(response.map(|body| CountedBody { body, _open: open }))
+            }
+        });
+        let mut connection = pin!(self.http.serve_connection(io, service));
+        let ended = tokio::select! {
+            ended = connection.as_mut() => Some(ended),
+            () = activity.silence(&self.limits) => None,
+            () = self.stop.cancelled() => None,
+            () = self.cut.cancelled() => return,
+        };
+        let ended = match ended {
+            Some(ended) => ended,
+            None => {
+                let is_stopping = self.stop.is_cancelled();
+                connection.as_mut().graceful_shutdown();
+                let unused = async {
+                    if is_stopping {
+                        std::future::pending().await
+                    } else {
+                        activity.without_calls(CLOSING).await;
+                    }
+                };
+                tokio::select! {
+                    ended = connection => ended,
+                    () = unused => return,
+                    () = self.cut.cancelled() => return,
+                }
+            }
+        };
+        if activity.is_flood() {
+            counter!("stateway_connections_cut_total", "reason" => "flood").increment(1);
+            tracing::debug!(peer = %peer.0, "connection closed: too many control frames");
+        } else if let Err(error) = ended {
+            tracing::debug!(peer = %peer.0, "connection broke: {error}");
+        }
+    }
+}
+
+/// A response body that keeps its call open until it has been sent.
+struct CountedBody {
+    body: Body,
+    _open: OpenCall,
+}
+
+impl HttpBody for CountedBody {
+    type Data = Bytes;
+    type Error = tonic::Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, tonic::Status>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,228 @@
+//! Where a request goes: to the gRPC services, through the translation of gRPC-Web to the same
+//! services, or to the pages.
+//!
+//! The content type alone decides. A page of another site can make a browser send `text/plain` or a
+//! form without asking; such a request never comes near a service. `application/grpc` and
+//! `application/grpc-web` need a preflight request first, which is refused unless the origin is
+//! configured.
+
+use axum::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CONTENT_TYPE, VARY,
+};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use tonic::body::Body;
+use tonic::service::Routes;
+use tonic_web::{GrpcWebLayer, GrpcWebService};
+use tower::{Layer, Service};
+
+use super::describe::Described;
+use super::origin::{AllowedOrigins, Origin, Refused, Sender};
+
+const OTHER_HOST: &str = "This gateway answers to loopback names (localhost, 127.0.0.1, [::1]) and to the hosts of \
+     `server.allowed_origins`. A proxy in front of it must set Host to one of them.\n";
+const OTHER_SITE: &str = "A page of another site sent this request. Pages may call only from the origins in \
+     `server.allowed_origins`.\n";
+const NOT_GRPC: &str =
+    "gRPC methods take the content types application/grpc and application/grpc-web.\n";
+const HTTP_2_ONLY: &str =
+    "gRPC needs HTTP/2. Use the content type application/grpc-web over HTTP/1.1.\n";
+const POST_ONLY: &str = "gRPC methods take POST.\n";
+
+/// What a page of a configured origin may read of a response beside its body.
+const EXPOSED: HeaderValue =
+    HeaderValue::from_static("grpc-status, grpc-message, grpc-status-details-bin, x-request-id");
+
+/// How long a browser may remember the answer to a preflight request, in seconds.
+const PREFLIGHT_LIFETIME: HeaderValue = HeaderValue::from_static("600");
+
+/// The services and pages of one port.
+pub(crate) struct Front {
+    grpc: Described<Routes>,
+    web: GrpcWebService<Described<Routes>>,
+    pages: Routes,
+    origins: AllowedOrigins,
+}
+
+/// What a request is, by its content type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Grpc,
+    GrpcWeb,
+    Page,
+}
+
+impl Front {
+    pub(crate) fn new(services: Routes, pages: Routes, origins: Vec<Origin>) -> Self {
+        let grpc = Described::new(services.prepare());
+        Self {
+            web: GrpcWebLayer::new().layer(grpc.clone()),
+            grpc,
+            pages: pages.prepare(),
+            origins: AllowedOrigins::new(origins),
+        }
+    }
+
+    /// Answers a request.
+    pub(crate) async fn answer(&self, request: Request<Body>) -> Response<Body> {
+        let kind = kind(request.headers());
+        match self.origins.sender(&request, kind == Kind::Grpc) {
+            Ok(Sender::Own) => self.route(kind, request).await,
+            Ok(Sender::Page(origin)) if is_preflight(&request) => preflight(&request, origin),
+            Ok(Sender::Page(origin)) => {
+                let mut response = self.route(kind, request).await;
+                share(response.headers_mut(), origin);
+                response
+            }
+            Err(Refused::OtherHost) => refuse(StatusCode::MISDIRECTED_REQUEST, OTHER_HOST),
+            Err(Refused::OtherSite) => refuse(StatusCode::FORBIDDEN, OTHER_SITE),
+        }
+    }
+
+    async fn route(&self, kind: Kind, request: Request<Body>) -> Response<Body> {
+        if kind != Kind::Page && request.method() != Method::POST {
+            let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, POST_ONLY);
+            let post = HeaderValue::from_static("POST");
+            response.headers_mut().insert(ALLOW, post);
+            return response;
+        }
+        let answered = match kind {
+            Kind::Grpc if request.version() < Version::HTTP_2 => {
+                return refuse(StatusCode::HTTP_VERSION_NOT_SUPPORTED, HTTP_2_ONLY);
+            }
+            Kind::Grpc => self.grpc.clone().call(request).await,
+            Kind::GrpcWeb => self.web.clone().call(request).await,
+            Kind::Page => self.pages.clone().call(request).await,
+        };
+        answered.unwrap_or_else(|never| match never {})
+    }
+}
+
+/// The answer to a path that has no page.
+pub(crate) fn no_page(method: &Method, path: &str) -> (StatusCode, &'static str) {
+    // `/package.Service/Method`.
+    let mut segments = path.split('/').skip(1);
+    let is_service = segments.next().is_some_and(|name| name.contains('.'));
+    if is_service && segments.count() == 1 && method == Method::POST {
+        (StatusCode::UNSUPPORTED_MEDIA_TYPE, NOT_GRPC)
+    } else {
+        (StatusCode::NOT_FOUND, "This gateway has no such page.\n")
+    }
+}
+
+fn kind(headers: &HeaderMap) -> Kind {
+    let Some(content_type) = headers.get(CONTENT_TYPE) else {
+        return Kind::Page;
+    };
+    let Some(rest) = content_type.as_bytes().strip_prefix(b"application/grpc") else {
+        return Kind::Page;
+    };
+    // The end of a name, a subtype (`+proto`) or a parameter.
+    let is_end = |rest: &[u8]| matches!(rest.first(), None | Some(b'+' | b';'));
+    let web = rest.strip_prefix(b"-web");
+    let web = web.map(|rest| rest.strip_prefix(b"-text").unwrap_or(rest));
+    if is_end(rest) {
+        Kind::Grpc
+    } else if web.is_some_and(is_end) {
+        Kind::GrpcWeb
+    } else {
+        Kind::Page
+    }
+}
+
+fn is_preflight<B>(request: &Request<B>) -> bool {
+    request.method() == Method::OPTIONS
+        && request
+            .headers()
+            .contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+/// Lets a page of a configured origin call.
+fn preflight<B>(request: &Request<B>, origin: HeaderValue) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    share(headers, origin);
+    headers.insert(
+        ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static("POST"),
+    );
+    headers.insert(ACCESS_CONTROL_MAX_AGE, PREFLIGHT_LIFETIME);
+    if let Some(wanted) = request.headers().get(ACCESS_CONTROL_REQUEST_HEADERS) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+    }
+    response
+}
+
+/// Lets a page of a configured origin read a response.
+fn share(headers: &mut HeaderMap, origin: HeaderValue) {
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    headers.append(VARY, HeaderValue::from_static("origin"));
+}
+
+fn refuse(status: StatusCode, text: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::new(axum::body::Body::from(text)));
+    *response.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind_of(content_type: &'static str) -> Kind {
+        let value = HeaderValue::from_static(content_type);
+        kind(&HeaderMap::from_iter([(CONTENT_TYPE, value)]))
+    }
+
+    #[test]
+    fn only_the_content_types_of_grpc_reach_the_services() {
+        for grpc in [
+            "application/grpc",
+            "application/grpc+proto",
+            "application/grpc;a=b",
+        ] {
+            assert_eq!(kind_of(grpc), Kind::Grpc, "{grpc}");
+        }
+        for web in [
+            "application/grpc-web",
+            "application/grpc-web+proto",
+            "application/grpc-web-text",
+            "application/grpc-web-text+proto",
+        ] {
+            assert_eq!(kind_of(web), Kind::GrpcWeb, "{web}");
+        }
+        for page in [
+            "",
+            "text/plain",
+            "application/x-www-form-urlencoded",
+            "multipart/form-data; boundary=application/grpc",
+            "text/plain;application/grpc",
+            "application/grpcx",
+            "application/grpc-webx",
+            "application/grpc-other",
+        ] {
+            assert_eq!(kind_of(page), Kind::Page, "{page}");
+        }
+        assert_eq!(kind(&HeaderMap::new()), Kind::Page);
+    }
+
+    #[test]
+    fn a_method_with_another_content_type_is_told_the_right_one() {
+        let status = |method, path| no_page(method, path).0;
+        let method = "/stateway.v1.Executions/GetExecution";
+        assert_eq!(
+            status(&Method::POST, method),
+            StatusCode::UNSUPPORTED_MEDIA_TYPE
+        );
+        assert_eq!(status(&Method::GET, method), StatusCode::NOT_FOUND);
+        assert_eq!(
+            status(&Method::POST, "/executions/x"),
+            StatusCode::NOT_FOUND
+        );
+    }
+}

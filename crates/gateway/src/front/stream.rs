@@ -1,0 +1,84 @@
+//! The TCP stream of one connection: whole buffers instead of lists of them, and a budget of
+//! control frames.
+//!
+//! With vectored writes h2 sends every message beyond 256 bytes in a write of its own and its
+//! trailers in the next; without them it copies messages of up to 1 KiB together and writes once.
+//! Nearly every response is of that size, and a copy is far cheaper than a system call.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::activity::Activity;
+use super::frames::FrameBudget;
+
+/// A TCP stream without vectored writes that counts control frames.
+#[derive(Debug)]
+pub(super) struct ClientStream {
+    stream: TcpStream,
+    frames: FrameBudget,
+    activity: Arc<Activity>,
+}
+
+impl ClientStream {
+    pub(super) fn new(stream: TcpStream, activity: Arc<Activity>) -> Self {
+        Self {
+            stream,
+            frames: FrameBudget::new(Instant::now()),
+            activity,
+        }
+    }
+
+    fn stream(self: Pin<&mut Self>) -> Pin<&mut TcpStream> {
+        Pin::new(&mut self.get_mut().stream)
+    }
+}
+
+impl AsyncRead for ClientStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
+        let received = &buffer.filled()[before..];
+        if this.frames.received(received, Instant::now).is_err() {
+            this.activity.note_flood();
+            let error = "more control frames than requests and data explain";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
+        }
+        if this.frames.has_begun() {
+            this.activity.note_beginning();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// `is_write_vectored` keeps its default, which is no: that is the point.
+impl AsyncWrite for ClientStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = ready!(Pin::new(&mut this.stream).poll_write(context, bytes))?;
+        this.frames.sent(written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_shutdown(context)
+    }
+}

@@ -1,0 +1,6 @@
+//! The qualifiers of the table, checked against it by the compiler.
+
+use stateway_provider_api::table::{MEMORY, Qualifier};
+
+pub(crate) const CAUSE: Qualifier = Qualifier::of(MEMORY, "cause");
+pub(crate) const UNDONE: Qualifier = Qualifier::of(MEMORY, "undone");
