@@ -67,7 +67,15 @@ pub(crate) fn json_text(payload: Option<&Payload>, verb: Verb) -> Result<String>
 
 /// Refuses what Step Functions cannot take. Returns the native id of the definition.
 pub(crate) fn check_start(request: &StartRequest) -> Result<&str> {
-    request.check_capabilities(&CAPABILITIES)?;
+    request.check_capabilities(&CAPABILITIES).map_err(|error| {
+        if request.labels.is_empty() {
+            error
+        } else {
+            error.with_hint(
+                "Start without labels: Step Functions tags state machines, not executions.",
+            )
+        }
+    })?;
     request.check_options(&[])?;
     match &request.definition {
         StartDefinition::Native(definition) => Ok(definition),

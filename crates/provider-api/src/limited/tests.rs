@@ -5,11 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::executor::block_on;
-use stateway_model::ExecutionId;
+use futures::FutureExt;
+use stateway_model::{ExecutionId, Payload};
 
 use super::*;
 use crate::table::compiled_in;
+use crate::{
+    Branch, BranchChoice, BranchEventsPage, BranchEventsRequest, Projection, ReplayRequest,
+    Replayed, StepHistory,
+};
 use crate::{
     CancelMode, CompensationChoice, Error, ErrorKind, NativeState, StartDefinition, Table,
 };
@@ -19,6 +23,13 @@ struct Probe {
     generation: AtomicU64,
     hints: Mutex<Option<Hints>>,
     view: Mutex<Option<View>>,
+}
+
+/// The result of a future that waits for nothing.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    future
+        .now_or_never()
+        .expect("the probe answers immediately")
 }
 
 fn arrived<T>(verb: Verb) -> Result<T> {
@@ -125,6 +136,55 @@ impl Provider for Probe {
 
     async fn validate_definition(&self, _: &Call, _: &str) -> Result<Vec<DefinitionProblem>> {
         arrived(Verb::ApplyDefinition)
+    }
+
+    fn is_embedded(&self) -> bool {
+        true
+    }
+
+    fn event_log(&self) -> Option<&dyn EventLog> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl EventLog for Probe {
+    async fn branches(
+        &self,
+        _: &Call,
+        _: &ExecutionId,
+        _: Option<u32>,
+        _: usize,
+    ) -> Result<Vec<Branch>> {
+        arrived(Verb::Branches)
+    }
+
+    async fn branch_events(
+        &self,
+        _: &Call,
+        request: BranchEventsRequest,
+    ) -> Result<BranchEventsPage> {
+        *lock(&self.view) = Some(request.view);
+        arrived(Verb::BranchEvents)
+    }
+
+    async fn step(&self, _: &Call, _: &ExecutionId, _: &str) -> Result<StepHistory> {
+        Ok(StepHistory {
+            input: Some(Payload::json("1")),
+            ..StepHistory::default()
+        })
+    }
+
+    async fn export(&self, _: &Call, _: &ExecutionId, redact: bool) -> Result<Vec<u8>> {
+        Ok(vec![u8::from(redact)])
+    }
+
+    async fn replay(&self, _: &Call, _: ReplayRequest) -> Result<Replayed> {
+        arrived(Verb::Replay)
+    }
+
+    async fn project(&self, _: &Call, _: &ExecutionId, _: &str) -> Result<Projection> {
+        arrived(Verb::Project)
     }
 }
 
@@ -374,6 +434,40 @@ fn capabilities_that_arrive_later_are_limited_too() {
     let expected = Capabilities::ALL.without("signal").unwrap();
     assert_eq!(provider.capabilities(), expected);
     assert_eq!(provider.describe().generation, 1);
+}
+
+#[test]
+fn an_extension_is_passed_on_unless_it_is_off() {
+    assert!(limited(&probe(), &[]).is_embedded());
+    assert!(limited(&probe(), &[]).event_log().is_some());
+    assert!(limited(&probe(), &["event_log"]).event_log().is_none());
+    // The probe has no other extension, whatever its capabilities say.
+    assert!(limited(&probe(), &[]).workers().is_none());
+}
+
+#[test]
+fn an_event_log_shows_no_payloads_that_are_off() {
+    let (call, probe) = (Call::within(Duration::from_secs(1)), probe());
+    let events = || BranchEventsRequest {
+        id: id(),
+        branch: BranchChoice::Current,
+        cursor: None,
+        page_size: 1,
+        view: View::Full,
+    };
+    for (disabled, view, redacted) in [
+        (&[][..], View::Full, false),
+        (&["payloads"][..], View::Basic, true),
+    ] {
+        let provider = limited(&probe, disabled);
+        let log = provider.event_log().unwrap();
+        assert!(block_on(log.branch_events(&call, events())).is_err());
+        assert_eq!(lock(&probe.view).take(), Some(view));
+        let step = block_on(log.step(&call, &id(), "pay")).unwrap();
+        assert_eq!(step.input.is_none(), redacted);
+        let exported = block_on(log.export(&call, &id(), false)).unwrap();
+        assert_eq!(exported, [u8::from(redacted)]);
+    }
 }
 
 #[test]

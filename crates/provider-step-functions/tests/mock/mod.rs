@@ -101,7 +101,7 @@ pub(crate) fn config(server: &MockServer) -> Config {
 
 pub(crate) fn provider(config: &Config) -> Result<StepFunctionsProvider, ConfigError> {
     StepFunctionsProvider::with_keys(
-        "aws".parse().expect("an id"),
+        "payments".parse().expect("an id"),
         config,
         compiled_in("step-functions").expect("a table"),
         ("test", "test"),
