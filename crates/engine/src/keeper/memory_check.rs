@@ -81,13 +81,29 @@ impl Keeper {
         })
     }
 
+    /// Whether the log contains all that memory has seen, and more: another process has written to the store.
+    pub(super) fn is_behind(&self, live: &Live) -> bool {
+        let number = live.origin.number;
+        if !matches!(self.store.head(number), Ok(Some(head)) if head != (live.branch, live.hash)) {
+            return false;
+        }
+        // The hash covers all events before, so that equal hashes mean equal logs.
+        let mut contains = false;
+        let read = self.store.chronicle(number, (0, 0), &mut |row| {
+            contains |= row.hash() == live.hash;
+            Ok(!contains)
+        });
+        read.is_ok() && contains
+    }
+
     /// Memory that has seen more than the log: what was said to be written is lost.
     fn ahead(&self, live: &Live) -> Option<Finding> {
         if !live.lines.is_empty() || live.status.is_none() {
             return None;
         }
         let head = self.store.head(live.origin.number).ok()?;
-        (head != Some((live.branch, live.hash))).then(|| {
+        let differs = head != Some((live.branch, live.hash));
+        (differs && !self.is_behind(live)).then(|| {
             Finding::new(
                 Code::L1,
                 "memory has seen more than the log: events are lost",

@@ -11,7 +11,7 @@ use crate::recovery::inspect::{Basis, Inspection, InspectionContext, verify};
 use crate::recovery::scan::memory;
 use crate::recovery::{Code, Finding, Recover, Remedy, Verdict};
 use crate::request::RequestKey;
-use crate::store::Branch;
+use crate::store::{Branch, StoreError};
 
 /// The actor of automatic recoveries.
 const ENGINE: &str = "engine";
@@ -53,6 +53,7 @@ impl Keeper {
             )
             .hint("Try again in a moment."));
         }
+        self.check_single_writer(number)?;
         let mut inspection = self.inspect(number)?;
         let seen = (inspection.verdict.branch, inspection.verdict.sequence);
         if let Some(expected) = ask.expected.filter(|expected| *expected != seen) {
@@ -157,6 +158,18 @@ impl Keeper {
             Ok(true)
         })?;
         Ok(told)
+    }
+
+    /// Drops the turn if another process has written to the log of an execution in memory: that is no damage
+    /// of the log, but this process no longer has the store.
+    fn check_single_writer(&mut self, number: i64) -> Result<()> {
+        let live = self.executions.get(number);
+        if !live.is_some_and(|live| live.lines.is_empty() && self.is_behind(live)) {
+            return Ok(());
+        }
+        let error = StoreError::Failed("another process has written to the store".to_owned());
+        self.break_off(&error);
+        Err(error.into())
     }
 
     /// Repairs an execution before it resumes.

@@ -1,15 +1,15 @@
 //! Turns as a function: messages and a time in, effects out. No thread, no waiting.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use stateway_model::Progress;
 use tokio::sync::{mpsc, oneshot};
 
 use super::*;
-use crate::request::{ApplyDefinition, RequestKey, RetryFrom, Start};
-use crate::store::{Backend, SqliteFile};
+use crate::request::{ApplyDefinition, RequestKey, RetryFrom, Start, Steer};
+use crate::store::{Backend, MemoryDisk, SqliteFile};
 use crate::view::View;
 use crate::worker::{Answer, Offer, TaskToken, WorkerMessage};
 use crate::{Clock, Faults};
@@ -29,12 +29,21 @@ impl Stepped {
         let start = "2026-01-01T00:00:00Z".parse().expect("a time");
         config.clock = Clock::manual(start);
         let file = SqliteFile::new(config.path.clone(), &Faults::default());
-        let now = Moment {
-            wall: start,
-            steady: Instant::now(),
-        };
         let store = file.open().expect("a store");
-        let (keeper, _) = Keeper::open(&config, store, Shared::default(), now).expect("a keeper");
+        Self::over(store, &config, folder)
+    }
+
+    /// A keeper on a store in memory.
+    fn on(disk: &MemoryDisk) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = Config::new("memory");
+        config.clock = Clock::manual("2026-01-01T00:00:00Z".parse().expect("a time"));
+        Self::over(disk.open().expect("a store"), &config, folder)
+    }
+
+    fn over(store: Box<dyn Store>, config: &Config, folder: tempfile::TempDir) -> Self {
+        let now = config.clock.moment();
+        let (keeper, _) = Keeper::open(config, store, Shared::default(), now).expect("a keeper");
         Self {
             keeper,
             now,
@@ -91,6 +100,19 @@ impl Stepped {
         };
         self.turn(vec![Message::Ask(Box::new(Ask::Start { start, answer }))]);
         view(started)
+    }
+
+    fn steer(&mut self, id: &Arc<str>, steer: Steer) -> Answer {
+        let (answer, mut steered) = oneshot::channel();
+        let ask = Ask::Steer {
+            id: Arc::clone(id),
+            steer,
+            actor: "ada".into(),
+            request: self.request(),
+            answer,
+        };
+        self.turn(vec![Message::Ask(Box::new(ask))]);
+        steered.try_recv().expect("an answer")
     }
 
     fn connect(&mut self, worker: &str, role: &str) -> mpsc::UnboundedReceiver<WorkerMessage> {
@@ -306,4 +328,21 @@ fn a_scheduled_start_that_fails_is_made_later() {
     stepped.turn(Vec::new());
     assert_eq!(stepped.facts(started).first(), Some(&"ExecutionCreated"));
     assert_eq!(stepped.keeper.store.last_number().ok(), Some(1), "once");
+}
+
+#[test]
+fn a_process_that_lost_the_store_does_not_report_damage() {
+    let disk = MemoryDisk::default();
+    let mut first = Stepped::on(&disk);
+    first.apply(ONE);
+    let started = first.start("one");
+    disk.revoke();
+    let mut second = Stepped::on(&disk);
+    second.requests = 100;
+    let pause = Steer::Pause { cause: "".into() };
+    second.steer(&started.id, pause).expect("paused");
+    let refused = first.steer(&started.id, Steer::Resume).expect_err("fails");
+    assert_eq!(refused.reason, "STORE_FAILED", "{refused}");
+    assert!(refused.message.contains("another process"), "{refused}");
+    second.steer(&started.id, Steer::Resume).expect("resumed");
 }
