@@ -186,7 +186,7 @@ impl Provider for StepFunctionsProvider {
         let status = narrowing.statuses.get(at.s).cloned().flatten();
         let query = ExecutionsQuery {
             machine: &at.m,
-            status: status.as_deref(),
+            status,
             size,
             token: at.t.as_deref(),
             turn_taken: false,

@@ -175,6 +175,48 @@ pub(super) fn all(of: &Capabilities) -> Vec<Capability> {
             "Native definitions can be created and changed.",
             "Native definitions can be changed only with the engine's own tools.",
         ),
+        one(
+            "Portable definitions",
+            of.portable_definitions,
+            "Portable definitions run here.",
+            "Only the engine's own definitions run here.",
+        ),
+        one(
+            "Triggers",
+            of.triggers,
+            "Events and schedules start executions.",
+            "Neither events nor schedules start executions.",
+        ),
+        one(
+            "Approvals",
+            of.approvals,
+            "Approvals and escalations are in the inbox.",
+            "The engine asks nobody for approvals.",
+        ),
+        one(
+            "Workers",
+            of.workers,
+            "Workers get tasks from the gateway.",
+            "Tasks are not handed out by the gateway.",
+        ),
+        one(
+            "Event log",
+            of.event_log,
+            "Branches, attempts of steps and recordings can be read.",
+            "Branches, attempts of steps and recordings cannot be read.",
+        ),
+        one(
+            "Recovery",
+            of.recovery,
+            "Executions can be verified and recovered.",
+            "Executions cannot be verified or recovered.",
+        ),
+        one(
+            "Store",
+            of.store,
+            "The store can be backed up, and many executions purged together.",
+            "The gateway does not manage the engine's store.",
+        ),
     ]
 }
 

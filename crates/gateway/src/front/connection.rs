@@ -107,7 +107,7 @@ impl Connections {
                 connection.as_mut().graceful_shutdown();
                 let unused = async {
                     if is_stopping {
-                        std::future::pending().await
+                        std::future::pending::<()>().await;
                     } else {
                         activity.without_calls(CLOSING).await;
                     }
