@@ -21,7 +21,7 @@ fn triggers(of: &[(&str, &str)]) -> Triggers {
     triggers
 }
 
-fn names(found: BTreeSet<Arc<str>>) -> Vec<String> {
+fn names(found: &BTreeSet<Arc<str>>) -> Vec<String> {
     found.iter().map(ToString::to_string).collect()
 }
 
@@ -31,10 +31,10 @@ const DAILY: &str = "{schedule: '0 0 * * *'}";
 #[test]
 fn an_event_starts_every_definition_that_names_it() {
     let mut triggers = triggers(&[("a", "{event: paid}"), ("b", "{event: paid}")]);
-    assert_eq!(names(triggers.of_event("paid")), ["a", "b"]);
-    assert_eq!(names(triggers.of_event("sent")), [""; 0]);
+    assert_eq!(names(&triggers.of_event("paid")), ["a", "b"]);
+    assert_eq!(names(&triggers.of_event("sent")), [""; 0]);
     triggers.clear(&"a".into());
-    assert_eq!(names(triggers.of_event("paid")), ["b"]);
+    assert_eq!(names(&triggers.of_event("paid")), ["b"]);
 }
 
 #[test]
@@ -73,11 +73,11 @@ fn a_disabled_trigger_is_reported_and_starts_nothing() {
     }
     assert_eq!(triggers.next(), None);
     assert_eq!(triggers.disabled("b"), Some(&mark));
-    assert_eq!(names(triggers.of_event("paid")), ["a", "b"]);
+    assert_eq!(names(&triggers.of_event("paid")), ["a", "b"]);
     let scheduled = triggers.scheduled();
     assert_eq!((scheduled.len(), scheduled[0].next), (1, None));
     triggers.enable("b");
-    assert_eq!(names(triggers.of_event("paid")), ["a"]);
+    assert_eq!(names(&triggers.of_event("paid")), ["a"]);
 }
 
 #[test]
