@@ -100,14 +100,16 @@ async fn upstream_watches(stateway: &Server) -> Outcome<u64> {
         .await?;
     let mut page = String::new();
     stream.read_to_string(&mut page).await?;
+    // Of one execution, of its end, or of all executions: each has its own verb.
     let is_watch = |line: &&str| {
         line.starts_with("stateway_upstream_calls_total")
-            && line.contains("verb=\"watch\"")
+            && line.contains("verb=\"watch")
             && line.contains("outcome=\"ok\"")
     };
-    let line = page
-        .lines()
-        .find(is_watch)
-        .ok_or("no figure for upstream watches")?;
-    Ok(line.rsplit(' ').next().unwrap_or_default().parse()?)
+    let mut opened = None;
+    for line in page.lines().filter(is_watch) {
+        let figure: u64 = line.rsplit(' ').next().unwrap_or_default().parse()?;
+        opened = Some(opened.unwrap_or(0) + figure);
+    }
+    Ok(opened.ok_or("no figure for upstream watches")?)
 }
