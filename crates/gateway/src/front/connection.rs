@@ -89,7 +89,8 @@ impl Connections {
             async move {
                 let mut request = request.map(Body::new);
                 request.extensions_mut().insert(peer);
-                let response = front.answer(request).await;
+                // Boxed, because a stream keeps the room of this future for as long as it is open.
+                let response = Box::pin(front.answer(request)).await;
                 Ok::<_, Infallible>(response.map(|body| CountedBody { body, _open: open }))
             }
         });
