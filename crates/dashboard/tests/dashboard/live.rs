@@ -184,13 +184,13 @@ async fn a_row_whose_record_is_removed_says_so() {
 
 #[tokio::test]
 async fn a_provider_that_goes_down_is_announced_and_back_again() {
-    let rig = Rig::start().await;
+    let rig = Rig::polled().await;
     let mut browser = rig.browser();
     let page = browser.get("/executions").await;
     let mut live = browser.listen(&live_of(&page.body)).await;
     live.until(|heard| heard.contains("id=\"unreachable\""))
         .await;
-    rig.take_down(30);
+    rig.take_down(12);
     live.until(|heard| heard.contains("No answer from <b><bdi>m"))
         .await;
     live.until(|heard| {

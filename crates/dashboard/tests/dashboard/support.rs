@@ -52,6 +52,25 @@ impl Rig {
 
     /// With a built-in provider that can do only this, and other settings.
     pub(crate) async fn with(can: Capabilities, set: impl FnOnce(&mut Settings)) -> Self {
+        Self::build(can, Capabilities::ALL, set).await
+    }
+
+    /// A gateway that polls the provider `m`: its stream of changes would survive a refused call.
+    pub(crate) async fn polled() -> Self {
+        let polled = Capabilities {
+            watch_one: false,
+            watch_end: false,
+            watch_all: false,
+            ..Capabilities::ALL
+        };
+        Self::build(Capabilities::ALL, polled, |_| ()).await
+    }
+
+    async fn build(
+        can: Capabilities,
+        memory_can: Capabilities,
+        set: impl FnOnce(&mut Settings),
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let engine = Engine::open(&EngineConfig::new(directory.path().join("store.db"))).unwrap();
         let clock = Clock::manual(jiff::Timestamp::now());
@@ -63,7 +82,8 @@ impl Rig {
             compiled_in("memory").unwrap(),
         );
         let mut registry = Registry::default();
-        register(&mut registry, "m", "memory", Arc::new(provider.unwrap()));
+        let provider = Limited::to(Arc::new(provider.unwrap()), memory_can);
+        register(&mut registry, "m", "memory", Arc::new(provider));
         let built_in = BuiltinProvider::over(engine, compiled_in("builtin").unwrap());
         let built_in = Limited::to(Arc::new(built_in), can);
         register(&mut registry, "b", "builtin", Arc::new(built_in));
@@ -342,8 +362,15 @@ impl Listener {
 }
 
 fn parse(bytes: &[u8]) -> Answer {
-    let text = String::from_utf8_lossy(bytes);
-    let (head, body) = text.split_once("\r\n\r\n").expect("an answer");
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+    let (head, body) = bytes.split_at(end.expect("an answer"));
+    let head = String::from_utf8_lossy(head);
+    let body = &body[4..];
+    let body = if head.to_lowercase().contains("transfer-encoding: chunked") {
+        joined(body)
+    } else {
+        body.to_vec()
+    };
     let mut lines = head.lines();
     let status = lines.next().unwrap().split(' ').nth(1).unwrap();
     let headers = lines.filter_map(|line| line.split_once(": "));
@@ -352,6 +379,21 @@ fn parse(bytes: &[u8]) -> Answer {
         headers: headers
             .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
             .collect(),
-        body: body.to_owned(),
+        body: String::from_utf8_lossy(&body).into_owned(),
+    }
+}
+
+/// A body without the lengths of its chunks.
+fn joined(mut rest: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    loop {
+        let end = rest.windows(2).position(|two| two == b"\r\n").unwrap();
+        let size = std::str::from_utf8(&rest[..end]).unwrap();
+        let size = usize::from_str_radix(size, 16).unwrap();
+        if size == 0 {
+            return body;
+        }
+        body.extend_from_slice(&rest[end + 2..end + 2 + size]);
+        rest = &rest[end + 2 + size + 2..];
     }
 }
