@@ -93,7 +93,7 @@ pub(crate) async fn a_provider_tells_what_it_can_and_how_its_words_are_read(brow
     browser.go(&page(&rig, "/providers"));
     browser.click("a.go[href='/providers/p']");
     browser.sees_in("#health", "answers");
-    browser.sees("The gateway polls for changes");
+    browser.sees("The gateway polls the execution");
     browser.sees_in(".states", "TIMED_OUT");
     clean(browser);
 }

@@ -36,7 +36,7 @@ const EVENTS: [&str; 2] = [
 const COMMANDS: &str = include_str!("../../machine/tests/golden/commands-v1.jsonl");
 /// A valid snapshot, and the definition it is of.
 const BUSY: &str = include_str!("../../machine/tests/busy.yaml");
-const SNAPSHOT: &str = include_str!("../../machine/tests/golden/snapshot-v3.json");
+const SNAPSHOT: &str = include_str!("../../machine/tests/golden/snapshot-v4.json");
 /// How many random worlds lend their logs.
 const LOGS: u64 = 60;
 /// What YAML, JSON, references and conditions are made of.
