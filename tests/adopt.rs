@@ -1,7 +1,7 @@
 //! A running execution is offered another revision of its definition.
 
 use serde_json::json;
-use stateway_proto::v1;
+use stateway_client::v1;
 use tonic::{Code, Status};
 
 use crate::support::{BuiltInRig, Puppet, by, reason_of};
@@ -73,7 +73,7 @@ async fn a_compatible_revision_is_adopted_and_the_execution_ends_under_it() {
     let adopted = offer(&rig, "").await.unwrap();
     assert_eq!(adopted.revision, later);
     signal(&rig).await;
-    rig.until("e1", |view| view.times.ended.is_some()).await;
+    rig.until("e1", |view| view.end_time.is_some()).await;
     let ended = get(&rig).await;
     assert_eq!(ended.sub_state(), v1::SubState::Succeeded);
     assert_eq!(ended.revision, later);
@@ -90,7 +90,10 @@ async fn an_incompatible_revision_pauses_with_the_difference_and_resume_keeps_th
     let begun = rig.apply(BEGUN).await.revision;
     let paused = offer(&rig, "").await.unwrap();
     assert_eq!(paused.sub_state(), v1::SubState::Error);
-    assert_eq!((paused.reason.as_str(), &paused.revision), ("PAUSED", &old));
+    assert_eq!(
+        (paused.reason().label(), &paused.revision),
+        ("PAUSED", &old)
+    );
     let pause = get(&rig).await.pause.expect("it is paused");
     assert_eq!(pause.conflicts, [DIFFERENCE]);
     assert_eq!(pause.offered_revision, begun);
@@ -103,8 +106,12 @@ async fn an_incompatible_revision_pauses_with_the_difference_and_resume_keeps_th
     assert_eq!(get(&rig).await.last_error.unwrap().message, error.message);
 
     let mut client = rig.gateway.executions().await;
-    let explained = v1::ExplainStateRequest { name: NAME.into() };
-    let explained = client.explain_state(explained).await.unwrap().into_inner();
+    let explained = v1::ExplainExecutionRequest { name: NAME.into() };
+    let explained = client
+        .explain_execution(explained)
+        .await
+        .unwrap()
+        .into_inner();
     let told = explained
         .evidence
         .iter()
@@ -169,7 +176,7 @@ async fn nobody_gets_around_an_approval_with_a_revision() {
     assert_eq!(adopted.last_error, None);
     let grant = v1::DecideApprovalRequest {
         name: format!("{NAME}/approvals/gate~1"),
-        grant: true,
+        decision: v1::decide_approval_request::Choice::Grant.into(),
         ..v1::DecideApprovalRequest::default()
     };
     let mut approvals = rig.approvals().await;

@@ -1,11 +1,10 @@
 //! People decide: in their own name, with the role that is asked for, once, and on the record.
 
 use serde_json::json;
-use stateway_engine::{PolicyVerdict, Ruling, View};
-use stateway_machine::{Awaited, ExecutionState};
-use stateway_proto::v1;
-use stateway_proto::v1::approval::State;
-use stateway_proto::v1::work_request::Message as Said;
+use stateway_client::v1;
+use stateway_client::v1::approval::State;
+use stateway_client::v1::stream_tasks_request::Message as Said;
+use stateway_engine::{PolicyVerdict, Ruling};
 use tonic::Code;
 
 use crate::support::{BuiltInRig, TestWorker, by, json_of, reason_of, time_of};
@@ -57,7 +56,7 @@ fn list(filter: &str) -> v1::ListApprovalsRequest {
 fn decide(name: &str, grant: bool) -> v1::DecideApprovalRequest {
     v1::DecideApprovalRequest {
         name: name.into(),
-        grant,
+        decision: choice(grant).into(),
         comment: "looks good".into(),
         ..v1::DecideApprovalRequest::default()
     }
@@ -72,7 +71,7 @@ async fn asking(execution: &str) -> BuiltInRig {
     rig.apply(RELEASE).await;
     let input = json!({"version": 7});
     rig.begin("release", execution, "ada", input).await;
-    let waits = |view: &stateway_engine::View| view.state == ExecutionState::AwaitingApproval;
+    let waits = |view: &v1::Execution| view.native_state == "awaiting_approval";
     rig.until(execution, waits).await;
     rig
 }
@@ -115,8 +114,8 @@ async fn a_yes_is_on_the_record_and_lets_the_execution_go_on() {
     let decision = decided.decision.clone().expect("a decision");
     assert_eq!(decision.decided_by, "eve");
     assert_eq!(decision.comment, "looks good");
-    assert!(time_of(decision.decide_time.as_ref()) <= rig.engine.now());
-    rig.until("r2", |view| view.state == ExecutionState::Completed)
+    assert!(time_of(decision.decide_time.as_ref()) <= jiff::Timestamp::now());
+    rig.until("r2", |view| view.native_state == "completed")
         .await;
     let inbox = client.list_approvals(list("")).await.unwrap().into_inner();
     assert_eq!(inbox.approvals, []);
@@ -165,7 +164,7 @@ async fn a_decision_is_made_once_and_repeated_safely() {
     let again = client.decide_approval(by("eve", "ops", yes.clone())).await;
     assert_eq!(again.unwrap().into_inner().decision, first.decision);
     let other = v1::DecideApprovalRequest {
-        grant: false,
+        decision: v1::decide_approval_request::Choice::Reject.into(),
         ..yes
     };
     let status = client.decide_approval(by("eve", "ops", other)).await;
@@ -173,7 +172,7 @@ async fn a_decision_is_made_once_and_repeated_safely() {
     assert_eq!(status.code(), Code::AlreadyExists);
     assert_eq!(reason_of(&status), "REQUEST_ID_REUSED");
     // Also when the execution has ended: the same again is no news, another one comes too late.
-    rig.until("r4", |view| view.state == ExecutionState::Completed)
+    rig.until("r4", |view| view.native_state == "completed")
         .await;
     let same = client.decide_approval(by("eve", "ops", decide(&name, true)));
     assert_eq!(same.await.unwrap().into_inner().decision, first.decision);
@@ -198,12 +197,12 @@ async fn a_repeated_decision_is_answered_like_the_first_although_its_etag_is_old
     };
     let first = client.decide_approval(by("eve", "ops", yes.clone())).await;
     let first = first.unwrap().into_inner();
-    rig.until("r4e", |view| view.state == ExecutionState::Completed)
+    rig.until("r4e", |view| view.native_state == "completed")
         .await;
     let again = client.decide_approval(by("eve", "ops", yes.clone())).await;
     assert_eq!(again.unwrap().into_inner().decision, first.decision);
     let reused = v1::DecideApprovalRequest {
-        grant: false,
+        decision: v1::decide_approval_request::Choice::Reject.into(),
         ..yes.clone()
     };
     let status = client.decide_approval(by("eve", "ops", reused)).await;
@@ -211,7 +210,7 @@ async fn a_repeated_decision_is_answered_like_the_first_although_its_etag_is_old
     // Another request id makes another request, whose etag is checked.
     let other = v1::DecideApprovalRequest {
         request_id: "d-2".into(),
-        grant: false,
+        decision: v1::decide_approval_request::Choice::Reject.into(),
         ..yes
     };
     let status = client.decide_approval(by("eve", "ops", other)).await;
@@ -260,10 +259,10 @@ async fn an_approval_beside_running_work_is_in_the_inbox_and_pages_follow() {
     }
     rig.begin("release", "q1", "ada", json!({"version": 1}))
         .await;
-    let asks = |view: &stateway_engine::View| view.steps.iter().any(|step| step.name == "yes");
+    let asks = |view: &v1::Execution| view.steps.iter().any(|step| step.name == "yes");
     for id in ["p1", "p2", "p3"] {
         let view = rig.until(id, asks).await;
-        assert_eq!(view.state, ExecutionState::Running);
+        assert_eq!(view.native_state, "running");
     }
     let mut client = rig.approvals().await;
     let mut found = Vec::new();
@@ -297,7 +296,7 @@ async fn what_was_decided_is_listed_over_all_executions() {
     let input = json!({"version": 8});
     rig.begin("release", "d2", "ada", input.clone()).await;
     rig.begin("release", "d3", "ada", input).await;
-    let waits = |view: &stateway_engine::View| view.state == ExecutionState::AwaitingApproval;
+    let waits = |view: &v1::Execution| view.native_state == "awaiting_approval";
     let mut client = rig.approvals().await;
     for (id, grant) in [("d1", true), ("d2", false)] {
         rig.until(id, waits).await;
@@ -319,12 +318,15 @@ async fn what_was_decided_is_listed_over_all_executions() {
         ("providers/b/executions/d2".to_owned(), State::Rejected),
     );
     assert_eq!(
-        listed("state = decided").await,
+        listed("state = GRANTED OR state = REJECTED").await,
         [rejected.clone(), granted.clone()]
     );
     assert_eq!(listed("state = granted").await, [granted]);
     assert_eq!(listed("state = rejected AND role = ops").await, [rejected]);
-    assert_eq!(listed("state = decided AND definition = other").await, []);
+    assert_eq!(
+        listed("(state = GRANTED OR state = REJECTED) AND definition = other").await,
+        []
+    );
 }
 
 async fn worker(rig: &BuiltInRig) -> TestWorker {
@@ -339,7 +341,7 @@ async fn worker(rig: &BuiltInRig) -> TestWorker {
 async fn retry_from(rig: &BuiltInRig, id: &str, step: &str) -> v1::Execution {
     let request = v1::RetryFromRequest {
         name: format!("providers/b/executions/{id}"),
-        step: step.into(),
+        origin: Some(v1::retry_from_request::Origin::Step(step.into())),
         ..v1::RetryFromRequest::default()
     };
     let mut client = rig.gateway.executions().await;
@@ -364,7 +366,7 @@ async fn granted(id: &str, succeeds: bool) -> (BuiltInRig, TestWorker) {
     rig.apply(GATED).await;
     let mut worker = worker(&rig).await;
     rig.begin("rel", id, "dev", json!({})).await;
-    rig.until(id, |view| view.state == ExecutionState::AwaitingApproval)
+    rig.until(id, |view| view.native_state == "awaiting_approval")
         .await;
     let grant = v1::DecideApprovalRequest {
         comment: "first".into(),
@@ -380,9 +382,9 @@ async fn granted(id: &str, succeeds: bool) -> (BuiltInRig, TestWorker) {
     if succeeds {
         worker.complete(&task, &json!({}));
     } else {
-        worker.fail(&task, "agent_error");
+        worker.fail(&task, v1::ErrorCategory::AgentError);
     }
-    rig.until(id, |view| view.state.is_terminal()).await;
+    rig.until(id, |view| view.end_time.is_some()).await;
     (rig, worker)
 }
 
@@ -395,9 +397,11 @@ async fn a_decision_keeps_its_name_when_a_branch_asks_again() {
         format!("{}~b1", approval("rel", "gate", 1)),
     );
     retry_from(&rig, "rel", "gate").await;
-    rig.until("rel", |view| view.state == ExecutionState::AwaitingApproval)
+    rig.until("rel", |view| view.native_state == "awaiting_approval")
         .await;
-    let decided = client.list_approvals(list("state = decided")).await;
+    let decided = client
+        .list_approvals(list("state = GRANTED OR state = REJECTED"))
+        .await;
     assert_eq!(
         names(decided.unwrap().into_inner()),
         [(old.clone(), State::Granted)]
@@ -435,8 +439,17 @@ async fn a_decision_keeps_its_name_when_a_branch_asks_again() {
     }
     let asked = get(&rig, &new).await;
     assert_eq!((asked.state(), asked.branch), (State::Pending, 1));
-    let [earlier] = asked.past.as_slice() else {
-        panic!("{:#?}", asked.past);
+    let request = v1::ListApprovalsRequest {
+        parent: "providers/-".into(),
+        filter: format!(
+            "execution = {:?} AND step = {:?}",
+            asked.execution, asked.step
+        ),
+        ..v1::ListApprovalsRequest::default()
+    };
+    let listed = client.list_approvals(request).await.unwrap().into_inner();
+    let [earlier, _] = listed.approvals.as_slice() else {
+        panic!("{:#?}", listed.approvals);
     };
     assert_eq!(
         (earlier.name.as_str(), earlier.state()),
@@ -460,9 +473,11 @@ async fn a_success_is_forked_and_its_decision_stays_with_it() {
     let fork = retry_from(&rig, "rel", "gate").await;
     let id = fork.name.rsplit('/').next().unwrap().to_owned();
     assert_ne!(id, "rel");
-    rig.until(&id, |view| view.state == ExecutionState::AwaitingApproval)
+    rig.until(&id, |view| view.native_state == "awaiting_approval")
         .await;
-    let decided = client.list_approvals(list("state = decided")).await;
+    let decided = client
+        .list_approvals(list("state = GRANTED OR state = REJECTED"))
+        .await;
     assert_eq!(
         names(decided.unwrap().into_inner()),
         [(old.clone(), State::Granted)]
@@ -484,9 +499,8 @@ async fn a_pending_request_moves_to_the_new_branch_under_a_new_name() {
     let mut worker = worker(&rig).await;
     rig.begin("tracks", "t1", "dev", json!({})).await;
     let task = worker.task().await;
-    worker.fail(&task, "agent_error");
-    rig.until("t1", |view| view.state == ExecutionState::Paused)
-        .await;
+    worker.fail(&task, v1::ErrorCategory::AgentError);
+    rig.until("t1", |view| view.native_state == "paused").await;
     retry_from(&rig, "t1", "build").await;
     let task = worker.task().await;
     let (old, new) = (
@@ -503,7 +517,7 @@ async fn a_pending_request_moves_to_the_new_branch_under_a_new_name() {
     let granted = client.decide_approval(by("bob", "rm", decide(&new, true)));
     assert_eq!(granted.await.unwrap().into_inner().state(), State::Granted);
     worker.complete(&task, &json!({}));
-    rig.until("t1", |view| view.state == ExecutionState::Completed)
+    rig.until("t1", |view| view.native_state == "completed")
         .await;
     assert_eq!(get(&rig, &old).await.state(), State::Withdrawn);
     let withdrawn = client.list_approvals(list("state = withdrawn")).await;
@@ -581,7 +595,7 @@ async fn nobody_decides_about_work_that_was_done_in_their_name() {
     let mut lea = rig.work_as("lea", offer_of("", "packer")).await.unwrap();
     let task = lea.task().await;
     lea.complete(&task, &json!({}));
-    rig.until("c1", |view| view.state == ExecutionState::AwaitingApproval)
+    rig.until("c1", |view| view.native_state == "awaiting_approval")
         .await;
     let mut client = rig.approvals().await;
     let name = approval("c1", "gate", 1);
@@ -610,7 +624,7 @@ async fn whoever_had_a_parent_run_again_does_not_decide_in_its_child() {
     rig.apply(INNER).await;
     rig.apply(OUTER).await;
     rig.begin("outer", "p1", "ada", json!({})).await;
-    let waits = |view: &View| view.state == ExecutionState::AwaitingApproval;
+    let waits = |view: &v1::Execution| view.native_state == "awaiting_approval";
     rig.until("p1~call~1", waits).await;
     retry_from(&rig, "p1", "call").await;
     rig.until("p1~call~1~b1", waits).await;
@@ -657,7 +671,7 @@ async fn an_approval_that_a_policy_rule_asks_for_names_the_rule() {
         .await;
     let mut worker = worker(&rig).await;
     rig.begin("order", "o1", "ada", json!({"amount": 9})).await;
-    rig.until("o1", |view| view.state == ExecutionState::AwaitingApproval)
+    rig.until("o1", |view| view.native_state == "awaiting_approval")
         .await;
     let mut client = rig.approvals().await;
     let inbox = client.list_approvals(list("")).await.unwrap().into_inner();
@@ -679,7 +693,7 @@ async fn an_approval_that_a_policy_rule_asks_for_names_the_rule() {
     let task = worker.task().await;
     assert_eq!((task.step.as_str(), task.attempt), ("pay", 1));
     worker.complete(&task, &json!({}));
-    rig.until("o1", |view| view.state == ExecutionState::Completed)
+    rig.until("o1", |view| view.native_state == "completed")
         .await;
 }
 
@@ -708,6 +722,33 @@ impl stateway_engine::Policy for Changing {
 }
 
 #[tokio::test]
+async fn a_request_without_a_decision_decides_nothing() {
+    let rig = asking("r1").await;
+    let name = approval("r1", "sign-off", 1);
+    let mut client = rig.approvals().await;
+    let forgotten = v1::DecideApprovalRequest {
+        name: name.clone(),
+        ..v1::DecideApprovalRequest::default()
+    };
+    let status = client.decide_approval(by("eve", "ops", forgotten)).await;
+    assert_eq!(status.unwrap_err().code(), Code::InvalidArgument);
+    assert_eq!(get(&rig, &name).await.state(), State::Pending);
+}
+
+/// Waits until a policy rule asks for an approval.
+async fn asked_by(rig: &BuiltInRig, rule: &str) {
+    let mut client = rig.approvals().await;
+    for _ in 0..2_000 {
+        let pending = client.list_approvals(list("")).await.unwrap().into_inner();
+        if pending.approvals.iter().any(|one| one.policy_rule == rule) {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    panic!("rule {rule} does not ask");
+}
+
+#[tokio::test]
 async fn a_second_rule_about_one_attempt_asks_under_a_name_of_its_own() {
     let policy = std::sync::Arc::new(Changing::default());
     let rules = std::sync::Arc::clone(&policy);
@@ -716,13 +757,7 @@ async fn a_second_rule_about_one_attempt_asks_under_a_name_of_its_own() {
         .await;
     let mut worker = worker(&rig).await;
     rig.begin("order", "o2", "ada", json!({})).await;
-    let asks = |rule: &'static str| {
-        move |view: &stateway_engine::View| {
-            let of_rule = |awaited: &Awaited| matches!(awaited, Awaited::Approval { rule: Some(found), .. } if **found == *rule);
-            view.awaited.iter().any(of_rule)
-        }
-    };
-    rig.until("o2", asks("large-orders")).await;
+    asked_by(&rig, "large-orders").await;
     policy
         .second
         .store(true, std::sync::atomic::Ordering::SeqCst);
@@ -732,7 +767,7 @@ async fn a_second_rule_about_one_attempt_asks_under_a_name_of_its_own() {
         .decide_approval(by("eve", "cfo", decide(&first, true)))
         .await
         .unwrap();
-    rig.until("o2", asks("frozen")).await;
+    asked_by(&rig, "frozen").await;
     let second = format!("{first}.2");
     let pending = client.list_approvals(list("")).await.unwrap().into_inner();
     assert_eq!(names(pending), [(second.clone(), State::Pending)]);
@@ -759,4 +794,12 @@ async fn a_second_rule_about_one_attempt_asks_under_a_name_of_its_own() {
         names(all.into_inner()),
         [(first, State::Granted), (second, State::Granted)]
     );
+}
+
+const fn choice(grant: bool) -> v1::decide_approval_request::Choice {
+    if grant {
+        v1::decide_approval_request::Choice::Grant
+    } else {
+        v1::decide_approval_request::Choice::Reject
+    }
 }

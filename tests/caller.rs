@@ -1,6 +1,6 @@
 //! Who asks is told by the proxy in front, and taken as it is or refused.
 
-use stateway_proto::v1::ListProvidersRequest;
+use stateway_client::v1::ListProvidersRequest;
 use tonic::{Code, Request};
 
 use crate::support::{Puppet, TestGateway, reason_of};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use stateway_proto::v1;
-use stateway_proto::v1::SubState;
+use stateway_client::v1;
+use stateway_client::v1::SubState;
 
 use crate::support::{BuiltInRig, TestWorker, Watching};
 
@@ -17,7 +17,7 @@ steps:
 /// The filter of the dashboard's view \"Stuck\".
 const STUCK: &str = r#"sub_state = "error" OR reason = "NO_WORKER""#;
 
-async fn worker(rig: &BuiltInRig, skill: &str, capacity: u32) -> TestWorker {
+async fn worker(rig: &BuiltInRig, skill: &str, capacity: i32) -> TestWorker {
     let offer = v1::Offer {
         worker_id: format!("w-{skill}"),
         roles: vec!["etl".into()],
@@ -47,30 +47,34 @@ async fn listed(rig: &BuiltInRig, filter: &str) -> usize {
 }
 
 fn is_unserved(execution: &v1::Execution) -> bool {
-    execution.reason == "NO_WORKER"
+    execution.reason().label() == "NO_WORKER"
 }
 
 #[tokio::test]
 async fn a_task_without_a_worker_is_waiting_and_names_role_and_skill() {
     let rig = begun().await;
-    let waiting = rig.shows("e1", is_unserved).await;
+    let waiting = rig.until("e1", is_unserved).await;
     assert_eq!(waiting.sub_state(), SubState::Waiting);
     let step = &waiting.steps[0];
     assert_eq!(
-        (step.sub_state(), &*step.reason),
+        (step.sub_state(), step.reason().label()),
         (SubState::Waiting, "NO_WORKER")
     );
     let wait = &waiting.waits[0];
-    assert_eq!((&*wait.kind, &*wait.name), ("capacity", "etl"));
+    assert_eq!((wait.kind().label(), &*wait.name), ("capacity", "etl"));
     assert_eq!(
         wait.detail,
         "no worker of role `etl` with skill `sql` is connected"
     );
-    let request = v1::ExplainStateRequest {
+    let request = v1::ExplainExecutionRequest {
         name: waiting.name.clone(),
     };
     let mut client = rig.gateway.executions().await;
-    let answer = client.explain_state(request).await.unwrap().into_inner();
+    let answer = client
+        .explain_execution(request)
+        .await
+        .unwrap()
+        .into_inner();
     let evidence = answer.steps[0].evidence.join("\n");
     assert!(evidence.contains(&wait.detail), "{evidence}");
 }
@@ -78,12 +82,12 @@ async fn a_task_without_a_worker_is_waiting_and_names_role_and_skill() {
 #[tokio::test]
 async fn the_view_stuck_lists_it_until_a_worker_that_can_take_it_connects() {
     let rig = begun().await;
-    rig.shows("e1", is_unserved).await;
+    rig.until("e1", is_unserved).await;
     assert_eq!(listed(&rig, STUCK).await, 1);
     // A worker of the role without the skill cannot take it.
     let _other = worker(&rig, "java", 1).await;
     let waiting = rig
-        .shows("e1", |execution| {
+        .until("e1", |execution| {
             execution.waits[0].detail
                 == "1 worker of role `etl` is connected, none with skill `sql`"
         })
@@ -91,7 +95,7 @@ async fn the_view_stuck_lists_it_until_a_worker_that_can_take_it_connects() {
     assert!(is_unserved(&waiting));
     assert_eq!(listed(&rig, STUCK).await, 1);
     let _able = worker(&rig, "sql", 1).await;
-    rig.shows("e1", |execution| execution.sub_state() == SubState::Running)
+    rig.until("e1", |execution| execution.sub_state() == SubState::Running)
         .await;
     assert_eq!(listed(&rig, STUCK).await, 0);
 }
@@ -106,7 +110,7 @@ async fn a_watch_reports_that_the_last_worker_left() {
     busy.task().await;
     rig.begin("etl", "e1", "ada", json!(null)).await;
     let served = rig
-        .shows("e1", |execution| !execution.waits.is_empty())
+        .until("e1", |execution| !execution.waits.is_empty())
         .await;
     assert_eq!(served.sub_state(), SubState::Running);
     let mut one = Watching::on(&rig.gateway, "providers/b/executions/e1").await;
@@ -134,13 +138,13 @@ async fn a_worker_that_lost_its_connection_is_expected_back_and_not_counted() {
     busy.task().await;
     rig.begin("etl", "e1", "ada", json!(null)).await;
     let detail = "1 worker of role `etl` is connected";
-    rig.shows("e1", |execution| has_wait(execution, detail))
+    rig.until("e1", |execution| has_wait(execution, detail))
         .await;
     drop(busy);
     let detail =
         "no worker of role `etl` with skill `sql` is connected; 1 is expected to reconnect";
     let shown = rig
-        .shows("e1", |execution| has_wait(execution, detail))
+        .until("e1", |execution| has_wait(execution, detail))
         .await;
     assert_eq!(
         shown.sub_state(),
@@ -156,11 +160,11 @@ fn has_wait(execution: &v1::Execution, detail: &str) -> bool {
 #[tokio::test]
 async fn a_worker_that_connects_does_not_change_the_etag() {
     let rig = begun().await;
-    let unserved = rig.shows("e1", is_unserved).await;
+    let unserved = rig.until("e1", is_unserved).await;
     // A worker of the role without the skill takes nothing.
     let _other = worker(&rig, "java", 1).await;
     let other = rig
-        .shows("e1", |execution| {
+        .until("e1", |execution| {
             execution.waits[0].detail != unserved.waits[0].detail
         })
         .await;
@@ -178,7 +182,7 @@ async fn a_worker_that_connects_does_not_change_the_etag() {
 /// The wait of an execution that is queued.
 async fn queue_wait(rig: &BuiltInRig, id: &str) -> v1::Wait {
     let queued = rig
-        .shows(id, |execution| execution.reason == "QUEUED")
+        .until(id, |execution| execution.reason().label() == "QUEUED")
         .await;
     queued.waits[0].clone()
 }
@@ -193,7 +197,7 @@ async fn a_queued_execution_names_the_limit_that_it_waits_for() {
         rig.begin("pair", id, "ada", json!(null)).await;
     }
     let wait = queue_wait(&rig, "p3").await;
-    assert_eq!((&*wait.kind, &*wait.name), ("capacity", "slot"));
+    assert_eq!((wait.kind().label(), &*wait.name), ("capacity", "slot"));
     assert_eq!(
         wait.detail,
         "2 of 2 executions of `pair` are running (`concurrency` of the definition)"
@@ -218,10 +222,14 @@ async fn a_queued_execution_names_the_limit_that_it_waits_for() {
     for detail in details {
         assert!(detail.contains(" executions "), "{detail}");
     }
-    let request = v1::ExplainStateRequest {
+    let request = v1::ExplainExecutionRequest {
         name: "providers/b/executions/p3".into(),
     };
-    let answer = client.explain_state(request).await.unwrap().into_inner();
+    let answer = client
+        .explain_execution(request)
+        .await
+        .unwrap()
+        .into_inner();
     let evidence = answer.evidence.join("\n");
     assert!(
         evidence.contains("2 of 2 executions of `pair`"),

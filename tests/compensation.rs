@@ -1,11 +1,10 @@
 //! Cancelling follows the definition's failure policy from every door, unless the caller chooses.
 
 use serde_json::json;
-use stateway_engine::View;
-use stateway_machine::ExecutionState;
-use stateway_proto::v1;
-use stateway_proto::v1::cancel_execution_request::{Compensation, Mode};
-use stateway_proto::v1::resolution::Action;
+use stateway_client::v1;
+use stateway_client::v1::Compensation;
+use stateway_client::v1::cancel_execution_request::Mode;
+use stateway_client::v1::resolution::Action;
 use tonic::Code;
 
 use crate::support::{BuiltInRig, TestWorker, by, reason_of};
@@ -39,14 +38,12 @@ async fn waiting(policy: &str, second: &str, id: &str) -> (BuiltInRig, TestWorke
     worker.complete(&task, &json!({}));
     if second == ESCALATES {
         let task = worker.task().await;
-        worker.fail(&task, "agent_error");
+        worker.fail(&task, v1::ErrorCategory::AgentError);
     }
-    let waits = |view: &View| {
+    let waits = |view: &v1::Execution| {
         matches!(
-            view.state,
-            ExecutionState::Escalated
-                | ExecutionState::AwaitingApproval
-                | ExecutionState::AwaitingSignal
+            &*view.native_state,
+            "escalated" | "awaiting_approval" | "awaiting_signal"
         )
     };
     rig.until(id, waits).await;
@@ -57,17 +54,15 @@ async fn waiting(policy: &str, second: &str, id: &str) -> (BuiltInRig, TestWorke
 async fn compensates(rig: &BuiltInRig, worker: &mut TestWorker, id: &str) -> bool {
     let view = rig
         .until(id, |view| {
-            view.state == ExecutionState::Compensating || view.state.is_terminal()
+            view.native_state == "compensating" || view.end_time.is_some()
         })
         .await;
-    if view.state == ExecutionState::Compensating {
+    if view.native_state == "compensating" {
         let task = worker.task().await;
         assert!(task.compensation && task.step == "a", "{task:?}");
         worker.complete(&task, &json!({}));
     }
-    let ended = rig
-        .until(id, |view| view.state == ExecutionState::Cancelled)
-        .await;
+    let ended = rig.until(id, |view| view.native_state == "cancelled").await;
     let state = |name: &str| {
         let step = ended.steps.iter().find(|step| step.name == name);
         step.unwrap().native_state.clone()
@@ -109,7 +104,7 @@ async fn cancelling_an_escalation_follows_the_failure_policy() {
 async fn the_person_who_cancels_an_escalation_chooses_the_compensation() {
     for (policy, choice, expected) in [
         ("abort", Compensation::Compensate, true),
-        ("compensate", Compensation::NoCompensation, false),
+        ("compensate", Compensation::Skip, false),
     ] {
         let (rig, mut worker) = waiting(policy, ESCALATES, "esc").await;
         let request = v1::ResolveEscalationRequest {
@@ -156,8 +151,8 @@ async fn a_cancel_of_a_rollback_after_a_failure_is_refused_and_a_repeated_cancel
     let a = worker.task().await;
     worker.complete(&a, &json!({}));
     let b = worker.task().await;
-    worker.fail(&b, "agent_error");
-    rig.until("f1", |view| view.state == ExecutionState::Compensating)
+    worker.fail(&b, v1::ErrorCategory::AgentError);
+    rig.until("f1", |view| view.native_state == "compensating")
         .await;
     let request = cancel("f1", Compensation::Unspecified);
     let refused = client.cancel_execution(request).await.unwrap_err();
@@ -170,7 +165,7 @@ async fn a_cancel_of_a_rollback_after_a_failure_is_refused_and_a_repeated_cancel
         ..cancel("f1", Compensation::Unspecified)
     };
     client.cancel_execution(kill).await.unwrap();
-    rig.until("f1", |view| view.state == ExecutionState::Cancelled)
+    rig.until("f1", |view| view.native_state == "cancelled")
         .await;
 }
 
@@ -180,7 +175,7 @@ async fn a_rejected_approval_follows_the_failure_policy() {
         let (rig, mut worker) = waiting(policy, APPROVED, "rej").await;
         let request = v1::DecideApprovalRequest {
             name: "providers/b/executions/rej/approvals/b~1".into(),
-            grant: false,
+            decision: v1::decide_approval_request::Choice::Reject.into(),
             ..v1::DecideApprovalRequest::default()
         };
         let mut client = rig.approvals().await;
@@ -200,7 +195,7 @@ async fn a_cancel_follows_the_failure_policy_unless_the_caller_chooses() {
     for (policy, choice, expected) in [
         ("compensate", Compensation::Unspecified, true),
         ("abort", Compensation::Unspecified, false),
-        ("compensate", Compensation::NoCompensation, false),
+        ("compensate", Compensation::Skip, false),
         ("abort", Compensation::Compensate, true),
     ] {
         let (rig, mut worker) = waiting(policy, SIGNALLED, "c1").await;
@@ -225,7 +220,7 @@ async fn a_choice_that_cannot_be_followed_is_rejected() {
         ..v1::StartExecutionRequest::default()
     };
     client.start_execution(start).await.unwrap();
-    for choice in [Compensation::Compensate, Compensation::NoCompensation] {
+    for choice in [Compensation::Compensate, Compensation::Skip] {
         let request = v1::CancelExecutionRequest {
             name: "providers/m/executions/x".into(),
             ..cancel("x", choice)
@@ -245,6 +240,6 @@ async fn a_choice_that_cannot_be_followed_is_rejected() {
         ..v1::GetExecutionRequest::default()
     };
     let open = client.get_execution(request).await.unwrap().into_inner();
-    assert_eq!(open.reason, "", "{open:?}");
+    assert_eq!(open.reason().label(), "", "{open:?}");
     assert!(open.end_time.is_none());
 }

@@ -1,6 +1,6 @@
 //! Counts by sub-state, over one provider and over all.
 
-use stateway_proto::v1::{CountExecutionsRequest, CountExecutionsResponse, SubState};
+use stateway_client::v1::{CountExecutionsRequest, CountExecutionsResponse, SubState};
 use tonic::Code;
 
 use crate::support::{BuiltInRig, Puppet, TestGateway, clock, reason_of};
@@ -15,12 +15,12 @@ async fn counted(rig: &crate::support::Running, parent: &str) -> CountExecutions
     answer.expect("it counts").into_inner()
 }
 
-fn of(answer: &CountExecutionsResponse, sub_state: SubState) -> u64 {
+fn of(answer: &CountExecutionsResponse, sub_state: SubState) -> i64 {
     let found = answer
         .counts
         .iter()
         .find(|count| count.sub_state() == sub_state);
-    found.expect("all six are there").count
+    found.expect("all six are there").execution_count
 }
 
 #[tokio::test]
@@ -33,7 +33,7 @@ async fn executions_are_counted_as_they_move() {
     let before = counted(&rig.gateway, "providers/b").await;
     assert_eq!(of(&before, SubState::Waiting), 2);
     assert_eq!(of(&before, SubState::Succeeded), 0);
-    let signal = stateway_proto::v1::SignalExecutionRequest {
+    let signal = stateway_client::v1::SignalExecutionRequest {
         name: "providers/b/executions/one".into(),
         signal: "go".into(),
         ..Default::default()

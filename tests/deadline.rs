@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use stateway_proto::v1::GetExecutionRequest;
+use stateway_client::v1::GetExecutionRequest;
 use tonic::{Code, Request};
 
 use crate::support::{Puppet, TestGateway, reason_of};

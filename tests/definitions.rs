@@ -1,12 +1,13 @@
 //! Definitions are checked, kept by revision, and run where they can.
 
-use stateway_proto::v1;
-use stateway_proto::v1::diagnostic::Severity;
-use stateway_proto::v1::portability::Verdict;
+use stateway_client::v1;
+use stateway_client::v1::definition_step::{Consequence, Kind};
+use stateway_client::v1::diagnostic::Severity;
+use stateway_client::v1::portability::Verdict;
 use tonic::Code;
 use tonic_types::StatusExt;
 
-use crate::support::{BuiltInRig, Puppet, TestGateway, clock, error_info, reason_of};
+use crate::support::{BuiltInRig, Puppet, TestGateway, clock, error_info, hint_of, reason_of};
 
 const HELLO: &str = "\
 name: hello
@@ -34,19 +35,19 @@ async fn applying_twice_changes_nothing_and_a_new_text_is_a_new_revision() {
     let rig = BuiltInRig::start().await;
     let mut client = rig.definitions().await;
     let first = client.apply_definition(apply(HELLO)).await.unwrap();
-    let first = first.into_inner();
+    let (first, changed) = applied(first.into_inner());
     assert_eq!(first.name, "definitions/hello");
     assert_eq!(first.revision.len(), 64);
     assert_eq!(first.description, "Says hello.");
-    assert!(first.changed && first.create_time.is_some());
+    assert!(changed && first.create_time.is_some());
     let again = format!("# the same, with a comment\n{HELLO}");
     let again = client.apply_definition(apply(&again)).await.unwrap();
-    let again = again.into_inner();
-    assert_eq!((again.changed, &again.revision), (false, &first.revision));
+    let (again, changed) = applied(again.into_inner());
+    assert_eq!((changed, &again.revision), (false, &first.revision));
     let other = HELLO.replace("5m", "6m");
     let second = client.apply_definition(apply(&other)).await.unwrap();
-    let second = second.into_inner();
-    assert!(second.changed);
+    let (second, changed) = applied(second.into_inner());
+    assert!(changed);
     assert_ne!(second.revision, first.revision);
     let newest = client.get_definition(get("definitions/hello")).await;
     let newest = newest.unwrap().into_inner();
@@ -62,11 +63,11 @@ async fn a_repeated_request_does_not_bring_an_old_revision_back() {
         ..apply(HELLO)
     };
     let first = client.apply_definition(request.clone()).await.unwrap();
-    let first = first.into_inner();
+    let (first, _) = applied(first.into_inner());
     let newer = rig.apply(&HELLO.replace("5m", "6m")).await;
     let again = client.apply_definition(request.clone()).await.unwrap();
-    let again = again.into_inner();
-    assert_eq!((again.revision, again.changed), (first.revision, false));
+    let (again, changed) = applied(again.into_inner());
+    assert_eq!((again.revision, changed), (first.revision, false));
     let current = client.get_definition(get("definitions/hello")).await;
     assert_eq!(current.unwrap().into_inner().revision, newer.revision);
     let other = v1::ApplyDefinitionRequest {
@@ -96,7 +97,7 @@ compensation:
     let found = client.get_definition(get("definitions/ship")).await;
     let pack = v1::DefinitionStep {
         name: "pack".into(),
-        kind: "task".into(),
+        kind: Kind::Task.into(),
         role: "packer".into(),
         summary: "pack it".into(),
         compensated: true,
@@ -104,17 +105,17 @@ compensation:
     };
     let ask = v1::DefinitionStep {
         name: "ask".into(),
-        kind: "approval".into(),
+        kind: Kind::Approval.into(),
         depends_on: vec!["pack".into()],
         role: "ops".into(),
         summary: "expires after 1h".into(),
-        on_reject: "fail".into(),
-        on_expiry: "escalate".into(),
+        on_reject: Consequence::Fail.into(),
+        on_expiry: Consequence::Escalate.into(),
         ..v1::DefinitionStep::default()
     };
     let rest = v1::DefinitionStep {
         name: "rest".into(),
-        kind: "sleep".into(),
+        kind: Kind::Sleep.into(),
         depends_on: vec!["ask".into()],
         summary: "1m30s".into(),
         condition: "${input.slow} == true".into(),
@@ -253,7 +254,8 @@ async fn a_check_stores_nothing() {
         validate_only: true,
         ..apply(HELLO)
     };
-    let checked = client.apply_definition(request).await.unwrap().into_inner();
+    let checked = client.apply_definition(request).await.unwrap();
+    let (checked, _) = applied(checked.into_inner());
     assert_eq!(checked.create_time, None);
     let status = client.get_definition(get("definitions/hello")).await;
     assert_eq!(status.unwrap_err().code(), Code::NotFound);
@@ -376,9 +378,13 @@ async fn a_portable_definition_goes_to_the_only_provider_that_can_run_it() {
     let status = without.executions().await.start_execution(request).await;
     let status = status.unwrap_err();
     assert_eq!(status.code(), Code::Unimplemented);
-    let (reason, metadata) = error_info(&status);
-    assert_eq!(reason, "CAPABILITY_NOT_SUPPORTED");
-    assert!(metadata.contains_key("hint"));
+    assert_eq!(reason_of(&status), "CAPABILITY_NOT_SUPPORTED");
+    assert_ne!(hint_of(&status), "");
+}
+
+/// The definition that was applied, and whether it changed.
+fn applied(response: v1::ApplyDefinitionResponse) -> (v1::Definition, bool) {
+    (response.definition.expect("a definition"), response.changed)
 }
 
 fn start(definition: &str) -> v1::StartExecutionRequest {

@@ -1,7 +1,7 @@
 //! Definitions are deleted: refused while executions are open, unless they keep their revision.
 
 use serde_json::json;
-use stateway_proto::v1;
+use stateway_client::v1;
 use tonic::{Code, Status};
 
 use crate::support::{BuiltInRig, by, error_info, reason_of};
@@ -59,7 +59,7 @@ async fn a_definition_with_open_executions_is_refused_with_their_number() {
         signal(&rig, id).await;
     }
     let deleted = client.delete_definition(delete("gate", false)).await;
-    assert_eq!(deleted.unwrap().into_inner().open_executions, 0);
+    assert_eq!(deleted.unwrap().into_inner().open_execution_count, 0);
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn open_executions_finish_under_their_revision_and_nothing_new_starts() {
     rig.begin("gate", "e1", "ada", json!(null)).await;
     let mut client = rig.definitions().await;
     let deleted = client.delete_definition(delete("gate", true)).await;
-    assert_eq!(deleted.unwrap().into_inner().open_executions, 1);
+    assert_eq!(deleted.unwrap().into_inner().open_execution_count, 1);
     let listed = client.list_definitions(v1::ListDefinitionsRequest::default());
     assert!(listed.await.unwrap().into_inner().definitions.is_empty());
     let mut executions = rig.gateway.executions().await;
@@ -114,7 +114,7 @@ async fn a_deleted_definition_is_back_once_it_is_applied_again() {
     };
     client.delete_definition(request.clone()).await.unwrap();
     let again = rig.apply(GATE).await;
-    assert_eq!((again.revision, again.changed), (first.revision, true));
+    assert_eq!(again.revision, first.revision);
     // The repeated request has no further effect.
     client.delete_definition(request.clone()).await.unwrap();
     let found = get(&rig, "definitions/gate").await.unwrap();

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use stateway_proto::v1::{
+use stateway_client::v1::{
     CancelExecutionRequest, GetExecutionRequest, GetProviderRequest, StartExecutionRequest,
 };
 use stateway_provider_api::{Capabilities, ErrorKind};
 use tonic::{Code, Request};
 
-use crate::support::{Puppet, TestGateway, error_info, reason_of, retry_delay_of};
+use crate::support::{Puppet, TestGateway, error_info, hint_of, reason_of, retry_delay_of};
 
 fn get(name: &str) -> GetExecutionRequest {
     GetExecutionRequest {
@@ -61,7 +61,8 @@ async fn unknown_executions_and_providers_are_told_apart() {
         (status.code(), reason.as_str()),
         (Code::NotFound, "PROVIDER_NOT_FOUND")
     );
-    assert_eq!(metadata["hint"], "Configured: p.");
+    assert_eq!(hint_of(&status), "Configured: p.");
+    assert!(!metadata.contains_key("hint"));
     let name = "providers/q".to_owned();
     let status = gateway
         .providers()

@@ -2,12 +2,11 @@
 //! record.
 
 use serde_json::json;
-use stateway_engine::{Clock, PolicyVerdict, Ruling, View};
-use stateway_machine::ExecutionState;
-use stateway_proto::v1;
-use stateway_proto::v1::escalation::State;
-use stateway_proto::v1::resolution::Action;
-use stateway_proto::v1::work_request::Message as Said;
+use stateway_client::v1;
+use stateway_client::v1::escalation::State;
+use stateway_client::v1::resolution::Action;
+use stateway_client::v1::stream_tasks_request::Message as Said;
+use stateway_engine::{Clock, PolicyVerdict, Ruling};
 use tonic::Code;
 
 use crate::support::{BuiltInRig, TestWorker, by, reason_of, time_of};
@@ -75,8 +74,8 @@ async fn listed(rig: &BuiltInRig, filter: &str) -> Vec<(String, State)> {
         .collect()
 }
 
-fn is_escalated(view: &View) -> bool {
-    view.state == ExecutionState::Escalated
+fn is_escalated(view: &v1::Execution) -> bool {
+    view.native_state == "escalated"
 }
 
 async fn worker(rig: &BuiltInRig) -> TestWorker {
@@ -96,7 +95,7 @@ async fn blocked(source: &str, definition: &str, id: &str) -> (BuiltInRig, TestW
     let mut worker = worker(&rig).await;
     rig.begin(definition, id, "ada", json!({})).await;
     let task = worker.task().await;
-    worker.fail(&task, "governance");
+    worker.fail(&task, v1::ErrorCategory::Governance);
     rig.until(id, is_escalated).await;
     (rig, worker)
 }
@@ -114,7 +113,10 @@ async fn a_step_is_resumed_reassigned_or_its_execution_cancelled() {
     assert_eq!((row.name.as_str(), row.state()), (&*first, State::Pending));
     assert_eq!(row.roles, ["operator"]);
     assert_eq!(row.cause, "it did not work");
-    assert_eq!(row.last_error.as_ref().unwrap().category, "governance");
+    assert_eq!(
+        row.last_error.as_ref().unwrap().category().label(),
+        "governance"
+    );
     let inbox = v1::ListApprovalsRequest {
         parent: "providers/-".into(),
         ..v1::ListApprovalsRequest::default()
@@ -146,10 +148,10 @@ async fn a_step_is_resumed_reassigned_or_its_execution_cancelled() {
         (&*decision.decided_by, &*decision.comment),
         ("eve", "my decision")
     );
-    assert!(time_of(decision.decide_time.as_ref()) <= rig.engine.now());
+    assert!(time_of(decision.decide_time.as_ref()) <= jiff::Timestamp::now());
     let task = worker.task().await;
     assert_eq!((task.role.as_str(), task.attempt), ("billing", 2));
-    worker.fail(&task, "governance");
+    worker.fail(&task, v1::ErrorCategory::Governance);
     rig.until("e1", is_escalated).await;
 
     let second = escalation("e1", "pay", 2);
@@ -159,18 +161,18 @@ async fn a_step_is_resumed_reassigned_or_its_execution_cancelled() {
     assert_eq!(reassigned.resolution.unwrap().role, "treasury");
     let task = worker.task().await;
     assert_eq!((task.role.as_str(), task.attempt), ("treasury", 3));
-    worker.fail(&task, "governance");
+    worker.fail(&task, v1::ErrorCategory::Governance);
     rig.until("e1", is_escalated).await;
 
     let third = escalation("e1", "pay", 3);
     let cancel = by("eve", "operator", resolve(&third, Action::Cancel, ""));
     client.resolve_escalation(cancel).await.unwrap();
-    rig.until("e1", |view| view.state == ExecutionState::Cancelled)
+    rig.until("e1", |view| view.native_state == "cancelled")
         .await;
     assert_eq!(listed(&rig, "").await, []);
     let resolved = [&third, &second, &first].map(|name| (name.clone(), State::Resolved));
     assert_eq!(listed(&rig, "state = resolved").await, resolved);
-    let all = "execution = providers/b/executions/e1 AND role = operator";
+    let all = "execution = providers/b/executions/e1 AND roles:operator";
     assert_eq!(listed(&rig, all).await.len(), 3);
     assert_eq!(
         listed(&rig, "state = resolved AND definition = other").await,
@@ -194,7 +196,7 @@ async fn a_late_decision_never_reaches_a_newer_escalation() {
         .await
         .unwrap();
     let task = worker.task().await;
-    worker.fail(&task, "governance");
+    worker.fail(&task, v1::ErrorCategory::Governance);
     rig.until("e2", is_escalated).await;
     // The same decision again answers the resolved escalation.
     for again in [resume, resolve(&old, Action::Resume, "")] {
@@ -217,14 +219,14 @@ async fn a_late_decision_never_reaches_a_newer_escalation() {
 
     let retry = v1::RetryFromRequest {
         name: "providers/b/executions/e2".into(),
-        step: "pay".into(),
+        origin: Some(v1::retry_from_request::Origin::Step("pay".into())),
         ..v1::RetryFromRequest::default()
     };
     let mut executions = rig.gateway.executions().await;
     let retried = executions.retry_from(by("ops", "operator", retry)).await;
     retried.unwrap();
     let task = worker.task().await;
-    worker.fail(&task, "governance");
+    worker.fail(&task, v1::ErrorCategory::Governance);
     rig.until("e2", is_escalated).await;
     let branched = format!("{}~b1", escalation("e2", "pay", 1));
     assert_eq!(listed(&rig, "").await, [(branched.clone(), State::Pending)]);
@@ -282,7 +284,7 @@ async fn the_starter_cannot_lift_a_governance_block_with_any_retry() {
     let mut client = rig.gateway.executions().await;
     let retry = v1::RetryFromRequest {
         name: name.into(),
-        step: "a".into(),
+        origin: Some(v1::retry_from_request::Origin::Step("a".into())),
         ..v1::RetryFromRequest::default()
     };
     let refused_to_all = [
@@ -316,7 +318,7 @@ async fn the_starter_cannot_lift_a_governance_block_with_any_retry() {
     };
     let cancelled = client.cancel_execution(by("ada", "", cancel)).await;
     cancelled.unwrap();
-    rig.until("g2", |view| view.state == ExecutionState::Cancelled)
+    rig.until("g2", |view| view.native_state == "cancelled")
         .await;
     for (actor, roles, reason) in refused_to_all {
         let refused = client.retry_from(by(actor, roles, retry.clone())).await;
@@ -333,7 +335,7 @@ async fn the_starter_cannot_reassign_an_expired_approval_and_an_operator_can() {
     let rig = BuiltInRig::with(|config| config.clock = clock.clone()).await;
     rig.apply(EXPIRES).await;
     rig.begin("exp", "x1", "dev", json!({})).await;
-    rig.until("x1", |view| view.state == ExecutionState::AwaitingApproval)
+    rig.until("x1", |view| view.native_state == "awaiting_approval")
         .await;
     clock.advance(2_000);
     rig.until("x1", is_escalated).await;
@@ -349,7 +351,7 @@ async fn the_starter_cannot_reassign_an_expired_approval_and_an_operator_can() {
     }
     let found = get(&rig, &name).await;
     assert_eq!(
-        (found.reason.as_str(), found.roles.as_slice()),
+        (found.reason().label(), found.roles.as_slice()),
         ("TIMED_OUT", &["operator".to_owned()][..])
     );
     let reassign = resolve(&name, Action::Reassign, "lead");
@@ -357,21 +359,27 @@ async fn the_starter_cannot_reassign_an_expired_approval_and_an_operator_can() {
         .resolve_escalation(by("eve", "operator", reassign))
         .await
         .unwrap();
-    rig.until("x1", |view| view.state == ExecutionState::AwaitingApproval)
+    rig.until("x1", |view| view.native_state == "awaiting_approval")
         .await;
     let approval = v1::GetApprovalRequest {
         name: "providers/b/executions/x1/approvals/gate~2".into(),
     };
     let approval = client.get_approval(approval).await.unwrap().into_inner();
     assert_eq!(approval.role, "lead");
+    let request = v1::ListApprovalsRequest {
+        parent: "providers/b".into(),
+        filter: "execution = b/x1 AND state = EXPIRED".into(),
+        ..v1::ListApprovalsRequest::default()
+    };
+    let expired = client.list_approvals(request).await.unwrap().into_inner();
     assert_eq!(
-        approval.past[0].state(),
+        expired.approvals[0].state(),
         v1::approval::State::Expired,
         "the first request stays readable"
     );
     let grant = v1::DecideApprovalRequest {
         name: approval.name,
-        grant: true,
+        decision: v1::decide_approval_request::Choice::Grant.into(),
         ..v1::DecideApprovalRequest::default()
     };
     let own = client.decide_approval(by("Eve", "lead", grant.clone()));
@@ -396,12 +404,12 @@ async fn the_role_is_the_definitions_or_else_the_configured_one() {
         rig.apply(source).await;
         rig.begin(definition, definition, "ada", json!({})).await;
         let task = worker.task().await;
-        worker.fail(&task, "governance");
+        worker.fail(&task, v1::ErrorCategory::Governance);
         rig.until(definition, is_escalated).await;
         let name = escalation(definition, "pay", 1);
         assert_eq!(get(&rig, &name).await.roles, [role]);
         assert_eq!(
-            listed(&rig, &format!("role = {role}")).await,
+            listed(&rig, &format!("roles:{role}")).await,
             [(name.clone(), State::Pending)]
         );
         let refused =
@@ -428,11 +436,11 @@ async fn an_escalation_shows_every_attempt_with_error_worker_and_usage() {
         let task = worker.task().await;
         worker.say(Said::Failed(v1::TaskFailed {
             task_token: task.task_token.clone(),
-            category: "transient".into(),
+            category: v1::ErrorCategory::Transient.into(),
             message: message.into(),
             usage: Some(v1::Usage {
-                input_tokens: 100,
-                output_tokens: 20,
+                input_token_count: 100,
+                output_token_count: 20,
                 cost_micros: 7,
             }),
             ..v1::TaskFailed::default()
@@ -440,14 +448,14 @@ async fn an_escalation_shows_every_attempt_with_error_worker_and_usage() {
     }
     rig.until("f1", is_escalated).await;
     let found = get(&rig, &escalation("f1", "pay", 2)).await;
-    assert_eq!(found.reason, "RETRIES_EXHAUSTED");
-    assert_eq!(found.attempts, 2);
+    assert_eq!(found.reason().label(), "RETRIES_EXHAUSTED");
+    assert_eq!(found.attempt, 2);
     let rows: Vec<_> = found
-        .history
+        .attempts
         .iter()
         .map(|attempt| {
             let error = attempt.error.as_ref().unwrap();
-            let tokens = attempt.usage.as_ref().unwrap().input_tokens;
+            let tokens = attempt.usage.as_ref().unwrap().input_token_count;
             let times = (attempt.start_time.is_some(), attempt.end_time.is_some());
             (
                 attempt.attempt,
@@ -467,7 +475,10 @@ async fn an_escalation_shows_every_attempt_with_error_worker_and_usage() {
     );
     let listed = rig.approvals().await.list_escalations(list("")).await;
     let listed = listed.unwrap().into_inner().escalations;
-    assert_eq!((&listed[0].etag, listed[0].history.len()), (&found.etag, 0));
+    assert_eq!(
+        (&listed[0].etag, listed[0].attempts.len()),
+        (&found.etag, 0)
+    );
 }
 
 /// A rule that denies every task.
@@ -494,14 +505,14 @@ async fn an_escalation_names_the_policy_rule_that_led_to_it() {
     rig.until("d1", is_escalated).await;
     let found = get(&rig, &escalation("d1", "pay", 1)).await;
     assert_eq!(
-        (found.policy_rule.as_str(), found.reason.as_str()),
+        (found.policy_rule.as_str(), found.reason().label()),
         ("no-payments", "GOVERNANCE")
     );
-    let [attempt] = found.history.as_slice() else {
-        panic!("{:#?}", found.history);
+    let [attempt] = found.attempts.as_slice() else {
+        panic!("{:#?}", found.attempts);
     };
     assert_eq!(
-        (&*attempt.policy_rule, &*attempt.policy_decision),
+        (&*attempt.policy_rule, attempt.policy_decision().label()),
         ("no-payments", "deny")
     );
     assert_eq!(attempt.worker, "", "no worker had the task");
@@ -520,9 +531,12 @@ async fn an_escalation_is_a_wait_of_its_own_kind() {
         let answer = executions.list_executions(request).await.unwrap();
         answer.into_inner().executions
     };
-    assert_eq!(found("waits.kind = approval").await, []);
-    let escalated = found("waits.kind = escalation").await;
+    assert_eq!(found("waits.kind:APPROVAL").await, []);
+    let escalated = found("waits.kind:ESCALATION").await;
     assert_eq!(escalated.len(), 1);
     let wait = &escalated[0].waits[0];
-    assert_eq!((&*wait.kind, &*wait.name), ("escalation", "accounting"));
+    assert_eq!(
+        (wait.kind().label(), &*wait.name),
+        ("escalation", "accounting")
+    );
 }

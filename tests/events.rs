@@ -1,9 +1,8 @@
 //! The full view of events: what was recorded, and which event, request or person caused it.
 
 use serde_json::json;
-use stateway_machine::ExecutionState;
-use stateway_proto::v1;
-use stateway_proto::v1::ExecutionView;
+use stateway_client::v1;
+use stateway_client::v1::ExecutionView;
 
 use crate::support::{BuiltInRig, TestGateway, TestWorker, by, clock, json_of};
 
@@ -94,17 +93,19 @@ async fn a_cause_on_another_branch_is_named_by_the_number_it_has_in_the_answer()
     let a = worker.task().await;
     worker.complete(&a, &json!(1));
     let b = worker.task().await;
-    worker.fail(&b, "agent_error");
-    rig.until("c1", |view| view.state == ExecutionState::Failed)
-        .await;
+    worker.fail(&b, v1::ErrorCategory::AgentError);
+    rig.until("c1", |view| view.native_state == "failed").await;
     rig.retry_from("c1", "b", "olga").await;
     let b = worker.task().await;
     worker.complete(&b, &json!(2));
-    rig.until("c1", |view| view.state == ExecutionState::Completed)
+    rig.until("c1", |view| view.native_state == "completed")
         .await;
     let whole = events(&rig, request("c1", ExecutionView::Full)).await;
     let numbers: Vec<_> = whole.iter().map(|event| event.sequence).collect();
-    assert_eq!(numbers, (1..=whole.len() as u64).collect::<Vec<_>>());
+    assert_eq!(
+        numbers,
+        (1..=i64::try_from(whole.len()).unwrap()).collect::<Vec<_>>()
+    );
     let opened = find(&whole, "BranchOpened", "");
     assert_eq!((&*opened.actor, opened.cause_sequence), ("olga", 0));
     let mut caused = whole.iter().filter(|event| event.cause_sequence > 0);
@@ -230,4 +231,45 @@ async fn an_engine_that_records_no_more_leaves_it_empty() {
     for event in page.events {
         assert!(event.payload.is_none() && event.correlation_id.is_empty());
     }
+}
+
+#[tokio::test]
+async fn events_are_listed_newest_first_when_asked_for() {
+    let rig = BuiltInRig::start().await;
+    rig.apply("name: nap\nsteps: [{name: rest, sleep: 1ms}]\n")
+        .await;
+    rig.begin("nap", "n1", "ada", json!({})).await;
+    rig.until("n1", |view| view.native_state == "completed")
+        .await;
+    let oldest = events(&rig, request("n1", ExecutionView::Basic)).await;
+    for branch in ["", "current", "-"] {
+        let mut newest = v1::ListEventsRequest {
+            order_by: "sequence desc".into(),
+            page_size: 2,
+            branch: branch.into(),
+            ..request("n1", ExecutionView::Basic)
+        };
+        let (mut found, mut client) = (Vec::new(), rig.gateway.executions().await);
+        loop {
+            let page = client.list_events(newest.clone()).await.expect("a page");
+            let page = page.into_inner();
+            found.extend(page.events);
+            newest.page_token = page.next_page_token;
+            if newest.page_token.is_empty() {
+                break;
+            }
+        }
+        found.reverse();
+        let numbers = |events: &[v1::Event]| -> Vec<i64> {
+            events.iter().map(|event| event.sequence).collect()
+        };
+        assert_eq!(numbers(&found), numbers(&oldest), "{branch}");
+    }
+    let wrong = v1::ListEventsRequest {
+        order_by: "occur_time".into(),
+        ..request("n1", ExecutionView::Basic)
+    };
+    let mut client = rig.gateway.executions().await;
+    let status = client.list_events(wrong).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::InvalidArgument);
 }

@@ -1,8 +1,8 @@
-//! ExplainState names the row and the evidence.
+//! ExplainExecution names the row and the evidence.
 
 use std::time::Duration;
 
-use stateway_proto::v1::{ExplainStateRequest, MappingBasis, StartExecutionRequest, SubState};
+use stateway_client::v1::{ExplainExecutionRequest, MappingBasis, StartExecutionRequest, SubState};
 
 use crate::support::{Puppet, TestGateway, clock};
 
@@ -23,7 +23,7 @@ async fn a_back_off_is_explained_by_its_step_and_attempts() {
         .name;
     clock.advance(Duration::from_millis(1_200));
     let answer = client
-        .explain_state(ExplainStateRequest { name })
+        .explain_execution(ExplainExecutionRequest { name })
         .await
         .unwrap()
         .into_inner();
@@ -34,9 +34,9 @@ async fn a_back_off_is_explained_by_its_step_and_attempts() {
         answer.summary
     );
     assert!(answer.summary.contains("`charge`"), "{}", answer.summary);
-    assert_eq!(answer.row.expect("a row").native, "ACTIVE");
+    assert_eq!(answer.row.expect("a row").native_state, "ACTIVE");
     let charge = &answer.steps[0];
-    assert_eq!(charge.row.as_ref().expect("a row").native, "RESTING");
+    assert_eq!(charge.row.as_ref().expect("a row").native_state, "RESTING");
     let attempts = charge
         .evidence
         .iter()
@@ -53,13 +53,13 @@ async fn an_unknown_state_is_running_and_owns_up_to_it() {
     let puppet = Puppet::new();
     puppet.show("x", "BRAND_NEW");
     let gateway = TestGateway::new().with_puppet("p", &puppet).start().await;
-    let request = ExplainStateRequest {
+    let request = ExplainExecutionRequest {
         name: "providers/p/executions/x".into(),
     };
     let answer = gateway
         .executions()
         .await
-        .explain_state(request)
+        .explain_execution(request)
         .await
         .unwrap()
         .into_inner();

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use stateway_proto::v1::approval::State;
-use stateway_proto::v1::approvals_client::ApprovalsClient;
-use stateway_proto::v1::{
+use stateway_client::v1::approval::State;
+use stateway_client::v1::approvals_client::ApprovalsClient;
+use stateway_client::v1::decide_approval_request::Choice;
+use stateway_client::v1::{
     DecideApprovalRequest, GetApprovalRequest, GetProviderRequest, ListApprovalsRequest,
     ListEscalationsRequest,
 };
@@ -46,7 +47,7 @@ async fn a_provider_that_is_not_the_built_in_engine_offers_approvals() {
     assert_eq!(listed[0].execution, "providers/p/executions/x");
     let decide = DecideApprovalRequest {
         name: ASKED.into(),
-        grant: true,
+        decision: Choice::Grant.into(),
         ..Default::default()
     };
     let decided = client.decide_approval(by("ada", "ops", decide)).await;

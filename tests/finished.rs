@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::json;
+use stateway_client::v1;
+use stateway_client::v1::{RetryBasis, SubState};
 use stateway_engine::Clock;
-use stateway_machine::ExecutionState;
-use stateway_proto::v1;
-use stateway_proto::v1::{RetryBasis, SubState};
 use tonic::Code;
 
 use crate::support::{BuiltInRig, TestWorker, Watching, by, reason_of};
@@ -44,14 +43,18 @@ async fn begun(rig: &BuiltInRig, source: &str, definition: &str, id: &str) -> Te
 }
 
 async fn ended(rig: &BuiltInRig, id: &str) -> v1::Execution {
-    rig.shows(id, |execution| execution.end_time.is_some())
+    rig.until(id, |execution| execution.end_time.is_some())
         .await
 }
 
-async fn explained(rig: &BuiltInRig, id: &str) -> v1::ExplainStateResponse {
-    let request = v1::ExplainStateRequest { name: name(id) };
+async fn explained(rig: &BuiltInRig, id: &str) -> v1::ExplainExecutionResponse {
+    let request = v1::ExplainExecutionRequest { name: name(id) };
     let mut client = rig.gateway.executions().await;
-    client.explain_state(request).await.unwrap().into_inner()
+    client
+        .explain_execution(request)
+        .await
+        .unwrap()
+        .into_inner()
 }
 
 async fn listed(rig: &BuiltInRig, filter: &str) -> Vec<String> {
@@ -72,10 +75,10 @@ async fn a_finished_execution_keeps_its_retry_figures_and_is_found_by_them() {
     let mut worker = begun(&rig, TWICE, "twice", "f1").await;
     for _ in 0..2 {
         let a = worker.task().await;
-        worker.fail(&a, "transient");
+        worker.fail(&a, v1::ErrorCategory::Transient);
     }
     let failed = ended(&rig, "f1").await;
-    assert_eq!(failed.reason, "RETRIES_EXHAUSTED");
+    assert_eq!(failed.reason().label(), "RETRIES_EXHAUSTED");
     let retry = failed.retry.expect("figures");
     assert_eq!((retry.attempt, retry.max_attempts), (2, Some(2)));
     assert_eq!(
@@ -89,7 +92,7 @@ async fn a_finished_execution_keeps_its_retry_figures_and_is_found_by_them() {
     // One that succeeded at its second attempt.
     rig.begin("twice", "f2", "ada", json!(null)).await;
     let a = worker.task().await;
-    worker.fail(&a, "transient");
+    worker.fail(&a, v1::ErrorCategory::Transient);
     for _ in 0..2 {
         let task = worker.task().await;
         worker.complete(&task, &json!(1));
@@ -125,7 +128,7 @@ async fn the_one_who_cancelled_and_the_cause_are_shown_and_explained() {
         (&*cancelled.cancelled_by, &*cancelled.cause),
         ("olga", "wrong order")
     );
-    assert!(cancelled.time.is_some());
+    assert!(cancelled.cancel_time.is_some());
     let evidence = explained(&rig, "c1").await.evidence;
     let line = "cancelled by olga: wrong order".to_owned();
     assert!(evidence.contains(&line), "{evidence:?}");
@@ -158,16 +161,16 @@ async fn an_execution_that_failed_is_reopened_under_its_name_and_says_so() {
     let mut worker = begun(&rig, TWICE, "twice", "r1").await;
     for _ in 0..2 {
         let a = worker.task().await;
-        worker.fail(&a, "transient");
+        worker.fail(&a, v1::ErrorCategory::Transient);
     }
     assert_eq!(ended(&rig, "r1").await.reopen, None);
     let mut watch = Watching::on(&rig.gateway, "providers/b").await;
     let again = rig.retry_from("r1", "a", "olga").await;
     assert_eq!((&*again.name, &*again.forked_from), (&*name("r1"), ""));
     let reopen = again.reopen.expect("it was reopened");
-    assert_eq!((reopen.count, &*reopen.reopened_by), (1, "olga"));
+    assert_eq!((reopen.reopen_count, &*reopen.reopened_by), (1, "olga"));
     assert_eq!(reopen.previous_native_state, "failed");
-    assert!(reopen.time.is_some());
+    assert!(reopen.reopen_time.is_some());
     // Lists and watches show it too.
     let seen = loop {
         let answer = watch.next().await.unwrap();
@@ -180,12 +183,12 @@ async fn an_execution_that_failed_is_reopened_under_its_name_and_says_so() {
     // An id makes no sense where nothing is forked.
     for _ in 0..2 {
         let a = worker.task().await;
-        worker.fail(&a, "transient");
+        worker.fail(&a, v1::ErrorCategory::Transient);
     }
     ended(&rig, "r1").await;
     let request = v1::RetryFromRequest {
         name: name("r1"),
-        step: "a".into(),
+        origin: Some(v1::retry_from_request::Origin::Step("a".into())),
         execution_id: "other".into(),
         ..v1::RetryFromRequest::default()
     };
@@ -208,7 +211,7 @@ async fn an_execution_that_succeeded_is_forked_and_both_name_each_other() {
     let before = ended(&rig, "s1").await;
     let request = v1::RetryFromRequest {
         name: name("s1"),
-        step: "b".into(),
+        origin: Some(v1::retry_from_request::Origin::Step("b".into())),
         execution_id: "s2".into(),
         request_id: "fork-1".into(),
         ..v1::RetryFromRequest::default()
@@ -260,7 +263,7 @@ async fn a_fork_of_a_reopened_execution_names_the_execution_and_its_branch() {
     let mut worker = begun(&rig, TWICE, "twice", "r1").await;
     for _ in 0..2 {
         let a = worker.task().await;
-        worker.fail(&a, "transient");
+        worker.fail(&a, v1::ErrorCategory::Transient);
     }
     ended(&rig, "r1").await;
     rig.retry_from("r1", "a", "olga").await;
@@ -268,11 +271,11 @@ async fn a_fork_of_a_reopened_execution_names_the_execution_and_its_branch() {
         let task = worker.task().await;
         worker.complete(&task, &json!(1));
     }
-    rig.shows("r1", |shown| shown.sub_state() == SubState::Succeeded)
+    rig.until("r1", |shown| shown.sub_state() == SubState::Succeeded)
         .await;
     let request = v1::RetryFromRequest {
         name: name("r1"),
-        step: "b".into(),
+        origin: Some(v1::retry_from_request::Origin::Step("b".into())),
         execution_id: "r2".into(),
         ..v1::RetryFromRequest::default()
     };
@@ -287,7 +290,7 @@ async fn a_fork_of_a_reopened_execution_names_the_execution_and_its_branch() {
     );
     let source = rig.get("r1").await;
     assert_eq!((source.forks, &*source.forked_from), (vec![name("r2")], ""));
-    assert_eq!(source.reopen.expect("it was reopened").count, 1);
+    assert_eq!(source.reopen.expect("it was reopened").reopen_count, 1);
     let (branches, summaries) = (branches(&rig, "r2").await, summaries(&rig, "r2").await);
     assert_eq!(branches.len(), 1);
     assert_eq!(
@@ -351,20 +354,20 @@ compensation: [{step: a, agent: x, retryPolicy: {maxRetries: 0}}]
     let mut worker = begun(&rig, slow, "slow", "t1").await;
     let a = worker.task().await;
     worker.complete(&a, &json!(1));
-    rig.until("t1", |view| view.state == ExecutionState::AwaitingSignal)
+    rig.until("t1", |view| view.native_state == "awaiting_signal")
         .await;
     hand.advance(3_600_000);
     let undo = worker.task().await;
     assert!(undo.compensation);
-    worker.fail(&undo, "agent_error");
+    worker.fail(&undo, v1::ErrorCategory::AgentError);
     let shown = ended(&rig, "t1").await;
     assert_eq!(
-        (&*shown.reason, shown.not_rolled_back),
+        (shown.reason().label(), shown.not_rolled_back),
         ("PARTIALLY_ROLLED_BACK", vec!["a".to_owned()])
     );
     let error = shown.last_error.expect("an error");
     assert_eq!(
-        (&*error.message, &*error.category, &*error.step),
+        (&*error.message, error.category().label(), &*error.step),
         (
             "the execution took longer than its timeout of 1h: step `b` waited for signal `go`",
             "timeout",
@@ -386,8 +389,8 @@ steps:
 ";
     let mut worker = begun(&rig, slow, "slow", "n1").await;
     let a = worker.task().await;
-    worker.fail(&a, "transient");
-    rig.shows("n1", |execution| {
+    worker.fail(&a, v1::ErrorCategory::Transient);
+    rig.until("n1", |execution| {
         execution.sub_state() == SubState::BackingOff
     })
     .await;
@@ -420,7 +423,7 @@ compensation: [{step: a, agent: x}]
     let mut worker = begun(&rig, limited, "limited", "t1").await;
     let a = worker.task().await;
     worker.complete(&a, &json!(1));
-    rig.shows("t1", |execution| execution.current_steps == ["b"])
+    rig.until("t1", |execution| execution.current_steps == ["b"])
         .await;
     moved.advance(i64::try_from(Duration::from_secs(601).as_millis()).unwrap());
     let undo = worker.task().await;
@@ -429,7 +432,7 @@ compensation: [{step: a, agent: x}]
     let rolled_back = ended(&rig, "t1").await;
     assert_eq!(rolled_back.native_state, "rolled_back");
     let error = rolled_back.last_error.expect("an error");
-    assert_eq!((&*error.category, &*error.step), ("timeout", ""));
+    assert_eq!((error.category().label(), &*error.step), ("timeout", ""));
     assert!(error.message.contains("10m"), "{}", error.message);
 }
 
@@ -440,14 +443,14 @@ async fn the_explanation_says_why_no_retry_followed() {
     let mut worker = begun(&rig, plain, "plain", "e1").await;
     let a = worker.task().await;
     let open = explained(&rig, "e1").await;
-    let attempt = |answer: &v1::ExplainStateResponse| {
+    let attempt = |answer: &v1::ExplainExecutionResponse| {
         let lines = answer.steps[0].evidence.clone();
         let found = lines.into_iter().find(|line| line.starts_with("attempt"));
         found.expect("an attempt")
     };
     // Without a retry policy and before a failure nobody knows how many attempts there may be.
     assert!(attempt(&open).starts_with("attempt 1 under way"));
-    worker.fail(&a, "agent_error");
+    worker.fail(&a, v1::ErrorCategory::AgentError);
     ended(&rig, "e1").await;
     let failed = explained(&rig, "e1").await;
     assert!(
@@ -492,10 +495,10 @@ compensation: [{step: a, agent: x}]
         worker.complete(&task, &json!(1));
     }
     let c = worker.task().await;
-    worker.fail(&c, "agent_error");
+    worker.fail(&c, v1::ErrorCategory::AgentError);
     let undo = worker.task().await;
     worker.complete(&undo, &json!(null));
-    rig.until("l1", |view| view.state == ExecutionState::RolledBack)
+    rig.until("l1", |view| view.native_state == "rolled_back")
         .await;
     assert_eq!(rig.get("l1").await.not_rolled_back, ["b"]);
 }

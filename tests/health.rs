@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use stateway_client::v1;
+use stateway_client::v1::provider_health::Status as Serving;
+use stateway_client::v1::providers_client::ProvidersClient;
 use stateway_engine::Faults;
-use stateway_proto::v1;
-use stateway_proto::v1::provider_health::Status as Serving;
-use stateway_proto::v1::providers_client::ProvidersClient;
 use stateway_provider_api::ErrorKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::Code;

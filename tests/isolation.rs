@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use stateway_proto::v1::provider_health::{Breaker, Status as Serving};
-use stateway_proto::v1::{
+use stateway_client::v1::provider_health::{Breaker, Status as Serving};
+use stateway_client::v1::{
     GetExecutionRequest, GetProviderRequest, ListExecutionsRequest, Provider, StartExecutionRequest,
 };
 use stateway_provider_api::{ErrorKind, Verb};
@@ -220,6 +220,39 @@ async fn a_refused_request_does_not_open_the_breaker() {
 }
 
 #[tokio::test]
+async fn a_provider_that_answers_again_is_part_of_the_following_page() {
+    let (bad, good, gateway) = two().await;
+    for id in ["a", "b", "c"] {
+        good.show(id, "RUNNING");
+    }
+    bad.show("late", "RUNNING");
+    let gateway = gateway.start().await;
+    let mut client = gateway.executions().await;
+    let mut request = ListExecutionsRequest {
+        parent: "providers/-".into(),
+        page_size: 2,
+        ..ListExecutionsRequest::default()
+    };
+    bad.fail(ErrorKind::Unavailable, None);
+    let page = client.list_executions(request.clone()).await;
+    let page = page.unwrap().into_inner();
+    assert_eq!(page.unreachable, ["providers/bad"]);
+    assert_ne!(page.next_page_token, "");
+    bad.recover();
+    let mut names = Vec::new();
+    request.page_token = page.next_page_token;
+    while !request.page_token.is_empty() {
+        let page = client.list_executions(request.clone()).await;
+        let page = page.unwrap().into_inner();
+        assert_eq!(page.unreachable, [""; 0]);
+        names.extend(page.executions.into_iter().map(|one| one.name));
+        request.page_token = page.next_page_token;
+    }
+    let late = "providers/bad/executions/late".to_owned();
+    assert!(names.contains(&late), "{names:?}");
+}
+
+#[tokio::test]
 async fn an_outage_shows_in_the_providers_health() {
     let (bad, _, gateway) = two().await;
     let gateway = gateway.start().await;
@@ -252,7 +285,7 @@ async fn an_outage_shows_in_the_providers_health() {
 #[tokio::test]
 async fn a_watch_over_all_opens_without_who_hangs_and_names_it() {
     use crate::support::Watching;
-    use stateway_proto::v1::watch_executions_response::Kind;
+    use stateway_client::v1::watch_executions_response::Kind;
     let (bad, _, gateway) = two().await;
     bad.hang(true);
     let gateway = gateway.start().await;
@@ -273,7 +306,7 @@ async fn a_wait_on_a_hanging_provider_ends_by_its_deadline() {
     bad.hang(true);
     let gateway = gateway.start().await;
     let name = "providers/bad/executions/x".to_owned();
-    let mut request = Request::new(stateway_proto::v1::WaitExecutionRequest {
+    let mut request = Request::new(stateway_client::v1::WaitExecutionRequest {
         name,
         sub_states: vec![],
     });

@@ -1,14 +1,14 @@
 //! Limits: nothing is acknowledged that cannot be read back, replayed, listed and sent.
 
 use serde_json::{Value, json};
-use stateway_proto::v1;
+use stateway_client::v1;
 use tonic::Code;
 
 use crate::support::{BuiltInRig, by};
 
 const MIB: usize = 1024 * 1024;
 
-fn offer(id: &str, capacity: u32) -> v1::Offer {
+fn offer(id: &str, capacity: i32) -> v1::Offer {
     v1::Offer {
         worker_id: id.into(),
         roles: vec!["w".into()],
@@ -47,7 +47,7 @@ async fn ended(rig: &BuiltInRig, id: &str) -> v1::Execution {
         let over = [v1::SubState::Succeeded, v1::SubState::Failed];
         over.contains(&found.sub_state())
     };
-    rig.shows(id, is_over).await
+    rig.until(id, is_over).await
 }
 
 fn message(execution: &v1::Execution) -> &str {
@@ -108,7 +108,7 @@ async fn an_output_that_is_too_large_fails_the_execution_with_its_size_and_the_l
     let task = worker.task().await;
     worker.complete(&task, &json!("x".repeat(MIB - 2)));
     let failed = ended(&rig, "e1").await;
-    assert_eq!(failed.reason, "NOT_RETRYABLE");
+    assert_eq!(failed.reason().label(), "NOT_RETRYABLE");
     for part in ["2097152 bytes", "limit of 1048576"] {
         assert!(message(&failed).contains(part), "{}", message(&failed));
     }
@@ -176,14 +176,14 @@ async fn executions_wait_while_memory_is_full_and_the_queue_says_so() {
     }
     let mut workers = rig.workers().await;
     let request = v1::GetQueueRequest {
-        name: "providers/b".into(),
+        name: "providers/b/queue".into(),
     };
     let queue = workers.get_queue(request).await.unwrap().into_inner();
-    assert_eq!(queue.active, 2);
+    assert_eq!(queue.active_count, 2);
     assert!(queue.memory_full);
     assert_eq!(queue.max_memory_bytes, 1_000_000);
     assert!(queue.memory_bytes >= 1_800_000);
-    assert_eq!(queue.executions[0].count, 1);
+    assert_eq!(queue.executions[0].execution_count, 1);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Lists: pages, filters, all providers at once.
 
-use stateway_proto::v1::{
+use stateway_client::v1::{
     Execution, ListExecutionsRequest, ListExecutionsResponse, StartExecutionRequest,
 };
 use tonic::Code;
@@ -136,7 +136,7 @@ async fn a_filter_on_the_provider_spares_the_others_the_question() {
         .with_puppet("b", &b)
         .start()
         .await;
-    let filter = "provider = a".to_owned();
+    let filter = "name = providers/a/*".to_owned();
     let (executions, _) = all_pages(
         &gateway,
         ListExecutionsRequest {
@@ -315,7 +315,7 @@ async fn a_definition_is_filtered_by_its_short_name_its_shown_name_and_its_full_
         ("definition = providers/b/definitions/hello", &[]),
         ("definition = hell", &[]),
         ("definition != hello", &everything_else),
-        ("definition = hello AND provider = m", &[theirs]),
+        ("definition = hello AND name = providers/m/*", &[theirs]),
     ] {
         for parent in ["providers/-", "providers/b", "providers/m"] {
             let request = ListExecutionsRequest {

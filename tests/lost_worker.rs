@@ -2,12 +2,10 @@
 //! when their execution ends, and when the worker rules out another attempt.
 
 use serde_json::{Value, json};
-use stateway_engine::{Clock, View};
-use stateway_machine::ExecutionState;
-use stateway_model::SubState;
-use stateway_proto::v1;
-use stateway_proto::v1::work_request::Message as Said;
-use stateway_proto::v1::work_response::Message as Told;
+use stateway_client::v1;
+use stateway_client::v1::stream_tasks_request::Message as Said;
+use stateway_client::v1::stream_tasks_response::Message as Told;
+use stateway_engine::Clock;
 
 use crate::support::{BuiltInRig, TestWorker, by};
 
@@ -52,16 +50,16 @@ async fn taken(rig: &BuiltInRig, definition: &str) -> (TestWorker, v1::Task) {
 }
 
 /// Why the task is withdrawn.
-async fn withdrawn(worker: &mut TestWorker) -> String {
+async fn withdrawn(worker: &mut TestWorker) -> &'static str {
     loop {
         if let Told::Withdrawn(withdrawn) = worker.next().await.expect("a message") {
-            return withdrawn.reason;
+            return withdrawn.reason().as_str_name();
         }
     }
 }
 
-fn is(state: ExecutionState) -> impl Fn(&View) -> bool {
-    move |view| view.state == state
+fn is(state: &'static str) -> impl Fn(&v1::Execution) -> bool {
+    move |view| view.native_state == state
 }
 
 async fn cancel(rig: &BuiltInRig, mode: v1::cancel_execution_request::Mode) {
@@ -86,7 +84,7 @@ async fn the_task_of_a_killed_worker_goes_to_another_worker() {
     let again = other.task().await;
     assert_eq!((&again.step, again.attempt), (&task.step, 1));
     other.complete(&again, &json!(1));
-    rig.until("e1", is(ExecutionState::Completed)).await;
+    rig.until("e1", is("completed")).await;
 }
 
 #[tokio::test]
@@ -101,7 +99,7 @@ async fn a_task_without_a_heartbeat_is_withdrawn_and_goes_to_another_worker() {
     let again = other.task().await;
     assert_eq!((&again.step, again.attempt), (&task.step, 1));
     other.complete(&again, &json!(1));
-    rig.until("e1", is(ExecutionState::Completed)).await;
+    rig.until("e1", is("completed")).await;
 }
 
 #[tokio::test]
@@ -131,7 +129,7 @@ async fn a_compensation_is_marked_where_the_worker_of_its_step_was_lost() {
     let undo = undoes.task().await;
     assert!(undo.compensation && undo.outcome_unknown, "{undo:?}");
     undoes.complete(&undo, &json!(null));
-    rig.until("e1", is(ExecutionState::Cancelled)).await;
+    rig.until("e1", is("cancelled")).await;
 }
 
 const SIBLINGS: &str = "\
@@ -157,8 +155,8 @@ async fn get(rig: &BuiltInRig) -> v1::Execution {
 async fn turn(rig: &BuiltInRig) {
     let mut worker = rig.work(offer("fails", "v")).await.unwrap();
     let task = worker.task().await;
-    worker.fail(&task, "agent_error");
-    rig.until("e1", is(ExecutionState::Compensating)).await;
+    worker.fail(&task, v1::ErrorCategory::AgentError);
+    rig.until("e1", is("compensating")).await;
 }
 
 /// The lost worker may have paid, so `pay` is compensated, and the end is a complete rollback.
@@ -168,7 +166,7 @@ async fn is_compensated(rig: &BuiltInRig) {
     assert_eq!(undo.step, "pay");
     assert!(undo.compensation && undo.outcome_unknown, "{undo:?}");
     undoes.complete(&undo, &json!(null));
-    rig.until("e1", is(ExecutionState::RolledBack)).await;
+    rig.until("e1", is("rolled_back")).await;
     assert_eq!(get(rig).await.not_rolled_back, Vec::<String>::new());
 }
 
@@ -221,8 +219,8 @@ async fn work_that_a_worker_gave_back_before_it_began_is_not_compensated() {
     }));
     let mut fails = rig.work(offer("fails", "v")).await.unwrap();
     let bad = fails.task().await;
-    fails.fail(&bad, "agent_error");
-    rig.until("e1", is(ExecutionState::RolledBack)).await;
+    fails.fail(&bad, v1::ErrorCategory::AgentError);
+    rig.until("e1", is("rolled_back")).await;
     assert_eq!(get(&rig).await.not_rolled_back, Vec::<String>::new());
 }
 
@@ -231,12 +229,12 @@ async fn a_step_that_times_out_in_a_workers_hands_is_compensated() {
     let (rig, clock) = rig(SIBLINGS).await;
     let (_worker, _) = taken(&rig, "siblings").await;
     clock.advance(5 * 60_000);
-    rig.until("e1", is(ExecutionState::Compensating)).await;
+    rig.until("e1", is("compensating")).await;
     is_compensated(&rig).await;
     let execution = get(&rig).await;
     let error = execution.last_error.expect("the timeout");
     assert_eq!(
-        (error.step.as_str(), error.category.as_str()),
+        (error.step.as_str(), error.category().label()),
         ("pay", "timeout")
     );
 }
@@ -247,12 +245,12 @@ async fn a_failure_that_may_have_taken_effect_is_compensated() {
     let (worker, task) = taken(&rig, "siblings").await;
     worker.say(Said::Failed(v1::TaskFailed {
         task_token: task.task_token,
-        category: "agent_error".into(),
+        category: v1::ErrorCategory::AgentError.into(),
         message: "killed".into(),
         effects_unknown: true,
         ..v1::TaskFailed::default()
     }));
-    rig.until("e1", is(ExecutionState::Compensating)).await;
+    rig.until("e1", is("compensating")).await;
     is_compensated(&rig).await;
 }
 
@@ -281,8 +279,7 @@ async fn a_child_that_leaves_effects_is_compensated_by_its_parent() {
     rig.apply(PARENT).await;
     let (worker, task) = taken(&rig, "parent").await;
     worker.complete(&task, &json!(1));
-    rig.until("e1~pay~1", is(ExecutionState::AwaitingSignal))
-        .await;
+    rig.until("e1~pay~1", is("awaiting_signal")).await;
     turn(&rig).await;
     is_compensated(&rig).await;
 }
@@ -293,7 +290,7 @@ async fn the_end_by_the_workflows_timeout_says_that_there_was_no_worker() {
         rig("name: alone\ntimeout: 1m\nsteps: [{name: a, agent: w, timeout: 5m}]\n").await;
     rig.begin("alone", "e1", "ada", Value::Null).await;
     clock.advance(61_000);
-    rig.until("e1", is(ExecutionState::Failed)).await;
+    rig.until("e1", is("failed")).await;
     let error = get(&rig).await.last_error.expect("the timeout");
     assert_eq!(
         error.message,
@@ -321,11 +318,11 @@ async fn a_compensation_that_is_retried_is_backing_off() {
     turn(&rig).await;
     let mut undoes = rig.work(offer("undoes", "u")).await.unwrap();
     let undo = undoes.task().await;
-    undoes.fail(&undo, "transient");
-    rig.until("e1", |view| view.sub_state == SubState::BackingOff)
+    undoes.fail(&undo, v1::ErrorCategory::Transient);
+    rig.until("e1", |view| view.sub_state() == v1::SubState::BackingOff)
         .await;
     let execution = get(&rig).await;
-    assert_eq!(execution.reason, "COMPENSATING");
+    assert_eq!(execution.reason().label(), "COMPENSATING");
     let retry = execution.retry.expect("retry figures");
     assert_eq!((retry.attempt, retry.max_attempts), (1, Some(6)));
     assert!(retry.next_attempt_time.is_some());
@@ -338,7 +335,7 @@ async fn a_compensation_that_is_retried_is_backing_off() {
     let again = undoes.task().await;
     assert!(again.compensation);
     undoes.complete(&again, &json!(null));
-    rig.until("e1", is(ExecutionState::RolledBack)).await;
+    rig.until("e1", is("rolled_back")).await;
 }
 
 #[tokio::test]
@@ -350,12 +347,12 @@ async fn a_task_that_failed_for_good_is_not_retried() {
     let (worker, task) = taken(&rig, "once").await;
     worker.say(Said::Failed(v1::TaskFailed {
         task_token: task.task_token,
-        category: "transient".into(),
+        category: v1::ErrorCategory::Transient.into(),
         message: "the account is closed".into(),
         no_retry: true,
         ..v1::TaskFailed::default()
     }));
-    let view = rig.until("e1", is(ExecutionState::Failed)).await;
+    let view = rig.until("e1", is("failed")).await;
     let error = view.last_error.expect("an error");
     assert_eq!(
         (error.message.as_str(), error.attempt),

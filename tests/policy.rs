@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::json;
-use stateway_engine::{Clock, View};
-use stateway_machine::ExecutionState;
-use stateway_proto::v1;
-use stateway_proto::v1::resolution::Action;
-use stateway_proto::v1::work_request::Message as Said;
+use stateway_client::v1;
+use stateway_client::v1::resolution::Action;
+use stateway_client::v1::stream_tasks_request::Message as Said;
+use stateway_engine::Clock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{BuiltInRig, TestWorker, by};
@@ -77,8 +76,8 @@ async fn build(rig: &BuiltInRig, definition: &str, id: &str) -> TestWorker {
     worker
 }
 
-fn is(state: ExecutionState) -> impl Fn(&View) -> bool {
-    move |view| view.state == state
+fn is(state: &'static str) -> impl Fn(&v1::Execution) -> bool {
+    move |view| view.native_state == state
 }
 
 /// Every event of an execution: its type, step and summary.
@@ -125,7 +124,7 @@ async fn inbox(rig: &BuiltInRig) -> Vec<v1::Approval> {
 async fn decide(rig: &BuiltInRig, name: &str, grant: bool) {
     let request = v1::DecideApprovalRequest {
         name: name.into(),
-        grant,
+        decision: choice(grant).into(),
         comment: "checked".into(),
         ..v1::DecideApprovalRequest::default()
     };
@@ -142,10 +141,14 @@ async fn gets_nothing(worker: &mut TestWorker) {
     }));
     loop {
         match worker.next().await.expect("an answer") {
-            v1::work_response::Message::Refused(refused) if refused.task_token == "nonsense" => {
+            v1::stream_tasks_response::Message::Refused(refused)
+                if refused.task_token == "nonsense" =>
+            {
                 return;
             }
-            v1::work_response::Message::Task(task) => panic!("{} was handed out", task.step),
+            v1::stream_tasks_response::Message::Task(task) => {
+                panic!("{} was handed out", task.step)
+            }
             _ => {}
         }
     }
@@ -154,13 +157,13 @@ async fn gets_nothing(worker: &mut TestWorker) {
 #[tokio::test]
 async fn a_denied_task_is_escalated_with_the_name_of_the_rule() {
     let (rig, mut worker) = built(FROZEN, DEPLOY).await;
-    rig.until("d1", is(ExecutionState::Escalated)).await;
+    rig.until("d1", is("escalated")).await;
     gets_nothing(&mut worker).await;
     let shown = execution(&rig, "d1").await;
     assert_eq!(shown.sub_state(), v1::SubState::Error);
     let error = shown.last_error.expect("an error");
     assert_eq!(
-        (error.category.as_str(), error.native_code.as_str()),
+        (error.category().label(), error.native_code.as_str()),
         ("governance", "policy_denied")
     );
     assert_eq!(
@@ -196,14 +199,14 @@ async fn a_task_that_no_rule_matches_is_handed_out_and_nothing_is_recorded() {
     let (rig, mut worker) = built(&rules, DEPLOY).await;
     let task = worker.task().await;
     worker.complete(&task, &json!(null));
-    rig.until("d1", is(ExecutionState::Completed)).await;
+    rig.until("d1", is("completed")).await;
     assert_eq!(decisions(&rig, "d1").await, []);
 }
 
 #[tokio::test]
 async fn a_task_that_needs_an_approval_is_handed_out_once_it_is_granted() {
     let (rig, mut worker) = built(SIGNED_OFF, DEPLOY).await;
-    rig.until("d1", is(ExecutionState::AwaitingApproval)).await;
+    rig.until("d1", is("awaiting_approval")).await;
     gets_nothing(&mut worker).await;
     let inbox_before = inbox(&rig).await;
     let [asked] = inbox_before.as_slice() else {
@@ -218,7 +221,7 @@ async fn a_task_that_needs_an_approval_is_handed_out_once_it_is_granted() {
     let task = worker.task().await;
     assert_eq!((&*task.step, task.attempt), ("promote", 1));
     worker.complete(&task, &json!(null));
-    rig.until("d1", is(ExecutionState::Completed)).await;
+    rig.until("d1", is("completed")).await;
     assert_eq!(inbox(&rig).await, []);
     let events = history(&rig, "d1").await;
     let of_promote = events.iter().filter(|(_, step, _)| step == "promote");
@@ -248,19 +251,19 @@ async fn a_rejection_follows_the_failure_policy_of_the_definition() {
         "{DEPLOY}failurePolicy: compensate\ncompensation: [{{step: build, agent: builder}}]\n"
     );
     let (rig, mut worker) = built(SIGNED_OFF, &with_undo).await;
-    rig.until("d1", is(ExecutionState::AwaitingApproval)).await;
+    rig.until("d1", is("awaiting_approval")).await;
     decide(&rig, &inbox(&rig).await[0].name, false).await;
     let undo = worker.task().await;
     assert_eq!((&*undo.step, undo.compensation), ("build", true));
     worker.complete(&undo, &json!(null));
-    rig.until("d1", is(ExecutionState::RolledBack)).await;
+    rig.until("d1", is("rolled_back")).await;
 
     let (rig, mut worker) = built(SIGNED_OFF, DEPLOY).await;
-    rig.until("d1", is(ExecutionState::AwaitingApproval)).await;
+    rig.until("d1", is("awaiting_approval")).await;
     decide(&rig, &inbox(&rig).await[0].name, false).await;
-    rig.until("d1", is(ExecutionState::Failed)).await;
+    rig.until("d1", is("failed")).await;
     let shown = execution(&rig, "d1").await;
-    assert_eq!(shown.reason, "REJECTED");
+    assert_eq!(shown.reason().label(), "REJECTED");
     gets_nothing(&mut worker).await;
 }
 
@@ -271,10 +274,10 @@ async fn a_required_approval_that_expires_is_escalated() {
     let hand = clock.clone();
     let rig = BuiltInRig::configured(SIGNED_OFF, |config| config.clock = clock).await;
     let mut worker = build(&rig, DEPLOY, "d1").await;
-    rig.until("d1", is(ExecutionState::AwaitingApproval)).await;
+    rig.until("d1", is("awaiting_approval")).await;
     let four_hours = Duration::from_secs(4 * 3_600).as_millis();
     hand.advance(i64::try_from(four_hours).unwrap());
-    rig.until("d1", is(ExecutionState::Escalated)).await;
+    rig.until("d1", is("escalated")).await;
     let error = execution(&rig, "d1").await.last_error.expect("an error");
     assert_eq!(error.message, "nobody decided in time");
     gets_nothing(&mut worker).await;
@@ -286,15 +289,15 @@ async fn reassigning_an_expired_approval_asks_the_other_role_and_never_hands_the
     let hand = clock.clone();
     let rig = BuiltInRig::configured(SIGNED_OFF, |config| config.clock = clock).await;
     let mut worker = build(&rig, DEPLOY, "d1").await;
-    rig.until("d1", is(ExecutionState::AwaitingApproval)).await;
+    rig.until("d1", is("awaiting_approval")).await;
     for (attempt, action, role, asked) in [
         (1, Action::Reassign, "chief", "chief"),
         (2, Action::Resume, "", "chief"),
     ] {
         hand.advance(4 * 3_600 * 1_000);
-        rig.until("d1", is(ExecutionState::Escalated)).await;
+        rig.until("d1", is("escalated")).await;
         resolve(&rig, attempt, action, role).await;
-        rig.until("d1", is(ExecutionState::AwaitingApproval)).await;
+        rig.until("d1", is("awaiting_approval")).await;
         gets_nothing(&mut worker).await;
         let inbox = inbox(&rig).await;
         assert_eq!(
@@ -317,7 +320,7 @@ async fn reassigning_an_expired_approval_asks_the_other_role_and_never_hands_the
     );
     let request = v1::DecideApprovalRequest {
         name: inbox(&rig).await[0].name.clone(),
-        grant: true,
+        decision: v1::decide_approval_request::Choice::Grant.into(),
         ..v1::DecideApprovalRequest::default()
     };
     let mut client = rig.approvals().await;
@@ -348,12 +351,12 @@ async fn a_reassigned_step_is_judged_by_the_role_of_the_definition_too() {
                  \"promote\"'\ndecision = \"require-approval\"\nrole = \"chief\"\n";
     let rig = BuiltInRig::configured(&format!("{SIGNED_OFF}{rules}"), |_| {}).await;
     let mut worker = build(&rig, &definition, "d1").await;
-    rig.until("d1", is(ExecutionState::AwaitingApproval)).await;
+    rig.until("d1", is("awaiting_approval")).await;
     decide(&rig, &inbox(&rig).await[0].name, false).await;
-    rig.until("d1", is(ExecutionState::Escalated)).await;
+    rig.until("d1", is("escalated")).await;
     resolve(&rig, 1, Action::Reassign, "builder").await;
     for (role, rule) in [("release-managers", "sign-off"), ("chief", "builders")] {
-        rig.until("d1", is(ExecutionState::AwaitingApproval)).await;
+        rig.until("d1", is("awaiting_approval")).await;
         gets_nothing(&mut worker).await;
         let asked = inbox(&rig).await.remove(0);
         assert_eq!(
@@ -362,7 +365,7 @@ async fn a_reassigned_step_is_judged_by_the_role_of_the_definition_too() {
         );
         let request = v1::DecideApprovalRequest {
             name: asked.name,
-            grant: true,
+            decision: v1::decide_approval_request::Choice::Grant.into(),
             ..v1::DecideApprovalRequest::default()
         };
         let mut client = rig.approvals().await;
@@ -410,11 +413,11 @@ async fn an_http_step_is_judged_before_the_call() {
         rig.apply(&format!("name: {path}\nsteps: [{step}]\n")).await;
         rig.begin(path, path, "ada", json!({})).await;
     }
-    rig.until("refund", is(ExecutionState::Escalated)).await;
-    rig.until("pay", is(ExecutionState::AwaitingApproval)).await;
+    rig.until("refund", is("escalated")).await;
+    rig.until("pay", is("awaiting_approval")).await;
     assert_eq!(calls.load(Ordering::SeqCst), 0);
     decide(&rig, &inbox(&rig).await[0].name, true).await;
-    rig.until("pay", is(ExecutionState::Completed)).await;
+    rig.until("pay", is("completed")).await;
     assert_eq!(calls.load(Ordering::SeqCst), 1);
     assert_eq!(
         decisions(&rig, "refund").await,
@@ -448,16 +451,16 @@ async fn a_used_up_budget_refuses_the_next_task() {
         rig.begin("deploy", "d1", "ada", json!({})).await;
         let task = worker.task().await;
         let usage = v1::Usage {
-            input_tokens: 1_000,
-            output_tokens: 200,
+            input_token_count: 1_000,
+            output_token_count: 200,
             cost_micros: 2_750_000,
         };
         complete_with(&worker, &task, usage);
-        rig.until("d1", is(ExecutionState::Escalated)).await;
+        rig.until("d1", is("escalated")).await;
         gets_nothing(&mut worker).await;
         let error = execution(&rig, "d1").await.last_error.expect("an error");
         assert_eq!(
-            (error.category.as_str(), error.native_code.as_str()),
+            (error.category().label(), error.native_code.as_str()),
             ("governance", "budget_exceeded")
         );
         assert_eq!(
@@ -482,14 +485,14 @@ async fn a_used_up_budget_of_a_step_refuses_its_next_attempt() {
     let task = worker.task().await;
     worker.say(Said::Failed(v1::TaskFailed {
         task_token: task.task_token,
-        category: "transient".into(),
+        category: v1::ErrorCategory::Transient.into(),
         usage: Some(v1::Usage {
             cost_micros: 1_000_000,
             ..v1::Usage::default()
         }),
         ..v1::TaskFailed::default()
     }));
-    rig.until("a1", is(ExecutionState::Escalated)).await;
+    rig.until("a1", is("escalated")).await;
     let error = execution(&rig, "a1").await.last_error.expect("an error");
     assert_eq!(error.message, "the step has cost 1 of at most 1");
     assert_eq!(error.native_code, "budget_exceeded");
@@ -507,11 +510,11 @@ async fn a_used_up_budget_starts_no_child() {
     rig.begin("parent", "p1", "ada", json!({})).await;
     let task = worker.task().await;
     let usage = v1::Usage {
-        input_tokens: 1_000,
+        input_token_count: 1_000,
         ..v1::Usage::default()
     };
     complete_with(&worker, &task, usage);
-    rig.until("p1", is(ExecutionState::Escalated)).await;
+    rig.until("p1", is("escalated")).await;
     gets_nothing(&mut worker).await;
     let shown = execution(&rig, "p1").await;
     let error = shown.last_error.expect("an error");
@@ -532,18 +535,26 @@ async fn a_steps_budget_counts_what_the_step_cost_before_retry_from() {
         let task = worker.task().await;
         worker.say(Said::Failed(v1::TaskFailed {
             task_token: task.task_token,
-            category: "agent_error".into(),
+            category: v1::ErrorCategory::AgentError.into(),
             usage: Some(v1::Usage {
-                input_tokens: 50,
+                input_token_count: 50,
                 ..v1::Usage::default()
             }),
             ..v1::TaskFailed::default()
         }));
-        rig.until("a1", is(ExecutionState::Failed)).await;
+        rig.until("a1", is("failed")).await;
         rig.retry_from("a1", "a", "eve").await;
     }
-    rig.until("a1", is(ExecutionState::Escalated)).await;
+    rig.until("a1", is("escalated")).await;
     gets_nothing(&mut worker).await;
     let error = execution(&rig, "a1").await.last_error.expect("an error");
     assert_eq!(error.message, "the step has used 100 of at most 100 tokens");
+}
+
+const fn choice(grant: bool) -> v1::decide_approval_request::Choice {
+    if grant {
+        v1::decide_approval_request::Choice::Grant
+    } else {
+        v1::decide_approval_request::Choice::Reject
+    }
 }

@@ -1,9 +1,8 @@
 //! An execution in the words of another system.
 
 use serde_json::json;
-use stateway_machine::ExecutionState;
-use stateway_proto::v1;
-use stateway_proto::v1::projected_move::Kind;
+use stateway_client::v1;
+use stateway_client::v1::projected_move::Kind;
 use tonic::Code;
 
 use crate::support::{BuiltInRig, reason_of};
@@ -46,11 +45,10 @@ async fn a_failure_has_the_fields_of_buquets_state_file() {
         ("running", false)
     );
     assert_eq!(running.current_steps, ["charge_card"]);
-    worker.fail(&task, "transient");
+    worker.fail(&task, v1::ErrorCategory::Transient);
     let again = worker.task().await;
-    worker.fail(&again, "transient");
-    rig.until("f1", |view| view.state == ExecutionState::Failed)
-        .await;
+    worker.fail(&again, v1::ErrorCategory::Transient);
+    rig.until("f1", |view| view.native_state == "failed").await;
 
     let failed = client.project_execution(project("buquet")).await;
     let failed = failed.unwrap().into_inner();
@@ -61,7 +59,7 @@ async fn a_failure_has_the_fields_of_buquets_state_file() {
         (&*error.step, &*error.message, error.attempt),
         ("charge_card", "it did not work", 2)
     );
-    assert!(error.time.is_some());
+    assert!(error.occur_time.is_some());
     let moves: Vec<_> = failed
         .moves
         .iter()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stateway_proto::v1::{
+use stateway_client::v1::{
     GetExecutionRequest, GetProviderRequest, ListExecutionsRequest, ListProvidersRequest,
 };
 use stateway_provider_api::{Capabilities, Description, Table};
@@ -55,7 +55,7 @@ async fn one_provider_comes_with_its_table() {
         provider
             .table
             .iter()
-            .any(|row| row.native == "ACTIVE" && row.refine)
+            .any(|row| row.native_state == "ACTIVE" && row.refine)
     );
     for wrong in ["", "m", "providers/", "providers/m/x"] {
         let request = GetProviderRequest { name: wrong.into() };

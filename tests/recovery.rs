@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
+use stateway_client::v1;
+use stateway_client::v1::remedy::Kind;
 use stateway_engine::{Fate, Faults, Write};
-use stateway_machine::ExecutionState;
-use stateway_proto::v1;
-use stateway_proto::v1::remedy::Kind;
 use tonic::Code;
 
 use crate::support::{BuiltInRig, TestWorker, reason_of};
@@ -56,8 +55,7 @@ async fn ended_unnoticed(rig: &BuiltInRig, losing: &AtomicBool, id: &str) {
     let task = worker.task().await;
     losing.store(true, Ordering::Relaxed);
     worker.complete(&task, &json!("done once"));
-    rig.until(id, |view| view.state == ExecutionState::Completed)
-        .await;
+    rig.until(id, |view| view.native_state == "completed").await;
     losing.store(false, Ordering::Relaxed);
 }
 
@@ -136,10 +134,15 @@ async fn every_execution_is_verified_with_progress() {
     let told = all_of(told.into_inner()).await;
     let last = told.last().unwrap();
     assert_eq!(
-        (last.checked, last.total, last.wrong, last.done),
+        (
+            last.checked_count,
+            last.total_count,
+            last.faulty_count,
+            last.done
+        ),
         (30, 30, 0, true)
     );
-    assert!(last.event_count >= 30 * 3 && last.elapsed.is_some());
+    assert!(last.event_count >= 30 * 3 && last.elapsed_duration.is_some());
     assert!(told.iter().all(|message| message.verdicts.is_empty()));
 
     let mut worker = worker(&rig).await;
@@ -147,7 +150,7 @@ async fn every_execution_is_verified_with_progress() {
     losing.store(true, Ordering::Relaxed);
     worker.complete(&task, &json!(1));
     let id = task.execution.rsplit('/').next().unwrap().to_owned();
-    rig.until(&id, |view| view.state == ExecutionState::Completed)
+    rig.until(&id, |view| view.native_state == "completed")
         .await;
     losing.store(false, Ordering::Relaxed);
     drop(worker);
@@ -159,7 +162,8 @@ async fn every_execution_is_verified_with_progress() {
         .filter(|verdict| verdict.name == name(&id))
         .collect();
     assert_eq!(ours.len(), 1, "{wrong:#?}");
-    assert_eq!(told.last().unwrap().wrong, wrong.len() as u64);
+    let faulty = told.last().unwrap().faulty_count;
+    assert_eq!(faulty, i64::try_from(wrong.len()).unwrap());
 }
 
 async fn all_of(
@@ -203,7 +207,7 @@ async fn a_recovery_that_was_decided_on_old_facts_is_refused() {
 async fn recovering_what_is_well_changes_nothing() {
     let (rig, _) = rig().await;
     rig.begin("one", "e1", "ada", json!({})).await;
-    let before = rig.engine.recording("e1".into()).await.unwrap();
+    let before = rig.export("e1").await;
     let recover = v1::RecoverExecutionRequest {
         name: name("e1"),
         ..v1::RecoverExecutionRequest::default()
@@ -215,7 +219,7 @@ async fn recovering_what_is_well_changes_nothing() {
         .unwrap()
         .into_inner();
     assert!(answer.repaired.is_empty() && answer.branch.is_empty());
-    assert_eq!(rig.engine.recording("e1".into()).await.unwrap(), before);
+    assert_eq!(rig.export("e1").await, before);
     let none = v1::VerifyExecutionRequest { name: name("nope") };
     let status = client.verify_execution(none).await.unwrap_err();
     assert_eq!(status.code(), Code::NotFound);

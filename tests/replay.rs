@@ -1,10 +1,10 @@
 //! Looking back: branches, the state at any event, and what another definition would have made.
 
 use serde_json::json;
+use stateway_client::v1;
+use stateway_client::v1::replay_execution_request::Variant;
+use stateway_client::v1::stream_tasks_response::Message as Told;
 use stateway_engine::recording::Recording;
-use stateway_machine::ExecutionState;
-use stateway_proto::v1;
-use stateway_proto::v1::work_response::Message as Told;
 use tonic::Code;
 
 use crate::support::{BuiltInRig, TestWorker, json_of, reason_of};
@@ -49,10 +49,10 @@ async fn ordered(rig: &BuiltInRig) {
     let reserve = worker.task().await;
     worker.complete(&reserve, &json!({"held": 1}));
     let charge = worker.task().await;
-    worker.fail(&charge, "transient");
+    worker.fail(&charge, v1::ErrorCategory::Transient);
     let charge = worker.task().await;
     worker.complete(&charge, &json!({"paid": true}));
-    rig.until("o1", |view| view.state == ExecutionState::Completed)
+    rig.until("o1", |view| view.native_state == "completed")
         .await;
 }
 
@@ -74,15 +74,12 @@ fn files(rig: &BuiltInRig) -> Vec<Vec<u8>> {
 async fn a_replay_shows_the_execution_at_any_event_and_touches_nothing() {
     let rig = BuiltInRig::start().await;
     ordered(&rig).await;
-    let before = (
-        files(&rig),
-        rig.engine.recording("o1".into()).await.unwrap(),
-    );
+    let before = (files(&rig), rig.export("o1").await);
     let mut client = rig.recovery().await;
     let mut shown = Vec::new();
     for at in 1..=14 {
         let request = v1::ReplayExecutionRequest {
-            at_sequence: at,
+            variant: Some(Variant::AtSequence(at)),
             ..replay("o1")
         };
         let answer = client.replay_execution(request).await.unwrap().into_inner();
@@ -127,32 +124,29 @@ async fn a_replay_shows_the_execution_at_any_event_and_touches_nothing() {
         json!({"charge": {"paid": true}})
     );
     assert_eq!(json_of(execution.input.as_ref()), json!({"n": 1}));
-    let after = (
-        files(&rig),
-        rig.engine.recording("o1".into()).await.unwrap(),
-    );
+    let after = (files(&rig), rig.export("o1").await);
     assert!(before == after, "the store was written");
-    assert_eq!(whole.head_hash, after.1.head().unwrap());
+    let recorded = Recording::read(&after.1).unwrap();
+    assert_eq!(whole.head_hash, recorded.head().unwrap());
 }
 
 #[tokio::test]
 async fn under_another_definition_the_shadow_says_where_it_parts() {
     let rig = BuiltInRig::start().await;
     ordered(&rig).await;
-    let before = (
-        files(&rig),
-        rig.engine.recording("o1".into()).await.unwrap(),
-    );
+    let before = (files(&rig), rig.export("o1").await);
     let mut client = rig.recovery().await;
     let request = v1::ReplayExecutionRequest {
-        source: ORDER.replace("maxRetries: 1", "maxRetries: 0"),
+        variant: Some(Variant::Source(
+            ORDER.replace("maxRetries: 1", "maxRetries: 0"),
+        )),
         ..replay("o1")
     };
     let answer = client.replay_execution(request).await.unwrap().into_inner();
     let told: Vec<_> = answer
         .divergences
         .iter()
-        .map(|found| (&*found.kind, &*found.step, found.sequence))
+        .map(|found| (found.kind().label(), &*found.step, found.sequence))
         .collect();
     assert_eq!(
         told,
@@ -164,13 +158,13 @@ async fn under_another_definition_the_shadow_says_where_it_parts() {
     );
     assert!(
         answer.divergences[0]
-            .words
+            .summary
             .contains("in the shadow: nothing more")
     );
     let open: Vec<_> = answer
         .unrecorded_steps
         .iter()
-        .map(|open| (&*open.step, open.attempt, open.undo))
+        .map(|open| (&*open.step, open.attempt, open.compensation))
         .collect();
     assert_eq!(open, [("reserve", 1, true)]);
     assert_eq!(
@@ -184,10 +178,7 @@ async fn under_another_definition_the_shadow_says_where_it_parts() {
     );
     assert_eq!(answer.steps.len(), 2);
     assert_eq!(answer.source_hash_before, answer.source_hash_after);
-    let after = (
-        files(&rig),
-        rig.engine.recording("o1".into()).await.unwrap(),
-    );
+    let after = (files(&rig), rig.export("o1").await);
     assert!(before == after, "the store was written");
 
     // A revision that was applied, by its first digits or as the newest.
@@ -196,7 +187,7 @@ async fn under_another_definition_the_shadow_says_where_it_parts() {
         .await;
     for revision in [&applied.revision[..12], "latest", &applied.revision] {
         let request = v1::ReplayExecutionRequest {
-            revision: revision.to_owned(),
+            variant: Some(Variant::Revision(revision.to_owned())),
             ..replay("o1")
         };
         let answer = client.replay_execution(request).await.unwrap().into_inner();
@@ -218,7 +209,7 @@ async fn what_cannot_be_replayed_is_refused_with_the_reason() {
     let mut client = rig.recovery().await;
     for (request, code, reason) in [
         (
-            with(&|r| r.at_sequence = 15),
+            with(&|r| r.variant = Some(Variant::AtSequence(15))),
             Code::OutOfRange,
             "NOT_IN_HISTORY",
         ),
@@ -233,22 +224,22 @@ async fn what_cannot_be_replayed_is_refused_with_the_reason() {
             "INVALID_ARGUMENT",
         ),
         (
-            with(&|r| r.revision = "feedbeef".into()),
+            with(&|r| r.variant = Some(Variant::Revision("feedbeef".into()))),
             Code::NotFound,
             "REVISION_NOT_FOUND",
         ),
         (
-            with(&|r| r.source = "steps: 3".into()),
+            with(&|r| r.variant = Some(Variant::Source("steps: 3".into()))),
             Code::InvalidArgument,
             "INVALID_ARGUMENT",
         ),
         (
-            with(&|r| (r.source, r.revision) = (ORDER.into(), "latest".into())),
+            with(&|r| r.variant = Some(Variant::Revision(String::new()))),
             Code::InvalidArgument,
             "INVALID_ARGUMENT",
         ),
         (
-            with(&|r| (r.source, r.at_sequence) = (ORDER.into(), 3)),
+            with(&|r| r.variant = Some(Variant::AtSequence(0))),
             Code::InvalidArgument,
             "INVALID_ARGUMENT",
         ),
@@ -279,7 +270,7 @@ async fn work_done_again_is_a_branch_with_its_own_history_and_the_old_one_is_fen
     let old = worker.task().await;
     let again = v1::RetryFromRequest {
         name: name("c1"),
-        step: "b".into(),
+        origin: Some(v1::retry_from_request::Origin::Step("b".into())),
         input: Some(v1::Payload {
             data: json!({"gently": true}).to_string().into(),
             content_type: String::new(),
@@ -303,7 +294,7 @@ async fn work_done_again_is_a_branch_with_its_own_history_and_the_old_one_is_fen
         ("STALE_TASK", &old.task_token)
     );
     worker.complete(&new, &json!("in time"));
-    rig.until("c1", |view| view.state == ExecutionState::Completed)
+    rig.until("c1", |view| view.native_state == "completed")
         .await;
 
     let mut client = rig.recovery().await;
@@ -325,10 +316,13 @@ async fn work_done_again_is_a_branch_with_its_own_history_and_the_old_one_is_fen
     assert_eq!(second.next_page_token, "");
     let branches = [&first.branches[..], &second.branches[..]].concat();
     assert_eq!(branches.len(), 2);
-    assert_eq!((&*branches[0].parent, branches[0].current), ("", false));
+    assert_eq!(
+        (&*branches[0].parent_branch, branches[0].current),
+        ("", false)
+    );
     let new = &branches[1];
     assert_eq!(new.name, format!("{}/branches/1", name("c1")));
-    assert_eq!(new.parent, branches[0].name);
+    assert_eq!(new.parent_branch, branches[0].name);
     assert_eq!((new.cutoff_sequence, new.current), (6, true));
     assert!(
         new.cause
@@ -389,34 +383,28 @@ async fn work_done_again_is_a_branch_with_its_own_history_and_the_old_one_is_fen
 async fn a_history_leaves_as_a_file_that_replays_elsewhere() {
     let rig = BuiltInRig::start().await;
     ordered(&rig).await;
-    let mut client = rig.recovery().await;
-    let mut export = async |redact| {
+    let export = async |redact| {
         let request = v1::ExportHistoryRequest {
             name: name("o1"),
             redact,
         };
-        let mut stream = client.export_history(request).await.unwrap().into_inner();
+        let stream = rig.recovery().await.export_history(request).await;
+        let mut stream = stream.unwrap().into_inner();
         let mut file = Vec::new();
         while let Some(piece) = stream.message().await.unwrap() {
             file.extend_from_slice(&piece.data);
         }
         file
     };
+    let mut client = rig.recovery().await;
     let file = export(false).await;
     let read = Recording::read(&file).unwrap();
     assert_eq!(read.write(), file);
-    assert_eq!(
-        read.fingerprint(),
-        rig.engine
-            .recording("o1".into())
-            .await
-            .unwrap()
-            .fingerprint()
-    );
-    assert_eq!(
-        read.state_at(None, 0).unwrap().state(),
-        ExecutionState::Completed
-    );
+    let replayed = client.replay_execution(replay("o1")).await.unwrap();
+    let replayed = replayed.into_inner();
+    assert_eq!(read.fingerprint(), replayed.source_hash_before);
+    let state = read.state_at(None, 0).unwrap().state();
+    assert_eq!(state.as_str(), "completed");
     let redacted = export(true).await;
     let text = String::from_utf8(redacted.clone()).unwrap();
     assert!(
@@ -425,7 +413,7 @@ async fn a_history_leaves_as_a_file_that_replays_elsewhere() {
     );
     let redacted = Recording::read(&redacted).unwrap();
     assert_eq!(
-        redacted.state_at(None, 0).unwrap().state(),
-        ExecutionState::Completed
+        redacted.state_at(None, 0).unwrap().state().as_str(),
+        "completed"
     );
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use stateway_model::ExecutionId;
-use stateway_proto::v1::provider_health::Status as Serving;
-use stateway_proto::v1::watch_executions_response::Kind;
-use stateway_proto::v1::{
+use stateway_client::v1::provider_health::Status as Serving;
+use stateway_client::v1::watch_executions_response::Kind;
+use stateway_client::v1::{
     GetProviderRequest, ListExecutionsRequest, RetryFromRequest, StartExecutionRequest, SubState,
     WaitExecutionRequest, WatchExecutionsRequest,
 };
+use stateway_model::ExecutionId;
 use stateway_provider_api::{ErrorKind, NativeState, Observation, RetryEvidence, RetryPhase, Verb};
 use tonic::Request;
 
@@ -392,7 +392,7 @@ async fn an_adapter_that_refuses_without_its_engine_does_not_close_the_breaker()
     limits.health_interval = Duration::from_secs(3600);
     let gateway = gateway.start().await;
     let mut client = gateway.executions().await;
-    let get = |name: &str| stateway_proto::v1::GetExecutionRequest {
+    let get = |name: &str| stateway_client::v1::GetExecutionRequest {
         name: name.into(),
         view: 0,
     };

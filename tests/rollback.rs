@@ -2,8 +2,8 @@
 //! place, a person can be asked afterwards, and a success is final.
 
 use serde_json::{Value, json};
-use stateway_proto::v1;
-use stateway_proto::v1::work_response::Message as Told;
+use stateway_client::v1;
+use stateway_client::v1::stream_tasks_response::Message as Told;
 use tonic::Code;
 
 use crate::support::{BuiltInRig, TestWorker, by, reason_of};
@@ -61,7 +61,7 @@ async fn retry_from(
 ) -> Result<v1::Execution, tonic::Status> {
     let request = v1::RetryFromRequest {
         name: format!("providers/b/executions/{id}"),
-        step: step.into(),
+        origin: Some(v1::retry_from_request::Origin::Step(step.into())),
         ..v1::RetryFromRequest::default()
     };
     let mut client = rig.gateway.executions().await;
@@ -85,7 +85,7 @@ async fn work_in_flight_is_asked_to_cancel_awaited_and_compensated_in_its_place(
     worker.complete(&quick, &json!({"did": "quick"}));
     let (boom, _) = next(&mut worker).await;
     assert_eq!(boom.step, "boom");
-    worker.fail(&boom, "agent_error");
+    worker.fail(&boom, v1::ErrorCategory::AgentError);
     let asked = loop {
         match worker.next().await.unwrap() {
             Told::Cancelled(cancelled) => break cancelled,
@@ -96,7 +96,7 @@ async fn work_in_flight_is_asked_to_cancel_awaited_and_compensated_in_its_place(
     assert_eq!(asked.task_token, slow.task_token);
     let shown = get(&rig, "s1").await;
     assert_eq!(
-        (shown.native_state.as_str(), shown.reason.as_str()),
+        (shown.native_state.as_str(), shown.reason().label()),
         ("compensating", "COMPENSATING"),
         "no compensation starts while `slow` is in a worker's hands"
     );
@@ -112,9 +112,9 @@ async fn work_in_flight_is_asked_to_cancel_awaited_and_compensated_in_its_place(
         );
         worker.complete(&task, &Value::Null);
     }
-    rig.until("s1", |view| view.state.is_terminal()).await;
+    rig.until("s1", |view| view.end_time.is_some()).await;
     let ended = get(&rig, "s1").await;
-    assert_eq!(ended.reason, "ROLLED_BACK");
+    assert_eq!(ended.reason().label(), "ROLLED_BACK");
 }
 
 #[tokio::test]
@@ -126,11 +126,11 @@ async fn after_a_rollback_a_person_resumes_and_compensated_steps_run_again() {
     let (reserve, _) = next(&mut worker).await;
     worker.complete(&reserve, &json!(1));
     let (charge, _) = next(&mut worker).await;
-    worker.fail(&charge, "agent_error");
+    worker.fail(&charge, v1::ErrorCategory::AgentError);
     let (undo, compensates) = next(&mut worker).await;
     assert_eq!((undo.step.as_str(), compensates), ("reserve", true));
     worker.complete(&undo, &Value::Null);
-    rig.until("e1", |view| view.state.as_str() == "escalated")
+    rig.until("e1", |view| view.native_state == "escalated")
         .await;
 
     let resume = v1::ResolveEscalationRequest {
@@ -155,7 +155,7 @@ async fn after_a_rollback_a_person_resumes_and_compensated_steps_run_again() {
         );
         worker.complete(&task, &json!(2));
     }
-    rig.until("e1", |view| view.state.is_terminal()).await;
+    rig.until("e1", |view| view.end_time.is_some()).await;
     assert_eq!(get(&rig, "e1").await.native_state, "completed");
 }
 
@@ -169,11 +169,11 @@ async fn a_success_is_forked_and_a_failure_is_reopened() {
         rig.begin("one", id, "ada", Value::Null).await;
         let (task, _) = next(&mut worker).await;
         if fails {
-            worker.fail(&task, "agent_error");
+            worker.fail(&task, v1::ErrorCategory::AgentError);
         } else {
             worker.complete(&task, &json!(1));
         }
-        rig.until(id, |view| view.state.is_terminal()).await;
+        rig.until(id, |view| view.end_time.is_some()).await;
     }
     let before = get(&rig, "good").await;
     let fork = retry_from(&rig, "good", "a").await.unwrap();
@@ -210,7 +210,7 @@ async fn a_compensation_in_a_workers_hands_keeps_retry_from_waiting() {
     let (reserve, _) = next(&mut worker).await;
     worker.complete(&reserve, &json!(1));
     let (charge, _) = next(&mut worker).await;
-    worker.fail(&charge, "agent_error");
+    worker.fail(&charge, v1::ErrorCategory::AgentError);
     let (_undo, compensates) = next(&mut worker).await;
     assert!(compensates);
     let refused = retry_from(&rig, "e1", "reserve").await.unwrap_err();

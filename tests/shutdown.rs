@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use stateway_proto::v1::WaitExecutionRequest;
-use stateway_proto::v1::watch_executions_response::Kind;
+use stateway_client::v1::WaitExecutionRequest;
+use stateway_client::v1::watch_executions_response::Kind;
 use tonic::Code;
 
 use crate::support::{Puppet, TestGateway, Watching, reason_of};
@@ -59,7 +59,7 @@ async fn a_hanging_provider_does_not_keep_it_from_ending() {
     let hanging = tokio::spawn(async move {
         let name = ONE.to_owned();
         client
-            .get_execution(stateway_proto::v1::GetExecutionRequest { name, view: 0 })
+            .get_execution(stateway_client::v1::GetExecutionRequest { name, view: 0 })
             .await
     });
     while puppet.asked(stateway_provider_api::Verb::Get) == 0 {
@@ -87,7 +87,7 @@ async fn watches_and_reads_of_a_hanging_provider_do_not_delay_the_end() {
     puppet.hang(true);
     let mut client = gateway.executions().await;
     let reading = tokio::spawn(async move {
-        let request = stateway_proto::v1::GetExecutionRequest {
+        let request = stateway_client::v1::GetExecutionRequest {
             name: ONE.into(),
             view: 0,
         };

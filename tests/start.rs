@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use stateway_proto::v1::{
+use stateway_client::v1::{
     ExecutionView, GetExecutionRequest, Payload, StartExecutionRequest, SubState,
 };
 use tonic::Code;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use stateway_proto::v1;
-use stateway_proto::v1::SubState;
-use stateway_proto::v1::cancel_execution_request::Mode;
-use stateway_proto::v1::executions_client::ExecutionsClient;
-use stateway_proto::v1::watch_executions_response::Kind;
+use stateway_client::v1;
+use stateway_client::v1::SubState;
+use stateway_client::v1::cancel_execution_request::Mode;
+use stateway_client::v1::executions_client::ExecutionsClient;
+use stateway_client::v1::watch_executions_response::Kind;
 use stateway_provider_api::Capabilities;
 use stateway_provider_memory::Clock;
 use tonic::Code;
@@ -51,7 +51,7 @@ async fn a_signal_moves_what_waits_for_it() {
     assert_eq!(waiting.sub_state(), SubState::Waiting);
     assert_eq!(
         (
-            waiting.waits[0].kind.as_str(),
+            waiting.waits[0].kind().label(),
             waiting.waits[0].name.as_str()
         ),
         ("signal", "approve")
@@ -84,7 +84,7 @@ async fn cancelling_twice_is_cancelling_once_and_the_reason_is_kept() {
     clock.advance(Duration::from_secs(10));
     let ended = get(&mut client, &name).await;
     assert_eq!(
-        (ended.sub_state(), ended.reason.as_str()),
+        (ended.sub_state(), ended.reason().label()),
         (SubState::Failed, "CANCELLED")
     );
     let signal = v1::SignalExecutionRequest {
@@ -108,7 +108,7 @@ async fn killing_is_not_cancelling() {
     };
     let killed = client.cancel_execution(kill).await.unwrap().into_inner();
     assert_eq!(
-        (killed.sub_state(), killed.reason.as_str()),
+        (killed.sub_state(), killed.reason().label()),
         (SubState::Failed, "KILLED")
     );
 }
@@ -122,7 +122,7 @@ async fn paused_by_hand_is_waiting_until_resumed() {
     };
     let paused = client.pause_execution(pause).await.unwrap().into_inner();
     assert_eq!(
-        (paused.sub_state(), paused.reason.as_str()),
+        (paused.sub_state(), paused.reason().label()),
         (SubState::Waiting, "PAUSED")
     );
     let resume = v1::ResumeExecutionRequest {
@@ -170,7 +170,7 @@ async fn retry_from_does_the_work_again() {
     );
     let again = v1::RetryFromRequest {
         name,
-        step: "greet".into(),
+        origin: Some(v1::retry_from_request::Origin::Step("greet".into())),
         ..Default::default()
     };
     let again = client.retry_from(again).await.unwrap().into_inner();

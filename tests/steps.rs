@@ -1,10 +1,9 @@
 //! Steps: those that have not started too, what each was given and answered, and every attempt.
 
 use serde_json::{Value, json};
-use stateway_machine::ExecutionState;
-use stateway_proto::v1;
-use stateway_proto::v1::SubState;
-use stateway_proto::v1::step_attempt::Outcome;
+use stateway_client::v1;
+use stateway_client::v1::SubState;
+use stateway_client::v1::step_attempt::Outcome;
 use tonic::Code;
 
 use crate::support::{BuiltInRig, Puppet, TestWorker, json_of, reason_of};
@@ -44,17 +43,17 @@ fn states(execution: &v1::Execution) -> Vec<(&str, SubState, &str, &str)> {
     let steps = execution.steps.iter();
     let shown = steps.map(|step| {
         let native = step.native_state.as_str();
-        (&*step.name, step.sub_state(), native, &*step.reason)
+        (&*step.name, step.sub_state(), native, step.reason().label())
     });
     shown.collect()
 }
 
-fn tokens(usage: Option<&v1::Usage>) -> u64 {
-    usage.map_or(0, |usage| usage.input_tokens)
+fn tokens(usage: Option<&v1::Usage>) -> i64 {
+    usage.map_or(0, |usage| usage.input_token_count)
 }
 
-fn is(state: ExecutionState) -> impl Fn(&stateway_engine::View) -> bool {
-    move |view| view.state == state
+fn is(state: &'static str) -> impl Fn(&v1::Execution) -> bool {
+    move |view| view.native_state == state
 }
 
 #[tokio::test]
@@ -78,9 +77,9 @@ async fn a_step_that_has_not_started_is_waiting_and_fails_when_the_execution_end
     assert!(open.steps[0].blocked_by.is_empty());
     let detail = rig.step("o1", "ship").await;
     assert!(detail.input.is_none() && detail.attempts.is_empty());
-    worker.fail(&reserve, "agent_error");
+    worker.fail(&reserve, v1::ErrorCategory::AgentError);
     let ended = rig
-        .shows("o1", |execution| execution.end_time.is_some())
+        .until("o1", |execution| execution.end_time.is_some())
         .await;
     assert_eq!(
         states(&ended)[1..],
@@ -99,7 +98,7 @@ async fn a_step_shows_its_input_its_output_and_every_attempt() {
     let reserve = worker.task().await;
     worker.complete(&reserve, &json!({"held": 1}));
     let charge = worker.task().await;
-    worker.fail(&charge, "transient");
+    worker.fail(&charge, v1::ErrorCategory::Transient);
     let charge = worker.task().await;
     worker.complete_for(&charge, &json!({"paid": true}), 7);
     worker.task().await;
@@ -139,12 +138,12 @@ async fn a_step_shows_its_compensation_attempts() {
     worker.complete(&reserve, &json!({"held": 1}));
     for _ in 0..2 {
         let charge = worker.task().await;
-        worker.fail(&charge, "transient");
+        worker.fail(&charge, v1::ErrorCategory::Transient);
     }
     let undo = worker.task().await;
     assert!(undo.compensation);
     worker.complete(&undo, &json!(null));
-    rig.until("o1", is(ExecutionState::RolledBack)).await;
+    rig.until("o1", is("rolled_back")).await;
     let detail = rig.step("o1", "reserve").await;
     let shown: Vec<_> = detail
         .attempts
@@ -171,10 +170,10 @@ async fn attempts_of_every_branch_are_told_with_their_cost() {
     let charge = worker.task().await;
     worker.complete_for(&charge, &json!(1), 20);
     let ship = worker.task().await;
-    worker.fail(&ship, "agent_error");
+    worker.fail(&ship, v1::ErrorCategory::AgentError);
     let undo = worker.task().await;
     worker.complete(&undo, &json!(null));
-    rig.until("o1", is(ExecutionState::RolledBack)).await;
+    rig.until("o1", is("rolled_back")).await;
     rig.retry_from("o1", "reserve", "olga").await;
     let reserve = worker.task().await;
     worker.complete_for(&reserve, &json!(2), 100);
@@ -225,7 +224,7 @@ async fn a_step_that_runs_another_definition_names_its_execution_and_has_its_cos
     let child = "providers/b/executions/n1~shop~1";
     assert_eq!(rig.get("n1").await.steps[0].child, child);
     worker.complete_for(&load, &json!(1), 40);
-    rig.until("n1", is(ExecutionState::Completed)).await;
+    rig.until("n1", is("completed")).await;
     let detail = rig.step("n1", "shop").await;
     let attempt = &detail.attempts[0];
     assert_eq!(

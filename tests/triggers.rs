@@ -1,11 +1,11 @@
 //! Events of the outside start what they trigger, once.
 
 use serde_json::json;
-use stateway_proto::v1;
-use stateway_proto::v1::triggers_client::TriggersClient;
+use stateway_client::v1;
+use stateway_client::v1::triggers_client::TriggersClient;
 use tonic::Code;
 
-use crate::support::{BuiltInRig, by, reason_of};
+use crate::support::{BuiltInRig, by, json_of, reason_of};
 
 const ORDERS: &str = "\
 name: orders
@@ -18,14 +18,14 @@ steps:
 
 fn publish(event: &str, id: &str, data: &str) -> v1::PublishEventRequest {
     v1::PublishEventRequest {
+        parent: "providers/-".into(),
         event: event.into(),
-        id: id.into(),
+        request_id: id.into(),
         payload: Some(v1::Payload {
             data: data.to_owned().into(),
             content_type: String::new(),
         }),
         labels: [("team".to_owned(), "shop".to_owned())].into(),
-        ..v1::PublishEventRequest::default()
     }
 }
 
@@ -43,9 +43,10 @@ async fn an_event_starts_what_it_triggers_once() {
     let id = name
         .strip_prefix("providers/b/executions/")
         .expect("a name");
-    let view = rig.engine.get(id.into()).await.unwrap();
-    assert_eq!(*view.input, json!({"total": 120}));
-    assert_eq!((&*view.initiator, &*view.labels["team"]), ("ada", "shop"));
+    let started = rig.get(id).await;
+    assert_eq!(json_of(started.input.as_ref()), json!({"total": 120}));
+    assert_eq!(started.labels["team"], "shop");
+    assert_eq!(rig.initiator(id).await, "ada");
     let again = client.publish_event(by("ada", "", told)).await;
     assert_eq!(again.unwrap().into_inner().executions, first.executions);
     let other = publish("order.deleted", "o-18", "{}");
@@ -78,7 +79,7 @@ steps:
 
 fn disable(name: &str) -> v1::DisableTriggerRequest {
     v1::DisableTriggerRequest {
-        name: format!("definitions/{name}"),
+        name: format!("definitions/{name}/trigger"),
         comment: "maintenance".into(),
         ..v1::DisableTriggerRequest::default()
     }
@@ -86,7 +87,7 @@ fn disable(name: &str) -> v1::DisableTriggerRequest {
 
 fn enable(name: &str) -> v1::EnableTriggerRequest {
     v1::EnableTriggerRequest {
-        name: format!("definitions/{name}"),
+        name: format!("definitions/{name}/trigger"),
         ..v1::EnableTriggerRequest::default()
     }
 }
@@ -103,14 +104,14 @@ async fn a_definition_shows_its_trigger_and_the_next_start() {
     let rig = BuiltInRig::start().await;
     rig.apply(NIGHTLY).await;
     let trigger = trigger_of(&rig, "nightly").await;
-    assert!(trigger.next_time.is_some());
+    assert!(trigger.next_start_time.is_some());
     let expected = v1::Trigger {
-        definition: "definitions/nightly".into(),
+        name: "definitions/nightly/trigger".into(),
         event: "dusk".into(),
         condition: "${event.dark} == true".into(),
         schedule: "0 2 * * *".into(),
         timezone: "Europe/Berlin".into(),
-        next_time: trigger.next_time,
+        next_start_time: trigger.next_start_time,
         disabled: None,
     };
     assert_eq!(trigger, expected);
@@ -125,10 +126,10 @@ async fn a_disabled_trigger_is_shown_with_who_when_and_why_until_it_is_enabled()
     let disabled = disabled.await.unwrap().into_inner();
     let mark = disabled.disabled.clone().unwrap();
     assert_eq!(
-        (mark.by.as_str(), mark.comment.as_str()),
+        (mark.disabled_by.as_str(), mark.comment.as_str()),
         ("ada", "maintenance")
     );
-    assert!(mark.time.is_some() && disabled.next_time.is_none());
+    assert!(mark.disable_time.is_some() && disabled.next_start_time.is_none());
     // A new revision leaves it disabled.
     rig.apply(&NIGHTLY.replace("1h", "2h")).await;
     assert_eq!(trigger_of(&rig, "nightly").await, disabled);
@@ -139,22 +140,24 @@ async fn a_disabled_trigger_is_shown_with_who_when_and_why_until_it_is_enabled()
     let queue = rig
         .workers()
         .await
-        .get_queue(v1::GetQueueRequest::default())
+        .get_queue(v1::GetQueueRequest {
+            name: "providers/-/queue".into(),
+        })
         .await;
     let scheduled = queue.unwrap().into_inner().scheduled;
     assert_eq!(scheduled[0].disabled, Some(mark));
-    assert_eq!(scheduled[0].next_time, None);
+    assert_eq!(scheduled[0].next_start_time, None);
 
     let told = publish("dusk", "d-1", r#"{"dark": true}"#);
     let answer = client.publish_event(told).await.unwrap().into_inner();
     assert_eq!(answer.executions, [] as [&str; 0]);
     assert_eq!(answer.refused[0].definition, "definitions/nightly");
-    assert_eq!(answer.refused[0].reason, "the trigger is disabled");
+    assert_eq!(answer.refused[0].message, "the trigger is disabled");
 
     let enabled = client.enable_trigger(enable("nightly")).await.unwrap();
     let enabled = enabled.into_inner();
     assert_eq!(enabled.disabled, None);
-    assert!(enabled.next_time.is_some());
+    assert!(enabled.next_start_time.is_some());
     let told = publish("dusk", "d-2", r#"{"dark": true}"#);
     let answer = client.publish_event(told).await.unwrap().into_inner();
     assert_eq!(answer.executions.len(), 1);
@@ -173,7 +176,7 @@ async fn a_trigger_that_cannot_be_switched_is_refused_and_a_request_counts_once(
     let missing = client.enable_trigger(enable("nobody")).await.unwrap_err();
     assert_eq!(missing.code(), Code::NotFound);
     let wrong = v1::DisableTriggerRequest {
-        name: "providers/b/definitions/nightly".into(),
+        name: "providers/b/definitions/nightly/trigger".into(),
         ..v1::DisableTriggerRequest::default()
     };
     let wrong = client.disable_trigger(wrong).await.unwrap_err();

@@ -1,6 +1,6 @@
 //! Services with nothing behind them say so; none pretends.
 
-use stateway_proto::v1;
+use stateway_client::v1;
 use tonic::{Code, Status};
 
 use crate::support::{Puppet, TestGateway, reason_of};
@@ -89,22 +89,39 @@ async fn every_method_without_a_backing_is_unimplemented_with_the_reason() {
             })
             .await
             .err(),
-        workers.work(tokio_stream::empty()).await.err(),
+        workers.stream_tasks(tokio_stream::empty()).await.err(),
         workers
-            .list_workers(v1::ListWorkersRequest::default())
+            .list_workers(v1::ListWorkersRequest {
+                parent: "providers/-".into(),
+                ..v1::ListWorkersRequest::default()
+            })
             .await
             .err(),
         workers
-            .get_queue(v1::GetQueueRequest::default())
+            .get_queue(v1::GetQueueRequest {
+                name: "providers/-/queue".into(),
+            })
             .await
             .err(),
         admin
-            .purge_executions(v1::PurgeExecutionsRequest::default())
+            .purge_executions(v1::PurgeExecutionsRequest {
+                parent: "providers/-".into(),
+                ..v1::PurgeExecutionsRequest::default()
+            })
             .await
             .err(),
-        admin.backup(v1::BackupRequest::default()).await.err(),
+        admin
+            .backup_store(v1::BackupStoreRequest {
+                name: "providers/-".into(),
+                ..v1::BackupStoreRequest::default()
+            })
+            .await
+            .err(),
         triggers
-            .publish_event(v1::PublishEventRequest::default())
+            .publish_event(v1::PublishEventRequest {
+                parent: "providers/-".into(),
+                ..v1::PublishEventRequest::default()
+            })
             .await
             .err(),
         executions

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use stateway_proto::v1::{SubState, WaitExecutionRequest};
+use stateway_client::v1::{SubState, WaitExecutionRequest};
 use tonic::{Code, Request};
 
 use crate::support::{Puppet, TestGateway};
@@ -35,7 +35,7 @@ async fn it_ends_when_the_execution_finishes() {
     let execution = answer.execution.expect("an execution");
     assert!(answer.reached);
     assert_eq!(
-        (execution.sub_state(), execution.reason.as_str()),
+        (execution.sub_state(), execution.reason().label()),
         (SubState::Failed, "TIMED_OUT")
     );
 }

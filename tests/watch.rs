@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use stateway_client::v1::WatchExecutionsRequest;
+use stateway_client::v1::watch_executions_response::Kind;
 use stateway_model::ExecutionId;
-use stateway_proto::v1::WatchExecutionsRequest;
-use stateway_proto::v1::watch_executions_response::Kind;
 use stateway_provider_api::{ErrorKind, NativeState, Observation, ObservedDefinition, Verb};
 use tonic::Code;
 
@@ -333,7 +333,7 @@ async fn no_more_watches_than_allowed() {
 async fn a_pushing_provider_is_followed_without_polling() {
     let clock = clock();
     let gateway = TestGateway::new().with_memory("m", &clock).start().await;
-    let start = stateway_proto::v1::StartExecutionRequest {
+    let start = stateway_client::v1::StartExecutionRequest {
         definition: "providers/m/definitions/flaky".into(),
         ..Default::default()
     };
@@ -356,7 +356,7 @@ async fn a_pushing_provider_is_followed_without_polling() {
         .expect("an execution");
     assert_eq!(
         backing_off.sub_state(),
-        stateway_proto::v1::SubState::BackingOff
+        stateway_client::v1::SubState::BackingOff
     );
     let retry = backing_off.retry.expect("retry figures");
     assert_eq!((retry.attempt, retry.max_attempts), (1, Some(5)));
@@ -403,7 +403,7 @@ async fn a_list_that_shows_a_finished_execution_as_open_is_not_believed() {
     watching.expect(Kind::Bookmark).await;
     // A list is under way that shows the execution as it was when the list began.
     tokio::time::sleep(Duration::from_millis(150)).await;
-    let cancel = stateway_proto::v1::CancelExecutionRequest {
+    let cancel = stateway_client::v1::CancelExecutionRequest {
         name: ONE.into(),
         ..Default::default()
     };

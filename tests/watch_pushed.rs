@@ -5,10 +5,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use stateway_machine::ExecutionState;
-use stateway_proto::v1;
-use stateway_proto::v1::purge_executions_request::Age;
-use stateway_proto::v1::watch_executions_response::Kind;
+use stateway_client::v1;
+use stateway_client::v1::watch_executions_response::Kind;
 use stateway_provider_api::Verb;
 use stateway_provider_memory::{Clock, Config};
 use tonic::Code;
@@ -118,17 +116,20 @@ async fn a_purge_of_many_reaches_every_watcher_and_leaves_no_ghosts() {
             .await;
     }
     for number in 0..MANY {
-        let done = |view: &stateway_engine::View| view.state == ExecutionState::Completed;
+        let done = |view: &v1::Execution| view.native_state == "completed";
         rig.until(&format!("e{number}"), done).await;
     }
     tokio::time::sleep(Duration::from_millis(5)).await;
     let request = v1::PurgeExecutionsRequest {
-        provider: "providers/b".into(),
-        age: Some(Age::OlderThan(prost_types::Duration::default())),
-        validate_only: false,
+        parent: "providers/b".into(),
+        filter: format!("end_time < {}", jiff::Timestamp::now()),
+        force: true,
     };
     let purged = rig.admin().await.purge_executions(request).await;
-    assert_eq!(purged.expect("it purges").into_inner().purged, MANY as u64);
+    assert_eq!(
+        purged.expect("it purges").into_inner().purge_count,
+        i64::try_from(MANY).unwrap()
+    );
     for watching in [&mut watching, &mut merged] {
         let mut removed = BTreeSet::new();
         while removed.len() < MANY {
@@ -318,7 +319,7 @@ async fn after_a_restart_an_old_cursor_is_refused_and_the_present_set_has_no_gho
     rig.apply(NAP).await;
     for id in ["a", "b"] {
         rig.begin("nap", id, "ada", json!({})).await;
-        let done = |view: &stateway_engine::View| view.state == ExecutionState::Completed;
+        let done = |view: &v1::Execution| view.native_state == "completed";
         rig.until(id, done).await;
     }
     let mut watching = Watching::on(&rig.gateway, "providers/b").await;

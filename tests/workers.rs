@@ -1,10 +1,9 @@
 //! Workers take tasks over one stream and answer them; what is answered is on disk.
 
 use serde_json::json;
-use stateway_machine::ExecutionState;
-use stateway_proto::v1;
-use stateway_proto::v1::work_request::Message as Said;
-use stateway_proto::v1::work_response::Message as Told;
+use stateway_client::v1;
+use stateway_client::v1::stream_tasks_request::Message as Said;
+use stateway_client::v1::stream_tasks_response::Message as Told;
 use tonic::Code;
 
 use crate::support::{BuiltInRig, json_of, reason_of, time_of};
@@ -22,7 +21,7 @@ steps:
 output: ${steps.greet.output}
 ";
 
-fn greeter(id: &str, capacity: u32) -> v1::Offer {
+fn greeter(id: &str, capacity: i32) -> v1::Offer {
     v1::Offer {
         worker_id: id.into(),
         roles: vec!["greeter".into()],
@@ -37,8 +36,8 @@ async fn rig() -> BuiltInRig {
     rig
 }
 
-fn done(view: &stateway_engine::View) -> bool {
-    view.state == ExecutionState::Completed
+fn done(view: &v1::Execution) -> bool {
+    view.native_state == "completed"
 }
 
 #[tokio::test]
@@ -60,14 +59,14 @@ async fn a_worker_is_welcomed_gets_its_task_and_hears_that_its_answer_counts() {
     );
     assert_eq!((&*task.role, &*task.model_policy), ("greeter", "small"));
     assert_eq!(json_of(task.input.as_ref()), json!({"to": "Eve"}));
-    assert!(task.deadline.is_some() && !task.compensation);
+    assert!(task.expire_time.is_some() && !task.compensation);
     worker.complete(&task, &json!({"said": "hello Eve"}));
     let Some(Told::Accepted(accepted)) = worker.next().await else {
         panic!("not accepted");
     };
     assert_eq!(accepted.task_token, task.task_token);
     let view = rig.until("w1", done).await;
-    assert_eq!(view.output.as_deref(), Some(&json!({"said": "hello Eve"})));
+    assert_eq!(json_of(view.output.as_ref()), json!({"said": "hello Eve"}));
     worker.complete(&task, &json!(2));
     let Some(Told::Refused(refused)) = worker.next().await else {
         panic!("taken twice");
@@ -87,41 +86,44 @@ async fn progress_and_usage_reach_the_execution() {
         progress: 0.5,
         detail: "thinking".into(),
     }));
-    let told = |view: &stateway_engine::View| view.steps[0].progress.is_some();
+    let told = |view: &v1::Execution| view.steps[0].progress.is_some();
     let view = rig.until("u1", told).await;
     let progress = view.steps[0].progress.clone().unwrap();
-    assert_eq!(
-        (progress.fraction.get(), &*progress.detail),
-        (0.5, "thinking")
-    );
+    assert_eq!((progress.fraction, &*progress.detail), (0.5, "thinking"));
     worker.say(Said::Completed(v1::TaskCompleted {
         task_token: task.task_token,
         output: None,
         usage: Some(v1::Usage {
-            input_tokens: 7,
-            output_tokens: 5,
+            input_token_count: 7,
+            output_token_count: 5,
             cost_micros: 3,
         }),
     }));
     let view = rig.until("u1", done).await;
-    let usage = view.usage;
-    assert_eq!((usage.input_tokens, usage.cost_micros), (7, 3));
-    assert_eq!(view.output.as_deref(), Some(&json!(null)));
+    let usage = view.usage.expect("it was reported");
+    assert_eq!((usage.input_token_count, usage.cost_micros), (7, 3));
+    assert_eq!(view.output, None);
 }
 
 #[tokio::test]
 async fn the_first_message_must_be_a_good_offer() {
     let rig = rig().await;
     let mut client = rig.workers().await;
-    let beat = v1::WorkRequest {
+    let beat = v1::StreamTasksRequest {
         message: Some(Said::Heartbeat(v1::TaskHeartbeat::default())),
     };
-    for first in [beat, v1::WorkRequest::default()] {
-        let status = client.work(tokio_stream::once(first)).await.unwrap_err();
+    for first in [beat, v1::StreamTasksRequest::default()] {
+        let status = client
+            .stream_tasks(tokio_stream::once(first))
+            .await
+            .unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument);
         assert_eq!(reason_of(&status), "OFFER_REQUIRED");
     }
-    let status = client.work(tokio_stream::empty()).await.unwrap_err();
+    let status = client
+        .stream_tasks(tokio_stream::empty())
+        .await
+        .unwrap_err();
     assert_eq!(reason_of(&status), "OFFER_REQUIRED");
     for (wrong, code) in [
         (greeter("a b", 1), Code::InvalidArgument),
@@ -169,7 +171,7 @@ async fn an_output_that_is_not_json_fails_the_attempt() {
     assert_eq!(again.attempt, 2);
     let view = rig.until("j1", |view| view.last_error.is_some()).await;
     let error = view.last_error.unwrap();
-    assert_eq!(error.category.unwrap().as_str(), "agent_error");
+    assert_eq!(error.category(), v1::ErrorCategory::AgentError);
     worker.complete(&again, &json!("fine"));
     rig.until("j1", done).await;
 }
@@ -180,14 +182,14 @@ async fn a_wrong_answer_is_refused_and_the_stream_goes_on() {
     let mut worker = rig.work(greeter("w", 1)).await.unwrap();
     rig.begin("one", "x1", "ada", json!({"name": "Eve"})).await;
     let task = worker.task().await;
-    let failed = |token: &str, category: &str| {
+    let failed = |token: &str, category: v1::ErrorCategory| {
         Said::Failed(v1::TaskFailed {
             task_token: token.into(),
             category: category.into(),
             ..v1::TaskFailed::default()
         })
     };
-    worker.say(failed("nonsense", "transient"));
+    worker.say(failed("nonsense", v1::ErrorCategory::Transient));
     let Some(Told::Refused(refused)) = worker.next().await else {
         panic!("taken");
     };
@@ -204,7 +206,7 @@ async fn a_failure_of_an_unknown_category_ends_the_attempt_as_an_agent_error() {
     let task = worker.task().await;
     worker.say(Said::Failed(v1::TaskFailed {
         task_token: task.task_token.clone(),
-        category: "oops".into(),
+        category: 99,
         message: "the card is blocked".into(),
         ..v1::TaskFailed::default()
     }));
@@ -214,10 +216,10 @@ async fn a_failure_of_an_unknown_category_ends_the_attempt_as_an_agent_error() {
     assert_eq!(accepted.task_token, task.task_token);
     let view = rig.until("u1", |view| view.last_error.is_some()).await;
     let error = view.last_error.unwrap();
-    assert_eq!(error.category.unwrap().as_str(), "agent_error");
+    assert_eq!(error.category(), v1::ErrorCategory::AgentError);
     assert_eq!(
         error.message,
-        "the card is blocked (unknown failure category `oops`)"
+        "the card is blocked (unknown failure category 99)"
     );
     let again = worker.task().await;
     assert_eq!(again.attempt, 2);
@@ -307,17 +309,17 @@ async fn operators_see_who_works_and_what_waits() {
         rig.begin("one", id, "ada", json!({"name": "Eve"})).await;
     }
     let mut client = rig.workers().await;
-    let lines = |queue: &v1::Queue| -> Vec<(String, u32, u32)> {
+    let lines = |queue: &v1::Queue| -> Vec<(String, i32, i32)> {
         let tasks = queue.tasks.iter();
         tasks
-            .map(|line| (line.role.clone(), line.count, line.workers))
+            .map(|line| (line.role.clone(), line.task_count, line.worker_count))
             .collect()
     };
-    let queue = client.get_queue(v1::GetQueueRequest::default()).await;
+    let queue = client.get_queue(queue_of("providers/-/queue")).await;
     let queue = queue.unwrap().into_inner();
     assert_eq!(lines(&queue), [("greeter".to_owned(), 2, 0)]);
     assert!(queue.tasks[0].oldest_time.is_some());
-    assert_eq!(queue.name, "providers/b");
+    assert_eq!(queue.name, "providers/b/queue");
 
     let offer = v1::Offer {
         skills: vec!["polite".into()],
@@ -328,20 +330,21 @@ async fn operators_see_who_works_and_what_waits() {
     let task = worker.task().await;
     let request = v1::ListWorkersRequest {
         parent: "providers/b".into(),
+        ..v1::ListWorkersRequest::default()
     };
     let listed = client.list_workers(request).await.unwrap().into_inner();
     let [row] = listed.workers.as_slice() else {
         panic!("{listed:#?}");
     };
     assert_eq!(
-        (row.worker_id.as_str(), row.held, row.capacity),
+        (row.worker_id.as_str(), row.task_count, row.capacity),
         ("busy", 1, 1)
     );
     assert_eq!(
         (&row.roles[..], &row.skills[..]),
         (&["greeter".to_owned()][..], &["polite".to_owned()][..])
     );
-    assert!(row.connected && row.connect_time.is_some() && row.seen_time.is_some());
+    assert!(row.connected && row.connect_time.is_some() && row.heartbeat_time.is_some());
     let held = v1::HeldTask {
         execution: task.execution,
         step: "greet".into(),
@@ -349,8 +352,8 @@ async fn operators_see_who_works_and_what_waits() {
         compensation: false,
     };
     assert_eq!(row.tasks, [held]);
-    assert!(time_of(row.lease_time.as_ref()) > time_of(row.seen_time.as_ref()));
-    let queue = client.get_queue(v1::GetQueueRequest::default()).await;
+    assert!(time_of(row.lease_expire_time.as_ref()) > time_of(row.heartbeat_time.as_ref()));
+    let queue = client.get_queue(queue_of("providers/-/queue")).await;
     assert_eq!(
         lines(&queue.unwrap().into_inner()),
         [("greeter".to_owned(), 1, 1)]
@@ -393,6 +396,41 @@ async fn a_second_identity_on_one_stream_ends_it() {
     worker.say(Said::Offer(greeter("other", 1)));
     let status = worker.error().await;
     assert_eq!(status.code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn workers_are_listed_by_name_in_pages() {
+    let rig = rig().await;
+    let mut connected = Vec::new();
+    for id in ["b", "a/1", "c"] {
+        connected.push(rig.work(greeter(id, 1)).await.unwrap());
+    }
+    let mut client = rig.workers().await;
+    let mut request = v1::ListWorkersRequest {
+        parent: "providers/-".into(),
+        page_size: 2,
+        ..v1::ListWorkersRequest::default()
+    };
+    let mut pages = Vec::new();
+    loop {
+        let page = client.list_workers(request.clone()).await.unwrap();
+        let page = page.into_inner();
+        let names = page.workers.into_iter().map(|worker| worker.name);
+        pages.push(names.collect::<Vec<_>>());
+        request.page_token = page.next_page_token;
+        if request.page_token.is_empty() {
+            break;
+        }
+    }
+    let name = |id: &str| format!("providers/b/workers/{id}");
+    assert_eq!(pages, [vec![name("a%2F1"), name("b")], vec![name("c")]]);
+    request.page_token = "forged".into();
+    let status = client.list_workers(request).await.unwrap_err();
+    assert_eq!(reason_of(&status), "INVALID_PAGE_TOKEN");
+}
+
+fn queue_of(name: &str) -> v1::GetQueueRequest {
+    v1::GetQueueRequest { name: name.into() }
 }
 
 #[tokio::test]

@@ -12,8 +12,8 @@ pb, services = grpc.protos_and_services("stateway/v1/workers.proto")
 def work(address, role, handler, capacity=4):
     send, stops, pool = queue.SimpleQueue(), {}, concurrent.futures.ThreadPoolExecutor(capacity)
     offer = pb.Offer(worker_id=f"python-{os.getpid()}", roles=[role], capacity=capacity)
-    send.put(pb.WorkRequest(offer=offer))
-    for told in services.WorkersStub(grpc.insecure_channel(address)).Work(iter(send.get, None)):
+    send.put(pb.StreamTasksRequest(offer=offer))
+    for told in services.WorkersStub(grpc.insecure_channel(address)).StreamTasks(iter(send.get, None)):
         kind = told.WhichOneof("message")
         message = getattr(told, kind)
         if kind == "task":
@@ -32,16 +32,16 @@ def answer(task, handler, stop):
     try:
         done = pb.TaskCompleted(task_token=task.task_token)
         done.output.data = json.dumps(handler(task, json.loads(task.input.data), stop)).encode()
-        return pb.WorkRequest(completed=done)
+        return pb.StreamTasksRequest(completed=done)
     except Exception as error:
-        failed = pb.TaskFailed(category="agent_error", message=str(error), task_token=task.task_token)
-        return pb.WorkRequest(failed=failed)
+        failed = pb.TaskFailed(message=str(error), task_token=task.task_token)
+        return pb.StreamTasksRequest(failed=failed)
 
 
 def show_life(send, every):
     while True:
         time.sleep(every)
-        send.put(pb.WorkRequest(heartbeat=pb.TaskHeartbeat()))
+        send.put(pb.StreamTasksRequest(heartbeat=pb.TaskHeartbeat()))
 
 
 def deliver(task, order, stop):

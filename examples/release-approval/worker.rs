@@ -39,7 +39,7 @@ pub(super) fn person(client: Client, execution: String) -> BoxFuture<'static, Ou
             if let Some(found) = waiting.iter().find(|found| found.execution == execution) {
                 let decide = DecideApproval::from_message(v1::DecideApprovalRequest {
                     name: found.name.clone(),
-                    grant: true,
+                    decision: v1::decide_approval_request::Choice::Grant.into(),
                     comment: "looks good".to_owned(),
                     ..v1::DecideApprovalRequest::default()
                 });

@@ -24,7 +24,7 @@ pub async fn follow(
             continue;
         };
         let mut lines: Vec<(String, String)> = execution.steps.iter().map(of_step).collect();
-        let word = said(execution.sub_state, &execution.reason);
+        let word = said(execution.sub_state, execution.reason().label());
         lines.push(("(the whole)".to_owned(), word));
         for (who, what) in lines {
             if told.get(&who) != Some(&what) {
@@ -43,7 +43,7 @@ pub async fn follow(
 }
 
 fn of_step(step: &v1::Step) -> (String, String) {
-    let mut what = said(step.sub_state, &step.reason);
+    let mut what = said(step.sub_state, step.reason().label());
     if let Some(retry) = &step.retry
         && retry.attempt > 1
     {

@@ -117,7 +117,8 @@ async fn start(example: &Example, client: &Client) -> Outcome<String> {
             source: (*source).to_owned(),
             ..v1::ApplyDefinitionRequest::default()
         });
-        started = client.apply_definition(apply).await?.name;
+        let applied = client.apply_definition(apply).await?;
+        started = applied.definition.unwrap_or_default().name;
     }
     let start = Start::new(started)
         .on("providers/builtin")

@@ -1,7 +1,7 @@
 //! For everyone: a phone, a screen reader, both lights.
 
 use serde_json::json;
-use stateway_proto::v1;
+use stateway_client::v1;
 
 use crate::browser::Browser;
 use crate::stage::{act_as, asks, clean, escalated, page};
@@ -59,14 +59,14 @@ async fn full() -> (BuiltInRig, TestWorker) {
     let mut worker = rig.work(offer).await.unwrap();
     let grant = v1::DecideApprovalRequest {
         name: "providers/b/executions/m2/approvals/ask~1".into(),
-        grant: true,
+        decision: v1::decide_approval_request::Choice::Grant.into(),
         ..v1::DecideApprovalRequest::default()
     };
     let mut client = rig.approvals().await;
     let grant = crate::support::by("tom", "ops", grant);
     client.decide_approval(grant).await.unwrap();
     let task = worker.task().await;
-    worker.fail(&task, "governance");
+    worker.fail(&task, v1::ErrorCategory::Governance);
     rig.until("m2", |view| {
         escalated(view) || asks(view) || view.last_error.is_some()
     })

@@ -1,9 +1,7 @@
 //! One execution in a browser.
 
 use serde_json::json;
-use stateway_engine::View;
-use stateway_machine::ExecutionState;
-use stateway_proto::v1;
+use stateway_client::v1;
 use stateway_provider_memory::Clock;
 
 use crate::browser::Browser;
@@ -34,11 +32,11 @@ pub(crate) async fn every_action_asks_first_and_then_happens(browser: &Browser) 
     browser.sees_in("dialog[open]", "pauses the execution");
     browser.click("dialog[open] a[data-close]");
     assert_eq!(browser.count("dialog[open]"), 0);
-    assert_eq!(state(&rig, "one").await, ExecutionState::AwaitingSignal);
+    assert_eq!(state(&rig, "one").await, "awaiting_signal");
 
     confirm(browser, "pause");
     browser.sees("The execution is paused.");
-    assert_eq!(state(&rig, "one").await, ExecutionState::Paused);
+    assert_eq!(state(&rig, "one").await, "paused");
     confirm(browser, "resume");
     browser.sees("The execution continues.");
 
@@ -62,13 +60,12 @@ pub(crate) async fn every_action_asks_first_and_then_happens(browser: &Browser) 
     browser.sees("It was ended by force.");
     confirm(browser, "purge");
     browser.sees("The record was removed.");
-    assert!(rig.engine.get("one".into()).await.is_err());
+    assert!(rig.find("one").await.is_none());
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
-async fn state(rig: &BuiltInRig, id: &str) -> ExecutionState {
-    let view: View = rig.engine.get(id.into()).await.expect("it is there");
-    view.state
+async fn state(rig: &BuiltInRig, id: &str) -> String {
+    rig.get(id).await.native_state
 }
 
 pub(crate) async fn the_page_follows_without_a_reload(browser: &Browser) {

@@ -1,7 +1,7 @@
 //! The list of executions in a browser.
 
 use serde_json::json;
-use stateway_proto::v1;
+use stateway_client::v1;
 use stateway_provider_api::ErrorKind;
 
 use crate::browser::Browser;

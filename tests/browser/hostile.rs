@@ -1,8 +1,7 @@
 //! Hostile content in a browser: it is shown, and does not run.
 
 use serde_json::{Value, json};
-use stateway_machine::ExecutionState;
-use stateway_proto::v1;
+use stateway_client::v1;
 
 use crate::browser::Browser;
 use crate::stage::{act_as, clean, mark, not_reloaded, page};
@@ -85,15 +84,14 @@ async fn get_stuck(rig: &BuiltInRig, worker: &mut TestWorker, id: &str) {
     let mut client = rig.gateway.executions().await;
     client.start_execution(by("ada", "", start)).await.unwrap();
     let task = worker.task().await;
-    worker.say(v1::work_request::Message::Failed(v1::TaskFailed {
+    worker.say(v1::stream_tasks_request::Message::Failed(v1::TaskFailed {
         task_token: task.task_token,
-        category: "governance".into(),
+        category: v1::ErrorCategory::Governance.into(),
         message: evil(),
         code: WAYS_IN[0].into(),
         ..v1::TaskFailed::default()
     }));
-    rig.until(id, |view| view.state == ExecutionState::Escalated)
-        .await;
+    rig.until(id, |view| view.native_state == "escalated").await;
 }
 
 /// One for each way in.

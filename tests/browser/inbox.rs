@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use stateway_machine::ExecutionState;
-use stateway_proto::v1;
+use stateway_client::v1;
 
 use crate::browser::{Browser, ENTER, TAB};
 use crate::stage::{act_as, asks, clean, escalated, mark, not_reloaded, page};
@@ -50,11 +49,15 @@ pub(crate) async fn an_approval_granted_in_the_browser_moves_the_execution_withi
     browser.click("#requests a.primary");
     browser.fill("dialog textarea[name=comment]", "looks good");
     // Looked at from beside: the click itself returns only when the next page is there.
-    let engine = rig.engine.clone();
+    let mut client = rig.gateway.executions().await;
     let moved = tokio::spawn(async move {
         loop {
-            let view = engine.get("r1".into()).await.expect("it is there");
-            if view.state == ExecutionState::Completed {
+            let request = v1::GetExecutionRequest {
+                name: "providers/b/executions/r1".into(),
+                ..v1::GetExecutionRequest::default()
+            };
+            let view = client.get_execution(request).await.expect("it is there");
+            if view.into_inner().native_state == "completed" {
                 return Instant::now();
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -83,7 +86,7 @@ pub(crate) async fn an_approval_denied_in_the_browser_is_on_the_record(browser: 
     browser.click("dialog button.danger");
     browser.sees("Denied: step sign-off of release.");
     browser.sees_in("#decided", "denied by eve");
-    rig.until("r1", |view| view.state == ExecutionState::Cancelled)
+    rig.until("r1", |view| view.native_state == "cancelled")
         .await;
     clean(browser);
 }
@@ -100,7 +103,7 @@ pub(crate) async fn a_new_approval_appears_and_a_decided_one_leaves_without_a_re
     assert_eq!(browser.count("#requests .card"), 2);
     let decide = v1::DecideApprovalRequest {
         name: "providers/b/executions/r1/approvals/sign-off~1".into(),
-        grant: true,
+        decision: v1::decide_approval_request::Choice::Grant.into(),
         comment: "from elsewhere".into(),
         ..v1::DecideApprovalRequest::default()
     };
@@ -124,7 +127,7 @@ pub(crate) async fn a_question_that_somebody_else_answered_is_refused_in_place(b
     browser.fill("dialog textarea[name=comment]", "yes");
     let decide = v1::DecideApprovalRequest {
         name: "providers/b/executions/r1/approvals/sign-off~1".into(),
-        grant: false,
+        decision: v1::decide_approval_request::Choice::Reject.into(),
         ..v1::DecideApprovalRequest::default()
     };
     let mut client = rig.approvals().await;
@@ -134,8 +137,7 @@ pub(crate) async fn a_question_that_somebody_else_answered_is_refused_in_place(b
         .unwrap();
     browser.click("dialog button.primary");
     browser.sees_in(".note.bad", "Reason:");
-    let view = rig.engine.get("r1".into()).await.unwrap();
-    assert_eq!(view.state, ExecutionState::Cancelled);
+    assert_eq!(rig.get("r1").await.native_state, "cancelled");
     clean(browser);
 }
 
@@ -153,7 +155,7 @@ pub(crate) async fn the_keyboard_alone_grants_an_approval(browser: &Browser) {
     browser.press(ENTER);
     browser.sees("Granted: step sign-off of release.");
     browser.sees_in("#decided", "by hand");
-    rig.until("r1", |view| view.state == ExecutionState::Completed)
+    rig.until("r1", |view| view.native_state == "completed")
         .await;
     clean(browser);
 }
@@ -200,7 +202,7 @@ pub(crate) async fn a_stuck_step_is_resumed_reassigned_and_cancelled_in_the_brow
     rig.begin("forbidden", "e1", "ada", json!({"amount": 9}))
         .await;
     let task = worker.task().await;
-    worker.fail(&task, "governance");
+    worker.fail(&task, v1::ErrorCategory::Governance);
     rig.until("e1", escalated).await;
     act_as(browser, &rig, "eve", "operator");
     browser.sees_in("#stuck", "it did not work");
@@ -211,7 +213,7 @@ pub(crate) async fn a_stuck_step_is_resumed_reassigned_and_cancelled_in_the_brow
     browser.sees("Resumed: step pay of forbidden.");
     let task = worker.task().await;
     assert_eq!((task.role.as_str(), task.attempt), ("billing", 2));
-    worker.fail(&task, "governance");
+    worker.fail(&task, v1::ErrorCategory::Governance);
     rig.until("e1", escalated).await;
 
     browser.sees_in("#stuck", "attempt 2");
@@ -221,7 +223,7 @@ pub(crate) async fn a_stuck_step_is_resumed_reassigned_and_cancelled_in_the_brow
     browser.sees("Given to another role: step pay");
     let task = worker.task().await;
     assert_eq!(task.role, "treasury");
-    worker.fail(&task, "governance");
+    worker.fail(&task, v1::ErrorCategory::Governance);
     rig.until("e1", escalated).await;
 
     browser.sees_in("#stuck", "attempt 3");
@@ -229,7 +231,7 @@ pub(crate) async fn a_stuck_step_is_resumed_reassigned_and_cancelled_in_the_brow
     browser.sees_in("dialog", "The execution is cancelled");
     browser.click("dialog button.danger");
     browser.sees("Cancelled: step pay");
-    rig.until("e1", |view| view.state == ExecutionState::Cancelled)
+    rig.until("e1", |view| view.native_state == "cancelled")
         .await;
     clean(browser);
 }

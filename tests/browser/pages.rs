@@ -1,7 +1,7 @@
 //! Definitions, providers and workers in a browser.
 
 use serde_json::json;
-use stateway_proto::v1;
+use stateway_client::v1;
 use stateway_provider_api::ErrorKind;
 
 use crate::browser::Browser;
@@ -55,8 +55,9 @@ pub(crate) async fn a_definition_is_looked_at_compared_and_started(browser: &Bro
         "{}",
         browser.url()
     );
-    let view = rig.engine.get("from-a-page".into()).await.unwrap();
-    assert_eq!((&*view.initiator, &*view.labels["team"]), ("eve", "shop"));
+    let started = rig.get("from-a-page").await;
+    assert_eq!(started.labels["team"], "shop");
+    assert_eq!(rig.initiator("from-a-page").await, "eve");
     clean(browser);
 }
 

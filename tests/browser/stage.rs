@@ -1,8 +1,7 @@
 //! What the tests of all pages share: addresses, a name to act under, and a clean end.
 
 use serde_json::json;
-use stateway_engine::View;
-use stateway_machine::ExecutionState;
+use stateway_client::v1;
 
 use crate::browser::Browser;
 use crate::support::BuiltInRig;
@@ -52,10 +51,10 @@ pub(crate) fn clean(browser: &Browser) {
     assert_eq!(complaints, [""; 0], "at {}", browser.url());
 }
 
-pub(crate) fn asks(view: &View) -> bool {
-    view.state == ExecutionState::AwaitingApproval
+pub(crate) fn asks(view: &v1::Execution) -> bool {
+    view.native_state == "awaiting_approval"
 }
 
-pub(crate) fn escalated(view: &View) -> bool {
-    view.state == ExecutionState::Escalated
+pub(crate) fn escalated(view: &v1::Execution) -> bool {
+    view.native_state == "escalated"
 }

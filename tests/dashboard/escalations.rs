@@ -1,8 +1,7 @@
 //! Escalations: an escalated step is resumed or reassigned, or its execution is cancelled.
 
 use serde_json::json;
-use stateway_machine::ExecutionState;
-use stateway_proto::v1;
+use stateway_client::v1;
 
 use super::visit::{Page, Visit};
 use crate::support::BuiltInRig;
@@ -20,8 +19,8 @@ steps:
 const SECOND: &str = "providers/b/executions/e1/escalations/pay~2";
 const NAME: &str = "providers/b/executions/e1/escalations/pay~1";
 
-fn escalated(view: &stateway_engine::View) -> bool {
-    view.state == ExecutionState::Escalated
+fn escalated(view: &v1::Execution) -> bool {
+    view.native_state == "escalated"
 }
 
 async fn stuck() -> (BuiltInRig, crate::support::TestWorker) {
@@ -36,7 +35,7 @@ async fn stuck() -> (BuiltInRig, crate::support::TestWorker) {
     rig.begin("forbidden", "e1", "ada", json!({"amount": 9}))
         .await;
     let task = worker.task().await;
-    worker.fail(&task, "governance");
+    worker.fail(&task, v1::ErrorCategory::Governance);
     rig.until("e1", escalated).await;
     (rig, worker)
 }
@@ -55,7 +54,7 @@ async fn what_does_not_fit_on_a_page_is_on_the_next() {
         let id = format!("e{number}");
         rig.begin("forbidden", &id, "ada", json!({})).await;
         let task = worker.task().await;
-        worker.fail(&task, "governance");
+        worker.fail(&task, v1::ErrorCategory::Governance);
         rig.until(&id, escalated).await;
     }
     let mut visit = Visit::by(&rig.gateway, "eve", "operator").await;
@@ -118,7 +117,7 @@ async fn resume_tries_again_and_reassign_asks_another_role() {
         .is(303);
     let task = worker.task().await;
     assert_eq!((task.role.as_str(), task.attempt), ("billing", 2));
-    worker.fail(&task, "governance");
+    worker.fail(&task, v1::ErrorCategory::Governance);
     rig.until("e1", escalated).await;
 
     let question = ask(&mut visit, SECOND, "reassign").await.is(200);
@@ -161,7 +160,7 @@ async fn cancel_ends_the_execution_and_cannot_be_done_twice() {
         .send(&question, "/inbox/resolve", &fields)
         .await
         .is(303);
-    rig.until("e1", |view| view.state == ExecutionState::Cancelled)
+    rig.until("e1", |view| view.native_state == "cancelled")
         .await;
     // The second decider sees who decided what, and no button.
     let late = ask(&mut visit, NAME, "resume").await.is(200);
@@ -203,7 +202,7 @@ async fn the_person_who_cancels_an_escalation_chooses_the_compensation() {
         .send(&question, "/inbox/resolve", &fields)
         .await
         .is(303);
-    rig.until("e1", |view| view.state == ExecutionState::Cancelled)
+    rig.until("e1", |view| view.native_state == "cancelled")
         .await;
     let events = v1::ListEventsRequest {
         parent: "providers/b/executions/e1".into(),
@@ -235,8 +234,7 @@ async fn nobody_resolves_without_a_name_or_a_token() {
         .post("/inbox/resolve", &fields, "same-origin")
         .await
         .is(403);
-    let view = rig.engine.get("e1".into()).await.unwrap();
-    assert_eq!(view.state, ExecutionState::Escalated);
+    assert_eq!(rig.get("e1").await.native_state, "escalated");
 }
 
 #[tokio::test]
@@ -279,7 +277,7 @@ async fn the_cancel_dialog_offers_the_choice_to_compensate() {
         .send(&question, "/executions/b/e1/do/cancel", &none)
         .await
         .is(303);
-    rig.until("e1", |view| view.state == ExecutionState::Cancelled)
+    rig.until("e1", |view| view.native_state == "cancelled")
         .await;
     let kill = visit.get("/executions/b/e1/do/kill").await;
     kill.lacks(&["name=\"compensation\""]);

@@ -1,8 +1,7 @@
 //! What others write is text on every page, and a page holds no script and no style of its own.
 
 use serde_json::json;
-use stateway_machine::ExecutionState;
-use stateway_proto::v1;
+use stateway_client::v1;
 
 use super::visit::{Page, Visit};
 use crate::support::{BuiltInRig, by};
@@ -55,14 +54,14 @@ pub(crate) async fn hostile() -> BuiltInRig {
     };
     let mut worker = rig.work(offer).await.unwrap();
     let task = worker.task().await;
-    worker.say(v1::work_request::Message::Failed(v1::TaskFailed {
+    worker.say(v1::stream_tasks_request::Message::Failed(v1::TaskFailed {
         task_token: task.task_token,
-        category: "governance".into(),
+        category: v1::ErrorCategory::Governance.into(),
         message: EVIL.into(),
         code: EVIL.into(),
         ..v1::TaskFailed::default()
     }));
-    rig.until("e1", |view| view.state == ExecutionState::Escalated)
+    rig.until("e1", |view| view.native_state == "escalated")
         .await;
     rig
 }

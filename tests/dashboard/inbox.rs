@@ -1,8 +1,7 @@
 //! The inbox: what waits, with everything needed to decide, and the decision.
 
 use serde_json::json;
-use stateway_machine::ExecutionState;
-use stateway_proto::v1;
+use stateway_client::v1;
 
 use super::visit::{Page, Visit};
 use crate::support::{BuiltInRig, by};
@@ -29,7 +28,7 @@ async fn asking() -> BuiltInRig {
 async fn ask(rig: &BuiltInRig, id: &str) {
     let input = json!({"version": 7, "note": "<b>fast</b>"});
     rig.begin("release", id, "ada", input).await;
-    let waits = |view: &stateway_engine::View| view.state == ExecutionState::AwaitingApproval;
+    let waits = |view: &v1::Execution| view.native_state == "awaiting_approval";
     rig.until(id, waits).await;
 }
 
@@ -62,7 +61,7 @@ async fn a_large_input_is_cut_and_not_set_out() {
     let note = "x".repeat(300_000);
     let input = json!({"version": 7, "note": note});
     rig.begin("release", "r1", "ada", input).await;
-    let waits = |view: &stateway_engine::View| view.state == ExecutionState::AwaitingApproval;
+    let waits = |view: &v1::Execution| view.native_state == "awaiting_approval";
     rig.until("r1", waits).await;
     let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
     let page = visit.get("/inbox").await.is(200);
@@ -109,7 +108,7 @@ async fn a_yes_moves_the_execution_and_is_on_the_record() {
         .await
         .is(303);
     assert_eq!(answer.headers["location"], "/inbox");
-    rig.until("r1", |view| view.state == ExecutionState::Completed)
+    rig.until("r1", |view| view.native_state == "completed")
         .await;
     let page = visit.get("/inbox").await;
     page.has(&[
@@ -141,8 +140,7 @@ async fn a_no_is_a_no() {
         .send(&question, "/inbox/decide", &fields)
         .await
         .is(303);
-    rig.until("r1", |view| view.state == ExecutionState::Failed)
-        .await;
+    rig.until("r1", |view| view.native_state == "failed").await;
     let page = visit.get("/inbox").await;
     page.has(&["Denied: step sign-off", "✕ denied", "too early"]);
 }
@@ -174,8 +172,7 @@ async fn a_refusal_is_shown_in_place_with_reason_and_hint() {
     for wrong in ["/inbox/decide", "/inbox/decide?name=x&answer=grant"] {
         assert!(nobody.get(wrong).await.status >= 400, "{wrong}");
     }
-    let view = rig.engine.get("r1".into()).await.unwrap();
-    assert_eq!(view.state, ExecutionState::AwaitingApproval);
+    assert_eq!(rig.get("r1").await.native_state, "awaiting_approval");
 }
 
 #[tokio::test]
@@ -204,8 +201,7 @@ async fn a_form_that_is_not_ours_decides_nothing() {
         .post("/inbox/decide", &stolen, "same-origin")
         .await
         .is(403);
-    let view = rig.engine.get("r1".into()).await.unwrap();
-    assert_eq!(view.state, ExecutionState::AwaitingApproval);
+    assert_eq!(rig.get("r1").await.native_state, "awaiting_approval");
 }
 
 #[tokio::test]
@@ -278,7 +274,7 @@ async fn what_comes_and_what_is_decided_elsewhere_is_told_live() {
     live.until("href=\"/executions/b/r2\"").await;
     let decide = v1::DecideApprovalRequest {
         name: NAME.into(),
-        grant: true,
+        decision: v1::decide_approval_request::Choice::Grant.into(),
         comment: "by the command line".into(),
         ..v1::DecideApprovalRequest::default()
     };
@@ -295,7 +291,7 @@ async fn what_was_asked_before_is_on_the_card() {
     let rig = BuiltInRig::start().await;
     rig.apply(&RELEASE.replace("1h", "1s")).await;
     ask(&rig, "r1").await;
-    rig.until("r1", |view| view.state == ExecutionState::Escalated)
+    rig.until("r1", |view| view.native_state == "escalated")
         .await;
     let again = v1::ResolveEscalationRequest {
         name: "providers/b/executions/r1/escalations/sign-off~1".into(),
@@ -352,7 +348,7 @@ async fn the_page_of_an_execution_has_the_decision_it_waits_for() {
     ];
     let answer = visit.send(&question, "/inbox/decide", &fields).await;
     assert_eq!(answer.is(303).headers["location"], "/executions/b/r1");
-    rig.until("r1", |view| view.state == ExecutionState::Completed)
+    rig.until("r1", |view| view.native_state == "completed")
         .await;
     let page = visit.get("/executions/b/r1").await.is(200);
     page.lacks(&["A person has to decide"]);
@@ -379,7 +375,7 @@ async fn waiting_for_a_person_finds_approvals_and_escalations() {
     .await;
     rig.begin("expired", "x1", "ada", json!({"version": 1, "note": ""}))
         .await;
-    rig.until("x1", |view| view.state == ExecutionState::Escalated)
+    rig.until("x1", |view| view.native_state == "escalated")
         .await;
     let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
     let list = visit.get("/executions").await.is(200);

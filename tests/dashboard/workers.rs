@@ -1,7 +1,7 @@
 //! Workers: who they are, what they hold, and what waits for whom.
 
 use serde_json::json;
-use stateway_proto::v1;
+use stateway_client::v1;
 
 use super::visit::Visit;
 use crate::support::{BuiltInRig, Puppet, TestGateway};

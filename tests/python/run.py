@@ -7,10 +7,12 @@ port and ended by its process id.
 import json
 import os
 import pathlib
+import queue
 import re
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 import uuid
 
@@ -77,7 +79,8 @@ def test_reflection_describes_every_service(address):
     database = ProtoReflectionDescriptorDatabase(channel)
     services = set(database.get_services())
     ours = {f"stateway.v1.{name}" for name in
-            ("Executions", "Definitions", "Approvals", "Providers", "Workers", "Recovery")}
+            ("Executions", "Definitions", "Approvals", "Providers", "Workers", "Recovery", "Admin",
+             "Triggers")}
     assert ours <= services, services
     method = DescriptorPool(database).FindServiceByName("stateway.v1.Executions").FindMethodByName(
         "WatchExecutions"
@@ -111,10 +114,10 @@ def test_an_execution_is_started_watched_signalled_and_waited_for(address):
     )
     for answer in watch:
         seen.append(answer.execution.sub_state)
-        if answer.execution.sub_state == executions_pb2.WAITING:
+        if answer.execution.sub_state == executions_pb2.SUB_STATE_WAITING:
             break
     watch.cancel()
-    assert executions_pb2.RUNNING in seen, seen
+    assert executions_pb2.SUB_STATE_RUNNING in seen, seen
     stub.SignalExecution(
         executions_pb2.SignalExecutionRequest(name=started.name, signal="approve"), timeout=TIMEOUT
     )
@@ -122,7 +125,7 @@ def test_an_execution_is_started_watched_signalled_and_waited_for(address):
         executions_pb2.WaitExecutionRequest(name=started.name), timeout=TIMEOUT
     )
     assert waited.reached
-    assert waited.execution.sub_state == executions_pb2.SUCCEEDED
+    assert waited.execution.sub_state == executions_pb2.SUB_STATE_SUCCEEDED
 
 
 def test_an_error_carries_its_error_info(address):
@@ -140,8 +143,153 @@ def test_an_error_carries_its_error_info(address):
         assert rpc_status.from_call(error).details[0].Unpack(info)
         assert (info.reason, info.domain) == ("INVALID_FILTER", "stateway.dev")
         assert info.metadata["column"] == "1"
+        advice = error_details_pb2.LocalizedMessage()
+        assert any(detail.Unpack(advice) for detail in rpc_status.from_call(error).details)
+        assert "sub_state" in advice.message
     else:
         raise AssertionError("a bad filter was accepted")
+
+
+def test_the_tour_of_the_readme_durable_executions(address):
+    """The section "Two minutes": an order that cannot be delivered is rolled back."""
+    from stateway.v1 import definitions_pb2, definitions_pb2_grpc
+    from stateway.v1 import executions_pb2, executions_pb2_grpc
+
+    channel = grpc.insecure_channel(address)
+    source = (ROOT / "examples/order-saga/order-saga.yaml").read_text()
+    applied = definitions_pb2_grpc.DefinitionsStub(channel).ApplyDefinition(
+        definitions_pb2.ApplyDefinitionRequest(source=source), timeout=TIMEOUT
+    )
+    assert applied.changed and applied.definition.name == "definitions/order-saga", applied
+    stub = executions_pb2_grpc.ExecutionsStub(channel)
+    start = executions_pb2.StartExecutionRequest(
+        definition="definitions/order-saga", execution_id="order-17"
+    )
+    start.input.data = json.dumps({"order": "o-17", "amount": 4200, "address": "the moon"}).encode()
+    started = stub.StartExecution(start, timeout=TIMEOUT)
+    assert started.name == "providers/builtin/executions/order-17", started
+
+    get = executions_pb2.GetExecutionRequest(name=started.name)
+    seen = stub.GetExecution(get, timeout=TIMEOUT)
+    assert seen.sub_state == executions_pb2.SUB_STATE_WAITING, seen
+    assert seen.reason == executions_pb2.REASON_NO_WORKER, seen
+    wait = seen.waits[0]
+    assert wait.kind == executions_pb2.Wait.CAPACITY, seen
+    assert (wait.blocker, wait.name) == (executions_pb2.Wait.WORKER, "warehouse"), seen
+
+    def deliver(task):
+        if task.action == "deliver":
+            raise ValueError("nobody delivers there")
+        return {"reservation": "r-1"}
+
+    with Worker(channel, ["warehouse", "payments", "shipping"], deliver):
+        waited = stub.WaitExecution(
+            executions_pb2.WaitExecutionRequest(name=started.name), timeout=TIMEOUT
+        )
+    assert waited.reached and waited.execution.sub_state == executions_pb2.SUB_STATE_FAILED, waited
+    assert waited.execution.reason == executions_pb2.REASON_ROLLED_BACK, waited
+    events = stub.ListEvents(
+        executions_pb2.ListEventsRequest(parent=started.name), timeout=TIMEOUT
+    ).events
+    phases = [event.phase for event in events]
+    assert phases.count(executions_pb2.ATTEMPT_PHASE_SUCCEEDED) == 2, events
+    assert phases.count(executions_pb2.ATTEMPT_PHASE_COMPENSATION_SUCCEEDED) == 2, events
+
+
+def test_the_tour_of_the_readme_scripted_executions(address):
+    """The section "Scripted executions": states, explanations, filters, signals, waits and watches."""
+    from stateway.v1 import executions_pb2, executions_pb2_grpc
+
+    stub = executions_pb2_grpc.ExecutionsStub(grpc.insecure_channel(address))
+    scripts = {"order-17": "flaky", "doc-1": "approval", "trip-3": "doomed", "import-9": "stuck"}
+    for identity, script in scripts.items():
+        stub.StartExecution(
+            executions_pb2.StartExecutionRequest(
+                definition=f"providers/memory/definitions/{script}", execution_id=identity
+            ),
+            timeout=TIMEOUT,
+        )
+    name = "providers/memory/executions/"
+    wait = executions_pb2.WaitExecutionRequest(
+        name=name + "order-17", sub_states=[executions_pb2.SUB_STATE_BACKING_OFF]
+    )
+    backing_off = stub.WaitExecution(wait, timeout=TIMEOUT).execution
+    assert backing_off.native_state == "ACTIVE", backing_off
+    assert backing_off.mapping_basis == executions_pb2.MAPPING_BASIS_DERIVED, backing_off
+    assert backing_off.retry.attempt >= 1 and backing_off.retry.HasField("next_attempt_time")
+    explained = stub.ExplainExecution(
+        executions_pb2.ExplainExecutionRequest(name=name + "order-17"), timeout=TIMEOUT
+    )
+    assert explained.row.scope == executions_pb2.TableRow.EXECUTION, explained
+    assert explained.row.native_state == "ACTIVE", explained
+
+    def listed(text):
+        request = executions_pb2.ListExecutionsRequest(parent="providers/-", filter=text)
+        answer = stub.ListExecutions(request, timeout=TIMEOUT)
+        return {execution.name.removeprefix(name) for execution in answer.executions}
+
+    assert set(scripts) <= listed("")
+    assert "doc-1" in listed("waits.kind:SIGNAL")
+    assert "doc-1" not in listed("retry.attempt < 100 AND NOT sub_state = WAITING")
+    stub.SignalExecution(
+        executions_pb2.SignalExecutionRequest(name=name + "doc-1", signal="approve"), timeout=TIMEOUT
+    )
+    ended = stub.WaitExecution(
+        executions_pb2.WaitExecutionRequest(name=name + "doc-1"), timeout=TIMEOUT
+    ).execution
+    assert ended.sub_state == executions_pb2.SUB_STATE_SUCCEEDED, ended
+    ended = stub.WaitExecution(
+        executions_pb2.WaitExecutionRequest(name=name + "trip-3"), timeout=TIMEOUT
+    ).execution
+    assert ended.sub_state == executions_pb2.SUB_STATE_FAILED, ended
+    assert ended.reason == executions_pb2.REASON_ROLLED_BACK, ended
+    watch = stub.WatchExecutions(
+        executions_pb2.WatchExecutionsRequest(parent=name + "order-17"), timeout=TIMEOUT
+    )
+    first = next(watch)
+    watch.cancel()
+    assert first.execution.name == name + "order-17", first
+
+
+class Worker:
+    """A worker that does every task in a thread of its own."""
+
+    def __init__(self, channel, roles, handler):
+        from stateway.v1 import workers_pb2, workers_pb2_grpc
+
+        self.pb, self.handler, self.send = workers_pb2, handler, queue.SimpleQueue()
+        offer = workers_pb2.Offer(roles=roles, capacity=4)
+        self.send.put(workers_pb2.StreamTasksRequest(offer=offer))
+        self.stream = workers_pb2_grpc.WorkersStub(channel).StreamTasks(iter(self.send.get, None))
+        self.thread = threading.Thread(target=self.work, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.send.put(None)
+        self.stream.cancel()
+        self.thread.join(timeout=TIMEOUT)
+
+    def work(self):
+        try:
+            for message in self.stream:
+                if message.WhichOneof("message") == "task":
+                    self.send.put(self.answer(message.task))
+        except grpc.RpcError:
+            pass  # The stream was cancelled: the test is over.
+
+    def answer(self, task):
+        try:
+            done = self.pb.TaskCompleted(task_token=task.task_token)
+            done.output.data = json.dumps(self.handler(task)).encode()
+            return self.pb.StreamTasksRequest(completed=done)
+        except ValueError as error:
+            failed = self.pb.TaskFailed(
+                task_token=task.task_token, message=str(error), no_retry=True
+            )
+            return self.pb.StreamTasksRequest(failed=failed)
 
 
 SHIPMENT = """
@@ -175,9 +323,9 @@ def test_the_worker_example_does_tasks(address):
             waited = stub.WaitExecution(
                 executions_pb2.WaitExecutionRequest(name=name), timeout=TIMEOUT
             )
-            assert waited.execution.sub_state == executions_pb2.SUCCEEDED, waited
+            assert waited.execution.sub_state == executions_pb2.SUB_STATE_SUCCEEDED, waited
             got = stub.GetExecution(
-                executions_pb2.GetExecutionRequest(name=name, view=executions_pb2.FULL),
+                executions_pb2.GetExecutionRequest(name=name, view=executions_pb2.EXECUTION_VIEW_FULL),
                 timeout=TIMEOUT,
             )
             assert json.loads(got.output.data) == {"parcel": "to Oslo", "by": "shipping"}, got
@@ -191,8 +339,8 @@ def test_the_worker_example_does_tasks(address):
         waited = stub.WaitExecution(
             executions_pb2.WaitExecutionRequest(name=name), timeout=TIMEOUT
         )
-        assert waited.execution.sub_state == executions_pb2.FAILED, waited
-        assert waited.execution.reason == "CANCELLED", waited
+        assert waited.execution.sub_state == executions_pb2.SUB_STATE_FAILED, waited
+        assert waited.execution.reason == executions_pb2.REASON_CANCELLED, waited
         told = [event.summary for event in stub.ListEvents(events, timeout=TIMEOUT).events]
         assert any("stopped before the parcel left" in summary for summary in told), told
     finally:

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stateway_proto::v1;
+use stateway_client::v1;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -1,7 +1,7 @@
 //! Pages of other sites get nothing, whatever they make a browser send; configured ones may call.
 
+use stateway_client::v1;
 use stateway_gateway::Settings;
-use stateway_proto::v1;
 
 use super::wire::{ALLOW_ORIGIN, Answer, Ask, every_method, framed};
 use crate::support::{Puppet, Running, TestGateway};

@@ -1,8 +1,7 @@
 //! Nobody decides about their own work under another spelling of their name.
 
 use serde_json::json;
-use stateway_machine::ExecutionState;
-use stateway_proto::v1;
+use stateway_client::v1;
 use tonic::Code;
 
 use crate::support::{BuiltInRig, by, reason_of};
@@ -28,7 +27,7 @@ async fn whoever_sent_the_signal_or_started_the_execution_does_not_approve_it() 
     let mut executions = rig.gateway.executions().await;
     let sent = executions.signal_execution(by("bob", "", signal)).await;
     sent.expect("it is waited for");
-    let asks = |view: &stateway_engine::View| view.state == ExecutionState::AwaitingApproval;
+    let asks = |view: &v1::Execution| view.native_state == "awaiting_approval";
     rig.until("e1", asks).await;
     let mut approvals = rig.approvals().await;
     for (actor, is_allowed) in [
@@ -40,7 +39,7 @@ async fn whoever_sent_the_signal_or_started_the_execution_does_not_approve_it() 
     ] {
         let decision = v1::DecideApprovalRequest {
             name: "providers/b/executions/e1/approvals/check~1".into(),
-            grant: true,
+            decision: v1::decide_approval_request::Choice::Grant.into(),
             ..v1::DecideApprovalRequest::default()
         };
         let decided = approvals.decide_approval(by(actor, "ops", decision)).await;

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use stateway_proto::v1;
+use stateway_client::v1;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 

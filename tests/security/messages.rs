@@ -4,12 +4,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use prost::Message;
 use serde_json::{Value, json};
-use stateway_proto::v1;
-use stateway_proto::v1::read_payload_request::Source;
+use stateway_client::v1;
+use stateway_client::v1::read_payload_request::Source;
 use tonic::Code;
 
 use super::wire::{Answer, Ask, every_method, framed};
-use crate::support::{BuiltInRig, Puppet, TestGateway, error_info, reason_of};
+use crate::support::{BuiltInRig, Puppet, TestGateway, error_info, hint_of, reason_of};
 
 /// Code and reason of an answer that is an error.
 fn error_of(answer: &Answer) -> (String, String) {
@@ -161,7 +161,7 @@ async fn an_answer_that_is_too_large_names_its_field_and_the_payload_can_be_read
         ["input.data", "output.data"].contains(&&*metadata["field"]),
         "{metadata:?}"
     );
-    assert!(metadata["hint"].contains("ReadPayload"), "{metadata:?}");
+    assert!(hint_of(&refused).contains("ReadPayload"), "{refused}");
     client
         .get_execution(get(v1::ExecutionView::Basic))
         .await
@@ -197,7 +197,7 @@ async fn an_answer_that_is_too_large_names_its_field_and_the_payload_can_be_read
     let (reason, metadata) = error_info(&refused);
     assert_eq!(reason, "RESPONSE_TOO_LARGE");
     assert_eq!(metadata["field"], "executions");
-    assert!(metadata["hint"].contains("page_size"), "{metadata:?}");
+    assert!(hint_of(&refused).contains("page_size"), "{refused}");
     client.list_executions(list(5)).await.expect("five fit");
 }
 
@@ -243,15 +243,15 @@ async fn the_dashboard_shows_an_execution_whose_payloads_are_too_large() {
 async fn a_worker_that_sends_nonsense_is_told_so_with_details() {
     let rig = BuiltInRig::start().await;
     let headers = [("content-type", "application/grpc")];
-    let offer = v1::WorkRequest {
-        message: Some(v1::work_request::Message::Offer(v1::Offer {
+    let offer = v1::StreamTasksRequest {
+        message: Some(v1::stream_tasks_request::Message::Offer(v1::Offer {
             worker_id: "w".into(),
             capacity: 1,
             ..v1::Offer::default()
         })),
     };
     let body = [framed(&offer.encode_to_vec()), framed(&[0x0a, 0x7f])].concat();
-    let ask = Ask::new("POST", "/stateway.v1.Workers/Work", &headers).body(&body);
+    let ask = Ask::new("POST", "/stateway.v1.Workers/StreamTasks", &headers).body(&body);
     let answer = ask.http2(rig.gateway.address).await;
     assert_eq!(
         error_of(&answer),

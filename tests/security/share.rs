@@ -1,8 +1,8 @@
 //! No caller takes all watches and waits.
 
 use futures::future::join_all;
-use stateway_proto::v1;
-use stateway_proto::v1::executions_client::ExecutionsClient;
+use stateway_client::v1;
+use stateway_client::v1::executions_client::ExecutionsClient;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 

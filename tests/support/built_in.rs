@@ -4,19 +4,19 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use stateway_engine::{Config, Engine, View};
-use stateway_proto::v1;
-use stateway_proto::v1::admin_client::AdminClient;
-use stateway_proto::v1::approvals_client::ApprovalsClient;
-use stateway_proto::v1::definitions_client::DefinitionsClient;
-use stateway_proto::v1::recovery_client::RecoveryClient;
-use stateway_proto::v1::work_request::Message as Said;
-use stateway_proto::v1::work_response::Message as Told;
-use stateway_proto::v1::workers_client::WorkersClient;
+use stateway_client::v1;
+use stateway_client::v1::admin_client::AdminClient;
+use stateway_client::v1::approvals_client::ApprovalsClient;
+use stateway_client::v1::definitions_client::DefinitionsClient;
+use stateway_client::v1::recovery_client::RecoveryClient;
+use stateway_client::v1::stream_tasks_request::Message as Said;
+use stateway_client::v1::stream_tasks_response::Message as Told;
+use stateway_client::v1::workers_client::WorkersClient;
+use stateway_engine::{Config, Engine};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::Channel;
-use tonic::{Request, Status, Streaming};
+use tonic::{Code, Request, Status, Streaming};
 
 use super::gateway::BuiltIn;
 use super::{Running, TestGateway};
@@ -27,7 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A gateway in front of one built-in engine, `b`.
 pub(crate) struct BuiltInRig {
     pub(crate) gateway: Running,
-    pub(crate) engine: Engine,
+    /// For a second gateway; stories read executions over the API only.
+    engine: Engine,
     pub(crate) directory: tempfile::TempDir,
 }
 
@@ -60,6 +61,11 @@ impl BuiltInRig {
             engine,
             directory,
         }
+    }
+
+    /// Over the file of another store, for example a backup.
+    pub(crate) async fn of_file(path: std::path::PathBuf) -> Self {
+        Self::with(|config| config.path = path).await
     }
 
     /// With another configuration of the engine.
@@ -126,7 +132,8 @@ impl BuiltInRig {
             ..v1::ApplyDefinitionRequest::default()
         };
         let applied = self.definitions().await.apply_definition(request).await;
-        applied.expect("it is valid").into_inner()
+        let applied = applied.expect("it is valid").into_inner();
+        applied.definition.expect("a definition")
     }
 
     /// Starts an execution in someone's name.
@@ -157,8 +164,8 @@ impl BuiltInRig {
         found.expect("it is there").into_inner()
     }
 
-    /// Waits until an execution shows something to a client.
-    pub(crate) async fn shows(
+    /// Waits until an execution shows something.
+    pub(crate) async fn until(
         &self,
         id: &str,
         shows: impl Fn(&v1::Execution) -> bool,
@@ -188,7 +195,7 @@ impl BuiltInRig {
     pub(crate) async fn retry_from(&self, id: &str, step: &str, by: &str) -> v1::Execution {
         let request = v1::RetryFromRequest {
             name: format!("providers/b/executions/{id}"),
-            step: step.into(),
+            origin: Some(v1::retry_from_request::Origin::Step(step.into())),
             ..v1::RetryFromRequest::default()
         };
         let mut client = self.gateway.executions().await;
@@ -196,17 +203,47 @@ impl BuiltInRig {
         answer.expect("it runs again").into_inner()
     }
 
-    /// Waits until an execution shows something.
-    pub(crate) async fn until(&self, id: &str, shows: impl Fn(&View) -> bool) -> View {
-        let begin = Instant::now();
-        loop {
-            let view = self.engine.get(id.into()).await.expect("it is there");
-            if shows(&view) {
-                return view;
-            }
-            assert!(begin.elapsed() < PATIENCE, "{id} shows {view:#?}");
-            tokio::time::sleep(Duration::from_millis(5)).await;
+    /// An execution, unless there is none of this id.
+    pub(crate) async fn find(&self, id: &str) -> Option<v1::Execution> {
+        let request = v1::GetExecutionRequest {
+            name: format!("providers/b/executions/{id}"),
+            view: v1::ExecutionView::Full.into(),
+        };
+        let mut client = self.gateway.executions().await;
+        match client.get_execution(request).await {
+            Ok(found) => Some(found.into_inner()),
+            Err(status) if status.code() == Code::NotFound => None,
+            Err(status) => panic!("{status}"),
         }
+    }
+
+    /// The person who started an execution, as its history says.
+    pub(crate) async fn initiator(&self, id: &str) -> String {
+        let request = v1::ListEventsRequest {
+            parent: format!("providers/b/executions/{id}"),
+            page_size: 1,
+            view: v1::ExecutionView::Full.into(),
+            ..v1::ListEventsRequest::default()
+        };
+        let mut client = self.gateway.executions().await;
+        let events = client.list_events(request).await.expect("it has a history");
+        let first = events.into_inner().events.into_iter().next();
+        first.expect("it was created").actor
+    }
+
+    /// The whole history of an execution as a file.
+    pub(crate) async fn export(&self, id: &str) -> Vec<u8> {
+        let request = v1::ExportHistoryRequest {
+            name: format!("providers/b/executions/{id}"),
+            redact: false,
+        };
+        let stream = self.recovery().await.export_history(request).await;
+        let mut stream = stream.expect("it has a history").into_inner();
+        let mut file = Vec::new();
+        while let Some(piece) = stream.message().await.expect("the stream is whole") {
+            file.extend_from_slice(&piece.data);
+        }
+        file
     }
 
     /// Connects a worker.
@@ -227,14 +264,14 @@ impl BuiltInRig {
         &self,
         offer: v1::Offer,
         request_of: impl FnOnce(
-            UnboundedReceiverStream<v1::WorkRequest>,
-        ) -> Request<UnboundedReceiverStream<v1::WorkRequest>>,
+            UnboundedReceiverStream<v1::StreamTasksRequest>,
+        ) -> Request<UnboundedReceiverStream<v1::StreamTasksRequest>>,
     ) -> Result<TestWorker, Status> {
         let (say, said) = mpsc::unbounded_channel();
         say.send(request(Said::Offer(offer))).expect("it is open");
         let mut client = self.workers().await;
         let told = client
-            .work(request_of(UnboundedReceiverStream::new(said)))
+            .stream_tasks(request_of(UnboundedReceiverStream::new(said)))
             .await?;
         Ok(TestWorker {
             say,
@@ -245,8 +282,8 @@ impl BuiltInRig {
 
 /// A worker that the test speaks for.
 pub(crate) struct TestWorker {
-    pub(crate) say: mpsc::UnboundedSender<v1::WorkRequest>,
-    told: Streaming<v1::WorkResponse>,
+    pub(crate) say: mpsc::UnboundedSender<v1::StreamTasksRequest>,
+    told: Streaming<v1::StreamTasksResponse>,
 }
 
 impl TestWorker {
@@ -294,7 +331,7 @@ impl TestWorker {
     }
 
     /// Completes a task and reports what it cost.
-    pub(crate) fn complete_for(&self, task: &v1::Task, output: &Value, tokens: u64) {
+    pub(crate) fn complete_for(&self, task: &v1::Task, output: &Value, tokens: i64) {
         self.say(Said::Completed(v1::TaskCompleted {
             task_token: task.task_token.clone(),
             output: Some(v1::Payload {
@@ -302,13 +339,13 @@ impl TestWorker {
                 content_type: String::new(),
             }),
             usage: Some(v1::Usage {
-                input_tokens: tokens,
+                input_token_count: tokens,
                 ..v1::Usage::default()
             }),
         }));
     }
 
-    pub(crate) fn fail(&self, task: &v1::Task, category: &str) {
+    pub(crate) fn fail(&self, task: &v1::Task, category: v1::ErrorCategory) {
         self.say(Said::Failed(v1::TaskFailed {
             task_token: task.task_token.clone(),
             category: category.into(),
@@ -318,8 +355,8 @@ impl TestWorker {
     }
 }
 
-fn request(said: Said) -> v1::WorkRequest {
-    v1::WorkRequest {
+fn request(said: Said) -> v1::StreamTasksRequest {
+    v1::StreamTasksRequest {
         message: Some(said),
     }
 }

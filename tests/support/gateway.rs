@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use stateway_client::v1::executions_client::ExecutionsClient;
+use stateway_client::v1::providers_client::ProvidersClient;
 use stateway_engine::Engine;
 use stateway_gateway::{Gateway, Settings};
-use stateway_proto::v1::executions_client::ExecutionsClient;
-use stateway_proto::v1::providers_client::ProvidersClient;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{Limited, Provider, Registration, Registry, Table};
 use stateway_provider_builtin::BuiltinProvider;
@@ -163,6 +163,13 @@ impl Running {
 }
 
 /// The reason of the status's one `ErrorInfo`, which every error must have.
+/// The advice that an error carries; empty when there is none.
+pub(crate) fn hint_of(status: &Status) -> String {
+    let details = status.get_error_details();
+    let hint = details.localized_message();
+    hint.map(|hint| hint.message.clone()).unwrap_or_default()
+}
+
 pub(crate) fn reason_of(status: &Status) -> String {
     error_info(status).0
 }

@@ -101,7 +101,6 @@ impl Puppet {
             initiator: String::new(),
             labels: BTreeMap::new(),
             input: None,
-            past: Vec::new(),
         };
         self.lock().approvals.push(approval);
     }

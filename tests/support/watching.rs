@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use stateway_proto::v1::watch_executions_response::Kind;
-use stateway_proto::v1::{WatchExecutionsRequest, WatchExecutionsResponse};
+use stateway_client::v1::watch_executions_response::Kind;
+use stateway_client::v1::{WatchExecutionsRequest, WatchExecutionsResponse};
 use tonic::{Status, Streaming};
 
 use super::Running;

@@ -15,7 +15,6 @@ pub mod demo;
 pub mod duration;
 pub mod exit;
 pub mod failure;
-pub mod held;
 pub mod input;
 pub mod observability;
 pub mod outline;

@@ -11,11 +11,11 @@ mod step;
 mod table;
 mod tree;
 
-pub use details::{cost, details, details_of, result, traces};
+pub use details::{cost, details, result, traces};
 pub use live::Live;
 pub use name::{short_definition, short_name};
 pub use paint::Paint;
-pub use phrase::{Clock, now, phrase, reopened, trouble};
+pub use phrase::{Clock, now, paused, phrase, queued, reopened, trouble};
 pub use relative::{ago, moment, until};
 pub use report::report;
 pub use step::step_details;

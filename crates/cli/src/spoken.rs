@@ -10,7 +10,7 @@ const COMMANDS: [(&str, &str); 28] = [
     ("DeleteDefinition", "definitions delete"),
     ("DisableTrigger", "triggers disable"),
     ("EnableTrigger", "triggers enable"),
-    ("ExplainState", "explain"),
+    ("ExplainExecution", "explain"),
     ("GetApproval", "approvals get"),
     ("GetDefinition", "definitions get"),
     ("GetEscalation", "escalations get"),

@@ -20,8 +20,8 @@ mod time;
 mod trigger;
 mod worker;
 
-pub use approval::{Approval, Decision, Escalation, Past};
-pub use definition::{Definition, Diagnostic};
+pub use approval::{Approval, Decision, Escalation};
+pub use definition::{Applied, Definition, Diagnostic};
 pub use event::Event;
 pub use execution::{Execution, ExecutionError, Progress, Retry, Step, Usage, Wait};
 pub use explanation::{Explanation, StepExplanation};

@@ -25,7 +25,10 @@ macro_rules! make {
 #[allow(clippy::missing_errors_doc)]
 impl Client {
     /// Makes a definition known, or a new revision of it the current one.
-    pub async fn apply_definition(&self, call: ApplyDefinition) -> Result<v1::Definition, Error> {
+    pub async fn apply_definition(
+        &self,
+        call: ApplyDefinition,
+    ) -> Result<v1::ApplyDefinitionResponse, Error> {
         make!(self.write(call), definitions.apply_definition)
     }
 
@@ -97,8 +100,8 @@ impl Client {
         make!(self.write(call), approvals.resolve_escalation)
     }
 
-    /// Reads who works.
-    pub async fn list_workers(&self, call: ListWorkers) -> Result<v1::ListWorkersResponse, Error> {
+    /// Reads one page of workers.
+    pub async fn workers_page(&self, call: ListWorkers) -> Result<v1::ListWorkersResponse, Error> {
         make!(self.read(call), workers.list_workers)
     }
 
@@ -118,9 +121,9 @@ impl Client {
 
     /// Copies a store into the backup directory. It is not tried again by itself: the file may be
     /// there by then.
-    pub async fn backup(&self, call: Backup) -> Result<v1::BackupResponse, Error> {
+    pub async fn backup(&self, call: Backup) -> Result<v1::BackupStoreResponse, Error> {
         let once = self.clone().without_retries();
-        make!(once.read(call), admin.backup)
+        make!(once.read(call), admin.backup_store)
     }
 
     /// Publishes an event, which starts what it triggers. Without an id the event gets one, so that

@@ -33,7 +33,7 @@ pub type GetStep = Call<v1::GetStepRequest>;
 /// Reads one payload in parts.
 pub type ReadPayload = Call<v1::ReadPayloadRequest>;
 /// Asks why an execution shows what it shows.
-pub type Explain = Call<v1::ExplainStateRequest>;
+pub type Explain = Call<v1::ExplainExecutionRequest>;
 /// Sends a signal.
 pub type Signal = Call<v1::SignalExecutionRequest>;
 /// Ends an execution.
@@ -89,7 +89,7 @@ pub type GetQueue = Call<v1::GetQueueRequest>;
 /// Removes finished executions.
 pub type PurgeExecutions = Call<v1::PurgeExecutionsRequest>;
 /// Copies a store.
-pub type Backup = Call<v1::BackupRequest>;
+pub type Backup = Call<v1::BackupStoreRequest>;
 /// Tells of an event.
 pub type PublishEvent = Call<v1::PublishEventRequest>;
 
@@ -212,17 +212,11 @@ writes! {
     AdoptDefinitionRequest { etag };
     DisableTriggerRequest {};
     EnableTriggerRequest {};
+    PublishEventRequest {};
     DecideApprovalRequest { etag };
     ResolveEscalationRequest { etag };
     PurgeExecutionRequest { etag };
     RecoverExecutionRequest { etag };
-}
-
-/// The id of an event makes its repetition one event.
-impl Write for v1::PublishEventRequest {
-    fn request_id(&mut self) -> &mut String {
-        &mut self.id
-    }
 }
 
 fn start_repeat(message: &v1::StartExecutionRequest) -> Repeat {

@@ -97,9 +97,7 @@ impl Error {
     /// Where in a filter the trouble is, from 1, where the gateway says.
     #[must_use]
     pub fn column(&self) -> Option<usize> {
-        ["column", "position"]
-            .iter()
-            .find_map(|key| self.parts.metadata.get(*key)?.parse().ok())
+        self.parts.metadata.get("column")?.parse().ok()
     }
 
     /// True when a gateway said so, not the connection to it.
@@ -183,11 +181,8 @@ impl Error {
         let details = status.get_error_details();
         match details.error_info() {
             Some(info) => {
-                let mut metadata: BTreeMap<_, _> = info.metadata.clone().into_iter().collect();
-                let hint = metadata.remove("hint").or_else(|| {
-                    let link = details.help()?.links.first()?;
-                    Some(link.description.clone())
-                });
+                let metadata: BTreeMap<_, _> = info.metadata.clone().into_iter().collect();
+                let hint = details.localized_message().map(|hint| hint.message.clone());
                 let violation = |found: &tonic_types::FieldViolation| Violation {
                     field: found.field.clone(),
                     description: found.description.clone(),
@@ -272,11 +267,11 @@ mod tests {
     fn every_detail_is_decoded() {
         let metadata = HashMap::from([
             ("provider".to_owned(), "shop".to_owned()),
-            ("hint".to_owned(), "Look again.".to_owned()),
             ("column".to_owned(), "7".to_owned()),
         ]);
         let mut details = ErrorDetails::with_error_info("BAD_FILTER", DOMAIN, metadata);
         details.set_retry_info(Some(Duration::from_millis(1500)));
+        details.set_localized_message("en-US", "Look again.");
         details.add_bad_request_violation("filter", "no field `x`");
         let error = Error::from_status(&status(Code::InvalidArgument, details));
         assert_eq!(error.code(), Code::InvalidArgument);

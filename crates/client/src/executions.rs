@@ -70,8 +70,8 @@ impl Client {
     }
 
     /// Says why an execution shows what it shows.
-    pub async fn explain(&self, call: Explain) -> Result<v1::ExplainStateResponse, Error> {
-        read!(self, call, explain_state)
+    pub async fn explain(&self, call: Explain) -> Result<v1::ExplainExecutionResponse, Error> {
+        read!(self, call, explain_execution)
     }
 
     /// Sends a signal.

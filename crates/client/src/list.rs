@@ -8,7 +8,7 @@ use std::future::Future;
 use futures::stream::{BoxStream, StreamExt, unfold};
 use stateway_proto::v1;
 
-use crate::{Client, Error, Events, List, ListProviders};
+use crate::{Client, Error, Events, List, ListProviders, ListWorkers};
 
 /// Items as they come, page by page. It ends after the first error.
 pub type Items<T> = BoxStream<'static, Result<T, Error>>;
@@ -39,6 +39,24 @@ impl Client {
             async move {
                 let page = client.events_page(call).await?;
                 Ok((page.events, page.next_page_token))
+            }
+        })
+    }
+
+    /// Every worker, page by page as the stream is read.
+    #[must_use]
+    pub fn workers_all(&self, parent: impl Into<String>) -> Items<v1::Worker> {
+        let (client, parent) = (self.clone(), parent.into());
+        pages(move |token| {
+            let call = ListWorkers::from_message(v1::ListWorkersRequest {
+                parent: parent.clone(),
+                page_token: token.unwrap_or_default(),
+                ..v1::ListWorkersRequest::default()
+            });
+            let client = client.clone();
+            async move {
+                let page = client.workers_page(call).await?;
+                Ok((page.workers, page.next_page_token))
             }
         })
     }

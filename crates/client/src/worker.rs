@@ -140,13 +140,13 @@ impl Worker {
 
     /// How many tasks are worked on at once; at least one.
     pub fn capacity(mut self, tasks: u32) -> Self {
-        self.offer.capacity = tasks.max(1);
+        self.offer.capacity = i32::try_from(tasks.max(1)).unwrap_or(i32::MAX);
         self
     }
 
     /// How many tasks may lie ready beside those, so that none has to be waited for.
-    pub const fn prefetch(mut self, tasks: u32) -> Self {
-        self.offer.prefetch = tasks;
+    pub fn prefetch(mut self, tasks: u32) -> Self {
+        self.offer.prefetch = i32::try_from(tasks).unwrap_or(i32::MAX);
         self
     }
 

@@ -1,7 +1,7 @@
 //! The choice about compensation in the dialogs that cancel an execution.
 
 use maud::{Markup, html};
-use stateway_proto::v1::cancel_execution_request::Compensation;
+use stateway_proto::v1::Compensation;
 
 use crate::problem::Problem;
 
@@ -28,7 +28,7 @@ pub(crate) fn choice(word: &str) -> Result<Compensation, Problem> {
     match word {
         "" => Ok(Compensation::Unspecified),
         "compensate" => Ok(Compensation::Compensate),
-        "none" => Ok(Compensation::NoCompensation),
+        "none" => Ok(Compensation::Skip),
         _ => Err(Problem::invalid(
             "That is not a choice about compensation.",
             "Choose one of the list.",

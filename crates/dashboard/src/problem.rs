@@ -85,11 +85,11 @@ impl From<Status> for Problem {
     fn from(status: Status) -> Self {
         let details = status.get_error_details();
         let info = details.error_info();
-        let hint = info.and_then(|info| info.metadata.get("hint"));
+        let hint = details.localized_message();
         Self {
             status: http(status.code()),
             message: status.message().to_owned(),
-            hint: hint.cloned().unwrap_or_default(),
+            hint: hint.map(|hint| hint.message.clone()).unwrap_or_default(),
             reason: info.map(|info| info.reason.clone()).unwrap_or_default(),
         }
     }

@@ -32,6 +32,9 @@ pub(crate) fn routes() -> Router<Site> {
 }
 
 /// Who works and what waits, at one moment.
+/// The most workers that are shown.
+const MOST_WORKERS: i32 = 1_000;
+
 struct Floor {
     workers: Vec<Worker>,
     queues: Vec<Queue>,
@@ -40,6 +43,8 @@ struct Floor {
 async fn look(site: &Site, visitor: &Visitor) -> Result<Floor, Problem> {
     let request = ListWorkersRequest {
         parent: "providers/-".into(),
+        page_size: MOST_WORKERS,
+        ..ListWorkersRequest::default()
     };
     let workers = site
         .api
@@ -54,7 +59,7 @@ async fn look(site: &Site, visitor: &Visitor) -> Result<Floor, Problem> {
     let mut queues = Vec::new();
     for provider in providers::all(site, visitor).await? {
         let request = GetQueueRequest {
-            name: provider.name,
+            name: format!("{}/queue", provider.name),
         };
         match site.api.workers().get_queue(visitor.request(request)).await {
             Ok(found) => queues.push(found.into_inner()),

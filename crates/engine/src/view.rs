@@ -356,6 +356,7 @@ impl View {
             waits: self.waits,
             steps,
             steps_are_detail: false,
+            is_partial: false,
             last_error: self.last_error,
             create_time: self.times.created,
             start_time: self.times.started,

@@ -3,6 +3,7 @@
 
 use stateway_model::{Event, Execution};
 use stateway_proto::v1;
+use stateway_proto::v1::divergence::Kind;
 use stateway_provider_api::{Observation, Replayed};
 
 use crate::convert;
@@ -15,18 +16,18 @@ pub fn response(
 ) -> v1::ReplayExecutionResponse {
     let execution = from.execution.map(|seen| convert::execution(show(seen)));
     let divergences = from.divergences.into_iter().map(|found| v1::Divergence {
-        sequence: found.sequence,
-        kind: found.kind,
+        sequence: convert::int64(found.sequence),
+        kind: kind(&found.kind).into(),
         step: found.step,
         recorded: found.recorded,
         derived: found.derived,
-        words: found.summary,
+        summary: found.summary,
     });
     let unrecorded = from.unrecorded_steps.into_iter();
     let unrecorded = unrecorded.map(|open| v1::UnrecordedStep {
         step: open.step,
-        attempt: open.attempt,
-        undo: open.compensation,
+        attempt: convert::int32(open.attempt),
+        compensation: open.compensation,
         why: open.why,
     });
     let steps = from.steps.into_iter().map(|row| v1::ReplayedStep {
@@ -37,7 +38,7 @@ pub fn response(
     v1::ReplayExecutionResponse {
         execution,
         branch: from.branch.to_string(),
-        event_count: from.event_count,
+        event_count: convert::int64(from.event_count),
         revision: from.revision,
         divergences: divergences.collect(),
         unrecorded_steps: unrecorded.collect(),
@@ -45,11 +46,16 @@ pub fn response(
         recorded_outcome: from.recorded_outcome,
         derived_outcome: from.derived_outcome,
         notes: from.notes,
-        derived_event_count: from.derived_event_count,
+        derived_event_count: convert::int64(from.derived_event_count),
         head_hash: from.head_hash,
         source_hash_before: from.source_hash_before,
         source_hash_after: from.source_hash_after,
     }
+}
+
+/// The kind behind the provider's word for it.
+fn kind(word: &str) -> Kind {
+    Kind::from_str_name(&word.to_ascii_uppercase()).unwrap_or(Kind::Unspecified)
 }
 
 /// An event of a branch, and the execution after it.

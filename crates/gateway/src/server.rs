@@ -246,6 +246,7 @@ impl Gateway {
         let workers = Workers {
             shell: shell.clone(),
             directory: directory.clone(),
+            sealer: sealer.clone(),
             stop: stop.clone(),
         };
         let admin = Admin {

@@ -21,7 +21,6 @@ pub use read_back::provider_error;
 const KIND: &str = "kind";
 const VERB: &str = "verb";
 const PROVIDER: &str = "provider";
-const HINT: &str = "hint";
 const NATIVE_CODE: &str = "native_code";
 const COMPONENT: &str = "component";
 const SUGGESTION: &str = "suggestion";
@@ -60,7 +59,6 @@ pub(crate) fn of_provider(provider: &ProviderId, error: &Error) -> Status {
     metadata.insert(VERB.to_owned(), error.verb.to_string());
     let texts = [
         (NATIVE_CODE, error.native_code.as_str()),
-        (HINT, error.hint.as_str()),
         (COMPONENT, error.component.as_deref().unwrap_or_default()),
         (SUGGESTION, error.suggestion.as_deref().unwrap_or_default()),
     ];
@@ -68,6 +66,7 @@ pub(crate) fn of_provider(provider: &ProviderId, error: &Error) -> Status {
     metadata.extend(given.map(|(key, text)| ((*key).to_owned(), (*text).to_owned())));
     let mut details = ErrorDetails::new();
     details.set_error_info(error.reason(), DOMAIN, metadata);
+    advise(&mut details, &error.hint);
     if error.kind.is_retryable() {
         details.set_retry_info(Some(error.retry_after.unwrap_or(DEFAULT_PAUSE)));
     }
@@ -95,7 +94,16 @@ pub(crate) struct Refusal {
     message: String,
     metadata: HashMap<String, String>,
     violations: Vec<(&'static str, String)>,
+    hint: String,
     pause: Option<Duration>,
+}
+
+/// Adds what a person can do about an error (AIP-193): it is no part of the metadata, which programs
+/// read.
+fn advise(details: &mut ErrorDetails, hint: &str) {
+    if !hint.is_empty() {
+        details.set_localized_message("en-US", hint);
+    }
 }
 
 impl Refusal {
@@ -106,6 +114,7 @@ impl Refusal {
             message: message.into(),
             metadata: HashMap::new(),
             violations: Vec::new(),
+            hint: String::new(),
             pause: None,
         }
     }
@@ -135,13 +144,9 @@ impl Refusal {
         self
     }
 
-    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
-        let hint = hint.into();
-        if hint.is_empty() {
-            self
-        } else {
-            self.with("hint", hint)
-        }
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
     }
 
     pub(crate) fn with(mut self, key: &str, value: impl Into<String>) -> Self {
@@ -159,6 +164,7 @@ impl From<Refusal> for Status {
     fn from(refusal: Refusal) -> Self {
         let mut details = ErrorDetails::new();
         details.set_error_info(refusal.reason, DOMAIN, refusal.metadata);
+        advise(&mut details, &refusal.hint);
         for (field, what) in refusal.violations {
             details.add_bad_request_violation(field, what);
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use stateway_definition::{RetryPolicy, StepKind};
 use stateway_model::{
-    ErrorCategory, ExecutionError, MappingBasis, Reason, Retry, RetryBasis, Step, SubState, Usage,
-    Wait, WaitKind,
+    Blocker, ErrorCategory, ExecutionError, MappingBasis, Reason, Retry, RetryBasis, Step,
+    SubState, Usage, Wait, WaitKind,
 };
 
 use crate::decide::{has_effects, is_undo_retried, undo_policy};
@@ -402,7 +402,7 @@ pub fn waits(state: &State) -> Vec<Wait> {
         .filter_map(|ix| wait(state, *ix))
         .collect();
     if state.state() == ExecutionState::Queued {
-        found.push(Wait::new(WaitKind::Capacity, "slot"));
+        found.push(Wait::capacity(Blocker::Slot, "slot"));
     }
     found
 }
@@ -443,6 +443,7 @@ fn wait(state: &State, ix: StepIx) -> Option<Wait> {
         since: run.since,
         deadline,
         detail: String::new(),
+        blocker: (kind == WaitKind::Capacity).then_some(Blocker::Worker),
     })
 }
 

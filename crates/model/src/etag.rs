@@ -1,45 +1,65 @@
 //! The etag of an execution, and what else a reader would see change.
 //!
-//! An etag is for conflicts: it changes whenever the state changes that a client acts on. Which
-//! workers are connected is not part of that state, so an execution keeps its etag when the last
-//! worker that could take one of its tasks leaves, and when one comes.
+//! An etag is for conflicts: it changes whenever the state changes that a client acts on. Every replica
+//! of the gateway must give the same etag, so nothing that one process remembers or infers is part of
+//! it: not the number of an attempt, which the gateway adds up for some engines, and not the workers
+//! that are connected to one process.
+//!
+//! The etag is weak (RFC 7232): `W/"` and 16 hexadecimal digits and `"`. The digits are the FNV-1a hash,
+//! 64 bits, of the parts in the order of [`Execution::etag`], each written by [`Parts`].
 
 use std::hash::{Hash, Hasher};
 
-use crate::{Execution, Reason, Step, SubState, Wait};
+use jiff::Timestamp;
+
+use crate::{Execution, ExecutionError, Reason, Retry, Step, SubState, Wait};
+
+/// The weak etag of a content that is made of texts.
+#[must_use]
+pub fn content_etag(texts: &[&str]) -> String {
+    let mut parts = Parts::default();
+    for text in texts {
+        parts.text(text);
+    }
+    parts.etag()
+}
 
 impl Execution {
-    /// A tag that changes whenever anything a client could act on changes.
+    /// A tag that changes whenever anything a client could act on changes; empty for an execution of
+    /// which the provider has read only a part, because another replica may have read more.
     ///
-    /// Computed from the content, so that every replica gives the same tag. Payloads have no part
-    /// in it, and no steps that only the full view has: a list, which leaves them out, must show the
-    /// same tag as a get. Nor have progress and usage, which a worker reports while someone decides
-    /// to pause the execution, nor what follows from the workers that are connected.
+    /// Payloads have no part in it, and no steps that only the full view has: a list, which leaves them
+    /// out, must show the same tag as a get. Nor have progress and usage, which a worker reports while
+    /// someone decides to pause the execution.
     #[must_use]
     pub fn etag(&self) -> String {
-        format!("{:016x}", self.hash_acted_on().finish())
+        if self.is_partial {
+            return String::new();
+        }
+        self.acted_on().etag()
     }
 
     /// A number that changes whenever a reader would see a difference, payloads aside: with the
-    /// etag, with progress and cost, and with the workers that are connected.
+    /// etag, with attempts, progress and cost, and with the workers that are connected. Only for
+    /// comparisons within one process.
     #[must_use]
     pub fn look(&self) -> u64 {
-        let mut hasher = self.hash_acted_on();
+        let mut hasher = self.acted_on().0;
         (self.sub_state, self.reason, &self.retry).hash(&mut hasher);
-        (&self.usage, &self.abandoned_usage).hash(&mut hasher);
+        (&self.usage, &self.abandoned_usage, &self.last_error).hash(&mut hasher);
         (&self.reopen, &self.forked_from, &self.not_rolled_back).hash(&mut hasher);
         for wait in &self.waits {
-            wait.detail.hash(&mut hasher);
+            (&wait.detail, wait.blocker).hash(&mut hasher);
         }
         for step in &self.steps {
-            (step.sub_state, step.reason).hash(&mut hasher);
+            (step.sub_state, step.reason, &step.retry).hash(&mut hasher);
             (&step.progress, &step.usage, &step.blocked_by).hash(&mut hasher);
         }
         hasher.finish()
     }
 
-    fn hash_acted_on(&self) -> Fnv1a {
-        let mut hasher = Fnv1a::default();
+    fn acted_on(&self) -> Parts {
+        let mut parts = Parts::default();
         let steps = if self.steps_are_detail {
             &[][..]
         } else {
@@ -47,84 +67,132 @@ impl Execution {
         };
         let unserved = |step: &Step| step.reason == Some(Reason::NoWorker);
         let unserved = self.reason == Some(Reason::NoWorker) || steps.iter().any(unserved);
-        let (sub_state, reason) = with_workers(self.sub_state, self.reason, unserved);
-        (&self.name, sub_state, &self.native_state, reason).hash(&mut hasher);
-        // Which step's figures the execution shows depends on the connected workers too; the figures
-        // of every step are hashed below.
-        if !steps.iter().any(|step| step.retry == self.retry) {
-            self.retry.hash(&mut hasher);
+        parts.text(&self.name.to_string());
+        parts.state(self.sub_state, self.reason, unserved);
+        parts.text(&self.native_state);
+        // Which step's retry the execution shows depends on the connected workers too; the retry of
+        // every step is written below.
+        let shown = !steps.iter().any(|step| step.retry == self.retry);
+        parts.option(shown.then_some(&self.retry), Parts::retry);
+        parts.list(&self.waits, Parts::wait);
+        parts.list(steps, Parts::step);
+        parts.option(self.last_error.as_ref(), Parts::error);
+        parts.text(&self.revision);
+        parts.time(self.end_time);
+        parts.number(self.labels.len() as u64);
+        for (name, value) in &self.labels {
+            parts.text(name);
+            parts.text(value);
         }
-        hash_waits(&self.waits, &mut hasher);
-        hasher.write_usize(steps.len());
-        for step in steps {
-            hash_step(step, &mut hasher);
-        }
-        self.last_error.hash(&mut hasher);
-        (&self.revision, self.end_time, &self.labels).hash(&mut hasher);
-        if let Some(pause) = &self.pause {
-            pause.hash(&mut hasher);
-        }
-        if let Some(cancellation) = &self.cancellation {
-            cancellation.hash(&mut hasher);
-        }
-        hasher
+        parts.option(self.pause.as_ref(), |parts, pause| {
+            parts.text(&pause.by);
+            parts.text(&pause.cause);
+            parts.text(&pause.step);
+            parts.text(&pause.offered_revision);
+            parts.list(&pause.conflicts, |parts, conflict| parts.text(conflict));
+        });
+        parts.option(self.cancellation.as_ref(), |parts, cancelled| {
+            parts.text(&cancelled.by);
+            parts.text(&cancelled.cause);
+            parts.time(cancelled.time);
+        });
+        parts
     }
 }
 
-/// What is shown where a worker for every task is connected. Compensating is left out, because the
-/// native state says it: that a compensation has no worker replaces that reason.
-fn with_workers(
-    sub_state: SubState,
-    reason: Option<Reason>,
-    unserved: bool,
-) -> (SubState, Option<Reason>) {
-    if unserved {
-        return (SubState::Running, None);
+/// What is hashed, as bytes that are the same in every build: a text is its length and its UTF-8, a
+/// number eight bytes, little end first, a time its nanoseconds since 1970 in sixteen such bytes, an
+/// enum value its word; what may be absent follows a byte 0 or 1, and a list follows its length.
+#[derive(Default)]
+struct Parts(Fnv1a);
+
+impl Parts {
+    fn etag(&self) -> String {
+        format!("W/\"{:016x}\"", self.0.finish())
     }
-    (
-        sub_state,
-        reason.filter(|reason| *reason != Reason::Compensating),
-    )
-}
 
-/// Everything of a step but its progress, its cost and what follows from connected workers.
-fn hash_step(step: &Step, hasher: &mut Fnv1a) {
-    let Step {
-        name,
-        sub_state,
-        native_state,
-        reason,
-        mapping_basis,
-        retry,
-        waits,
-        last_error,
-        start_time,
-        end_time,
-        progress: _,
-        usage: _,
-        child: _,
-        blocked_by: _,
-    } = step;
-    let unserved = *reason == Some(Reason::NoWorker);
-    let (sub_state, reason) = with_workers(*sub_state, *reason, unserved);
-    (name, sub_state, native_state, reason, mapping_basis).hash(hasher);
-    retry.hash(hasher);
-    hash_waits(waits, hasher);
-    (last_error, start_time, end_time).hash(hasher);
-}
+    fn number(&mut self, number: u64) {
+        self.0.write(&number.to_le_bytes());
+    }
 
-/// Everything of a wait but its detail, which tells of connected workers.
-fn hash_waits(waits: &[Wait], hasher: &mut Fnv1a) {
-    hasher.write_usize(waits.len());
-    for wait in waits {
-        let Wait {
-            kind,
-            name,
-            since,
-            deadline,
-            detail: _,
-        } = wait;
-        (kind, name, since, deadline).hash(hasher);
+    fn text(&mut self, text: &str) {
+        self.number(text.len() as u64);
+        self.0.write(text.as_bytes());
+    }
+
+    fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
+        self.0.write(&[u8::from(value.is_some())]);
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+
+    fn list<T>(&mut self, items: &[T], write: impl Fn(&mut Self, &T)) {
+        self.number(items.len() as u64);
+        for item in items {
+            write(self, item);
+        }
+    }
+
+    fn time(&mut self, time: Option<Timestamp>) {
+        self.option(time, |parts, time| {
+            parts.0.write(&time.as_nanosecond().to_le_bytes());
+        });
+    }
+
+    /// The state as it is where a worker for every task is connected. Compensating is left out, because
+    /// the native state says it: that a compensation has no worker replaces that reason.
+    fn state(&mut self, sub_state: SubState, reason: Option<Reason>, unserved: bool) {
+        let (sub_state, reason) = if unserved {
+            (SubState::Running, None)
+        } else {
+            let reason = reason.filter(|reason| *reason != Reason::Compensating);
+            (sub_state, reason)
+        };
+        self.text(sub_state.as_str());
+        self.option(reason, |parts, reason| parts.text(reason.as_str()));
+    }
+
+    /// When the next attempt starts. Its number is left out: for some engines it is the gateway that
+    /// adds up the attempts.
+    fn retry(&mut self, retry: &Retry) {
+        self.time(retry.next_attempt_time);
+    }
+
+    /// Everything but the number of the attempt.
+    fn error(&mut self, error: &ExecutionError) {
+        self.text(&error.step);
+        self.text(&error.message);
+        self.text(&error.native_code);
+        self.option(error.category, |parts, category| {
+            parts.text(category.as_str());
+        });
+        self.time(error.at);
+    }
+
+    /// Everything but the detail and the blocker, which follow from workers and limits of one process.
+    fn wait(&mut self, wait: &Wait) {
+        self.text(wait.kind.as_str());
+        self.text(&wait.name);
+        self.time(wait.since);
+        self.time(wait.deadline);
+    }
+
+    /// Everything but progress and cost, and what follows from connected workers.
+    fn step(&mut self, step: &Step) {
+        self.text(&step.name);
+        self.state(
+            step.sub_state,
+            step.reason,
+            step.reason == Some(Reason::NoWorker),
+        );
+        self.text(&step.native_state);
+        self.text(step.mapping_basis.as_str());
+        self.retry(&step.retry);
+        self.list(&step.waits, Self::wait);
+        self.option(step.last_error.as_ref(), Self::error);
+        self.time(step.start_time);
+        self.time(step.end_time);
     }
 }
 
@@ -168,6 +236,7 @@ mod tests {
             waits: vec![],
             steps: vec![],
             steps_are_detail: false,
+            is_partial: false,
             last_error: None,
             create_time: None,
             start_time: None,
@@ -310,14 +379,45 @@ mod tests {
     }
 
     #[test]
-    fn a_new_attempt_of_the_deciding_step_changes_the_etag() {
-        let mut next = ready(true);
-        next.steps[1].retry.attempt = 3;
-        assert_ne!(next.etag(), ready(true).etag());
+    fn the_number_of_an_attempt_is_seen_but_does_not_change_the_etag() {
+        let mut counted = ready(true);
+        counted.steps[1].retry.attempt = 3;
+        counted.steps[1].last_error = Some(ExecutionError::message("busy"));
+        let mut elsewhere = counted.clone();
+        elsewhere.steps[1].retry.attempt = 17;
+        elsewhere.steps[1].last_error.as_mut().unwrap().attempt = 16;
+        assert_eq!(counted.etag(), elsewhere.etag());
+        assert_ne!(counted.look(), elsewhere.look());
+    }
+
+    #[test]
+    fn the_next_attempt_and_the_last_error_change_the_etag() {
+        let mut later = ready(true);
+        later.steps[1].retry.next_attempt_time = Some(Timestamp::UNIX_EPOCH);
+        let mut failed = ready(true);
+        failed.steps[1].last_error = Some(ExecutionError::message("busy"));
+        for other in [later, failed] {
+            assert_ne!(other.etag(), ready(true).etag());
+        }
+    }
+
+    #[test]
+    fn an_execution_that_was_read_in_part_has_no_etag() {
+        let part = Execution {
+            is_partial: true,
+            ..execution()
+        };
+        assert_eq!(part.etag(), "");
+    }
+
+    #[test]
+    fn parts_do_not_run_into_each_other() {
+        assert_ne!(content_etag(&["ab", "c"]), content_etag(&["a", "bc"]));
+        assert_ne!(content_etag(&["a"]), content_etag(&["a", ""]));
     }
 
     #[test]
     fn etag_is_the_same_in_every_build() {
-        assert_eq!(execution().etag(), "51d03d1420347266");
+        assert_eq!(execution().etag(), "W/\"6840bdf367a89283\"");
     }
 }

@@ -43,6 +43,9 @@ pub struct Execution {
     /// The steps are told by the full view only: they are no part of the etag.
     #[serde(skip)]
     pub steps_are_detail: bool,
+    /// The provider has read only a part of what the engine knows: there is no etag.
+    #[serde(skip)]
+    pub is_partial: bool,
     /// What went wrong last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<ExecutionError>,

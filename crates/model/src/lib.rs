@@ -30,13 +30,14 @@ mod words;
 pub use basis::{MappingBasis, RetryBasis};
 pub use error::{ErrorCategory, ExecutionError};
 pub use error_kind::ErrorKind;
+pub use etag::content_etag;
 pub use execution::{Execution, Labels};
 pub use headline::{headline, one_line_summary};
 pub use history::{AttemptPhase, Event, EventDetail};
 pub use intervention::{CancelInfo, PauseInfo, ReopenInfo};
 pub use name::{
     DefinitionName, ExecutionId, ExecutionName, MAX_ID_LENGTH, MAX_PROVIDER_ID_LENGTH, NameError,
-    ProviderId,
+    ProviderId, encoded,
 };
 pub use payload::Payload;
 pub use progress::{Fraction, Progress};
@@ -45,5 +46,5 @@ pub use retry::Retry;
 pub use step::Step;
 pub use sub_state::SubState;
 pub use usage::Usage;
-pub use wait::{Wait, WaitKind};
+pub use wait::{Blocker, Wait, WaitKind};
 pub use words::UnknownWord;

@@ -9,6 +9,7 @@ mod execution;
 mod provider;
 
 pub use definition::DefinitionName;
+pub use encoding::encoded;
 pub use execution::{ExecutionId, ExecutionName, MAX_ID_LENGTH};
 pub use provider::{MAX_PROVIDER_ID_LENGTH, ProviderId};
 

@@ -25,6 +25,22 @@ words! {
     }
 }
 
+words! {
+    /// The capacity that a wait of kind `capacity` is for.
+    pub enum Blocker as "blocker" {
+        /// A worker has to take the task.
+        Worker = "worker",
+        /// A place among the active executions of the engine.
+        Slot = "slot",
+        /// The definition allows no more running executions.
+        Concurrency = "concurrency",
+        /// Memory for active executions.
+        Memory = "memory",
+        /// A lock or a capacity inside the provider's engine.
+        Provider = "provider",
+    }
+}
+
 /// One thing an execution or a step waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Wait {
@@ -42,10 +58,14 @@ pub struct Wait {
     /// What keeps it, in one line: how many workers are connected, for instance.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
+    /// Which capacity is missing, for a wait of kind `capacity`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocker: Option<Blocker>,
 }
 
 impl Wait {
-    /// A wait of which only kind and name are known.
+    /// A wait of which only kind and name are known. Capacity is taken for one inside the provider's
+    /// engine.
     #[must_use]
     pub fn new(kind: WaitKind, name: impl Into<String>) -> Self {
         Self {
@@ -54,6 +74,16 @@ impl Wait {
             since: None,
             deadline: None,
             detail: String::new(),
+            blocker: matches!(kind, WaitKind::Capacity).then_some(Blocker::Provider),
+        }
+    }
+
+    /// A wait for this capacity.
+    #[must_use]
+    pub fn capacity(blocker: Blocker, name: impl Into<String>) -> Self {
+        Self {
+            blocker: Some(blocker),
+            ..Self::new(WaitKind::Capacity, name)
         }
     }
 

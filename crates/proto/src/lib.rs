@@ -1,9 +1,11 @@
-//! Generated code of the API in `proto/`, and nothing of our own but the size of its buffers.
+//! Generated code of the API in `proto/`. Our own are only the size of its buffers and the labels of
+//! enum values.
 //!
 //! Only the gateway, the client and the dashboard know this crate: everything else speaks
 //! `stateway-model`.
 
 pub mod codec;
+mod label;
 
 /// Package `stateway.v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all)]

@@ -17,8 +17,7 @@ mod workers;
 
 pub use approvals::{
     Approval, ApprovalState, Approvals, DecideRequest, Escalation, EscalationState, InboxHints,
-    InboxId, InboxPage, InboxRequest, PastApproval, PersonDecision, Resolution, ResolutionAction,
-    ResolveRequest,
+    InboxId, InboxPage, InboxRequest, PersonDecision, Resolution, ResolutionAction, ResolveRequest,
 };
 pub use event_log::{
     Branch, BranchChoice, BranchEvent, BranchEventsPage, BranchEventsRequest, Divergence, EventLog,

@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use stateway_provider_api::filter::Filter;
-//! let filter = Filter::parse(r#"sub_state = "backing-off" AND retry.attempt >= 3"#)?;
+//! let filter = Filter::parse("sub_state = BACKING_OFF AND retry.attempt >= 3")?;
 //! let wrong = Filter::parse("substate = running").unwrap_err();
 //! assert_eq!((wrong.column, wrong.message.as_str()), (1, "`substate` is not a field"));
 //! # Ok::<(), stateway_provider_api::filter::FilterError>(())
@@ -21,6 +21,7 @@ mod field;
 mod hints;
 mod lexer;
 mod parser;
+mod pattern;
 
 use jiff::Timestamp;
 use stateway_model::{MappingBasis, Reason, SubState, WaitKind};
@@ -29,7 +30,9 @@ use thiserror::Error;
 pub use condition::{Condition, Mismatch};
 pub use definition::DefinitionPattern;
 pub use field::FIELDS;
+pub use field::enum_value;
 pub use hints::Hints;
+pub use pattern::Pattern;
 
 /// The longest filter, in bytes.
 pub const MAX_LENGTH: usize = 2_000;
@@ -58,27 +61,31 @@ pub enum Term {
     Reason(Equality, Reason),
     /// `mapping_basis = …`
     MappingBasis(Equality, MappingBasis),
-    /// `waits.kind = …`: at least one open wait is of this kind.
-    WaitKind(Equality, WaitKind),
+    /// `waits.kind:…`: at least one open wait is of this kind.
+    WaitKind(WaitKind),
+    /// `waits:*`: there is an open wait.
+    HasWait,
     /// `definition = …`
     Definition(Equality, DefinitionPattern),
     /// A text field.
-    Text(TextField, Equality, String),
+    Text(TextField, Equality, Pattern),
     /// A count.
     Number(NumberField, Comparison, u32),
     /// A point in time.
     Time(TimeField, Comparison, Timestamp),
     /// `labels.key = …`
-    Label(String, Equality, String),
-    /// `labels:key`
+    Label(String, Equality, Pattern),
+    /// `labels:key` or `labels.key:*`
     HasLabel(String),
+    /// `labels:*`
+    HasLabels,
 }
 
 /// Text fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextField {
-    /// `provider`
-    Provider,
+    /// `name`
+    Name,
     /// `native_state`
     NativeState,
 }

@@ -124,6 +124,7 @@ impl Mapper {
             waits: own_waits,
             steps,
             steps_are_detail: observation.steps_are_detail,
+            is_partial: observation.is_partial,
             last_error,
             create_time: observation.create_time,
             start_time: observation.start_time,

@@ -38,6 +38,9 @@ pub struct Observation {
     /// The steps are told by the full view only. Then they decide nothing about the execution, which
     /// must show the same in every view.
     pub steps_are_detail: bool,
+    /// The adapter has read only a part of what the engine knows of it, and another process may have
+    /// read more. Then the execution has no etag.
+    pub is_partial: bool,
     /// What went wrong last.
     pub last_error: Option<ExecutionError>,
     /// When it was accepted.
@@ -89,6 +92,7 @@ impl Observation {
             waits: Vec::new(),
             steps: Vec::new(),
             steps_are_detail: false,
+            is_partial: false,
             last_error: None,
             create_time: None,
             start_time: None,

@@ -226,7 +226,7 @@ pub enum CompensationChoice {
     /// Completed steps are compensated.
     Compensate,
     /// Nothing is compensated.
-    NoCompensation,
+    Skip,
 }
 
 /// End an execution.

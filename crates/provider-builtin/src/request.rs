@@ -67,7 +67,7 @@ pub(crate) fn cancel(call: &Call, request: CancelRequest) -> (Verb, Steer, Reque
         (CancelMode::Graceful, CompensationChoice::Compensate) => {
             (Verb::Cancel, Ending::Compensate)
         }
-        (CancelMode::Graceful, CompensationChoice::NoCompensation) => (Verb::Cancel, Ending::Stop),
+        (CancelMode::Graceful, CompensationChoice::Skip) => (Verb::Cancel, Ending::Stop),
     };
     let texts = [request.id.as_str(), &request.cause, mode.as_str()];
     let key = key(call, verb, &texts, None, &request.request_id);

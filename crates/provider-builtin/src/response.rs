@@ -1,13 +1,13 @@
 //! An execution of the engine as an observation: its state, sub-state and evidence.
 //!
 //! The core computes the sub-states. The qualifiers here only select the row of the table that
-//! ExplainState shows.
+//! ExplainExecution shows.
 
 use jiff::Timestamp;
 use serde_json::Value;
 use stateway_engine::{PauseKind, QueueCause, View as Seen};
 use stateway_machine::{Data, ExecutionState, StepState};
-use stateway_model::{ExecutionId, Payload, Reason, Step, SubState, Wait, WaitKind};
+use stateway_model::{Blocker, ExecutionId, Payload, Reason, Step, SubState, Wait, WaitKind};
 use stateway_provider_api::{
     NativeState, Observation, ObservedDefinition, RetryEvidence, RetryPhase, StepObservation,
     Version, View,
@@ -287,9 +287,21 @@ fn own_waits(seen: &Seen) -> Vec<Wait> {
             .collect(),
         ExecutionState::Queued => vec![Wait {
             detail: queue_detail(seen),
+            blocker: Some(queue_blocker(seen)),
             ..timed(WaitKind::Capacity, "slot", since, None)
         }],
         _ => Vec::new(),
+    }
+}
+
+/// The limit that keeps a queued execution from beginning.
+const fn queue_blocker(seen: &Seen) -> Blocker {
+    match seen.queued {
+        Some(QueueCause::Concurrency { .. }) => Blocker::Concurrency,
+        Some(QueueCause::Memory) => Blocker::Memory,
+        Some(QueueCause::MaxActive { .. } | QueueCause::TriedAgain | QueueCause::Next) | None => {
+            Blocker::Slot
+        }
     }
 }
 

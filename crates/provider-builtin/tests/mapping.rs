@@ -1,4 +1,4 @@
-//! Every sub-state that the core reports has a row in the table, which ExplainState shows, and the
+//! Every sub-state that the core reports has a row in the table, which ExplainExecution shows, and the
 //! core reaches every row.
 
 #![allow(

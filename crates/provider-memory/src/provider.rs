@@ -227,7 +227,7 @@ impl Provider for MemoryProvider {
 
     async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
         // A script compensates what it can unless the caller chooses.
-        let compensate = request.compensation != CompensationChoice::NoCompensation;
+        let compensate = request.compensation != CompensationChoice::Skip;
         let cause = request.cause;
         let (verb, ask) = match request.mode {
             CancelMode::Graceful => (Verb::Cancel, Ask::Cancel { cause, compensate }),

@@ -230,6 +230,7 @@ pub(crate) fn with_history(
     }
     if fold.is_partial() {
         seen.native = seen.native.with(qualifier::HISTORY, "partial");
+        seen.is_partial = true;
     }
     seen
 }

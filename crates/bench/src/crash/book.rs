@@ -19,7 +19,7 @@ pub(super) struct Book {
 pub(super) struct Attempt {
     pub(super) execution: String,
     pub(super) step: String,
-    pub(super) attempt: u32,
+    pub(super) attempt: i32,
     pub(super) undo: bool,
 }
 

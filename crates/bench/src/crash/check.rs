@@ -183,7 +183,7 @@ async fn one(
     match definition.trim_start_matches("definitions/") {
         CHAIN if !succeeded || completed.len() != 5 => Err(wrong("a chain did not succeed")),
         PARENT if !succeeded || completed.len() != 3 => Err(wrong("a parent did not succeed")),
-        SAGA if shown.reason != "ROLLED_BACK" => Err(wrong("a saga was not rolled back")),
+        SAGA if shown.reason().label() != "ROLLED_BACK" => Err(wrong("a saga was not rolled back")),
         SAGA if undone != ["b", "a"] => Err(wrong("what was done was not undone in reverse")),
         _ => Ok(settled),
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stateway_proto::v1;
-use stateway_proto::v1::work_request::Message as Say;
-use stateway_proto::v1::work_response::Message as Hear;
+use stateway_proto::v1::stream_tasks_request::Message as Say;
+use stateway_proto::v1::stream_tasks_response::Message as Hear;
 use stateway_proto::v1::workers_client::WorkersClient;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -31,7 +31,7 @@ async fn session(
     url: &str,
     index: usize,
     book: &Book,
-    unanswered: &mut BTreeMap<String, v1::WorkRequest>,
+    unanswered: &mut BTreeMap<String, v1::StreamTasksRequest>,
 ) -> Result<(), tonic::Status> {
     let mut client = WorkersClient::connect(url.to_owned())
         .await
@@ -44,11 +44,13 @@ async fn session(
         ..Default::default()
     });
     // Whoever has gone away hears nothing; the stream's end tells us.
-    let tell = |message: v1::WorkRequest| drop(say.send(message));
-    tell(v1::WorkRequest {
+    let tell = |message: v1::StreamTasksRequest| drop(say.send(message));
+    tell(v1::StreamTasksRequest {
         message: Some(offer),
     });
-    let heard = client.work(UnboundedReceiverStream::new(said)).await?;
+    let heard = client
+        .stream_tasks(UnboundedReceiverStream::new(said))
+        .await?;
     unanswered.values().cloned().for_each(tell);
     let mut heard = heard.into_inner();
     while let Some(message) = heard.message().await? {
@@ -79,14 +81,18 @@ async fn session(
     Ok(())
 }
 
-fn answer(task: &v1::Task) -> v1::WorkRequest {
+fn answer(task: &v1::Task) -> v1::StreamTasksRequest {
     let task_token = task.task_token.clone();
     let shaky = task.action == "shaky" && task.attempt < 3;
     let message = if task.action == "fail" || shaky {
-        let category = if shaky { "transient" } else { "validation" };
+        let category = if shaky {
+            v1::ErrorCategory::Transient
+        } else {
+            v1::ErrorCategory::Validation
+        };
         Say::Failed(v1::TaskFailed {
             task_token,
-            category: category.to_owned(),
+            category: category.into(),
             message: "as it was asked to".to_owned(),
             ..Default::default()
         })
@@ -96,7 +102,7 @@ fn answer(task: &v1::Task) -> v1::WorkRequest {
             ..Default::default()
         })
     };
-    v1::WorkRequest {
+    v1::StreamTasksRequest {
         message: Some(message),
     }
 }

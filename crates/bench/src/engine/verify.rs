@@ -36,16 +36,16 @@ pub(crate) async fn run(executions: Option<u64>) -> Outcome<()> {
         }
         last = told;
     }
-    let elapsed = last.elapsed.unwrap_or_default();
+    let elapsed = last.elapsed_duration.unwrap_or_default();
     let seconds = elapsed.seconds as f64 + f64::from(elapsed.nanos) / 1e9;
-    let rate = last.checked as f64 / seconds;
+    let rate = last.checked_count as f64 / seconds;
     println!(
         "{} executions with {} events verified in {seconds:.1} s ({rate:.0}/s): nothing found",
-        last.checked, last.event_count
+        last.checked_count, last.event_count
     );
     println!("{:.0} MiB resident", lab.gateway.resident_mib()?);
-    if !last.done || last.checked < made {
-        return Err(format!("only {} of {made} were verified", last.checked).into());
+    if !last.done || u64::try_from(last.checked_count).is_ok_and(|checked| checked < made) {
+        return Err(format!("only {} of {made} were verified", last.checked_count).into());
     }
     if rate < LEAST {
         return Err(format!("{rate:.0} executions/s, {LEAST:.0} wanted").into());

@@ -1,9 +1,9 @@
 //! `stateway admin`: looking after a store.
 
 use clap::{Args, Subcommand};
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use stateway_client::{Call, v1};
-use v1::purge_executions_request::Age;
 
 use crate::context::{Context, talk};
 use crate::duration::Span;
@@ -54,9 +54,9 @@ pub struct Backup {
 /// What `purge -o json` prints.
 #[derive(Debug, Default, Serialize)]
 struct Purged {
-    purged: u64,
+    purge_count: i64,
     more: bool,
-    held_back: u64,
+    held_back_count: i64,
     done: bool,
 }
 
@@ -64,7 +64,7 @@ struct Purged {
 #[derive(Debug, Serialize)]
 struct Written {
     path: String,
-    bytes: u64,
+    size_bytes: i64,
 }
 
 impl Admin {
@@ -80,41 +80,41 @@ impl Admin {
 impl Purge {
     /// Chunk by chunk, all of them before the same moment.
     async fn run(self, context: &Context) -> Result<(), Failure> {
-        let provider = provider(self.provider.as_deref())?;
-        let age = prost_types::Duration::try_from(std::time::Duration::from(self.older_than))
-            .map_err(|_| Failure::usage("--older-than reaches back too far"))?;
-        let mut age = Age::OlderThan(age);
+        let parent = provider(self.provider.as_deref())?;
+        let age = SignedDuration::try_from(std::time::Duration::from(self.older_than));
+        let before = age
+            .ok()
+            .and_then(|age| Timestamp::now().checked_sub(age).ok());
+        let before = before.ok_or_else(|| Failure::usage("--older-than reaches back too far"))?;
+        let filter = format!("end_time < {before}");
         let mut purged = Purged {
             done: self.yes,
             ..Purged::default()
         };
         loop {
             let call = Call::from_message(v1::PurgeExecutionsRequest {
-                provider: provider.clone(),
-                age: Some(age),
-                validate_only: !self.yes,
+                parent: parent.clone(),
+                filter: filter.clone(),
+                force: self.yes,
             });
             let answer = context.client.purge_executions(context.call(call)).await?;
-            purged.purged += answer.purged;
+            purged.purge_count += answer.purge_count;
             purged.more = answer.more;
-            purged.held_back = answer.held_back;
+            purged.held_back_count = answer.held_back_count;
             if !self.yes || !answer.more {
                 break;
             }
-            talk(&format!("{} removed so far", purged.purged));
-            if let Some(before) = answer.ended_before {
-                age = Age::EndedBefore(before);
-            }
+            talk(&format!("{} removed so far", purged.purge_count));
         }
         context.show(&purged, || {
             let count = match purged.more {
-                true => format!("more than {}", purged.purged),
-                false => purged.purged.to_string(),
+                true => format!("more than {}", purged.purge_count),
+                false => purged.purge_count.to_string(),
             };
             match self.yes {
-                true if purged.held_back > 0 => format!(
+                true if purged.held_back_count > 0 => format!(
                     "{count} executions removed; {} stay until a webhook has got their events",
-                    purged.held_back
+                    purged.held_back_count
                 ),
                 true => format!("{count} executions removed"),
                 false => format!("{count} executions would be removed; add --yes to do it"),
@@ -125,22 +125,22 @@ impl Purge {
 
 impl Backup {
     async fn run(self, context: &Context) -> Result<(), Failure> {
-        let call = Call::from_message(v1::BackupRequest {
-            provider: provider(self.provider.as_deref())?,
+        let call = Call::from_message(v1::BackupStoreRequest {
+            name: provider(self.provider.as_deref())?,
             file: self.file,
         });
         let answer = context.client.backup(context.call(call)).await?;
         let written = Written {
             path: answer.path,
-            bytes: answer.bytes,
+            size_bytes: answer.size_bytes,
         };
         context.show(&written, || {
             let path = crate::visible::visible(&written.path);
-            format!("{path} ({} bytes)", written.bytes)
+            format!("{path} ({} bytes)", written.size_bytes)
         })
     }
 }
 
 fn provider(name: Option<&str>) -> Result<String, Failure> {
-    name.map_or_else(|| Ok(String::new()), resource::provider)
+    name.map_or_else(|| Ok("providers/-".to_owned()), resource::provider)
 }

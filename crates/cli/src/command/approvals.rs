@@ -3,8 +3,10 @@
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use stateway_client as client;
+use stateway_client::v1::decide_approval_request::Choice;
 use stateway_client::{Call, v1};
 
+use crate::arguments::Output;
 use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -20,11 +22,11 @@ pub enum Approvals {
 Examples:
   stateway approvals list
   stateway approvals list --filter 'role = \"ops\"'
-  stateway approvals list --filter 'state = decided'
+  stateway approvals list --filter 'state = GRANTED OR state = REJECTED'
   stateway approvals list --filter 'execution = builtin/r-17' -o json
 
-Fields of a filter: state, role, step, definition, execution; several are joined by AND. Decided
-approvals are listed with `state = decided` (or granted, rejected), or a filter on `execution`.")]
+Fields of a filter: state, role, step, definition, execution (docs/filters.md). Decided
+approvals are listed with `state = GRANTED OR state = REJECTED`, or a filter on `execution`.")]
     List(List),
     /// Show an approval with all information for the decision
     Get(Get),
@@ -90,7 +92,11 @@ impl Approvals {
             Self::Get(get) => {
                 let call = client::GetApproval::new(resource::approval(&get.name)?);
                 let found = context.client.approval(context.call(call)).await?;
-                show(context, &found)?;
+                let earlier = match context.output {
+                    Output::Json => Vec::new(),
+                    Output::Table => earlier(context, &found).await?,
+                };
+                show(context, &found, &earlier)?;
             }
             Self::Grant(decide) => decide.run(context, true).await?,
             Self::Deny(decide) => decide.run(context, false).await?,
@@ -103,13 +109,13 @@ impl Decide {
     async fn run(self, context: &Context, grant: bool) -> Result<(), Failure> {
         let call = client::DecideApproval::from_message(v1::DecideApprovalRequest {
             name: resource::approval(&self.name)?,
-            grant,
+            decision: if grant { Choice::Grant } else { Choice::Reject }.into(),
             comment: self.comment.unwrap_or_default(),
             request_id: self.request_id.unwrap_or_default(),
             etag: self.etag.unwrap_or_default(),
         });
         let decided = context.client.decide_approval(context.call(call)).await?;
-        show(context, &decided)
+        show(context, &decided, &[])
     }
 }
 
@@ -169,12 +175,29 @@ fn table(listed: &Listed, paint: Paint) -> String {
     table.text()
 }
 
-fn show(context: &Context, wire: &v1::Approval) -> Result<(), Failure> {
-    let approval = view::Approval::from(wire);
-    context.show(&approval, || details(&approval, context.paint))
+/// The requests of the same step before this one.
+async fn earlier(
+    context: &Context,
+    approval: &v1::Approval,
+) -> Result<Vec<view::Approval>, Failure> {
+    let (execution, step) = (&approval.execution, &approval.step);
+    let call = Call::from_message(v1::ListApprovalsRequest {
+        parent: "providers/-".into(),
+        filter: format!("execution = {execution:?} AND step = {step:?}"),
+        ..v1::ListApprovalsRequest::default()
+    });
+    let page = context.client.approvals_page(context.call(call)).await?;
+    let before = |other: &&v1::Approval| other.name != approval.name;
+    let listed = page.approvals.iter().take_while(before);
+    Ok(listed.map(view::Approval::from).collect())
 }
 
-fn details(approval: &view::Approval, paint: Paint) -> String {
+fn show(context: &Context, wire: &v1::Approval, earlier: &[view::Approval]) -> Result<(), Failure> {
+    let approval = view::Approval::from(wire);
+    context.show(&approval, || details(&approval, earlier, context.paint))
+}
+
+fn details(approval: &view::Approval, earlier: &[view::Approval], paint: Paint) -> String {
     let mut table = Table::new(&[], paint);
     let mut line = |what: &str, value: String| {
         if !value.is_empty() {
@@ -202,7 +225,7 @@ fn details(approval: &view::Approval, paint: Paint) -> String {
         line("at", time(decision.decide_time));
         line("because", decision.comment.to_string());
     }
-    for past in &approval.past {
+    for past in earlier {
         let by = past
             .decision
             .as_ref()

@@ -89,10 +89,10 @@ fn table(listed: &Listed, paint: Paint) -> String {
         } else {
             number
         };
-        let grown = !branch.parent.is_empty();
+        let grown = !branch.parent_branch.is_empty();
         table.row(vec![
             number,
-            last(branch.parent.raw()),
+            last(branch.parent_branch.raw()),
             if grown {
                 branch.cutoff_sequence.to_string()
             } else {

@@ -33,7 +33,7 @@ struct Counted {
 #[derive(Debug, Serialize)]
 struct Line {
     sub_state: &'static str,
-    count: u64,
+    execution_count: i64,
     at_least: bool,
 }
 
@@ -44,7 +44,7 @@ impl Count {
         let answer = context.client.count(context.call(call)).await?;
         let counts = answer.counts.iter().map(|count| Line {
             sub_state: word_of(count.sub_state),
-            count: count.count,
+            execution_count: count.execution_count,
             at_least: count.at_least,
         });
         let counted = Counted {
@@ -63,7 +63,10 @@ fn table(counted: &Counted, context: &Context) -> String {
     let mut table = Table::new(&["STATE", "COUNT"], context.paint);
     for line in &counted.counts {
         let more = if line.at_least { "+" } else { "" };
-        table.row(vec![line.sub_state.into(), format!("{}{more}", line.count)]);
+        table.row(vec![
+            line.sub_state.into(),
+            format!("{}{more}", line.execution_count),
+        ]);
     }
     table.text()
 }

@@ -180,7 +180,7 @@ struct Checked {
     name: Option<String>,
     revision: Option<String>,
     diagnostics: Vec<view::Diagnostic>,
-    left_off: usize,
+    omitted_count: usize,
 }
 
 impl Definitions {
@@ -217,7 +217,7 @@ impl Apply {
                 labels: self.labels.iter().cloned().collect(),
             });
             let answer = context.client.apply_definition(context.call(call)).await?;
-            let shown = view::Definition::from(&answer);
+            let shown = view::Applied::from(&answer);
             for warning in &shown.warnings {
                 warn(warning);
             }
@@ -225,15 +225,15 @@ impl Apply {
         }
         context.show(&applied, || {
             let mut table = Table::new(&["NAME", "REVISION", ""], context.paint);
-            for definition in &applied {
-                let said = match (self.dry_run, definition.changed) {
+            for one in &applied {
+                let said = match (self.dry_run, one.changed) {
                     (true, _) => "valid",
                     (false, true) => "applied",
                     (false, false) => "unchanged",
                 };
                 table.row(vec![
-                    definition.name.to_string(),
-                    short(&definition.revision),
+                    one.definition.name.to_string(),
+                    short(&one.definition.revision),
                     said.into(),
                 ]);
             }
@@ -313,7 +313,7 @@ impl Get {
                 if let Some(disabled) = &trigger.disabled {
                     table.row(vec!["disabled".into(), disabled.by_whom()]);
                 }
-                if let Some(next) = trigger.next_time {
+                if let Some(next) = trigger.next_start_time {
                     table.row(vec!["next start".into(), moment(next)]);
                 }
             }
@@ -395,11 +395,11 @@ impl Graph {
 impl Checked {
     fn lines(&self) -> String {
         let mut lines: Vec<_> = self.diagnostics.iter().map(ToString::to_string).collect();
-        if self.left_off > 0 {
+        if self.omitted_count > 0 {
             lines.push(format!(
                 "{}: and {} more",
                 visible(&self.file),
-                self.left_off
+                self.omitted_count
             ));
         }
         if self.valid {
@@ -443,7 +443,7 @@ async fn asked(context: &Context, provider: &ProviderId, file: &str) -> Result<C
         name: None,
         revision: None,
         diagnostics,
-        left_off: usize::try_from(told.left_off).unwrap_or(usize::MAX),
+        omitted_count: usize::try_from(told.omitted_count).unwrap_or(usize::MAX),
     })
 }
 
@@ -454,7 +454,7 @@ fn check(file: &str, text: &str) -> Checked {
         name: None,
         revision: None,
         diagnostics: Vec::new(),
-        left_off: 0,
+        omitted_count: 0,
     };
     match stateway_definition::parse(text, file) {
         Ok(Parsed {
@@ -469,7 +469,7 @@ fn check(file: &str, text: &str) -> Checked {
         Err(invalid) => {
             let found = invalid.diagnostics.iter();
             checked.diagnostics = found.map(view::Diagnostic::from).collect();
-            checked.left_off = invalid.left_off;
+            checked.omitted_count = invalid.left_off;
         }
     }
     checked

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use stateway_client as client;
 use stateway_client::{Call, v1};
-use v1::cancel_execution_request::Compensation;
+use v1::Compensation;
 use v1::resolution::Action;
 
 use crate::context::{Context, talk};
@@ -21,12 +21,12 @@ pub enum Escalations {
     #[command(after_help = "\
 Examples:
   stateway escalations list
-  stateway escalations list --filter 'role = \"operator\"'
-  stateway escalations list --filter 'state = resolved'
+  stateway escalations list --filter 'roles:operator'
+  stateway escalations list --filter 'state = RESOLVED'
   stateway escalations list --filter 'execution = builtin/order-17' -o json
 
-Fields of a filter: state, role, step, definition, execution; several are joined by AND. Resolved
-escalations are listed with `state = resolved`, or a filter on `execution`.")]
+Fields of a filter: state, roles, step, definition, execution (docs/filters.md). Resolved
+escalations are listed with `state = RESOLVED`, or a filter on `execution`.")]
     List(List),
     /// Show an escalation, with every attempt of its step
     #[command(after_help = "\
@@ -119,7 +119,7 @@ impl Cancel {
         if self.compensate {
             Compensation::Compensate
         } else if self.no_compensate {
-            Compensation::NoCompensation
+            Compensation::Skip
         } else {
             Compensation::Unspecified
         }
@@ -268,18 +268,18 @@ fn details(escalation: &view::Escalation, paint: Paint) -> String {
     line("name", escalation.name.to_string());
     line("state", escalation.state.clone());
     line("cause", escalation.cause.to_string());
-    line("reason", escalation.reason.to_string());
+    line("reason", escalation.reason.to_owned());
     let error = escalation.last_error.as_ref();
     line("last error", error.map(trouble).unwrap_or_default());
-    let category = error.and_then(|error| error.category.clone());
-    line("category", category.unwrap_or_default().to_string());
+    let category = error.and_then(|error| error.category);
+    line("category", category.unwrap_or_default().to_owned());
     line("policy rule", escalation.policy_rule.to_string());
     line("roles", roles(escalation));
     line("since", time(escalation.create_time));
     line("execution", escalation.execution.to_string());
     line("definition", escalation.definition.to_string());
     line("started by", escalation.initiator.to_string());
-    for attempt in &escalation.history {
+    for attempt in &escalation.attempts {
         line(&heading(attempt), told(attempt));
     }
     line(

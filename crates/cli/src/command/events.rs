@@ -57,13 +57,13 @@ impl Events {
         };
         let provider = match &publish.provider {
             Some(provider) => resource::provider(provider)?,
-            None => String::new(),
+            None => "providers/-".to_owned(),
         };
         let call = Call::from_message(v1::PublishEventRequest {
-            provider,
+            parent: provider,
             event: publish.event,
             payload,
-            id: publish.id.unwrap_or_default(),
+            request_id: publish.id.unwrap_or_default(),
             labels: publish.labels.into_iter().collect(),
         });
         let answer = context.client.publish(context.call(call)).await?;
@@ -73,7 +73,7 @@ impl Events {
         for refused in &answer.refused {
             talk(&format!(
                 "warning: {} was not started: {}",
-                refused.definition, refused.reason
+                refused.definition, refused.message
             ));
         }
         context.show(&published, || {

@@ -5,13 +5,11 @@ use std::fmt::Write;
 use clap::Args;
 use stateway_client as client;
 
-use crate::arguments::Output;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::held::held;
 use crate::resource;
-use crate::screen::{Paint, short_name, traces};
+use crate::screen::{Paint, paused, queued, short_name, traces};
 use crate::view::{Explanation, Row, Text};
 
 /// Explains a sub-state.
@@ -31,22 +29,12 @@ impl Explain {
         let call = client::Explain::new(resource::execution(&self.name)?);
         let answer = context.client.explain(context.call(call)).await?;
         let explanation = Explanation::from(&answer);
-        let held = match (context.output, &explanation.execution) {
-            (Output::Table, Some(execution)) => held(context, execution).await,
-            _ => None,
-        };
-        context.show(&explanation, || {
-            text(
-                &explanation,
-                held.as_deref().unwrap_or_default(),
-                context.paint,
-            )
-        })?;
+        context.show(&explanation, || text(&explanation, context.paint))?;
         Ok(Exit::Ok)
     }
 }
 
-fn text(explanation: &Explanation, held: &str, paint: Paint) -> String {
+fn text(explanation: &Explanation, paint: Paint) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     if let Some(execution) = &explanation.execution {
@@ -54,7 +42,8 @@ fn text(explanation: &Explanation, held: &str, paint: Paint) -> String {
         let _ = writeln!(text, "{name}  {}", paint.sub_state(execution.sub_state));
     }
     let _ = writeln!(text, "{}", explanation.summary);
-    if !held.is_empty() {
+    let execution = explanation.execution.as_ref();
+    if let Some(held) = execution.and_then(|execution| paused(execution).or(queued(execution))) {
         let _ = writeln!(text, "{held}");
     }
     reasons(
@@ -101,7 +90,7 @@ fn reasons(text: &mut String, paint: Paint, indent: &str, row: Option<&Row>, evi
 }
 
 fn described(row: &Row) -> String {
-    let mut said = format!("{} `{}`", row.scope, row.native);
+    let mut said = format!("{} `{}`", row.scope, row.native_state);
     for (name, value) in &row.when {
         let _ = write!(said, ", {name} = {value}");
     }

@@ -10,8 +10,7 @@ use crate::arguments::Output;
 use crate::context::{Context, print, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::held::held;
-use crate::screen::{Paint, Table, details_of, moment, step_details};
+use crate::screen::{Paint, Table, details, moment, step_details};
 use crate::{input, resource, view};
 
 /// The reason of an answer that does not fit into one message.
@@ -87,9 +86,8 @@ impl Get {
             context.show(&view, String::new)?;
             return Ok(Exit::Ok);
         }
-        let held = held(context, &view).await.unwrap_or_default();
         let now = jiff::Timestamp::now();
-        print(&details_of(&view, &held, context.paint, now))?;
+        print(&details(&view, context.paint, now))?;
         Ok(Exit::Ok)
     }
 }

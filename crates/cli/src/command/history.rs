@@ -166,7 +166,7 @@ fn table(listed: &Listed, context: &Context) -> String {
         table.row(vec![
             event.sequence.to_string(),
             event.branch.to_string(),
-            event.time.map(moment).unwrap_or_default(),
+            event.occur_time.map(moment).unwrap_or_default(),
             event.native_type.to_string(),
             event.step.to_string(),
             if event.attempt == 0 {

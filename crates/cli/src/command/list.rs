@@ -16,12 +16,12 @@ use crate::{resource, screen, view};
 #[command(after_help = "\
 Examples:
   stateway list
-  stateway list --provider memory --filter 'sub_state = \"backing-off\" AND retry.attempt >= 3'
+  stateway list --provider memory --filter 'sub_state = BACKING_OFF AND retry.attempt >= 3'
   stateway list --filter 'labels.team = \"shop\"' --all -o json
 
-Fields of a filter: sub_state, provider, definition (in full: providers/memory/definitions/flaky),
+Fields of a filter: sub_state, name, definition (in full: providers/memory/definitions/flaky),
 reason, retry.attempt, retry.next_attempt_time, start_time, labels.<key> and more; with AND, OR,
-NOT and comparisons. OR binds tighter than AND. See docs/cli.md, \"Filters\", for all fields.")]
+NOT and comparisons. OR binds tighter than AND. See docs/filters.md for all fields.")]
 pub struct List {
     /// Only executions of this provider (default: all providers)
     #[arg(long, value_name = "PROVIDER")]
@@ -86,7 +86,7 @@ fn table(listed: &Listed, context: &Context) -> String {
         table.row(vec![
             short_name(&execution.name),
             execution.sub_state.into(),
-            execution.reason.clone().unwrap_or_default().to_string(),
+            execution.reason.unwrap_or_default().to_owned(),
             short_definition(&execution.definition),
             screen::now(execution, Clock::Live(now)),
             begun.map(|time| ago(time, now)).unwrap_or_default(),

@@ -104,17 +104,17 @@ async fn rows(context: &Context, name: &str) -> Result<Vec<Row>, Failure> {
 fn of_build(row: &table::Row) -> Row {
     Row {
         scope: match row.scope {
-            Scope::Execution => "execution".into(),
-            Scope::Step => "step".into(),
+            Scope::Execution => "execution",
+            Scope::Step => "step",
         },
-        native: (&row.native).into(),
+        native_state: (&row.native).into(),
         when: row
             .when
             .iter()
             .map(|(name, value)| (name.into(), value.into()))
             .collect(),
         sub_state: row.sub_state.as_str(),
-        reason: row.reason.map(|reason| (&reason.to_string()).into()),
+        reason: row.reason.map(|reason| reason.as_str()),
         terminal: row.terminal,
         refine: row.refine,
         source: (&row.source).into(),
@@ -176,11 +176,11 @@ fn rows_table(rows: &[Row], paint: Paint) -> String {
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
         table.row(vec![
-            row.scope.to_string(),
-            row.native.to_string(),
+            row.scope.to_owned(),
+            row.native_state.to_string(),
             when.join(" "),
             row.sub_state.to_owned(),
-            said(row.reason.as_ref()),
+            row.reason.unwrap_or_default().to_owned(),
             tick(row.terminal),
             tick(row.refine),
         ]);
@@ -189,7 +189,7 @@ fn rows_table(rows: &[Row], paint: Paint) -> String {
 }
 
 fn calls(health: &Health) -> String {
-    format!("{}/{}", health.calls_in_flight, health.calls_limit)
+    format!("{}/{}", health.open_call_count, health.max_open_call_count)
 }
 
 fn bare(name: &Text) -> String {

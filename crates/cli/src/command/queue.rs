@@ -23,8 +23,8 @@ pub struct Queue {
 impl Queue {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let name = match &self.provider {
-            Some(provider) => resource::provider(provider)?,
-            None => String::new(),
+            Some(provider) => format!("{}/queue", resource::provider(provider)?),
+            None => "providers/-/queue".to_owned(),
         };
         let call = Call::from_message(v1::GetQueueRequest { name });
         let answer = context.client.queue(context.call(call)).await?;
@@ -37,7 +37,7 @@ impl Queue {
 fn text(queue: &view::Queue, paint: Paint) -> String {
     talk(&format!(
         "{} of at most {} executions are active",
-        queue.active, queue.max_active
+        queue.active_count, queue.max_active_count
     ));
     if queue.memory_full {
         talk(&format!(
@@ -57,18 +57,18 @@ fn text(queue: &view::Queue, paint: Paint) -> String {
     for line in &queue.tasks {
         table.row(vec![
             "tasks".into(),
-            line.count.to_string(),
+            line.task_count.to_string(),
             line.role.to_string(),
             line.skill.to_string(),
             line.tenant.to_string(),
-            line.workers.to_string(),
+            line.worker_count.to_string(),
             age(line.oldest_time),
         ]);
     }
     for line in &queue.executions {
         table.row(vec![
             "executions".into(),
-            line.count.to_string(),
+            line.execution_count.to_string(),
             String::new(),
             String::new(),
             line.tenant.to_string(),
@@ -77,7 +77,7 @@ fn text(queue: &view::Queue, paint: Paint) -> String {
         ]);
     }
     for start in &queue.scheduled {
-        let when = match (&start.disabled, start.next_time) {
+        let when = match (&start.disabled, start.next_start_time) {
             (Some(disabled), _) => format!("does not start: {}", disabled.summary()),
             (None, Some(time)) => format!("starts in {}", until(time, now)),
             (None, None) => continue,

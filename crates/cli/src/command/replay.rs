@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use stateway_client::v1;
+use v1::replay_execution_request::Variant;
 
 use crate::context::Context;
 use crate::exit::Exit;
@@ -36,9 +37,9 @@ pub struct Replay {
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Show the execution as of this event
-    #[arg(long, value_name = "EVENT", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "EVENT", value_parser = clap::value_parser!(i64).range(1..))]
     #[arg(group = "how")]
-    at: Option<u64>,
+    at: Option<i64>,
     /// Show the execution event by event: with the arrow keys on a terminal, as a list in a pipe
     #[arg(long, group = "how")]
     step: bool,
@@ -65,13 +66,14 @@ impl Replay {
             return stepping::run(context, &steps);
         }
         let request = v1::ReplayExecutionRequest {
-            at_sequence: self.at.unwrap_or_default(),
-            revision: self.revision.clone().unwrap_or_default(),
-            source: self.definition()?,
+            variant: self.variant()?,
             branch,
             ..v1::ReplayExecutionRequest::default()
         };
-        let derives = !request.revision.is_empty() || !request.source.is_empty();
+        let derives = matches!(
+            request.variant,
+            Some(Variant::Revision(_) | Variant::Source(_))
+        );
         let answer = source.replay(context, request).await?;
         let replayed = view::Replayed::from(&answer);
         context.show(&replayed, || match derives {
@@ -84,6 +86,18 @@ impl Replay {
         } else {
             Exit::Ok
         })
+    }
+
+    /// What is to be replayed; the arguments exclude each other.
+    fn variant(&self) -> Result<Option<Variant>, Failure> {
+        if let Some(at) = self.at {
+            return Ok(Some(Variant::AtSequence(at)));
+        }
+        if let Some(revision) = &self.revision {
+            return Ok(Some(Variant::Revision(revision.clone())));
+        }
+        let source = self.definition()?;
+        Ok((!source.is_empty()).then_some(Variant::Source(source)))
     }
 
     fn definition(&self) -> Result<String, Failure> {

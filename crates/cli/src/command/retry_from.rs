@@ -55,9 +55,13 @@ impl RetryFrom {
             .id(self.id.unwrap_or_default())
             .request_id(self.request_id.unwrap_or_default())
             .etag(self.etag.unwrap_or_default());
-        call = call.step(self.step.unwrap_or_default());
+        if let Some(step) = self.step {
+            call = call.step(step);
+        }
         call = call.feedback(self.feedback.unwrap_or_default());
-        call = call.from_start(self.from_start);
+        if self.from_start {
+            call = call.from_start();
+        }
         if let Some(argument) = &self.input {
             call = call.json(input::json(argument)?);
         }

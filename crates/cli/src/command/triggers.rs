@@ -57,13 +57,13 @@ impl Triggers {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let answer = match self {
             Self::Disable(disable) => {
-                let call = client::DisableTrigger::new(full_name(&disable.name)?)
+                let call = client::DisableTrigger::new(&full_name(&disable.name)?)
                     .comment(disable.comment.unwrap_or_default())
                     .request_id(disable.request_id.unwrap_or_default());
                 context.client.disable_trigger(context.call(call)).await?
             }
             Self::Enable(enable) => {
-                let call = client::EnableTrigger::new(full_name(&enable.name)?)
+                let call = client::EnableTrigger::new(&full_name(&enable.name)?)
                     .request_id(enable.request_id.unwrap_or_default());
                 context.client.enable_trigger(context.call(call)).await?
             }
@@ -75,10 +75,12 @@ impl Triggers {
 }
 
 fn text(trigger: &view::Trigger) -> String {
-    let state = match (&trigger.disabled, trigger.next_time) {
+    let state = match (&trigger.disabled, trigger.next_start_time) {
         (Some(disabled), _) => disabled.summary(),
         (None, Some(next)) => format!("enabled, next start at {}", moment(next)),
         (None, None) => "enabled".to_owned(),
     };
-    format!("{}: {state}", trigger.definition)
+    let definition = trigger.name.to_string();
+    let definition = definition.trim_end_matches("/trigger");
+    format!("{definition}: {state}")
 }

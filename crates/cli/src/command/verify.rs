@@ -53,9 +53,9 @@ pub struct Verify {
 /// What `--all -o json` prints.
 #[derive(Debug, Default, Serialize)]
 struct Checked {
-    checked: u64,
-    event_count: u64,
-    wrong: u64,
+    checked_count: i64,
+    event_count: i64,
+    faulty_count: i64,
     seconds: f64,
     executions_per_second: f64,
     verdicts: Vec<view::Verdict>,
@@ -102,7 +102,7 @@ async fn all(context: &Context, provider: Option<&str>) -> Outcome {
         return Err(Failure::new(Exit::Unreachable, message).hint("Run it again."));
     }
     context.show(&checked, || checked.text())?;
-    Ok(exit(checked.wrong == 0))
+    Ok(exit(checked.faulty_count == 0))
 }
 
 /// Looks at a file without a gateway.
@@ -118,16 +118,16 @@ fn in_file(context: &Context, path: &Path) -> Outcome {
     let file = StoreFile::open(path).map_err(unreadable)?;
     let (began, mut after) = (std::time::Instant::now(), Some(0));
     let mut told = v1::VerifyExecutionsResponse {
-        total: file.total().map_err(unreadable)?,
+        total_count: wire(file.total().map_err(unreadable)?),
         ..v1::VerifyExecutionsResponse::default()
     };
     let (mut progress, mut checked) = (Progress::new(), Checked::default());
     while let Some(from) = after {
         let page = file.verify(from, FILE_PAGE).map_err(unreadable)?;
-        told.checked += page.executions;
-        told.event_count += page.events;
-        told.wrong += page.wrong.len() as u64;
-        told.elapsed = prost_types::Duration::try_from(began.elapsed()).ok();
+        told.checked_count += wire(page.executions);
+        told.event_count += wire(page.events);
+        told.faulty_count += wire(page.wrong.len());
+        told.elapsed_duration = prost_types::Duration::try_from(began.elapsed()).ok();
         progress.tell(&told);
         checked.take(&told);
         let room = MOST_SHOWN.saturating_sub(checked.verdicts.len());
@@ -137,14 +137,14 @@ fn in_file(context: &Context, path: &Path) -> Outcome {
     }
     progress.end();
     context.show(&checked, || checked.text())?;
-    Ok(exit(checked.wrong == 0))
+    Ok(exit(checked.faulty_count == 0))
 }
 
 impl Checked {
     fn take(&mut self, told: &v1::VerifyExecutionsResponse) {
-        self.checked = told.checked;
+        self.checked_count = told.checked_count;
         self.event_count = told.event_count;
-        self.wrong = told.wrong;
+        self.faulty_count = told.faulty_count;
         self.seconds = seconds(told);
         self.executions_per_second = rate(told);
         let room = MOST_SHOWN.saturating_sub(self.verdicts.len());
@@ -158,7 +158,7 @@ impl Checked {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{}\n", details(verdict));
         }
-        let found = match self.wrong {
+        let found = match self.faulty_count {
             0 => "nothing found".to_owned(),
             1 => "1 of them is not as its log says".to_owned(),
             wrong => format!("{} of them are not as their logs say", grouped(wrong)),
@@ -166,9 +166,9 @@ impl Checked {
         let _ = write!(
             text,
             "{} executions checked in {:.1} s ({}/s): {found}",
-            grouped(self.checked),
+            grouped(self.checked_count),
             self.seconds,
-            grouped(self.executions_per_second.round() as u64),
+            grouped(self.executions_per_second.round() as i64),
         );
         text
     }
@@ -239,18 +239,18 @@ impl Progress {
     }
 
     fn tell(&mut self, told: &v1::VerifyExecutionsResponse) {
-        let per_second = grouped(rate(told).round() as u64);
+        let per_second = grouped(rate(told).round() as i64);
         if let Some(bar) = &self.bar {
-            bar.set_length(told.total.max(told.checked));
-            bar.set_position(told.checked);
-            let wrong = match told.wrong {
+            bar.set_length(count(told.total_count.max(told.checked_count)));
+            bar.set_position(count(told.checked_count));
+            let wrong = match told.faulty_count {
                 0 => String::new(),
                 wrong => format!(", {} found", grouped(wrong)),
             };
             bar.set_message(format!("({per_second}/s{wrong})"));
         } else if self.told.elapsed() >= PACE {
             self.told = std::time::Instant::now();
-            let (checked, total) = (grouped(told.checked), grouped(told.total));
+            let (checked, total) = (grouped(told.checked_count), grouped(told.total_count));
             talk(&format!("{checked} of {total} checked ({per_second}/s)"));
         }
     }
@@ -263,16 +263,25 @@ impl Progress {
 }
 
 fn seconds(told: &v1::VerifyExecutionsResponse) -> f64 {
-    let elapsed = told.elapsed.unwrap_or_default();
+    let elapsed = told.elapsed_duration.unwrap_or_default();
     elapsed.seconds as f64 + f64::from(elapsed.nanos) / 1e9
 }
 
 fn rate(told: &v1::VerifyExecutionsResponse) -> f64 {
-    told.checked as f64 / seconds(told).max(0.001)
+    told.checked_count as f64 / seconds(told).max(0.001)
+}
+
+/// A number as the wire has it.
+fn wire(number: impl TryInto<i64>) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}
+
+fn count(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
 }
 
 /// 100,000 is read at a glance, 100000 is not.
-fn grouped(number: u64) -> String {
+fn grouped(number: i64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -299,14 +308,14 @@ mod tests {
     #[test]
     fn the_summary_says_how_many_how_fast_and_what_was_found() {
         let mut checked = Checked {
-            checked: 100_000,
+            checked_count: 100_000,
             seconds: 12.3,
             executions_per_second: 8_130.08,
             ..Checked::default()
         };
         let clean = "100,000 executions checked in 12.3 s (8,130/s): nothing found";
         assert_eq!(checked.text(), clean);
-        checked.wrong = 2;
+        checked.faulty_count = 2;
         assert!(
             checked
                 .text()

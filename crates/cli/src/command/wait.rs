@@ -88,7 +88,7 @@ pub(super) async fn with_payloads(context: &Context, execution: &v1::Execution) 
 pub(super) fn late(execution: &v1::Execution, again: &str) -> Failure {
     let name = short_name(&(&execution.name).into());
     let hint = match execution.sub_state() {
-        v1::SubState::Error if execution.reason == "ESCALATED" => format!(
+        v1::SubState::Error if execution.reason() == v1::Reason::Escalated => format!(
             "A person has to decide: `stateway escalations list`, or `stateway cancel {name}`."
         ),
         v1::SubState::Error => format!(

@@ -1,8 +1,8 @@
 //! `stateway workers`: who takes tasks.
 
 use clap::{Args, Subcommand};
+use futures::{StreamExt, TryStreamExt};
 use serde::Serialize;
-use stateway_client::{Call, v1};
 
 use crate::context::{Context, talk};
 use crate::exit::Exit;
@@ -25,6 +25,9 @@ pub struct List {
     provider: Option<String>,
 }
 
+/// The most workers that are listed.
+const MOST: usize = 10_000;
+
 /// What `-o json` prints.
 #[derive(Debug, Serialize)]
 struct Listed {
@@ -35,10 +38,10 @@ impl Workers {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let Self::List(list) = self;
         let parent = resource::parent(list.provider.as_deref())?;
-        let call = Call::from_message(v1::ListWorkersRequest { parent });
-        let answer = context.client.list_workers(context.call(call)).await?;
+        let found = context.client.workers_all(parent);
+        let found: Vec<_> = found.take(MOST).try_collect().await?;
         let listed = Listed {
-            workers: answer.workers.iter().map(view::Worker::from).collect(),
+            workers: found.iter().map(view::Worker::from).collect(),
         };
         context.show(&listed, || {
             if listed.workers.is_empty() {
@@ -58,14 +61,14 @@ impl Workers {
             let mut table = Table::new(&headings, context.paint);
             for worker in &listed.workers {
                 let since = worker.connect_time.map(|time| ago(time, now));
-                let seen = worker.seen_time.map(|time| ago(time, now));
+                let seen = worker.heartbeat_time.map(|time| ago(time, now));
                 table.row(vec![
                     worker.worker_id.to_string(),
-                    worker.provider.to_string(),
+                    provider_of(&worker.name),
                     words(&worker.roles),
                     words(&worker.skills),
                     worker.tenant.to_string(),
-                    format!("{}/{}", worker.held, worker.capacity),
+                    format!("{}/{}", worker.task_count, worker.capacity),
                     match worker.connected {
                         true => since.unwrap_or_default(),
                         false => "lost".into(),
@@ -77,6 +80,13 @@ impl Workers {
         })?;
         Ok(Exit::Ok)
     }
+}
+
+/// `providers/p` of `providers/p/workers/w`.
+fn provider_of(name: &view::Text) -> String {
+    let name = name.to_string();
+    let provider = name.split_once("/workers/").map(|(provider, _)| provider);
+    provider.unwrap_or(&name).to_owned()
 }
 
 fn words(list: &[view::Text]) -> String {

@@ -44,7 +44,7 @@ async fn look(grace: &Client) -> Result<(), Error> {
     for approval in waiting.into_iter().rev().skip(LEFT) {
         let yes = DecideApproval::from_message(v1::DecideApprovalRequest {
             name: approval.name,
-            grant: true,
+            decision: v1::decide_approval_request::Choice::Grant.into(),
             comment: "looks good".to_owned(),
             ..v1::DecideApprovalRequest::default()
         });

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use jiff::Timestamp;
 
-use super::phrase::{cancelled, next};
+use super::phrase::{cancelled, next, paused};
 use super::tree::blocked_by;
 use super::{Clock, Paint, Table, ago, moment, phrase, short_name, trouble};
 use crate::view::{Execution, Progress, Reopen, Step, Text, Usage};
@@ -13,12 +13,6 @@ use crate::visible::visible;
 /// One execution as lines of `what  value`, then its steps.
 #[must_use]
 pub fn details(execution: &Execution, paint: Paint, now: Timestamp) -> String {
-    details_of(execution, "", paint, now)
-}
-
-/// The same, with a sentence about why it does not continue; empty where nothing is known of that.
-#[must_use]
-pub fn details_of(execution: &Execution, held: &str, paint: Paint, now: Timestamp) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     let mut line = |what: &str, value: &str| {
@@ -31,15 +25,10 @@ pub fn details_of(execution: &Execution, held: &str, paint: Paint, now: Timestam
     line("name", &paint.bold(&execution.name.to_string()));
     line("state", &state(execution, paint));
     let next = next(execution, Clock::Live(now));
-    // What it waits behind says that it waits.
-    if !next.is_empty() && held.starts_with(&next) {
-        line("now", held);
-    } else {
-        line("now", &next);
-        line("because", held);
-    }
+    line("now", &next);
+    line("because", &paused(execution).unwrap_or_default());
     let ended_by = execution.cancellation.as_ref();
-    let ended_by = ended_by.map(|it| with_time(&cancelled(it), it.time, now));
+    let ended_by = ended_by.map(|it| with_time(&cancelled(it), it.cancel_time, now));
     line("cancelled", &ended_by.unwrap_or_default());
     let again = execution.reopen.as_ref();
     let again = again.map(|reopen| reopening(reopen, now));
@@ -139,7 +128,7 @@ fn with_time(what: &str, time: Option<Timestamp>, now: Timestamp) -> String {
 }
 
 fn reopening(reopen: &Reopen, now: Timestamp) -> String {
-    let times = match reopen.count {
+    let times = match reopen.reopen_count {
         1 => String::new(),
         count => format!("{count} times, last "),
     };
@@ -148,7 +137,7 @@ fn reopening(reopen: &Reopen, now: Timestamp) -> String {
     let from = &reopen.previous_native_state;
     with_time(
         &format!("{times}{by}had ended as `{from}`"),
-        reopen.time,
+        reopen.reopen_time,
         now,
     )
 }
@@ -181,7 +170,7 @@ fn steps_table(execution: &Execution, paint: Paint, now: Timestamp) -> String {
         table.row(vec![
             step.name.to_string(),
             step.sub_state.into(),
-            step.reason.clone().unwrap_or_default().to_string(),
+            step.reason.unwrap_or_default().to_owned(),
             doing(step, now),
             step.usage.map(cost).unwrap_or_default(),
             last_error(step),
@@ -214,12 +203,12 @@ pub(super) fn so_far(progress: &Progress) -> String {
 #[must_use]
 pub fn cost(usage: Usage) -> String {
     let Usage {
-        input_tokens,
-        output_tokens,
+        input_token_count: read,
+        output_token_count: written,
         cost_micros,
     } = usage;
     let (whole, part) = (cost_micros / 1_000_000, cost_micros % 1_000_000);
-    format!("{input_tokens} tokens in, {output_tokens} out, cost {whole}.{part:06}")
+    format!("{read} tokens in, {written} out, cost {whole}.{part:06}")
 }
 
 /// While a step backs off, what it does now tells the error already.
@@ -263,8 +252,8 @@ mod tests {
             name: "providers/p/executions/a".into(),
             steps: vec![step],
             usage: Some(v1::Usage {
-                input_tokens: 1_200,
-                output_tokens: 30,
+                input_token_count: 1_200,
+                output_token_count: 30,
                 cost_micros: 1_050_000,
             }),
             ..v1::Execution::default()
@@ -286,7 +275,7 @@ mod tests {
         let waiting = v1::Step {
             name: "ship".into(),
             sub_state: v1::SubState::Waiting.into(),
-            reason: "NOT_STARTED".into(),
+            reason: v1::Reason::NotStarted.into(),
             blocked_by: vec!["charge".into()],
             ..v1::Step::default()
         };
@@ -296,12 +285,12 @@ mod tests {
             cancellation: Some(v1::Cancellation {
                 cancelled_by: "olga".into(),
                 cause: "wrong order".into(),
-                time: None,
+                cancel_time: None,
             }),
             reopen: Some(v1::Reopen {
-                count: 2,
+                reopen_count: 2,
                 reopened_by: "ada".into(),
-                time: None,
+                reopen_time: None,
                 previous_native_state: "failed".into(),
             }),
             not_rolled_back: vec!["pack".into()],

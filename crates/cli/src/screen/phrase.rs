@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{moment, until};
-use crate::view::{Cancellation, Execution, ExecutionError, Retry, Text, Wait};
+use crate::view::{Cancellation, Execution, ExecutionError, Retry, Wait};
 
 /// The command that lists what a person has to decide.
 const ESCALATIONS: &str = "see `stateway escalations list`";
@@ -58,8 +58,7 @@ pub fn now(execution: &Execution, clock: Clock) -> String {
 /// What an execution does next.
 #[must_use]
 pub(super) fn next(execution: &Execution, clock: Clock) -> String {
-    let reason = execution.reason.as_ref().map(Text::raw);
-    if reason == Some("CANCELLING") {
+    if execution.reason == Some("CANCELLING") {
         let steps = execution
             .current_steps
             .iter()
@@ -83,6 +82,35 @@ pub fn reopened(execution: &Execution) -> String {
         .map_or_else(String::new, |reopen| {
             format!("↻ reopened (was {})", reopen.previous_native_state)
         })
+}
+
+/// Who paused an execution and why, or why it cannot adopt a revision; none when it is not paused.
+#[must_use]
+pub fn paused(execution: &Execution) -> Option<String> {
+    let pause = execution.pause.as_ref()?;
+    if let Some(step) = &pause.step {
+        return Some(format!("paused after the failure of step `{step}`"));
+    }
+    if let Some(revision) = &pause.offered_revision {
+        let conflicts: Vec<_> = pause.conflicts.iter().map(ToString::to_string).collect();
+        let conflicts = conflicts.join("; ");
+        return Some(format!(
+            "paused: it cannot adopt revision {revision}: {conflicts}"
+        ));
+    }
+    let by = pause.paused_by.as_ref();
+    let by = by.map_or_else(String::new, |by| format!(" by {by}"));
+    let cause = pause.cause.as_ref();
+    let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+    Some(format!("paused{by}{cause}"))
+}
+
+/// The limit that keeps an execution in the queue; none when it is not queued.
+#[must_use]
+pub fn queued(execution: &Execution) -> Option<String> {
+    let waits = |wait: &&Wait| matches!(wait.blocker, Some("slot" | "concurrency" | "memory"));
+    let wait = execution.waits.iter().find(waits)?;
+    Some(waiting(wait, Clock::Kept))
 }
 
 /// `cancelled by olga: wrong order`.
@@ -133,10 +161,10 @@ fn attempt(retry: &Retry) -> String {
 }
 
 fn waiting(wait: &Wait, clock: Clock) -> String {
-    let what = match (wait.kind.raw(), wait.name.raw(), &wait.detail) {
-        ("capacity", "slot", _) => return "waits for a free place".to_owned(),
+    let what = match (wait.kind, wait.name.raw(), wait.blocker) {
+        (_, _, Some("slot" | "concurrency" | "memory")) => "its turn".to_owned(),
         ("timer", _, _) => {
-            let ends = wait.deadline.map(|time| clock.say(time));
+            let ends = wait.expire_time.map(|time| clock.say(time));
             let ends = ends.map_or_else(String::new, |ends| format!(" that ends {ends}"));
             return format!("waits for a timer{ends}");
         }
@@ -147,13 +175,12 @@ fn waiting(wait: &Wait, clock: Clock) -> String {
                 wait.name
             );
         }
-        // Only workers have a detail; other engines wait for locks and activities.
-        ("capacity", "", Some(_)) => "a worker".to_owned(),
-        ("capacity", _, Some(_)) => format!("a worker of role `{}`", wait.name),
-        (_, "", _) => wait.kind.to_string(),
+        (_, "", Some("worker")) => "a worker".to_owned(),
+        (_, _, Some("worker")) => format!("a worker of role `{}`", wait.name),
+        (_, "", _) => wait.kind.to_owned(),
         (_, _, _) => format!("{} `{}`", wait.kind, wait.name),
     };
-    let expires = wait.deadline.map(|time| clock.say(time));
+    let expires = wait.expire_time.map(|time| clock.say(time));
     let expires = expires.map_or_else(String::new, |time| format!(", expires {time}"));
     let detail = wait.detail.as_ref();
     let detail = detail.map_or_else(String::new, |detail| format!(": {detail}"));
@@ -174,7 +201,7 @@ mod tests {
             message: "connection refused".into(),
             category: None,
             attempt: 2,
-            time: None,
+            occur_time: None,
             native_code: None,
             detail: None,
         }
@@ -200,12 +227,13 @@ mod tests {
 
     #[test]
     fn waits_are_named() {
-        let wait = |kind: &str, name: &str, deadline| Wait {
-            kind: kind.into(),
+        let wait = |kind, name: &str, expire_time| Wait {
+            kind,
             name: name.into(),
-            since: None,
-            deadline,
+            start_time: None,
+            expire_time,
             detail: None,
+            blocker: None,
         };
         let said = |wait| phrase("waiting", &Retry::default(), &[wait], Clock::Live(at(0)));
         assert_eq!(
@@ -234,18 +262,28 @@ mod tests {
         );
         let unserved = Wait {
             detail: Some("no worker of role `etl` is connected".into()),
+            blocker: Some("worker"),
             ..wait("capacity", "etl", Some(at(60)))
         };
         assert_eq!(
             said(unserved),
             "waits for a worker of role `etl`, expires in 60 s: no worker of role `etl` is connected"
         );
+        let queued = Wait {
+            detail: Some("2 of 2 executions are active".into()),
+            blocker: Some("slot"),
+            ..wait("capacity", "slot", None)
+        };
+        assert_eq!(
+            said(queued),
+            "waits for its turn: 2 of 2 executions are active"
+        );
     }
 
     #[test]
     fn an_execution_that_is_being_cancelled_says_what_it_waits_for() {
         let mut execution = Execution::from(&stateway_client::v1::Execution::default());
-        execution.reason = Some("CANCELLING".into());
+        execution.reason = Some("CANCELLING");
         execution.current_steps = vec!["pay".into(), "ship".into()];
         execution.sub_state = "running";
         let said = now(&execution, Clock::Kept);
@@ -257,14 +295,14 @@ mod tests {
         let wire = stateway_client::v1::Execution {
             sub_state: stateway_client::v1::SubState::Failed.into(),
             reopen: Some(stateway_client::v1::Reopen {
-                count: 1,
+                reopen_count: 1,
                 previous_native_state: "failed".into(),
                 ..Default::default()
             }),
             cancellation: Some(stateway_client::v1::Cancellation {
                 cancelled_by: "olga".into(),
                 cause: "wrong order".into(),
-                time: None,
+                cancel_time: None,
             }),
             ..Default::default()
         };

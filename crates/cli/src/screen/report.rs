@@ -30,7 +30,11 @@ pub fn report(replayed: &Replayed, paint: Paint) -> String {
         let _ = write!(text, "\n\n{}", divergences(replayed, paint));
     }
     for open in &replayed.unrecorded_steps {
-        let undo = if open.undo { ", compensation" } else { "" };
+        let undo = if open.compensation {
+            ", compensation"
+        } else {
+            ""
+        };
         let what = match open.step.is_empty() {
             true => open.why.to_string(),
             false => format!(

@@ -21,7 +21,7 @@ pub fn step_details(detail: &StepDetail, paint: Paint, now: Timestamp) -> String
     };
     line("name", &paint.bold(&detail.name.to_string()));
     if let Some(step) = &detail.step {
-        let reason = step.reason.as_ref();
+        let reason = step.reason;
         let reason = reason.map_or_else(String::new, |reason| format!(" {reason}"));
         let state = paint.sub_state(step.sub_state);
         let native = &step.native_state;
@@ -91,7 +91,7 @@ fn numbered(attempt: &StepAttempt) -> String {
 fn worker(attempt: &StepAttempt) -> String {
     let worker = attempt.worker.as_ref().map(ToString::to_string);
     let worker = worker.unwrap_or_default();
-    match attempt.hand_outs {
+    match attempt.hand_out_count {
         0 | 1 => worker,
         times => format!("{worker} (handed out {times} times)")
             .trim_start()
@@ -113,7 +113,7 @@ mod tests {
             branch: "0".into(),
             compensation,
             worker: "w1".into(),
-            hand_outs: 2,
+            hand_out_count: 2,
             outcome: outcome.into(),
             ..v1::StepAttempt::default()
         };

@@ -168,7 +168,7 @@ mod tests {
             ..v1::Retry::default()
         });
         let third = v1::Step {
-            reason: "NOT_STARTED".into(),
+            reason: v1::Reason::NotStarted.into(),
             blocked_by: vec!["fetch".into(), "load".into()],
             ..step("report", v1::SubState::Waiting)
         };

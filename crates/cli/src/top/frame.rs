@@ -85,7 +85,7 @@ pub fn snapshot(model: &Model, paint: Paint, now: Timestamp) -> String {
         table.row(vec![
             short_name(&execution.name),
             execution.sub_state.into(),
-            execution.reason.clone().unwrap_or_default().to_string(),
+            execution.reason.unwrap_or_default().to_owned(),
             doing(execution, Clock::Live(now)),
             age(execution, now),
         ]);
@@ -251,7 +251,7 @@ mod tests {
     fn model() -> Model {
         let mut model = Model::default();
         let mut stuck = wire("stuck", v1::SubState::Error);
-        stuck.reason = "ESCALATED".into();
+        stuck.reason = v1::Reason::Escalated.into();
         stuck.last_error = Some(v1::ExecutionError {
             message:
                 "a very long story that nobody will ever read to its end on any terminal\u{1b}[2J"

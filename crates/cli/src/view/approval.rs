@@ -25,9 +25,9 @@ pub struct Approval {
     /// The step that waits.
     pub step: Text,
     /// The attempt of the step, from 1.
-    pub attempt: u32,
+    pub attempt: i32,
     /// The branch of the execution's log, from 0.
-    pub branch: u32,
+    pub branch: i32,
     /// The role of the people who may decide.
     pub role: Text,
     /// The policy rule that asks for the approval; empty for an approval step.
@@ -46,8 +46,6 @@ pub struct Approval {
     pub labels: BTreeMap<Text, Text>,
     /// How it was decided; none while it is not.
     pub decision: Option<Decision>,
-    /// The earlier requests of the step; empty in lists.
-    pub past: Vec<Past>,
     /// Changes with the state.
     pub etag: Text,
 }
@@ -61,19 +59,6 @@ pub struct Decision {
     pub decide_time: Option<Timestamp>,
     /// Why.
     pub comment: Text,
-}
-
-/// An earlier request of the same step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Past {
-    /// The full name.
-    pub name: Text,
-    /// The attempt of the step, from 1.
-    pub attempt: u32,
-    /// How the request ended.
-    pub state: String,
-    /// How it was decided; none when it was not.
-    pub decision: Option<Decision>,
 }
 
 /// A step that a person has to decide about.
@@ -90,21 +75,21 @@ pub struct Escalation {
     /// The step.
     pub step: Text,
     /// The branch of the execution's log, from 0.
-    pub branch: u32,
+    pub branch: i32,
     /// A person with one of these roles may decide.
     pub roles: Vec<Text>,
     /// Why the step was escalated, in one line.
     pub cause: Text,
     /// The reason, as the API spells it; empty in lists.
-    pub reason: Text,
+    pub reason: &'static str,
     /// The policy rule that led to the escalation; empty where none did, and in lists.
     pub policy_rule: Text,
     /// Since when.
     pub create_time: Option<Timestamp>,
     /// The attempt that was escalated.
-    pub attempts: u32,
+    pub attempt: i32,
     /// Every attempt of the step until then; empty in lists.
-    pub history: Vec<StepAttempt>,
+    pub attempts: Vec<StepAttempt>,
     /// The error of the attempt that was escalated.
     pub last_error: Option<ExecutionError>,
     /// The person who started the execution, and so may not decide.
@@ -142,19 +127,7 @@ impl From<&v1::Approval> for Approval {
                 .map(|(key, value)| (key.into(), value.into()))
                 .collect(),
             decision: wire.decision.as_ref().map(Decision::from),
-            past: wire.past.iter().map(Past::from).collect(),
             etag: (&wire.etag).into(),
-        }
-    }
-}
-
-impl From<&v1::PastApproval> for Past {
-    fn from(wire: &v1::PastApproval) -> Self {
-        Self {
-            name: (&wire.name).into(),
-            attempt: wire.attempt,
-            state: word(wire.state()),
-            decision: wire.decision.as_ref().map(Decision::from),
         }
     }
 }
@@ -182,11 +155,11 @@ impl From<&v1::Escalation> for Escalation {
             branch: wire.branch,
             roles: wire.roles.iter().map(Text::from).collect(),
             cause: (&wire.cause).into(),
-            reason: (&wire.reason).into(),
+            reason: wire.reason().label(),
             policy_rule: (&wire.policy_rule).into(),
             create_time: timestamp(wire.create_time.as_ref()),
-            attempts: wire.attempts,
-            history: wire.history.iter().map(StepAttempt::from).collect(),
+            attempt: wire.attempt,
+            attempts: wire.attempts.iter().map(StepAttempt::from).collect(),
             last_error: wire.last_error.as_ref().map(ExecutionError::from),
             initiator: (&wire.initiator).into(),
             resolution: resolution

@@ -22,10 +22,6 @@ pub struct Definition {
     pub create_time: Option<Timestamp>,
     /// As it was applied; empty in lists.
     pub source: Text,
-    /// After `apply`: whether it is new or has changed.
-    pub changed: bool,
-    /// After `apply`: the warnings.
-    pub warnings: Vec<Diagnostic>,
     /// Of an engine's own: its labels; empty in lists.
     pub labels: BTreeMap<String, Text>,
     /// Every revision, newest first; empty in lists.
@@ -44,8 +40,6 @@ impl From<&v1::Definition> for Definition {
             description: (&wire.description).into(),
             create_time: timestamp(wire.create_time.as_ref()),
             source: (&wire.source).into(),
-            changed: wire.changed,
-            warnings: wire.warnings.iter().map(Diagnostic::from).collect(),
             labels: wire
                 .labels
                 .iter()
@@ -58,6 +52,28 @@ impl From<&v1::Definition> for Definition {
     }
 }
 
+/// What `apply` did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Applied {
+    /// The definition as it is stored.
+    pub definition: Definition,
+    /// Problems that do not prevent the definition from being applied.
+    pub warnings: Vec<Diagnostic>,
+    /// Whether the definition is new or has changed.
+    pub changed: bool,
+}
+
+impl From<&v1::ApplyDefinitionResponse> for Applied {
+    fn from(wire: &v1::ApplyDefinitionResponse) -> Self {
+        let definition = wire.definition.clone().unwrap_or_default();
+        Self {
+            definition: (&definition).into(),
+            warnings: wire.warnings.iter().map(Diagnostic::from).collect(),
+            changed: wire.changed,
+        }
+    }
+}
+
 /// One thing that is wrong or doubtful.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
@@ -66,9 +82,9 @@ pub struct Diagnostic {
     /// The file.
     pub file: Text,
     /// From 1.
-    pub line: u32,
+    pub line: i32,
     /// From 1.
-    pub column: u32,
+    pub column: i32,
     /// The rule that is broken.
     pub rule: Text,
     /// What is wrong.
@@ -102,8 +118,8 @@ impl From<&stateway_definition::Diagnostic> for Diagnostic {
                 stateway_definition::Severity::Error => "error",
             },
             file: (&found.file).into(),
-            line: found.at.line,
-            column: found.at.column,
+            line: i32::try_from(found.at.line).unwrap_or(i32::MAX),
+            column: i32::try_from(found.at.column).unwrap_or(i32::MAX),
             rule: (&found.rule.to_string()).into(),
             message: (&found.message).into(),
             hint: (&found.hint).into(),

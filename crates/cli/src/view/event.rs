@@ -12,15 +12,15 @@ use super::{Text, payload, timestamp};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
     /// Ascending within the execution.
-    pub sequence: u64,
+    pub sequence: i64,
     /// When.
-    pub time: Option<Timestamp>,
+    pub occur_time: Option<Timestamp>,
     /// The engine's own word.
     pub native_type: Text,
     /// The step it is about; empty for the execution.
     pub step: Text,
     /// From 1; 0 when not known.
-    pub attempt: u32,
+    pub attempt: i32,
     /// One line for a person.
     pub summary: Text,
     /// The branch of the log it was written on; empty where branches were not asked for.
@@ -34,7 +34,7 @@ pub struct Event {
     /// The request or command that caused it.
     pub request_id: Option<Text>,
     /// The sequence of the event that caused it; 0 when none did, or not known.
-    pub cause_sequence: u64,
+    pub cause_sequence: i64,
     /// The person or worker that acted.
     pub actor: Option<Text>,
 }
@@ -43,7 +43,7 @@ impl From<&v1::Event> for Event {
     fn from(wire: &v1::Event) -> Self {
         Self {
             sequence: wire.sequence,
-            time: timestamp(wire.time.as_ref()),
+            occur_time: timestamp(wire.occur_time.as_ref()),
             native_type: (&wire.native_type).into(),
             step: (&wire.step).into(),
             attempt: wire.attempt,

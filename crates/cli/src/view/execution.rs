@@ -21,7 +21,7 @@ pub struct Execution {
     pub revision: Text,
     pub sub_state: &'static str,
     pub native_state: Text,
-    pub reason: Option<Text>,
+    pub reason: Option<&'static str>,
     pub mapping_basis: &'static str,
     pub retry: Retry,
     pub waits: Vec<Wait>,
@@ -53,9 +53,9 @@ pub struct Execution {
     reason = "the fields are those of stateway.v1.Retry, explained there"
 )]
 pub struct Retry {
-    pub attempt: u32,
-    pub max_attempts: Option<u32>,
-    pub retry_count: u32,
+    pub attempt: i32,
+    pub max_attempts: Option<i32>,
+    pub retry_count: i32,
     pub next_attempt_time: Option<Timestamp>,
     pub delay: Option<String>,
     pub jitter: Option<String>,
@@ -70,11 +70,12 @@ pub struct Retry {
     reason = "the fields are those of stateway.v1.Wait, explained there"
 )]
 pub struct Wait {
-    pub kind: Text,
+    pub kind: &'static str,
     pub name: Text,
-    pub since: Option<Timestamp>,
-    pub deadline: Option<Timestamp>,
+    pub start_time: Option<Timestamp>,
+    pub expire_time: Option<Timestamp>,
     pub detail: Option<Text>,
+    pub blocker: Option<&'static str>,
 }
 
 /// What it all cost.
@@ -84,9 +85,9 @@ pub struct Wait {
     reason = "the fields are those of stateway.v1.Usage, explained there"
 )]
 pub struct Usage {
-    pub input_tokens: u64,
-    pub output_tokens: u64,
-    pub cost_micros: u64,
+    pub input_token_count: i64,
+    pub output_token_count: i64,
+    pub cost_micros: i64,
 }
 
 /// How far an attempt is.
@@ -110,7 +111,7 @@ pub struct Step {
     pub name: Text,
     pub sub_state: &'static str,
     pub native_state: Text,
-    pub reason: Option<Text>,
+    pub reason: Option<&'static str>,
     pub mapping_basis: &'static str,
     pub retry: Retry,
     pub waits: Vec<Wait>,
@@ -127,7 +128,7 @@ impl Step {
     /// Whether it has started. A step that never starts is `failed` once its execution has ended.
     #[must_use]
     pub fn has_started(&self) -> bool {
-        self.reason.as_ref().map(Text::raw) != Some("NOT_STARTED")
+        self.reason != Some("NOT_STARTED")
     }
 }
 
@@ -140,9 +141,9 @@ impl Step {
 pub struct ExecutionError {
     pub step: Text,
     pub message: Text,
-    pub category: Option<Text>,
-    pub attempt: u32,
-    pub time: Option<Timestamp>,
+    pub category: Option<&'static str>,
+    pub attempt: i32,
+    pub occur_time: Option<Timestamp>,
     pub native_code: Option<Text>,
     /// The whole text, if it has several lines.
     pub detail: Option<Text>,
@@ -156,7 +157,7 @@ impl From<&v1::Execution> for Execution {
             revision: (&wire.revision).into(),
             sub_state: word_of(wire.sub_state),
             native_state: (&wire.native_state).into(),
-            reason: said(&wire.reason),
+            reason: label(wire.reason().label()),
             mapping_basis: mapping_basis(wire.mapping_basis()),
             retry: wire.retry.as_ref().map(Retry::from).unwrap_or_default(),
             waits: wire.waits.iter().map(Wait::from).collect(),
@@ -205,11 +206,12 @@ impl From<&v1::Retry> for Retry {
 impl From<&v1::Wait> for Wait {
     fn from(wire: &v1::Wait) -> Self {
         Self {
-            kind: (&wire.kind).into(),
+            kind: wire.kind().label(),
             name: (&wire.name).into(),
-            since: timestamp(wire.since.as_ref()),
-            deadline: timestamp(wire.deadline.as_ref()),
+            start_time: timestamp(wire.start_time.as_ref()),
+            expire_time: timestamp(wire.expire_time.as_ref()),
             detail: said(&wire.detail),
+            blocker: label(wire.blocker().label()),
         }
     }
 }
@@ -220,7 +222,7 @@ impl From<&v1::Step> for Step {
             name: (&wire.name).into(),
             sub_state: word_of(wire.sub_state),
             native_state: (&wire.native_state).into(),
-            reason: said(&wire.reason),
+            reason: label(wire.reason().label()),
             mapping_basis: mapping_basis(wire.mapping_basis()),
             retry: wire.retry.as_ref().map(Retry::from).unwrap_or_default(),
             waits: wire.waits.iter().map(Wait::from).collect(),
@@ -238,8 +240,8 @@ impl From<&v1::Step> for Step {
 impl From<&v1::Usage> for Usage {
     fn from(wire: &v1::Usage) -> Self {
         Self {
-            input_tokens: wire.input_tokens,
-            output_tokens: wire.output_tokens,
+            input_token_count: wire.input_token_count,
+            output_token_count: wire.output_token_count,
             cost_micros: wire.cost_micros,
         }
     }
@@ -259,9 +261,9 @@ impl From<&v1::ExecutionError> for ExecutionError {
         Self {
             step: (&wire.step).into(),
             message: (&wire.message).into(),
-            category: said(&wire.category),
+            category: label(wire.category().label()),
             attempt: wire.attempt,
-            time: timestamp(wire.time.as_ref()),
+            occur_time: timestamp(wire.occur_time.as_ref()),
             native_code: said(&wire.native_code),
             detail: said(&wire.detail),
         }
@@ -275,6 +277,11 @@ pub(super) fn mapping_basis(wire: v1::MappingBasis) -> &'static str {
         v1::MappingBasis::Derived => "DERIVED",
         v1::MappingBasis::Defaulted => "DEFAULTED",
     }
+}
+
+/// The label of an enum value; none where the value is not specified.
+pub(super) fn label(text: &'static str) -> Option<&'static str> {
+    Some(text).filter(|text| !text.is_empty())
 }
 
 pub(super) fn said(text: &str) -> Option<Text> {

@@ -35,8 +35,8 @@ pub struct StepExplanation {
     pub evidence: Vec<Text>,
 }
 
-impl From<&v1::ExplainStateResponse> for Explanation {
-    fn from(wire: &v1::ExplainStateResponse) -> Self {
+impl From<&v1::ExplainExecutionResponse> for Explanation {
+    fn from(wire: &v1::ExplainExecutionResponse) -> Self {
         let steps = wire.steps.iter().map(|step| StepExplanation {
             step: (&step.step).into(),
             sub_state: word_of(step.sub_state),

@@ -16,7 +16,7 @@ use super::{Text, timestamp};
 pub struct Cancellation {
     pub cancelled_by: Option<Text>,
     pub cause: Option<Text>,
-    pub time: Option<Timestamp>,
+    pub cancel_time: Option<Timestamp>,
 }
 
 /// Who paused an execution.
@@ -40,9 +40,9 @@ pub struct Pause {
     reason = "the fields are those of stateway.v1.Reopen, explained there"
 )]
 pub struct Reopen {
-    pub count: u32,
+    pub reopen_count: i32,
     pub reopened_by: Option<Text>,
-    pub time: Option<Timestamp>,
+    pub reopen_time: Option<Timestamp>,
     pub previous_native_state: Text,
 }
 
@@ -51,7 +51,7 @@ impl From<&v1::Cancellation> for Cancellation {
         Self {
             cancelled_by: said(&wire.cancelled_by),
             cause: said(&wire.cause),
-            time: timestamp(wire.time.as_ref()),
+            cancel_time: timestamp(wire.cancel_time.as_ref()),
         }
     }
 }
@@ -71,9 +71,9 @@ impl From<&v1::Pause> for Pause {
 impl From<&v1::Reopen> for Reopen {
     fn from(wire: &v1::Reopen) -> Self {
         Self {
-            count: wire.count,
+            reopen_count: wire.reopen_count,
             reopened_by: said(&wire.reopened_by),
-            time: timestamp(wire.time.as_ref()),
+            reopen_time: timestamp(wire.reopen_time.as_ref()),
             previous_native_state: (&wire.previous_native_state).into(),
         }
     }

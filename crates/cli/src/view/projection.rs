@@ -40,7 +40,7 @@ pub struct LastError {
     /// What went wrong.
     pub message: Text,
     /// Which attempt.
-    pub attempt: u32,
+    pub attempt: i32,
     /// When.
     pub at: Option<Timestamp>,
 }
@@ -81,7 +81,7 @@ impl From<&v1::ProjectedExecution> for Projection {
                 step: (&error.step).into(),
                 message: (&error.message).into(),
                 attempt: error.attempt,
-                at: timestamp(error.time.as_ref()),
+                at: timestamp(error.occur_time.as_ref()),
             }),
             moves: wire.moves.iter().map(Move::from).collect(),
             steps: wire

@@ -8,7 +8,7 @@ use stateway_client::v1;
 use stateway_client::v1::provider_health::{Breaker, Status};
 use stateway_client::word_of;
 
-use super::execution::{said, texts};
+use super::execution::{label, said, texts};
 use super::{Text, timestamp};
 
 /// A configured provider.
@@ -42,9 +42,9 @@ pub struct Health {
     /// When it was last asked.
     pub check_time: Option<Timestamp>,
     /// Calls under way now.
-    pub calls_in_flight: u32,
+    pub open_call_count: i32,
     /// The most there may be.
-    pub calls_limit: u32,
+    pub max_open_call_count: i32,
 }
 
 /// One row of a state table.
@@ -54,11 +54,11 @@ pub struct Health {
     reason = "the fields are those of stateway.v1.TableRow, explained there"
 )]
 pub struct Row {
-    pub scope: Text,
-    pub native: Text,
+    pub scope: &'static str,
+    pub native_state: Text,
     pub when: BTreeMap<Text, Text>,
     pub sub_state: &'static str,
-    pub reason: Option<Text>,
+    pub reason: Option<&'static str>,
     pub terminal: bool,
     pub refine: bool,
     pub source: Text,
@@ -130,8 +130,8 @@ impl From<&v1::ProviderHealth> for Health {
             engine_version: said(&wire.engine_version),
             detail: said(&wire.detail),
             check_time: timestamp(wire.check_time.as_ref()),
-            calls_in_flight: wire.calls_in_flight,
-            calls_limit: wire.calls_limit,
+            open_call_count: wire.open_call_count,
+            max_open_call_count: wire.max_open_call_count,
         }
     }
 }
@@ -139,11 +139,11 @@ impl From<&v1::ProviderHealth> for Health {
 impl From<&v1::TableRow> for Row {
     fn from(wire: &v1::TableRow) -> Self {
         Self {
-            scope: (&wire.scope).into(),
-            native: (&wire.native).into(),
+            scope: wire.scope().label(),
+            native_state: (&wire.native_state).into(),
             when: texts(&wire.when),
             sub_state: word_of(wire.sub_state),
-            reason: said(&wire.reason),
+            reason: label(wire.reason().label()),
             terminal: wire.terminal,
             refine: wire.refine,
             source: (&wire.source).into(),

@@ -44,7 +44,7 @@ pub struct Remedy {
     /// nothing, repair, branch or refused.
     pub kind: String,
     /// With `branch`: the last event that can be trusted.
-    pub cutoff_sequence: u64,
+    pub cutoff_sequence: i64,
     /// With `branch`: the steps whose side effects run again.
     pub repeated_steps: Vec<Text>,
     /// With `refused`: why not.
@@ -83,7 +83,7 @@ impl From<&stateway_engine::recovery::Remedy> for Remedy {
             Of::Nothing => kind("nothing"),
             Of::Repair => kind("repair"),
             Of::Branch { cutoff, again } => Self {
-                cutoff_sequence: *cutoff,
+                cutoff_sequence: i64::try_from(*cutoff).unwrap_or(i64::MAX),
                 repeated_steps: again.iter().map(|step| (&**step).into()).collect(),
                 ..kind("branch")
             },
@@ -108,9 +108,9 @@ pub struct Verdict {
     /// The branch that is current by the log.
     pub branch: Text,
     /// The last event that can be trusted.
-    pub sequence: u64,
+    pub sequence: i64,
     /// How many events were read.
-    pub event_count: u64,
+    pub event_count: i64,
     /// The last link of the chain of hashes.
     pub head_hash: Text,
 }
@@ -136,8 +136,8 @@ impl From<&stateway_engine::recovery::Verdict> for Verdict {
             findings: found.findings.iter().map(Finding::from).collect(),
             remedy: (&found.remedy).into(),
             branch: (&found.branch.to_string()).into(),
-            sequence: found.sequence,
-            event_count: found.events,
+            sequence: i64::try_from(found.sequence).unwrap_or(i64::MAX),
+            event_count: i64::try_from(found.events).unwrap_or(i64::MAX),
             head_hash: (&found.head).into(),
         }
     }
@@ -157,7 +157,7 @@ pub struct Recovered {
     /// The branch that was current before.
     pub previous_branch: Text,
     /// The last event that counts of what was there before.
-    pub cutoff_sequence: u64,
+    pub cutoff_sequence: i64,
 }
 
 impl From<&v1::RecoverExecutionResponse> for Recovered {
@@ -183,9 +183,9 @@ pub struct Replayed {
     /// The revision a shadow ran by; empty without one.
     pub revision: Text,
     /// Events that were replayed.
-    pub event_count: u64,
+    pub event_count: i64,
     /// Events of the shadow.
-    pub derived_event_count: u64,
+    pub derived_event_count: i64,
     /// How the recorded run ended; empty without a shadow.
     pub recorded_outcome: Text,
     /// How the shadow ended; empty without one.
@@ -221,9 +221,9 @@ pub struct StepRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Divergence {
     /// The recorded event where it shows first.
-    pub sequence: u64,
+    pub sequence: i64,
     /// order, path, retries, back_off, input, step_added, step_removed, refused or outcome.
-    pub kind: Text,
+    pub kind: &'static str,
     /// Empty for the execution as a whole.
     pub step: Text,
     /// What the recorded run did.
@@ -238,9 +238,9 @@ pub struct Unrecorded {
     /// Empty when the execution itself is held.
     pub step: Text,
     /// From 1.
-    pub attempt: u32,
-    /// Whether it is being undone.
-    pub undo: bool,
+    pub attempt: i32,
+    /// Whether it is being compensated.
+    pub compensation: bool,
     /// What is missing.
     pub why: Text,
 }
@@ -254,7 +254,7 @@ impl From<&v1::ReplayExecutionResponse> for Replayed {
         });
         let divergences = wire.divergences.iter().map(|found| Divergence {
             sequence: found.sequence,
-            kind: (&found.kind).into(),
+            kind: found.kind().label(),
             step: (&found.step).into(),
             recorded: (&found.recorded).into(),
             derived: (&found.derived).into(),
@@ -262,7 +262,7 @@ impl From<&v1::ReplayExecutionResponse> for Replayed {
         let unrecorded = wire.unrecorded_steps.iter().map(|open| Unrecorded {
             step: (&open.step).into(),
             attempt: open.attempt,
-            undo: open.undo,
+            compensation: open.compensation,
             why: (&open.why).into(),
         });
         Self {
@@ -290,9 +290,9 @@ pub struct Branch {
     /// The full name.
     pub name: Text,
     /// The full name of the one it grew from; empty for the first.
-    pub parent: Text,
+    pub parent_branch: Text,
     /// The last event it shares with its parent.
-    pub cutoff_sequence: u64,
+    pub cutoff_sequence: i64,
     /// Whether the execution goes on along it.
     pub current: bool,
     /// Why it was opened.
@@ -309,7 +309,7 @@ impl From<&v1::Branch> for Branch {
     fn from(wire: &v1::Branch) -> Self {
         Self {
             name: (&wire.name).into(),
-            parent: (&wire.parent).into(),
+            parent_branch: (&wire.parent_branch).into(),
             cutoff_sequence: wire.cutoff_sequence,
             current: wire.current,
             cause: (&wire.cause).into(),

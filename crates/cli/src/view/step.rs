@@ -6,7 +6,7 @@ use serde_json::Value;
 use stateway_client::v1;
 use stateway_client::v1::step_attempt::Outcome;
 
-use super::execution::said;
+use super::execution::{label, said};
 use super::{ExecutionError, Step, Text, Usage, payload, timestamp};
 
 /// One step with its input, its output and every attempt.
@@ -34,11 +34,11 @@ pub struct StepDetail {
     reason = "the fields are those of stateway.v1.StepAttempt, explained there"
 )]
 pub struct StepAttempt {
-    pub attempt: u32,
+    pub attempt: i32,
     pub branch: Text,
     pub compensation: bool,
     pub worker: Option<Text>,
-    pub hand_outs: u32,
+    pub hand_out_count: i32,
     pub start_time: Option<Timestamp>,
     pub assign_time: Option<Timestamp>,
     pub end_time: Option<Timestamp>,
@@ -47,7 +47,7 @@ pub struct StepAttempt {
     pub usage: Option<Usage>,
     pub child: Option<Text>,
     pub policy_rule: Option<Text>,
-    pub policy_decision: Option<Text>,
+    pub policy_decision: Option<&'static str>,
 }
 
 impl From<&v1::StepDetail> for StepDetail {
@@ -73,7 +73,7 @@ impl From<&v1::StepAttempt> for StepAttempt {
             branch: (&wire.branch).into(),
             compensation: wire.compensation,
             worker: said(&wire.worker),
-            hand_outs: wire.hand_outs,
+            hand_out_count: wire.hand_out_count,
             start_time: timestamp(wire.start_time.as_ref()),
             assign_time: timestamp(wire.assign_time.as_ref()),
             end_time: timestamp(wire.end_time.as_ref()),
@@ -90,7 +90,7 @@ impl From<&v1::StepAttempt> for StepAttempt {
             usage: wire.usage.as_ref().map(Usage::from),
             child: said(&wire.child),
             policy_rule: said(&wire.policy_rule),
-            policy_decision: said(&wire.policy_decision),
+            policy_decision: label(wire.policy_decision().label()),
         }
     }
 }

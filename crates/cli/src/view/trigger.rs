@@ -13,12 +13,12 @@ use super::{Text, timestamp};
     reason = "the fields are those of stateway.v1.Trigger, explained there"
 )]
 pub struct Trigger {
-    pub definition: Text,
+    pub name: Text,
     pub event: Text,
     pub condition: Text,
     pub schedule: Text,
     pub timezone: Text,
-    pub next_time: Option<Timestamp>,
+    pub next_start_time: Option<Timestamp>,
     pub disabled: Option<DisabledTrigger>,
 }
 
@@ -29,8 +29,8 @@ pub struct Trigger {
     reason = "the fields are those of stateway.v1.DisabledTrigger, explained there"
 )]
 pub struct DisabledTrigger {
-    pub by: Text,
-    pub time: Option<Timestamp>,
+    pub disabled_by: Text,
+    pub disable_time: Option<Timestamp>,
     pub comment: Text,
 }
 
@@ -66,8 +66,8 @@ impl DisabledTrigger {
     /// Who, when and why.
     #[must_use]
     pub fn by_whom(&self) -> String {
-        let mut text = format!("by {}", self.by);
-        if let Some(time) = self.time {
+        let mut text = format!("by {}", self.disabled_by);
+        if let Some(time) = self.disable_time {
             text = format!("{text} at {}", crate::screen::moment(time));
         }
         if !self.comment.is_empty() {
@@ -80,12 +80,12 @@ impl DisabledTrigger {
 impl From<&v1::Trigger> for Trigger {
     fn from(wire: &v1::Trigger) -> Self {
         Self {
-            definition: (&wire.definition).into(),
+            name: (&wire.name).into(),
             event: (&wire.event).into(),
             condition: (&wire.condition).into(),
             schedule: (&wire.schedule).into(),
             timezone: (&wire.timezone).into(),
-            next_time: timestamp(wire.next_time.as_ref()),
+            next_start_time: timestamp(wire.next_start_time.as_ref()),
             disabled: wire.disabled.as_ref().map(DisabledTrigger::from),
         }
     }
@@ -94,8 +94,8 @@ impl From<&v1::Trigger> for Trigger {
 impl From<&v1::DisabledTrigger> for DisabledTrigger {
     fn from(wire: &v1::DisabledTrigger) -> Self {
         Self {
-            by: (&wire.by).into(),
-            time: timestamp(wire.time.as_ref()),
+            disabled_by: (&wire.disabled_by).into(),
+            disable_time: timestamp(wire.disable_time.as_ref()),
             comment: (&wire.comment).into(),
         }
     }

@@ -9,18 +9,18 @@ use super::{DisabledTrigger, Text, timestamp};
 /// One worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Worker {
-    /// Who it is.
+    /// providers/{provider}/workers/{worker}
+    pub name: Text,
+    /// The id of the worker, as it gave it.
     pub worker_id: Text,
-    /// providers/{provider}
-    pub provider: Text,
     /// The roles it has.
     pub roles: Vec<Text>,
     /// The skills it has.
     pub skills: Vec<Text>,
     /// How many tasks it may hold.
-    pub capacity: u32,
-    /// How many it holds.
-    pub held: u32,
+    pub capacity: i32,
+    /// How many it has.
+    pub task_count: i32,
     /// Whose tasks it does; everyone's when empty.
     pub tenant: Text,
     /// False while it may still come back.
@@ -28,9 +28,9 @@ pub struct Worker {
     /// Since when it is connected.
     pub connect_time: Option<Timestamp>,
     /// Its last sign of life.
-    pub seen_time: Option<Timestamp>,
+    pub heartbeat_time: Option<Timestamp>,
     /// Until when its tasks stay with it if it gives no sign of life.
-    pub lease_time: Option<Timestamp>,
+    pub lease_expire_time: Option<Timestamp>,
     /// The tasks it holds, the first 100.
     pub tasks: Vec<HeldTask>,
 }
@@ -43,7 +43,7 @@ pub struct HeldTask {
     /// The step.
     pub step: Text,
     /// Which attempt.
-    pub attempt: u32,
+    pub attempt: i32,
     /// Whether the step is being undone.
     pub compensation: bool,
 }
@@ -62,17 +62,17 @@ impl From<&v1::HeldTask> for HeldTask {
 impl From<&v1::Worker> for Worker {
     fn from(wire: &v1::Worker) -> Self {
         Self {
+            name: (&wire.name).into(),
             worker_id: (&wire.worker_id).into(),
-            provider: (&wire.provider).into(),
             roles: wire.roles.iter().map(Text::from).collect(),
             skills: wire.skills.iter().map(Text::from).collect(),
             capacity: wire.capacity,
-            held: wire.held,
+            task_count: wire.task_count,
             tenant: (&wire.tenant).into(),
             connected: wire.connected,
             connect_time: timestamp(wire.connect_time.as_ref()),
-            seen_time: timestamp(wire.seen_time.as_ref()),
-            lease_time: timestamp(wire.lease_time.as_ref()),
+            heartbeat_time: timestamp(wire.heartbeat_time.as_ref()),
+            lease_expire_time: timestamp(wire.lease_expire_time.as_ref()),
             tasks: wire.tasks.iter().map(HeldTask::from).collect(),
         }
     }
@@ -81,16 +81,16 @@ impl From<&v1::Worker> for Worker {
 /// What waits for a worker or for its turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Queue {
-    /// providers/{provider}
+    /// providers/{provider}/queue
     pub name: Text,
     /// Executions that have work under way.
-    pub active: u32,
+    pub active_count: i32,
     /// The most that may have.
-    pub max_active: u32,
+    pub max_active_count: i32,
     /// About how many bytes the active executions have in memory.
-    pub memory_bytes: u64,
+    pub memory_bytes: i64,
     /// From how many bytes on no further execution becomes active.
-    pub max_memory_bytes: u64,
+    pub max_memory_bytes: i64,
     /// Whether executions are queued because of it.
     pub memory_full: bool,
     /// Tasks that no worker has taken.
@@ -107,7 +107,7 @@ pub struct ScheduledStart {
     /// The definition.
     pub definition: Text,
     /// The next start; none while the trigger is disabled.
-    pub next_time: Option<Timestamp>,
+    pub next_start_time: Option<Timestamp>,
     /// Who disabled the trigger; none while it is enabled.
     pub disabled: Option<DisabledTrigger>,
 }
@@ -122,9 +122,9 @@ pub struct QueuedTasks {
     /// Whose they are.
     pub tenant: Text,
     /// How many.
-    pub count: u32,
+    pub task_count: i32,
     /// The connected workers that could take them.
-    pub workers: u32,
+    pub worker_count: i32,
     /// Since when the oldest waits.
     pub oldest_time: Option<Timestamp>,
 }
@@ -135,7 +135,7 @@ pub struct QueuedExecutions {
     /// Whose they are.
     pub tenant: Text,
     /// How many.
-    pub count: u32,
+    pub execution_count: i32,
     /// Since when the oldest waits.
     pub oldest_time: Option<Timestamp>,
 }
@@ -146,19 +146,19 @@ impl From<&v1::Queue> for Queue {
             role: (&line.role).into(),
             skill: (&line.skill).into(),
             tenant: (&line.tenant).into(),
-            count: line.count,
-            workers: line.workers,
+            task_count: line.task_count,
+            worker_count: line.worker_count,
             oldest_time: timestamp(line.oldest_time.as_ref()),
         });
         let executions = wire.executions.iter().map(|line| QueuedExecutions {
             tenant: (&line.tenant).into(),
-            count: line.count,
+            execution_count: line.execution_count,
             oldest_time: timestamp(line.oldest_time.as_ref()),
         });
         Self {
             name: (&wire.name).into(),
-            active: wire.active,
-            max_active: wire.max_active,
+            active_count: wire.active_count,
+            max_active_count: wire.max_active_count,
             memory_bytes: wire.memory_bytes,
             max_memory_bytes: wire.max_memory_bytes,
             memory_full: wire.memory_full,
@@ -169,7 +169,7 @@ impl From<&v1::Queue> for Queue {
                 .iter()
                 .map(|start| ScheduledStart {
                     definition: (&start.definition).into(),
-                    next_time: timestamp(start.next_time.as_ref()),
+                    next_start_time: timestamp(start.next_start_time.as_ref()),
                     disabled: start.disabled.as_ref().map(DisabledTrigger::from),
                 })
                 .collect(),

@@ -106,7 +106,7 @@ fn an_escalation_is_found_and_decided_about() {
         let got = gateway.run(&["escalations", "get", one, "-o", "json"]);
         let got = got.exits(0).json();
         assert_eq!(got["name"], row["name"]);
-        assert_eq!(got["history"][0]["attempt"], 1);
+        assert_eq!(got["attempts"][0]["attempt"], 1);
     }
     let told = gateway.run(&["escalations", "get", first]).exits(0).out;
     assert!(

@@ -20,9 +20,12 @@ steps:
 fn a_definition_is_applied_listed_shown_and_drawn() {
     let gateway = built_in::gateway();
     let applied = built_in::apply(&gateway, ORDER).json();
-    assert_eq!(applied[0]["name"], "definitions/order");
+    assert_eq!(applied[0]["definition"]["name"], "definitions/order");
     assert_eq!(applied[0]["changed"], true);
-    let revision = applied[0]["revision"].as_str().unwrap().to_owned();
+    let revision = applied[0]["definition"]["revision"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let again = built_in::apply(&gateway, ORDER).json();
     assert_eq!(again[0]["changed"], false);
 
@@ -144,7 +147,7 @@ fn a_definition_is_deleted_by_whoever_says_yes() {
     ];
     let deleted = gateway.run(&delete).exits(0).json();
     assert_eq!(deleted["deleted"], "definitions/gate");
-    assert_eq!(deleted["open_executions"], 1);
+    assert_eq!(deleted["open_execution_count"], 1);
     gateway.run(&["definitions", "get", "gate"]).exits(3);
     gateway.run(&delete).exits(3);
 }
@@ -177,7 +180,7 @@ fn a_trigger_is_disabled_and_enabled() {
     assert!(queue.contains("does not start: disabled by ada"), "{queue}");
     let enabled = gateway.run(&["triggers", "enable", "nightly", "-o", "json"]);
     let enabled = enabled.exits(0).json();
-    assert!(enabled["disabled"].is_null() && enabled["next_time"].is_string());
+    assert!(enabled["disabled"].is_null() && enabled["next_start_time"].is_string());
     built_in::apply(&gateway, GATE);
     let refused = gateway.run(&["triggers", "disable", "gate"]).exits(4);
     assert!(refused.err.contains("NO_TRIGGER"), "{}", refused.err);
@@ -197,7 +200,7 @@ fn one_execution_adopts_a_revision_or_pauses_with_the_reason() {
     let longer = built_in::apply(&gateway, &longer).json();
     let adopted = adopt(&[]).exits(0).json();
     assert_eq!(adopted[0]["result"], "adopted");
-    assert_eq!(adopted[0]["revision"], longer[0]["revision"]);
+    assert_eq!(adopted[0]["revision"], longer[0]["definition"]["revision"]);
     built_in::apply(&gateway, &GATE.replace("1h", "2h"));
     let paused = adopt(&[]).exits(4).json();
     assert_eq!(paused[0]["result"], "paused");
@@ -233,7 +236,7 @@ fn executions_that_pass_a_filter_adopt_a_revision_after_a_preview() {
         gateway.run(&[&["definitions", "adopt", "--filter", filter], more].concat())
     };
     let preview = adopt(&["--dry-run"]).exits(0).out;
-    let offered = &first[0]["revision"].as_str().unwrap()[..12];
+    let offered = &first[0]["definition"]["revision"].as_str().unwrap()[..12];
     assert!(
         preview.contains("builtin/g1") && preview.contains(offered),
         "{preview}"

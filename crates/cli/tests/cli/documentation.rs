@@ -78,28 +78,32 @@ fn every_command_explains_itself_with_an_example() {
     }
 }
 
+const FILTERS: &str = include_str!("../../../../docs/filters.md");
+
 #[test]
 fn every_field_of_a_filter_is_in_the_documentation() {
-    let page = page();
     for field in FIELDS {
-        assert!(page.contains(&format!("`{field}`")), "{field} is missing");
+        assert!(
+            FILTERS.contains(&format!("`{field}`")),
+            "{field} is missing"
+        );
     }
-    assert!(run(&["list", "--help"]).out.contains("docs/cli.md"));
+    assert!(run(&["list", "--help"]).out.contains("docs/filters.md"));
 }
 
 #[test]
 fn every_filter_in_the_documentation_is_one() {
-    let page = page();
-    let examples = page.split("```filter\n").nth(1).unwrap();
+    let examples = FILTERS.split("```filter\n").nth(1).unwrap();
     let examples: Vec<_> = examples.split("\n```").next().unwrap().lines().collect();
     assert!(!examples.is_empty());
     for example in &examples {
         Filter::parse(example).unwrap();
     }
-    let explained = "(sub_state = error OR sub_state = failed) AND labels.team = \"shop\"";
-    assert!(page.contains(explained));
+    let explained = "labels.team = a AND (sub_state = ERROR OR sub_state = FAILED)";
+    let short = "labels.team = a AND sub_state = ERROR OR sub_state = FAILED";
+    assert!(FILTERS.contains(explained) && FILTERS.contains(short));
     assert_eq!(
-        Filter::parse(examples[1]).unwrap(),
+        Filter::parse(short).unwrap(),
         Filter::parse(explained).unwrap()
     );
 }

@@ -32,7 +32,7 @@ fn the_row_and_the_evidence_are_named() {
         .exits(0)
         .json();
     assert_eq!(json["execution"]["sub_state"], "backing-off");
-    assert_eq!(json["row"]["native"], "ACTIVE");
+    assert_eq!(json["row"]["native_state"], "ACTIVE");
     assert_eq!(json["steps"][0]["row"]["sub_state"], "backing-off");
     assert!(!json["evidence"].as_array().unwrap().is_empty());
 }

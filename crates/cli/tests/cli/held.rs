@@ -10,16 +10,16 @@ fn concurrency_is_named_as_what_an_execution_waits_behind() {
     apply(&gateway, ONE);
     start(&gateway, "hello", "first", "ann");
     start(&gateway, "hello", "second", "ann");
-    let why = "waits for a free place: 1 of 1 executions of hello run (concurrency)";
+    let why = "waits for its turn: 1 of 1 executions of `hello` are running";
     let get = gateway.run(&["get", "builtin/second"]).exits(0).out;
     assert!(get.contains(&format!("now         {why}")), "{get}");
     let explain = gateway.run(&["explain", "builtin/second"]).exits(0).out;
     assert!(explain.contains(why), "{explain}");
     let list = gateway.run(&["list"]).exits(0).out;
-    assert!(list.contains("waits for a free place"), "{list}");
+    assert!(list.contains("waits for its turn"), "{list}");
     assert!(!list.contains("slot"), "{list}");
     let first = gateway.run(&["get", "builtin/first"]).exits(0).out;
-    assert!(!first.contains("free place"), "{first}");
+    assert!(!first.contains("its turn"), "{first}");
 }
 
 #[test]

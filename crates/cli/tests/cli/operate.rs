@@ -19,7 +19,7 @@ fn who_works_and_what_waits_can_be_seen() {
     let queue = ["queue", "-o", "json"];
     let waits = |answer: &crate::binary::Answer| answer.json()["tasks"][0]["role"] == "greeter";
     let waiting = built_in::until(&gateway, &queue, waits).json();
-    assert_eq!(waiting["tasks"][0]["count"], 1);
+    assert_eq!(waiting["tasks"][0]["task_count"], 1);
     assert_eq!(waiting["tasks"][0]["workers"], 0);
     assert!(gateway.run(&["queue"]).exits(0).out.contains("greeter"));
     let _worker = built_in::worker(&gateway, "greeter", "echo '\"hello\"'");
@@ -76,15 +76,15 @@ fn what_is_over_is_purged_only_when_asked_for_and_a_backup_never_overwrites() {
         let arguments = ["admin", "purge", "-o", "json", "--older-than"];
         gateway.run(&[&arguments[..], more].concat())
     };
-    assert_eq!(purge(&["1h", "--yes"]).exits(0).json()["purged"], 0);
-    assert_eq!(purge(&["0s"]).exits(0).json()["purged"], 1);
+    assert_eq!(purge(&["1h", "--yes"]).exits(0).json()["purge_count"], 0);
+    assert_eq!(purge(&["0s"]).exits(0).json()["purge_count"], 1);
     gateway.run(&["get", "builtin/g2"]).exits(0);
-    assert_eq!(purge(&["0s", "--yes"]).exits(0).json()["purged"], 1);
+    assert_eq!(purge(&["0s", "--yes"]).exits(0).json()["purge_count"], 1);
     gateway.run(&["get", "builtin/g2"]).exits(3);
     purge(&[]).exits(2);
 
     let written = gateway.run(&["admin", "backup", "monday.db", "-o", "json"]);
-    assert!(written.exits(0).json()["bytes"].as_u64().unwrap() > 0);
+    assert!(written.exits(0).json()["size_bytes"].as_u64().unwrap() > 0);
     gateway.run(&["admin", "backup", "monday.db"]).exits(4);
     gateway.run(&["admin", "backup", "../monday.db"]).exits(2);
 }

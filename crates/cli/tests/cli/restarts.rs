@@ -203,7 +203,7 @@ fn whatever_is_killed_nothing_is_stuck_and_nothing_acknowledged_runs_again() {
             let (place, event) = &completed[0];
             let late = assigned.iter().any(|(at, _)| at > place);
             assert!(!late, "{id} {step} was handed out again: {history:#?}");
-            let time: jiff::Timestamp = event["time"].as_str().unwrap().parse().unwrap();
+            let time: jiff::Timestamp = event["occur_time"].as_str().unwrap().parse().unwrap();
             let begun = &runs[&(id.as_str(), step)];
             let again = begun.iter().any(|at| *at > time.as_millisecond());
             assert!(!again, "{id} {step} began at {begun:?}, done at {time}");

@@ -28,7 +28,10 @@ fn a_clean_store_reports_nothing_and_how_fast() {
         .run(&["verify", "--all", "-o", "json"])
         .exits(0)
         .json();
-    assert_eq!((&json["checked"], &json["wrong"]), (&json!(3), &json!(0)));
+    assert_eq!(
+        (&json["checked_count"], &json["faulty_count"]),
+        (&json!(3), &json!(0))
+    );
     assert!(json["executions_per_second"].as_f64().unwrap() > 0.0);
     let well = gateway.run(&["recover", "builtin/a"]).exits(0);
     assert_eq!(well.out, "no problem was found, and nothing was changed\n");

@@ -9,8 +9,8 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::{TcpListenerStream, UnboundedReceiverStream};
 use tonic::{Request, Response, Status, Streaming};
-use v1::work_request::Message as FromWorker;
-use v1::work_response::Message as ToWorker;
+use v1::stream_tasks_request::Message as FromWorker;
+use v1::stream_tasks_response::Message as ToWorker;
 use v1::workers_server::{Workers, WorkersServer};
 
 use crate::binary::{PATIENCE, Running, command, run};
@@ -18,18 +18,18 @@ use crate::binary::{PATIENCE, Running, command, run};
 struct Played(mpsc::UnboundedSender<Connection>);
 
 struct Connection {
-    received: Streaming<v1::WorkRequest>,
-    send: mpsc::UnboundedSender<Result<v1::WorkResponse, Status>>,
+    received: Streaming<v1::StreamTasksRequest>,
+    send: mpsc::UnboundedSender<Result<v1::StreamTasksResponse, Status>>,
 }
 
 #[tonic::async_trait]
 impl Workers for Played {
-    type WorkStream = BoxStream<'static, Result<v1::WorkResponse, Status>>;
+    type StreamTasksStream = BoxStream<'static, Result<v1::StreamTasksResponse, Status>>;
 
-    async fn work(
+    async fn stream_tasks(
         &self,
-        request: Request<Streaming<v1::WorkRequest>>,
-    ) -> Result<Response<Self::WorkStream>, Status> {
+        request: Request<Streaming<v1::StreamTasksRequest>>,
+    ) -> Result<Response<Self::StreamTasksStream>, Status> {
         let (send, receive) = mpsc::unbounded_channel();
         let received = request.into_inner();
         self.0.send(Connection { received, send }).unwrap();
@@ -116,7 +116,9 @@ impl Lab {
 impl Connection {
     fn tell(&self, message: ToWorker) {
         let message = Some(message);
-        self.send.send(Ok(v1::WorkResponse { message })).unwrap();
+        self.send
+            .send(Ok(v1::StreamTasksResponse { message }))
+            .unwrap();
     }
 
     async fn next(&mut self) -> FromWorker {
@@ -160,7 +162,7 @@ fn failure(answer: FromWorker) -> (String, String) {
     let FromWorker::Failed(failed) = answer else {
         panic!("not failed: {answer:?}");
     };
-    (failed.category, failed.message)
+    (failed.category().label().to_owned(), failed.message)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -220,7 +222,7 @@ async fn exit_code_78_rules_out_another_attempt() {
             panic!("not failed");
         };
         assert_eq!(
-            (failed.category.as_str(), failed.no_retry),
+            (failed.category().label(), failed.no_retry),
             ("agent_error", no_retry)
         );
     }
@@ -254,7 +256,7 @@ async fn the_deadline_ends_the_program_and_all_it_started() {
     let program = "touch begun; (sleep 2; touch late) & wait";
     let mut lab = Lab::with(&["--exec", program]).await;
     let mut short = task("");
-    short.deadline = Some((SystemTime::now() + Duration::from_millis(400)).into());
+    short.expire_time = Some((SystemTime::now() + Duration::from_millis(400)).into());
     let (category, _) = failure(lab.answer(short).await);
     assert_eq!(category, "timeout");
     assert!(lab.has("begun"));
@@ -270,7 +272,7 @@ async fn a_withdrawn_task_ends_the_program_and_is_not_answered() {
     lab.wait_for("begun");
     lab.connection.tell(ToWorker::Withdrawn(v1::TaskWithdrawn {
         task_token: "t1".into(),
-        reason: "TIMED_OUT".into(),
+        reason: v1::task_withdrawn::Reason::TimedOut.into(),
     }));
     lab.wait_for("asked");
 }
@@ -341,7 +343,7 @@ async fn a_cancelled_program_that_ends_by_the_signal_has_failed() {
     let FromWorker::Failed(failed) = lab.connection.next().await else {
         panic!("the program has failed");
     };
-    assert_eq!(failed.category, "agent_error");
+    assert_eq!(failed.category().label(), "agent_error");
     assert!(failed.message.contains("signal: 15"), "{}", failed.message);
     assert!(failed.effects_unknown, "nobody knows how far it got");
 }

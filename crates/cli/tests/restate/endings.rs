@@ -69,7 +69,7 @@ pub(crate) fn done_again(lab: &mut Lab) {
     let events = history["events"].as_array().unwrap();
     let ran = |step: &str| {
         let of = events.iter().find(|it| it["step"] == step);
-        moment(&of.unwrap_or_else(|| panic!("{step}: {history:#}"))["time"])
+        moment(&of.unwrap_or_else(|| panic!("{step}: {history:#}"))["occur_time"])
     };
     let began = moment(&lab.get(&again)["create_time"]);
     assert!(ran("first") < began, "{history:#}");

@@ -187,7 +187,7 @@ impl Lab {
             "{explained:#}"
         );
         assert_eq!(
-            explained["row"]["native"], shown["native_state"],
+            explained["row"]["native_state"], shown["native_state"],
             "{explained:#}"
         );
         assert_eq!(explained["execution"]["etag"], shown["etag"]);

@@ -45,7 +45,7 @@ pub(crate) fn timer_and_child(lab: &mut Lab) {
     assert_eq!(called["sub_state"], "waiting");
     assert_eq!(called["reason"], "AWAITING_CHILD");
     let shown = lab.sees(&child, "waiting", Some("AWAITING_TIMER"));
-    assert!(shown["waits"][0]["deadline"].is_string(), "{shown:#}");
+    assert!(shown["waits"][0]["expire_time"].is_string(), "{shown:#}");
     // A cancelled parent takes its child along.
     lab.run(&["cancel", &parent]).exits(0);
     lab.sees(&parent, "failed", Some("CANCELLED"));

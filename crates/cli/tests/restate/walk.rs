@@ -1,4 +1,4 @@
-//! One invocation through the open states, seen on Get, List, Watch and ExplainState.
+//! One invocation through the open states, seen on Get, List, Watch and ExplainExecution.
 
 use crate::lab::{Lab, told};
 

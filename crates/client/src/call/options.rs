@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use stateway_proto::v1;
-use stateway_proto::v1::cancel_execution_request::{Compensation, Mode};
+use stateway_proto::v1::Compensation;
+use stateway_proto::v1::cancel_execution_request::Mode;
 use stateway_proto::v1::read_payload_request::Source;
+use stateway_proto::v1::retry_from_request::Origin;
 
 use super::{
     AdoptDefinition, Cancel, DeleteDefinition, DisableTrigger, EnableTrigger, Events, Get, GetStep,
@@ -213,7 +215,7 @@ impl Cancel {
         let choice = if compensate {
             Compensation::Compensate
         } else {
-            Compensation::NoCompensation
+            Compensation::Skip
         };
         self.with(|message| message.compensation = choice as i32)
     }
@@ -242,10 +244,10 @@ impl RetryNow {
 }
 
 impl RetryFrom {
-    /// From this step; from where it failed otherwise.
+    /// From this step. Default: from where the execution failed.
     #[must_use]
     pub fn step(self, step: impl Into<String>) -> Self {
-        self.with(|message| message.step = step.into())
+        self.with(|message| message.origin = Some(Origin::Step(step.into())))
     }
 
     /// With this JSON as the step's input.
@@ -262,8 +264,8 @@ impl RetryFrom {
 
     /// Runs every step again, from the first step.
     #[must_use]
-    pub fn from_start(self, whole: bool) -> Self {
-        self.with(|message| message.from_start = whole)
+    pub fn from_start(self) -> Self {
+        self.with(|message| message.origin = Some(Origin::FromStart(true)))
     }
 
     /// The id of the new execution if a succeeded execution is forked.
@@ -296,8 +298,9 @@ impl AdoptDefinition {
 
 impl DisableTrigger {
     /// Of this definition: `definitions/{definition}`.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self::from_message(Default::default()).with(|message| message.name = name.into())
+    pub fn new(definition: &str) -> Self {
+        let name = format!("{definition}/trigger");
+        Self::from_message(Default::default()).with(|message| message.name = name)
     }
 
     /// The reason, for people.
@@ -309,8 +312,9 @@ impl DisableTrigger {
 
 impl EnableTrigger {
     /// Of this definition: `definitions/{definition}`.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self::from_message(Default::default()).with(|message| message.name = name.into())
+    pub fn new(definition: &str) -> Self {
+        let name = format!("{definition}/trigger");
+        Self::from_message(Default::default()).with(|message| message.name = name)
     }
 }
 
@@ -319,6 +323,12 @@ impl Events {
     #[must_use]
     pub fn branch(self, branch: impl Into<String>) -> Self {
         self.with(|message| message.branch = branch.into())
+    }
+
+    /// The newest event first.
+    #[must_use]
+    pub fn newest_first(self) -> Self {
+        self.with(|message| message.order_by = "sequence desc".into())
     }
 
     /// With payload, correlation, cause and actor of each event, or without (default).

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use stateway_proto::v1;
-use stateway_proto::v1::work_request::Message;
+use stateway_proto::v1::stream_tasks_request::Message;
 use tokio_util::sync::CancellationToken;
 
 /// Everything a worker has.

@@ -33,7 +33,7 @@ impl Category {
         Self::Governance,
     ];
 
-    /// The word on the wire.
+    /// The category as definitions write it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -43,6 +43,19 @@ impl Category {
             Self::Validation => "validation",
             Self::External => "external",
             Self::Governance => "governance",
+        }
+    }
+}
+
+impl From<Category> for v1::ErrorCategory {
+    fn from(category: Category) -> Self {
+        match category {
+            Category::Transient => Self::Transient,
+            Category::AgentError => Self::AgentError,
+            Category::Timeout => Self::Timeout,
+            Category::Validation => Self::Validation,
+            Category::External => Self::External,
+            Category::Governance => Self::Governance,
         }
     }
 }
@@ -61,11 +74,16 @@ pub struct Usage {
 impl From<Usage> for v1::Usage {
     fn from(usage: Usage) -> Self {
         Self {
-            input_tokens: usage.input_tokens,
-            output_tokens: usage.output_tokens,
-            cost_micros: usage.cost_micros,
+            input_token_count: figure(usage.input_tokens),
+            output_token_count: figure(usage.output_tokens),
+            cost_micros: figure(usage.cost_micros),
         }
     }
+}
+
+/// A figure as the wire has it.
+fn figure(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Why a task was not done.

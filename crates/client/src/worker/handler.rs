@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde::Serialize;
 use stateway_proto::v1;
-use stateway_proto::v1::work_request::Message;
+use stateway_proto::v1::stream_tasks_request::Message;
 
 use super::{Task, TaskError, Usage};
 
@@ -151,7 +151,7 @@ fn message(task_token: String, done: Result<Done, TaskError>) -> Message {
         }),
         Err(error) => Message::Failed(v1::TaskFailed {
             task_token,
-            category: error.category.as_str().to_owned(),
+            category: v1::ErrorCategory::from(error.category).into(),
             message: bounded(error.message),
             code: error.code,
             retry_after: error

@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 
 use futures::Stream;
 use futures::task::AtomicWaker;
-use stateway_proto::v1::work_request::Message;
-use stateway_proto::v1::{self, WorkRequest};
+use stateway_proto::v1::stream_tasks_request::Message;
+use stateway_proto::v1::{self, StreamTasksRequest};
 
 /// More than any gateway hands out to one worker. Beyond that the session is given up.
 const MOST_MESSAGES: usize = 65_536;
@@ -142,14 +142,17 @@ fn token_of(message: &Message) -> Option<&str> {
 }
 
 impl Stream for Outgoing {
-    type Item = WorkRequest;
+    type Item = StreamTasksRequest;
 
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<WorkRequest>> {
+    fn poll_next(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<StreamTasksRequest>> {
         // Registered before the look, so that nothing is missed in between.
         self.0.waker.register(context.waker());
         let mut queue = self.0.lock();
         match queue.take() {
-            Some(message) => Poll::Ready(Some(WorkRequest {
+            Some(message) => Poll::Ready(Some(StreamTasksRequest {
                 message: Some(message),
             })),
             None if queue.is_closed => Poll::Ready(None),

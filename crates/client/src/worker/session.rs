@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use stateway_proto::v1::work_request::Message as Request;
-use stateway_proto::v1::work_response::Message as Response;
+use stateway_proto::v1::stream_tasks_request::Message as Request;
+use stateway_proto::v1::stream_tasks_response::Message as Response;
 use stateway_proto::v1::workers_client::WorkersClient;
-use stateway_proto::v1::{self, WorkResponse};
+use stateway_proto::v1::{self, StreamTasksResponse};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout};
@@ -137,7 +137,7 @@ impl Driver {
         let mut service =
             WorkersClient::new(self.channel.clone()).max_decoding_message_size(MAX_MESSAGE);
         let connected = tokio::select! {
-            connected = service.work(outgoing) => connected,
+            connected = service.stream_tasks(outgoing) => connected,
             ended = self.asked_to_stop_while_connecting() => return ended,
         };
         match connected {
@@ -161,7 +161,11 @@ impl Driver {
         Ended::Stopped
     }
 
-    async fn converse(&mut self, outbox: Outbox, mut incoming: Streaming<WorkResponse>) -> Ended {
+    async fn converse(
+        &mut self,
+        outbox: Outbox,
+        mut incoming: Streaming<StreamTasksResponse>,
+    ) -> Ended {
         let mut life = signs_of_life(LEASE);
         loop {
             self.begin();
@@ -233,7 +237,7 @@ impl Driver {
     /// Takes in one message; an error ends the session.
     fn receive(
         &mut self,
-        response: WorkResponse,
+        response: StreamTasksResponse,
         outbox: &Outbox,
         life: &mut Interval,
     ) -> Option<Error> {
@@ -296,7 +300,7 @@ impl Driver {
 }
 
 /// Lets what was sent arrive before the connection ends.
-async fn goodbye(outbox: Outbox, mut incoming: Streaming<WorkResponse>) -> Ended {
+async fn goodbye(outbox: Outbox, mut incoming: Streaming<StreamTasksResponse>) -> Ended {
     drop(outbox);
     let rest = async { while let Ok(Some(_)) = incoming.message().await {} };
     // Whether it comes to an end or not, there is nothing left to say.

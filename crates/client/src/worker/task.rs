@@ -74,8 +74,8 @@ impl Task {
 
     /// The attempt, from 1.
     #[must_use]
-    pub const fn attempt(&self) -> u32 {
-        self.task.attempt
+    pub fn attempt(&self) -> u32 {
+        u32::try_from(self.task.attempt).unwrap_or(0)
     }
 
     /// Whether the task compensates the step; the input is then the step's output.
@@ -106,7 +106,7 @@ impl Task {
     /// When the attempt times out.
     #[must_use]
     pub fn deadline(&self) -> Option<SystemTime> {
-        self.task.deadline.and_then(|at| at.try_into().ok())
+        self.task.expire_time.and_then(|at| at.try_into().ok())
     }
 
     /// The task must be heard of at least this often, where the step asks for it.

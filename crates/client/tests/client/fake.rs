@@ -111,7 +111,7 @@ impl Triggers for Fake {
         &self,
         request: Request<v1::PublishEventRequest>,
     ) -> Result<Response<v1::PublishEventResponse>, Status> {
-        self.0.note(&request.get_ref().id);
+        self.0.note(&request.get_ref().request_id);
         Script::answer(&self.0.events).map(Response::new)
     }
 
@@ -262,10 +262,10 @@ impl Executions for Fake {
         Err(Status::unimplemented("not scripted"))
     }
 
-    async fn explain_state(
+    async fn explain_execution(
         &self,
-        _: Request<v1::ExplainStateRequest>,
-    ) -> Result<Response<v1::ExplainStateResponse>, Status> {
+        _: Request<v1::ExplainExecutionRequest>,
+    ) -> Result<Response<v1::ExplainExecutionResponse>, Status> {
         Err(Status::unimplemented("not scripted"))
     }
 }

@@ -15,8 +15,8 @@ use tokio::task::JoinHandle;
 use tokio_stream::wrappers::{TcpListenerStream, UnboundedReceiverStream};
 use tonic::{Request, Response, Status, Streaming};
 use tonic_types::StatusExt;
-use v1::work_request::Message as FromWorker;
-use v1::work_response::Message as ToWorker;
+use v1::stream_tasks_request::Message as FromWorker;
+use v1::stream_tasks_response::Message as ToWorker;
 use v1::workers_server::{Workers, WorkersServer};
 
 /// Longer than anything here takes, shorter than a person waits.
@@ -34,8 +34,8 @@ struct Played {
 
 /// One connection, as the gateway sees it.
 struct Connection {
-    received: Streaming<v1::WorkRequest>,
-    send: mpsc::UnboundedSender<Result<v1::WorkResponse, Status>>,
+    received: Streaming<v1::StreamTasksRequest>,
+    send: mpsc::UnboundedSender<Result<v1::StreamTasksResponse, Status>>,
 }
 
 struct Gateway {
@@ -61,12 +61,12 @@ impl Workers for Played {
         Err(Status::unimplemented("not played"))
     }
 
-    type WorkStream = BoxStream<'static, Result<v1::WorkResponse, Status>>;
+    type StreamTasksStream = BoxStream<'static, Result<v1::StreamTasksResponse, Status>>;
 
-    async fn work(
+    async fn stream_tasks(
         &self,
-        request: Request<Streaming<v1::WorkRequest>>,
-    ) -> Result<Response<Self::WorkStream>, Status> {
+        request: Request<Streaming<v1::StreamTasksRequest>>,
+    ) -> Result<Response<Self::StreamTasksStream>, Status> {
         if let Some(refusal) = self.refusals.lock().unwrap().pop() {
             return Err(refusal);
         }
@@ -119,7 +119,9 @@ impl Gateway {
 impl Connection {
     fn tell(&self, message: ToWorker) {
         let message = Some(message);
-        self.send.send(Ok(v1::WorkResponse { message })).unwrap();
+        self.send
+            .send(Ok(v1::StreamTasksResponse { message }))
+            .unwrap();
     }
 
     fn cancel(&self, token: &str) {
@@ -181,7 +183,7 @@ fn completed(token: &str, output: &str) -> FromWorker {
 fn failed(token: &str, category: Category, message: &str) -> FromWorker {
     FromWorker::Failed(v1::TaskFailed {
         task_token: token.into(),
-        category: category.as_str().into(),
+        category: v1::ErrorCategory::from(category).into(),
         message: message.into(),
         ..v1::TaskFailed::default()
     })
@@ -260,7 +262,7 @@ async fn input_and_output_are_typed() {
     let FromWorker::Failed(failed) = connection.next().await else {
         panic!("an input of another type is a failure");
     };
-    assert_eq!(failed.category, "validation");
+    assert_eq!(failed.category(), v1::ErrorCategory::Validation);
 }
 
 #[tokio::test]
@@ -291,7 +293,7 @@ async fn a_failure_has_its_category_its_pause_and_its_cost() {
         panic!("busy fails");
     };
     assert_eq!(
-        (busy.category.as_str(), busy.retry_after.unwrap().seconds),
+        (busy.category().label(), busy.retry_after.unwrap().seconds),
         ("transient", 3)
     );
     assert_eq!(busy.usage, Some(usage.into()));
@@ -319,7 +321,7 @@ async fn a_panic_fails_the_task_and_nothing_else() {
     connection.task("t1", "panic", "");
     let expected = FromWorker::Failed(v1::TaskFailed {
         task_token: "t1".into(),
-        category: Category::AgentError.as_str().into(),
+        category: v1::ErrorCategory::AgentError.into(),
         message: "the handler panicked: attempt 1".into(),
         // Nobody knows how far the handler got.
         effects_unknown: true,
@@ -478,7 +480,7 @@ async fn a_withdrawn_task_is_cancelled_and_not_answered() {
     connection.task("t1", "slow", "");
     connection.tell(ToWorker::Withdrawn(v1::TaskWithdrawn {
         task_token: "t1".into(),
-        reason: "TIMED_OUT".into(),
+        reason: v1::task_withdrawn::Reason::TimedOut.into(),
     }));
     connection.task("t2", "echo", "2");
     assert_eq!(connection.next().await, completed("t2", "2"));

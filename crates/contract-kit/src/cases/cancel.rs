@@ -104,7 +104,7 @@ async fn a_kill_ends_what_still_cleans_up(stage: Stage) -> Outcome {
 async fn no_compensation_ends_what_would_clean_up(stage: Stage) -> Outcome {
     let id = stage.scene(Scene::CleansUp).await?;
     let request = CancelRequest {
-        compensation: CompensationChoice::NoCompensation,
+        compensation: CompensationChoice::Skip,
         ..stage.cancel_request(&id, CancelMode::Graceful)
     };
     let cancelled = stage.provider.cancel(&stage.call(), request).await;
@@ -114,10 +114,7 @@ async fn no_compensation_ends_what_would_clean_up(stage: Stage) -> Outcome {
 }
 
 async fn a_choice_about_compensation_is_unsupported(stage: Stage) -> Outcome {
-    for compensation in [
-        CompensationChoice::Compensate,
-        CompensationChoice::NoCompensation,
-    ] {
+    for compensation in [CompensationChoice::Compensate, CompensationChoice::Skip] {
         let id = stage.open().await?;
         let request = CancelRequest {
             compensation,

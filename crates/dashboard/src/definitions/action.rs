@@ -162,7 +162,7 @@ async fn perform(
     match action {
         Action::DisableTrigger => {
             let request = DisableTriggerRequest {
-                name,
+                name: format!("{name}/trigger"),
                 request_id,
                 comment: fields.get("comment").to_owned(),
             };
@@ -171,7 +171,10 @@ async fn perform(
             Ok("The trigger is disabled.".to_owned())
         }
         Action::EnableTrigger => {
-            let request = EnableTriggerRequest { name, request_id };
+            let request = EnableTriggerRequest {
+                name: format!("{name}/trigger"),
+                request_id,
+            };
             let mut api = site.api.triggers();
             api.enable_trigger(visitor.request(request)).await?;
             Ok("The trigger is enabled.".to_owned())
@@ -184,7 +187,7 @@ async fn perform(
             };
             let mut api = site.api.definitions();
             let answer = api.delete_definition(visitor.request(request)).await?;
-            Ok(match answer.into_inner().open_executions {
+            Ok(match answer.into_inner().open_execution_count {
                 0 => format!("{} is deleted.", path.shown()),
                 open => format!(
                     "{} is deleted. Open executions finish under their revision: {open}.",

@@ -103,7 +103,7 @@ fn picture(found: &Definition) -> Markup {
 fn step_line(step: &DefinitionStep) -> Markup {
     html! {
         li {
-            b { (said_within(&step.name, 60)) } " – " (step.kind)
+            b { (said_within(&step.name, 60)) } " – " (step.kind().label())
             @if !step.role.is_empty() { " by " (said_within(&step.role, 60)) }
             @if !step.summary.is_empty() { ": " (said_within(&step.summary, 120)) }
             @if !step.depends_on.is_empty() { ", after " (said(&step.depends_on.join(", "))) }

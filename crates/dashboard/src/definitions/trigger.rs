@@ -24,7 +24,7 @@ pub(super) fn render(trigger: &Trigger, now: Timestamp) -> Markup {
                 p {
                     "Started by the schedule " code { (said_within(&trigger.schedule, 120)) } ", "
                     @if trigger.timezone.is_empty() { "UTC" } @else { (said_within(&trigger.timezone, 60)) }
-                    @if let Some(next) = moment(trigger.next_time.as_ref()) {
+                    @if let Some(next) = moment(trigger.next_start_time.as_ref()) {
                         "; the next start is " (until(next, now))
                     }
                 }
@@ -36,8 +36,8 @@ pub(super) fn render(trigger: &Trigger, now: Timestamp) -> Markup {
 /// `disabled by ada, 3 min ago: maintenance`.
 pub(crate) fn disabled(mark: &DisabledTrigger, now: Timestamp) -> Markup {
     html! {
-        "disabled by " (said_within(&mark.by, 60))
-        @if let Some(time) = moment(mark.time.as_ref()) { ", " (ago(time, now)) }
+        "disabled by " (said_within(&mark.disabled_by, 60))
+        @if let Some(time) = moment(mark.disable_time.as_ref()) { ", " (ago(time, now)) }
         @if !mark.comment.is_empty() { ": " (said(&mark.comment)) }
     }
 }

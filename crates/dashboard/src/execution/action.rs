@@ -4,8 +4,9 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use stateway_proto::v1;
-use stateway_proto::v1::cancel_execution_request::{Compensation, Mode};
-use stateway_proto::v1::{Capabilities, Execution, Payload, SubState};
+use stateway_proto::v1::cancel_execution_request::Mode;
+use stateway_proto::v1::retry_from_request::Origin;
+use stateway_proto::v1::{Capabilities, Compensation, Execution, Payload, Reason, SubState};
 use tonic::Status;
 
 use super::facts::Facts;
@@ -108,7 +109,7 @@ impl Action {
     fn fits(self, execution: &Execution) -> bool {
         let sub_state = execution.sub_state();
         let open = !finished(sub_state);
-        let held = execution.reason == "PAUSED";
+        let held = execution.reason() == Reason::Paused;
         let stuck = sub_state == SubState::Error;
         let resting = execution
             .steps
@@ -117,7 +118,7 @@ impl Action {
         match self {
             Self::RetryNow => open && (sub_state == SubState::BackingOff || resting),
             // An escalated execution is resumed by a decision about the escalation.
-            Self::Resume => open && (held || stuck) && execution.reason != "ESCALATED",
+            Self::Resume => open && (held || stuck) && execution.reason() != Reason::Escalated,
             Self::RetryFrom => !open || stuck,
             Self::Pause => open && !held,
             Self::Signal | Self::Cancel | Self::Kill => open,
@@ -257,12 +258,17 @@ async fn perform(
             api.resume_execution(ask.request(request)).await
         }
         Action::RetryFrom => {
+            let step = form.fields.raw("step");
+            let origin = if form.fields.has("from_start") {
+                Some(Origin::FromStart(true))
+            } else {
+                (!step.is_empty()).then(|| Origin::Step(step.to_owned()))
+            };
             let request = v1::RetryFromRequest {
                 name,
-                step: form.fields.raw("step").to_owned(),
+                origin,
                 input: json(&field("input"), "input")?,
                 feedback: field("feedback"),
-                from_start: form.fields.has("from_start"),
                 execution_id: String::new(),
                 request_id,
                 etag: field("etag"),

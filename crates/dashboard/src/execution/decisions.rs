@@ -3,6 +3,7 @@
 use futures::join;
 use jiff::Timestamp;
 use maud::{Markup, html};
+use stateway_proto::v1::wait::Kind;
 use stateway_proto::v1::{
     Approval, Escalation, Execution, ListApprovalsRequest, ListEscalationsRequest,
 };
@@ -28,18 +29,18 @@ pub(super) struct Decisions {
 impl Decisions {
     /// Reads what is pending; nothing where the execution waits for nobody, or the API does not say.
     pub(super) async fn read(site: &Site, visitor: &Visitor, execution: &Execution) -> Self {
-        let waits = |kind: &str| execution.waits.iter().any(|wait| wait.kind == kind);
+        let waits = |kind| execution.waits.iter().any(|wait| wait.kind() == kind);
         let name = &execution.name;
         let (approvals, escalations) = join!(
             async {
-                if waits("approval") {
+                if waits(Kind::Approval) {
                     approvals(site, visitor, name).await
                 } else {
                     Vec::new()
                 }
             },
             async {
-                if waits("escalation") {
+                if waits(Kind::Escalation) {
                     escalations(site, visitor, name).await
                 } else {
                     Vec::new()

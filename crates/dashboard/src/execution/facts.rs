@@ -2,8 +2,8 @@
 
 use futures::join;
 use stateway_proto::v1::{
-    Branch, Capabilities, Definition, Execution, ExecutionView, ExplainStateRequest,
-    ExplainStateResponse, GetDefinitionRequest, GetExecutionRequest, GetStepRequest,
+    Branch, Capabilities, Definition, Execution, ExecutionView, ExplainExecutionRequest,
+    ExplainExecutionResponse, GetDefinitionRequest, GetExecutionRequest, GetStepRequest,
     ListBranchesRequest, ListProvidersRequest, Provider, StepDetail,
 };
 use tonic::{Code, Response};
@@ -16,7 +16,7 @@ use crate::problem::Problem;
 use crate::visitor::Visitor;
 
 /// Events that the timeline is drawn from.
-const EVENTS: usize = 1_000;
+const EVENTS: i32 = 1_000;
 /// The most branches that are shown.
 const BRANCHES: i32 = 50;
 /// The kind of providers that keep what happened to each step.
@@ -31,7 +31,7 @@ pub(super) struct Facts {
     pub(super) payloads_left_out: bool,
     pub(super) provider: Option<Provider>,
     /// None when it cannot be said.
-    pub(super) explanation: Option<ExplainStateResponse>,
+    pub(super) explanation: Option<ExplainExecutionResponse>,
     /// Of a portable definition, which knows its steps.
     pub(super) definition: Option<Definition>,
     pub(super) events: Result<Newest, Problem>,
@@ -55,7 +55,7 @@ impl Facts {
             provider(site, visitor, &path.provider),
             explanation(site, visitor, path),
             definition(site, visitor, &execution),
-            newest(site, visitor, &name, EVENTS, |_| true),
+            newest(site, visitor, &name, EVENTS),
             branches(site, visitor, path),
             Decisions::read(site, visitor, &execution),
             step(site, visitor, path, chosen),
@@ -130,10 +130,10 @@ async fn explanation(
     site: &Site,
     visitor: &Visitor,
     path: &ExecutionPath,
-) -> Option<ExplainStateResponse> {
-    let request = ExplainStateRequest { name: path.name() };
+) -> Option<ExplainExecutionResponse> {
+    let request = ExplainExecutionRequest { name: path.name() };
     let mut api = site.api.executions();
-    let answer = api.explain_state(visitor.request(request)).await.ok()?;
+    let answer = api.explain_execution(visitor.request(request)).await.ok()?;
     Some(answer.into_inner())
 }
 

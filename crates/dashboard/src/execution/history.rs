@@ -24,7 +24,7 @@ const FIRST: &str = "first";
 /// cannot be told.
 pub(super) fn whole(facts: &Facts) -> Option<Markup> {
     let told = facts.events.as_ref().ok();
-    let told = told.filter(|told| facts.capabilities().history && !told.more_after)?;
+    let told = told.filter(|_| facts.capabilities().history)?;
     let most = usize::try_from(EVENTS).unwrap_or(usize::MAX);
     let before = told.events.len().saturating_sub(most);
     Some(section(&html! {
@@ -63,8 +63,8 @@ pub(super) async fn page(
         parent: path.name(),
         page_size: EVENTS,
         page_token: token.to_owned(),
-        branch: String::new(),
         view: ExecutionView::Basic.into(),
+        ..ListEventsRequest::default()
     };
     let mut api = site.api.executions();
     let answer = api.list_events(visitor.request(request)).await;
@@ -79,7 +79,7 @@ pub(super) async fn page(
                     @if !answer.next_page_token.is_empty() {
                         (page_link(&path.path(), &answer.next_page_token, "Later events"))
                     }
-                    @if facts.events.as_ref().is_ok_and(|told| !told.more_after) {
+                    @if facts.events.is_ok() {
                         (page_link(&path.path(), "", "Newest events"))
                     }
                 }
@@ -123,7 +123,7 @@ fn row(event: &Event) -> Markup {
         tr {
             td.number { (event.sequence) }
             td.time {
-                @if let Some(time) = moment(event.time.as_ref()) {
+                @if let Some(time) = moment(event.occur_time.as_ref()) {
                     time datetime=(time) title=(exact(time)) { (time.strftime("%H:%M:%S%.3f")) }
                 }
             }
@@ -155,8 +155,8 @@ fn branch_line(branch: &Branch, now: Timestamp) -> Markup {
         li {
             b { "Branch " (said(&last(&branch.name))) }
             @if branch.current { " " span.tag { "current" } }
-            @if !branch.parent.is_empty() {
-                " from event " (branch.cutoff_sequence) " of branch " (said(&last(&branch.parent)))
+            @if !branch.parent_branch.is_empty() {
+                " from event " (branch.cutoff_sequence) " of branch " (said(&last(&branch.parent_branch)))
             }
             @if !branch.cause.is_empty() { ": " (said(&branch.cause)) }
             @if let Some(usage) = &branch.usage { ", used " (cost(usage)) }

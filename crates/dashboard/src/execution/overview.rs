@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::provider_health::Status;
 use stateway_proto::v1::{
-    Execution, ExecutionError, ExplainStateResponse, RetryBasis, SubState, TableRow, Usage,
+    Execution, ExecutionError, ExplainExecutionResponse, RetryBasis, SubState, TableRow, Usage,
 };
 
 use super::facts::Facts;
@@ -24,7 +24,7 @@ const ERROR: usize = 4_000;
 pub(super) fn head(path: &ExecutionPath, facts: &Facts, now: Timestamp) -> Markup {
     let execution = &facts.execution;
     let (provider, id) = shown(&execution.name);
-    let by_provider = format!("provider = \"{provider}\"");
+    let by_provider = format!("name = \"providers/{provider}/*\"");
     let changed = moment(execution.update_time.as_ref());
     let ended = moment(execution.end_time.as_ref());
     html! {
@@ -35,7 +35,7 @@ pub(super) fn head(path: &ExecutionPath, facts: &Facts, now: Timestamp) -> Marku
         div.title {
             h1.id { a href=(path.path()) { (said_within(&id, 120)) } }
             span.state { (badge(execution.sub_state())) }
-            @if !execution.reason.is_empty() { span.reason { (reason(&execution.reason)) } }
+            @if !execution.reason().label().is_empty() { span.reason { (reason(execution.reason().label())) } }
             @if execution.reopen.is_some() { span.tag { "↻ reopened" } }
         }
         (unhealthy(facts))
@@ -80,7 +80,7 @@ fn interventions(execution: &Execution, now: Timestamp) -> Markup {
     html! {
         @if let Some(cancelled) = &execution.cancellation {
             div { dt { "Cancelled" } dd {
-                (by(&cancelled.cancelled_by, cancelled.time.as_ref(), now))
+                (by(&cancelled.cancelled_by, cancelled.cancel_time.as_ref(), now))
                 @if !cancelled.cause.is_empty() { ": " (said(&cancelled.cause)) }
             } }
         }
@@ -97,9 +97,9 @@ fn interventions(execution: &Execution, now: Timestamp) -> Markup {
         }
         @if let Some(reopen) = &execution.reopen {
             div { dt { "Reopened" } dd {
-                (by(&reopen.reopened_by, reopen.time.as_ref(), now))
+                (by(&reopen.reopened_by, reopen.reopen_time.as_ref(), now))
                 ", had ended as " code { (said_within(&reopen.previous_native_state, 60)) }
-                @if reopen.count > 1 { " (" (reopen.count) " times in all)" }
+                @if reopen.reopen_count > 1 { " (" (reopen.reopen_count) " times in all)" }
             } }
         }
         @if !execution.forked_from.is_empty() {
@@ -126,12 +126,12 @@ fn by(who: &str, time: Option<&prost_types::Timestamp>, now: Timestamp) -> Marku
 /// Tokens and money; the currency is the worker's.
 pub(super) fn cost(usage: &Usage) -> Markup {
     html! {
-        (usage.input_tokens) " + " (usage.output_tokens) " tokens"
+        (usage.input_token_count) " + " (usage.output_token_count) " tokens"
         @if usage.cost_micros > 0 { ", " (micros(usage.cost_micros)) }
     }
 }
 
-fn micros(micros: u64) -> String {
+fn micros(micros: i64) -> String {
     format!("{}.{:04}", micros / 1_000_000, micros % 1_000_000 / 100)
 }
 
@@ -192,7 +192,7 @@ fn capital(text: &str) -> String {
     first.into_iter().chain(letters).collect()
 }
 
-fn why(explanation: &ExplainStateResponse) -> Markup {
+fn why(explanation: &ExplainExecutionResponse) -> Markup {
     html! {
         p.why { (prose(&explanation.summary, ERROR)) "." }
         details #evidence {
@@ -212,7 +212,7 @@ fn table_row(row: &TableRow) -> Markup {
     when.sort();
     html! {
         p {
-            "By the row " code { (said_within(&row.native, 80)) }
+            "By the row " code { (said_within(&row.native_state, 80)) }
             @for (key, value) in when { ", " code { (said_within(key, 40)) " = " (said_within(value, 40)) } }
             " of the provider's table."
             @if !row.note.is_empty() { " " (said(&row.note)) }
@@ -228,8 +228,8 @@ pub(super) fn trouble(error: &ExecutionError, now: Timestamp) -> Markup {
                 "Last error"
                 @if !error.step.is_empty() { " in " b { (said_within(&error.step, 80)) } }
                 @if error.attempt > 0 { ", attempt " (error.attempt) }
-                @if let Some(time) = moment(error.time.as_ref()) { ", " (ago(time, now)) }
-                @if !error.category.is_empty() { " " span.tag { (said_within(&error.category, 40)) } }
+                @if let Some(time) = moment(error.occur_time.as_ref()) { ", " (ago(time, now)) }
+                @if !error.category().label().is_empty() { " " span.tag { (said_within(error.category().label(), 40)) } }
                 @if !error.native_code.is_empty() { " " code { (said_within(&error.native_code, 80)) } }
             }
             (error_text(error))

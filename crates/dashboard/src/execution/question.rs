@@ -3,6 +3,7 @@
 use axum::extract::{Path, State};
 use axum::response::Response;
 use maud::{Markup, html};
+use stateway_proto::v1::wait::Kind;
 use stateway_proto::v1::{Execution, SubState};
 
 use super::action::{Action, unknown};
@@ -186,7 +187,7 @@ impl Asked<'_> {
             .waits
             .iter()
             .chain(self.execution.steps.iter().flat_map(|step| &step.waits))
-            .filter(|wait| matches!(wait.kind.as_str(), "signal" | "callback"))
+            .filter(|wait| matches!(wait.kind(), Kind::Signal | Kind::Callback))
             .map(|wait| wait.name.as_str())
             .filter(|name| !name.is_empty())
             .collect();

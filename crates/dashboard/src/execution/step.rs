@@ -38,7 +38,7 @@ fn card(detail: &StepDetail, now: Timestamp) -> Markup {
     html! {
         h2 #chosen-title {
             "Step " (said_within(&step.name, 80)) " " (badge(step.sub_state()))
-            @if !step.reason.is_empty() { " " span.reason { (reason(&step.reason)) } }
+            @if !step.reason().label().is_empty() { " " span.reason { (reason(step.reason().label())) } }
         }
         @if !step.child.is_empty() { p { "Done by " (execution(&step.child)) "." } }
         @if let Some(error) = &step.last_error { (trouble(error, now)) }
@@ -115,7 +115,7 @@ fn row(attempt: &StepAttempt, now: Timestamp) -> Markup {
             td {
                 @if !attempt.child.is_empty() { (execution(&attempt.child)) }
                 @else { (said_within(&attempt.worker, 60)) }
-                @if attempt.hand_outs > 1 { ", handed out " (attempt.hand_outs) " times" }
+                @if attempt.hand_out_count > 1 { ", handed out " (attempt.hand_out_count) " times" }
             }
             td.time { @if let Some(time) = moment(attempt.start_time.as_ref()) { (ago(time, now)) } }
             td.time { @if let Some(time) = moment(attempt.end_time.as_ref()) { (ago(time, now)) } }
@@ -123,7 +123,7 @@ fn row(attempt: &StepAttempt, now: Timestamp) -> Markup {
             td {
                 @if let Some(error) = &attempt.error {
                     (said_within(&error.message, 160))
-                    @if !error.category.is_empty() { " " span.tag { (said_within(&error.category, 40)) } }
+                    @if !error.category().label().is_empty() { " " span.tag { (said_within(error.category().label(), 40)) } }
                 }
             }
         }

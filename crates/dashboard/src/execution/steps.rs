@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
-use stateway_proto::v1::{Definition, DefinitionStep, ExecutionError, Step, SubState};
+use stateway_proto::v1::{Definition, DefinitionStep, ExecutionError, Reason, Step, SubState};
 
 use super::action::{Action, allowed};
 use super::facts::Facts;
@@ -17,10 +17,12 @@ use crate::time::{ago, moment, until};
 
 /// The most steps in the table.
 const MOST: usize = 500;
-/// The reason of a step that has not started.
-const NOT_STARTED: &str = "NOT_STARTED";
 /// Reasons of executions and steps that are rolled back, or were.
-const UNDO: [&str; 3] = ["COMPENSATING", "ROLLED_BACK", "PARTIALLY_ROLLED_BACK"];
+const UNDO: [Reason; 3] = [
+    Reason::Compensating,
+    Reason::RolledBack,
+    Reason::PartiallyRolledBack,
+];
 
 /// The picture: of the definition's steps where it is known, else of those that were seen.
 pub(super) fn graph(path: &ExecutionPath, facts: &Facts) -> Markup {
@@ -39,7 +41,7 @@ pub(super) fn graph(path: &ExecutionPath, facts: &Facts) -> Markup {
             .any(|step| step.name == node.name)
             .then(|| format!("{}#step-{}", path.path(), anchor(&node.name)));
     }
-    graph.undoing = UNDO.contains(&facts.execution.reason.as_str());
+    graph.undoing = UNDO.contains(&facts.execution.reason());
     html! {
         section.card aria-labelledby="graph-title" {
             h2 #graph-title { "Steps" }
@@ -57,7 +59,7 @@ pub(crate) fn of_definition(definition: &Definition, seen: &[Step]) -> Graph {
         let found = seen.iter().find(|one| one.name == step.name);
         Node {
             name: step.name.clone(),
-            kind: step.kind.clone(),
+            kind: step.kind().label().to_owned(),
             sub_state: found.filter(|step| begun(step)).map(Step::sub_state),
             note: found
                 .filter(|step| begun(step))
@@ -86,11 +88,11 @@ fn of_steps(seen: &[Step]) -> Graph {
     let node = |step: &Step| Node {
         name: step.name.clone(),
         sub_state: Some(step.sub_state()),
-        note: match step.reason.as_str() {
+        note: match step.reason().label() {
             "" => step.native_state.clone(),
             known => reason(known),
         },
-        undoable: UNDO.contains(&step.reason.as_str()),
+        undoable: UNDO.contains(&step.reason()),
         ..Node::default()
     };
     let nodes: Vec<_> = seen.iter().map(node).collect();
@@ -129,14 +131,14 @@ fn in_time(seen: &[Step]) -> Vec<(usize, usize)> {
 }
 
 fn begun(step: &Step) -> bool {
-    step.reason != NOT_STARTED
+    step.reason() != Reason::NotStarted
         && (step.start_time.is_some()
             || step.end_time.is_some()
             || step.sub_state() != SubState::Waiting)
 }
 
 fn kind(step: &DefinitionStep) -> String {
-    match (step.kind.as_str(), step.role.as_str()) {
+    match (step.kind().label(), step.role.as_str()) {
         ("task", "") => String::new(),
         ("task", role) => role.to_owned(),
         (kind, "") => kind.to_owned(),
@@ -146,7 +148,7 @@ fn kind(step: &DefinitionStep) -> String {
 
 fn note(step: &Step, defined: &DefinitionStep) -> String {
     let retry = step.retry.clone().unwrap_or_default();
-    match step.reason.as_str() {
+    match step.reason().label() {
         "" if retry.attempt > 1 => attempt(&retry),
         "" => kind(defined),
         known => reason(known),
@@ -205,7 +207,7 @@ fn row(path: &ExecutionPath, facts: &Facts, step: &Step, now: Timestamp) -> Mark
             }
             td.state {
                 (badge(step.sub_state()))
-                @if !step.reason.is_empty() { span.reason { (reason(&step.reason)) } }
+                @if !step.reason().label().is_empty() { span.reason { (reason(step.reason().label())) } }
             }
             td.now {
                 @if retry.attempt > 1 || step.sub_state() == SubState::BackingOff {
@@ -227,7 +229,7 @@ fn row(path: &ExecutionPath, facts: &Facts, step: &Step, now: Timestamp) -> Mark
                 @if let Some(error) = &step.last_error {
                     span.part.error-line {
                         (said_within(&error.message, 160))
-                        @if !error.category.is_empty() { " " span.tag { (said_within(&error.category, 40)) } }
+                        @if !error.category().label().is_empty() { " " span.tag { (said_within(error.category().label(), 40)) } }
                     }
                     @if !error.detail.is_empty() { (trace(&step.name, error)) }
                 }

@@ -18,7 +18,7 @@ pub(super) struct Lane {
 /// One attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Span {
-    pub(super) attempt: u32,
+    pub(super) attempt: i32,
     pub(super) kind: Kind,
     pub(super) from: Timestamp,
     /// None while it lasts.
@@ -42,7 +42,7 @@ pub(super) enum Kind {
 pub(super) fn lanes(execution: &Execution, events: &[Event]) -> Vec<Lane> {
     let mut lanes: Vec<Lane> = Vec::new();
     for event in events.iter().filter(|event| !event.step.is_empty()) {
-        let Some(time) = moment(event.time.as_ref()) else {
+        let Some(time) = moment(event.occur_time.as_ref()) else {
             continue;
         };
         if event.phase() == AttemptPhase::Unspecified {
@@ -74,7 +74,7 @@ impl Lane {
     fn take(&mut self, event: &Event, time: Timestamp) {
         match event.phase() {
             AttemptPhase::Unspecified => {}
-            AttemptPhase::AttemptStarted => {
+            AttemptPhase::Started => {
                 let going_on = self
                     .open()
                     .is_some_and(|open| open.attempt == event.attempt);
@@ -82,11 +82,11 @@ impl Lane {
                     self.begin(event, time, Kind::Open(SubState::Running));
                 }
             }
-            AttemptPhase::UndoStarted => self.begin(event, time, Kind::Undo),
-            AttemptPhase::AttemptSucceeded => self.end(event, time, Kind::Done),
-            AttemptPhase::AttemptFailed => self.end(event, time, Kind::Failed),
-            AttemptPhase::UndoSucceeded => self.end(event, time, Kind::Undo),
-            AttemptPhase::UndoFailed => self.end(event, time, Kind::UndoFailed),
+            AttemptPhase::CompensationStarted => self.begin(event, time, Kind::Undo),
+            AttemptPhase::Succeeded => self.end(event, time, Kind::Done),
+            AttemptPhase::Failed => self.end(event, time, Kind::Failed),
+            AttemptPhase::CompensationSucceeded => self.end(event, time, Kind::Undo),
+            AttemptPhase::CompensationFailed => self.end(event, time, Kind::UndoFailed),
         }
     }
 
@@ -185,9 +185,9 @@ mod tests {
         Timestamp::from_second(seconds).unwrap()
     }
 
-    fn event(seconds: i64, step: &str, attempt: u32, phase: AttemptPhase) -> Event {
+    fn event(seconds: i64, step: &str, attempt: i32, phase: AttemptPhase) -> Event {
         Event {
-            time: at(seconds),
+            occur_time: at(seconds),
             step: step.into(),
             attempt,
             phase: phase.into(),
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    fn brief(lane: &Lane) -> Vec<(u32, Kind, i64, Option<i64>)> {
+    fn brief(lane: &Lane) -> Vec<(i32, Kind, i64, Option<i64>)> {
         let brief = |span: &Span| {
             let to = span.to.map(|to| to.as_second());
             (span.attempt, span.kind, span.from.as_second(), to)
@@ -206,14 +206,14 @@ mod tests {
 
     #[test]
     fn a_retried_step_has_a_span_per_attempt_and_knows_its_next() {
-        use AttemptPhase::{AttemptFailed, AttemptStarted, Unspecified};
+        use AttemptPhase::{Failed, Started, Unspecified};
         let events = [
-            event(0, "charge", 1, AttemptStarted),
-            event(1, "charge", 1, AttemptStarted),
-            event(2, "charge", 1, AttemptFailed),
+            event(0, "charge", 1, Started),
+            event(1, "charge", 1, Started),
+            event(2, "charge", 1, Failed),
             event(2, "charge", 2, Unspecified),
-            event(5, "charge", 2, AttemptStarted),
-            event(6, "charge", 2, AttemptFailed),
+            event(5, "charge", 2, Started),
+            event(6, "charge", 2, Failed),
         ];
         let execution = Execution {
             steps: vec![Step {
@@ -238,11 +238,11 @@ mod tests {
 
     #[test]
     fn what_is_undone_has_a_span_of_its_own() {
-        use AttemptPhase::{AttemptStarted, AttemptSucceeded, UndoStarted};
+        use AttemptPhase::{CompensationStarted, Started, Succeeded};
         let events = [
-            event(0, "reserve", 1, AttemptStarted),
-            event(1, "reserve", 1, AttemptSucceeded),
-            event(4, "reserve", 1, UndoStarted),
+            event(0, "reserve", 1, Started),
+            event(1, "reserve", 1, Succeeded),
+            event(4, "reserve", 1, CompensationStarted),
         ];
         let lanes = lanes(&Execution::default(), &events);
         assert_eq!(
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn an_attempt_that_was_left_open_ends_with_its_execution() {
-        let events = [event(3, "a", 1, AttemptPhase::AttemptStarted)];
+        let events = [event(3, "a", 1, AttemptPhase::Started)];
         let execution = Execution {
             steps: vec![Step {
                 name: "a".into(),

@@ -79,7 +79,7 @@ fn over_time(facts: &Facts, now: Timestamp) -> Markup {
     let execution = &facts.execution;
     let told = facts.events.as_ref().ok();
     let events = told.map_or(&[][..], |told| &told.events);
-    let more = told.is_some_and(|told| told.more_before || told.more_after);
+    let more = told.is_some_and(|told| told.more_before);
     let lanes = timeline::lanes(execution, events);
     let open = !finished(execution.sub_state());
     html! {

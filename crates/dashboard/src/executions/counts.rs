@@ -41,7 +41,7 @@ fn chip(counted: &CountExecutionsResponse, sub_state: SubState, filter: &str) ->
         .counts
         .iter()
         .find(|count| count.sub_state() == sub_state);
-    let (count, more) = found.map_or((0, false), |found| (found.count, found.at_least));
+    let (count, more) = found.map_or((0, false), |found| (found.execution_count, found.at_least));
     let own = by_sub_state(sub_state);
     html! {
         a.(word(sub_state)).(if count == 0 { "none" } else { "" })
@@ -61,7 +61,7 @@ fn ids(names: &[String]) -> String {
 }
 
 /// `12 345` with thin blanks between thousands.
-fn grouped(count: u64) -> String {
+fn grouped(count: i64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {

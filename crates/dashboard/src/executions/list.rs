@@ -148,7 +148,7 @@ fn filter_box(asked: &Asked, problem: Option<&Problem>, now: Timestamp) -> Marku
         form.filter role="search" action="/executions" {
             label.hidden for="filter" { "Filter" }
             input #filter type="search" name="filter" value=(asked.filter) maxlength="2000"
-                placeholder=r#"Filter, like  sub_state = "backing-off" AND retry.attempt >= 3"#
+                placeholder=r#"Filter, like  sub_state = BACKING_OFF AND retry.attempt >= 3"#
                 spellcheck="false" autocomplete="off" autocapitalize="off"
                 aria-invalid=[wrong.then_some("true")]
                 aria-describedby=[wrong.then_some("filter-problem")];

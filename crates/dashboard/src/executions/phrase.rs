@@ -2,9 +2,10 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
+use stateway_proto::v1::wait::{Blocker, Kind};
 use stateway_proto::v1::{Execution, ExecutionError, Retry, SubState, Wait};
 
-use crate::text::{prose, said, said_within};
+use crate::text::{prose, said_within};
 use crate::time::{lasting, moment, until};
 
 /// Characters of an error in a row.
@@ -48,26 +49,29 @@ pub(crate) fn attempt(retry: &Retry) -> String {
 
 /// `waits for approval release for 3 min, expires in 5 min`.
 pub(crate) fn waiting(wait: &Wait, now: Timestamp) -> Markup {
-    let deadline = moment(wait.deadline.as_ref());
-    let ends = if wait.kind == "timer" {
+    let deadline = moment(wait.expire_time.as_ref());
+    let ends = if wait.kind() == Kind::Timer {
         "ends "
     } else {
         "expires "
     };
-    // Only workers have a detail; other engines wait for locks and activities.
-    let worker = wait.kind == "capacity" && !wait.detail.is_empty();
+    let queued = matches!(
+        wait.blocker(),
+        Blocker::Slot | Blocker::Concurrency | Blocker::Memory
+    );
     html! {
-        @match wait.kind.as_str() {
-            "capacity" if worker => {
+        @match (wait.kind(), wait.blocker()) {
+            (_, Blocker::Worker) => {
                 "waits for a worker" @if !wait.name.is_empty() { " of role " }
             }
-            "escalation" => {
+            (_, Blocker::Slot | Blocker::Concurrency | Blocker::Memory) => { "waits for its turn" }
+            (Kind::Escalation, _) => {
                 "waits for a person's decision " @if !wait.name.is_empty() { "by " }
             }
-            kind => { "waits for " (said(kind)) " " }
+            (kind, _) => { "waits for " (kind.label()) " " }
         }
-        @if !wait.name.is_empty() { code { (said_within(&wait.name, 60)) } }
-        @if let Some(since) = moment(wait.since.as_ref()) { " " (lasting(since, now)) }
+        @if !wait.name.is_empty() && !queued { code { (said_within(&wait.name, 60)) } }
+        @if let Some(since) = moment(wait.start_time.as_ref()) { " " (lasting(since, now)) }
         @if let Some(time) = deadline { ", " (ends) (until(time, now)) }
         @if !wait.detail.is_empty() { ": " (prose(&wait.detail, DETAIL)) }
     }

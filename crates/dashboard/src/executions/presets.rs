@@ -20,7 +20,7 @@ pub(super) fn presets(now: Timestamp) -> [Preset; 4] {
         preset("Backing off", by_sub_state(SubState::BackingOff)),
         preset(
             "Waiting for a person",
-            r#"waits.kind = "approval" OR waits.kind = "escalation""#.into(),
+            "waits.kind:APPROVAL OR waits.kind:ESCALATION".into(),
         ),
         preset(
             "Failed today",

@@ -50,7 +50,7 @@ fn render(execution: &Execution, now: Timestamp) -> Markup {
         tr.row.(word(sub_state)) id=(id(&execution.name)) {
             td.state {
                 (badge(sub_state))
-                @if !execution.reason.is_empty() { span.reason { (reason(&execution.reason)) } }
+                @if !execution.reason().label().is_empty() { span.reason { (reason(execution.reason().label())) } }
             }
             td.what {
                 a.go href=(path_of(&execution.name)) { (said_within(&name, 60)) }

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
+use stateway_proto::v1::definition_step::Consequence;
 use stateway_proto::v1::{Approval, DefinitionStep};
 
 use super::desk::Request;
@@ -67,11 +68,11 @@ pub(super) fn context(request: &Request, now: Timestamp) -> Markup {
                 dt { "Labels" }
                 dd { (given::labels(&approval.labels)) }
             }
-            @if !approval.past.is_empty() {
+            @if !request.earlier.is_empty() {
                 dt { "Asked before" }
                 dd {
                     ol.past {
-                        @for past in approval.past.iter().rev().take(20) {
+                        @for past in request.earlier.iter().rev().take(20) {
                             li {
                                 "request " (said_within(last(&past.name), 80)) ": "
                                 (given::decision(past.state(), past.decision.as_ref(), now))
@@ -92,21 +93,21 @@ fn last(name: &str) -> &str {
 fn rules(step: &DefinitionStep) -> Markup {
     html! {
         dt { "If denied" }
-        dd { (follows(&step.on_reject)) }
+        dd { (follows(step.on_reject())) }
         dt { "If nobody decides" }
         dd {
             @if step.summary.is_empty() { "the step waits without a limit" }
-            @else { (said_within(&step.summary, 60)) ", then " (follows(&step.on_expiry)) }
+            @else { (said_within(&step.summary, 60)) ", then " (follows(step.on_expiry())) }
         }
     }
 }
 
-fn follows(word: &str) -> &'static str {
-    match word {
-        "cancel" => "the execution is cancelled",
-        "fail" => "the step fails",
-        "escalate" => "it is escalated: a person has to resume, reassign or cancel",
-        _ => "its definition decides",
+const fn follows(consequence: Consequence) -> &'static str {
+    match consequence {
+        Consequence::Cancel => "the execution is cancelled",
+        Consequence::Fail => "the step fails",
+        Consequence::Escalate => "it is escalated: a person has to resume, reassign or cancel",
+        Consequence::Unspecified => "its definition decides",
     }
 }
 

@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::approval::State;
+use stateway_proto::v1::decide_approval_request::Choice;
 use stateway_proto::v1::{Approval, DecideApprovalRequest};
 
 use super::desk::{Request, read_approval};
@@ -64,7 +65,7 @@ async fn decide(site: &Site, submitted: &Submitted, grant: bool) -> Result<Flash
     let fields = &submitted.fields;
     let request = DecideApprovalRequest {
         name: fields.get("name").to_owned(),
-        grant,
+        decision: if grant { Choice::Grant } else { Choice::Reject }.into(),
         comment: fields.get("comment").to_owned(),
         request_id: submitted.request_id(),
         etag: fields.get("etag").to_owned(),

@@ -95,6 +95,8 @@ impl Settled {
 pub(super) struct Request {
     pub(super) approval: Approval,
     pub(super) step: Option<DefinitionStep>,
+    /// The earlier requests of the same step, oldest first.
+    pub(super) earlier: Vec<Approval>,
 }
 
 /// An escalated step, and the execution that it belongs to.
@@ -207,8 +209,7 @@ impl Desk {
         if self.visitor.acting.roles.is_empty() {
             return Ok(found);
         }
-        // The API's filter knows one role. One walk through everything knows any number of them, and
-        // has one place to go on from.
+        // Who may decide depends on more than the role: the person who started an execution may not.
         found.next.clone_from(token);
         for _ in 0..MOST_PAGES {
             let page = self.approvals("", MOST, &found.next).await?;
@@ -296,6 +297,7 @@ impl Desk {
         whole.unwrap_or_else(|_| Request {
             approval: approval.clone(),
             step: None,
+            earlier: Vec::new(),
         })
     }
 
@@ -323,9 +325,11 @@ impl Desk {
             .decided_at
             .is_none_or(|then| then.elapsed() > DECIDED_PACE);
         if due || left {
-            let approvals = self.approvals("state = decided", MOST_DECIDED, "").await?;
+            let approvals = self
+                .approvals("state = GRANTED OR state = REJECTED", MOST_DECIDED, "")
+                .await?;
             let escalations = self
-                .escalations("state = resolved", MOST_DECIDED, "")
+                .escalations("state = RESOLVED", MOST_DECIDED, "")
                 .await?;
             let approvals = approvals.approvals.into_iter();
             let approvals = approvals.map(|one| Settled::Approval(Box::new(one)));
@@ -376,5 +380,26 @@ pub(super) async fn read_approval(
         let steps = definition.into_inner().steps;
         steps.into_iter().find(|step| step.name == approval.step)
     });
-    Ok(Request { approval, step })
+    let earlier = earlier(site, visitor, &approval).await;
+    Ok(Request {
+        approval,
+        step,
+        earlier,
+    })
+}
+
+/// The requests of the same step before this one. They are a help; without them the request can still be
+/// decided.
+async fn earlier(site: &Site, visitor: &Visitor, approval: &Approval) -> Vec<Approval> {
+    let (execution, step) = (&approval.execution, &approval.step);
+    let request = ListApprovalsRequest {
+        parent: "providers/-".into(),
+        filter: format!("execution = {execution:?} AND step = {step:?}"),
+        ..ListApprovalsRequest::default()
+    };
+    let mut api = site.api.approvals();
+    let listed = api.list_approvals(visitor.request(request)).await;
+    let listed = listed.map_or_else(|_| Vec::new(), |listed| listed.into_inner().approvals);
+    let before = |other: &Approval| other.name != approval.name;
+    listed.into_iter().take_while(before).collect()
 }

@@ -30,7 +30,7 @@ pub(super) fn card(stuck: &Stuck, visitor: &Visitor, now: Timestamp) -> Markup {
                     "Step " (said_within(&escalation.step, 60)) " of "
                     (said_within(given::definition(&escalation.definition), 60))
                 }
-                span.expiry { "attempt " (escalation.attempts) }
+                span.expiry { "attempt " (escalation.attempt) }
             }
             p.cause { (said(&escalation.cause)) }
             p.muted {
@@ -54,10 +54,10 @@ pub(super) fn context(stuck: &Stuck, now: Timestamp) -> Markup {
             dt { "Who may decide" }
             dd { (deciders(escalation)) }
             @if let Some(error) = &escalation.last_error {
-                @if !error.category.is_empty() || !error.native_code.is_empty() {
+                @if !error.category().label().is_empty() || !error.native_code.is_empty() {
                     dt { "Kind of error" }
                     dd {
-                        (said_within(&error.category, 60)) " "
+                        (said_within(error.category().label(), 60)) " "
                         @if !error.native_code.is_empty() { code { (said_within(&error.native_code, 60)) } }
                     }
                 }
@@ -66,9 +66,9 @@ pub(super) fn context(stuck: &Stuck, now: Timestamp) -> Markup {
                     dd { (error_text(error)) }
                 }
             }
-            @if !escalation.reason.is_empty() {
+            @if !escalation.reason().label().is_empty() {
                 dt { "Reason" }
-                dd { code { (said_within(&escalation.reason, 60)) } }
+                dd { code { (escalation.reason().label()) } }
             }
             @if !escalation.policy_rule.is_empty() {
                 dt { "Policy rule" }
@@ -78,9 +78,9 @@ pub(super) fn context(stuck: &Stuck, now: Timestamp) -> Markup {
                 dt { "Labels" }
                 dd { (given::labels(&escalation.labels)) }
             }
-            @if !escalation.history.is_empty() {
+            @if !escalation.attempts.is_empty() {
                 dt { "Attempts" }
-                dd { (attempts(&escalation.history, now)) }
+                dd { (attempts(&escalation.attempts, now)) }
             }
             @if let Some(input) = input {
                 dt { "Input of the execution" }
@@ -110,14 +110,14 @@ fn attempts(history: &[StepAttempt], now: Timestamp) -> Markup {
                     @if !attempt.worker.is_empty() { ", worker " (said_within(&attempt.worker, 60)) }
                     @if !attempt.policy_rule.is_empty() {
                         ", policy rule " code { (said_within(&attempt.policy_rule, 60)) } " "
-                        (said_within(&attempt.policy_decision, 60))
+                        (said_within(attempt.policy_decision().label(), 60))
                     }
                     @if let Some(error) = &attempt.error { ": " (said_within(&error.message, 160)) }
                     @if let Some(time) = moment(attempt.start_time.as_ref()) {
                         " " span.muted { (ago(time, now)) }
                     }
                     @if let Some(usage) = &attempt.usage {
-                        " " span.muted { (usage.input_tokens) " + " (usage.output_tokens) " tokens" }
+                        " " span.muted { (usage.input_token_count) " + " (usage.output_token_count) " tokens" }
                     }
                 }
             }

@@ -166,7 +166,7 @@ fn form(visitor: &Visitor, found: &Escalation, action: Action, typed: &Fields) -
             b { @if visitor.acting.actor.is_empty() { "nobody" } @else { (said_within(&visitor.acting.actor, 60)) } }
             "."
         }
-        p.muted { "Execution " (given::execution(&found.execution)) ", attempt " (found.attempts) ": " (said(&found.cause)) }
+        p.muted { "Execution " (given::execution(&found.execution)) ", attempt " (found.attempt) ": " (said(&found.cause)) }
         form method="post" action="/inbox/resolve" {
             (hidden(visitor))
             input type="hidden" name="name" value=(found.name);

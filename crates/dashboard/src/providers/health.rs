@@ -32,7 +32,7 @@ pub(super) fn facts(health: &ProviderHealth, now: Option<Timestamp>) -> Markup {
                 dt { "Version" } dd { (said_within(&health.engine_version, 80)) }
             }
             dt { "Breaker" } dd { (breaker) }
-            dt { "Concurrent calls" } dd { (health.calls_in_flight) " of " (health.calls_limit) }
+            dt { "Concurrent calls" } dd { (health.open_call_count) " of " (health.max_open_call_count) }
             @if let Some((time, now)) = moment(health.check_time.as_ref()).zip(now) {
                 dt { "Checked" } dd { (ago(time, now)) }
             }

@@ -67,7 +67,7 @@ async fn get(site: &Site, visitor: &Visitor, id: &str) -> Result<Provider, Probl
 
 fn content(provider: &Provider, now: Timestamp) -> Markup {
     let id = id_of(&provider.name);
-    let filter = format!("provider = \"{id}\"");
+    let filter = format!("name = \"providers/{id}/*\"");
     html! {
         p.crumbs { a href="/providers" { "Providers" } }
         div.title {

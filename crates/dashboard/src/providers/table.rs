@@ -2,16 +2,17 @@
 
 use maud::{Markup, html};
 use stateway_proto::v1::TableRow;
+use stateway_proto::v1::table_row::Scope;
 
 use crate::executions::reason;
 use crate::sub_state::badge;
 use crate::text::{said, said_within};
 
 pub(super) fn render(rows: &[TableRow]) -> Markup {
-    let of = |scope: &'static str| rows.iter().filter(move |row| row.scope == scope);
+    let of = |scope| rows.iter().filter(move |row| row.scope() == scope);
     html! {
         @if rows.is_empty() { p.nothing { "It has no table." } }
-        @for (scope, title) in [("execution", "Executions"), ("step", "Steps")] {
+        @for (scope, title) in [(Scope::Execution, "Executions"), (Scope::Step, "Steps")] {
             @if of(scope).next().is_some() {
                 h3 { (title) }
                 div.scroll tabindex="0" role="region" aria-label=(title) {
@@ -39,7 +40,7 @@ fn line(row: &TableRow) -> Markup {
     html! {
         tr {
             td {
-                code { (said_within(&row.native, 80)) }
+                code { (said_within(&row.native_state, 80)) }
                 @for (key, value) in when {
                     span.definition { "when " (said_within(key, 60)) " is " code { (said_within(value, 60)) } }
                 }
@@ -51,7 +52,7 @@ fn line(row: &TableRow) -> Markup {
                 }
                 @if row.terminal { span.definition { "final" } }
             }
-            td { @if !row.reason.is_empty() { (reason(&row.reason)) } }
+            td { @if !row.reason().label().is_empty() { (reason(row.reason().label())) } }
             td { (said(&row.note)) }
             td.muted { (said(&row.source)) }
         }

@@ -15,13 +15,13 @@ const MOST: usize = 100;
 const MOST_SCHEDULED: usize = 20;
 
 pub(super) fn render(queue: &Queue, now: Timestamp) -> Markup {
-    let id = id_of(&queue.name);
+    let id = id_of(queue.name.trim_end_matches("/queue"));
     let title = format!("queue-{id}");
     html! {
         section aria-labelledby=(title) {
             h2 id=(title) { "What waits, on " (said_within(id, 60)) }
             p.muted {
-                (queue.active) " of at most " (queue.max_active)
+                (queue.active_count) " of at most " (queue.max_active_count)
                 " executions are active."
             }
             @if queue.tasks.is_empty() { p.nothing { "Every task is with a worker." } }
@@ -31,7 +31,7 @@ pub(super) fn render(queue: &Queue, now: Timestamp) -> Markup {
                 ul.plain {
                     @for line in queue.executions.iter().take(MOST) {
                         li {
-                            b { (line.count) } " of " (tenant(&line.tenant))
+                            b { (line.execution_count) } " of " (tenant(&line.tenant))
                             @if let Some(time) = moment(line.oldest_time.as_ref()) {
                                 ", the oldest waits " (lasting(time, now))
                             }
@@ -48,7 +48,7 @@ pub(super) fn render(queue: &Queue, now: Timestamp) -> Markup {
                             a href={ "/" (start.definition) } {
                                 (said_within(start.definition.trim_start_matches("definitions/"), 60))
                             }
-                            @if let Some(time) = moment(start.next_time.as_ref()) {
+                            @if let Some(time) = moment(start.next_start_time.as_ref()) {
                                 " starts " (until(time, now))
                             }
                             @if let Some(mark) = &start.disabled { " does not start: " (disabled(mark, now)) }
@@ -88,21 +88,21 @@ fn tasks(lines: &[QueuedTasks], now: Timestamp) -> Markup {
 }
 
 fn task(line: &QueuedTasks, now: Timestamp) -> Markup {
-    let nobody = line.workers == 0 && line.role != "http";
+    let nobody = line.worker_count == 0 && line.role != "http";
     html! {
         tr.row {
             td data-label="Role" {
                 @if line.role.is_empty() { "anyone" } @else { b { (said_within(&line.role, 60)) } }
                 @if !line.skill.is_empty() { span.definition { "with the skill " (said_within(&line.skill, 60)) } }
             }
-            td data-label="Waiting" { (line.count) " " (if line.count == 1 { "task" } else { "tasks" }) }
+            td data-label="Waiting" { (line.task_count) " " (if line.task_count == 1 { "task" } else { "tasks" }) }
             td data-label="Oldest" {
                 @if let Some(time) = moment(line.oldest_time.as_ref()) { (lasting(time, now)) }
             }
             td data-label="Workers that could" {
                 @if nobody { span.lacking { "✕ none is connected" } }
                 @else if line.role == "http" { "the engine itself" }
-                @else { (line.workers) " connected" }
+                @else { (line.worker_count) " connected" }
             }
             td data-label="Tenant" { (tenant(&line.tenant)) }
         }

@@ -5,7 +5,6 @@ use maud::{Markup, html};
 use stateway_proto::v1::{HeldTask, Worker};
 
 use crate::executions::{path_of, shown};
-use crate::providers::id_of;
 use crate::text::said_within;
 use crate::time::{ago, lasting, moment, until};
 
@@ -44,14 +43,14 @@ fn card(worker: &Worker, now: Timestamp) -> Markup {
                 @if !worker.skills.is_empty() { dt { "Skills" } dd { (words(&worker.skills, "")) } }
                 dt { "Tenant" }
                 dd { @if worker.tenant.is_empty() { "everyone's tasks" } @else { (said_within(&worker.tenant, 60)) } }
-                dt { "Provider" } dd { (said_within(id_of(&worker.provider), 60)) }
+                dt { "Provider" } dd { (said_within(provider_of(&worker.name), 60)) }
                 @if let Some(time) = moment(worker.connect_time.as_ref()) {
                     dt { "Connected" } dd { (lasting(time, now)) }
                 }
-                @if let Some(time) = moment(worker.seen_time.as_ref()) {
+                @if let Some(time) = moment(worker.heartbeat_time.as_ref()) {
                     dt { "Last heard of" } dd { (ago(time, now)) }
                 }
-                @if let Some(time) = moment(worker.lease_time.as_ref()).filter(|_| worker.held > 0) {
+                @if let Some(time) = moment(worker.lease_expire_time.as_ref()).filter(|_| worker.task_count > 0) {
                     dt { "Lease" } dd { "its tasks go to others " (until(time, now)) ", unless it is heard of" }
                 }
                 @if !worker.tasks.is_empty() {
@@ -60,6 +59,12 @@ fn card(worker: &Worker, now: Timestamp) -> Markup {
             }
         }
     }
+}
+
+/// The id of the provider in `providers/{provider}/workers/{worker}`.
+fn provider_of(name: &str) -> &str {
+    let name = name.strip_prefix("providers/").unwrap_or(name);
+    name.split('/').next().unwrap_or(name)
 }
 
 fn presence(worker: &Worker) -> Markup {
@@ -74,9 +79,9 @@ fn load(worker: &Worker) -> Markup {
     let most = worker.capacity.max(1);
     html! {
         label.load {
-            "Tasks: " (worker.held) " of " (worker.capacity)
+            "Tasks: " (worker.task_count) " of " (worker.capacity)
             @if worker.capacity == 0 { " (takes no new ones)" }
-            progress max=(most) value=(worker.held.min(most)) {}
+            progress max=(most) value=(worker.task_count.min(most)) {}
         }
     }
 }
@@ -89,7 +94,7 @@ fn words(words: &[String], none: &str) -> Markup {
 }
 
 fn tasks(worker: &Worker) -> Markup {
-    let held = usize::try_from(worker.held).unwrap_or(usize::MAX);
+    let held = usize::try_from(worker.task_count).unwrap_or(usize::MAX);
     html! {
         ul.plain { @for task in worker.tasks.iter().take(MOST_TASKS) { (task_line(task)) } }
         @if held > MOST_TASKS { p.hint { "and " (held - MOST_TASKS) " more" } }

@@ -80,7 +80,7 @@ async fn who_paused_it_is_on_record_and_it_goes_on() {
         .await;
     let (_, note) = told(&mut browser, &paused).await;
     assert!(note.contains("The execution is paused."), "{note}");
-    assert_eq!(rig.get(&name).await.reason, "PAUSED");
+    assert_eq!(rig.get(&name).await.reason().label(), "PAUSED");
     let page = browser.get("/executions/b/one").await;
     assert!(page.body.contains("ada@example.org"), "{}", page.body);
     assert!(
@@ -90,7 +90,7 @@ async fn who_paused_it_is_on_record_and_it_goes_on() {
     let resumed = browser.answer("/executions/b/one/do/resume", &[]).await;
     let (_, note) = told(&mut browser, &resumed).await;
     assert!(note.contains("The execution continues."), "{note}");
-    assert_ne!(rig.get(&name).await.reason, "PAUSED");
+    assert_ne!(rig.get(&name).await.reason().label(), "PAUSED");
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn a_cancel_says_what_will_be_undone_and_a_kill_what_will_not() {
             .await;
     }
     let killed = rig.get("providers/b/executions/two").await;
-    assert_eq!(killed.reason, "KILLED");
+    assert_eq!(killed.reason().label(), "KILLED");
 }
 
 #[tokio::test]
@@ -274,7 +274,8 @@ async fn what_cannot_be_undone_is_not_what_enter_does() {
     browser
         .answer("/executions/b/one/do/kill", &[("actor", "ada")])
         .await;
-    rig.until(&name, |seen| seen.reason == "KILLED").await;
+    rig.until(&name, |seen| seen.reason().label() == "KILLED")
+        .await;
     let purge = browser.get("/executions/b/one/do/purge").await;
     assert!(
         purge.body.contains("data-close autofocus>Back</a>"),

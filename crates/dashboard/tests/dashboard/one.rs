@@ -184,14 +184,14 @@ async fn long(rig: &Rig, id: &str, fails: u32) {
 }
 
 /// The numbers of the events on a page.
-fn sequences(html: &str) -> Vec<u64> {
+fn sequences(html: &str) -> Vec<i64> {
     let cells = html.split("<td class=\"number\">").skip(1);
     let number = |cell: &str| cell.split('<').next().unwrap().parse().unwrap();
     cells.map(number).collect()
 }
 
 /// The numbers of all events, from the API.
-async fn sequences_of(rig: &Rig, id: &str) -> Vec<u64> {
+async fn sequences_of(rig: &Rig, id: &str) -> Vec<i64> {
     let mut request = v1::ListEventsRequest {
         parent: format!("providers/m/executions/{id}"),
         page_size: 1_000,
@@ -239,7 +239,8 @@ async fn what_was_done_again_shows_its_branches() {
     assert!(!before.body.contains("Branches"), "there is only one");
     let kill = "/executions/b/one/do/kill";
     browser.answer(kill, &[("actor", "ada")]).await;
-    rig.until(&name, |seen| seen.reason == "KILLED").await;
+    rig.until(&name, |seen| seen.reason().label() == "KILLED")
+        .await;
     let again = "/executions/b/one/do/retry-from?step=wait";
     let sent = browser.answer(again, &[]).await;
     assert_eq!(sent.status, 303, "{}", sent.body);

@@ -267,3 +267,19 @@ async fn a_row_without_events_does_not_use_up_the_concurrency_of_its_definition(
     let next = lab.start("single", json!(null)).await;
     assert_eq!(next.reason, Some(Reason::AwaitingInput));
 }
+
+/// The gateway refuses a name that exists; the engine does not follow a link either.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_backup_follows_no_link() {
+    let lab = Lab::new();
+    let folder = tempfile::tempdir().unwrap();
+    let (outside, link) = (
+        folder.path().join("outside.db"),
+        folder.path().join("monday.db"),
+    );
+    std::os::unix::fs::symlink(&outside, &link).unwrap();
+    let refused = lab.engine.backup(link.clone()).await.unwrap_err();
+    assert_eq!(refused.reason, "BACKUP_NOT_WRITTEN");
+    assert!(!outside.exists() && link.is_symlink());
+}

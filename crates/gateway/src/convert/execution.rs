@@ -7,7 +7,10 @@ use stateway_model::{
 use stateway_proto::v1;
 use stateway_provider_api::{Explanation, StepExplanation};
 
-use super::{duration, mapping_basis, retry_basis, sub_state, table_row, timestamp};
+use super::{
+    blocker, duration, error_category, int32, int64, mapping_basis, reason, retry_basis, sub_state,
+    table_row, timestamp, wait_kind,
+};
 
 pub(crate) fn execution(from: Execution) -> v1::Execution {
     let etag = from.etag();
@@ -18,10 +21,7 @@ pub(crate) fn execution(from: Execution) -> v1::Execution {
         revision: from.revision,
         sub_state: sub_state(from.sub_state).into(),
         native_state: from.native_state,
-        reason: from
-            .reason
-            .map(|reason| reason.to_string())
-            .unwrap_or_default(),
+        reason: reason(from.reason).into(),
         mapping_basis: mapping_basis(from.mapping_basis).into(),
         retry: Some(retry(from.retry)),
         waits: from.waits.into_iter().map(wait).collect(),
@@ -53,7 +53,7 @@ fn cancellation(from: CancelInfo) -> v1::Cancellation {
     v1::Cancellation {
         cancelled_by: from.by,
         cause: from.cause,
-        time: from.time.map(timestamp),
+        cancel_time: from.time.map(timestamp),
     }
 }
 
@@ -69,9 +69,9 @@ fn pause(from: PauseInfo) -> v1::Pause {
 
 fn reopen(from: ReopenInfo) -> v1::Reopen {
     v1::Reopen {
-        count: from.count,
+        reopen_count: int32(from.count),
         reopened_by: from.by,
-        time: from.time.map(timestamp),
+        reopen_time: from.time.map(timestamp),
         previous_native_state: from.from,
     }
 }
@@ -81,10 +81,7 @@ pub(crate) fn step(from: Step) -> v1::Step {
         name: from.name,
         sub_state: sub_state(from.sub_state).into(),
         native_state: from.native_state,
-        reason: from
-            .reason
-            .map(|reason| reason.to_string())
-            .unwrap_or_default(),
+        reason: reason(from.reason).into(),
         mapping_basis: mapping_basis(from.mapping_basis).into(),
         retry: Some(retry(from.retry)),
         waits: from.waits.into_iter().map(wait).collect(),
@@ -98,11 +95,11 @@ pub(crate) fn step(from: Step) -> v1::Step {
     }
 }
 
-pub(crate) const fn usage(from: Usage) -> v1::Usage {
+pub(crate) fn usage(from: Usage) -> v1::Usage {
     v1::Usage {
-        input_tokens: from.input_tokens,
-        output_tokens: from.output_tokens,
-        cost_micros: from.cost_micros,
+        input_token_count: int64(from.input_tokens),
+        output_token_count: int64(from.output_tokens),
+        cost_micros: int64(from.cost_micros),
     }
 }
 
@@ -115,9 +112,9 @@ fn progress(from: Progress) -> v1::Progress {
 
 fn retry(from: Retry) -> v1::Retry {
     v1::Retry {
-        attempt: from.attempt,
-        max_attempts: from.max_attempts,
-        retry_count: from.retry_count,
+        attempt: int32(from.attempt),
+        max_attempts: from.max_attempts.map(int32),
+        retry_count: int32(from.retry_count),
         next_attempt_time: from.next_attempt_time.map(timestamp),
         delay: from.delay.map(duration),
         jitter: from.jitter.map(duration),
@@ -128,11 +125,12 @@ fn retry(from: Retry) -> v1::Retry {
 
 fn wait(from: Wait) -> v1::Wait {
     v1::Wait {
-        kind: from.kind.to_string(),
+        kind: wait_kind(from.kind).into(),
         name: from.name,
-        since: from.since.map(timestamp),
-        deadline: from.deadline.map(timestamp),
+        start_time: from.since.map(timestamp),
+        expire_time: from.deadline.map(timestamp),
         detail: from.detail,
+        blocker: blocker(from.blocker).into(),
     }
 }
 
@@ -142,12 +140,9 @@ pub(crate) fn error(from: ExecutionError) -> v1::ExecutionError {
         step: from.step,
         message,
         detail,
-        category: from
-            .category
-            .map(|category| category.to_string())
-            .unwrap_or_default(),
-        attempt: from.attempt,
-        time: from.at.map(timestamp),
+        category: error_category(from.category).into(),
+        attempt: int32(from.attempt),
+        occur_time: from.at.map(timestamp),
         native_code: from.native_code,
     }
 }
@@ -179,11 +174,11 @@ pub(crate) fn event(from: Event) -> v1::Event {
     let detail = from.detail.map(|detail| *detail).unwrap_or_default();
     let summary = in_one_line(&from.native_type, from.summary);
     v1::Event {
-        sequence: from.sequence,
-        time: from.time.map(timestamp),
+        sequence: int64(from.sequence),
+        occur_time: from.time.map(timestamp),
         native_type: from.native_type,
         step: from.step,
-        attempt: from.attempt,
+        attempt: int32(from.attempt),
         summary,
         branch: String::new(),
         phase: phase(from.phase).into(),
@@ -191,7 +186,7 @@ pub(crate) fn event(from: Event) -> v1::Event {
         payload_truncated: detail.payload_truncated,
         correlation_id: detail.correlation_id,
         request_id: detail.request_id,
-        cause_sequence: detail.cause_sequence,
+        cause_sequence: int64(detail.cause_sequence),
         actor: detail.actor,
     }
 }
@@ -199,12 +194,12 @@ pub(crate) fn event(from: Event) -> v1::Event {
 const fn phase(from: Option<AttemptPhase>) -> v1::AttemptPhase {
     match from {
         None => v1::AttemptPhase::Unspecified,
-        Some(AttemptPhase::Started) => v1::AttemptPhase::AttemptStarted,
-        Some(AttemptPhase::Succeeded) => v1::AttemptPhase::AttemptSucceeded,
-        Some(AttemptPhase::Failed) => v1::AttemptPhase::AttemptFailed,
-        Some(AttemptPhase::UndoStarted) => v1::AttemptPhase::UndoStarted,
-        Some(AttemptPhase::Undone) => v1::AttemptPhase::UndoSucceeded,
-        Some(AttemptPhase::UndoFailed) => v1::AttemptPhase::UndoFailed,
+        Some(AttemptPhase::Started) => v1::AttemptPhase::Started,
+        Some(AttemptPhase::Succeeded) => v1::AttemptPhase::Succeeded,
+        Some(AttemptPhase::Failed) => v1::AttemptPhase::Failed,
+        Some(AttemptPhase::UndoStarted) => v1::AttemptPhase::CompensationStarted,
+        Some(AttemptPhase::Undone) => v1::AttemptPhase::CompensationSucceeded,
+        Some(AttemptPhase::UndoFailed) => v1::AttemptPhase::CompensationFailed,
     }
 }
 
@@ -227,8 +222,8 @@ pub(crate) fn payload_from(from: v1::Payload) -> Payload {
     }
 }
 
-pub(crate) fn explanation(shown: v1::Execution, from: Explanation) -> v1::ExplainStateResponse {
-    v1::ExplainStateResponse {
+pub(crate) fn explanation(shown: v1::Execution, from: Explanation) -> v1::ExplainExecutionResponse {
+    v1::ExplainExecutionResponse {
         execution: Some(shown),
         summary: from.summary,
         row: from.row.as_ref().map(table_row),
@@ -259,8 +254,8 @@ mod tests {
             cost_micros: 3,
         };
         let expected = v1::Usage {
-            input_tokens: 1,
-            output_tokens: 2,
+            input_token_count: 1,
+            output_token_count: 2,
             cost_micros: 3,
         };
         assert_eq!(usage(told), expected);

@@ -3,9 +3,9 @@
 use stateway_proto::v1;
 use stateway_proto::v1::provider_health::{Breaker, Status};
 use stateway_provider_api::Capabilities;
-use stateway_provider_api::table::Row;
+use stateway_provider_api::table::{Row, Scope};
 
-use super::{sub_state, timestamp};
+use super::{int32, reason, sub_state, timestamp};
 use crate::upstream::{Position, Serving, Upstream};
 
 pub(crate) fn provider(upstream: &Upstream, with_table: bool) -> v1::Provider {
@@ -36,28 +36,28 @@ fn provider_health(upstream: &Upstream) -> v1::ProviderHealth {
         Position::Open => Breaker::Open,
         Position::HalfOpen => Breaker::HalfOpen,
     };
-    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     v1::ProviderHealth {
         status: status.into(),
         breaker: breaker.into(),
         engine_version: report.engine_version,
         detail: report.detail,
         check_time: report.checked.map(timestamp),
-        calls_in_flight: count(upstream.calls_in_flight()),
-        calls_limit: count(upstream.settings.max_concurrent),
+        open_call_count: int32(upstream.calls_in_flight()),
+        max_open_call_count: int32(upstream.settings.max_concurrent),
     }
 }
 
 pub(crate) fn table_row(row: &Row) -> v1::TableRow {
     v1::TableRow {
-        scope: row.scope.as_str().to_owned(),
-        native: row.native.clone(),
+        scope: match row.scope {
+            Scope::Execution => v1::table_row::Scope::Execution,
+            Scope::Step => v1::table_row::Scope::Step,
+        }
+        .into(),
+        native_state: row.native.clone(),
         when: row.when.clone().into_iter().collect(),
         sub_state: sub_state(row.sub_state).into(),
-        reason: row
-            .reason
-            .map(|reason| reason.to_string())
-            .unwrap_or_default(),
+        reason: reason(row.reason).into(),
         terminal: row.terminal,
         refine: row.refine,
         source: row.source.clone(),

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use stateway_proto::v1;
 use stateway_proto::v1::admin_server::Admin as Service;
-use stateway_proto::v1::purge_executions_request::Age;
+use stateway_provider_api::filter::{Comparison, Filter, Term, TimeField};
 use stateway_provider_api::{Call, PurgeAge, PurgeExecutionsRequest, Verb};
 use tonic::{Request, Response, Status};
 
-use super::Shell;
+use super::{Shell, validate};
 use crate::convert;
 use crate::status::Refusal;
 use crate::upstream::{Directory, Topic};
@@ -18,7 +18,7 @@ use crate::upstream::{Directory, Topic};
 /// Executions removed in one transaction: others write between two of them.
 const CHUNK: usize = 200;
 /// The most executions one call removes.
-const MOST_PER_CALL: u64 = 10_000;
+const MOST_PER_CALL: i64 = 10_000;
 /// A purge stops this long before its deadline, so that it can report how far it came.
 const MARGIN: Duration = Duration::from_millis(500);
 
@@ -41,13 +41,13 @@ impl Service for Admin {
             .await
     }
 
-    async fn backup(
+    async fn backup_store(
         &self,
-        request: Request<v1::BackupRequest>,
-    ) -> Result<Response<v1::BackupResponse>, Status> {
+        request: Request<v1::BackupStoreRequest>,
+    ) -> Result<Response<v1::BackupStoreResponse>, Status> {
         self.shell
-            .run("Backup", request, |call, message| {
-                self.backup_store(call, message)
+            .run("BackupStore", request, |call, message| {
+                self.backup(call, message)
             })
             .await
     }
@@ -59,17 +59,16 @@ impl Admin {
         call: Call,
         request: v1::PurgeExecutionsRequest,
     ) -> Result<v1::PurgeExecutionsResponse, Status> {
-        let upstream = self
-            .directory
-            .one("provider", &request.provider, Topic::STORE)?;
-        let mut purge = PurgeExecutionsRequest {
-            age: age(request.age)?,
-            limit: if request.validate_only {
-                usize::try_from(MOST_PER_CALL).unwrap_or(usize::MAX)
-            } else {
+        let parent = validate::required("parent", &request.parent)?;
+        let upstream = self.directory.one("parent", parent, Topic::STORE)?;
+        let purge = PurgeExecutionsRequest {
+            age: PurgeAge::EndedBefore(ended_before(&request.filter)?),
+            limit: if request.force {
                 CHUNK
+            } else {
+                usize::try_from(MOST_PER_CALL).unwrap_or(usize::MAX)
             },
-            dry_run: request.validate_only,
+            dry_run: !request.force,
         };
         let mut answer = v1::PurgeExecutionsResponse::default();
         loop {
@@ -78,33 +77,29 @@ impl Admin {
                 store.purge_executions(call, purge)
             });
             let chunk = chunk.await?;
-            answer.purged += chunk.executions;
+            answer.purge_count += convert::int64(chunk.executions);
             answer.more = chunk.more;
-            answer.held_back = chunk.held_back;
-            answer.ended_before = Some(convert::timestamp(chunk.ended_before));
-            // Every chunk has the cut-off time of the first one.
-            purge.age = PurgeAge::EndedBefore(chunk.ended_before);
+            answer.held_back_count = convert::int64(chunk.held_back);
             // Removed executions stay removed: a call that runs out of time reports how many.
             let out_of_time = Instant::now() + MARGIN >= call.deadline;
-            if purge.dry_run || !answer.more || answer.purged >= MOST_PER_CALL || out_of_time {
+            if purge.dry_run || !answer.more || answer.purge_count >= MOST_PER_CALL || out_of_time {
                 break;
             }
         }
         if !purge.dry_run {
-            tracing::info!(provider = %upstream.id, actor = %call.actor, purged = answer.purged,
-                held_back = answer.held_back, "executions were purged");
+            tracing::info!(provider = %upstream.id, actor = %call.actor, purged = answer.purge_count,
+                held_back = answer.held_back_count, "executions were purged");
         }
         Ok(answer)
     }
 
-    async fn backup_store(
+    async fn backup(
         &self,
         call: Call,
-        request: v1::BackupRequest,
-    ) -> Result<v1::BackupResponse, Status> {
-        let upstream = self
-            .directory
-            .one("provider", &request.provider, Topic::STORE)?;
+        request: v1::BackupStoreRequest,
+    ) -> Result<v1::BackupStoreResponse, Status> {
+        let name = validate::required("name", &request.name)?;
+        let upstream = self.directory.one("name", name, Topic::STORE)?;
         // Copying a large store takes longer than one call to an engine usually may.
         let guarded = upstream.until_deadline(&call);
         let written = guarded.store(Verb::Backup, |store, call| {
@@ -113,25 +108,59 @@ impl Admin {
         let written = written.await?;
         tracing::info!(provider = %upstream.id, actor = %call.actor, path = written.path,
             bytes = written.bytes, "a backup was written");
-        Ok(v1::BackupResponse {
+        Ok(v1::BackupStoreResponse {
             path: written.path,
-            bytes: written.bytes,
+            size_bytes: convert::int64(written.bytes),
         })
     }
 }
 
-fn age(age: Option<Age>) -> Result<PurgeAge, Status> {
-    let wrong = |field, message: &str| Status::from(Refusal::invalid(field, message));
-    match age {
-        None => Err(wrong(
-            "older_than",
-            "say which executions: `older_than` or `ended_before`",
+/// The time of `end_time < TIME`. The engine removes by the end alone, so no other condition is taken.
+fn ended_before(filter: &str) -> Result<Timestamp, Status> {
+    let hint = "Write `end_time < TIME`, for example `end_time < 2026-01-01T00:00:00Z`.";
+    let wrong = |message: String| {
+        Status::from(
+            Refusal::invalid("filter", message)
+                .reason("INVALID_FILTER")
+                .hint(hint),
+        )
+    };
+    match validate::filter(filter)? {
+        Filter::Term(Term::Time(TimeField::End, Comparison::Less, time)) => Ok(time),
+        Filter::Term(Term::Time(TimeField::End, Comparison::LessOrEqual, time)) => time
+            .checked_add(SignedDuration::from_nanos(1))
+            .map_err(|_| wrong("`end_time` is too late".to_owned())),
+        Filter::And(terms) if terms.is_empty() => {
+            Err(wrong("`filter` must not be empty".to_owned()))
+        }
+        _ => Err(wrong(
+            "only a condition on `end_time` is supported here".to_owned(),
         )),
-        Some(Age::EndedBefore(time)) => Timestamp::new(time.seconds, time.nanos)
-            .map(PurgeAge::EndedBefore)
-            .map_err(|_| wrong("ended_before", "`ended_before` is not a point in time")),
-        Some(Age::OlderThan(age)) => convert::duration_from(age)
-            .map(PurgeAge::OlderThan)
-            .ok_or_else(|| wrong("older_than", "`older_than` is not a duration")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_purge_takes_a_condition_on_the_end_and_nothing_else() {
+        let time: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        assert_eq!(
+            ended_before("end_time < 2026-01-01T00:00:00Z").unwrap(),
+            time
+        );
+        let just_after = ended_before("end_time <= 2026-01-01T00:00:00Z").unwrap();
+        assert_eq!(just_after.as_nanosecond(), time.as_nanosecond() + 1);
+        for wrong in [
+            "",
+            "end_time > 2026-01-01T00:00:00Z",
+            "end_time < 2026-01-01T00:00:00Z AND sub_state = FAILED",
+            "NOT end_time > 2026-01-01T00:00:00Z",
+            "create_time < 2026-01-01T00:00:00Z",
+            "*",
+        ] {
+            assert!(ended_before(wrong).is_err(), "{wrong}");
+        }
     }
 }

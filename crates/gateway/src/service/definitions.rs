@@ -45,7 +45,7 @@ impl Service for Definitions {
     async fn apply_definition(
         &self,
         request: Request<v1::ApplyDefinitionRequest>,
-    ) -> Result<Response<v1::Definition>, Status> {
+    ) -> Result<Response<v1::ApplyDefinitionResponse>, Status> {
         self.shell
             .run("ApplyDefinition", request, |call, message| {
                 self.apply(call, message)
@@ -104,7 +104,7 @@ impl Definitions {
         &self,
         call: Call,
         request: v1::ApplyDefinitionRequest,
-    ) -> Result<v1::Definition, Status> {
+    ) -> Result<v1::ApplyDefinitionResponse, Status> {
         if !request.parent.is_empty() {
             return self.apply_native(call, request).await;
         }
@@ -124,7 +124,8 @@ impl Definitions {
         let parsed = stateway_definition::parse(&request.source, &file)
             .map_err(|invalid| report::refusal(&invalid))?;
         let name = report::named(&parsed, &file)?;
-        let mut answer = checked(&name, &parsed, &request.source);
+        let mut definition = checked(&name, &parsed, &request.source);
+        let mut changed = false;
         for upstream in upstreams {
             let apply = ApplyPortableRequest {
                 source: request.source.clone(),
@@ -136,10 +137,14 @@ impl Definitions {
                 definitions.apply_portable(call, apply)
             });
             let applied = applied.await?;
-            answer.create_time = Some(convert::timestamp(applied.definition.create_time));
-            answer.changed |= applied.changed;
+            definition.create_time = Some(convert::timestamp(applied.definition.create_time));
+            changed |= applied.changed;
         }
-        Ok(answer)
+        Ok(v1::ApplyDefinitionResponse {
+            definition: Some(definition),
+            warnings: parsed.warnings.iter().map(report::diagnostic).collect(),
+            changed,
+        })
     }
 
     async fn get(
@@ -271,8 +276,6 @@ fn checked(name: &DefinitionName, parsed: &Parsed, source: &str) -> v1::Definiti
         create_time: None,
         description: parsed.definition.description.clone(),
         steps: steps::of(&parsed.definition),
-        warnings: parsed.warnings.iter().map(report::diagnostic).collect(),
-        changed: false,
         ..v1::Definition::default()
     }
 }
@@ -287,7 +290,7 @@ fn shown(found: PortableDefinition, with_source: bool) -> v1::Definition {
         .as_ref()
         .and_then(|definition| triggers::of(definition, mark, Timestamp::now()))
         .map(|trigger| v1::Trigger {
-            definition: name.clone(),
+            name: triggers::trigger_name(&found.name),
             ..trigger
         });
     v1::Definition {

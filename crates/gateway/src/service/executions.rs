@@ -4,6 +4,7 @@ mod adopt;
 mod count;
 mod handlers;
 mod lineage;
+mod newest;
 mod payload;
 mod project;
 mod read;

@@ -63,9 +63,8 @@ impl Triggers {
         call: Call,
         request: v1::PublishEventRequest,
     ) -> Result<v1::PublishEventResponse, Status> {
-        let upstream = self
-            .directory
-            .one("provider", &request.provider, Topic::TRIGGERS)?;
+        let parent = validate::required("parent", &request.parent)?;
+        let upstream = self.directory.one("parent", parent, Topic::TRIGGERS)?;
         let event = validate::text("event", request.event)?;
         if event.is_empty() {
             return Err(Refusal::invalid("event", "an event needs a name").into());
@@ -74,7 +73,7 @@ impl Triggers {
             event,
             payload: request.payload.map(convert::payload_from),
             labels: validate::labels(request.labels)?,
-            request_id: validate::request_id(&request.id)?,
+            request_id: validate::request_id(&request.request_id)?,
         };
         let guarded = upstream.within(&call);
         let published = guarded.triggers(Verb::PublishEvent, |triggers, call| {
@@ -90,7 +89,7 @@ impl Triggers {
             refused: refused
                 .map(|refused| v1::RefusedTrigger {
                     definition: definition_name(&refused.definition),
-                    reason: refused.reason,
+                    message: refused.reason,
                 })
                 .collect(),
         })
@@ -103,7 +102,7 @@ impl Triggers {
     ) -> Result<v1::Trigger, Status> {
         self.directory.all(Topic::TRIGGERS)?;
         let switch = SwitchTriggerRequest {
-            definition: portable(&request.name)?.id.to_string(),
+            definition: trigger_of(&request.name)?.id.to_string(),
             enabled: false,
             comment: validate::text("comment", request.comment)?,
             request_id: validate::request_id(&request.request_id)?,
@@ -118,7 +117,7 @@ impl Triggers {
     ) -> Result<v1::Trigger, Status> {
         self.directory.all(Topic::TRIGGERS)?;
         let switch = SwitchTriggerRequest {
-            definition: portable(&request.name)?.id.to_string(),
+            definition: trigger_of(&request.name)?.id.to_string(),
             enabled: true,
             comment: String::new(),
             request_id: validate::request_id(&request.request_id)?,
@@ -159,7 +158,7 @@ async fn current(call: &Call, upstream: &Upstream, name: &str) -> Result<v1::Tri
         .ok()
         .and_then(|parsed| of(&parsed.definition, mark, Timestamp::now()));
     Ok(v1::Trigger {
-        definition: definition_name(&found.name),
+        name: trigger_name(&found.name),
         disabled: mark.map(disabled),
         ..trigger.unwrap_or_default()
     })
@@ -175,7 +174,7 @@ pub(super) fn of(
     let schedule = trigger.schedule.as_ref();
     let next = schedule.and_then(|schedule| schedule.next_after(now));
     Some(v1::Trigger {
-        definition: String::new(),
+        name: String::new(),
         event: trigger.event.clone(),
         condition: trigger
             .condition
@@ -186,7 +185,7 @@ pub(super) fn of(
             .and_then(|schedule| schedule.timezone())
             .unwrap_or_default()
             .to_owned(),
-        next_time: next.filter(|_| mark.is_none()).map(convert::timestamp),
+        next_start_time: next.filter(|_| mark.is_none()).map(convert::timestamp),
         disabled: mark.map(disabled),
     })
 }
@@ -194,10 +193,24 @@ pub(super) fn of(
 /// Who disabled a trigger, as clients see it.
 pub(super) fn disabled(mark: &DisabledTrigger) -> v1::DisabledTrigger {
     v1::DisabledTrigger {
-        by: mark.by.clone(),
-        time: Some(convert::timestamp(mark.time)),
+        disabled_by: mark.by.clone(),
+        disable_time: Some(convert::timestamp(mark.time)),
         comment: mark.comment.clone(),
     }
+}
+
+/// The name of the trigger of a portable definition.
+pub(super) fn trigger_name(id: &str) -> String {
+    format!("{}/trigger", definition_name(id))
+}
+
+/// The definition of `definitions/{definition}/trigger`.
+fn trigger_of(text: &str) -> Result<DefinitionName, Status> {
+    let wrong = || {
+        let message = "`name` is not of the form `definitions/{definition}/trigger`";
+        Status::from(Refusal::invalid("name", message))
+    };
+    portable(text.strip_suffix("/trigger").ok_or_else(wrong)?)
 }
 
 /// `definitions/{definition}`.

@@ -73,6 +73,14 @@ pub(super) fn filter(text: &str) -> Result<Filter, Status> {
     })
 }
 
+/// A field that must not be empty.
+pub(super) fn required<'v>(field: &'static str, value: &'v str) -> Result<&'v str, Status> {
+    if value.is_empty() {
+        return Err(Refusal::invalid(field, format!("`{field}` must not be empty")).into());
+    }
+    Ok(value)
+}
+
 /// A text that goes into a record or names something; bounded.
 pub(super) fn text(field: &'static str, text: String) -> Result<String, Status> {
     if text.len() > LONGEST_TEXT {

@@ -7,9 +7,9 @@ mod session;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stateway_model::{ExecutionName, ProviderId};
+use stateway_model::{ExecutionName, ProviderId, encoded};
 use stateway_proto::v1;
-use stateway_proto::v1::work_request::Message;
+use stateway_proto::v1::stream_tasks_request::Message;
 use stateway_proto::v1::workers_server::Workers as Service;
 use stateway_provider_api::{
     ANONYMOUS, Call, HeldTask, QueuedTasks, Verb, WorkQueue, WorkerStatus,
@@ -17,33 +17,39 @@ use stateway_provider_api::{
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::executions::page_token_refused;
 use super::triggers::{definition_name, disabled};
 use super::{Shell, validate};
 use crate::convert;
 use crate::status::Refusal;
+use crate::token::Sealer;
 use crate::upstream::{CallError, Directory, Topic, Upstream};
 use session::Session;
 
 /// How long a stream may be open before its offer comes.
 const PATIENCE: Duration = Duration::from_secs(10);
+const WORKERS_PER_PAGE: usize = 50;
 
 /// The service over every provider for workers.
 pub(crate) struct Workers {
     pub(crate) shell: Arc<Shell>,
     pub(crate) directory: Arc<Directory>,
+    pub(crate) sealer: Arc<Sealer>,
     pub(crate) stop: CancellationToken,
 }
 
 #[tonic::async_trait]
 impl Service for Workers {
-    type WorkStream = Session;
+    type StreamTasksStream = Session;
 
-    async fn work(
+    async fn stream_tasks(
         &self,
-        request: Request<Streaming<v1::WorkRequest>>,
+        request: Request<Streaming<v1::StreamTasksRequest>>,
     ) -> Result<Response<Session>, Status> {
         self.shell
-            .open("Work", request, |call, stream| self.open(call, stream))
+            .open("StreamTasks", request, |call, stream| {
+                self.open(call, stream)
+            })
             .await
     }
 
@@ -74,7 +80,7 @@ impl Workers {
     async fn open(
         &self,
         call: Call,
-        mut stream: Streaming<v1::WorkRequest>,
+        mut stream: Streaming<v1::StreamTasksRequest>,
     ) -> Result<Session, Status> {
         // Without a provider for workers there is nothing to offer to, whatever is offered.
         self.directory.all(Topic::WORKERS)?;
@@ -117,9 +123,16 @@ impl Workers {
         call: Call,
         request: v1::ListWorkersRequest,
     ) -> Result<v1::ListWorkersResponse, Status> {
-        let parent = match request.parent.as_str() {
-            "" => crate::parent::Parent::All,
-            parent => validate::parent(parent)?,
+        let parent = validate::parent(&request.parent)?;
+        let size = validate::page_size(request.page_size, WORKERS_PER_PAGE)?;
+        let purpose = format!("workers|{}", request.parent);
+        let after: Option<String> = match request.page_token.as_str() {
+            "" => None,
+            token => Some(
+                self.sealer
+                    .open(&purpose, token)
+                    .map_err(page_token_refused)?,
+            ),
         };
         let mut workers = Vec::new();
         for upstream in self.directory.under(&parent, Topic::WORKERS)? {
@@ -127,19 +140,32 @@ impl Workers {
             let shown = queue.workers.iter();
             workers.extend(shown.map(|found| worker(&upstream.id, found)));
         }
-        workers.sort_by(|a, b| (&a.provider, &a.worker_id).cmp(&(&b.provider, &b.worker_id)));
-        Ok(v1::ListWorkersResponse { workers })
+        workers.retain(|worker| after.as_ref().is_none_or(|after| worker.name > *after));
+        workers.sort_by(|a, b| a.name.cmp(&b.name));
+        let more = workers.len() > size;
+        workers.truncate(size);
+        let last = workers.last().filter(|_| more);
+        Ok(v1::ListWorkersResponse {
+            next_page_token: last.map_or_else(String::new, |last| {
+                self.sealer.seal(&purpose, last.name.clone())
+            }),
+            workers,
+        })
     }
 
     async fn queue(&self, call: Call, request: v1::GetQueueRequest) -> Result<v1::Queue, Status> {
-        let upstream = self.directory.one("name", &request.name, Topic::WORKERS)?;
+        let Some(provider) = request.name.strip_suffix("/queue") else {
+            let message = "`name` is not of the form `providers/{provider}/queue`";
+            return Err(Refusal::invalid("name", message).into());
+        };
+        let upstream = self.directory.one("name", provider, Topic::WORKERS)?;
         let found = queue_of(&call, upstream).await?;
         let able = |line: &QueuedTasks| {
             let workers = found
                 .workers
                 .iter()
                 .filter(|worker| could_take(worker, line));
-            count(workers.count())
+            convert::int32(workers.count())
         };
         let mut tasks: Vec<_> = found
             .tasks
@@ -148,8 +174,8 @@ impl Workers {
                 role: line.role.to_string(),
                 skill: line.skill.to_string(),
                 tenant: line.tenant.clone(),
-                count: count(line.count),
-                workers: able(line),
+                task_count: convert::int32(line.count),
+                worker_count: able(line),
                 oldest_time: line.oldest_time.map(convert::timestamp),
             })
             .collect();
@@ -159,7 +185,7 @@ impl Workers {
             .iter()
             .map(|line| v1::QueuedExecutions {
                 tenant: line.tenant.clone(),
-                count: count(line.count),
+                execution_count: convert::int32(line.count),
                 oldest_time: line.oldest_time.map(convert::timestamp),
             })
             .collect();
@@ -167,18 +193,18 @@ impl Workers {
         // The provider lists them by their next start, the disabled ones last.
         let scheduled = found.scheduled.iter().map(|start| v1::ScheduledStart {
             definition: definition_name(&start.definition),
-            next_time: start.next_time.map(convert::timestamp),
+            next_start_time: start.next_time.map(convert::timestamp),
             disabled: start.disabled.as_ref().map(disabled),
         });
         Ok(v1::Queue {
-            name: upstream.id.resource_name(),
+            name: format!("{}/queue", upstream.id.resource_name()),
             tasks,
             executions,
-            active: count(found.active),
-            max_active: count(found.max_active),
+            active_count: convert::int32(found.active),
+            max_active_count: convert::int32(found.max_active),
             scheduled: scheduled.collect(),
-            memory_bytes: found.memory_bytes as u64,
-            max_memory_bytes: found.max_memory_bytes as u64,
+            memory_bytes: convert::int64(found.memory_bytes),
+            max_memory_bytes: convert::int64(found.max_memory_bytes),
             memory_full: found.memory_full,
         })
     }
@@ -193,22 +219,22 @@ async fn queue_of(call: &Call, upstream: &Upstream) -> Result<WorkQueue, CallErr
 fn worker(provider: &ProviderId, found: &WorkerStatus) -> v1::Worker {
     let words = |list: &[Arc<str>]| list.iter().map(ToString::to_string).collect();
     v1::Worker {
+        name: worker_name(provider, &found.offer.worker),
         worker_id: found.offer.worker.to_string(),
-        provider: provider.resource_name(),
         roles: words(&found.offer.roles),
         skills: words(&found.offer.skills),
-        capacity: found.offer.capacity,
-        held: found.held,
+        capacity: convert::int32(found.offer.capacity),
+        task_count: convert::int32(found.held),
         tenant: found.offer.tenant.to_string(),
         connect_time: found.connect_time.map(convert::timestamp),
-        seen_time: found.seen_time.map(convert::timestamp),
+        heartbeat_time: found.seen_time.map(convert::timestamp),
         connected: found.connected,
         tasks: found
             .tasks
             .iter()
             .map(|held| held_task(provider, held))
             .collect(),
-        lease_time: found.lease_time.map(convert::timestamp),
+        lease_expire_time: found.lease_time.map(convert::timestamp),
     }
 }
 
@@ -216,7 +242,7 @@ fn held_task(provider: &ProviderId, held: &HeldTask) -> v1::HeldTask {
     v1::HeldTask {
         execution: ExecutionName::new(provider.clone(), held.execution.clone()).to_string(),
         step: held.step.clone(),
-        attempt: held.attempt,
+        attempt: convert::int32(held.attempt),
         compensation: held.compensation,
     }
 }
@@ -230,8 +256,10 @@ fn could_take(worker: &WorkerStatus, line: &QueuedTasks) -> bool {
         && (offer.tenant.is_empty() || *offer.tenant == *line.tenant)
 }
 
-fn count(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
+/// `providers/{provider}/workers/{worker}`, with the id encoded as those of executions are.
+fn worker_name(provider: &ProviderId, id: &str) -> String {
+    let id = encoded(id);
+    format!("{}/workers/{id}", provider.resource_name())
 }
 
 fn offer_required() -> Status {

@@ -10,7 +10,7 @@ use stateway_provider_api::{Error, ErrorKind, Verb};
 use tonic::Status;
 use tonic_types::StatusExt;
 
-use super::{COMPONENT, DOMAIN, HINT, KIND, NATIVE_CODE, PROVIDER, SUGGESTION, VERB};
+use super::{COMPONENT, DOMAIN, KIND, NATIVE_CODE, PROVIDER, SUGGESTION, VERB};
 
 /// The provider error that a status was made from; `None` if the status is not the status of a
 /// provider's error.
@@ -32,7 +32,8 @@ pub fn provider_error(status: &Status) -> Option<Error> {
         message = message.strip_suffix(&meant).unwrap_or(message);
     }
     let mut error = Error::new(kind, verb, message);
-    error.hint = metadata.remove(HINT).unwrap_or_default();
+    let hint = details.localized_message();
+    error.hint = hint.map(|hint| hint.message.clone()).unwrap_or_default();
     error.native_code = metadata.remove(NATIVE_CODE).unwrap_or_default();
     error.reason = Some(info.reason.clone())
         .filter(|reason| reason != kind.reason())

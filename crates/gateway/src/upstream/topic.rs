@@ -84,7 +84,7 @@ impl Directory {
         name: &str,
         topic: Topic,
     ) -> Result<&Arc<Upstream>, Status> {
-        if !name.is_empty() {
+        if !matches!(name, "" | "providers/-") {
             let id = name.strip_prefix("providers/").ok_or_else(|| {
                 let message = format!("`{field}` is not of the form `providers/{{provider}}`");
                 Status::from(Refusal::invalid(field, message))

@@ -23,6 +23,15 @@ pub(super) fn encode_into(name: &mut impl std::fmt::Write, id: &str) -> std::fmt
     Ok(())
 }
 
+/// An id as one segment of a resource name.
+#[must_use]
+pub fn encoded(id: &str) -> String {
+    let mut segment = String::with_capacity(id.len());
+    // Writing to a String cannot fail.
+    let _ = encode_into(&mut segment, id);
+    segment
+}
+
 /// The id behind an encoded segment.
 pub(super) fn decode(segment: &str) -> Result<String, NameError> {
     let refuse = |at, rule| NameError::Encoding {

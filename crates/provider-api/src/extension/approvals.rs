@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use stateway_model::{ExecutionError, ExecutionId, Labels, Payload, Reason};
+use stateway_model::{ExecutionError, ExecutionId, Labels, Payload, Reason, content_etag};
 
 use super::StepAttempt;
 use crate::{Call, CompensationChoice, RequestId, Result};
@@ -23,7 +23,7 @@ pub trait Approvals: Send + Sync {
         request: InboxRequest,
     ) -> Result<InboxPage<Approval>>;
 
-    /// Reads an approval with everything that is needed to decide: input and past requests.
+    /// Reads an approval with everything that is needed to decide, its input included.
     async fn get_approval(&self, call: &Call, id: &InboxId) -> Result<Approval>;
 
     /// Decides about an approval.
@@ -134,8 +134,6 @@ pub struct Approval {
     pub labels: Labels,
     /// The input of the step. Not in lists.
     pub input: Option<Payload>,
-    /// Earlier requests of the same step. Not in lists.
-    pub past: Vec<PastApproval>,
 }
 
 /// How far an approval is.
@@ -151,21 +149,6 @@ pub enum ApprovalState {
     Expired,
     /// It is not needed any more.
     Withdrawn,
-}
-
-/// An earlier request of the same step.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PastApproval {
-    /// Its name.
-    pub id: InboxId,
-    /// The attempt of the step.
-    pub attempt: u32,
-    /// How it ended.
-    pub state: ApprovalState,
-    /// Who decided.
-    pub decision: Option<PersonDecision>,
-    /// The policy rule that asked for it; may be empty.
-    pub policy_rule: String,
 }
 
 /// Who decided, when and why.
@@ -286,7 +269,7 @@ impl Approval {
     #[must_use]
     pub fn etag(&self) -> String {
         let state = format!("{:?}", self.state);
-        etag(&[self.id.execution.as_str(), &self.id.id, &state, &self.role])
+        content_etag(&[self.id.execution.as_str(), &self.id.id, &state, &self.role])
     }
 }
 
@@ -296,32 +279,6 @@ impl Escalation {
     #[must_use]
     pub fn etag(&self) -> String {
         let (state, roles) = (format!("{:?}", self.state), self.roles.join(","));
-        etag(&[self.id.execution.as_str(), &self.id.id, &state, &roles])
-    }
-}
-
-/// FNV-1a with the length before each part, so that no two lists of parts look alike.
-fn etag(parts: &[&str]) -> String {
-    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-    const PRIME: u64 = 0x0100_0000_01b3;
-    let mut hash = OFFSET;
-    for part in parts {
-        let length = (part.len() as u64).to_le_bytes();
-        for byte in length.iter().chain(part.as_bytes()) {
-            hash = (hash ^ u64::from(*byte)).wrapping_mul(PRIME);
-        }
-    }
-    format!("{hash:016x}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_etag_is_the_same_in_every_process_and_tells_parts_apart() {
-        assert_eq!(etag(&[]), "cbf29ce484222325");
-        assert_ne!(etag(&["ab", "c"]), etag(&["a", "bc"]));
-        assert_ne!(etag(&["a"]), etag(&["a", ""]));
+        content_etag(&[self.id.execution.as_str(), &self.id.id, &state, &roles])
     }
 }

@@ -2,6 +2,8 @@
 
 use stateway_model::{DefinitionName, ProviderId};
 
+use super::Pattern;
+
 /// A definition by its full name, or by a short name as lists show it.
 ///
 /// ```
@@ -18,16 +20,27 @@ pub enum DefinitionPattern {
     /// `{id}`: every definition with this id, portable or an engine's own. `{provider}/{id}`: that
     /// provider's own.
     Short(String),
+    /// A text with `*`: every definition whose full name or short name matches. Never part of hints.
+    Wildcard(Pattern),
 }
 
 impl DefinitionPattern {
     /// The pattern that a filter's value means.
     #[must_use]
     pub fn new(value: &str) -> Self {
+        if value.contains('*') {
+            return Self::Wildcard(Pattern::new(value));
+        }
         match value.parse() {
             Ok(name) => Self::Full(name),
             Err(_) => Self::Short(value.to_owned()),
         }
+    }
+
+    /// Whether it names no definition in particular.
+    #[must_use]
+    pub const fn has_wildcard(&self) -> bool {
+        matches!(self, Self::Wildcard(_))
     }
 
     /// Whether an execution of this definition, by its full name, passes.
@@ -41,6 +54,10 @@ impl DefinitionPattern {
             }
             // An engine that does not show definitions: the text is all there is.
             (Self::Short(wanted), Err(_)) => wanted == definition,
+            (Self::Wildcard(pattern), Ok(DefinitionName { id, .. })) => {
+                pattern.matches(definition) || pattern.matches(&id)
+            }
+            (Self::Wildcard(pattern), Err(_)) => pattern.matches(definition),
         }
     }
 
@@ -50,6 +67,7 @@ impl DefinitionPattern {
         match self {
             Self::Full(name) => name.provider.is_none().then_some(&*name.id),
             Self::Short(wanted) => Some(wanted),
+            Self::Wildcard(_) => None,
         }
     }
 
@@ -57,7 +75,7 @@ impl DefinitionPattern {
     pub fn native_ids<'p>(&'p self, provider: &ProviderId) -> impl Iterator<Item = &'p str> {
         let (first, second) = match self {
             Self::Full(name) if name.provider.as_ref() == Some(provider) => (Some(&*name.id), None),
-            Self::Full(_) => (None, None),
+            Self::Full(_) | Self::Wildcard(_) => (None, None),
             Self::Short(wanted) => (Some(wanted.as_str()), belongs_to(wanted, provider)),
         };
         first.into_iter().chain(second)

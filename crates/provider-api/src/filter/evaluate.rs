@@ -14,13 +14,71 @@ impl<C> Filter<C> {
             Self::Term(term) => condition(term),
         }
     }
+
+    /// Whether the filter may hold, where this says of a single condition whether it does, or that it
+    /// is not known.
+    pub fn may_hold(&self, condition: &impl Fn(&C) -> Option<bool>) -> bool {
+        self.outcomes_of(&|term| condition(term).map_or(Outcomes::EITHER, Outcomes::certain))
+            .may_hold
+    }
+
+    /// Whether any of the conditions is such a one.
+    pub fn any(&self, such: &impl Fn(&C) -> bool) -> bool {
+        match self {
+            Self::And(parts) | Self::Or(parts) => parts.iter().any(|part| part.any(such)),
+            Self::Not(part) => part.any(such),
+            Self::Term(term) => such(term),
+        }
+    }
+
+    /// The same filter over other conditions.
+    #[must_use]
+    pub fn map<D>(self, other: &impl Fn(C) -> D) -> Filter<D> {
+        let all = |parts: Vec<Self>| parts.into_iter().map(|part| part.map(other)).collect();
+        match self {
+            Self::And(parts) => Filter::And(all(parts)),
+            Self::Or(parts) => Filter::Or(all(parts)),
+            Self::Not(part) => Filter::Not(Box::new(part.map(other))),
+            Self::Term(term) => Filter::Term(other(term)),
+        }
+    }
+
+    /// The conditions that must hold whatever else does.
+    #[must_use]
+    pub fn required(&self) -> Vec<&C> {
+        match self {
+            Self::Term(term) => vec![term],
+            Self::And(parts) => parts.iter().flat_map(Self::required).collect(),
+            Self::Or(_) | Self::Not(_) => Vec::new(),
+        }
+    }
+
+    fn outcomes_of(&self, condition: &impl Fn(&C) -> Outcomes) -> Outcomes {
+        match self {
+            Self::And(parts) => {
+                let parts = parts.iter().map(|part| part.outcomes_of(condition));
+                parts.fold(Outcomes::HOLDS, |all, part| Outcomes {
+                    may_hold: all.may_hold && part.may_hold,
+                    may_fail: all.may_fail || part.may_fail,
+                })
+            }
+            Self::Or(parts) => {
+                let parts = parts.iter().map(|part| part.outcomes_of(condition));
+                parts.fold(Outcomes::HOLDS.negated(), |any, part| Outcomes {
+                    may_hold: any.may_hold || part.may_hold,
+                    may_fail: any.may_fail && part.may_fail,
+                })
+            }
+            Self::Not(part) => part.outcomes_of(condition).negated(),
+            Self::Term(term) => condition(term),
+        }
+    }
 }
 
 impl Filter {
     /// Whether the execution passes.
     ///
-    /// A field that is not set equals nothing, differs from everything and is neither earlier nor
-    /// later than anything.
+    /// A field that is not set, or whose value is not known, passes no comparison, `!=` included.
     #[must_use]
     pub fn admits(&self, execution: &Execution) -> bool {
         self.holds(&|term| term.holds(execution))
@@ -29,28 +87,8 @@ impl Filter {
     /// Whether any execution of this provider and in this sub-state could pass. `None` stands for
     /// "whichever".
     pub(super) fn could_admit(&self, known: Known<'_>) -> bool {
-        self.outcomes(known).may_hold
-    }
-
-    fn outcomes(&self, known: Known<'_>) -> Outcomes {
-        match self {
-            Self::And(parts) => {
-                let parts = parts.iter().map(|part| part.outcomes(known));
-                parts.fold(Outcomes::HOLDS, |all, part| Outcomes {
-                    may_hold: all.may_hold && part.may_hold,
-                    may_fail: all.may_fail || part.may_fail,
-                })
-            }
-            Self::Or(parts) => {
-                let parts = parts.iter().map(|part| part.outcomes(known));
-                parts.fold(Outcomes::HOLDS.negated(), |any, part| Outcomes {
-                    may_hold: any.may_hold || part.may_hold,
-                    may_fail: any.may_fail && part.may_fail,
-                })
-            }
-            Self::Not(part) => part.outcomes(known).negated(),
-            Self::Term(term) => term.outcomes(known),
-        }
+        self.outcomes_of(&|term: &Term| term.outcomes(known))
+            .may_hold
     }
 }
 
@@ -102,26 +140,28 @@ impl Term {
             Self::MappingBasis(equality, wanted) => {
                 equality.holds(execution.mapping_basis == *wanted)
             }
-            Self::WaitKind(equality, wanted) => {
-                equality.holds(execution.waits.iter().any(|wait| wait.kind == *wanted))
-            }
+            Self::WaitKind(wanted) => execution.waits.iter().any(|wait| wait.kind == *wanted),
+            Self::HasWait => !execution.waits.is_empty(),
             Self::Definition(equality, wanted) => {
                 equality.holds(wanted.admits(&execution.definition))
             }
             Self::Text(field, equality, wanted) => {
-                let value = match field {
-                    TextField::Provider => execution.name.provider.as_str(),
-                    TextField::NativeState => &execution.native_state,
+                let matches = match field {
+                    TextField::Name => wanted.matches(&execution.name.to_string()),
+                    TextField::NativeState => wanted.matches(&execution.native_state),
                 };
-                equality.holds(value == wanted)
+                equality.holds(matches)
             }
             Self::Number(field, comparison, wanted) => {
+                let retry = &execution.retry;
+                // Attempts count from 1: 0 says that nothing is known of them.
+                let known = retry.attempt > 0;
                 let value = match field {
-                    NumberField::Attempt => Some(execution.retry.attempt),
-                    NumberField::RetryCount => Some(execution.retry.retry_count),
-                    NumberField::MaxAttempts => execution.retry.max_attempts,
+                    NumberField::Attempt => known.then_some(retry.attempt),
+                    NumberField::RetryCount => known.then_some(retry.retry_count),
+                    NumberField::MaxAttempts => retry.max_attempts,
                 };
-                comparison.holds(value.as_ref(), wanted)
+                value.is_some() && comparison.holds(value.as_ref(), wanted)
             }
             Self::Time(field, comparison, wanted) => {
                 let value = match field {
@@ -131,12 +171,14 @@ impl Term {
                     TimeField::Update => execution.update_time,
                     TimeField::End => execution.end_time,
                 };
-                comparison.holds(value.as_ref(), wanted)
+                value.is_some() && comparison.holds(value.as_ref(), wanted)
             }
             Self::Label(key, equality, wanted) => {
-                equality.holds(execution.labels.get(key) == Some(wanted))
+                let value = execution.labels.get(key);
+                value.is_some_and(|value| equality.holds(wanted.matches(value)))
             }
             Self::HasLabel(key) => execution.labels.contains_key(key),
+            Self::HasLabels => !execution.labels.is_empty(),
         }
     }
 
@@ -145,8 +187,14 @@ impl Term {
             (Self::SubState(equality, wanted), Some(state), _) => {
                 Outcomes::certain(equality.holds(state == *wanted))
             }
-            (Self::Text(TextField::Provider, equality, wanted), _, Some(provider)) => {
-                Outcomes::certain(equality.holds(provider.as_str() == wanted))
+            (Self::Text(TextField::Name, equality, wanted), _, Some(provider)) => {
+                let parent = format!("{}/executions/", provider.resource_name());
+                let prefix = wanted.prefix();
+                if parent.starts_with(prefix) || prefix.starts_with(&parent) {
+                    Outcomes::EITHER
+                } else {
+                    Outcomes::certain(equality.holds(false))
+                }
             }
             _ => Outcomes::EITHER,
         }
@@ -186,6 +234,7 @@ mod tests {
             waits: vec![Wait::new(WaitKind::Signal, "approve")],
             steps: vec![],
             steps_are_detail: false,
+            is_partial: false,
             last_error: None,
             create_time: time("2026-11-16T11:00:00Z"),
             start_time: time("2026-11-16T11:00:01Z"),
@@ -214,17 +263,25 @@ mod tests {
     #[test]
     fn every_field_can_be_asked_for() {
         for holds in [
+            "sub_state = BACKING_OFF",
+            "sub_state = SUB_STATE_BACKING_OFF",
             "sub_state = \"backing-off\"",
-            "sub_state != running",
-            "provider = shop",
+            "sub_state != RUNNING",
+            "name = \"providers/shop/executions/17\"",
+            "name = providers/shop/executions/*",
+            "name != providers/other/*",
             "definition = \"definitions/order\"",
             "definition = order",
             "definition != orde",
+            "definition = ord*",
             "reason = COMPENSATING",
+            "reason = REASON_COMPENSATING",
             "native_state = RUNNING",
+            "native_state = R*ING",
             "mapping_basis = DERIVED",
-            "waits.kind = signal",
-            "waits.kind != timer",
+            "waits.kind:SIGNAL",
+            "waits.kind:signal",
+            "waits:*",
             "retry.attempt = 3",
             "retry.attempt >= 3",
             "retry.attempt < 4",
@@ -235,6 +292,10 @@ mod tests {
             "start_time > 2026-11-16T11:00:00Z",
             "labels.env = prod",
             "labels:env",
+            "labels:*",
+            "labels.env:*",
+            "labels.env:prod",
+            "labels.env = p*d",
             "labels.env != test",
         ] {
             check(holds, true);
@@ -243,14 +304,32 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_not_set_equals_nothing_and_has_no_order() {
+    fn a_field_that_is_not_set_passes_no_comparison() {
         check("end_time < 2030-01-01T00:00:00Z", false);
         check("end_time > 2000-01-01T00:00:00Z", false);
         check("end_time = 2026-01-01T00:00:00Z", false);
-        check("end_time != 2026-01-01T00:00:00Z", true);
+        check("end_time != 2026-01-01T00:00:00Z", false);
         check("labels.team = a", false);
-        check("labels.team != a", true);
+        check("labels.team != a", false);
+        check("labels.team:*", false);
         check("labels:team", false);
+    }
+
+    #[test]
+    fn an_attempt_that_is_not_known_is_neither_few_nor_many() {
+        let unknown = Execution {
+            retry: Retry::UNKNOWN,
+            ..execution()
+        };
+        for text in [
+            "retry.attempt < 3",
+            "retry.attempt = 0",
+            "retry.attempt != 3",
+            "retry.retry_count <= 2",
+            "retry.max_attempts < 9",
+        ] {
+            assert!(!Filter::parse(text).unwrap().admits(&unknown), "{text}");
+        }
     }
 
     #[test]
@@ -259,10 +338,10 @@ mod tests {
         check("sub_state = \"backing-off\" AND retry.attempt > 3", false);
         check("sub_state = error OR retry.attempt = 3", true);
         check(
-            "sub_state = \"backing-off\" AND (provider = a OR provider = shop)",
+            "sub_state = \"backing-off\" AND (name = providers/a/* OR name = providers/shop/*)",
             true,
         );
-        check("-(sub_state = error OR provider = a)", true);
+        check("-(sub_state = error OR name = providers/a/*)", true);
         check("", true);
     }
 

@@ -1,21 +1,22 @@
 //! The fields of executions that a filter may name, and the values that each takes.
 
-use std::str::FromStr;
-
 use jiff::Timestamp;
-use stateway_model::UnknownWord;
+use stateway_model::{MappingBasis, Reason, SubState, WaitKind};
 
 use super::condition::{Condition, Mismatch};
-use super::{Comparison, DefinitionPattern, Equality, NumberField, Term, TextField, TimeField};
+use super::{
+    Comparison, DefinitionPattern, Equality, NumberField, Pattern, Term, TextField, TimeField,
+};
 
 /// Every field, as documentation and error messages list them.
 pub const FIELDS: &[&str] = &[
     "sub_state",
-    "provider",
+    "name",
     "definition",
     "reason",
     "native_state",
     "mapping_basis",
+    "waits",
     "waits.kind",
     "retry.attempt",
     "retry.retry_count",
@@ -53,13 +54,43 @@ fn term(name: &str, operator: &'static str, value: &str) -> Result<Term, Mismatc
             timestamp(value)?,
         ))
     };
-    let text = |field| Ok(Term::Text(field, equality()?, value.to_owned()));
+    let text = |field| Ok(Term::Text(field, equality()?, Pattern::new(value)));
     match name {
-        "sub_state" => Ok(Term::SubState(equality()?, word(value)?)),
-        "reason" => Ok(Term::Reason(equality()?, word(value)?)),
-        "mapping_basis" => Ok(Term::MappingBasis(equality()?, word(value)?)),
-        "waits.kind" => Ok(Term::WaitKind(equality()?, word(value)?)),
-        "provider" => text(TextField::Provider),
+        "sub_state" => {
+            let known = SubState::ALL.iter().map(|known| (*known, known.as_str()));
+            Ok(Term::SubState(
+                equality()?,
+                enum_value("SUB_STATE_", value, known)?,
+            ))
+        }
+        "reason" => {
+            let known = Reason::ALL.iter().map(|known| (*known, known.as_str()));
+            Ok(Term::Reason(
+                equality()?,
+                enum_value("REASON_", value, known)?,
+            ))
+        }
+        "mapping_basis" => {
+            let known = MappingBasis::ALL
+                .iter()
+                .map(|known| (*known, known.as_str()));
+            let value = enum_value("MAPPING_BASIS_", value, known)?;
+            Ok(Term::MappingBasis(equality()?, value))
+        }
+        "waits" | "waits.kind" if operator != ":" => Err(Mismatch::operator(
+            format!("`{name}` takes `:`, not `{operator}`"),
+            "Write `waits.kind:SIGNAL` or `waits:*`.",
+        )),
+        "waits" | "waits.kind" if value == "*" => Ok(Term::HasWait),
+        "waits" => Err(Mismatch::value(
+            format!("`{value}` is not `*`"),
+            "Write `waits:*`, or `waits.kind:SIGNAL`.",
+        )),
+        "waits.kind" => {
+            let known = WaitKind::ALL.iter().map(|known| (*known, known.as_str()));
+            Ok(Term::WaitKind(enum_value("", value, known)?))
+        }
+        "name" => text(TextField::Name),
         "definition" => Ok(Term::Definition(equality()?, DefinitionPattern::new(value))),
         "native_state" => text(TextField::NativeState),
         "retry.attempt" => number(NumberField::Attempt),
@@ -70,23 +101,44 @@ fn term(name: &str, operator: &'static str, value: &str) -> Result<Term, Mismatc
         "start_time" => time(TimeField::Start),
         "update_time" => time(TimeField::Update),
         "end_time" => time(TimeField::End),
+        "labels" if operator == ":" && value == "*" => Ok(Term::HasLabels),
         "labels" if operator == ":" => Ok(Term::HasLabel(value.to_owned())),
         "labels" => Err(Mismatch::operator(
             format!("`labels` takes `:`, not `{operator}`"),
             "Write `labels:key` or `labels.key = \"value\"`.",
         )),
         _ => {
-            let key = name.strip_prefix("labels.").unwrap_or(name);
-            Ok(Term::Label(key.to_owned(), equality()?, value.to_owned()))
+            let key = name.strip_prefix("labels.").unwrap_or(name).to_owned();
+            if operator == ":" && value == "*" {
+                return Ok(Term::HasLabel(key));
+            }
+            Ok(Term::Label(key, equality()?, Pattern::new(value)))
         }
     }
 }
 
-fn word<T: FromStr<Err = UnknownWord>>(value: &str) -> Result<T, Mismatch> {
-    value.parse().map_err(|unknown: UnknownWord| {
-        let message = format!("`{}` is not a {}", unknown.word, unknown.list);
-        Mismatch::value(message, &format!("Known: {}.", unknown.known.join(", ")))
-    })
+/// The value of an enum field: the name of the value (`BACKING_OFF`), with or without the prefix of the
+/// API, or its label (`backing-off`).
+///
+/// # Errors
+/// There is no such value; the hint lists the known ones.
+pub fn enum_value<T: Copy>(
+    prefix: &str,
+    value: &str,
+    known: impl Iterator<Item = (T, &'static str)>,
+) -> Result<T, Mismatch> {
+    let wanted = value.strip_prefix(prefix).unwrap_or(value);
+    let mut names = Vec::new();
+    for (value, label) in known {
+        let name = label.to_ascii_uppercase().replace('-', "_");
+        if wanted == name || wanted == label {
+            return Ok(value);
+        }
+        names.push(name);
+    }
+    let message = format!("`{value}` is not a value of this field");
+    let hint = format!("Known: {}.", names.join(", "));
+    Err(Mismatch::value(message, &hint))
 }
 
 fn count(value: &str) -> Result<u32, Mismatch> {

@@ -46,7 +46,7 @@ impl Filter {
         });
         for term in self.required() {
             match term {
-                Term::Definition(Equality::Is, wanted) => {
+                Term::Definition(Equality::Is, wanted) if !wanted.has_wildcard() => {
                     hints.definition = Some(wanted.clone());
                 }
                 Term::Time(TimeField::Start, comparison, time) => match comparison {
@@ -72,15 +72,6 @@ impl Filter {
             provider: Some(provider),
             sub_state: None,
         })
-    }
-
-    /// The conditions that must hold whatever else does.
-    fn required(&self) -> Vec<&Term> {
-        match self {
-            Self::Term(term) => vec![term],
-            Self::And(parts) => parts.iter().flat_map(Self::required).collect(),
-            Self::Or(_) | Self::Not(_) => Vec::new(),
-        }
     }
 }
 
@@ -120,14 +111,18 @@ mod tests {
         );
         assert_eq!(hints("definition = a OR definition = b").definition, None);
         assert_eq!(hints("NOT definition = a").definition, None);
+        assert_eq!(hints("definition = a*").definition, None);
     }
 
     #[test]
     fn a_provider_that_cannot_match_need_not_be_asked() {
-        let filter = Filter::parse("provider = shop").unwrap();
+        let filter = Filter::parse("name = providers/shop/executions/*").unwrap();
         assert!(filter.concerns(&"shop".parse().unwrap()));
         assert!(!filter.concerns(&"other".parse().unwrap()));
-        let either = Filter::parse("provider = shop OR sub_state = error").unwrap();
+        assert!(!filter.concerns(&"shop-2".parse().unwrap()));
+        let any = Filter::parse("name = providers/sh*").unwrap();
+        assert!(any.concerns(&"shop-2".parse().unwrap()));
+        let either = Filter::parse("name = providers/shop/* OR sub_state = error").unwrap();
         assert!(either.concerns(&"other".parse().unwrap()));
     }
 }

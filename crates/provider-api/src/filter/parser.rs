@@ -197,9 +197,10 @@ mod tests {
     fn quotes_are_optional_around_plain_words() {
         let expected = Filter::Term(Term::SubState(Equality::Is, SubState::BackingOff));
         for text in [
-            "sub_state = \"backing-off\"",
-            "sub_state=backing-off",
+            "sub_state = \"BACKING_OFF\"",
+            "sub_state=BACKING_OFF",
             "sub_state='backing-off'",
+            "sub_state:BACKING_OFF",
         ] {
             assert_eq!(Filter::parse(text).unwrap(), expected, "{text}");
         }

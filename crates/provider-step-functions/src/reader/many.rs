@@ -117,6 +117,7 @@ impl Reader {
             None => {
                 let mut shown = shown;
                 shown.native = shown.native.with(qualifier::HISTORY, "unread");
+                shown.is_partial = true;
                 shown
             }
         };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use stateway_model::{ErrorCategory, ExecutionError, RetryBasis, Wait, WaitKind};
+use stateway_model::{Blocker, ErrorCategory, ExecutionError, RetryBasis, Wait, WaitKind};
 use stateway_provider_api::{NativeState, RetryEvidence, RetryPhase, StepObservation};
 
 use super::leaf::{FollowUp, Leaf};
@@ -212,7 +212,11 @@ fn waits(visit: &Visit, definition: &Definition) -> Vec<Wait> {
         "ActivityScheduled" | "ActivityStarted" if is_gate(&visit.name) => {
             wait(WaitKind::Callback, &visit.name, call.at, deadline)
         }
-        "ActivityScheduled" => wait(WaitKind::Capacity, activity(), call.at, deadline),
+        "ActivityScheduled" => vec![Wait {
+            since: call.at,
+            deadline,
+            ..Wait::capacity(Blocker::Worker, activity())
+        }],
         _ => Vec::new(),
     }
 }

@@ -32,7 +32,7 @@ pub struct Delete {
 #[derive(Serialize)]
 struct Deleted<'n> {
     deleted: &'n str,
-    open_executions: u64,
+    open_execution_count: i64,
 }
 
 impl Delete {
@@ -51,13 +51,13 @@ impl Delete {
         let answer = context.client.delete_definition(context.call(call)).await?;
         let deleted = Deleted {
             deleted: &name,
-            open_executions: answer.open_executions,
+            open_execution_count: answer.open_execution_count,
         };
         context.show(&deleted, || {
-            if deleted.open_executions > 0 {
+            if deleted.open_execution_count > 0 {
                 talk(&format!(
                     "open executions that finish under their revision: {}",
-                    deleted.open_executions
+                    deleted.open_execution_count
                 ));
             }
             format!("deleted {}", visible(&name))

@@ -9,6 +9,7 @@ use stateway_model::{Execution, ExecutionId, ExecutionName, ProviderId};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{Mapper, Observation};
 use stateway_provider_builtin::{ReplayAsk, replay_recording, replay_steps};
+use v1::replay_execution_request::Variant;
 
 use crate::context::Context;
 use crate::exit::Exit;
@@ -74,16 +75,17 @@ impl Source {
                 Ok(context.client.replay(call).await?)
             }
             Self::File { name, recording } => {
-                let source = match (request.source.as_str(), request.revision.as_str()) {
-                    ("", "") => None,
-                    ("", revision) => Some(of_revision(recording, revision)?),
-                    (source, _) => Some((source, "the definition")),
+                let (until, source) = match &request.variant {
+                    None => (0, None),
+                    Some(Variant::AtSequence(at)) => (u64::try_from(*at).unwrap_or(0), None),
+                    Some(Variant::Revision(wanted)) => (0, Some(of_revision(recording, wanted)?)),
+                    Some(Variant::Source(source)) => (0, Some((source.as_str(), "the definition"))),
                 };
                 let plan = source.map(|(source, name)| plan_of(source, name));
                 let plan = plan.transpose().map_err(|error| refused(&error))?;
                 let ask = ReplayAsk {
                     branch: branch(&request.branch)?,
-                    until: request.at_sequence,
+                    until,
                     plan,
                 };
                 let replayed = replay_recording(recording, &ask);

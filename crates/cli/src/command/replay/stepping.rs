@@ -55,7 +55,7 @@ fn listing(context: &Context, steps: &[Step]) -> String {
             .collect();
         table.row(vec![
             event.sequence.to_string(),
-            event.time.map(moment).unwrap_or_default(),
+            event.occur_time.map(moment).unwrap_or_default(),
             event.native_type.to_string(),
             event.step.to_string(),
             event.summary.to_string(),
@@ -96,7 +96,7 @@ fn page(context: &Context, steps: &[Step], at: usize) -> String {
     };
     let event = view::Event::from(event);
     let execution = view::Execution::from(execution);
-    let then = event.time.unwrap_or_else(jiff::Timestamp::now);
+    let then = event.occur_time.unwrap_or_else(jiff::Timestamp::now);
     let step = match event.step.is_empty() {
         true => String::new(),
         false => format!(" {}", event.step),

@@ -1,7 +1,8 @@
 //! Reading one approval or escalation, and deciding about it.
 
 use stateway_proto::v1;
-use stateway_proto::v1::cancel_execution_request::Compensation as Choice;
+use stateway_proto::v1::Compensation;
+use stateway_proto::v1::decide_approval_request::Choice;
 use stateway_proto::v1::resolution::Action;
 use stateway_provider_api::{
     Call, CompensationChoice, DecideRequest, ResolutionAction, ResolveRequest, Verb,
@@ -52,7 +53,7 @@ impl Approvals {
         let upstream = self.offering(&name)?;
         let decide = DecideRequest {
             id: name.id,
-            grant: request.grant,
+            grant: grants(request.decision())?,
             comment: validate::text("comment", request.comment)?,
             etag: request.etag,
             request_id: validate::request_id(&request.request_id)?,
@@ -91,6 +92,17 @@ impl Approvals {
     }
 }
 
+/// Whether a decision grants. A request without a decision must not reject by accident.
+fn grants(decision: Choice) -> Result<bool, Status> {
+    match decision {
+        Choice::Grant => Ok(true),
+        Choice::Reject => Ok(false),
+        Choice::Unspecified => {
+            Err(Refusal::invalid("decision", "`decision` must be GRANT or REJECT").into())
+        }
+    }
+}
+
 fn action(action: Action, role: &str) -> Result<ResolutionAction, Status> {
     let reassigns = action == Action::Reassign;
     if reassigns && role.is_empty() {
@@ -115,9 +127,9 @@ fn action(action: Action, role: &str) -> Result<ResolutionAction, Status> {
 /// The choice about compensation goes with a cancellation.
 fn compensation(request: &v1::ResolveEscalationRequest) -> Result<CompensationChoice, Status> {
     let choice = match request.compensation() {
-        Choice::Unspecified => return Ok(CompensationChoice::AsDefined),
-        Choice::Compensate => CompensationChoice::Compensate,
-        Choice::NoCompensation => CompensationChoice::NoCompensation,
+        Compensation::Unspecified => return Ok(CompensationChoice::AsDefined),
+        Compensation::Compensate => CompensationChoice::Compensate,
+        Compensation::Skip => CompensationChoice::Skip,
     };
     if request.action() != Action::Cancel {
         let message = "`compensation` goes with CANCEL only";

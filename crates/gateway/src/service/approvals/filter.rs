@@ -1,109 +1,236 @@
-//! The filter of a list of approvals or escalations: `field = value` terms joined by AND.
+//! The filter of a list of approvals or escalations: the fields of both, in the language of every list.
 
-use stateway_model::ExecutionName;
+use stateway_model::{ExecutionName, ProviderId};
+use stateway_provider_api::filter::{
+    Condition, DefinitionPattern, Equality, Filter as Language, Mismatch, Pattern, enum_value,
+};
 use stateway_provider_api::{Approval, ApprovalState, Escalation, EscalationState, InboxHints};
 use tonic::Status;
 
 use super::name::Kind;
+use crate::service::triggers::definition_name;
 use crate::status::Refusal;
 
-/// The longest filter that is parsed.
-const LONGEST: usize = 4_096;
-
-/// What is wanted; a field that is absent admits everything.
+/// What is wanted of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Filter {
     pub(super) kind: Kind,
-    /// Any of these; every stage when it is absent.
-    pub(super) stages: Option<&'static [Stage]>,
-    pub(super) role: Option<String>,
-    pub(super) step: Option<String>,
-    pub(super) definition: Option<String>,
-    pub(super) execution: Option<ExecutionName>,
+    tests: Language<Test>,
+    /// Without a condition on the state, lists show what is pending.
+    names_state: bool,
+}
+
+/// One condition on an approval or an escalation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Test {
+    State(Equality, Stage),
+    /// One of the roles that may decide.
+    Role(Equality, Pattern),
+    Step(Equality, Pattern),
+    Definition(Equality, DefinitionPattern),
+    Execution(Equality, Pattern),
+}
+
+/// A condition on an approval.
+struct ApprovalTest(Test);
+
+/// A condition on an escalation.
+struct EscalationTest(Test);
+
+impl Condition for ApprovalTest {
+    const FIELDS: &'static [&'static str] = &["state", "role", "step", "definition", "execution"];
+
+    fn new(field: &str, operator: &'static str, value: &str) -> Result<Self, Mismatch> {
+        let test = match field {
+            "state" => Test::State(
+                Equality::new(field, operator)?,
+                enum_value("", value, APPROVAL_STATES.into_iter())?,
+            ),
+            "role" => Test::Role(Equality::new(field, operator)?, Pattern::new(value)),
+            _ => shared(field, operator, value)?,
+        };
+        Ok(Self(test))
+    }
+}
+
+impl Condition for EscalationTest {
+    const FIELDS: &'static [&'static str] = &["state", "roles", "step", "definition", "execution"];
+
+    fn new(field: &str, operator: &'static str, value: &str) -> Result<Self, Mismatch> {
+        let test = match field {
+            "state" => Test::State(
+                Equality::new(field, operator)?,
+                enum_value("", value, ESCALATION_STATES.into_iter())?,
+            ),
+            "roles" if operator == ":" => Test::Role(Equality::Is, Pattern::new(value)),
+            "roles" => {
+                let message = format!("`roles` takes `:`, not `{operator}`");
+                return Err(Mismatch::operator(message, "Write `roles:operator`."));
+            }
+            _ => shared(field, operator, value)?,
+        };
+        Ok(Self(test))
+    }
+}
+
+const APPROVAL_STATES: [(Stage, &str); 5] = [
+    (Stage::Pending, "pending"),
+    (Stage::Granted, "granted"),
+    (Stage::Rejected, "rejected"),
+    (Stage::Expired, "expired"),
+    (Stage::Withdrawn, "withdrawn"),
+];
+
+const ESCALATION_STATES: [(Stage, &str); 3] = [
+    (Stage::Pending, "pending"),
+    (Stage::Resolved, "resolved"),
+    (Stage::Withdrawn, "withdrawn"),
+];
+
+/// The fields that both kinds have.
+fn shared(field: &str, operator: &'static str, value: &str) -> Result<Test, Mismatch> {
+    let equality = Equality::new(field, operator)?;
+    Ok(match field {
+        "step" => Test::Step(equality, Pattern::new(value)),
+        "definition" => Test::Definition(equality, DefinitionPattern::new(value)),
+        _ => {
+            let name = execution(value);
+            if !name.contains('*') && name.parse::<ExecutionName>().is_err() {
+                let hint = "Write providers/{provider}/executions/{execution}.";
+                return Err(Mismatch::value(
+                    format!("`{value}` is not an execution"),
+                    hint,
+                ));
+            }
+            Test::Execution(equality, Pattern::new(&name))
+        }
+    })
+}
+
+/// The full name of an execution, which may be written as lists show it: `provider/id`.
+fn execution(value: &str) -> String {
+    match value.split_once('/') {
+        Some((provider, id)) if !id.contains('/') => {
+            format!("providers/{provider}/executions/{id}")
+        }
+        _ => value.to_owned(),
+    }
 }
 
 impl Filter {
-    /// Everything of a kind.
-    const fn all(kind: Kind) -> Self {
-        Self {
-            kind,
-            stages: None,
-            role: None,
-            step: None,
-            definition: None,
-            execution: None,
-        }
-    }
-
     pub(super) fn parse(kind: Kind, text: &str) -> Result<Self, Status> {
-        let wrong = |message: &str| wrong(kind, message);
-        if text.len() > LONGEST {
-            return Err(wrong(&format!("a filter has at most {LONGEST} bytes")));
-        }
-        let mut filter = Self::all(kind);
-        let terms = terms(text).ok_or_else(|| wrong(MALFORMED))?;
-        for (field, value) in terms {
-            let again = match field.as_str() {
-                "state" => {
-                    let stages = stages(kind, &value).ok_or_else(|| {
-                        let collection = kind.collection();
-                        wrong(&format!("`{value}` is not a state of {collection}"))
-                    })?;
-                    filter.stages.replace(stages).is_some()
-                }
-                "role" => filter.role.replace(value).is_some(),
-                "step" => filter.step.replace(value).is_some(),
-                "definition" => {
-                    let name = value.strip_prefix("definitions/").unwrap_or(&value);
-                    filter.definition.replace(name.to_owned()).is_some()
-                }
-                "execution" => {
-                    let name = execution(&value).map_err(|error| wrong(&format!("{error}")))?;
-                    filter.execution.replace(name).is_some()
-                }
-                other => return Err(wrong(&format!("`{other}` is not a field"))),
-            };
-            if again {
-                return Err(wrong(&format!("`{field}` is given twice")));
-            }
-        }
-        Ok(filter)
+        let tests = match kind {
+            Kind::Approval => Language::<ApprovalTest>::parse_as(text)
+                .map(|filter| filter.map(&|ApprovalTest(test)| test)),
+            Kind::Escalation => Language::<EscalationTest>::parse_as(text)
+                .map(|filter| filter.map(&|EscalationTest(test)| test)),
+        };
+        let tests = tests.map_err(|error| {
+            Status::from(
+                Refusal::invalid("filter", format!("filter: {error}"))
+                    .reason("INVALID_FILTER")
+                    .with("column", error.column.to_string())
+                    .hint(error.hint),
+            )
+        })?;
+        let names_state = tests.any(&|test| matches!(test, Test::State(..)));
+        Ok(Self {
+            kind,
+            tests,
+            names_state,
+        })
     }
 
-    /// Whether only pending ones can pass, so that no log has to be read.
-    const fn is_of_the_inbox(&self) -> bool {
-        matches!(self.stages, None | Some([Stage::Pending]))
+    /// The only execution whose requests can pass, where the filter names one.
+    pub(super) fn execution(&self) -> Option<ExecutionName> {
+        self.tests
+            .required()
+            .into_iter()
+            .find_map(|test| match test {
+                Test::Execution(Equality::Is, pattern) => pattern.literal()?.parse().ok(),
+                _ => None,
+            })
     }
 
-    /// What a provider may narrow its answer to. Every state of one execution is listed.
+    /// The id of the only definition whose requests can pass, where the filter names one.
+    pub(super) fn definition(&self) -> Option<&str> {
+        self.tests
+            .required()
+            .into_iter()
+            .find_map(|test| match test {
+                Test::Definition(Equality::Is, pattern) if !pattern.has_wildcard() => {
+                    pattern.portable_id()
+                }
+                _ => None,
+            })
+    }
+
+    /// What a provider may narrow its answer to. Without a condition on the state only pending requests
+    /// are listed, or every request of the one execution that the filter names.
     pub(super) fn hints(&self) -> InboxHints {
+        let execution = self.execution();
         InboxHints {
-            pending_only: self.is_of_the_inbox()
-                && (self.execution.is_none() || self.stages.is_some()),
-            execution: self.execution.as_ref().map(|name| name.id.clone()),
-            definition: self.definition.clone(),
-            role: self.role.clone(),
-            step: self.step.clone(),
+            pending_only: if self.names_state {
+                self.is_pending_only()
+            } else {
+                execution.is_none()
+            },
+            execution: execution.map(|name| name.id),
+            definition: self.definition().map(ToOwned::to_owned),
+            role: self.literal(|test| match test {
+                Test::Role(Equality::Is, pattern) => Some(pattern),
+                _ => None,
+            }),
+            step: self.literal(|test| match test {
+                Test::Step(Equality::Is, pattern) => Some(pattern),
+                _ => None,
+            }),
         }
+    }
+
+    /// A text that must be equal for a request to pass.
+    fn literal(&self, pattern: impl Fn(&Test) -> Option<&Pattern>) -> Option<String> {
+        let required = self.tests.required();
+        let mut patterns = required.into_iter().filter_map(pattern);
+        patterns.find_map(|pattern| pattern.literal().map(ToOwned::to_owned))
+    }
+
+    /// Whether only pending requests can pass.
+    fn is_pending_only(&self) -> bool {
+        let others = [
+            Stage::Granted,
+            Stage::Rejected,
+            Stage::Expired,
+            Stage::Resolved,
+            Stage::Withdrawn,
+        ];
+        !others.iter().any(|stage| self.may_admit(*stage))
+    }
+
+    /// Whether a request in this state can pass.
+    fn may_admit(&self, stage: Stage) -> bool {
+        self.tests.may_hold(&|test| match test {
+            Test::State(equality, wanted) => Some(equality.holds(*wanted == stage)),
+            _ => None,
+        })
     }
 
     fn admits(&self, row: &Row<'_>) -> bool {
-        let pending_only = self.hints().pending_only;
-        let wanted = match self.stages {
-            Some(stages) => stages.contains(&row.stage),
-            None => !pending_only || row.stage == Stage::Pending,
-        };
-        let same = |wanted: &Option<String>, shown: &str| {
-            wanted.as_ref().is_none_or(|wanted| wanted == shown)
-        };
-        let role = self.role.as_ref();
-        wanted
-            && same(&self.step, row.step)
-            && same(&self.definition, row.definition)
-            && role.is_none_or(|role| row.roles.contains(role))
+        if !self.names_state && self.hints().pending_only && row.stage != Stage::Pending {
+            return false;
+        }
+        self.tests.holds(&|test| match test {
+            Test::State(equality, wanted) => equality.holds(*wanted == row.stage),
+            Test::Role(equality, wanted) => {
+                equality.holds(row.roles.iter().any(|role| wanted.matches(role)))
+            }
+            Test::Step(equality, wanted) => equality.holds(wanted.matches(row.step)),
+            Test::Definition(equality, wanted) => equality.holds(wanted.admits(&row.definition)),
+            Test::Execution(equality, wanted) => equality.holds(wanted.matches(&row.execution)),
+        })
     }
 
-    pub(super) fn admits_approval(&self, row: &Approval) -> bool {
+    pub(super) fn admits_approval(&self, provider: &ProviderId, row: &Approval) -> bool {
         self.admits(&Row {
             stage: match row.state {
                 ApprovalState::Pending => Stage::Pending,
@@ -113,12 +240,13 @@ impl Filter {
                 ApprovalState::Withdrawn => Stage::Withdrawn,
             },
             step: &row.step,
-            definition: &row.definition,
+            definition: definition_name(&row.definition),
+            execution: ExecutionName::new(provider.clone(), row.id.execution.clone()).to_string(),
             roles: std::slice::from_ref(&row.role),
         })
     }
 
-    pub(super) fn admits_escalation(&self, row: &Escalation) -> bool {
+    pub(super) fn admits_escalation(&self, provider: &ProviderId, row: &Escalation) -> bool {
         self.admits(&Row {
             stage: match row.state {
                 EscalationState::Pending => Stage::Pending,
@@ -126,7 +254,8 @@ impl Filter {
                 EscalationState::Withdrawn => Stage::Withdrawn,
             },
             step: &row.step,
-            definition: &row.definition,
+            definition: definition_name(&row.definition),
+            execution: ExecutionName::new(provider.clone(), row.id.execution.clone()).to_string(),
             roles: &row.roles,
         })
     }
@@ -134,7 +263,7 @@ impl Filter {
 
 /// The state of an approval or an escalation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+enum Stage {
     Pending,
     Granted,
     Rejected,
@@ -143,111 +272,15 @@ pub(super) enum Stage {
     Withdrawn,
 }
 
-/// What the filter reads of an approval or an escalation.
+/// What a filter reads of an approval or an escalation.
 struct Row<'r> {
     stage: Stage,
     step: &'r str,
-    definition: &'r str,
+    /// The full name.
+    definition: String,
+    /// The full name.
+    execution: String,
     roles: &'r [String],
-}
-
-/// The stages that a word stands for.
-fn stages(kind: Kind, word: &str) -> Option<&'static [Stage]> {
-    Some(match (kind, word.to_ascii_uppercase().as_str()) {
-        (_, "PENDING") => &[Stage::Pending],
-        (_, "WITHDRAWN") => &[Stage::Withdrawn],
-        (Kind::Approval, "GRANTED") => &[Stage::Granted],
-        (Kind::Approval, "REJECTED") => &[Stage::Rejected],
-        (Kind::Approval, "EXPIRED") => &[Stage::Expired],
-        (Kind::Approval, "DECIDED") => &[Stage::Granted, Stage::Rejected],
-        (Kind::Escalation, "RESOLVED") => &[Stage::Resolved],
-        _ => return None,
-    })
-}
-
-const MALFORMED: &str = "a filter is `field = value`, several of them joined by AND";
-
-/// The terms, taken apart; nothing where the text has another form.
-fn terms(text: &str) -> Option<Vec<(String, String)>> {
-    let mut words = words(text)?.into_iter().peekable();
-    let mut found = Vec::new();
-    while words.peek().is_some() {
-        let (Some(Word::Plain(field)), Some(Word::Equals), Some(value)) =
-            (words.next(), words.next(), words.next())
-        else {
-            return None;
-        };
-        let (Word::Plain(value) | Word::Quoted(value)) = value else {
-            return None;
-        };
-        found.push((field, value));
-        match words.next() {
-            None => break,
-            Some(Word::Plain(and)) if and == "AND" && words.peek().is_some() => {}
-            Some(_) => return None,
-        }
-    }
-    Some(found)
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Word {
-    Plain(String),
-    Quoted(String),
-    Equals,
-}
-
-fn words(text: &str) -> Option<Vec<Word>> {
-    let mut found = Vec::new();
-    let mut rest = text.trim_start();
-    while let Some(first) = rest.chars().next() {
-        rest = match first {
-            '=' => {
-                found.push(Word::Equals);
-                &rest[1..]
-            }
-            '"' => {
-                let end = rest[1..].find('"')?;
-                found.push(Word::Quoted(rest[1..=end].to_owned()));
-                &rest[end + 2..]
-            }
-            _ => {
-                let stop = |c: char| c.is_whitespace() || c == '=' || c == '"';
-                let end = rest.find(stop).unwrap_or(rest.len());
-                found.push(Word::Plain(rest[..end].to_owned()));
-                &rest[end..]
-            }
-        }
-        .trim_start();
-    }
-    Some(found)
-}
-
-fn wrong(kind: Kind, message: &str) -> Status {
-    let hint = match kind {
-        Kind::Approval => {
-            "Fields: state, role, step, definition, execution. A state is pending, granted, rejected, \
-             expired, withdrawn or decided."
-        }
-        Kind::Escalation => {
-            "Fields: state, role, step, definition, execution. A state is pending, resolved or \
-             withdrawn."
-        }
-    };
-    Refusal::invalid("filter", format!("filter: {message}"))
-        .reason("INVALID_FILTER")
-        .hint(hint)
-        .into()
-}
-
-/// An execution by its full name, or by the short one that lists show: `provider/id`.
-fn execution(name: &str) -> Result<ExecutionName, stateway_model::NameError> {
-    match name.split_once('/') {
-        Some((provider, id)) if !id.contains('/') => {
-            format!("providers/{provider}/executions/{id}").parse()
-        }
-        _ => name.parse(),
-    }
 }
 
 #[cfg(test)]
@@ -258,59 +291,83 @@ mod tests {
         Filter::parse(Kind::Approval, text)
     }
 
-    #[test]
-    fn terms_are_joined_by_and() {
-        let text =
-            "state = PENDING AND role=\"release manager\" AND execution = providers/p/executions/a";
+    fn wanted(text: &str) -> Vec<Stage> {
         let filter = approvals(text).unwrap();
-        assert_eq!(filter.stages, Some(&[Stage::Pending][..]));
-        assert!(filter.is_of_the_inbox());
-        assert_eq!(filter.role.as_deref(), Some("release manager"));
-        assert!(filter.execution.is_some());
-        assert_eq!(approvals("  ").unwrap(), Filter::all(Kind::Approval));
+        let stages = APPROVAL_STATES.into_iter().map(|(stage, _)| stage);
+        stages.filter(|stage| filter.may_admit(*stage)).collect()
+    }
+
+    #[test]
+    fn without_a_state_only_the_pending_ones_are_listed() {
+        for inbox in [
+            "",
+            "role = ops",
+            "state = PENDING",
+            "state = pending AND step = a",
+        ] {
+            assert!(approvals(inbox).unwrap().hints().pending_only, "{inbox}");
+        }
+        for all in [
+            "state = GRANTED",
+            "state != PENDING",
+            "state = PENDING OR step = a",
+            "execution = p/a",
+        ] {
+            assert!(!approvals(all).unwrap().hints().pending_only, "{all}");
+        }
+    }
+
+    #[test]
+    fn states_combine() {
+        assert_eq!(
+            wanted("state = GRANTED OR state = REJECTED"),
+            [Stage::Granted, Stage::Rejected]
+        );
+        assert_eq!(wanted("NOT state = PENDING").len(), 4);
+        assert_eq!(wanted("state = GRANTED AND state = EXPIRED"), []);
     }
 
     #[test]
     fn an_execution_is_named_in_full_or_as_lists_show_it() {
         let full = approvals("execution = providers/p/executions/a").unwrap();
-        for short in ["execution = p/a", "execution = \"p/a\""] {
-            assert_eq!(approvals(short).unwrap().execution, full.execution);
+        assert!(full.execution().is_some());
+        for short in ["execution = p/a", "execution = \"p/a\" AND role = ops"] {
+            assert_eq!(approvals(short).unwrap().execution(), full.execution());
         }
-        let wrong = approvals("execution = a").unwrap_err();
-        assert!(wrong.message().contains("providers/{provider}"), "{wrong}");
+        for several in [
+            "execution = p/a OR role = ops",
+            "NOT execution = p/a",
+            "execution = providers/p/*",
+        ] {
+            assert_eq!(approvals(several).unwrap().execution(), None, "{several}");
+        }
     }
 
     #[test]
-    fn decided_is_granted_or_rejected() {
-        let filter = approvals("state = decided").unwrap();
-        assert_eq!(filter.stages, Some(&[Stage::Granted, Stage::Rejected][..]));
-        assert!(!filter.is_of_the_inbox());
-        assert!(Filter::all(Kind::Approval).is_of_the_inbox());
+    fn only_one_definition_is_asked_of_the_store() {
+        let of = |text| approvals(text).unwrap().definition().map(ToOwned::to_owned);
+        assert_eq!(
+            of("definition = definitions/order").as_deref(),
+            Some("order")
+        );
+        assert_eq!(of("definition = order").as_deref(), Some("order"));
+        assert_eq!(of("definition = ord*"), None);
+        assert_eq!(of("definition = a OR definition = b"), None);
     }
 
     #[test]
-    fn escalations_have_states_of_their_own() {
-        let filter = Filter::parse(Kind::Escalation, "state = resolved").unwrap();
-        assert_eq!(filter.stages, Some(&[Stage::Resolved][..]));
-        assert!(Filter::parse(Kind::Escalation, "state = granted").is_err());
-        assert!(approvals("state = resolved").is_err());
-    }
-
-    #[test]
-    fn every_other_text_is_rejected() {
+    fn each_kind_has_its_own_states_and_roles() {
+        let escalations = |text| Filter::parse(Kind::Escalation, text);
+        assert!(escalations("state = RESOLVED AND roles:sre").is_ok());
+        for wrong in ["state = GRANTED", "role = sre", "roles = sre"] {
+            assert!(escalations(wrong).is_err(), "{wrong}");
+        }
         for wrong in [
-            "role",
-            "role =",
-            "= ops",
-            "role = =",
-            "role = ops OR role = dev",
-            "role = ops AND",
-            "role = ops role = dev",
-            "role = a AND role = b",
-            "role != ops",
-            "colour = red",
+            "state = RESOLVED",
+            "roles:sre",
             "state = maybe",
-            "role = \"ops",
+            "colour = red",
+            "role",
             "execution = a",
         ] {
             assert!(approvals(wrong).is_err(), "{wrong}");

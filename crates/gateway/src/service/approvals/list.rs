@@ -55,7 +55,7 @@ struct Asking<T> {
     kind: Kind,
     verb: Verb,
     ask: for<'c> fn(&'c dyn Inbox, &'c Call, InboxRequest) -> Asked<'c, T>,
-    admits: fn(&Filter, &T) -> bool,
+    admits: fn(&Filter, &ProviderId, &T) -> bool,
 }
 
 impl Approvals {
@@ -123,7 +123,7 @@ impl Approvals {
     ) -> Result<Page<T>, Status> {
         let parent = validate::parent(listing.parent)?;
         let filter = Filter::parse(asking.kind, listing.filter)?;
-        let parent = narrowed(parent, filter.execution.as_ref())?;
+        let parent = narrowed(parent, filter.execution().as_ref())?;
         let upstreams = self.directory.under(&parent, Topic::APPROVALS)?;
         let size = validate::page_size(listing.page_size, ROWS_PER_PAGE)?;
         let collection = asking.kind.collection();
@@ -161,7 +161,7 @@ impl Approvals {
             ) {
                 (Ok(page), _) => {
                     let admitted = page.items.into_iter();
-                    let admitted = admitted.filter(|row| (asking.admits)(&filter, row));
+                    let admitted = admitted.filter(|row| (asking.admits)(&filter, &id, row));
                     rows.extend(admitted.map(|row| (id.clone(), row)));
                     if page.next.is_some() {
                         pending.insert(0, (id, page.next));

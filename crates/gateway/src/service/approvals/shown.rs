@@ -6,8 +6,8 @@ use stateway_proto::v1::approval::State as ShownApprovalState;
 use stateway_proto::v1::escalation::State as ShownEscalationState;
 use stateway_proto::v1::resolution::Action;
 use stateway_provider_api::{
-    Approval, ApprovalState, Escalation, EscalationState, InboxId, PastApproval, PersonDecision,
-    Resolution, ResolutionAction,
+    Approval, ApprovalState, Escalation, EscalationState, InboxId, PersonDecision, Resolution,
+    ResolutionAction,
 };
 
 use super::name::{InboxName, Kind};
@@ -31,16 +31,11 @@ pub(super) fn approval(provider: &ProviderId, from: Approval) -> v1::Approval {
         definition,
         revision: from.revision,
         input: from.input.map(convert::payload_into),
-        attempt: from.attempt,
+        attempt: convert::int32(from.attempt),
         initiator: from.initiator,
         labels: from.labels.into_iter().collect(),
-        past: from
-            .past
-            .into_iter()
-            .map(|earlier| past(provider, earlier))
-            .collect(),
         policy_rule: from.policy_rule,
-        branch: from.branch,
+        branch: convert::int32(from.branch),
     }
 }
 
@@ -52,16 +47,6 @@ fn summary(from: &Approval, definition: &str) -> String {
             "the policy rule `{rule}` requires an approval by {role} before step `{step}` of \
              {definition} runs"
         ),
-    }
-}
-
-fn past(provider: &ProviderId, from: PastApproval) -> v1::PastApproval {
-    v1::PastApproval {
-        attempt: from.attempt,
-        state: approval_state(from.state).into(),
-        name: name(Kind::Approval, provider, &from.id),
-        decision: from.decision.map(decision),
-        policy_rule: from.policy_rule,
     }
 }
 
@@ -80,16 +65,14 @@ pub(super) fn escalation(provider: &ProviderId, from: Escalation) -> v1::Escalat
         resolution: from.resolution.map(resolution),
         definition: definition_name(&from.definition),
         last_error: from.error.map(convert::error),
-        attempts: from.attempt,
+        attempt: convert::int32(from.attempt),
         initiator: from.initiator,
         labels: from.labels.into_iter().collect(),
         state: escalation_state(from.state).into(),
         roles: from.roles,
-        branch: from.branch,
-        reason: from
-            .reason
-            .map_or_else(String::new, |reason| reason.to_string()),
-        history: from
+        branch: convert::int32(from.branch),
+        reason: convert::reason(from.reason).into(),
+        attempts: from
             .history
             .into_iter()
             .map(|one| attempt(&execution, one))

@@ -6,6 +6,7 @@ use tonic::Status;
 
 use super::super::{triggers, validate};
 use super::Definitions;
+use crate::convert;
 use crate::upstream::Topic;
 
 impl Definitions {
@@ -45,7 +46,7 @@ impl Definitions {
             match deleted.await {
                 Ok(open) => {
                     found = true;
-                    answer.open_executions += open;
+                    answer.open_execution_count += convert::int64(open);
                 }
                 Err(failed) if failed.error.kind == ErrorKind::NotFound => missing = Some(failed),
                 Err(failed) => return Err(failed.into()),

@@ -25,7 +25,7 @@ impl Definitions {
         &self,
         call: Call,
         request: v1::ApplyDefinitionRequest,
-    ) -> Result<v1::Definition, Status> {
+    ) -> Result<v1::ApplyDefinitionResponse, Status> {
         let upstream = self.upstream(&request.parent)?;
         let apply = ApplyDefinitionRequest {
             name: validate::text("definition_id", request.definition_id)?,
@@ -43,7 +43,12 @@ impl Definitions {
         let applied = guarded.call(Verb::ApplyDefinition, |provider, call| {
             provider.apply_definition(call, apply)
         });
-        shown(&upstream.id, applied.await?)
+        let applied = applied.await?;
+        Ok(v1::ApplyDefinitionResponse {
+            changed: applied.changed,
+            definition: Some(shown(&upstream.id, applied)?),
+            warnings: Vec::new(),
+        })
     }
 
     pub(super) async fn get_native(
@@ -170,7 +175,7 @@ fn checked_only(
     upstream: &Upstream,
     apply: &ApplyDefinitionRequest,
     problems: &[DefinitionProblem],
-) -> Result<v1::Definition, Status> {
+) -> Result<v1::ApplyDefinitionResponse, Status> {
     if let Some(error) = problems.iter().find(|problem| problem.is_error) {
         let message = format!("{} {}", error.location, error.message);
         return Err(Refusal::invalid("source", message.trim())
@@ -178,7 +183,7 @@ fn checked_only(
             .with("native_code", &error.code)
             .into());
     }
-    let mut answer = shown(
+    let definition = shown(
         &upstream.id,
         NativeDefinition {
             name: apply.name.clone(),
@@ -187,11 +192,14 @@ fn checked_only(
             ..NativeDefinition::default()
         },
     )?;
-    answer.warnings = problems
-        .iter()
-        .map(|problem| diagnostic(problem, ""))
-        .collect();
-    Ok(answer)
+    Ok(v1::ApplyDefinitionResponse {
+        definition: Some(definition),
+        warnings: problems
+            .iter()
+            .map(|problem| diagnostic(problem, ""))
+            .collect(),
+        changed: false,
+    })
 }
 
 fn shown(provider: &ProviderId, found: NativeDefinition) -> Result<v1::Definition, Status> {
@@ -204,7 +212,6 @@ fn shown(provider: &ProviderId, found: NativeDefinition) -> Result<v1::Definitio
         revision: found.revision,
         source: found.source,
         create_time: found.create_time.map(convert::timestamp),
-        changed: found.changed,
         labels: found.labels.into_iter().collect(),
         revisions: found.revisions,
         ..v1::Definition::default()

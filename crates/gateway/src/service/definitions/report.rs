@@ -8,6 +8,7 @@ use stateway_proto::v1::portability::Verdict;
 use stateway_provider_api::{Call, PortabilityVerdict, Verb};
 use tonic::{Code, Status};
 
+use crate::convert;
 use crate::status::Refusal;
 use crate::upstream::{Directory, Topic, Upstream};
 
@@ -23,7 +24,7 @@ pub(super) async fn response(
     match read {
         Err(invalid) => {
             response.diagnostics = invalid.diagnostics.iter().map(diagnostic).collect();
-            response.left_off = u32::try_from(invalid.left_off).unwrap_or(u32::MAX);
+            response.omitted_count = convert::int32(invalid.left_off);
         }
         Ok(parsed) => {
             response.diagnostics = parsed.warnings.iter().map(diagnostic).collect();
@@ -81,8 +82,8 @@ pub(super) fn diagnostic(from: &Diagnostic) -> v1::Diagnostic {
     v1::Diagnostic {
         severity: severity.into(),
         source_name: from.file.clone(),
-        line: from.at.line,
-        column: from.at.column,
+        line: convert::int32(from.at.line),
+        column: convert::int32(from.at.column),
         message: from.message.clone(),
         hint: from.hint.clone(),
         rule: from.rule.to_string(),

@@ -1,7 +1,8 @@
 //! The steps of a definition as clients see them.
 
-use stateway_definition::{Definition, Step, StepKind, format_duration};
+use stateway_definition::{Definition, OnExpiry, OnReject, Step, StepKind, format_duration};
 use stateway_proto::v1;
+use stateway_proto::v1::definition_step::{Consequence, Kind};
 
 /// Every step, in the order of the file.
 pub(super) fn of(definition: &Definition) -> Vec<v1::DefinitionStep> {
@@ -13,7 +14,7 @@ fn shown(definition: &Definition, step: &Step) -> v1::DefinitionStep {
     let (role, summary) = told(&step.kind);
     let mut shown = v1::DefinitionStep {
         name: step.name.clone(),
-        kind: step.kind.as_str().to_owned(),
+        kind: kind(&step.kind).into(),
         depends_on: step.depends_on.clone(),
         role,
         summary,
@@ -26,10 +27,30 @@ fn shown(definition: &Definition, step: &Step) -> v1::DefinitionStep {
         ..v1::DefinitionStep::default()
     };
     if let StepKind::Approval(approval) = &step.kind {
-        shown.on_reject = approval.on_reject.as_str().to_owned();
-        shown.on_expiry = approval.on_expiry.as_str().to_owned();
+        shown.on_reject = match approval.on_reject {
+            OnReject::Cancel => Consequence::Cancel,
+            OnReject::Fail => Consequence::Fail,
+        }
+        .into();
+        shown.on_expiry = match approval.on_expiry {
+            OnExpiry::Cancel => Consequence::Cancel,
+            OnExpiry::Fail => Consequence::Fail,
+            OnExpiry::Escalate => Consequence::Escalate,
+        }
+        .into();
     }
     shown
+}
+
+const fn kind(kind: &StepKind) -> Kind {
+    match kind {
+        StepKind::Task { .. } => Kind::Task,
+        StepKind::Http { .. } => Kind::Http,
+        StepKind::Sleep { .. } => Kind::Sleep,
+        StepKind::Signal { .. } => Kind::Signal,
+        StepKind::Approval(_) => Kind::Approval,
+        StepKind::Workflow { .. } => Kind::Workflow,
+    }
 }
 
 /// Whose it is, and what it does.

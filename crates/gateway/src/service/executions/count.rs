@@ -70,7 +70,7 @@ impl From<Total> for v1::CountExecutionsResponse {
             counts: counts
                 .map(|(sub_state, (count, at_least))| v1::SubStateCount {
                     sub_state: convert::sub_state(*sub_state).into(),
-                    count,
+                    execution_count: convert::int64(count),
                     at_least,
                 })
                 .collect(),

@@ -105,11 +105,11 @@ impl Service for Executions {
         Ok(opened.await?.map(|payload| payload::parts(payload).boxed()))
     }
 
-    async fn explain_state(
+    async fn explain_execution(
         &self,
-        request: Request<v1::ExplainStateRequest>,
-    ) -> Result<Response<v1::ExplainStateResponse>, Status> {
-        in_shell!(self, "ExplainState", request, explain)
+        request: Request<v1::ExplainExecutionRequest>,
+    ) -> Result<Response<v1::ExplainExecutionResponse>, Status> {
+        in_shell!(self, "ExplainExecution", request, explain)
     }
 
     async fn signal_execution(

@@ -9,6 +9,7 @@ use tonic::Status;
 
 use super::super::validate;
 use super::Executions;
+use super::newest::Order;
 use crate::convert;
 use crate::front::Peer;
 use crate::list::{self, Listing};
@@ -148,6 +149,20 @@ impl Executions {
         call: Call,
         request: v1::ListEventsRequest,
     ) -> Result<v1::ListEventsResponse, Status> {
+        match Order::parse(&request.order_by)? {
+            Order::OldestFirst => self.oldest_events(call, request).await,
+            Order::NewestFirst => {
+                let page_size = validate::page_size(request.page_size, EVENTS_PER_PAGE)?;
+                self.newest_events(call, request, page_size).await
+            }
+        }
+    }
+
+    pub(super) async fn oldest_events(
+        &self,
+        call: Call,
+        request: v1::ListEventsRequest,
+    ) -> Result<v1::ListEventsResponse, Status> {
         let name = validate::execution_name("parent", &request.parent)?;
         let upstream = self.upstream(&name.provider)?;
         let page_size = validate::page_size(request.page_size, EVENTS_PER_PAGE)?;
@@ -187,8 +202,8 @@ impl Executions {
     pub(super) async fn explain(
         &self,
         call: Call,
-        request: v1::ExplainStateRequest,
-    ) -> Result<v1::ExplainStateResponse, Status> {
+        request: v1::ExplainExecutionRequest,
+    ) -> Result<v1::ExplainExecutionResponse, Status> {
         let name = validate::execution_name("name", &request.name)?;
         let upstream = self.upstream(&name.provider)?;
         let guarded = upstream.within(&call);

@@ -3,7 +3,7 @@
 use stateway_model::{ExecutionName, Payload};
 use stateway_proto::v1;
 use stateway_proto::v1::read_payload_request::Source;
-use stateway_proto::v1::step_attempt::Outcome;
+use stateway_proto::v1::step_attempt::{Outcome, PolicyDecision};
 use stateway_provider_api::{Call, StepAttempt, StepAttemptOutcome, Verb, View};
 use tonic::{Code, Status};
 
@@ -105,11 +105,11 @@ pub(crate) fn attempt(execution: &ExecutionName, from: StepAttempt) -> v1::StepA
         .child
         .map(|id| ExecutionName::new(execution.provider.clone(), id));
     v1::StepAttempt {
-        attempt: from.attempt,
+        attempt: convert::int32(from.attempt),
         branch: from.branch.to_string(),
         compensation: from.compensation,
         worker: from.worker,
-        hand_outs: from.hand_outs,
+        hand_out_count: convert::int32(from.hand_outs),
         start_time: from.start_time.map(convert::timestamp),
         assign_time: from.assign_time.map(convert::timestamp),
         end_time: from.end_time.map(convert::timestamp),
@@ -119,8 +119,18 @@ pub(crate) fn attempt(execution: &ExecutionName, from: StepAttempt) -> v1::StepA
             .filter(|usage| !usage.is_zero())
             .map(convert::usage),
         child: child.map(|name| name.to_string()).unwrap_or_default(),
-        policy_decision: from.policy_decision,
+        policy_decision: policy_decision(&from.policy_decision).into(),
         policy_rule: from.policy_rule,
+    }
+}
+
+/// The decision behind the provider's word for it.
+fn policy_decision(word: &str) -> PolicyDecision {
+    match word {
+        "allow" => PolicyDecision::Allow,
+        "deny" => PolicyDecision::Deny,
+        "require_approval" => PolicyDecision::RequireApproval,
+        _ => PolicyDecision::Unspecified,
     }
 }
 

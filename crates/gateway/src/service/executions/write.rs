@@ -5,6 +5,7 @@ use std::time::Instant;
 use futures::future::BoxFuture;
 use stateway_model::{DefinitionName, ExecutionName, ProviderId};
 use stateway_proto::v1;
+use stateway_proto::v1::retry_from_request::Origin;
 use stateway_provider_api::{
     Call, CancelMode, CancelRequest, CompensationChoice, Error, ErrorKind, Observation,
     PauseRequest, Provider, PurgeRequest, Result as ProviderResult, ResumeRequest,
@@ -110,7 +111,8 @@ impl Executions {
         call: Call,
         request: v1::CancelExecutionRequest,
     ) -> Result<v1::Execution, Status> {
-        use v1::cancel_execution_request::{Compensation as Choice, Mode};
+        use v1::Compensation as Choice;
+        use v1::cancel_execution_request::Mode;
         let (mode, verb) = match request.mode() {
             Mode::Unspecified | Mode::Graceful => (CancelMode::Graceful, Verb::Cancel),
             Mode::Kill => (CancelMode::Kill, Verb::Kill),
@@ -118,7 +120,7 @@ impl Executions {
         let compensation = match request.compensation() {
             Choice::Unspecified => CompensationChoice::AsDefined,
             Choice::Compensate => CompensationChoice::Compensate,
-            Choice::NoCompensation => CompensationChoice::NoCompensation,
+            Choice::Skip => CompensationChoice::Skip,
         };
         let chosen = compensation != CompensationChoice::AsDefined;
         if chosen && mode == CancelMode::Kill {
@@ -215,12 +217,21 @@ impl Executions {
         let name = self
             .target(&call, &request.name, &request.etag, Verb::RetryFrom)
             .await?;
+        let (step, from_start) = match request.origin {
+            None => (String::new(), false),
+            Some(Origin::Step(step)) => (validate::text("step", step)?, false),
+            Some(Origin::FromStart(true)) => (String::new(), true),
+            Some(Origin::FromStart(false)) => {
+                let message = "`from_start` is true or is left out";
+                return Err(Refusal::invalid("from_start", message).into());
+            }
+        };
         let retry = RetryFromRequest {
             id: name.id,
-            step: validate::text("step", request.step)?,
+            step,
             input: request.input.map(convert::payload_from),
             feedback: validate::text("feedback", request.feedback)?,
-            from_start: request.from_start,
+            from_start,
             request_id: validate::request_id(&request.request_id)?,
             execution_id: validate::execution_id(&request.execution_id)?,
         };

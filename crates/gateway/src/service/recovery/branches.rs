@@ -55,11 +55,11 @@ impl Recovery {
 fn branch(execution: &ExecutionName, from: Branch) -> v1::Branch {
     v1::Branch {
         name: branch_name(execution, from.branch),
-        parent: from
+        parent_branch: from
             .parent
             .map(|parent| branch_name(execution, parent))
             .unwrap_or_default(),
-        cutoff_sequence: from.cutoff,
+        cutoff_sequence: convert::int64(from.cutoff),
         current: from.current,
         cause: from.cause,
         create_time: from.create_time.map(convert::timestamp),

@@ -58,7 +58,7 @@ impl Recovery {
             },
             repeated_steps: recovered.repeated_steps,
             previous_branch: branch_name(&name, recovered.previous_branch),
-            cutoff_sequence: recovered.cutoff,
+            cutoff_sequence: convert::int64(recovered.cutoff),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Replaying an execution: its state at an event, or its outcome under another definition.
 
 use stateway_proto::v1;
+use stateway_proto::v1::replay_execution_request::Variant;
 use stateway_provider_api::{Call, ReplayRequest, ReplayUnder, Verb};
 use tonic::Status;
 
@@ -24,7 +25,7 @@ impl Recovery {
         let replay = ReplayRequest {
             id: name.id.clone(),
             branch: validate::branch(&request.branch)?,
-            under: under(&request)?,
+            under: under(request.variant)?,
         };
         let guarded = upstream.until_deadline(&call);
         let replayed = guarded.event_log(Verb::Replay, |log, call| log.replay(call, replay));
@@ -35,22 +36,24 @@ impl Recovery {
     }
 }
 
-fn under(request: &v1::ReplayExecutionRequest) -> Result<ReplayUnder, Status> {
-    let shadow = !request.revision.is_empty() || !request.source.is_empty();
-    if shadow && request.at_sequence != 0 {
-        let message = "another definition runs to its end; `at_sequence` has no place there";
-        return Err(Refusal::invalid("at_sequence", message).into());
-    }
-    match (request.revision.as_str(), request.source.as_str()) {
-        ("", "") => Ok(ReplayUnder::Recorded {
-            until: request.at_sequence,
+fn under(variant: Option<Variant>) -> Result<ReplayUnder, Status> {
+    match variant {
+        None => Ok(ReplayUnder::Recorded { until: 0 }),
+        Some(Variant::AtSequence(at)) => Ok(ReplayUnder::Recorded {
+            until: sequence(at)?,
         }),
-        ("", source) => Ok(ReplayUnder::Source(source.to_owned())),
-        (LATEST, "") => Ok(ReplayUnder::Latest),
-        (revision, "") => Ok(ReplayUnder::Revision(revision.to_owned())),
-        (_, _) => {
-            let message = "name a revision or give a definition, not both";
-            Err(Refusal::invalid("source", message).into())
+        Some(Variant::Source(source)) => Ok(ReplayUnder::Source(source)),
+        Some(Variant::Revision(revision)) if revision == LATEST => Ok(ReplayUnder::Latest),
+        Some(Variant::Revision(revision)) => {
+            validate::required("revision", &revision)?;
+            Ok(ReplayUnder::Revision(revision))
         }
     }
+}
+
+/// The number of an event, from 1.
+fn sequence(at: i64) -> Result<u64, Status> {
+    u64::try_from(at).ok().filter(|at| *at > 0).ok_or_else(|| {
+        Refusal::invalid("at_sequence", "`at_sequence` must be greater than zero").into()
+    })
 }

@@ -56,7 +56,7 @@ impl Recovery {
         for upstream in self.directory.under(&parent, Topic::RECOVERY)? {
             let guarded = upstream.within(&call);
             let total = guarded.recovery(Verb::Verify, |recovery, call| recovery.total(call));
-            scan.told.total += total.await?;
+            scan.told.total_count += convert::int64(total.await?);
             scan.upstreams.push(Arc::clone(upstream));
         }
         // The last one is taken first.
@@ -103,9 +103,9 @@ impl Scan {
                 recovery.verify_page(call, self.cursor.as_deref(), PAGE)
             });
             let page = page.await?;
-            self.told.checked += page.verified.executions;
-            self.told.event_count += page.verified.events;
-            self.told.wrong += page.wrong.len() as u64;
+            self.told.checked_count += convert::int64(page.verified.executions);
+            self.told.event_count += convert::int64(page.verified.events);
+            self.told.faulty_count += convert::int64(page.wrong.len());
             let wrong = page.wrong.into_iter().take(MOST_VERDICTS);
             self.told.verdicts = wrong.map(|found| verdict(&upstream.id, found)).collect();
             self.cursor = page.next;
@@ -113,7 +113,7 @@ impl Scan {
                 self.upstreams.pop();
             }
         }
-        self.told.elapsed = Some(convert::duration(self.began.elapsed()));
+        self.told.elapsed_duration = Some(convert::duration(self.began.elapsed()));
         self.told.done = self.upstreams.is_empty();
         Ok(self.told.clone())
     }
@@ -127,8 +127,8 @@ fn verdict(provider: &ProviderId, from: Verification) -> v1::Verdict {
         findings: from.findings.into_iter().map(finding).collect(),
         remedy: Some(remedy(from.remedy)),
         branch: from.branch.to_string(),
-        sequence: from.sequence,
-        event_count: from.events,
+        sequence: convert::int64(from.sequence),
+        event_count: convert::int64(from.events),
         head_hash: from.head_hash,
     }
 }
@@ -153,7 +153,7 @@ fn remedy(from: Remedy) -> v1::Remedy {
             cutoff,
             repeated_steps,
         } => v1::Remedy {
-            cutoff_sequence: cutoff,
+            cutoff_sequence: convert::int64(cutoff),
             repeated_steps,
             ..of(Kind::Branch)
         },

@@ -3,7 +3,8 @@
 use stateway_definition::limits::MAX_DURATION;
 use stateway_model::{ErrorCategory, ExecutionName, Progress, ProviderId, Usage};
 use stateway_proto::v1;
-use stateway_proto::v1::work_response::Message;
+use stateway_proto::v1::stream_tasks_response::Message;
+use stateway_proto::v1::task_withdrawn::Reason as Withdrawal;
 use stateway_provider_api::{TaskFailure, WorkerMessage, WorkerTask};
 
 use crate::convert;
@@ -12,8 +13,6 @@ use crate::convert;
 const LONGEST_MESSAGE: usize = 4_096;
 /// The longest code of a failure that is kept.
 const LONGEST_CODE: usize = 256;
-/// The longest part of an unknown word that a note repeats.
-const LONGEST_WORD: usize = 64;
 
 /// What goes to the worker.
 pub(super) fn told(provider: &ProviderId, from: WorkerMessage) -> Message {
@@ -24,7 +23,7 @@ pub(super) fn told(provider: &ProviderId, from: WorkerMessage) -> Message {
         }
         WorkerMessage::Withdrawn { task_token, reason } => Message::Withdrawn(v1::TaskWithdrawn {
             task_token,
-            reason: reason.to_owned(),
+            reason: withdrawal(reason).into(),
         }),
         WorkerMessage::Refused {
             task_token,
@@ -42,6 +41,11 @@ pub(super) fn told(provider: &ProviderId, from: WorkerMessage) -> Message {
     }
 }
 
+/// The provider's word as the wire has it.
+fn withdrawal(word: &str) -> Withdrawal {
+    Withdrawal::from_str_name(word).unwrap_or(Withdrawal::Unspecified)
+}
+
 pub(super) fn closed(reason: &str) -> Message {
     Message::Closed(v1::SessionClosed {
         reason: reason.to_owned(),
@@ -53,11 +57,11 @@ fn task_of(provider: &ProviderId, from: WorkerTask) -> v1::Task {
         task_token: from.task_token,
         execution: ExecutionName::new(provider.clone(), from.execution).to_string(),
         step: from.step.to_string(),
-        attempt: from.attempt,
+        attempt: convert::int32(from.attempt),
         action: from.action.to_string(),
         input: Some(convert::payload_into(from.input)),
         feedback: from.feedback.as_deref().unwrap_or_default().to_owned(),
-        deadline: from.deadline.map(convert::timestamp),
+        expire_time: from.deadline.map(convert::timestamp),
         heartbeat_timeout: from.heartbeat_timeout.map(convert::duration),
         compensation: from.compensation,
         role: from.role.to_string(),
@@ -70,14 +74,14 @@ fn task_of(provider: &ProviderId, from: WorkerTask) -> v1::Task {
 /// that is wrong never leaves the task open: the message gets a note instead.
 pub(super) fn failed(from: &v1::TaskFailed) -> TaskFailure {
     let mut notes = Vec::new();
-    let category = match from.category.as_str() {
-        "" => ErrorCategory::AgentError,
-        word => word.parse().unwrap_or_else(|_| {
-            let word = cut(word, LONGEST_WORD);
-            notes.push(format!("unknown failure category `{word}`"));
-            ErrorCategory::AgentError
-        }),
+    let category = match v1::ErrorCategory::try_from(from.category) {
+        Ok(category) => convert::error_category_from(category),
+        Err(_) => {
+            notes.push(format!("unknown failure category {}", from.category));
+            None
+        }
     };
+    let category = category.unwrap_or(ErrorCategory::AgentError);
     let retry_after = from.retry_after.and_then(|pause| {
         let pause = convert::duration_from(pause).filter(|pause| *pause <= MAX_DURATION);
         if pause.is_none() {
@@ -117,12 +121,12 @@ fn cut(text: &str, longest: usize) -> &str {
     &text[..end]
 }
 
-/// What an attempt cost.
-pub(super) const fn usage(from: v1::Usage) -> Usage {
+/// What an attempt cost; a negative figure counts as 0.
+pub(super) fn usage(from: v1::Usage) -> Usage {
     Usage {
-        input_tokens: from.input_tokens,
-        output_tokens: from.output_tokens,
-        cost_micros: from.cost_micros,
+        input_tokens: u64::try_from(from.input_token_count).unwrap_or(0),
+        output_tokens: u64::try_from(from.output_token_count).unwrap_or(0),
+        cost_micros: u64::try_from(from.cost_micros).unwrap_or(0),
     }
 }
 
@@ -139,9 +143,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_word_for_a_withdrawal_is_known() {
+        for word in ["NOT_NEEDED", "CANCELLED", "TIMED_OUT", "WORKER_LOST"] {
+            assert_eq!(withdrawal(word).as_str_name(), word);
+        }
+        assert_eq!(withdrawal("LATER"), Withdrawal::Unspecified);
+    }
+
+    #[test]
     fn a_failure_has_the_category_that_the_worker_reports() {
         let transient = failed(&v1::TaskFailed {
-            category: "transient".into(),
+            category: v1::ErrorCategory::Transient.into(),
             message: "ä".repeat(LONGEST_MESSAGE),
             ..v1::TaskFailed::default()
         });
@@ -153,14 +165,14 @@ mod tests {
     fn an_unknown_category_counts_as_agent_error_with_the_workers_message_and_a_note() {
         let of = |message: &str| {
             let failure = failed(&v1::TaskFailed {
-                category: "bad luck".into(),
+                category: 99,
                 message: message.into(),
                 ..v1::TaskFailed::default()
             });
             assert_eq!(failure.category, ErrorCategory::AgentError);
             failure.message
         };
-        let note = "unknown failure category `bad luck`";
+        let note = "unknown failure category 99";
         assert_eq!(of(""), note);
         assert_eq!(
             of("the card is blocked\n"),
@@ -173,7 +185,7 @@ mod tests {
     #[test]
     fn an_impossible_pause_is_ignored_and_noted() {
         let failure = failed(&v1::TaskFailed {
-            category: "transient".into(),
+            category: v1::ErrorCategory::Transient.into(),
             message: "busy".into(),
             retry_after: Some(prost_types::Duration {
                 seconds: -1,
@@ -190,7 +202,7 @@ mod tests {
     fn a_worker_rules_out_another_attempt() {
         for no_retry in [false, true] {
             let failure = failed(&v1::TaskFailed {
-                category: "transient".into(),
+                category: v1::ErrorCategory::Transient.into(),
                 no_retry,
                 ..v1::TaskFailed::default()
             });

@@ -16,12 +16,7 @@ const LONGEST_TENANT: usize = 255;
 
 /// The offer, once it was found to be one.
 pub(super) fn checked(sent: v1::Offer) -> Result<WorkerOffer, Status> {
-    let capacity = sent.capacity.saturating_add(sent.prefetch);
-    if sent.capacity > MOST_TASKS || sent.prefetch > MOST_TASKS {
-        let message =
-            format!("a worker takes at most {MOST_TASKS} tasks, and fetches as many ahead");
-        return Err(Refusal::invalid("capacity", message).into());
-    }
+    let (most, ahead) = (tasks(sent.capacity)?, tasks(sent.prefetch)?);
     if !sent.worker_id.is_empty() && !is_word(&sent.worker_id, LONGEST_WORKER_ID) {
         let message = format!(
             "a worker id has up to {LONGEST_WORKER_ID} printable ASCII characters without blanks"
@@ -36,14 +31,23 @@ pub(super) fn checked(sent: v1::Offer) -> Result<WorkerOffer, Status> {
         worker: sent.worker_id.into(),
         roles: words("roles", &sent.roles)?,
         skills: words("skills", &sent.skills)?,
-        capacity: match sent.capacity {
-            0 => 0,
-            _ => capacity,
-        },
+        capacity: if most == 0 { 0 } else { most + ahead },
         tenant: sent.tenant.into(),
         // The connection has it, not the message.
         identity: "".into(),
     })
+}
+
+/// A number of tasks within its bounds.
+fn tasks(sent: i32) -> Result<u32, Status> {
+    u32::try_from(sent)
+        .ok()
+        .filter(|tasks| *tasks <= MOST_TASKS)
+        .ok_or_else(|| {
+            let message =
+                format!("a worker takes 0 to {MOST_TASKS} tasks, and fetches as many ahead");
+            Refusal::invalid("capacity", message).into()
+        })
 }
 
 fn words(field: &'static str, sent: &[String]) -> Result<Vec<Arc<str>>, Status> {
@@ -103,11 +107,15 @@ mod tests {
         let many = vec!["r".to_owned(); MOST_WORDS + 1];
         let wrong = [
             v1::Offer {
-                capacity: MOST_TASKS + 1,
+                capacity: 10_001,
                 ..offer()
             },
             v1::Offer {
-                prefetch: u32::MAX,
+                prefetch: i32::MAX,
+                ..offer()
+            },
+            v1::Offer {
+                capacity: -1,
                 ..offer()
             },
             v1::Offer {

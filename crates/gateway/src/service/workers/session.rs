@@ -10,8 +10,8 @@ use std::task::{Context, Poll};
 use futures::Stream;
 use stateway_model::ProviderId;
 use stateway_proto::v1;
-use stateway_proto::v1::work_request::Message as Said;
-use stateway_proto::v1::work_response::Message;
+use stateway_proto::v1::stream_tasks_request::Message as Said;
+use stateway_proto::v1::stream_tasks_response::Message;
 use stateway_provider_api::{TaskOutcome, WorkerSession};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::{Code, Status, Streaming};
@@ -27,7 +27,7 @@ const TURN: usize = 128;
 pub(crate) struct Session {
     provider: ProviderId,
     worker: Arc<str>,
-    said: Streaming<v1::WorkRequest>,
+    said: Streaming<v1::StreamTasksRequest>,
     connected: Box<dyn WorkerSession>,
     /// Sent before anything of the engine.
     welcome: Option<v1::Welcome>,
@@ -38,7 +38,7 @@ pub(crate) struct Session {
 impl Session {
     pub(super) fn new(
         provider: ProviderId,
-        said: Streaming<v1::WorkRequest>,
+        said: Streaming<v1::StreamTasksRequest>,
         connected: Box<dyn WorkerSession>,
         worker: Arc<str>,
         welcome: v1::Welcome,
@@ -73,7 +73,7 @@ impl Session {
         Ok(Heard::MaybeMore)
     }
 
-    fn take(&mut self, request: v1::WorkRequest) -> Result<(), Status> {
+    fn take(&mut self, request: v1::StreamTasksRequest) -> Result<(), Status> {
         let Some(said) = request.message else {
             let message = "a message of a kind that this gateway does not know";
             return Err(Refusal::invalid("message", message).into());
@@ -120,7 +120,7 @@ impl Session {
     }
 
     /// The last message, after which nothing follows.
-    fn end(&mut self, reason: &str) -> Poll<Option<Result<v1::WorkResponse, Status>>> {
+    fn end(&mut self, reason: &str) -> Poll<Option<Result<v1::StreamTasksResponse, Status>>> {
         self.ended = true;
         Poll::Ready(Some(Ok(wire(message::closed(reason)))))
     }
@@ -137,7 +137,7 @@ enum Heard {
 }
 
 impl Stream for Session {
-    type Item = Result<v1::WorkResponse, Status>;
+    type Item = Result<v1::StreamTasksResponse, Status>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
@@ -191,8 +191,8 @@ fn broken(status: &Status) -> Status {
     Refusal::new(code, reason, status.message()).into()
 }
 
-const fn wire(message: Message) -> v1::WorkResponse {
-    v1::WorkResponse {
+const fn wire(message: Message) -> v1::StreamTasksResponse {
+    v1::StreamTasksResponse {
         message: Some(message),
     }
 }

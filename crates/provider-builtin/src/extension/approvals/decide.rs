@@ -76,7 +76,7 @@ pub(super) async fn resolve(
     let compensate = match request.compensation {
         CompensationChoice::AsDefined => None,
         CompensationChoice::Compensate => Some(true),
-        CompensationChoice::NoCompensation => Some(false),
+        CompensationChoice::Skip => Some(false),
     };
     let ending = format!("{compensate:?}");
     let texts = [

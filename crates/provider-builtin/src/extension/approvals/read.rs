@@ -60,11 +60,6 @@ pub(super) async fn approval(
     let place = place.ok_or_else(|| Kind::Approval.not_found(verb, &id.id))?;
     let case = &cases[place];
     let mut approval = shown::approval(&id.execution, &view, case);
-    approval.past = cases[..place]
-        .iter()
-        .filter(|earlier| earlier.kind() == Kind::Approval && earlier.step == case.step)
-        .map(|earlier| shown::past(&id.execution, earlier))
-        .collect();
     approval.input = input(provider, call, verb, (id, case)).await?;
     Ok(approval)
 }

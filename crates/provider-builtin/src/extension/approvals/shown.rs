@@ -6,8 +6,8 @@ use stateway_engine::View;
 use stateway_machine::{self as machine, FailureCause};
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
-    Approval, ApprovalState, Escalation, EscalationState, InboxId, PastApproval, PersonDecision,
-    Resolution, ResolutionAction, StepAttempt,
+    Approval, ApprovalState, Escalation, EscalationState, InboxId, PersonDecision, Resolution,
+    ResolutionAction, StepAttempt,
 };
 
 use super::case::{About, Case, Decision, Outcome, Stage, deadline};
@@ -57,21 +57,6 @@ pub(super) fn approval(execution: &ExecutionId, view: &View, case: &Case) -> App
         initiator: view.initiator.to_string(),
         labels: (*view.labels).clone(),
         input: None,
-        past: Vec::new(),
-    }
-}
-
-pub(super) fn past(execution: &ExecutionId, case: &Case) -> PastApproval {
-    let rule = match &case.about {
-        About::Approval { rule, .. } => rule.as_deref(),
-        About::Escalation { .. } => None,
-    };
-    PastApproval {
-        id: id(execution, case),
-        attempt: case.attempt,
-        state: approval_state(case),
-        decision: made(case).map(decision),
-        policy_rule: rule.unwrap_or_default().to_owned(),
     }
 }
 

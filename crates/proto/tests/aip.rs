@@ -1,0 +1,167 @@
+//! Rules of Google's AIPs that `buf lint` does not check, on the compiled API.
+
+use prost_reflect::{
+    DescriptorPool, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor,
+    Value,
+};
+
+const PACKAGE: &str = "stateway.v1";
+
+fn pool() -> DescriptorPool {
+    DescriptorPool::decode(stateway_proto::DESCRIPTORS).expect("the descriptors are valid")
+}
+
+fn messages() -> Vec<MessageDescriptor> {
+    let pool = pool();
+    let ours = pool
+        .all_messages()
+        .filter(|message| message.package_name() == PACKAGE);
+    ours.filter(|message| !message.is_map_entry()).collect()
+}
+
+fn methods() -> Vec<MethodDescriptor> {
+    let pool = pool();
+    let ours = pool
+        .services()
+        .filter(|service| service.package_name() == PACKAGE);
+    ours.flat_map(|service| service.methods().collect::<Vec<_>>())
+        .collect()
+}
+
+fn fields_of(messages: Vec<MessageDescriptor>) -> Vec<FieldDescriptor> {
+    let fields = |message: MessageDescriptor| message.fields().collect::<Vec<_>>();
+    messages.into_iter().flat_map(fields).collect()
+}
+
+/// Every message that a request contains, the request itself included.
+fn sent() -> Vec<MessageDescriptor> {
+    let mut found: Vec<MessageDescriptor> = Vec::new();
+    let mut open: Vec<_> = methods().iter().map(MethodDescriptor::input).collect();
+    while let Some(message) = open.pop() {
+        if found.contains(&message) || message.package_name() != PACKAGE {
+            continue;
+        }
+        open.extend(message.fields().filter_map(|field| match field.kind() {
+            Kind::Message(message) if !message.is_map_entry() => Some(message),
+            _ => None,
+        }));
+        found.push(message);
+    }
+    found
+}
+
+/// Whether a field is REQUIRED, OPTIONAL and so on.
+fn has_behaviour(field: &FieldDescriptor) -> bool {
+    let extension = pool().get_extension_by_name("google.api.field_behavior");
+    let extension = extension.expect("the annotation is compiled in");
+    let options = field.options();
+    let value = options.get_extension(&extension).into_owned();
+    matches!(value, Value::List(values) if !values.is_empty())
+}
+
+fn names(fields: Vec<FieldDescriptor>, wrong: impl Fn(&FieldDescriptor) -> bool) -> Vec<String> {
+    let wrong = fields.iter().filter(|field| wrong(field));
+    wrong.map(|field| field.full_name().to_owned()).collect()
+}
+
+/// AIP-203.
+#[test]
+fn every_field_of_a_request_says_whether_it_is_required() {
+    let fields = fields_of(sent());
+    assert!(fields.len() > 100, "{}", fields.len());
+    assert_eq!(names(fields, |field| !has_behaviour(field)), [""; 0]);
+}
+
+/// AIP-141.
+#[test]
+fn no_integer_is_unsigned() {
+    let unsigned = |field: &FieldDescriptor| {
+        matches!(
+            field.kind(),
+            Kind::Uint32 | Kind::Uint64 | Kind::Fixed32 | Kind::Fixed64
+        )
+    };
+    assert_eq!(names(fields_of(messages()), unsigned), [""; 0]);
+}
+
+/// AIP-142.
+#[test]
+fn a_point_in_time_is_named_so() {
+    let unnamed = |field: &FieldDescriptor| {
+        let Kind::Message(message) = field.kind() else {
+            return false;
+        };
+        let is_time = message.full_name() == "google.protobuf.Timestamp";
+        is_time && !field.name().ends_with("_time")
+    };
+    assert_eq!(names(fields_of(messages()), unnamed), [""; 0]);
+}
+
+/// AIP-126: languages that hoist the values of an enum would let those of the package collide.
+#[test]
+fn values_of_package_enums_have_the_name_of_the_enum() {
+    let ours = |one: &EnumDescriptor| one.package_name() == PACKAGE;
+    for one in pool().all_enums().filter(ours) {
+        let nested = one.parent_message().is_some();
+        let prefix = format!("{}_", words_of(one.name()));
+        for value in one.values() {
+            let expected = !nested || value.number() == 0;
+            let prefixed = value.name().starts_with(&prefix);
+            assert_eq!(prefixed, expected, "{}", value.full_name());
+        }
+    }
+}
+
+/// `SubState` as values are written: `SUB_STATE`.
+fn words_of(name: &str) -> String {
+    let mut words = String::new();
+    for (at, letter) in name.chars().enumerate() {
+        if at > 0 && letter.is_uppercase() {
+            words.push('_');
+        }
+        words.push(letter.to_ascii_uppercase());
+    }
+    words
+}
+
+/// AIP-132 and AIP-158.
+#[test]
+fn every_list_has_pages() {
+    let lists = methods().into_iter();
+    let lists: Vec<_> = lists.filter(|one| one.name().starts_with("List")).collect();
+    assert!(lists.len() >= 8, "{lists:?}");
+    for list in lists {
+        for field in ["page_size", "page_token"] {
+            let found = list.input().get_field_by_name(field);
+            assert!(found.is_some(), "{} has no {field}", list.name());
+        }
+        let found = list.output().get_field_by_name("next_page_token");
+        assert!(found.is_some(), "{} has no next page", list.name());
+    }
+}
+
+/// AIP-123.
+#[test]
+fn every_resource_is_declared_with_its_pattern() {
+    let extension = pool().get_extension_by_name("google.api.resource");
+    let extension = extension.expect("the annotation is compiled in");
+    let mut declared: Vec<_> = messages()
+        .iter()
+        .filter(|message| message.options().has_extension(&extension))
+        .map(|message| message.name().to_owned())
+        .collect();
+    declared.sort();
+    let expected = [
+        "Approval",
+        "Branch",
+        "Definition",
+        "Escalation",
+        "Execution",
+        "Provider",
+        "Queue",
+        "StepDetail",
+        "Trigger",
+        "Worker",
+    ];
+    assert_eq!(declared, expected);
+}
