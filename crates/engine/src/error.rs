@@ -26,7 +26,7 @@ pub struct EngineError {
     /// A lower-case fragment for people.
     pub message: String,
     /// What to do about it; may be empty.
-    pub hint: String,
+    pub hint: Box<str>,
     /// The component that failed while the rest of the engine may answer: `store` or `keeper`.
     pub component: Option<&'static str>,
     /// How long to wait before trying again, where that helps.
@@ -41,7 +41,7 @@ impl EngineError {
             kind,
             reason,
             message: message.to_string(),
-            hint: String::new(),
+            hint: Box::default(),
             component: None,
             retry_after: None,
             metadata: Vec::new(),
@@ -53,7 +53,7 @@ impl EngineError {
         self
     }
 
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(mut self, hint: impl Into<Box<str>>) -> Self {
         self.hint = hint.into();
         self
     }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use stateway_provider_api::Call;
+use tonic::Status;
 use tonic::metadata::MetadataMap;
 
 use crate::status::Refusal;
@@ -25,7 +26,7 @@ pub(crate) struct Caller {
 }
 
 /// Who asks, by the metadata of a call; nobody in particular when it does not say.
-pub(crate) fn of(metadata: &MetadataMap) -> Result<Caller, Refusal> {
+pub(crate) fn of(metadata: &MetadataMap) -> Result<Caller, Status> {
     let actor = match header(metadata, ACTOR)? {
         None => Call::nobody(),
         Some(name) if is_word(name, LONGEST_ACTOR) => name.into(),
@@ -41,7 +42,7 @@ pub(crate) fn of(metadata: &MetadataMap) -> Result<Caller, Refusal> {
     Ok(Caller { actor, roles })
 }
 
-fn roles(list: &str) -> Result<Arc<[Arc<str>]>, Refusal> {
+fn roles(list: &str) -> Result<Arc<[Arc<str>]>, Status> {
     let words: Vec<&str> = list
         .split(',')
         .map(str::trim)
@@ -57,7 +58,7 @@ fn roles(list: &str) -> Result<Arc<[Arc<str>]>, Refusal> {
     Ok(words.into_iter().map(Arc::from).collect())
 }
 
-fn header<'m>(metadata: &'m MetadataMap, name: &'static str) -> Result<Option<&'m str>, Refusal> {
+fn header<'m>(metadata: &'m MetadataMap, name: &'static str) -> Result<Option<&'m str>, Status> {
     let mut sent = metadata.get_all(name).iter();
     let Some(value) = sent.next() else {
         return Ok(None);
@@ -73,8 +74,8 @@ fn is_word(text: &str, longest: usize) -> bool {
     (1..=longest).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-fn wrong(header: &'static str, rule: &str) -> Refusal {
-    Refusal::invalid(header, format!("the header `{header}` must be {rule}"))
+fn wrong(header: &'static str, rule: &str) -> Status {
+    Refusal::invalid(header, format!("the header `{header}` must be {rule}")).into()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod refusal;
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,12 +16,18 @@ use crate::Verb;
 /// The result of every provider call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a provider call failed or was refused.
+/// Why a provider call failed or was refused. Its parts are read and set as fields: `error.kind`.
+///
+/// It is one pointer, because every result of a call has room for an error and hardly any has one.
+#[derive(Debug, Clone)]
+pub struct Error(Box<ErrorParts>);
+
+/// The parts of an [`Error`].
 ///
 /// Texts may be owned, so that an error of another process can be shown as it is. A clone shares its
 /// source.
 #[derive(Debug, Clone)]
-pub struct Error {
+pub struct ErrorParts {
     /// What kind of failure.
     pub kind: ErrorKind,
     /// What was being done.
@@ -53,7 +60,7 @@ impl Error {
     /// An error of this kind.
     #[must_use]
     pub fn new(kind: ErrorKind, verb: Verb, message: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(ErrorParts {
             kind,
             verb,
             message: message.into(),
@@ -66,7 +73,7 @@ impl Error {
             retry_after: None,
             answered: None,
             source: None,
-        }
+        }))
     }
 
     /// Adds a sentence that tells the reader what to do.
@@ -117,7 +124,7 @@ impl Error {
 
     /// Adds how long to wait before trying again.
     #[must_use]
-    pub const fn with_retry_after(mut self, pause: Duration) -> Self {
+    pub fn with_retry_after(mut self, pause: Duration) -> Self {
         self.retry_after = Some(pause);
         self
     }
@@ -125,21 +132,21 @@ impl Error {
     /// Marks an error that the adapter found without an answer of the engine: an id that cannot exist,
     /// a foreign cursor, a quota of the adapter's own. The circuit breaker learns nothing from it.
     #[must_use]
-    pub const fn without_engine(mut self) -> Self {
+    pub fn without_engine(mut self) -> Self {
         self.answered = Some(false);
         self
     }
 
     /// Marks an error that is the engine's own answer, where the kind alone does not imply that.
     #[must_use]
-    pub const fn by_engine(mut self) -> Self {
+    pub fn by_engine(mut self) -> Self {
         self.answered = Some(true);
         self
     }
 
     /// Whether the engine answered, so that the error shows that the engine works.
     #[must_use]
-    pub const fn engine_answered(&self) -> bool {
+    pub fn engine_answered(&self) -> bool {
         match self.answered {
             Some(answered) => answered,
             None => self.kind.implies_answer(),
@@ -153,10 +160,30 @@ impl Error {
         self
     }
 
+    /// What happened, by value.
+    #[must_use]
+    pub fn into_message(self) -> String {
+        self.0.message
+    }
+
     /// The machine-readable reason: the finer one if given, else the kind's.
     #[must_use]
     pub fn reason(&self) -> &str {
         self.reason.as_deref().unwrap_or(self.kind.reason())
+    }
+}
+
+impl Deref for Error {
+    type Target = ErrorParts;
+
+    fn deref(&self) -> &ErrorParts {
+        &self.0
+    }
+}
+
+impl DerefMut for Error {
+    fn deref_mut(&mut self) -> &mut ErrorParts {
+        &mut self.0
     }
 }
 

@@ -35,7 +35,7 @@ pub use definition::{
     NativeDefinition,
 };
 pub use description::Description;
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, ErrorParts, Result};
 pub use extension::{
     AdoptRequest, AppliedDefinition, ApplyPortableRequest, Approval, ApprovalState, Approvals,
     Backup, Branch, BranchChoice, BranchEvent, BranchEventsPage, BranchEventsRequest,

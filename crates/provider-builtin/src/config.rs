@@ -109,12 +109,12 @@ pub enum ConfigError {
         /// The file.
         path: String,
         /// What is wrong.
-        error: EngineError,
+        error: Box<EngineError>,
     },
 }
 
 fn hint(error: &EngineError) -> String {
-    match error.hint.as_str() {
+    match &*error.hint {
         "" => String::new(),
         hint => format!(" ({hint})"),
     }

@@ -55,7 +55,7 @@ impl BuiltinProvider {
         let opened = Engine::open(&config.engine()?);
         let engine = opened.map_err(|error| ConfigError::Store {
             path: config.path.display().to_string(),
-            error,
+            error: Box::new(error),
         })?;
         Self::over(engine, table)
             .with_backups(config.backups.clone())

@@ -18,7 +18,7 @@ use futures::StreamExt;
 use futures::stream;
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
-    Call, Error, ErrorKind, Observation, Result, Verb, View, WatchStream, Watched,
+    Call, ErrorKind, Observation, Result, Verb, View, WatchStream, Watched,
 };
 
 use crate::client::{Ask, ExecutionsQuery};
@@ -389,10 +389,7 @@ impl Follower {
         let page = self.reader.client.executions(ask, query).await;
         // A state machine that was deleted has no executions.
         match page {
-            Err(Error {
-                kind: ErrorKind::NotFound,
-                ..
-            }) => Ok(Page {
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(Page {
                 rows: Vec::new(),
                 next: None,
             }),

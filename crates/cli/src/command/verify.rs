@@ -113,7 +113,7 @@ fn in_file(context: &Context, path: &Path) -> Outcome {
     }
     let unreadable = |error: stateway_engine::EngineError| {
         let message = format!("{}: {error}", path.display());
-        Failure::new(Exit::Refused, message).hint(&error.hint)
+        Failure::new(Exit::Refused, message).hint(&*error.hint)
     };
     let file = StoreFile::open(path).map_err(unreadable)?;
     let (began, mut after) = (std::time::Instant::now(), Some(0));

@@ -60,6 +60,7 @@ impl From<builtin::ConfigError> for Unmade {
         let builtin::ConfigError::Store { path, error } = error else {
             return Self::Setting(error.to_string());
         };
+        let error = *error;
         // Most messages name the file already.
         let message = if error.message.contains(&path) {
             error.message
@@ -69,7 +70,7 @@ impl From<builtin::ConfigError> for Unmade {
         Self::Store(StoreFailure {
             reason: error.reason,
             message,
-            hint: error.hint,
+            hint: error.hint.into(),
         })
     }
 }

@@ -121,7 +121,7 @@ impl Shell {
                 let worked = tokio::time::timeout_at((began + budget.all).into(), work).await;
                 worked.unwrap_or_else(|_| Err(out_of_time(method)))
             }
-            Err(refused) => Err(refused.into()),
+            Err(refused) => Err(refused),
         };
         account.close(&outcome);
         match outcome {

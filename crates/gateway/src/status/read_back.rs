@@ -52,6 +52,8 @@ fn pause(details: &tonic_types::ErrorDetails) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use stateway_provider_api::ErrorParts;
+
     use super::*;
     use crate::status::{DEFAULT_PAUSE, of_provider};
 
@@ -66,7 +68,7 @@ mod tests {
     }
 
     fn parts(error: &Error) -> impl PartialEq + std::fmt::Debug {
-        let Error {
+        let ErrorParts {
             kind,
             verb,
             message,
@@ -78,7 +80,7 @@ mod tests {
             metadata,
             retry_after,
             ..
-        } = error.clone();
+        } = &**error;
         (
             (kind, verb, message, hint, native_code),
             (reason, component, suggestion, metadata, retry_after),

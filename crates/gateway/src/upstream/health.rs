@@ -68,7 +68,7 @@ impl Upstream {
                 };
                 Report {
                     serving,
-                    detail: error.message,
+                    detail: error.into_message(),
                     checked,
                     ..last
                 }
@@ -76,7 +76,7 @@ impl Upstream {
             Err(error) => Report {
                 serving: Serving::No,
                 engine_version: self.report().engine_version,
-                detail: error.message,
+                detail: error.into_message(),
                 checked,
             },
         }

@@ -225,7 +225,7 @@ fn failed(kind: ErrorKind, reason: &'static str, retry_after: Option<Duration>) 
         kind,
         reason,
         message: "disturbed".to_owned(),
-        hint: String::new(),
+        hint: Box::default(),
         component: None,
         retry_after,
         metadata: Vec::new(),

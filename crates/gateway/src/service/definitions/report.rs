@@ -49,7 +49,7 @@ async fn portability(call: &Call, upstream: &Upstream, source: &str) -> v1::Port
         });
         match asked.await {
             Ok(found) => (word(found.verdict), found.reasons),
-            Err(failed) => (Verdict::Unspecified, vec![failed.error.message]),
+            Err(failed) => (Verdict::Unspecified, vec![failed.error.into_message()]),
         }
     } else {
         let reason = format!(
