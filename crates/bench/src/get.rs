@@ -22,16 +22,17 @@ const LEAST_RATIO: f64 = 0.70;
 pub(crate) async fn run(stateway: &Server, empty: &Server) -> Outcome<()> {
     let name = start_one(stateway, "hello").await?;
     println!("GetExecution, {CALLS_IN_FLIGHT} calls in flight on {CONNECTIONS} connections");
-    println!("round  empty service/s  GetExecution/s  ratio");
+    println!("round  empty service/s  GetExecution/s  ratio  CPU of a call: empty  GetExecution");
     let mut ratios = Vec::new();
     for round in 1..=ROUNDS {
-        let baseline = empty_rate(empty).await?;
-        let gateway = get_rate(stateway, &name).await?;
+        let baseline = measured(empty, empty_calls).await?;
+        let gateway = measured(stateway, async |channels| get_calls(channels, &name).await).await?;
+        let ratio = gateway.rate / baseline.rate;
         println!(
-            "{round:5}  {baseline:15.0}  {gateway:14.0}  {:5.2}",
-            gateway / baseline
+            "{round:5}  {:15.0}  {:14.0}  {ratio:5.2}  {:20.1?}  {:12.1?}",
+            baseline.rate, gateway.rate, baseline.cpu, gateway.cpu
         );
-        ratios.push(gateway / baseline);
+        ratios.push(ratio);
     }
     ratios.sort_by(f64::total_cmp);
     let median = ratios[ratios.len() / 2];
@@ -52,14 +53,38 @@ pub(crate) async fn start_one(stateway: &Server, definition: &str) -> Outcome<St
     Ok(client.start_execution(request).await?.into_inner().name)
 }
 
-async fn get_rate(server: &Server, name: &str) -> Outcome<f64> {
+/// One round of calls.
+struct Measured {
+    /// Calls per second.
+    rate: f64,
+    /// The processor time of the server per call.
+    cpu: Duration,
+}
+
+/// Measures one round: its calls, its time, and what the server used of the processor.
+async fn measured(
+    server: &Server,
+    calls: impl AsyncFn(Vec<Channel>) -> Outcome<u32>,
+) -> Outcome<Measured> {
+    let channels = channels(server).await?;
+    let before = server.cpu_time()?;
+    let began = Instant::now();
+    let calls = calls(channels).await?;
+    let took = began.elapsed();
+    let used = server.cpu_time()?.saturating_sub(before);
+    Ok(Measured {
+        rate: f64::from(calls) / took.as_secs_f64(),
+        cpu: used / calls.max(1),
+    })
+}
+
+async fn get_calls(channels: Vec<Channel>, name: &str) -> Outcome<u32> {
     let view = v1::ExecutionView::Full.into();
     let request = v1::GetExecutionRequest {
         name: name.to_owned(),
         view,
     };
-    let channels = channels(server).await?;
-    rate(|worker, until| {
+    round(|worker, until| {
         let mut client = ExecutionsClient::new(channels[worker % CONNECTIONS].clone());
         let request = request.clone();
         async move {
@@ -74,9 +99,8 @@ async fn get_rate(server: &Server, name: &str) -> Outcome<f64> {
     .await
 }
 
-async fn empty_rate(server: &Server) -> Outcome<f64> {
-    let channels = channels(server).await?;
-    rate(|worker, until| {
+async fn empty_calls(channels: Vec<Channel>) -> Outcome<u32> {
+    round(|worker, until| {
         let mut client = TriggersClient::new(channels[worker % CONNECTIONS].clone());
         async move {
             let mut done = 0;
@@ -97,16 +121,16 @@ async fn channels(server: &Server) -> Outcome<Vec<Channel>> {
     Ok(try_join_all((0..CONNECTIONS).map(|_| endpoint.connect())).await?)
 }
 
-/// Calls per second over one round, each worker a task of its own.
-async fn rate<F>(worker: impl Fn(usize, Instant) -> F) -> Outcome<f64>
+/// The calls of one round, each worker a task of its own.
+async fn round<F>(worker: impl Fn(usize, Instant) -> F) -> Outcome<u32>
 where
-    F: Future<Output = Result<u64, tonic::Status>> + Send + 'static,
+    F: Future<Output = Result<u32, tonic::Status>> + Send + 'static,
 {
-    let began = Instant::now();
-    let workers = (0..CALLS_IN_FLIGHT).map(|index| tokio::spawn(worker(index, began + ROUND)));
+    let until = Instant::now() + ROUND;
+    let workers = (0..CALLS_IN_FLIGHT).map(|index| tokio::spawn(worker(index, until)));
     let mut done = 0;
     for counted in workers.collect::<Vec<_>>() {
         done += counted.await??;
     }
-    Ok(done as f64 / began.elapsed().as_secs_f64())
+    Ok(done)
 }

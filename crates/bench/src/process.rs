@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -122,6 +123,17 @@ impl Server {
     /// Its process.
     pub(crate) fn id(&self) -> Outcome<u32> {
         Ok(self.child.id().ok_or("it has ended")?)
+    }
+
+    /// The processor time that its threads have used, where the system tells.
+    pub(crate) fn cpu_time(&self) -> Outcome<Duration> {
+        let mut nanos = 0;
+        for thread in std::fs::read_dir(format!("/proc/{}/task", self.id()?))? {
+            let told = std::fs::read_to_string(thread?.path().join("schedstat"))?;
+            let used = told.split_whitespace().next().ok_or("no schedstat")?;
+            nanos += used.parse::<u64>()?;
+        }
+        Ok(Duration::from_nanos(nanos))
     }
 
     /// Resident memory in MiB, where the system tells.
