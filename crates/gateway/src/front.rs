@@ -11,6 +11,7 @@ mod dispatch;
 mod frames;
 mod origin;
 mod peer;
+mod services;
 mod shrink;
 mod stream;
 
@@ -19,3 +20,4 @@ pub(crate) use connection::{ConnectionLimits, Connections};
 pub(crate) use dispatch::{Front, no_page};
 pub use origin::{Origin, OriginError};
 pub(crate) use peer::Peer;
+pub(crate) use services::{NamedHandler, Services};

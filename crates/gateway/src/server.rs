@@ -17,7 +17,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 
-use crate::front::{Acceptor, ConnectionLimits, Connections, Front, Peer, no_page};
+use crate::front::{
+    Acceptor, ConnectionLimits, Connections, Front, NamedHandler, Peer, Services, no_page,
+};
 use crate::service::admin::Admin;
 use crate::service::approvals::Approvals;
 use crate::service::definitions::Definitions;
@@ -167,12 +169,14 @@ impl Gateway {
             reporter,
             stop: stop.clone(),
         });
-        let routes = self.routes(&hub, &sealer, &stop)?.add_service(health);
+        let mut services = self.services(&hub, &sealer, &stop)?;
+        services.push(NamedHandler::new(health));
+        let services = Services::new(services);
         let pages = self.pages.take();
-        let pages = pages.map(|make| make(routes.clone(), stop.clone()));
+        let pages = pages.map(|make| make(services.routes(), stop.clone()));
         let pages = plain_pages(self.metrics.clone(), engines).merge(pages.unwrap_or_default());
         let origins = std::mem::take(&mut self.settings.allowed_origins);
-        let front = Front::new(routes, Routes::from(pages.fallback(nowhere)), origins);
+        let front = Front::new(services, Routes::from(pages.fallback(nowhere)), origins);
 
         let probes = TaskTracker::new();
         for upstream in self.upstreams.values() {
@@ -217,12 +221,12 @@ impl Gateway {
         }
     }
 
-    fn routes(
+    fn services(
         &self,
         hub: &Arc<Hub>,
         sealer: &Arc<Sealer>,
         stop: &CancellationToken,
-    ) -> Result<Routes, StartError> {
+    ) -> Result<Vec<NamedHandler>, StartError> {
         let most = self.settings.max_message_bytes;
         let shell = Arc::new(Shell::new(ShellLimits {
             default_deadline: self.settings.default_deadline,
@@ -277,47 +281,48 @@ impl Gateway {
             upstreams: self.upstreams.clone(),
             sealer: sealer.clone(),
         };
-        let mut routes = Routes::default()
-            .add_service(
+        let mut services = vec![
+            NamedHandler::new(
                 v1::executions_server::ExecutionsServer::from_arc(executions)
                     .max_decoding_message_size(most)
                     .max_encoding_message_size(most),
-            )
-            .add_service(
+            ),
+            NamedHandler::new(
                 v1::providers_server::ProvidersServer::new(providers)
                     .max_decoding_message_size(most)
                     .max_encoding_message_size(most),
-            )
-            .add_service(
+            ),
+            NamedHandler::new(
                 v1::definitions_server::DefinitionsServer::new(definitions)
                     .max_decoding_message_size(most)
                     .max_encoding_message_size(most),
-            )
-            .add_service(
+            ),
+            NamedHandler::new(
                 v1::approvals_server::ApprovalsServer::new(approvals)
                     .max_decoding_message_size(most)
                     .max_encoding_message_size(most),
-            )
-            .add_service(
+            ),
+            NamedHandler::new(
                 v1::workers_server::WorkersServer::new(workers)
                     .max_decoding_message_size(most)
                     .max_encoding_message_size(most),
-            )
-            .add_service(
+            ),
+            NamedHandler::new(
                 v1::admin_server::AdminServer::new(admin)
                     .max_decoding_message_size(most)
                     .max_encoding_message_size(most),
-            )
-            .add_service(
+            ),
+            NamedHandler::new(
                 v1::triggers_server::TriggersServer::new(triggers)
                     .max_decoding_message_size(most)
                     .max_encoding_message_size(most),
-            )
-            .add_service(
+            ),
+            NamedHandler::new(
                 v1::recovery_server::RecoveryServer::new(recovery)
                     .max_decoding_message_size(most)
                     .max_encoding_message_size(most),
-            );
+            ),
+        ];
         if self.settings.reflection {
             let broken =
                 |error: tonic_reflection::server::Error| StartError::Reflection(error.to_string());
@@ -326,11 +331,12 @@ impl Gateway {
                     .register_encoded_file_descriptor_set(stateway_proto::DESCRIPTORS)
                     .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
             };
-            routes = routes
-                .add_service(described().build_v1().map_err(broken)?)
-                .add_service(described().build_v1alpha().map_err(broken)?);
+            services.push(NamedHandler::new(described().build_v1().map_err(broken)?));
+            services.push(NamedHandler::new(
+                described().build_v1alpha().map_err(broken)?,
+            ));
         }
-        Ok(routes)
+        Ok(services)
     }
 }
 

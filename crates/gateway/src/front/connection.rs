@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 
 use super::activity::{Activity, OpenCall};
+use super::describe::DescribedBody;
 use super::dispatch::Front;
 use super::peer::Peer;
 use super::stream::ClientStream;
@@ -86,13 +87,13 @@ impl Connections {
         let (front, calls) = (self.front, activity.clone());
         let service = service_fn(move |request: Request<Incoming>| {
             let (front, open) = (front.clone(), calls.begin_call());
-            async move {
+            // Boxed, because a stream keeps the room of this future for as long as it is open.
+            Box::pin(async move {
                 let mut request = request.map(Body::new);
                 request.extensions_mut().insert(peer);
-                // Boxed, because a stream keeps the room of this future for as long as it is open.
-                let response = Box::pin(front.answer(request)).await;
+                let response = front.answer(request).await;
                 Ok::<_, Infallible>(response.map(|body| CountedBody { body, _open: open }))
-            }
+            })
         });
         let mut connection = pin!(self.http.serve_connection(io, service));
         let ended = tokio::select! {
@@ -131,7 +132,7 @@ impl Connections {
 
 /// A response body that keeps its call open until it has been sent.
 struct CountedBody {
-    body: Body,
+    body: DescribedBody,
     _open: OpenCall,
 }
 

@@ -37,9 +37,9 @@ impl<S> Service<Request<Body>> for Described<S>
 where
     S: Service<Request<Body>, Response = Response<Body>>,
 {
-    type Response = Response<Body>;
+    type Response = Response<DescribedBody>;
     type Error = S::Error;
-    type Future = MapOk<S::Future, fn(Response<Body>) -> Response<Body>>;
+    type Future = MapOk<S::Future, fn(Response<Body>) -> Response<DescribedBody>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.0.poll_ready(context)
@@ -52,16 +52,19 @@ where
 
 /// The response, with details if it is an error. An error that comes before an answer is in the
 /// headers, one that comes after it in the trailers.
-fn described(mut response: Response<Body>) -> Response<Body> {
-    if response.headers().contains_key(Status::GRPC_STATUS) {
-        describe(response.headers_mut());
-        return response;
-    }
-    response.map(|body| Body::new(DescribedBody(body)))
+fn described(mut response: Response<Body>) -> Response<DescribedBody> {
+    describe(response.headers_mut());
+    response.map(DescribedBody)
 }
 
 /// A body whose trailers have details if they report an error.
-struct DescribedBody(Body);
+pub(crate) struct DescribedBody(Body);
+
+impl DescribedBody {
+    pub(super) const fn new(body: Body) -> Self {
+        Self(body)
+    }
+}
 
 impl HttpBody for DescribedBody {
     type Data = Bytes;

@@ -6,6 +6,8 @@
 //! `application/grpc-web` need a preflight request first, which is refused unless the origin is
 //! configured.
 
+use std::convert::Infallible;
+
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
@@ -17,8 +19,9 @@ use tonic::service::Routes;
 use tonic_web::{GrpcWebLayer, GrpcWebService};
 use tower::{Layer, Service};
 
-use super::describe::Described;
+use super::describe::{Described, DescribedBody};
 use super::origin::{AllowedOrigins, Origin, Refused, Sender};
+use super::services::Services;
 
 const OTHER_HOST: &str = "This gateway answers to loopback names (localhost, 127.0.0.1, [::1]) and to the hosts of \
      `server.allowed_origins`. A proxy in front of it must set Host to one of them.\n";
@@ -39,8 +42,8 @@ const PREFLIGHT_LIFETIME: HeaderValue = HeaderValue::from_static("600");
 
 /// The services and pages of one port.
 pub(crate) struct Front {
-    grpc: Described<Routes>,
-    web: GrpcWebService<Described<Routes>>,
+    grpc: Described<Services>,
+    web: GrpcWebService<Described<Services>>,
     pages: Routes,
     origins: AllowedOrigins,
 }
@@ -54,8 +57,8 @@ enum Kind {
 }
 
 impl Front {
-    pub(crate) fn new(services: Routes, pages: Routes, origins: Vec<Origin>) -> Self {
-        let grpc = Described::new(services.prepare());
+    pub(crate) fn new(services: Services, pages: Routes, origins: Vec<Origin>) -> Self {
+        let grpc = Described::new(services);
         Self {
             web: GrpcWebLayer::new().layer(grpc.clone()),
             grpc,
@@ -65,11 +68,13 @@ impl Front {
     }
 
     /// Answers a request.
-    pub(crate) async fn answer(&self, request: Request<Body>) -> Response<Body> {
+    pub(super) async fn answer(&self, request: Request<Body>) -> Response<DescribedBody> {
         let kind = kind(request.headers());
         match self.origins.sender(&request, kind == Kind::Grpc) {
             Ok(Sender::Own) => self.route(kind, request).await,
-            Ok(Sender::Page(origin)) if is_preflight(&request) => preflight(&request, origin),
+            Ok(Sender::Page(origin)) if is_preflight(&request) => {
+                preflight(&request, origin).map(DescribedBody::new)
+            }
             Ok(Sender::Page(origin)) => {
                 let mut response = self.route(kind, request).await;
                 share(response.headers_mut(), origin);
@@ -80,7 +85,7 @@ impl Front {
         }
     }
 
-    async fn route(&self, kind: Kind, request: Request<Body>) -> Response<Body> {
+    async fn route(&self, kind: Kind, request: Request<Body>) -> Response<DescribedBody> {
         if kind != Kind::Page && request.method() != Method::POST {
             let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, POST_ONLY);
             let post = HeaderValue::from_static("POST");
@@ -91,12 +96,17 @@ impl Front {
             Kind::Grpc if request.version() < Version::HTTP_2 => {
                 return refuse(StatusCode::HTTP_VERSION_NOT_SUPPORTED, HTTP_2_ONLY);
             }
-            Kind::Grpc => self.grpc.clone().call(request).await,
+            Kind::Grpc => return infallible(self.grpc.clone().call(request).await),
             Kind::GrpcWeb => self.web.clone().call(request).await,
             Kind::Page => self.pages.clone().call(request).await,
         };
-        answered.unwrap_or_else(|never| match never {})
+        // Pages have no trailers, and those of gRPC-Web were described before they became data.
+        infallible(answered).map(DescribedBody::new)
     }
+}
+
+fn infallible<T>(answered: Result<T, Infallible>) -> T {
+    answered.unwrap_or_else(|never| match never {})
 }
 
 /// The answer to a path that has no page.
@@ -162,8 +172,9 @@ fn share(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.append(VARY, HeaderValue::from_static("origin"));
 }
 
-fn refuse(status: StatusCode, text: &'static str) -> Response<Body> {
-    let mut response = Response::new(Body::new(axum::body::Body::from(text)));
+fn refuse(status: StatusCode, text: &'static str) -> Response<DescribedBody> {
+    let body = Body::new(axum::body::Body::from(text));
+    let mut response = Response::new(DescribedBody::new(body));
     *response.status_mut() = status;
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, plain);

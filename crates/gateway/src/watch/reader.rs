@@ -136,7 +136,8 @@ impl Reader {
 
     /// The stream a client reads. It ends with `UNAVAILABLE` when the gateway drains.
     pub(crate) fn into_stream(self) -> impl Stream<Item = Result<Response, Status>> + Send {
-        futures::stream::unfold(Some(self), async |reader| {
+        // Boxed, because the future of a step would have room for several readers.
+        futures::stream::unfold(Some(Box::new(self)), async |reader| {
             let mut reader = reader?;
             match reader.next().await {
                 Ok(response) => {

@@ -1,0 +1,119 @@
+//! The gRPC services of the port, found by the name in the path.
+//!
+//! A general router matches patterns, keeps what they matched, clones a boxed service and boxes both
+//! bodies once more. A gRPC path is `/package.Service/Method` and nothing else, so that a comparison
+//! of names is enough, and the services decide about their methods themselves.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::http::{Request, Response};
+use futures::future::{self, BoxFuture, FutureExt};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::server::NamedService;
+use tonic::service::Routes;
+use tower::{Service, ServiceExt};
+
+/// What a service answers, as the generated services return it.
+type Answer = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+/// One service of the port.
+pub(crate) struct NamedHandler {
+    name: &'static str,
+    answer: Box<dyn Fn(Request<Body>) -> Answer + Send + Sync>,
+}
+
+impl NamedHandler {
+    pub(crate) fn new<S>(service: S) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = Answer>,
+        S: NamedService + Clone + Send + Sync + 'static,
+    {
+        Self {
+            name: S::NAME,
+            // A generated service is a shared pointer and its limits, and it is always ready.
+            answer: Box::new(move |request| service.clone().call(request)),
+        }
+    }
+}
+
+/// Every service of the port.
+#[derive(Clone)]
+pub(crate) struct Services(Arc<[NamedHandler]>);
+
+impl Services {
+    pub(crate) fn new(services: Vec<NamedHandler>) -> Self {
+        Self(services.into())
+    }
+
+    /// The same services for callers inside the process.
+    pub(crate) fn routes(&self) -> Routes {
+        let services = self.clone();
+        let services =
+            services.map_request(|request: Request<axum::body::Body>| request.map(Body::new));
+        Routes::from(Router::new().fallback_service(services))
+    }
+
+    fn find(&self, path: &str) -> Option<&NamedHandler> {
+        let (name, _method) = path.strip_prefix('/')?.split_once('/')?;
+        self.0.iter().find(|service| service.name == name)
+    }
+}
+
+impl Service<Request<Body>> for Services {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Answer;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Answer {
+        match self.find(request.uri().path()) {
+            Some(service) => (service.answer)(request),
+            None => future::ready(Ok(Status::unimplemented("").into_http())).boxed(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn services() -> Services {
+        let (_, health) = tonic_health::server::health_reporter();
+        Services::new(vec![NamedHandler::new(health)])
+    }
+
+    #[test]
+    fn a_service_is_found_by_its_whole_name() {
+        let services = services();
+        let found = |path| services.find(path).is_some();
+        assert!(found("/grpc.health.v1.Health/Check"));
+        assert!(found("/grpc.health.v1.Health/NoSuchMethod"));
+        for other in [
+            "",
+            "/",
+            "/grpc.health.v1.Health",
+            "grpc.health.v1.Health/Check",
+            "//grpc.health.v1.Health/Check",
+            "/grpc.health.v1.Healthy/Check",
+            "/grpc.health.v1/Health/Check",
+            "/GRPC.health.v1.Health/Check",
+        ] {
+            assert!(!found(other), "{other}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_unknown_service_is_not_implemented() {
+        let mut request = Request::new(Body::empty());
+        *request.uri_mut() = "/no.such.Service/Method".parse().unwrap();
+        let answer = services().call(request).await.unwrap();
+        assert_eq!(answer.headers()[Status::GRPC_STATUS], "12");
+    }
+}
