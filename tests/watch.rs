@@ -7,6 +7,7 @@ use stateway_client::v1::watch_executions_response::Kind;
 use stateway_model::ExecutionId;
 use stateway_provider_api::{ErrorKind, NativeState, Observation, ObservedDefinition, Verb};
 use tonic::Code;
+use tonic_types::StatusExt;
 
 use crate::support::{Puppet, TestGateway, Watching, clock, reason_of};
 

@@ -260,7 +260,7 @@ async fn perform(
         Action::RetryFrom => {
             let step = form.fields.raw("step");
             let origin = if form.fields.has("from_start") {
-                Some(Origin::FromStart(true))
+                Some(Origin::Start(()))
             } else {
                 (!step.is_empty()).then(|| Origin::Step(step.to_owned()))
             };
