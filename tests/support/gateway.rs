@@ -29,6 +29,14 @@ pub(crate) struct BuiltIn {
 }
 
 impl BuiltIn {
+    /// An engine on a new store.
+    pub(crate) fn open(store: PathBuf) -> Self {
+        Self {
+            engine: Engine::open(&stateway_engine::Config::new(store)).expect("the engine opens"),
+            backups: None,
+        }
+    }
+
     fn provider(self) -> BuiltinProvider {
         BuiltinProvider::over(self.engine, table("builtin")).with_backups(self.backups)
     }
@@ -162,7 +170,6 @@ impl Running {
     }
 }
 
-/// The reason of the status's one `ErrorInfo`, which every error must have.
 /// The advice that an error carries; empty when there is none.
 pub(crate) fn hint_of(status: &Status) -> String {
     let details = status.get_error_details();
@@ -170,6 +177,7 @@ pub(crate) fn hint_of(status: &Status) -> String {
     hint.map(|hint| hint.message.clone()).unwrap_or_default()
 }
 
+/// The reason of the status's one `ErrorInfo`, which every error must have.
 pub(crate) fn reason_of(status: &Status) -> String {
     error_info(status).0
 }

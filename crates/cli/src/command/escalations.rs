@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use stateway_client as client;
-use stateway_client::{Call, v1};
+use stateway_client::{Call, quoted, v1};
 use v1::Compensation;
 use v1::resolution::Action;
 
@@ -11,7 +11,7 @@ use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::paging::{Paging, more};
-use crate::screen::{Paint, Table, ago, cost, moment, trouble};
+use crate::screen::{Paint, Table, ago, branch_number, cost, moment, trouble};
 use crate::{input, resource, view};
 
 /// Escalated steps, which wait for a person's decision.
@@ -229,17 +229,26 @@ async fn named(context: &Context, text: &str) -> Result<String, Failure> {
     let parent = execution.split("/executions/").next().unwrap_or_default();
     let call = Call::from_message(v1::ListEscalationsRequest {
         parent: parent.to_owned(),
-        filter: format!("state = pending AND step = \"{step}\" AND execution = \"{execution}\""),
+        filter: format!(
+            "state = PENDING AND step = {} AND execution = {}",
+            quoted(step),
+            quoted(execution)
+        ),
         ..v1::ListEscalationsRequest::default()
     });
     let page = context.client.escalations_page(context.call(call)).await?;
     match page.escalations.as_slice() {
         [one] => Ok(one.name.clone()),
-        _ => Err(Failure::new(
-            Exit::NotFound,
-            format!("no escalation of {text} is pending"),
-        )
-        .hint("`stateway escalations list` shows the pending escalations with their names.")),
+        pending => {
+            let problem = if pending.is_empty() {
+                format!("no escalation of {text} is pending")
+            } else {
+                format!("{} escalations of {text} are pending", pending.len())
+            };
+            Err(Failure::new(Exit::NotFound, problem).hint(
+                "`stateway escalations list` shows the pending escalations with their names.",
+            ))
+        }
     }
 }
 
@@ -301,9 +310,9 @@ fn details(escalation: &view::Escalation, paint: Paint) -> String {
 }
 
 fn heading(attempt: &view::StepAttempt) -> String {
-    match attempt.branch.raw() {
+    match branch_number(&attempt.branch).as_str() {
         "0" => format!("attempt {}", attempt.attempt),
-        _ => format!("attempt {} on branch {}", attempt.attempt, attempt.branch),
+        number => format!("attempt {} on branch {number}", attempt.attempt),
     }
 }
 

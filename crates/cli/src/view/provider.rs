@@ -80,7 +80,7 @@ impl From<&v1::Provider> for Provider {
 }
 
 /// Every capability with its word, as the API spells it.
-fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 26] {
+fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 35] {
     macro_rules! list {
         ($($name:ident),+ $(,)?) => { [$((stringify!($name), wire.$name)),+] };
     }
@@ -101,7 +101,9 @@ fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 26] {
         pause,
         resume,
         retry_now,
+        retry_now_idempotent,
         retry_from,
+        retry_from_idempotent,
         steps,
         retries,
         payloads,
@@ -111,6 +113,13 @@ fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 26] {
         apply_definition,
         count,
         cancel_compensation,
+        portable_definitions,
+        triggers,
+        approvals,
+        workers,
+        event_log,
+        recovery,
+        store,
     ]
 }
 
