@@ -80,7 +80,7 @@ impl From<&v1::Provider> for Provider {
 }
 
 /// Every capability with its word, as the API spells it.
-fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 26] {
+fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 34] {
     macro_rules! list {
         ($($name:ident),+ $(,)?) => { [$((stringify!($name), wire.$name)),+] };
     }
@@ -111,6 +111,14 @@ fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 26] {
         apply_definition,
         count,
         cancel_compensation,
+        portable_definitions,
+        triggers,
+        approvals,
+        watch_approvals,
+        workers,
+        event_log,
+        recovery,
+        store,
     ]
 }
 

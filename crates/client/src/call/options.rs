@@ -13,7 +13,7 @@ use stateway_proto::v1::retry_from_request::Origin;
 use super::{
     AdoptDefinition, Cancel, DeleteDefinition, DisableTrigger, EnableTrigger, Events, Get, GetStep,
     List, ListProviders, Pause, ReadPayload, RetryFrom, RetryNow, Signal, Start, Wait,
-    WatchRequest,
+    WatchApprovals, WatchRequest,
 };
 
 impl Start {
@@ -177,6 +177,14 @@ impl WatchRequest {
     #[must_use]
     pub fn cursor(self, cursor: impl Into<String>) -> Self {
         self.with(|message| message.cursor = cursor.into())
+    }
+}
+
+impl WatchApprovals {
+    /// Only those that pass this AIP-160 filter.
+    #[must_use]
+    pub fn filter(self, filter: impl Into<String>) -> Self {
+        self.with(|message| message.filter = filter.into())
     }
 }
 
