@@ -36,15 +36,16 @@ const STRICT: &str = "\
 name: strict
 steps:
   - name: sign-off
-    approval: {role: ops, onReject: escalate}
+    approval: {role: ops, onReject: fail}
+    onFailure: escalate
 ";
 
-/// Nobody has to wait long for this one.
+/// Escalated when nobody decides, which is soon.
 const SHORT: &str = "\
 name: short
 steps:
   - name: sign-off
-    approval: {role: ops, expiresAfter: 1s, onExpiry: cancel}
+    approval: {role: ops, expiresAfter: 1s, onExpiry: escalate}
 ";
 
 /// The longest a test waits for something that must come.
@@ -188,7 +189,7 @@ async fn a_rejected_one_leaves_as_rejected_also_if_it_is_escalated() {
 }
 
 #[tokio::test]
-async fn an_expired_one_leaves_as_expired() {
+async fn an_expired_one_leaves_as_expired_and_is_escalated() {
     let rig = rig().await;
     let mut watching = Watching::on(&rig.gateway, "providers/-").await;
     assert!(watching.bookmark().await.is_empty());
@@ -196,6 +197,8 @@ async fn an_expired_one_leaves_as_expired() {
     let asked = name("x1", "sign-off");
     assert_eq!(watching.change().await, added(&asked));
     assert_eq!(watching.change().await, removed(&asked, State::Expired));
+    rig.until("x1", |view| view.native_state == "escalated")
+        .await;
 }
 
 #[tokio::test]
