@@ -184,6 +184,7 @@ async fn a_row_whose_record_is_removed_says_so() {
 
 #[tokio::test]
 async fn a_provider_that_goes_down_is_announced_and_back_again() {
+    // A provider that pushes is reachable as long as its stream is open; one that is polled has to answer.
     let rig = Rig::polled().await;
     let mut browser = rig.browser();
     let page = browser.get("/executions").await;
