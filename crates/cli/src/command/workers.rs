@@ -69,9 +69,10 @@ impl Workers {
                     words(&worker.skills),
                     worker.tenant.to_string(),
                     format!("{}/{}", worker.task_count, worker.capacity),
-                    match worker.connected {
-                        true => since.unwrap_or_default(),
-                        false => "lost".into(),
+                    if worker.connected {
+                        since.unwrap_or_default()
+                    } else {
+                        "lost".into()
                     },
                     seen.unwrap_or_default(),
                 ]);

@@ -286,7 +286,7 @@ mod tests {
             "retry.attempt >= 3",
             "retry.attempt < 4",
             "retry.retry_count <= 2",
-            "retry.max_attempts > 4",
+            "retry.max_attempt_count > 4",
             "retry.next_attempt_time < 2026-11-16T12:00:01Z",
             "create_time = \"2026-11-16T11:00:00Z\"",
             "start_time > 2026-11-16T11:00:00Z",
@@ -326,7 +326,7 @@ mod tests {
             "retry.attempt = 0",
             "retry.attempt != 3",
             "retry.retry_count <= 2",
-            "retry.max_attempts < 9",
+            "retry.max_attempt_count < 9",
         ] {
             assert!(!Filter::parse(text).unwrap().admits(&unknown), "{text}");
         }
