@@ -21,7 +21,7 @@ use crate::front::{
     Acceptor, ConnectionLimits, Connections, Front, NamedHandler, Peer, Services, no_page,
 };
 use crate::service::admin::Admin;
-use crate::service::approvals::Approvals;
+use crate::service::approvals::{ApprovalHub, Approvals};
 use crate::service::definitions::Definitions;
 use crate::service::executions::Executions;
 use crate::service::providers::Providers;
@@ -161,6 +161,7 @@ impl Gateway {
             sealer.clone(),
             stop.clone(),
         );
+        let approval_hub = ApprovalHub::new(self.settings.watch, stop.clone());
         let (reporter, health) = tonic_health::server::health_reporter();
         let engines = Arc::new(EngineHealth::new(&self.upstreams));
         let prober = Arc::new(Prober {
@@ -169,7 +170,7 @@ impl Gateway {
             reporter,
             stop: stop.clone(),
         });
-        let mut services = self.services(&hub, &sealer, &stop)?;
+        let mut services = self.services((&hub, &approval_hub), &sealer, &stop)?;
         services.push(NamedHandler::new(health));
         let services = Services::new(services);
         let pages = self.pages.take();
@@ -201,6 +202,7 @@ impl Gateway {
         let rest = async {
             open.wait().await;
             hub.drained().await;
+            approval_hub.drained().await;
             probes.wait().await;
         };
         if tokio::time::timeout(drain, rest).await.is_err() {
@@ -223,7 +225,7 @@ impl Gateway {
 
     fn services(
         &self,
-        hub: &Arc<Hub>,
+        (hub, approval_hub): (&Arc<Hub>, &Arc<ApprovalHub>),
         sealer: &Arc<Sealer>,
         stop: &CancellationToken,
     ) -> Result<Vec<NamedHandler>, StartError> {
@@ -234,6 +236,7 @@ impl Gateway {
             max_message_bytes: most,
         }));
         let watch = &self.settings.watch;
+        let watches = StreamPool::new(StreamKind::Watch, watch.max_streams);
         let directory = Arc::new(Directory {
             upstreams: self.upstreams.clone(),
         });
@@ -246,6 +249,8 @@ impl Gateway {
             shell: shell.clone(),
             directory: directory.clone(),
             sealer: sealer.clone(),
+            hub: approval_hub.clone(),
+            watches: watches.clone(),
         };
         let workers = Workers {
             shell: shell.clone(),
@@ -267,7 +272,7 @@ impl Gateway {
             upstreams: self.upstreams.clone(),
             hub: hub.clone(),
             sealer: sealer.clone(),
-            watches: StreamPool::new(StreamKind::Watch, watch.max_streams),
+            watches,
             waits: StreamPool::new(StreamKind::Wait, watch.max_waits),
         });
         let recovery = Recovery {
