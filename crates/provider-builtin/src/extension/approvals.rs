@@ -7,11 +7,12 @@ mod id;
 mod list;
 mod read;
 mod shown;
+mod watch;
 
 use async_trait::async_trait;
 use stateway_provider_api::{
-    Approval, Approvals, Call, DecideRequest, Escalation, InboxId, InboxPage, InboxRequest,
-    ResolveRequest, Result, Verb,
+    Approval, ApprovalStream, Approvals, Call, DecideRequest, Escalation, InboxId, InboxPage,
+    InboxRequest, ResolveRequest, Result, Verb,
 };
 
 use crate::BuiltinProvider;
@@ -40,6 +41,10 @@ impl Approvals for BuiltinProvider {
             items: items.collect(),
             next,
         })
+    }
+
+    async fn watch_approvals(&self, call: &Call) -> Result<ApprovalStream> {
+        watch::watch(self, call).await
     }
 
     async fn get_approval(&self, call: &Call, id: &InboxId) -> Result<Approval> {
