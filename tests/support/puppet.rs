@@ -1,6 +1,8 @@
 //! A provider whose engine is the test: it shows what it is told to, hangs or fails on demand,
 //! and counts how often it is asked.
 
+mod crew;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +12,7 @@ use futures::StreamExt;
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
     Approval, ApprovalState, Approvals, DecideRequest, Escalation, InboxId, InboxPage,
-    InboxRequest, PersonDecision, ResolveRequest,
+    InboxRequest, PersonDecision, Recovery, ResolveRequest, Workers,
 };
 use stateway_provider_api::{
     Call, CancelRequest, Capabilities, DefinitionsPage, DefinitionsRequest, Description, Error,
@@ -29,6 +31,8 @@ pub(crate) struct Puppet {
     state: Arc<Mutex<State>>,
     description: Arc<Mutex<Arc<Description>>>,
     offers_approvals: bool,
+    /// Offers tasks for workers, and verifies its executions.
+    has_crew: bool,
 }
 
 #[derive(Default)]
@@ -54,6 +58,10 @@ struct State {
     defined: Vec<NativeDefinition>,
     /// What waits for a person.
     approvals: Vec<Approval>,
+    /// The ids of its connected workers.
+    workers: Vec<String>,
+    /// How many executions it has, every one of them with a finding.
+    faulty: usize,
 }
 
 impl Puppet {
@@ -69,6 +77,7 @@ impl Puppet {
                 ..Capabilities::ALL
             }),
             offers_approvals: false,
+            has_crew: false,
         }
     }
 
@@ -435,6 +444,14 @@ impl Provider for Puppet {
 
     fn approvals(&self) -> Option<&dyn Approvals> {
         self.offers_approvals.then_some(self as &dyn Approvals)
+    }
+
+    fn workers(&self) -> Option<&dyn Workers> {
+        self.has_crew.then_some(self as &dyn Workers)
+    }
+
+    fn recovery(&self) -> Option<&dyn Recovery> {
+        self.has_crew.then_some(self as &dyn Recovery)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::arguments::Output;
 use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::paging::{Paging, more};
+use crate::paging::{Paging, more, warn_unreachable};
 use crate::screen::{Paint, Table, ago, moment, until};
 use crate::{input, resource, view};
 
@@ -83,6 +83,7 @@ pub struct Decide {
 struct Listed {
     approvals: Vec<view::Approval>,
     next_page_token: String,
+    unreachable: Vec<String>,
 }
 
 impl Approvals {
@@ -134,9 +135,11 @@ impl List {
             let page = context.client.approvals_page(context.call(call)).await?;
             let shown = page.approvals.iter().map(view::Approval::from);
             listed.approvals.extend(shown);
+            listed.unreachable.extend(page.unreachable);
             Ok(page.next_page_token)
         };
         listed.next_page_token = self.paging.read(page).await?;
+        warn_unreachable(&mut listed.unreachable, "approvals");
         context.show(&listed, || table(&listed, context.paint))
     }
 }
@@ -187,9 +190,11 @@ async fn earlier(
         ..v1::ListApprovalsRequest::default()
     });
     let page = context.client.approvals_page(context.call(call)).await?;
-    let before = |other: &&v1::Approval| other.name != approval.name;
-    let listed = page.approvals.iter().take_while(before);
-    Ok(listed.map(view::Approval::from).collect())
+    // The list has the newest request of a step first.
+    let is_not_this = |other: &&v1::Approval| other.name != approval.name;
+    let oldest_first = page.approvals.iter().rev();
+    let earlier = oldest_first.take_while(is_not_this);
+    Ok(earlier.map(view::Approval::from).collect())
 }
 
 fn show(context: &Context, wire: &v1::Approval, earlier: &[view::Approval]) -> Result<(), Failure> {

@@ -69,6 +69,7 @@ struct Escalations {
     escalations: Vec<Escalation>,
     /// Where the next page begins; empty after the last one.
     next: String,
+    unreachable: Vec<String>,
 }
 
 /// A decision that was made.
@@ -147,7 +148,7 @@ impl Desk {
         let Approvals {
             approvals: pending,
             next: older_requests,
-            unreachable,
+            mut unreachable,
         } = self.pending().await?;
         let mut requests = HashMap::new();
         for approval in &pending {
@@ -166,7 +167,11 @@ impl Desk {
         let Escalations {
             escalations,
             next: older_stuck,
+            unreachable: without_escalations,
         } = self.stuck().await?;
+        unreachable.extend(without_escalations);
+        unreachable.sort();
+        unreachable.dedup();
         let mut stuck = HashMap::new();
         for escalation in &escalations {
             let key = (escalation.name.clone(), escalation.etag.clone());
@@ -218,7 +223,7 @@ impl Desk {
             let mine = mine.filter(|one| approval::may_decide(one, acting) == May::Yes);
             found.approvals.extend(mine);
             found.next = page.next;
-            found.unreachable = page.unreachable;
+            found.unreachable.extend(page.unreachable);
             let enough = found.approvals.len() >= usize::try_from(MOST).unwrap_or_default();
             if enough || found.next.is_empty() {
                 break;
@@ -262,6 +267,7 @@ impl Desk {
             let mine = mine.filter(|one| escalation::may_decide(one, acting) == May::Yes);
             found.escalations.extend(mine);
             found.next = page.next;
+            found.unreachable.extend(page.unreachable);
             let enough = found.escalations.len() >= usize::try_from(MOST).unwrap_or_default();
             if enough || found.next.is_empty() {
                 break;
@@ -288,6 +294,7 @@ impl Desk {
         Ok(Escalations {
             escalations: page.escalations,
             next: page.next_page_token,
+            unreachable: page.unreachable,
         })
     }
 
@@ -400,6 +407,8 @@ async fn earlier(site: &Site, visitor: &Visitor, approval: &Approval) -> Vec<App
     let mut api = site.api.approvals();
     let listed = api.list_approvals(visitor.request(request)).await;
     let listed = listed.map_or_else(|_| Vec::new(), |listed| listed.into_inner().approvals);
-    let before = |other: &Approval| other.name != approval.name;
-    listed.into_iter().take_while(before).collect()
+    // The list has the newest request of a step first.
+    let is_not_this = |other: &Approval| other.name != approval.name;
+    let oldest_first = listed.into_iter().rev();
+    oldest_first.take_while(is_not_this).collect()
 }

@@ -13,10 +13,11 @@ const MOST: usize = 100;
 /// Tasks of a worker that are named.
 const MOST_TASKS: usize = 10;
 
-pub(super) fn list(workers: &[Worker], now: Timestamp) -> Markup {
+/// The workers; `truncated` means that there are more than these.
+pub(super) fn list(workers: &[Worker], truncated: bool, now: Timestamp) -> Markup {
     html! {
         section aria-labelledby="workers-title" {
-            h2 #workers-title { "Workers " span.count { (workers.len()) } }
+            h2 #workers-title { "Workers " span.count { (workers.len()) @if truncated { "+" } } }
             @if workers.is_empty() {
                 p.nothing {
                     "No worker is connected. A worker in any language takes tasks over one stream; to try: "
@@ -24,7 +25,13 @@ pub(super) fn list(workers: &[Worker], now: Timestamp) -> Markup {
                 }
             } @else {
                 ul.cards { @for worker in workers.iter().take(MOST) { (card(worker, now)) } }
-                @if workers.len() > MOST { p.hint { "and " (workers.len() - MOST) " more" } }
+                @if workers.len() > MOST {
+                    p.hint {
+                        "and "
+                        @if truncated { "at least " }
+                        (workers.len() - MOST) " more: " code { "stateway workers list" } " lists them"
+                    }
+                }
             }
         }
     }
