@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 import uuid
 
@@ -109,6 +110,13 @@ def test_an_execution_is_started_watched_signalled_and_waited_for(address):
     started = stub.StartExecution(request, timeout=TIMEOUT)
     assert stub.StartExecution(request, timeout=TIMEOUT).name == started.name
     seen = []
+    stuck = stub.WaitExecution(
+        executions_pb2.WaitExecutionRequest(
+            name=name + "import-9", sub_states=[executions_pb2.SUB_STATE_ERROR]
+        ),
+        timeout=TIMEOUT,
+    ).execution
+    assert stuck.sub_state == executions_pb2.SUB_STATE_ERROR, stuck
     watch = stub.WatchExecutions(
         executions_pb2.WatchExecutionsRequest(parent=started.name), timeout=TIMEOUT
     )
@@ -231,6 +239,7 @@ def test_the_tour_of_the_readme_scripted_executions(address):
     assert set(scripts) <= listed("")
     assert "doc-1" in listed("waits.kind:SIGNAL")
     assert "doc-1" not in listed("retry.attempt < 100 AND NOT sub_state = WAITING")
+    until(lambda: "order-17" in listed("sub_state = BACKING_OFF AND retry.attempt >= 2"))
     stub.SignalExecution(
         executions_pb2.SignalExecutionRequest(name=name + "doc-1", signal="approve"), timeout=TIMEOUT
     )
@@ -249,6 +258,14 @@ def test_the_tour_of_the_readme_scripted_executions(address):
     first = next(watch)
     watch.cancel()
     assert first.execution.name == name + "order-17", first
+
+
+def until(holds):
+    """Waits until the condition holds."""
+    deadline = time.monotonic() + TIMEOUT
+    while not holds():
+        assert time.monotonic() < deadline, "the condition does not hold in time"
+        time.sleep(0.02)
 
 
 class Worker:
@@ -333,8 +350,7 @@ def test_the_worker_example_does_tasks(address):
         name = stub.StartExecution(start, timeout=TIMEOUT).name
         events = executions_pb2.ListEventsRequest(parent=name)
         taken = lambda event: event.native_type == "TaskAssigned"
-        while not any(map(taken, stub.ListEvents(events, timeout=TIMEOUT).events)):
-            pass
+        until(lambda: any(map(taken, stub.ListEvents(events, timeout=TIMEOUT).events)))
         stub.CancelExecution(executions_pb2.CancelExecutionRequest(name=name), timeout=TIMEOUT)
         waited = stub.WaitExecution(
             executions_pb2.WaitExecutionRequest(name=name), timeout=TIMEOUT

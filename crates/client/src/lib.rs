@@ -56,6 +56,7 @@ pub use error::{Error, Violation};
 pub use list::Items;
 pub use payload::PayloadParts;
 pub use recovery::VerifyProgress;
+pub use stateway_proto::filter::quoted;
 pub use stateway_proto::v1;
 pub use sub_state::{SUB_STATES, is_finished, sub_state_of, word_of};
 pub use tonic::Code;

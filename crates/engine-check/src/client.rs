@@ -84,6 +84,9 @@ pub(crate) struct Request {
     pub(crate) wish: Wish,
     /// The first reply that was no error.
     pub(crate) acknowledged: Option<Reply>,
+    /// It was sent and a crash came before the answer. If its write was torn, recovery stored the
+    /// request from the log, which has the id and not the body.
+    pub(crate) interrupted: bool,
 }
 
 pub(crate) type Answer = Result<Reply, EngineError>;
@@ -142,8 +145,16 @@ impl Book {
             key,
             wish,
             acknowledged: None,
+            interrupted: false,
         });
         place
+    }
+
+    /// A crash came before the answer to this one.
+    pub(crate) fn interrupt(&mut self, pending: &Pending) {
+        if let Some(request) = self.requests.get_mut(pending.request) {
+            request.interrupted = true;
+        }
     }
 
     /// Sends a request.

@@ -244,7 +244,9 @@ impl World {
         self.trace.note(format_args!("the engine crashes"));
         self.totals.count("engine: crashes");
         self.owner = None;
-        self.pending.retain(|pending| pending.deposed);
+        for pending in self.pending.extract_if(.., |pending| !pending.deposed) {
+            self.book.interrupt(&pending);
+        }
         for worker in &mut self.workers {
             if worker.session.as_ref().is_some_and(|one| !one.deposed) {
                 worker.session = None;
@@ -324,7 +326,7 @@ impl World {
             Wish::Purge { .. } | Wish::Remove { .. } | Wish::Publish { .. }
         );
         match (known, answer) {
-            (Some(_), Ok(_)) if pending.altered => {
+            (Some(_), Ok(_)) if pending.altered && !request.interrupted => {
                 Err(format!("{id} was accepted again with another body"))
             }
             (_, Ok(_)) if pending.altered => Ok(()),

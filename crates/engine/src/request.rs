@@ -363,7 +363,9 @@ pub struct HeldTask {
 /// Tasks of one kind and tenant that wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskLine {
-    /// The role they need; `http` for the engine's own caller, empty for anyone.
+    /// The engine carries them out itself, as it does HTTP calls; they need no worker.
+    pub by_engine: bool,
+    /// The role they need; empty for any worker.
     pub role: Arc<str>,
     /// The skill they need.
     pub skill: Arc<str>,

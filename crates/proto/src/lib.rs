@@ -1,10 +1,11 @@
-//! Generated code of the API in `proto/`. Our own are only the size of its buffers and the labels of
-//! enum values.
+//! Generated code of the API in `proto/`. Our own are only the size of its buffers, the labels of
+//! enum values and the quotes of filters.
 //!
 //! Only the gateway, the client and the dashboard know this crate: everything else speaks
 //! `stateway-model`.
 
 pub mod codec;
+pub mod filter;
 mod label;
 
 /// Package `stateway.v1`.

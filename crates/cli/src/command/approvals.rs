@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use stateway_client as client;
 use stateway_client::v1::decide_approval_request::Choice;
-use stateway_client::{Call, v1};
+use stateway_client::{Call, quoted, v1};
 
 use crate::arguments::Output;
 use crate::context::{Context, talk};
@@ -13,6 +13,9 @@ use crate::failure::{Failure, Outcome};
 use crate::paging::{Paging, more, warn_unreachable};
 use crate::screen::{Paint, Table, ago, moment, until};
 use crate::{input, resource, view};
+
+/// The most earlier requests of a step that are shown.
+const MOST_EARLIER: i32 = 100;
 
 /// Requests for a person's approval.
 #[derive(Debug, Subcommand)]
@@ -183,18 +186,19 @@ async fn earlier(
     context: &Context,
     approval: &v1::Approval,
 ) -> Result<Vec<view::Approval>, Failure> {
-    let (execution, step) = (&approval.execution, &approval.step);
+    let (execution, step) = (quoted(&approval.execution), quoted(&approval.step));
     let call = Call::from_message(v1::ListApprovalsRequest {
         parent: "providers/-".into(),
-        filter: format!("execution = {execution:?} AND step = {step:?}"),
+        page_size: MOST_EARLIER,
+        filter: format!("execution = {execution} AND step = {step}"),
         ..v1::ListApprovalsRequest::default()
     });
     let page = context.client.approvals_page(context.call(call)).await?;
+    let since = view::Approval::from(approval).create_time;
     // The list has the newest request of a step first.
-    let is_not_this = |other: &&v1::Approval| other.name != approval.name;
-    let oldest_first = page.approvals.iter().rev();
-    let earlier = oldest_first.take_while(is_not_this);
-    Ok(earlier.map(view::Approval::from).collect())
+    let oldest_first = page.approvals.iter().rev().map(view::Approval::from);
+    let earlier = oldest_first.filter(|other| other.create_time < since);
+    Ok(earlier.collect())
 }
 
 fn show(context: &Context, wire: &v1::Approval, earlier: &[view::Approval]) -> Result<(), Failure> {

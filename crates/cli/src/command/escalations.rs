@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use stateway_client as client;
-use stateway_client::{Call, v1};
+use stateway_client::{Call, quoted, v1};
 use v1::Compensation;
 use v1::resolution::Action;
 
@@ -232,17 +232,26 @@ async fn named(context: &Context, text: &str) -> Result<String, Failure> {
     let parent = execution.split("/executions/").next().unwrap_or_default();
     let call = Call::from_message(v1::ListEscalationsRequest {
         parent: parent.to_owned(),
-        filter: format!("state = pending AND step = \"{step}\" AND execution = \"{execution}\""),
+        filter: format!(
+            "state = PENDING AND step = {} AND execution = {}",
+            quoted(step),
+            quoted(execution)
+        ),
         ..v1::ListEscalationsRequest::default()
     });
     let page = context.client.escalations_page(context.call(call)).await?;
     match page.escalations.as_slice() {
         [one] => Ok(one.name.clone()),
-        _ => Err(Failure::new(
-            Exit::NotFound,
-            format!("no escalation of {text} is pending"),
-        )
-        .hint("`stateway escalations list` shows the pending escalations with their names.")),
+        pending => {
+            let problem = if pending.is_empty() {
+                format!("no escalation of {text} is pending")
+            } else {
+                format!("{} escalations of {text} are pending", pending.len())
+            };
+            Err(Failure::new(Exit::NotFound, problem).hint(
+                "`stateway escalations list` shows the pending escalations with their names.",
+            ))
+        }
     }
 }
 

@@ -61,7 +61,11 @@ fn text(queue: &view::Queue, paint: Paint) -> String {
             line.role.to_string(),
             line.skill.to_string(),
             line.tenant.to_string(),
-            line.worker_count.to_string(),
+            if line.by_engine {
+                "the engine".into()
+            } else {
+                line.worker_count.to_string()
+            },
             age(line.oldest_time),
         ]);
     }

@@ -127,6 +127,8 @@ pub struct QueuedTasks {
     pub worker_count: i32,
     /// Since when the oldest waits.
     pub oldest_time: Option<Timestamp>,
+    /// The engine carries them out itself; they need no worker.
+    pub by_engine: bool,
 }
 
 /// Executions of one tenant that have not got their turn.
@@ -149,6 +151,7 @@ impl From<&v1::Queue> for Queue {
             task_count: line.task_count,
             worker_count: line.worker_count,
             oldest_time: timestamp(line.oldest_time.as_ref()),
+            by_engine: line.by_engine,
         });
         let executions = wire.executions.iter().map(|line| QueuedExecutions {
             tenant: (&line.tenant).into(),

@@ -20,7 +20,7 @@ fn who_works_and_what_waits_can_be_seen() {
     let waits = |answer: &crate::binary::Answer| answer.json()["tasks"][0]["role"] == "greeter";
     let waiting = built_in::until(&gateway, &queue, waits).json();
     assert_eq!(waiting["tasks"][0]["task_count"], 1);
-    assert_eq!(waiting["tasks"][0]["workers"], 0);
+    assert_eq!(waiting["tasks"][0]["worker_count"], 0);
     assert!(gateway.run(&["queue"]).exits(0).out.contains("greeter"));
     let _worker = built_in::worker(&gateway, "greeter", "echo '\"hello\"'");
     gateway

@@ -19,8 +19,6 @@ use crate::visitor::Visitor;
 const EVENTS: i32 = 1_000;
 /// The most branches that are shown.
 const BRANCHES: i32 = 50;
-/// The kind of providers that keep what happened to each step.
-const BUILT_IN: &str = "builtin";
 /// The most providers a page looks through.
 const PROVIDERS: i32 = 1_000;
 
@@ -75,8 +73,7 @@ impl Facts {
 
     /// Whether the engine keeps what happened to each step.
     pub(super) fn has_step_details(&self) -> bool {
-        let provider = self.provider.as_ref();
-        provider.is_some_and(|provider| provider.kind == BUILT_IN)
+        self.capabilities().event_log
     }
 
     /// What the provider can do; nothing when it is not known.

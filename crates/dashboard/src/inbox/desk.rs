@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use maud::Markup;
+use stateway_proto::filter::quoted;
 use stateway_proto::v1::{
     Approval, DefinitionStep, Escalation, Execution, GetApprovalRequest, GetDefinitionRequest,
     GetEscalationRequest, GetExecutionRequest, ListApprovalsRequest, ListEscalationsRequest,
@@ -23,6 +24,8 @@ const MOST: i32 = 25;
 /// Pages of the API that are looked through for what the visitor may decide, before they are asked
 /// whether to look on.
 const MOST_PAGES: usize = 40;
+/// The most earlier requests of a step that are shown.
+const MOST_EARLIER: i32 = 100;
 /// Decisions on the page.
 const MOST_DECIDED: i32 = 10;
 /// Decisions are read from many logs: at this pace, or when a request left the inbox.
@@ -398,17 +401,20 @@ pub(super) async fn read_approval(
 /// The requests of the same step before this one. They are a help; without them the request can still be
 /// decided.
 async fn earlier(site: &Site, visitor: &Visitor, approval: &Approval) -> Vec<Approval> {
-    let (execution, step) = (&approval.execution, &approval.step);
+    let (execution, step) = (quoted(&approval.execution), quoted(&approval.step));
     let request = ListApprovalsRequest {
         parent: "providers/-".into(),
-        filter: format!("execution = {execution:?} AND step = {step:?}"),
+        page_size: MOST_EARLIER,
+        filter: format!("execution = {execution} AND step = {step}"),
         ..ListApprovalsRequest::default()
     };
     let mut api = site.api.approvals();
     let listed = api.list_approvals(visitor.request(request)).await;
     let listed = listed.map_or_else(|_| Vec::new(), |listed| listed.into_inner().approvals);
+    let asked = |approval: &Approval| moment(approval.create_time.as_ref());
     // The list has the newest request of a step first.
-    let is_not_this = |other: &Approval| other.name != approval.name;
     let oldest_first = listed.into_iter().rev();
-    oldest_first.take_while(is_not_this).collect()
+    oldest_first
+        .filter(|other| asked(other) < asked(approval))
+        .collect()
 }

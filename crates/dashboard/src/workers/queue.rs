@@ -88,11 +88,11 @@ fn tasks(lines: &[QueuedTasks], now: Timestamp) -> Markup {
 }
 
 fn task(line: &QueuedTasks, now: Timestamp) -> Markup {
-    let nobody = line.worker_count == 0 && line.role != "http";
+    let nobody = line.worker_count == 0 && !line.by_engine;
     html! {
         tr.row {
             td data-label="Role" {
-                @if line.role.is_empty() { "anyone" } @else { b { (said_within(&line.role, 60)) } }
+                @if line.by_engine { "the engine" } @else if line.role.is_empty() { "anyone" } @else { b { (said_within(&line.role, 60)) } }
                 @if !line.skill.is_empty() { span.definition { "with the skill " (said_within(&line.skill, 60)) } }
             }
             td data-label="Waiting" { (line.task_count) " " (if line.task_count == 1 { "task" } else { "tasks" }) }
@@ -101,7 +101,7 @@ fn task(line: &QueuedTasks, now: Timestamp) -> Markup {
             }
             td data-label="Workers that could" {
                 @if nobody { span.lacking { "✕ none is connected" } }
-                @else if line.role == "http" { "the engine itself" }
+                @else if line.by_engine { "none is needed" }
                 @else { (line.worker_count) " connected" }
             }
             td data-label="Tenant" { (tenant(&line.tenant)) }
@@ -126,5 +126,18 @@ mod tests {
         let html = render(&queue, Timestamp::now()).into_string();
         assert_eq!(html.matches("<tr class=\"row\"").count(), MOST);
         assert!(html.contains("and 7 more"), "{html}");
+    }
+
+    #[test]
+    fn tasks_of_the_engine_need_no_worker() {
+        let waits = |by_engine| {
+            let line = QueuedTasks {
+                by_engine,
+                ..QueuedTasks::default()
+            };
+            task(&line, Timestamp::now()).into_string()
+        };
+        assert!(waits(true).contains("none is needed"));
+        assert!(waits(false).contains("none is connected"));
     }
 }

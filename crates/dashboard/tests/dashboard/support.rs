@@ -224,7 +224,8 @@ impl Answer {
             .body
             .split_once(&start)
             .unwrap_or_else(|| panic!("no field {name} in {}", self.body));
-        rest.split('"').next().unwrap().to_owned()
+        let value = rest.split('"').next().unwrap();
+        value.replace("&quot;", "\"").replace("&amp;", "&")
     }
 }
 

@@ -42,11 +42,12 @@ impl Keeper {
             .lines()
             .into_iter()
             .map(|(need, tenant, waiting, since)| {
-                let (role, skill) = match need {
-                    Need::Http => ("http".into(), "".into()),
-                    Need::Role { role, skill } => (role.clone(), skill.clone()),
+                let (by_engine, role, skill) = match need {
+                    Need::Http => (true, "".into(), "".into()),
+                    Need::Role { role, skill } => (false, role.clone(), skill.clone()),
                 };
                 TaskLine {
+                    by_engine,
                     role,
                     skill,
                     tenant: tenant.to_owned(),

@@ -77,7 +77,8 @@ mod tests {
         let info = details.error_info().unwrap();
         assert_eq!(info.reason, "RESPONSE_TOO_LARGE");
         assert_eq!(info.metadata["field"], "output.data");
-        assert!(info.metadata["hint"].contains("ReadPayload"));
+        let advice = details.localized_message().unwrap();
+        assert!(advice.message.contains("ReadPayload"));
     }
 
     #[test]
@@ -96,6 +97,7 @@ mod tests {
         let details = refused.get_error_details();
         let info = details.error_info().unwrap();
         assert_eq!(info.metadata["field"], "executions");
-        assert!(info.metadata["hint"].contains("page_size"));
+        let advice = details.localized_message().unwrap();
+        assert!(advice.message.contains("page_size"));
     }
 }

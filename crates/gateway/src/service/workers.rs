@@ -141,6 +141,7 @@ impl Workers {
                 task_count: convert::int32(line.count),
                 worker_count: able(line),
                 oldest_time: line.oldest_time.map(convert::timestamp),
+                by_engine: line.by_engine,
             })
             .collect();
         tasks.sort_by(|a, b| (&a.role, &a.skill, &a.tenant).cmp(&(&b.role, &b.skill, &b.tenant)));
@@ -213,7 +214,8 @@ fn held_task(provider: &ProviderId, held: &HeldTask) -> v1::HeldTask {
 fn could_take(worker: &WorkerStatus, line: &QueuedTasks) -> bool {
     let offer = &worker.offer;
     let has = |list: &[Arc<str>], wanted: &Arc<str>| wanted.is_empty() || list.contains(wanted);
-    worker.connected
+    !line.by_engine
+        && worker.connected
         && has(&offer.roles, &line.role)
         && has(&offer.skills, &line.skill)
         && (offer.tenant.is_empty() || *offer.tenant == *line.tenant)

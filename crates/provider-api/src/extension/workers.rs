@@ -231,6 +231,8 @@ pub struct HeldTask {
 /// Tasks of one kind and tenant that wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedTasks {
+    /// The engine carries them out itself, as it does HTTP calls; they need no worker.
+    pub by_engine: bool,
     /// The role they need; empty for any worker.
     pub role: Arc<str>,
     /// The skill they need; empty for any worker.

@@ -222,6 +222,7 @@ fn queue(from: Survey) -> WorkQueue {
             .tasks
             .into_iter()
             .map(|line| QueuedTasks {
+                by_engine: line.by_engine,
                 role: line.role,
                 skill: line.skill,
                 tenant: line.tenant,
