@@ -2,6 +2,7 @@
 //! and counts how often it is asked.
 
 mod crew;
+mod events;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -58,6 +59,8 @@ struct State {
     defined: Vec<NativeDefinition>,
     /// What waits for a person.
     approvals: Vec<Approval>,
+    /// How many events the history of every execution has.
+    events: u64,
     /// The ids of its connected workers.
     workers: Vec<String>,
     /// How many executions it has, every one of them with a finding.
@@ -364,7 +367,7 @@ impl Provider for Puppet {
 
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
         self.answer(call, Verb::History, &request.id).await?;
-        Ok(HistoryPage::default())
+        Ok(events::page(self.lock().events, &request))
     }
 
     async fn definitions(&self, _: &Call, _: DefinitionsRequest) -> Result<DefinitionsPage> {

@@ -58,7 +58,7 @@ pub use observation::{
 pub use provider::{Provider, one_by_one};
 pub use registry::{Registration, Registry, RegistryError};
 pub use request::{
-    CancelMode, CancelRequest, CompensationChoice, Count, Health, HistoryPage, HistoryRequest,
+    CancelMode, CancelRequest, CompensationChoice, Count, EventOrder, Health, HistoryPage, HistoryRequest,
     ListPage, ListRequest, PauseRequest, PurgeRequest, ResumeRequest, RetryFromRequest,
     RetryNowRequest, SignalRequest, StartDefinition, StartRequest, View,
 };

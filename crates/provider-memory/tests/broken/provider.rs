@@ -10,11 +10,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt;
 use stateway_model::{ExecutionId, SubState};
-use stateway_provider_api::adapter::cursor::{self, HISTORY, LIST};
+use stateway_provider_api::adapter::cursor::{self, HISTORY, LIST, NEWEST};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     ApplyDefinitionRequest, Call, CancelMode, CancelRequest, Capabilities, Count,
-    DefinitionProblem, DefinitionsPage, DefinitionsRequest, Description, ErrorKind, Health,
+    DefinitionProblem, DefinitionsPage, DefinitionsRequest, Description, ErrorKind, EventOrder, Health,
     HistoryPage, HistoryRequest, ListPage, ListRequest, NativeDefinition, NativeState, Observation,
     PauseRequest, Provider, PurgeRequest, RequestId, Result, ResumeRequest, RetryEvidence,
     RetryFromRequest, RetryNowRequest, SignalRequest, StartDefinition, StartRequest, Version, View,
@@ -355,8 +355,15 @@ impl Provider for Broken {
     async fn history(&self, call: &Call, mut request: HistoryRequest) -> Result<HistoryPage> {
         if self.is(Defect::HistoryTakesAnyCursor) {
             let verb = stateway_provider_api::Verb::History;
-            let ours = |text: &String| cursor::read::<u64>(HISTORY, Some(text), verb).is_ok();
+            let lists = [HISTORY, NEWEST];
+            let ours = |text: &String| {
+                let mut lists = lists.iter();
+                lists.any(|list| cursor::read::<u64>(list, Some(text), verb).is_ok())
+            };
             request.cursor = request.cursor.filter(ours);
+        }
+        if self.is(Defect::HistoryIgnoresItsOrder) {
+            request.order = EventOrder::OldestFirst;
         }
         if self.is(Defect::HistoryForgetsTheEnd) && request.page_size == 1_000 {
             let id = request.id.clone();
