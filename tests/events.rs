@@ -5,9 +5,7 @@ use stateway_client::v1;
 use stateway_client::v1::ExecutionView;
 use stateway_provider_api::{Capabilities, Verb};
 
-use crate::support::{
-    BuiltInRig, Puppet, TestGateway, TestWorker, by, clock, json_of, reason_of,
-};
+use crate::support::{BuiltInRig, Puppet, TestGateway, TestWorker, by, clock, json_of, reason_of};
 
 const CHAIN: &str = "\
 name: chain
@@ -275,7 +273,7 @@ async fn long_and_branched() -> BuiltInRig {
     rig.until("n1", |view| view.native_state == "failed").await;
     let again = v1::RetryFromRequest {
         name: "providers/b/executions/n1".into(),
-        step: "pay".into(),
+        origin: Some(v1::retry_from_request::Origin::Step("pay".into())),
         ..v1::RetryFromRequest::default()
     };
     let mut client = rig.gateway.executions().await;

@@ -10,8 +10,8 @@ use stateway_model::{Execution, ExecutionId, Labels, ProviderId, SubState};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{
     ApplyDefinitionRequest, Call, CancelMode, CancelRequest, Capabilities, CompensationChoice,
-    DefinitionsRequest, Error, ErrorKind, EventOrder, HistoryRequest, ListRequest, Mapper, Observation,
-    PauseRequest, Provider, PurgeRequest, RequestId, ResumeRequest, RetryFromRequest,
+    DefinitionsRequest, Error, ErrorKind, EventOrder, HistoryRequest, ListRequest, Mapper,
+    Observation, PauseRequest, Provider, PurgeRequest, RequestId, ResumeRequest, RetryFromRequest,
     RetryNowRequest, SignalRequest, StartDefinition, StartRequest, Table, View, WatchStream,
     Watched,
 };

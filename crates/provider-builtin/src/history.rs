@@ -68,7 +68,10 @@ async fn records(
     at: Option<HistoryPosition>,
     limit: usize,
 ) -> Result<Vec<EventRecord>> {
-    let (id, place) = (request.id.as_str().into(), at.map(|at| (at.branch, at.sequence)));
+    let (id, place) = (
+        request.id.as_str().into(),
+        at.map(|at| (at.branch, at.sequence)),
+    );
     let (engine, line) = (&provider.engine, &provider.line);
     match request.order {
         EventOrder::OldestFirst => {

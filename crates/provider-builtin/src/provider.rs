@@ -4,9 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use stateway_engine::{
-    Engine, ListQuery, RequestKey, RetryFrom, Steer, Survey,
-};
+use stateway_engine::{Engine, ListQuery, RequestKey, RetryFrom, Steer, Survey};
 use stateway_machine::ExecutionState;
 use stateway_model::{Event, ExecutionId, ProviderId};
 use stateway_provider_api::adapter::cursor::{self, LIST};

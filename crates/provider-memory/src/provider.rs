@@ -7,10 +7,10 @@ use stateway_model::{ExecutionId, ProviderId};
 use stateway_provider_api::adapter::cursor::{self, HISTORY, LIST, NEWEST};
 use stateway_provider_api::adapter::page_size;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, CompensationChoice, Count, Description, EventOrder, Health, HistoryPage,
-    HistoryRequest, ListPage, ListRequest, Observation, PauseRequest, Provider, PurgeRequest,
-    RequestId, Result, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
-    StartRequest, Table, Verb, View, WatchScope, WatchStream, classify,
+    Call, CancelMode, CancelRequest, CompensationChoice, Count, Description, EventOrder, Health,
+    HistoryPage, HistoryRequest, ListPage, ListRequest, Observation, PauseRequest, Provider,
+    PurgeRequest, RequestId, Result, ResumeRequest, RetryFromRequest, RetryNowRequest,
+    SignalRequest, StartRequest, Table, Verb, View, WatchScope, WatchStream, classify,
 };
 
 use crate::error::no_step_input;

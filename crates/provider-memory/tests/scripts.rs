@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use stateway_model::{ErrorCategory, Execution, ExecutionId, Payload, Reason, SubState, WaitKind};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, CompensationChoice, ErrorKind, EventOrder, HistoryRequest, Mapper,
-    Observation, PauseRequest, Provider, ResumeRequest, RetryFromRequest, RetryNowRequest,
+    Call, CancelMode, CancelRequest, CompensationChoice, ErrorKind, EventOrder, HistoryRequest,
+    Mapper, Observation, PauseRequest, Provider, ResumeRequest, RetryFromRequest, RetryNowRequest,
     SignalRequest, StartDefinition, StartRequest, Table, View, WatchScope, WatchStream, Watched,
 };
 use stateway_provider_memory::{Clock, Config, MemoryProvider, Script, Upstream};

@@ -26,7 +26,11 @@ pub(super) fn cases() -> Vec<Case> {
 async fn newest_first_is_the_same_history_in_reverse(stage: Stage) -> Outcome {
     let id = stage.scene(Scene::Succeeded).await?;
     let mut expected = stage.history_all(&id, 1_000).await?;
-    ensure!(expected.len() >= 2, "{} events are no history", expected.len());
+    ensure!(
+        expected.len() >= 2,
+        "{} events are no history",
+        expected.len()
+    );
     expected.reverse();
     for page_size in [1_000, 2, 1] {
         let newest = stage.history_in(EventOrder::NewestFirst, &id, page_size);
@@ -50,17 +54,14 @@ async fn a_cursor_of_the_other_order_is_refused(stage: Stage) -> Outcome {
             view: View::Basic,
             order,
         };
-        let page = stage.provider.history(&stage.call(), request(order, None));
-        let page = answered("history", page.await)?;
+        let call = stage.call();
+        let page = stage.provider.history(&call, request(order, None)).await;
+        let page = answered("history", page)?;
         ensure!(page.next.is_some(), "one event is the whole history");
-        let page = stage
-            .provider
-            .history(&stage.call(), request(other, page.next));
-        refused(
-            "a cursor of the other order",
-            page.await,
-            ErrorKind::InvalidArgument,
-        )?;
+        let page = stage.provider.history(&call, request(other, page.next));
+        let page = page.await;
+        let what = "a cursor of the other order";
+        refused(what, page, ErrorKind::InvalidArgument)?;
     }
     Ok(())
 }

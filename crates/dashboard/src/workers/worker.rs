@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn of_many_workers_the_rest_is_counted() {
         let workers = vec![Worker::default(); MOST + 7];
-        let html = list(&workers, Timestamp::now()).into_string();
+        let html = list(&workers, false, Timestamp::now()).into_string();
         assert_eq!(html.matches("<li class=\"card row\"").count(), MOST);
         assert!(html.contains("and 7 more"), "{html}");
     }

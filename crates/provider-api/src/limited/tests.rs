@@ -11,8 +11,8 @@ use stateway_model::{ExecutionId, Payload};
 use super::*;
 use crate::table::compiled_in;
 use crate::{
-    Branch, BranchChoice, BranchEventsPage, BranchEventsRequest, EventOrder, Projection, ReplayRequest,
-    Replayed, StepHistory,
+    Branch, BranchChoice, BranchEventsPage, BranchEventsRequest, EventOrder, Projection,
+    ReplayRequest, Replayed, StepHistory,
 };
 use crate::{
     CancelMode, CompensationChoice, Error, ErrorKind, NativeState, StartDefinition, Table,

@@ -14,11 +14,11 @@ use stateway_provider_api::adapter::cursor::{self, HISTORY, LIST, NEWEST};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     ApplyDefinitionRequest, Call, CancelMode, CancelRequest, Capabilities, Count,
-    DefinitionProblem, DefinitionsPage, DefinitionsRequest, Description, ErrorKind, EventOrder, Health,
-    HistoryPage, HistoryRequest, ListPage, ListRequest, NativeDefinition, NativeState, Observation,
-    PauseRequest, Provider, PurgeRequest, RequestId, Result, ResumeRequest, RetryEvidence,
-    RetryFromRequest, RetryNowRequest, SignalRequest, StartDefinition, StartRequest, Version, View,
-    WatchScope, WatchStream, Watched,
+    DefinitionProblem, DefinitionsPage, DefinitionsRequest, Description, ErrorKind, EventOrder,
+    Health, HistoryPage, HistoryRequest, ListPage, ListRequest, NativeDefinition, NativeState,
+    Observation, PauseRequest, Provider, PurgeRequest, RequestId, Result, ResumeRequest,
+    RetryEvidence, RetryFromRequest, RetryNowRequest, SignalRequest, StartDefinition, StartRequest,
+    Version, View, WatchScope, WatchStream, Watched,
 };
 
 use super::defect::Defect;

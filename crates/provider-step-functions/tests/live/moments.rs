@@ -7,8 +7,8 @@ use serde_json::json;
 use stateway_model::{Reason, RetryBasis, SubState, WaitKind};
 use stateway_provider_api::filter::{DefinitionPattern, Hints};
 use stateway_provider_api::{
-    CancelMode, CancelRequest, CompensationChoice, ErrorKind, EventOrder, HistoryRequest, ListRequest,
-    Provider, RetryFromRequest, SignalRequest, StartRequest, View,
+    CancelMode, CancelRequest, CompensationChoice, ErrorKind, EventOrder, HistoryRequest,
+    ListRequest, Provider, RetryFromRequest, SignalRequest, StartRequest, View,
 };
 
 use super::rig::{Rig, ensure, told};
