@@ -210,3 +210,37 @@ fn exports_are_read_from_every_form_of_a_use() {
     assert_eq!(exported("MAX_LENGTH"), None);
     assert_eq!(exported("classify"), None);
 }
+
+/// Stories set an engine up and steer its clock, its faults and its policy; what it holds they read over
+/// gRPC.
+#[test]
+fn no_story_reads_the_engine() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut stories = sources(folder, "support");
+    stories.retain(|path| !path.ends_with("crate_edges.rs"));
+    assert!(stories.len() > 40, "{stories:?}");
+    for path in stories {
+        let source = std::fs::read_to_string(&path).unwrap();
+        for handle in ["Engine::", ": Engine", "&Engine", ".engine()"] {
+            assert!(
+                !source.contains(handle),
+                "{} has `{handle}`",
+                path.display()
+            );
+        }
+    }
+}
+
+/// The Rust files of a folder, without one of its folders.
+fn sources(folder: &Path, except: &str) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with(except) {
+            found.extend(sources(&path, except));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}

@@ -430,11 +430,7 @@ async fn a_misspelt_definition_is_refused_with_the_name_that_was_meant() {
 async fn a_misspelt_definition_is_no_question_of_the_provider_where_several_could_run_it() {
     let rig = BuiltInRig::start().await;
     let directory = tempfile::tempdir().unwrap();
-    let config = stateway_engine::Config::new(directory.path().join("other.db"));
-    let other = crate::support::BuiltIn {
-        engine: stateway_engine::Engine::open(&config).unwrap(),
-        backups: None,
-    };
+    let other = crate::support::BuiltIn::open(directory.path().join("other.db"));
     let two = TestGateway::new()
         .with_engine("b", rig.built_in())
         .with_engine("c", other)

@@ -29,6 +29,14 @@ pub(crate) struct BuiltIn {
 }
 
 impl BuiltIn {
+    /// An engine on a new store.
+    pub(crate) fn open(store: PathBuf) -> Self {
+        Self {
+            engine: Engine::open(&stateway_engine::Config::new(store)).expect("the engine opens"),
+            backups: None,
+        }
+    }
+
     fn provider(self) -> BuiltinProvider {
         BuiltinProvider::over(self.engine, table("builtin")).with_backups(self.backups)
     }

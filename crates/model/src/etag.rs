@@ -2,8 +2,8 @@
 //!
 //! An etag is for conflicts: it changes whenever the state changes that a client acts on. Every replica
 //! of the gateway must give the same etag, so nothing that one process remembers or infers is part of
-//! it: not the number of an attempt, which the gateway adds up for some engines, and not the workers
-//! that are connected to one process.
+//! it: not the number of an attempt, which some engines keep in the memory of one process, and not the
+//! workers that are connected to one process.
 //!
 //! The etag is weak (RFC 7232): `W/"` and 16 hexadecimal digits and `"`. The digits are the FNV-1a hash,
 //! 64 bits, of the parts in the order of [`Execution::etag`], each written by [`Parts`].
@@ -153,8 +153,8 @@ impl Parts {
         self.option(reason, |parts, reason| parts.text(reason.as_str()));
     }
 
-    /// When the next attempt starts. Its number is left out: for some engines it is the gateway that
-    /// adds up the attempts.
+    /// When the next attempt starts. Its number is left out: some engines keep it in the memory of
+    /// one process.
     fn retry(&mut self, retry: &Retry) {
         self.time(retry.next_attempt_time);
     }
