@@ -254,7 +254,7 @@ async fn long_and_branched() -> BuiltInRig {
     let rig = BuiltInRig::start().await;
     rig.apply(
         "name: long\nsteps:\n  - {name: first, sleep: 1ms}\n  - name: pay\n    agent: w\n    \
-         timeout: 1m\n    dependsOn: [first]\n    onFailure: fail\n    retryPolicy: \
+         timeout: 1m\n    dependsOn: [first]\n    onFailure: pause\n    retryPolicy: \
          {maxRetries: 150, backoff: constant, initialDelay: 1ms, maxDelay: 1ms}\n",
     )
     .await;
@@ -268,9 +268,9 @@ async fn long_and_branched() -> BuiltInRig {
     rig.begin("long", "n1", "ada", json!({})).await;
     for _ in 0..=150 {
         let task = worker.task().await;
-        worker.fail(&task, v1::ErrorCategory::AgentError);
+        worker.fail(&task, v1::ErrorCategory::Transient);
     }
-    rig.until("n1", |view| view.native_state == "failed").await;
+    rig.until("n1", |view| view.native_state == "paused").await;
     let again = v1::RetryFromRequest {
         name: "providers/b/executions/n1".into(),
         origin: Some(v1::retry_from_request::Origin::Step("pay".into())),

@@ -138,6 +138,7 @@ impl Defect {
             Self::ListTakesAnyCursor => &["list::a_foreign_cursor_is_refused"],
             Self::HistoryRunsBackwards => &[
                 "history::ascends_over_the_pages_without_gaps_or_repeats",
+                "history::newest_first_is_the_same_history_in_reverse",
                 "history::only_grows",
                 "retry_from::what_the_old_run_did_stays_readable",
             ],
@@ -270,6 +271,7 @@ impl Defect {
             }
             Self::HistoryTakesAnyCursor => &["history::a_foreign_cursor_is_refused"],
             Self::HistoryIgnoresItsOrder => &[
+                "capability_off::newest_first_is_unsupported",
                 "history::newest_first_is_the_same_history_in_reverse",
                 "history::a_cursor_of_the_other_order_is_refused",
             ],

@@ -365,7 +365,9 @@ impl Provider for Broken {
         if self.is(Defect::HistoryIgnoresItsOrder) {
             request.order = EventOrder::OldestFirst;
         }
-        if self.is(Defect::HistoryForgetsTheEnd) && request.page_size == 1_000 {
+        let oldest_first = request.order == EventOrder::OldestFirst;
+        let whole = oldest_first && request.page_size == 1_000;
+        if self.is(Defect::HistoryForgetsTheEnd) && whole {
             let id = request.id.clone();
             let known = self.histories.lock().unwrap().get(&id).cloned();
             if let Some(known) = known {
