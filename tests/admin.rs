@@ -21,7 +21,7 @@ fn purge(filter: &str, force: bool) -> v1::PurgeExecutionsRequest {
 
 fn backup(file: &str) -> v1::BackupStoreRequest {
     v1::BackupStoreRequest {
-        name: "providers/-".into(),
+        provider: "providers/-".into(),
         file: file.into(),
     }
 }
@@ -131,7 +131,7 @@ async fn only_a_store_of_ours_is_looked_after() {
         .await;
     let mut client = v1::admin_client::AdminClient::new(gateway.channel().await);
     let request = v1::BackupStoreRequest {
-        name: "providers/p".into(),
+        provider: "providers/p".into(),
         file: "x".into(),
     };
     let status = client.backup_store(request).await.unwrap_err();

@@ -197,7 +197,7 @@ async fn a_queued_execution_names_the_limit_that_it_waits_for() {
         rig.begin("pair", id, "ada", json!(null)).await;
     }
     let wait = queue_wait(&rig, "p3").await;
-    assert_eq!((wait.kind().label(), &*wait.name), ("capacity", "slot"));
+    assert_eq!((wait.kind().label(), &*wait.name), ("capacity", ""));
     assert_eq!(
         wait.detail,
         "2 of 2 executions of `pair` are running (`concurrency` of the definition)"

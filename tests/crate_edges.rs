@@ -25,7 +25,6 @@ const EDGES: &[(&str, &[&str])] = &[
         &["engine", "machine", "replay", "provider-api", "model"],
     ),
     ("proto", &[]),
-    ("engine-check", &["engine", "machine", "model"]),
     (
         "engine",
         &["driver", "machine", "replay", "definition", "model"],

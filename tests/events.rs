@@ -32,6 +32,10 @@ fn request(id: &str, view: ExecutionView) -> v1::ListEventsRequest {
     }
 }
 
+fn branch(id: &str, branch: &str) -> String {
+    format!("providers/b/executions/{id}/branches/{branch}")
+}
+
 async fn events(rig: &BuiltInRig, request: v1::ListEventsRequest) -> Vec<v1::Event> {
     let mut client = rig.gateway.executions().await;
     let listed = client.list_events(request).await.expect("a page");
@@ -120,7 +124,7 @@ async fn a_cause_on_another_branch_is_named_by_the_number_it_has_in_the_answer()
     assert!(cause.sequence > opened.sequence);
     // Along one branch the numbers are the log's own.
     let along = v1::ListEventsRequest {
-        branch: "current".into(),
+        branch: branch("c1", "current"),
         ..request("c1", ExecutionView::Full)
     };
     let along = events(&rig, along).await;
@@ -181,13 +185,13 @@ async fn a_long_payload_is_cut_and_a_page_holds_a_bounded_number_of_bytes() {
         };
         client.signal_execution(signal).await.expect("it is taken");
     }
-    for branch in ["", "current"] {
+    for branch in [String::new(), branch("l2", "current")] {
         let (mut seen, mut pages, mut token) = (0, 0, String::new());
         loop {
             let page = v1::ListEventsRequest {
                 page_size: 1_000,
                 page_token: token,
-                branch: branch.into(),
+                branch: branch.clone(),
                 ..request("l2", ExecutionView::Full)
             };
             let page = client.list_events(page).await.expect("a page").into_inner();
@@ -379,11 +383,11 @@ async fn events_are_listed_newest_first_when_asked_for() {
     rig.until("n1", |view| view.native_state == "completed")
         .await;
     let oldest = events(&rig, request("n1", ExecutionView::Basic)).await;
-    for branch in ["", "current", "-"] {
+    for branch in [String::new(), branch("n1", "current"), branch("n1", "-")] {
         let mut newest = v1::ListEventsRequest {
             order_by: "sequence desc".into(),
             page_size: 2,
-            branch: branch.into(),
+            branch: branch.clone(),
             ..request("n1", ExecutionView::Basic)
         };
         let (mut found, mut client) = (Vec::new(), rig.gateway.executions().await);

@@ -80,7 +80,7 @@ async fn a_finished_execution_keeps_its_retry_figures_and_is_found_by_them() {
     let failed = ended(&rig, "f1").await;
     assert_eq!(failed.reason().label(), "RETRIES_EXHAUSTED");
     let retry = failed.retry.expect("figures");
-    assert_eq!((retry.attempt, retry.max_attempts), (2, Some(2)));
+    assert_eq!((retry.attempt, retry.max_attempt_count), (2, Some(2)));
     assert_eq!(
         (retry.retry_count, retry.basis()),
         (1, RetryBasis::Reported)
@@ -115,7 +115,7 @@ async fn the_one_who_cancelled_and_the_cause_are_shown_and_explained() {
     let cancel = v1::CancelExecutionRequest {
         name: name("c1"),
         mode: v1::cancel_execution_request::Mode::Kill.into(),
-        cause: "wrong order".into(),
+        comment: "wrong order".into(),
         ..v1::CancelExecutionRequest::default()
     };
     let mut client = rig.gateway.executions().await;
@@ -125,7 +125,7 @@ async fn the_one_who_cancelled_and_the_cause_are_shown_and_explained() {
         .unwrap();
     let cancelled = ended(&rig, "c1").await.cancellation.expect("it was");
     assert_eq!(
-        (&*cancelled.cancelled_by, &*cancelled.cause),
+        (&*cancelled.cancelled_by, &*cancelled.comment),
         ("olga", "wrong order")
     );
     assert!(cancelled.cancel_time.is_some());
@@ -141,12 +141,12 @@ async fn the_one_who_paused_and_the_cause_are_shown_while_it_is_paused() {
     let mut client = rig.gateway.executions().await;
     let pause = v1::PauseExecutionRequest {
         name: name("p1"),
-        cause: "month end".into(),
+        comment: "month end".into(),
         ..v1::PauseExecutionRequest::default()
     };
     client.pause_execution(by("eve", "", pause)).await.unwrap();
     let pause = rig.get("p1").await.pause.expect("it is paused");
-    assert_eq!((&*pause.paused_by, &*pause.cause), ("eve", "month end"));
+    assert_eq!((&*pause.paused_by, &*pause.comment), ("eve", "month end"));
     let resume = v1::ResumeExecutionRequest {
         name: name("p1"),
         ..v1::ResumeExecutionRequest::default()

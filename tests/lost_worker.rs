@@ -324,7 +324,7 @@ async fn a_compensation_that_is_retried_is_backing_off() {
     let execution = get(&rig).await;
     assert_eq!(execution.reason().label(), "COMPENSATING");
     let retry = execution.retry.expect("retry figures");
-    assert_eq!((retry.attempt, retry.max_attempts), (1, Some(6)));
+    assert_eq!((retry.attempt, retry.max_attempt_count), (1, Some(6)));
     assert!(retry.next_attempt_time.is_some());
     let request = v1::RetryNowRequest {
         name: "providers/b/executions/e1".into(),

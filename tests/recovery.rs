@@ -78,10 +78,8 @@ async fn a_row_that_has_not_noticed_the_end_is_found_put_right_and_noted() {
         (remedy.kind(), remedy.repeated_steps.len()),
         (Kind::Repair, 0)
     );
-    assert_eq!(
-        (&*found.branch, found.sequence, found.event_count),
-        ("0", 7, 7)
-    );
+    assert_eq!(found.branch, format!("{}/branches/0", name("e1")));
+    assert_eq!((found.sequence, found.event_count), (7, 7));
 
     let mut client = rig.recovery().await;
     let recover = v1::RecoverExecutionRequest {

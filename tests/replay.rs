@@ -214,12 +214,22 @@ async fn what_cannot_be_replayed_is_refused_with_the_reason() {
             "NOT_IN_HISTORY",
         ),
         (
-            with(&|r| r.branch = "3".into()),
+            with(&|r| r.branch = format!("{}/branches/3", r.name)),
             Code::OutOfRange,
             "NOT_IN_HISTORY",
         ),
         (
-            with(&|r| r.branch = "x".into()),
+            with(&|r| r.branch = format!("{}/branches/x", r.name)),
+            Code::InvalidArgument,
+            "INVALID_ARGUMENT",
+        ),
+        (
+            with(&|r| r.branch = format!("{}/branches/-", r.name)),
+            Code::InvalidArgument,
+            "INVALID_ARGUMENT",
+        ),
+        (
+            with(&|r| r.branch = "0".into()),
             Code::InvalidArgument,
             "INVALID_ARGUMENT",
         ),
@@ -334,7 +344,7 @@ async fn work_done_again_is_a_branch_with_its_own_history_and_the_old_one_is_fen
 
     let events = |branch: &str| v1::ListEventsRequest {
         parent: name("c1"),
-        branch: branch.into(),
+        branch: format!("{}/branches/{branch}", name("c1")),
         page_size: 3,
         ..v1::ListEventsRequest::default()
     };
@@ -350,9 +360,11 @@ async fn work_done_again_is_a_branch_with_its_own_history_and_the_old_one_is_fen
                 .into_inner();
             assert!(page.events.len() <= 3);
             all.extend(page.events.iter().map(|event| {
+                let branch = event.branch.strip_prefix(&name("c1")).expect("its own");
+                let branch = branch.strip_prefix("/branches/").expect("a branch");
                 format!(
-                    "{}.{} {} {}",
-                    event.branch, event.sequence, event.native_type, event.step
+                    "{branch}.{} {} {}",
+                    event.sequence, event.native_type, event.step
                 )
             }));
             request.page_token = page.next_page_token;

@@ -155,9 +155,8 @@ async fn the_poller_never_uses_up_the_slots_of_clients() {
     let client = gateway.executions().await;
     let watches = (0..500).map(|number| {
         let mut client = client.clone();
-        let parent = format!("providers/p/executions/e{number}");
         let request = WatchExecutionsRequest {
-            parent,
+            names: vec![format!("providers/p/executions/e{number}")],
             ..Default::default()
         };
         async move { client.watch_executions(request).await }
@@ -205,7 +204,7 @@ async fn an_adapters_panic_fails_its_call_and_nothing_else() {
     let gateway = TestGateway::new().with_puppet("p", &puppet).start().await;
     puppet.panic_once();
     let request = WatchExecutionsRequest {
-        parent: ONE.into(),
+        names: vec![ONE.into()],
         ..Default::default()
     };
     let status = Watching::open(&gateway, request)

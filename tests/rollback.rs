@@ -187,8 +187,8 @@ async fn a_success_is_forked_and_a_failure_is_reopened() {
     let reopened = retry_from(&rig, "bad", "a").await.unwrap();
     assert_eq!(reopened.name, "providers/b/executions/bad");
     let request = v1::ListEventsRequest {
+        branch: format!("{}/branches/current", reopened.name),
         parent: reopened.name,
-        branch: "current".into(),
         ..v1::ListEventsRequest::default()
     };
     let mut client = rig.gateway.executions().await;

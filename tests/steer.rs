@@ -7,12 +7,13 @@ use stateway_client::v1::SubState;
 use stateway_client::v1::cancel_execution_request::Mode;
 use stateway_client::v1::executions_client::ExecutionsClient;
 use stateway_client::v1::watch_executions_response::Kind;
-use stateway_provider_api::Capabilities;
+use stateway_model::ExecutionId;
+use stateway_provider_api::{Capabilities, NativeState, Observation};
 use stateway_provider_memory::Clock;
 use tonic::Code;
 use tonic::transport::Channel;
 
-use crate::support::{Puppet, Running, TestGateway, Watching, clock, reason_of};
+use crate::support::{Puppet, Running, TestGateway, Watching, clock, hint_of, reason_of};
 
 async fn started(definition: &str) -> (Running, ExecutionsClient<Channel>, Clock, String) {
     let clock = clock();
@@ -258,6 +259,34 @@ async fn a_write_with_a_stale_etag_is_aborted_and_does_nothing() {
         .cancel_execution(cancel)
         .await
         .expect("the etag is current");
+}
+
+#[tokio::test]
+async fn an_etag_cannot_be_compared_with_a_partial_read() {
+    let puppet = Puppet::new();
+    let id = ExecutionId::new("x").expect("an id");
+    let whole = Observation::new(id, NativeState::new("RUNNING"));
+    puppet.show_observation(whole.clone());
+    let gateway = TestGateway::new().with_puppet("p", &puppet).start().await;
+    let mut client = gateway.executions().await;
+    let name = "providers/p/executions/x";
+    let etag = get(&mut client, name).await.etag;
+    puppet.show_observation(Observation {
+        is_partial: true,
+        ..whole
+    });
+    assert_eq!(get(&mut client, name).await.etag, "");
+    let cancel = v1::CancelExecutionRequest {
+        name: name.into(),
+        etag,
+        ..Default::default()
+    };
+    let status = client.cancel_execution(cancel).await.unwrap_err();
+    assert_eq!(
+        (status.code(), reason_of(&status)),
+        (Code::Aborted, "ETAG_NOT_AVAILABLE".into())
+    );
+    assert!(hint_of(&status).contains("without an etag"), "{status:?}");
 }
 
 #[tokio::test]

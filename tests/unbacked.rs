@@ -112,7 +112,7 @@ async fn every_method_without_a_backing_is_unimplemented_with_the_reason() {
             .err(),
         admin
             .backup_store(v1::BackupStoreRequest {
-                name: "providers/-".into(),
+                provider: "providers/-".into(),
                 ..v1::BackupStoreRequest::default()
             })
             .await
@@ -178,7 +178,7 @@ async fn every_method_without_a_backing_is_unimplemented_with_the_reason() {
         executions
             .list_events(v1::ListEventsRequest {
                 parent: execution(),
-                branch: "current".into(),
+                branch: format!("{}/branches/current", execution()),
                 ..v1::ListEventsRequest::default()
             })
             .await

@@ -7,6 +7,7 @@ use stateway_client::v1::watch_executions_response::Kind;
 use stateway_model::ExecutionId;
 use stateway_provider_api::{ErrorKind, NativeState, Observation, ObservedDefinition, Verb};
 use tonic::Code;
+use tonic_types::StatusExt;
 
 use crate::support::{Puppet, TestGateway, Watching, clock, reason_of};
 
@@ -291,11 +292,7 @@ async fn a_collection_that_comes_up_unreachable_is_named_and_followed_later() {
 async fn watching_what_does_not_exist_is_not_found() {
     let (_, gateway) = polled().await;
     let gateway = gateway.start().await;
-    let parent = "providers/p/executions/nothing".to_owned();
-    let request = WatchExecutionsRequest {
-        parent,
-        ..Default::default()
-    };
+    let request = by_names(&["providers/p/executions/nothing"]);
     let status = Watching::open(&gateway, request)
         .await
         .err()
@@ -312,10 +309,7 @@ async fn no_more_watches_than_allowed() {
     gateway.settings.watch.max_streams = 1;
     let gateway = gateway.start().await;
     let first = Watching::on(&gateway, ONE).await;
-    let request = WatchExecutionsRequest {
-        parent: ONE.into(),
-        ..Default::default()
-    };
+    let request = by_names(&[ONE]);
     let status = Watching::open(&gateway, request.clone())
         .await
         .err()
@@ -359,7 +353,7 @@ async fn a_pushing_provider_is_followed_without_polling() {
         stateway_client::v1::SubState::BackingOff
     );
     let retry = backing_off.retry.expect("retry figures");
-    assert_eq!((retry.attempt, retry.max_attempts), (1, Some(5)));
+    assert_eq!((retry.attempt, retry.max_attempt_count), (1, Some(5)));
     assert!(retry.next_attempt_time.is_some());
 }
 
@@ -498,9 +492,23 @@ async fn a_watch_by_names_is_bounded_and_has_no_parent_and_no_filter() {
         filter: "sub_state = running".into(),
         ..by_names(&[ONE])
     };
-    for request in [by_names(&many), by_names(&["x"]), with_parent, with_filter] {
+    let one_as_parent = WatchExecutionsRequest {
+        parent: ONE.into(),
+        ..Default::default()
+    };
+    for (request, field) in [
+        (by_names(&many), "names"),
+        (by_names(&["x"]), "names"),
+        (with_parent, "names"),
+        (with_filter, "filter"),
+        (one_as_parent, "parent"),
+        (WatchExecutionsRequest::default(), "parent"),
+    ] {
         let refused = Watching::open(&gateway, request).await;
         let refused = refused.err().expect("a refusal");
         assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");
+        let details = refused.get_error_details();
+        let violations = details.bad_request().expect("a violation");
+        assert_eq!(violations.field_violations[0].field, field, "{refused:?}");
     }
 }

@@ -377,7 +377,7 @@ async fn a_purged_execution_cannot_be_watched_although_others_still_do() {
     purge(&gateway, name).await;
     watching.expect(Kind::Removed).await;
     let request = v1::WatchExecutionsRequest {
-        parent: name.into(),
+        names: vec![name.into()],
         ..Default::default()
     };
     let refused = Watching::open(&gateway, request).await;

@@ -49,7 +49,7 @@ async fn a_worker_is_welcomed_gets_its_task_and_hears_that_its_answer_counts() {
     };
     assert!(welcome.worker_id.starts_with("worker-"), "{welcome:?}");
     assert_eq!(welcome.provider, "providers/b");
-    assert_eq!(welcome.lease.unwrap().seconds, 30);
+    assert_eq!(welcome.lease_duration.unwrap().seconds, 30);
     rig.begin("one", "w1", "ada", json!({"name": "Eve"})).await;
     let task = worker.task().await;
     assert_eq!(task.execution, "providers/b/executions/w1");

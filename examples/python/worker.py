@@ -24,7 +24,7 @@ def work(address, role, handler, capacity=4):
         elif kind in ("accepted", "refused", "withdrawn"):
             stops.pop(message.task_token, threading.Event()).set()
         elif kind == "welcome":
-            every = message.lease.ToTimedelta().total_seconds() / 3
+            every = message.lease_duration.ToTimedelta().total_seconds() / 3
             threading.Thread(target=show_life, args=(send, every), daemon=True).start()
 
 

@@ -18,7 +18,7 @@ pub async fn follow(
 ) -> Outcome<v1::Execution> {
     let begin = Instant::now();
     let mut told = BTreeMap::new();
-    let mut watch = client.watch(WatchRequest::new(name));
+    let mut watch = client.watch(WatchRequest::of([name]));
     while let Some(change) = watch.next().await {
         let (Change::Added(execution) | Change::Modified(execution)) = change? else {
             continue;

@@ -118,7 +118,7 @@ def test_an_execution_is_started_watched_signalled_and_waited_for(address):
     ).execution
     assert stuck.sub_state == executions_pb2.SUB_STATE_ERROR, stuck
     watch = stub.WatchExecutions(
-        executions_pb2.WatchExecutionsRequest(parent=started.name), timeout=TIMEOUT
+        executions_pb2.WatchExecutionsRequest(names=[started.name]), timeout=TIMEOUT
     )
     for answer in watch:
         seen.append(answer.execution.sub_state)
@@ -253,7 +253,7 @@ def test_the_tour_of_the_readme_scripted_executions(address):
     assert ended.sub_state == executions_pb2.SUB_STATE_FAILED, ended
     assert ended.reason == executions_pb2.REASON_ROLLED_BACK, ended
     watch = stub.WatchExecutions(
-        executions_pb2.WatchExecutionsRequest(parent=name + "order-17"), timeout=TIMEOUT
+        executions_pb2.WatchExecutionsRequest(names=[name + "order-17"]), timeout=TIMEOUT
     )
     first = next(watch)
     watch.cancel()

@@ -68,7 +68,7 @@ async fn a_quiet_watch_and_a_quiet_wait_outlive_the_idle_time() {
     let gateway = gateway().await;
     let mut client = gateway.executions().await;
     let request = v1::WatchExecutionsRequest {
-        parent: "providers/p/executions/x".into(),
+        names: vec!["providers/p/executions/x".into()],
         ..v1::WatchExecutionsRequest::default()
     };
     let mut watch = client.watch_executions(request).await.unwrap().into_inner();

@@ -12,7 +12,7 @@ type Client = ExecutionsClient<Channel>;
 
 async fn watch(client: &mut Client) -> Result<Streaming<v1::WatchExecutionsResponse>, Status> {
     let request = v1::WatchExecutionsRequest {
-        parent: "providers/p/executions/x".into(),
+        names: vec!["providers/p/executions/x".into()],
         ..v1::WatchExecutionsRequest::default()
     };
     Ok(client.watch_executions(request).await?.into_inner())

@@ -170,7 +170,6 @@ impl Running {
     }
 }
 
-/// The reason of the status's one `ErrorInfo`, which every error must have.
 /// The advice that an error carries; empty when there is none.
 pub(crate) fn hint_of(status: &Status) -> String {
     let details = status.get_error_details();
@@ -178,6 +177,7 @@ pub(crate) fn hint_of(status: &Status) -> String {
     hint.map(|hint| hint.message.clone()).unwrap_or_default()
 }
 
+/// The reason of the status's one `ErrorInfo`, which every error must have.
 pub(crate) fn reason_of(status: &Status) -> String {
     error_info(status).0
 }

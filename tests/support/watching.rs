@@ -22,12 +22,14 @@ impl Watching {
         Ok(Self(stream.into_inner()))
     }
 
-    /// A watch on a parent, from the present set.
-    pub(crate) async fn on(gateway: &Running, parent: &str) -> Self {
-        let request = WatchExecutionsRequest {
-            parent: parent.into(),
-            ..Default::default()
-        };
+    /// A watch of a collection or of one execution, from the present set.
+    pub(crate) async fn on(gateway: &Running, name: &str) -> Self {
+        let mut request = WatchExecutionsRequest::default();
+        if name.contains("/executions/") {
+            request.names.push(name.into());
+        } else {
+            request.parent = name.into();
+        }
         Self::open(gateway, request).await.expect("it opens")
     }
 

@@ -237,7 +237,7 @@ type Stream = Streaming<v1::WatchExecutionsResponse>;
 
 async fn open(client: &ExecutionsClient<Channel>, name: &str) -> Outcome<Stream> {
     let request = v1::WatchExecutionsRequest {
-        parent: name.to_owned(),
+        names: vec![name.to_owned()],
         ..Default::default()
     };
     let mut stream = client.clone().watch_executions(request).await?.into_inner();

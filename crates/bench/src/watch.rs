@@ -63,7 +63,7 @@ async fn open(client: &ExecutionsClient<Channel>, name: &str, many: usize) -> Ou
     let streams = (0..many).map(|_| {
         let mut client = client.clone();
         let request = v1::WatchExecutionsRequest {
-            parent: name.to_owned(),
+            names: vec![name.to_owned()],
             ..Default::default()
         };
         async move {

@@ -50,6 +50,29 @@ pub fn escalation(text: &str) -> Result<String, Failure> {
     part(text, "escalations", "step~attempt")
 }
 
+/// The full name of a branch of an execution, given in full or by its number, `current` or `-`.
+#[must_use]
+pub fn branch(execution: &str, text: &str) -> String {
+    if text.contains('/') {
+        return text.to_owned();
+    }
+    format!("{execution}/branches/{text}")
+}
+
+/// The number of a branch given in full or by its number; none for the current branch.
+///
+/// # Errors
+/// Not the number of a branch.
+pub fn branch_number(text: &str) -> Result<Option<u32>, Failure> {
+    match text.rsplit('/').next() {
+        None | Some("" | "current") => Ok(None),
+        Some(number) => number.parse().map(Some).map_err(|_| {
+            Failure::usage(format!("`{number}` is not the number of a branch"))
+                .hint("`stateway branches NAME` lists the branches.")
+        }),
+    }
+}
+
 /// `provider/execution/part` of a full name; the name itself where that cannot be shown.
 #[must_use]
 pub fn short_of_part(full: &str) -> String {

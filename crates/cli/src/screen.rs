@@ -13,7 +13,7 @@ mod tree;
 
 pub use details::{cost, details, result, traces};
 pub use live::Live;
-pub use name::{short_definition, short_name};
+pub use name::{branch_number, short_definition, short_name};
 pub use paint::Paint;
 pub use phrase::{Clock, now, paused, phrase, queued, reopened, trouble};
 pub use relative::{ago, moment, until};

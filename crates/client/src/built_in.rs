@@ -1,4 +1,4 @@
-//! The calls that only a built-in engine answers: definitions, people, workers, store, triggers.
+//! The calls of the services Definitions, Approvals, Workers, Admin and Triggers.
 
 use stateway_proto::v1;
 

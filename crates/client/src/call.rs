@@ -38,7 +38,7 @@ pub type Explain = Call<v1::ExplainExecutionRequest>;
 pub type Signal = Call<v1::SignalExecutionRequest>;
 /// Ends an execution.
 pub type Cancel = Call<v1::CancelExecutionRequest>;
-/// Holds an execution.
+/// Pauses an execution.
 pub type Pause = Call<v1::PauseExecutionRequest>;
 /// Resumes a paused execution.
 pub type Resume = Call<v1::ResumeExecutionRequest>;
@@ -52,7 +52,7 @@ pub type Purge = Call<v1::PurgeExecutionRequest>;
 pub type ListProviders = Call<v1::ListProvidersRequest>;
 /// Reads a provider.
 pub type GetProvider = Call<v1::GetProviderRequest>;
-/// Tells an execution in another system's words.
+/// Projects an execution into another system's vocabulary.
 pub type Project = Call<v1::ProjectExecutionRequest>;
 /// Makes a definition known.
 pub type ApplyDefinition = Call<v1::ApplyDefinitionRequest>;
@@ -90,14 +90,14 @@ pub type GetQueue = Call<v1::GetQueueRequest>;
 pub type PurgeExecutions = Call<v1::PurgeExecutionsRequest>;
 /// Copies a store.
 pub type Backup = Call<v1::BackupStoreRequest>;
-/// Tells of an event.
+/// Publishes an event.
 pub type PublishEvent = Call<v1::PublishEventRequest>;
 
 /// Compares what is kept of an execution with its log.
 pub type Verify = Call<v1::VerifyExecutionRequest>;
 /// The same for every execution.
 pub type VerifyAll = Call<v1::VerifyExecutionsRequest>;
-/// Mends an execution.
+/// Repairs an execution.
 pub type Recover = Call<v1::RecoverExecutionRequest>;
 /// Replays an execution.
 pub type Replay = Call<v1::ReplayExecutionRequest>;
@@ -151,6 +151,10 @@ pub enum IdempotentCapability {
     Start,
     /// `signal_idempotent`.
     Signal,
+    /// `retry_now_idempotent`.
+    RetryNow,
+    /// `retry_from_idempotent`.
+    RetryFrom,
 }
 
 impl IdempotentCapability {
@@ -158,6 +162,8 @@ impl IdempotentCapability {
         match self {
             Self::Start => by.start_idempotent,
             Self::Signal => by.signal_idempotent,
+            Self::RetryNow => by.retry_now_idempotent,
+            Self::RetryFrom => by.retry_from_idempotent,
         }
     }
 }
@@ -205,8 +211,8 @@ writes! {
     CancelExecutionRequest { etag };
     PauseExecutionRequest { etag };
     ResumeExecutionRequest { etag };
-    RetryNowRequest { etag };
-    RetryFromRequest { etag };
+    RetryNowRequest { etag } if retry_now_repeat;
+    RetryFromRequest { etag } if retry_from_repeat;
     ApplyDefinitionRequest {};
     DeleteDefinitionRequest {};
     AdoptDefinitionRequest { etag };
@@ -230,9 +236,22 @@ fn start_repeat(message: &v1::StartExecutionRequest) -> Repeat {
 }
 
 fn signal_repeat(message: &v1::SignalExecutionRequest) -> Repeat {
+    repeat_of(IdempotentCapability::Signal, &message.name)
+}
+
+fn retry_now_repeat(message: &v1::RetryNowRequest) -> Repeat {
+    repeat_of(IdempotentCapability::RetryNow, &message.name)
+}
+
+fn retry_from_repeat(message: &v1::RetryFromRequest) -> Repeat {
+    repeat_of(IdempotentCapability::RetryFrom, &message.name)
+}
+
+/// By the provider of the execution.
+fn repeat_of(needs: IdempotentCapability, execution: &str) -> Repeat {
     Repeat::Capability {
-        needs: IdempotentCapability::Signal,
-        provider: provider_of(&message.name).map(Into::into),
+        needs,
+        provider: provider_of(execution).map(Into::into),
     }
 }
 
@@ -243,9 +262,10 @@ fn provider_of(name: &str) -> Option<&str> {
 }
 
 impl<M: Write> Call<M> {
-    /// Retries also where the provider cannot recognise a repetition (`start_idempotent` and
-    /// `signal_idempotent` of its capabilities): after a lost answer the write may be carried out
-    /// twice. By default the error is returned instead.
+    /// Retries also where the provider cannot recognise a repetition (`start_idempotent`,
+    /// `signal_idempotent`, `retry_now_idempotent` and `retry_from_idempotent` of its capabilities):
+    /// after a lost answer the write may be carried out twice. By default the error is returned
+    /// instead.
     #[must_use]
     pub const fn at_least_once(mut self) -> Self {
         self.at_least_once = true;
@@ -307,9 +327,24 @@ about_one! {
     ListBranches { parent }
     ExportHistory { name }
     GetProvider { name }
-    WatchRequest { parent }
-    List { parent }
-    Count { parent }
+}
+
+/// Constructors of calls about a collection of executions.
+macro_rules! about_many {
+    ($($alias:ident)+) => { $(
+        impl $alias {
+            /// About the executions of `providers/{provider}`, or of `providers/-` for all providers.
+            pub fn new(parent: impl Into<String>) -> Self {
+                Self::from_message(Default::default()).with(|message| message.parent = parent.into())
+            }
+        }
+    )+ };
+}
+
+about_many! {
+    WatchRequest
+    List
+    Count
 }
 
 #[cfg(test)]

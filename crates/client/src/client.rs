@@ -259,7 +259,7 @@ struct Plan {
 }
 
 /// Nobody listened, so the gateway cannot have carried the call out.
-fn was_not_sent(status: &Status) -> bool {
+pub(crate) fn was_not_sent(status: &Status) -> bool {
     let mut at: Option<&(dyn std::error::Error + 'static)> = Some(status);
     while let Some(error) = at {
         let io = error.downcast_ref::<std::io::Error>();

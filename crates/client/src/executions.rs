@@ -1,7 +1,11 @@
 //! The calls of the `Executions` service.
 
-use stateway_proto::v1;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use stateway_proto::v1;
+use tonic::Code;
+
+use crate::client::was_not_sent;
 use crate::{
     AdoptDefinition, Cancel, Client, Count, Error, Events, Explain, Get, GetStep, List, Pause,
     Project, Purge, Resume, RetryFrom, RetryNow, Signal, Start, Wait,
@@ -84,7 +88,7 @@ impl Client {
         write!(self, call, cancel_execution)
     }
 
-    /// Holds an execution.
+    /// Pauses an execution.
     pub async fn pause(&self, call: Pause) -> Result<v1::Execution, Error> {
         write!(self, call, pause_execution)
     }
@@ -99,7 +103,7 @@ impl Client {
         write!(self, call, retry_now)
     }
 
-    /// Tells an execution and its history in the words of another system.
+    /// Projects an execution and its history into the vocabulary of another system.
     pub async fn project(&self, call: Project) -> Result<v1::ProjectedExecution, Error> {
         read!(self, call, project_execution)
     }
@@ -116,9 +120,29 @@ impl Client {
         write!(self, call, adopt_definition)
     }
 
-    /// Removes the record of a finished execution. A purge that was carried out although its answer
-    /// was lost answers `NOT_FOUND` when it is tried again.
+    /// Removes the record of a finished execution. `NOT_FOUND` to a retry after a lost answer is a
+    /// success: the first try may have removed the execution, and the execution is gone.
     pub async fn purge(&self, call: Purge) -> Result<(), Error> {
-        write!(self, call, purge_execution)
+        let answer_lost = AtomicBool::new(false);
+        let purged = self.write(call, |request| {
+            let (mut service, answer_lost) = (self.executions(), &answer_lost);
+            async move {
+                let purged = service.purge_execution(request).await;
+                if let Err(status) = &purged {
+                    let may_be_done = status.code() == Code::Unavailable && !was_not_sent(status);
+                    answer_lost.fetch_or(may_be_done, Ordering::Relaxed);
+                }
+                purged
+            }
+        });
+        match purged.await {
+            Err(error) if is_gone(&error) && answer_lost.load(Ordering::Relaxed) => Ok(()),
+            purged => purged,
+        }
     }
+}
+
+fn is_gone(error: &Error) -> bool {
+    let reasons = ["EXECUTION_NOT_FOUND", "EXECUTION_FORGOTTEN"];
+    error.code() == Code::NotFound && reasons.contains(&error.reason())
 }

@@ -6,8 +6,9 @@
 //!
 //! Two things are done for the caller and nothing else is. A call that found the gateway or a
 //! provider unavailable is tried again, a few times, under the same request id. A write is tried
-//! again only if it cannot happen twice: starts and signals need a provider with the capabilities
-//! `start_idempotent` and `signal_idempotent`, which the client asks for before it repeats one
+//! again only if it cannot happen twice: starts, signals and retries need a provider with the
+//! capabilities `start_idempotent`, `signal_idempotent`, `retry_now_idempotent` and
+//! `retry_from_idempotent`, which the client asks for before it repeats one
 //! ([`Call::at_least_once`] repeats them anyway); a write that names an etag is left to the caller.
 //! And a [`Watch`] continues after a broken connection from where it was.
 //!

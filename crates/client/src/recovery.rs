@@ -55,7 +55,7 @@ impl Client {
         })
     }
 
-    /// Mends an execution.
+    /// Repairs an execution.
     pub async fn recover(&self, call: Recover) -> Result<v1::RecoverExecutionResponse, Error> {
         make!(self.write(call), recover_execution)
     }

@@ -145,7 +145,7 @@ impl Stage {
             id: id.clone(),
             mode,
             compensation: CompensationChoice::AsDefined,
-            cause: "contract kit".to_owned(),
+            comment: "contract kit".to_owned(),
             request_id: self.request_id(),
         }
     }
@@ -153,7 +153,7 @@ impl Stage {
     pub(crate) fn pause_request(&self, id: &ExecutionId) -> PauseRequest {
         PauseRequest {
             id: id.clone(),
-            cause: "contract kit".to_owned(),
+            comment: "contract kit".to_owned(),
             request_id: self.request_id(),
         }
     }

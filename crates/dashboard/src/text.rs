@@ -29,6 +29,11 @@ pub(crate) fn said_within(text: &str, longest: usize) -> Markup {
     }
 }
 
+/// The number at the end of a branch's full name.
+pub(crate) fn branch_number(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
 /// A sentence of the API: what stands between backticks is set as code.
 pub(crate) fn prose(text: &str, longest: usize) -> Markup {
     let clean = visible(text, false);

@@ -382,7 +382,7 @@ impl View {
         let Cancellation { by, comment, at } = self.cancellation.as_ref()?;
         Some(CancelInfo {
             by: by.to_string(),
-            cause: comment.to_string(),
+            comment: comment.to_string(),
             time: Some(*at),
         })
     }
@@ -411,7 +411,7 @@ impl View {
         Some(match self.pause_cause.as_ref()? {
             PauseCause::ByHand { by, comment } => PauseInfo {
                 by: by.to_string(),
-                cause: comment.to_string(),
+                comment: comment.to_string(),
                 ..info
             },
             PauseCause::StepFailed { step } => PauseInfo {

@@ -5,6 +5,7 @@
 //! protobuf. Only this crate knows both protobuf and
 //! [`Provider`](stateway_provider_api::Provider).
 
+mod branch;
 mod caller;
 mod convert;
 mod deadline;

@@ -1,16 +1,18 @@
 //! What a replay led to, as clients see it. The service converts what a provider answers, and the command
 //! line what it replays from a file.
 
-use stateway_model::{Event, Execution};
+use stateway_model::{Event, Execution, ExecutionName};
 use stateway_proto::v1;
 use stateway_proto::v1::divergence::Kind;
 use stateway_provider_api::{Observation, Replayed};
 
+use crate::branch::branch_name;
 use crate::convert;
 
 /// The answer of ReplayExecution.
 #[must_use]
 pub fn response(
+    name: &ExecutionName,
     show: impl Fn(Observation) -> Execution,
     from: Replayed,
 ) -> v1::ReplayExecutionResponse {
@@ -37,7 +39,7 @@ pub fn response(
     });
     v1::ReplayExecutionResponse {
         execution,
-        branch: from.branch.to_string(),
+        branch: branch_name(name, from.branch),
         event_count: convert::int64(from.event_count),
         revision: from.revision,
         divergences: divergences.collect(),
@@ -61,12 +63,13 @@ fn kind(word: &str) -> Kind {
 /// An event of a branch, and the execution after it.
 #[must_use]
 pub fn step(
+    name: &ExecutionName,
     show: impl Fn(Observation) -> Execution,
     (branch, event): (u32, Event),
     after: Observation,
 ) -> (v1::Event, v1::Execution) {
     let event = v1::Event {
-        branch: branch.to_string(),
+        branch: branch_name(name, branch),
         ..convert::event(event)
     };
     (event, convert::execution(show(after)))

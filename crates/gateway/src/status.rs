@@ -24,6 +24,24 @@ const PROVIDER: &str = "provider";
 const NATIVE_CODE: &str = "native_code";
 const COMPONENT: &str = "component";
 const SUGGESTION: &str = "suggestion";
+const ANSWERED: &str = "answered";
+/// The keys that belong to the gateway.
+const RESERVED: [&str; 7] = [
+    KIND,
+    VERB,
+    PROVIDER,
+    NATIVE_CODE,
+    COMPONENT,
+    SUGGESTION,
+    ANSWERED,
+];
+/// Before a key of the engine's own that would collide with a key of the gateway.
+const OF_ENGINE: &str = "engine_";
+
+/// Whether a key of the engine's own is written with the prefix.
+fn is_prefixed(key: &str) -> bool {
+    RESERVED.contains(&key.trim_start_matches(OF_ENGINE))
+}
 
 /// How long a client should pause when the provider does not say.
 const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
@@ -51,7 +69,10 @@ pub(crate) const fn code(kind: ErrorKind) -> Code {
 pub(crate) fn of_provider(provider: &ProviderId, error: &Error) -> Status {
     let figures = error.metadata.iter();
     let mut metadata: HashMap<String, String> = figures
-        .map(|(key, value)| (key.to_string(), value.clone()))
+        .map(|(key, value)| {
+            let prefix = if is_prefixed(key) { OF_ENGINE } else { "" };
+            (format!("{prefix}{key}"), value.clone())
+        })
         .collect();
     // Several kinds share one code.
     metadata.insert(KIND.to_owned(), error.kind.as_str().to_owned());
@@ -62,6 +83,9 @@ pub(crate) fn of_provider(provider: &ProviderId, error: &Error) -> Status {
         (COMPONENT, error.component.as_deref().unwrap_or_default()),
         (SUGGESTION, error.suggestion.as_deref().unwrap_or_default()),
     ];
+    if let Some(answered) = error.answered {
+        metadata.insert(ANSWERED.to_owned(), answered.to_string());
+    }
     let given = texts.iter().filter(|(_, text)| !text.is_empty());
     metadata.extend(given.map(|(key, text)| ((*key).to_owned(), (*text).to_owned())));
     let mut details = ErrorDetails::new();

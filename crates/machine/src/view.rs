@@ -402,7 +402,7 @@ pub fn waits(state: &State) -> Vec<Wait> {
         .filter_map(|ix| wait(state, *ix))
         .collect();
     if state.state() == ExecutionState::Queued {
-        found.push(Wait::capacity(Blocker::Slot, "slot"));
+        found.push(Wait::capacity(Blocker::Slot, ""));
     }
     found
 }

@@ -9,9 +9,9 @@ pub struct CancelInfo {
     /// The person; empty where the engine did (an approval expired).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
-    /// The cause the person gave; may be empty.
+    /// The comment of the person; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub cause: String,
+    pub comment: String,
     /// When.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Timestamp>,
@@ -23,9 +23,9 @@ pub struct PauseInfo {
     /// The person; empty where the engine paused the execution itself.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
-    /// The cause the person gave; may be empty.
+    /// The comment of the person; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub cause: String,
+    pub comment: String,
     /// The step whose failure paused the execution.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub step: String,

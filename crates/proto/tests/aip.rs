@@ -59,6 +59,38 @@ fn has_behaviour(field: &FieldDescriptor) -> bool {
     matches!(value, Value::List(values) if !values.is_empty())
 }
 
+/// What a field refers to (AIP-122): the resource, or the parent of this kind of resource.
+fn reference(field: &FieldDescriptor) -> Option<String> {
+    let extension = pool().get_extension_by_name("google.api.resource_reference");
+    let extension = extension.expect("the annotation is compiled in");
+    let options = field.options();
+    if !options.has_extension(&extension) {
+        return None;
+    }
+    let value = options.get_extension(&extension).into_owned();
+    let value = value.as_message().expect("the annotation is a message");
+    let texts = ["type", "child_type"].map(|name| {
+        let text = value.get_field_by_name(name).expect("a known field");
+        text.as_str().unwrap_or_default().to_owned()
+    });
+    texts.into_iter().find(|text| !text.is_empty())
+}
+
+/// The types of the declared resources.
+fn declared() -> Vec<String> {
+    let extension = pool().get_extension_by_name("google.api.resource");
+    let extension = extension.expect("the annotation is compiled in");
+    let resources = messages().into_iter();
+    let resources = resources.filter(|message| message.options().has_extension(&extension));
+    let types = resources.map(|message| {
+        let value = message.options().get_extension(&extension).into_owned();
+        let value = value.as_message().expect("the annotation is a message");
+        let name = value.get_field_by_name("type").expect("a known field");
+        name.as_str().unwrap_or_default().to_owned()
+    });
+    types.collect()
+}
+
 fn names(fields: Vec<FieldDescriptor>, wrong: impl Fn(&FieldDescriptor) -> bool) -> Vec<String> {
     let wrong = fields.iter().filter(|field| wrong(field));
     wrong.map(|field| field.full_name().to_owned()).collect()
@@ -95,6 +127,105 @@ fn a_point_in_time_is_named_so() {
         is_time && !field.name().ends_with("_time")
     };
     assert_eq!(names(fields_of(messages()), unnamed), [""; 0]);
+}
+
+/// AIP-142. The name of a span says that it is one.
+#[test]
+fn a_duration_is_named_so() {
+    let unnamed = |field: &FieldDescriptor| {
+        let Kind::Message(message) = field.kind() else {
+            return false;
+        };
+        let is_duration = message.full_name() == "google.protobuf.Duration";
+        let last = field.name().rsplit('_').next().unwrap_or_default();
+        is_duration && !["duration", "delay", "timeout", "after"].contains(&last)
+    };
+    assert_eq!(names(fields_of(messages()), unnamed), [""; 0]);
+}
+
+/// AIP-141: a quantity says what it counts. Other integers are positions, and a worker's capacity.
+#[test]
+fn a_count_is_named_so() {
+    let quantities = ["count", "bytes", "size", "micros"];
+    let positions = ["attempt", "sequence", "line", "column"];
+    let capacities = ["capacity", "prefetch"];
+    let unnamed = |field: &FieldDescriptor| {
+        let is_integer = matches!(field.kind(), Kind::Int32 | Kind::Int64);
+        let last = field.name().rsplit('_').next().unwrap_or_default();
+        let known = [&quantities[..], &positions[..], &capacities[..]].concat();
+        is_integer && !known.contains(&last)
+    };
+    assert_eq!(names(fields_of(messages()), unnamed), [""; 0]);
+    let plural = |field: &FieldDescriptor| field.name().starts_with("max_");
+    let unnamed = |field: &FieldDescriptor| {
+        let last = field.name().rsplit('_').next().unwrap_or_default();
+        plural(field) && !quantities.contains(&last)
+    };
+    assert_eq!(names(fields_of(messages()), unnamed), [""; 0]);
+}
+
+/// Nothing is released, so no number was ever used for something else.
+#[test]
+fn field_numbers_have_no_gaps() {
+    for message in messages() {
+        let mut numbers: Vec<_> = message.fields().map(|field| field.number()).collect();
+        numbers.sort_unstable();
+        let expected: Vec<_> = (1..).take(numbers.len()).collect();
+        assert_eq!(numbers, expected, "{}", message.full_name());
+    }
+}
+
+/// AIP-122.
+#[test]
+fn every_reference_is_to_a_declared_resource() {
+    let mut known = declared();
+    known.push("*".to_owned());
+    let unknown = |field: &FieldDescriptor| reference(field).is_some_and(|to| !known.contains(&to));
+    let fields = fields_of(messages());
+    assert!(fields.iter().any(|field| reference(field).is_some()));
+    assert_eq!(names(fields, unknown), [""; 0]);
+}
+
+/// AIP-131 to 136.
+#[test]
+fn every_name_and_parent_of_a_request_says_what_it_refers_to() {
+    let requests: Vec<_> = methods().iter().map(MethodDescriptor::input).collect();
+    let fields = fields_of(requests).into_iter();
+    let named = |field: &FieldDescriptor| ["name", "names", "parent"].contains(&field.name());
+    let fields: Vec<_> = fields.filter(named).collect();
+    assert!(fields.len() > 30, "{}", fields.len());
+    assert_eq!(names(fields, |field| reference(field).is_none()), [""; 0]);
+}
+
+/// A branch is its resource name wherever it appears.
+#[test]
+fn every_branch_is_a_resource_name() {
+    let fields = fields_of(messages()).into_iter();
+    let branches = fields.filter(|field| {
+        let last = field.name().rsplit('_').next().unwrap_or_default();
+        last == "branch"
+    });
+    let branches: Vec<_> = branches.collect();
+    assert!(branches.len() >= 10, "{}", branches.len());
+    let other = |field: &FieldDescriptor| {
+        let refers = reference(field).as_deref() == Some("stateway.dev/Branch");
+        field.kind() != Kind::String || !refers
+    };
+    assert_eq!(names(branches, other), [""; 0]);
+}
+
+/// AIP-136 asks for a verb and a noun, and for no preposition. `RetryNow` and `RetryFrom` are the
+/// exceptions: they are one word in every layer, from the capability to the command, and
+/// `RetryExecution` would not say which of the two it is.
+#[test]
+fn methods_have_no_preposition_but_for_the_retries() {
+    let words = ["From", "Now", "With", "For", "By", "To", "At"];
+    let found = methods().into_iter().filter(|method| {
+        let name = method.name();
+        words.iter().any(|word| name.ends_with(word))
+    });
+    let found: Vec<_> = found.map(|method| method.name().to_owned()).collect();
+    assert_eq!(found, ["RetryNow", "RetryFrom"]);
 }
 
 /// AIP-126: languages that hoist the values of an enum would let those of the package collide.

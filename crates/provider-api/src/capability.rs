@@ -82,8 +82,14 @@ capabilities! {
     resume,
     /// The next attempt can be made immediately.
     retry_now,
+    /// A `retry_now` with the same `request_id` and body retries once, also after the gateway was
+    /// restarted; with another body it is refused.
+    retry_now_idempotent,
     /// Work can be redone from a step.
     retry_from,
+    /// A `retry_from` with the same `request_id` and body runs again once, also after the gateway was
+    /// restarted; with another body it is refused.
+    retry_from_idempotent,
     /// Steps are shown, at least in the full view.
     steps,
     /// Attempts and back-off are shown.

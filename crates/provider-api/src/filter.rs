@@ -120,7 +120,7 @@ pub enum NumberField {
     Attempt,
     /// `retry.retry_count`
     RetryCount,
-    /// `retry.max_attempts`
+    /// `retry.max_attempt_count`
     MaxAttempts,
 }
 

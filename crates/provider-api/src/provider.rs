@@ -212,6 +212,7 @@ pub trait Provider: Send + Sync + 'static {
     /// Makes the next attempt now. Requires [`Capabilities::retry_now`].
     ///
     /// - With nothing backing off the answer is `FailedPrecondition`.
+    /// - With [`Capabilities::retry_now_idempotent`], the same `request_id` retries once.
     async fn retry_now(&self, call: &Call, request: RetryNowRequest) -> Result<Observation> {
         let _ = (call, request);
         Err(Error::unsupported(Verb::RetryNow))
@@ -219,6 +220,7 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Does the work again from a step on. Requires [`Capabilities::retry_from`].
     ///
+    /// - With [`Capabilities::retry_from_idempotent`], the same `request_id` runs again once.
     /// - What the old run did stays readable.
     /// - The answer may be another execution, where the engine makes a new one.
     /// - An `input`, `feedback`, `from_start` and an `execution_id` are used or answered `Unsupported`,

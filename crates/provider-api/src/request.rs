@@ -266,7 +266,7 @@ pub struct CancelRequest {
     /// [`Capabilities::cancel_compensation`].
     pub compensation: CompensationChoice,
     /// Why, for the record; may be empty.
-    pub cause: String,
+    pub comment: String,
     /// The idempotency key.
     pub request_id: RequestId,
 }
@@ -295,13 +295,13 @@ impl CancelRequest {
     }
 }
 
-/// Hold an execution.
+/// Pause an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PauseRequest {
     /// Which one.
     pub id: ExecutionId,
     /// Why, for the record; may be empty.
-    pub cause: String,
+    pub comment: String,
     /// The idempotency key.
     pub request_id: RequestId,
 }

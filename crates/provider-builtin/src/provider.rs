@@ -251,9 +251,9 @@ impl Provider for BuiltinProvider {
     }
 
     async fn pause(&self, call: &Call, request: PauseRequest) -> Result<Observation> {
-        let texts = [request.id.as_str(), &request.cause];
+        let texts = [request.id.as_str(), &request.comment];
         let key = key(call, Verb::Pause, &texts, None, &request.request_id);
-        let cause = request.cause.as_str().into();
+        let cause = request.comment.as_str().into();
         self.steer(
             call,
             Verb::Pause,

@@ -69,9 +69,9 @@ pub(crate) fn cancel(call: &Call, request: CancelRequest) -> (Verb, Steer, Reque
         }
         (CancelMode::Graceful, CompensationChoice::Skip) => (Verb::Cancel, Ending::Stop),
     };
-    let texts = [request.id.as_str(), &request.cause, mode.as_str()];
+    let texts = [request.id.as_str(), &request.comment, mode.as_str()];
     let key = key(call, verb, &texts, None, &request.request_id);
-    let cause = request.cause.into();
+    let cause = request.comment.into();
     (verb, Steer::Cancel { mode, cause }, key)
 }
 

@@ -59,15 +59,15 @@ pub(crate) fn id_of(id: &str) -> Option<ExecutionId> {
 fn notes(seen: &Seen) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(cancelled) = seen.cancel_info() {
-        notes.push(with_cause(
+        notes.push(with_comment(
             &by("cancelled", &cancelled.by),
-            &cancelled.cause,
+            &cancelled.comment,
         ));
     }
     if let Some(pause) = seen.pause_info() {
         notes.push(
             match (pause.step.as_str(), pause.offered_revision.as_str()) {
-                ("", "") => with_cause(&by("paused", &pause.by), &pause.cause),
+                ("", "") => with_comment(&by("paused", &pause.by), &pause.comment),
                 ("", offered) => format!("paused: it cannot adopt revision {offered}"),
                 (step, _) => format!("paused after the failure of step `{step}`"),
             },
@@ -97,10 +97,10 @@ fn by(what: &str, who: &str) -> String {
     }
 }
 
-fn with_cause(what: &str, cause: &str) -> String {
-    match cause {
+fn with_comment(what: &str, comment: &str) -> String {
+    match comment {
         "" => what.to_owned(),
-        cause => format!("{what}: {cause}"),
+        comment => format!("{what}: {comment}"),
     }
 }
 
@@ -288,7 +288,7 @@ fn own_waits(seen: &Seen) -> Vec<Wait> {
         ExecutionState::Queued => vec![Wait {
             detail: queue_detail(seen),
             blocker: Some(queue_blocker(seen)),
-            ..timed(WaitKind::Capacity, "slot", since, None)
+            ..timed(WaitKind::Capacity, "", since, None)
         }],
         _ => Vec::new(),
     }

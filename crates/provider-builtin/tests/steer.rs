@@ -69,7 +69,7 @@ impl Bench {
             id: id(),
             mode: CancelMode::Graceful,
             compensation: CompensationChoice::AsDefined,
-            cause: String::new(),
+            comment: String::new(),
             request_id: request_id.parse().unwrap(),
         };
         self.provider.cancel(&call(), request).await

@@ -244,10 +244,16 @@ impl Provider for MemoryProvider {
     async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
         // A script compensates what it can unless the caller chooses.
         let compensate = request.compensation != CompensationChoice::Skip;
-        let cause = request.cause;
+        let comment = request.comment;
         let (verb, ask) = match request.mode {
-            CancelMode::Graceful => (Verb::Cancel, Ask::Cancel { cause, compensate }),
-            CancelMode::Kill => (Verb::Kill, Ask::Kill { cause }),
+            CancelMode::Graceful => (
+                Verb::Cancel,
+                Ask::Cancel {
+                    comment,
+                    compensate,
+                },
+            ),
+            CancelMode::Kill => (Verb::Kill, Ask::Kill { comment }),
         };
         self.ask(call, verb, (&request.id, request.request_id, ask))
             .await
@@ -255,7 +261,7 @@ impl Provider for MemoryProvider {
 
     async fn pause(&self, call: &Call, request: PauseRequest) -> Result<Observation> {
         let ask = Ask::Pause {
-            cause: request.cause,
+            comment: request.comment,
         };
         self.ask(call, Verb::Pause, (&request.id, request.request_id, ask))
             .await

@@ -102,7 +102,7 @@ impl Stage {
             id: id.clone(),
             mode,
             compensation: CompensationChoice::AsDefined,
-            cause: "enough".into(),
+            comment: "enough".into(),
             request_id: self.request_id(),
         };
         self.shown(now(self.provider.cancel(&call(), request)).unwrap())
@@ -111,7 +111,7 @@ impl Stage {
     fn pause(&self, id: &ExecutionId) {
         let request = PauseRequest {
             id: id.clone(),
-            cause: String::new(),
+            comment: String::new(),
             request_id: self.request_id(),
         };
         now(self.provider.pause(&call(), request)).unwrap();

@@ -4,7 +4,8 @@ use stateway_provider_api::Capabilities;
 
 /// What is missing: Restate pushes nothing (the gateway polls, and a hundred invocations are one
 /// query); resolving an awakeable twice with another body is not refused; there are no labels;
-/// handlers are known by their deployments; counting would be reading everything, because what a row
+/// the request id of a retry is known only while the process that made it runs; handlers are known by
+/// their deployments; counting would be reading everything, because what a row
 /// means may depend on its journal; the handler's own code decides about compensation.
 pub const CAPABILITIES: Capabilities = Capabilities {
     start: true,

@@ -173,7 +173,7 @@ async fn verbs_of_the_admin_api_work_while_the_ingress_is_down() {
     let provider = provider(&fake, &closed());
     let pause = PauseRequest {
         id: paused,
-        cause: String::new(),
+        comment: String::new(),
         request_id: request_id(),
     };
     provider.pause(&call(), pause).await.unwrap();
@@ -181,7 +181,7 @@ async fn verbs_of_the_admin_api_work_while_the_ingress_is_down() {
         id: cancelled,
         mode: CancelMode::Kill,
         compensation: CompensationChoice::AsDefined,
-        cause: String::new(),
+        comment: String::new(),
         request_id: request_id(),
     };
     provider.cancel(&call(), cancel).await.unwrap();

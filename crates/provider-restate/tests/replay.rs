@@ -636,10 +636,10 @@ async fn verb(scenario: &str, asked: &str, file: &str) {
             .await
             .map(Some),
         "pause" => {
-            let cause = String::new();
+            let comment = String::new();
             let request = PauseRequest {
                 id,
-                cause,
+                comment,
                 request_id,
             };
             provider.pause(&call, request).await.map(Some)
@@ -686,7 +686,7 @@ fn cancel(id: ExecutionId, mode: CancelMode) -> CancelRequest {
         id,
         mode,
         compensation: CompensationChoice::AsDefined,
-        cause: String::new(),
+        comment: String::new(),
         request_id: request_id(),
     }
 }

@@ -59,7 +59,7 @@ fn cancel(id: &str) -> CancelRequest {
         id: execution(id),
         mode: CancelMode::Graceful,
         compensation: CompensationChoice::AsDefined,
-        cause: String::new(),
+        comment: String::new(),
         request_id: request_id(),
     }
 }
@@ -293,7 +293,7 @@ async fn a_pause_that_the_server_would_ignore_is_refused() {
     let id = fake.put(status("suspended"));
     let request = PauseRequest {
         id: execution(&id),
-        cause: String::new(),
+        comment: String::new(),
         request_id: request_id(),
     };
     let refused = on(&fake.config())

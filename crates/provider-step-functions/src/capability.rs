@@ -4,8 +4,10 @@ use stateway_provider_api::Capabilities;
 
 /// Standard executions. There is no pause, no resume, no early retry, no delayed start and no count;
 /// tags belong to state machines and not to executions; AWS alone forgets an execution, after 90 days;
-/// a stopped execution runs no further state, so nothing is compensated. The step and the attempt of an
-/// event follow from the events before it, so a history is read from its beginning.
+/// a stopped execution runs no further state, so nothing is compensated. A redrive carries the request id
+/// as its client token, which AWS recognises for 15 minutes and without comparing the body: that is less
+/// than `retry_from_idempotent` promises. The step and the attempt of an event follow from the events before
+/// it, so a history is read from its beginning.
 pub const CAPABILITIES: Capabilities = Capabilities {
     start: true,
     start_idempotent: true,

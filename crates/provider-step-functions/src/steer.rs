@@ -30,7 +30,7 @@ pub(crate) async fn cancel(
     let stopped = provider
         .reader
         .client
-        .stop(ask, arn, (error, &request.cause))
+        .stop(ask, arn, (error, &request.comment))
         .await;
     stopped?;
     let mut after = basics(&provider.reader.client.describe(ask, arn).await?);

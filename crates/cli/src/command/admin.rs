@@ -107,17 +107,20 @@ impl Purge {
             talk(&format!("{} removed so far", purged.purge_count));
         }
         context.show(&purged, || {
-            let count = match purged.more {
-                true => format!("more than {}", purged.purge_count),
-                false => purged.purge_count.to_string(),
+            let count = if purged.more {
+                format!("more than {}", purged.purge_count)
+            } else {
+                purged.purge_count.to_string()
             };
-            match self.yes {
-                true if purged.held_back_count > 0 => format!(
-                    "{count} executions removed; {} stay until a webhook has got their events",
+            if !self.yes {
+                format!("{count} executions would be removed; add --yes to do it")
+            } else if purged.held_back_count > 0 {
+                format!(
+                    "{count} executions removed; {} stay until a webhook has received their events",
                     purged.held_back_count
-                ),
-                true => format!("{count} executions removed"),
-                false => format!("{count} executions would be removed; add --yes to do it"),
+                )
+            } else {
+                format!("{count} executions removed")
             }
         })
     }
@@ -126,7 +129,7 @@ impl Purge {
 impl Backup {
     async fn run(self, context: &Context) -> Result<(), Failure> {
         let call = Call::from_message(v1::BackupStoreRequest {
-            name: provider(self.provider.as_deref())?,
+            provider: provider(self.provider.as_deref())?,
             file: self.file,
         });
         let answer = context.client.backup(context.call(call)).await?;

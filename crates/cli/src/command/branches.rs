@@ -7,7 +7,7 @@ use stateway_client::{Call, v1};
 use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::screen::{Paint, Table, cost, moment};
+use crate::screen::{Paint, Table, branch_number, cost, moment};
 use crate::{resource, view};
 
 /// Lists branches.
@@ -83,7 +83,7 @@ fn table(listed: &Listed, paint: Paint) -> String {
     ];
     let mut table = Table::new(&headings, paint);
     for branch in &listed.branches {
-        let number = last(branch.name.raw());
+        let number = branch_number(&branch.name);
         let number = if branch.current {
             format!("{number} (current)")
         } else {
@@ -92,7 +92,7 @@ fn table(listed: &Listed, paint: Paint) -> String {
         let grown = !branch.parent_branch.is_empty();
         table.row(vec![
             number,
-            last(branch.parent_branch.raw()),
+            branch_number(&branch.parent_branch),
             if grown {
                 branch.cutoff_sequence.to_string()
             } else {
@@ -105,10 +105,4 @@ fn table(listed: &Listed, paint: Paint) -> String {
         ]);
     }
     table.text()
-}
-
-/// The number at the end of a branch's name.
-fn last(name: &str) -> String {
-    let number = name.rsplit('/').next().unwrap_or_default();
-    crate::visible::visible(number).into_owned()
 }

@@ -12,7 +12,7 @@ use crate::{input, resource};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  stateway cancel builtin/order-17 --cause 'ordered twice'
+  stateway cancel builtin/order-17 --comment 'ordered twice'
   stateway cancel builtin/order-17 --no-compensate
   stateway cancel builtin/order-17 --kill")]
 pub struct Cancel {
@@ -29,7 +29,7 @@ pub struct Cancel {
     no_compensate: bool,
     /// Reason, recorded with the action
     #[arg(long, value_name = "TEXT")]
-    cause: Option<String>,
+    comment: Option<String>,
     /// Idempotency key: repeating the request with the same key has no further effect
     #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
@@ -43,7 +43,7 @@ impl Cancel {
         let mut call = client::Cancel::new(resource::execution(&self.name)?)
             .request_id(self.request_id.unwrap_or_default())
             .etag(self.etag.unwrap_or_default());
-        call = call.cause(self.cause.unwrap_or_default());
+        call = call.comment(self.comment.unwrap_or_default());
         if self.kill {
             call = call.kill();
         }

@@ -11,7 +11,7 @@ use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::paging::{Paging, more, warn_unreachable};
-use crate::screen::{Paint, Table, ago, cost, moment, trouble};
+use crate::screen::{Paint, Table, ago, branch_number, cost, moment, trouble};
 use crate::{input, resource, view};
 
 /// Escalated steps, which wait for a person's decision.
@@ -313,9 +313,9 @@ fn details(escalation: &view::Escalation, paint: Paint) -> String {
 }
 
 fn heading(attempt: &view::StepAttempt) -> String {
-    match attempt.branch.raw() {
+    match branch_number(&attempt.branch).as_str() {
         "0" => format!("attempt {}", attempt.attempt),
-        _ => format!("attempt {} on branch {}", attempt.attempt, attempt.branch),
+        number => format!("attempt {} on branch {number}", attempt.attempt),
     }
 }
 

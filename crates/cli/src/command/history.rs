@@ -13,7 +13,7 @@ use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::paging::{Paging, more};
-use crate::screen::{Table, moment};
+use crate::screen::{Table, branch_number, moment};
 use crate::view::{Event, Text};
 use crate::visible::visible;
 use crate::{input, resource};
@@ -95,10 +95,10 @@ impl History {
     async fn read(self, context: &Context) -> Result<Listed, Failure> {
         let mut listed = Listed::default();
         let name = resource::execution(self.name.as_deref().unwrap_or_default())?;
-        let branch = match (self.all_branches, &self.branch) {
-            (true, _) => "-",
-            (false, Some(branch)) => branch,
-            (false, None) => "",
+        let branch = match &self.branch {
+            _ if self.all_branches => resource::branch(&name, "-"),
+            Some(branch) => resource::branch(&name, branch),
+            None => String::new(),
         };
         let view = if self.full || context.output == Output::Json {
             v1::ExecutionView::Full
@@ -109,7 +109,7 @@ impl History {
             let call = client::Events::new(&name)
                 .page_size(size)
                 .page_token(token)
-                .branch(branch)
+                .branch(&branch)
                 .view(view);
             let page = context.client.events_page(context.call(call)).await?;
             listed.events.extend(page.events.iter().map(Event::from));
@@ -165,7 +165,7 @@ fn table(listed: &Listed, context: &Context) -> String {
     for event in &listed.events {
         table.row(vec![
             event.sequence.to_string(),
-            event.branch.to_string(),
+            branch_number(&event.branch),
             event.occur_time.map(moment).unwrap_or_default(),
             event.native_type.to_string(),
             event.step.to_string(),

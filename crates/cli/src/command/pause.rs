@@ -12,13 +12,13 @@ use crate::{input, resource};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  stateway pause memory/order-17 --cause 'price is being checked'")]
+  stateway pause memory/order-17 --comment 'price is being checked'")]
 pub struct Pause {
     /// provider/id, or the full name
     name: String,
     /// Reason, recorded with the action
     #[arg(long, value_name = "TEXT")]
-    cause: Option<String>,
+    comment: Option<String>,
     /// Idempotency key: repeating the request with the same key has no further effect
     #[arg(long, value_name = "ID", value_parser = input::given)]
     request_id: Option<String>,
@@ -32,7 +32,7 @@ impl Pause {
         let mut call = client::Pause::new(resource::execution(&self.name)?)
             .request_id(self.request_id.unwrap_or_default())
             .etag(self.etag.unwrap_or_default());
-        call = call.cause(self.cause.unwrap_or_default());
+        call = call.comment(self.comment.unwrap_or_default());
         context.show_execution(&context.client.pause(context.call(call)).await?)?;
         Ok(Exit::Ok)
     }

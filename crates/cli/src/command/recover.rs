@@ -10,6 +10,7 @@ use super::verify::to_do;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Outcome;
+use crate::screen::branch_number;
 use crate::{input, resource, view};
 
 /// Recovers an execution.
@@ -85,16 +86,12 @@ fn text(recovered: &view::Recovered) -> String {
     }
     let mut text = findings("repaired", &recovered.repaired);
     if !recovered.branch.is_empty() {
-        let number = |name: &view::Text| {
-            let number = name.raw().rsplit('/').next().unwrap_or_default();
-            crate::visible::visible(number).into_owned()
-        };
         let _ = writeln!(
             text,
             "continues on branch {} after event {}; branch {} is unchanged",
-            number(&recovered.branch),
+            branch_number(&recovered.branch),
             recovered.cutoff_sequence,
-            number(&recovered.previous_branch)
+            branch_number(&recovered.previous_branch)
         );
     }
     let steps: Vec<_> = recovered
@@ -102,16 +99,16 @@ fn text(recovered: &view::Recovered) -> String {
         .iter()
         .map(ToString::to_string)
         .collect();
-    let _ = match steps.is_empty() {
-        true if !recovered.branch.is_empty() => {
-            writeln!(text, "steps after that event may run again")
-        }
-        true => writeln!(text, "no step runs again"),
-        false => writeln!(
+    let _ = if !steps.is_empty() {
+        writeln!(
             text,
             "steps that may run again, with their side effects: {}",
             steps.join(", ")
-        ),
+        )
+    } else if recovered.branch.is_empty() {
+        writeln!(text, "no step runs again")
+    } else {
+        writeln!(text, "steps after that event may run again")
     };
     if let Some(execution) = &recovered.execution {
         let _ = write!(

@@ -12,7 +12,7 @@ use v1::replay_execution_request::Variant;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::{input, screen, view};
+use crate::{input, resource, screen, view};
 use source::Source;
 
 /// Replays an execution.
@@ -49,7 +49,7 @@ pub struct Replay {
     /// Simulate under the definition in this file
     #[arg(long, value_name = "FILE", group = "how")]
     definition: Option<PathBuf>,
-    /// Branch to replay (default: the current branch)
+    /// Branch to replay: its number, or `current` (default: the current branch)
     #[arg(long, value_name = "BRANCH", value_parser = input::given)]
     branch: Option<String>,
 }
@@ -60,21 +60,20 @@ impl Replay {
             Some(path) => Source::file(path)?,
             None => Source::gateway(self.name.as_deref().unwrap_or_default())?,
         };
-        let branch = self.branch.clone().unwrap_or_default();
+        let along = resource::branch_number(self.branch.as_deref().unwrap_or_default())?;
         if self.step {
-            let steps = source.steps(context, &branch).await?;
+            let steps = source.steps(context, along).await?;
             return stepping::run(context, &steps);
         }
         let request = v1::ReplayExecutionRequest {
             variant: self.variant()?,
-            branch,
             ..v1::ReplayExecutionRequest::default()
         };
         let derives = matches!(
             request.variant,
             Some(Variant::Revision(_) | Variant::Source(_))
         );
-        let answer = source.replay(context, request).await?;
+        let answer = source.replay(context, along, request).await?;
         let replayed = view::Replayed::from(&answer);
         context.show(&replayed, || match derives {
             true => screen::report(&replayed, context.paint),
@@ -123,7 +122,7 @@ fn at_event(replayed: &view::Replayed, context: &Context) -> String {
     format!(
         "after event {} of branch {}, at {}\n{}",
         replayed.event_count,
-        replayed.branch,
+        screen::branch_number(&replayed.branch),
         screen::moment(then),
         screen::details(execution, context.paint, then)
     )

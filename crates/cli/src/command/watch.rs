@@ -65,7 +65,7 @@ impl Watch {
                     let end = live(context, &name).await?;
                     return Ok(end.as_ref().map_or(Exit::Ok, ended));
                 }
-                client::WatchRequest::new(name)
+                client::WatchRequest::of([name])
             }
             [] => client::WatchRequest::new(resource::parent(self.provider.as_deref())?)
                 .filter(self.filter.unwrap_or_default()),
@@ -151,7 +151,7 @@ async fn list(mut changes: Changes, context: &Context, seen: &mut Seen, one: boo
 /// # Errors
 /// The deadline came first, or the gateway does not answer.
 pub(super) async fn live(context: &Context, name: &str) -> Result<Option<v1::Execution>, Failure> {
-    let changes = context.client.watch(client::WatchRequest::new(name));
+    let changes = context.client.watch(client::WatchRequest::of([name]));
     let mut seen = Seen::default();
     let drawn = draw(changes.into_stream(), context, &mut seen);
     let ended = within(context.timeout, drawn).await;

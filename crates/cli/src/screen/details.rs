@@ -284,7 +284,7 @@ mod tests {
             steps: vec![waiting],
             cancellation: Some(v1::Cancellation {
                 cancelled_by: "olga".into(),
-                cause: "wrong order".into(),
+                comment: "wrong order".into(),
                 cancel_time: None,
             }),
             reopen: Some(v1::Reopen {

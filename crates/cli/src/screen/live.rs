@@ -112,7 +112,7 @@ mod tests {
     fn execution(steps: usize) -> Execution {
         let retry = v1::Retry {
             attempt: 2,
-            max_attempts: Some(5),
+            max_attempt_count: Some(5),
             next_attempt_time: Some(prost_types::Timestamp {
                 seconds: 112,
                 nanos: 0,

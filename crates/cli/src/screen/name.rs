@@ -26,6 +26,13 @@ pub fn short_definition(full: &Text) -> String {
     }
 }
 
+/// The number at the end of a branch's full name.
+#[must_use]
+pub fn branch_number(full: &Text) -> String {
+    let number = full.raw().rsplit('/').next().unwrap_or_default();
+    visible(number).into_owned()
+}
+
 fn short(short: String, full: &Text) -> String {
     match visible(&short) == short {
         true => short,

@@ -100,9 +100,9 @@ pub fn paused(execution: &Execution) -> Option<String> {
     }
     let by = pause.paused_by.as_ref();
     let by = by.map_or_else(String::new, |by| format!(" by {by}"));
-    let cause = pause.cause.as_ref();
-    let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
-    Some(format!("paused{by}{cause}"))
+    let why = pause.comment.as_ref();
+    let why = why.map_or_else(String::new, |why| format!(": {why}"));
+    Some(format!("paused{by}{why}"))
 }
 
 /// The limit that keeps an execution in the queue; none when it is not queued.
@@ -118,8 +118,8 @@ pub fn queued(execution: &Execution) -> Option<String> {
 pub(super) fn cancelled(cancellation: &Cancellation) -> String {
     let by = cancellation.cancelled_by.as_ref();
     let who = by.map_or_else(String::new, |by| format!(" by {by}"));
-    let cause = cancellation.cause.as_ref();
-    let why = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+    let why = cancellation.comment.as_ref();
+    let why = why.map_or_else(String::new, |why| format!(": {why}"));
     format!("cancelled{who}{why}")
 }
 
@@ -153,7 +153,7 @@ fn backing_off(retry: &Retry, clock: Clock) -> String {
 }
 
 fn attempt(retry: &Retry) -> String {
-    match retry.max_attempts {
+    match retry.max_attempt_count {
         Some(0) => format!("attempt {} (no limit)", retry.attempt),
         Some(most) => format!("attempt {} of {most}", retry.attempt),
         None => format!("attempt {}", retry.attempt),
@@ -211,7 +211,7 @@ mod tests {
     fn a_back_off_says_attempt_error_and_when() {
         let retry = Retry {
             attempt: 2,
-            max_attempts: Some(5),
+            max_attempt_count: Some(5),
             next_attempt_time: Some(at(12)),
             last_error: Some(error()),
             ..Retry::default()
@@ -272,7 +272,7 @@ mod tests {
         let queued = Wait {
             detail: Some("2 of 2 executions are active".into()),
             blocker: Some("slot"),
-            ..wait("capacity", "slot", None)
+            ..wait("capacity", "", None)
         };
         assert_eq!(
             said(queued),
@@ -301,7 +301,7 @@ mod tests {
             }),
             cancellation: Some(stateway_client::v1::Cancellation {
                 cancelled_by: "olga".into(),
-                cause: "wrong order".into(),
+                comment: "wrong order".into(),
                 cancel_time: None,
             }),
             ..Default::default()
@@ -317,7 +317,7 @@ mod tests {
     fn no_limit_is_not_zero() {
         let retry = Retry {
             attempt: 3,
-            max_attempts: Some(0),
+            max_attempt_count: Some(0),
             ..Retry::default()
         };
         assert_eq!(
@@ -332,7 +332,7 @@ mod tests {
         let mut execution = Execution::from(&wire);
         execution.last_error = Some(error());
         execution.retry.attempt = 3;
-        execution.retry.max_attempts = Some(3);
+        execution.retry.max_attempt_count = Some(3);
         let mut said = |sub_state| {
             execution.sub_state = sub_state;
             now(&execution, Clock::Kept)

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Paint, Table};
+use super::{Paint, Table, branch_number};
 use crate::view::{Replayed, Text};
 
 /// What marks a step that the two runs treat differently.
@@ -61,7 +61,7 @@ fn heading(replayed: &Replayed, paint: Paint) -> String {
         "{} {}, branch {}, {} events: {}\n{} revision {}, {} events: {}",
         paint.dim("recorded"),
         name.unwrap_or_default(),
-        replayed.branch,
+        branch_number(&replayed.branch),
         replayed.event_count,
         replayed.recorded_outcome,
         paint.dim("shadow  "),

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use jiff::Timestamp;
 
 use super::details::cost;
-use super::{Clock, Paint, Table, moment, phrase, short_name};
+use super::{Clock, Paint, Table, branch_number, moment, phrase, short_name};
 use crate::view::{StepAttempt, StepDetail};
 use crate::visible::visible;
 
@@ -59,9 +59,10 @@ fn attempts(detail: &StepDetail, paint: Paint) -> String {
         "ERROR",
     ];
     let mut table = Table::new(&headings, paint);
-    let branched = detail.attempts.iter().any(|one| one.branch.raw() != "0");
+    let first = |one: &StepAttempt| branch_number(&one.branch) == "0";
+    let branched = !detail.attempts.iter().all(first);
     for one in &detail.attempts {
-        let branch = one.branch.to_string();
+        let branch = branch_number(&one.branch);
         table.row(vec![
             numbered(one),
             if branched { branch } else { String::new() },
@@ -110,7 +111,7 @@ mod tests {
     fn a_step_shows_its_payloads_and_every_attempt() {
         let attempt = |attempt, outcome: Outcome, compensation| v1::StepAttempt {
             attempt,
-            branch: "0".into(),
+            branch: "providers/p/executions/a/branches/0".into(),
             compensation,
             worker: "w1".into(),
             hand_out_count: 2,

@@ -26,8 +26,8 @@ pub struct Approval {
     pub step: Text,
     /// The attempt of the step, from 1.
     pub attempt: i32,
-    /// The branch of the execution's log, from 0.
-    pub branch: i32,
+    /// The full name of the branch of the execution's log.
+    pub branch: Text,
     /// The role of the people who may decide.
     pub role: Text,
     /// The policy rule that asks for the approval; empty for an approval step.
@@ -74,8 +74,8 @@ pub struct Escalation {
     pub definition: Text,
     /// The step.
     pub step: Text,
-    /// The branch of the execution's log, from 0.
-    pub branch: i32,
+    /// The full name of the branch of the execution's log.
+    pub branch: Text,
     /// A person with one of these roles may decide.
     pub roles: Vec<Text>,
     /// Why the step was escalated, in one line.
@@ -115,7 +115,7 @@ impl From<&v1::Approval> for Approval {
             revision: (&wire.revision).into(),
             step: (&wire.step).into(),
             attempt: wire.attempt,
-            branch: wire.branch,
+            branch: (&wire.branch).into(),
             role: (&wire.role).into(),
             policy_rule: (&wire.policy_rule).into(),
             initiator: (&wire.initiator).into(),
@@ -152,7 +152,7 @@ impl From<&v1::Escalation> for Escalation {
             execution: (&wire.execution).into(),
             definition: (&wire.definition).into(),
             step: (&wire.step).into(),
-            branch: wire.branch,
+            branch: (&wire.branch).into(),
             roles: wire.roles.iter().map(Text::from).collect(),
             cause: (&wire.cause).into(),
             reason: wire.reason().label(),

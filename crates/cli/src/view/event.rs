@@ -23,7 +23,7 @@ pub struct Event {
     pub attempt: i32,
     /// One line for a person.
     pub summary: Text,
-    /// The branch of the log it was written on; empty where branches were not asked for.
+    /// The full name of the branch of the log it was written on; empty where branches were not asked for.
     pub branch: Text,
     /// The event as the engine recorded it. This and what follows: in the full view only.
     pub payload: Option<Value>,

@@ -54,11 +54,11 @@ pub struct Execution {
 )]
 pub struct Retry {
     pub attempt: i32,
-    pub max_attempts: Option<i32>,
+    pub max_attempt_count: Option<i32>,
     pub retry_count: i32,
     pub next_attempt_time: Option<Timestamp>,
     pub delay: Option<String>,
-    pub jitter: Option<String>,
+    pub jitter_duration: Option<String>,
     pub last_error: Option<ExecutionError>,
     pub basis: &'static str,
 }
@@ -188,11 +188,11 @@ impl From<&v1::Retry> for Retry {
     fn from(wire: &v1::Retry) -> Self {
         Self {
             attempt: wire.attempt,
-            max_attempts: wire.max_attempts,
+            max_attempt_count: wire.max_attempt_count,
             retry_count: wire.retry_count,
             next_attempt_time: timestamp(wire.next_attempt_time.as_ref()),
             delay: duration(wire.delay.as_ref()),
-            jitter: duration(wire.jitter.as_ref()),
+            jitter_duration: duration(wire.jitter_duration.as_ref()),
             last_error: wire.last_error.as_ref().map(ExecutionError::from),
             basis: match wire.basis() {
                 v1::RetryBasis::Reported => "REPORTED",

@@ -15,7 +15,7 @@ use super::{Text, timestamp};
 )]
 pub struct Cancellation {
     pub cancelled_by: Option<Text>,
-    pub cause: Option<Text>,
+    pub comment: Option<Text>,
     pub cancel_time: Option<Timestamp>,
 }
 
@@ -27,7 +27,7 @@ pub struct Cancellation {
 )]
 pub struct Pause {
     pub paused_by: Option<Text>,
-    pub cause: Option<Text>,
+    pub comment: Option<Text>,
     pub step: Option<Text>,
     pub offered_revision: Option<Text>,
     pub conflicts: Vec<Text>,
@@ -50,7 +50,7 @@ impl From<&v1::Cancellation> for Cancellation {
     fn from(wire: &v1::Cancellation) -> Self {
         Self {
             cancelled_by: said(&wire.cancelled_by),
-            cause: said(&wire.cause),
+            comment: said(&wire.comment),
             cancel_time: timestamp(wire.cancel_time.as_ref()),
         }
     }
@@ -60,7 +60,7 @@ impl From<&v1::Pause> for Pause {
     fn from(wire: &v1::Pause) -> Self {
         Self {
             paused_by: said(&wire.paused_by),
-            cause: said(&wire.cause),
+            comment: said(&wire.comment),
             step: said(&wire.step),
             offered_revision: said(&wire.offered_revision),
             conflicts: wire.conflicts.iter().map(Text::from).collect(),

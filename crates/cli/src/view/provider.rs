@@ -80,7 +80,7 @@ impl From<&v1::Provider> for Provider {
 }
 
 /// Every capability with its word, as the API spells it.
-fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 27] {
+fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 36] {
     macro_rules! list {
         ($($name:ident),+ $(,)?) => { [$((stringify!($name), wire.$name)),+] };
     }
@@ -102,7 +102,9 @@ fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 27] {
         pause,
         resume,
         retry_now,
+        retry_now_idempotent,
         retry_from,
+        retry_from_idempotent,
         steps,
         retries,
         payloads,
@@ -112,6 +114,13 @@ fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 27] {
         apply_definition,
         count,
         cancel_compensation,
+        portable_definitions,
+        triggers,
+        approvals,
+        workers,
+        event_log,
+        recovery,
+        store,
     ]
 }
 

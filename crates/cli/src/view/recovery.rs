@@ -135,7 +135,7 @@ impl From<&stateway_engine::recovery::Verdict> for Verdict {
             name: (&*found.id).into(),
             findings: found.findings.iter().map(Finding::from).collect(),
             remedy: (&found.remedy).into(),
-            branch: (&found.branch.to_string()).into(),
+            branch: (&format!("{}/branches/{}", found.id, found.branch)).into(),
             sequence: i64::try_from(found.sequence).unwrap_or(i64::MAX),
             event_count: i64::try_from(found.events).unwrap_or(i64::MAX),
             head_hash: (&found.head).into(),
@@ -194,9 +194,9 @@ pub struct Replayed {
     pub steps: Vec<StepRow>,
     /// Where they differ.
     pub divergences: Vec<Divergence>,
-    /// What is open because nothing is recorded that would end it.
+    /// Steps that stay open in the shadow because the recording has no result for them.
     pub unrecorded_steps: Vec<Unrecorded>,
-    /// What the recorded run did that no shadow follows.
+    /// Recorded events that the shadow cannot reproduce.
     pub notes: Vec<Text>,
     /// A hash of everything stored, before.
     pub source_hash_before: Text,
@@ -235,7 +235,7 @@ pub struct Divergence {
 /// Something without a recorded end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unrecorded {
-    /// Empty when the execution itself is held.
+    /// Empty when the execution itself is paused.
     pub step: Text,
     /// From 1.
     pub attempt: i32,

@@ -62,7 +62,7 @@ fn the_json_has_every_key_of_the_api() {
     assert_eq!(keys, BTreeSet::from(expected));
     assert_eq!(shown["sub_state"], "backing-off");
     assert_eq!(shown["retry"]["attempt"], 1);
-    assert_eq!(shown["retry"]["max_attempts"], 5);
+    assert_eq!(shown["retry"]["max_attempt_count"], 5);
     assert_eq!(shown["retry"]["delay"], "3600s");
     assert_eq!(shown["retry"]["last_error"]["message"], "gateway timed out");
     assert_eq!(shown["current_steps"], serde_json::json!(["charge"]));
@@ -164,7 +164,14 @@ fn steps_that_have_not_started_are_shown() {
     let step = &json["steps"][1];
     assert_eq!(step["reason"], "NOT_STARTED");
     assert_eq!(step["blocked_by"], serde_json::json!(["a"]));
-    let cancel = ["cancel", "builtin/t", "--as", "eve", "--cause", "too late"];
+    let cancel = [
+        "cancel",
+        "builtin/t",
+        "--as",
+        "eve",
+        "--comment",
+        "too late",
+    ];
     gateway.run(&cancel).exits(0);
     let text = gateway.run(&["get", "builtin/t"]).exits(0).out;
     let line = text.lines().find(|line| line.starts_with("b "));

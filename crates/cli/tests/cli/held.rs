@@ -27,7 +27,14 @@ fn a_pause_says_who_and_why() {
     let gateway = gateway();
     apply(&gateway, ONE);
     start(&gateway, "hello", "a", "ann");
-    let pause = ["pause", "builtin/a", "--as", "eve", "--cause", "month end"];
+    let pause = [
+        "pause",
+        "builtin/a",
+        "--as",
+        "eve",
+        "--comment",
+        "month end",
+    ];
     gateway.run(&pause).exits(0);
     let get = gateway.run(&["get", "builtin/a"]).exits(0).out;
     assert!(

@@ -296,10 +296,12 @@ fn branches_are_listed_and_each_has_its_history() {
     assert_eq!(&old[..3], &new[..3]);
     assert_eq!(new[3]["native_type"], "BranchOpened");
     assert_eq!(new[4]["native_type"], "ExecutionReopened");
+    let branch = "providers/builtin/executions/o1/branches/1";
     assert_eq!(
         (&new[3]["branch"], &new[3]["sequence"]),
-        (&"1".into(), &4.into())
+        (&branch.into(), &4.into())
     );
+    assert_eq!(events(&["--branch", branch]), new);
     assert_eq!(events(&["--all-branches"]).len(), old.len() + new.len() - 3);
     assert_eq!(events(&[]).len(), old.len() + new.len() - 3);
     gateway

@@ -47,7 +47,7 @@ fn cancelling_ends_it_and_cancelling_twice_is_the_same() {
             .run(&[
                 "cancel",
                 "memory/a",
-                "--cause",
+                "--comment",
                 "ordered twice",
                 "-o",
                 "json",

@@ -12,7 +12,7 @@ pub(crate) fn through_every_open_state(lab: &mut Lab) {
     lab.tell("walker", "fail");
     let first = see("backing-off", None);
     assert_eq!(first["retry"]["attempt"], 1);
-    assert_eq!(first["retry"]["max_attempts"], 3);
+    assert_eq!(first["retry"]["max_attempt_count"], 3);
 
     // The rest between attempts is an hour: nothing happens but what is asked for.
     let retried = lab.run(&["retry-now", &name]);
@@ -80,7 +80,7 @@ pub(crate) fn back_off_in_words(lab: &mut Lab) {
     let name = lab.start("Lab/charge", r#""words""#);
     let shown = lab.sees(&name, "backing-off", None);
     assert_eq!(shown["retry"]["attempt"], 1);
-    assert_eq!(shown["retry"]["max_attempts"], 1000);
+    assert_eq!(shown["retry"]["max_attempt_count"], 1000);
     assert!(shown["retry"]["next_attempt_time"].is_string(), "{shown:#}");
     assert_eq!(shown["steps"][0]["name"], "charge-card");
     assert_eq!(shown["steps"][0]["sub_state"], "backing-off");

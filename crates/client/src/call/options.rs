@@ -161,13 +161,14 @@ impl Default for ListProviders {
 }
 
 impl WatchRequest {
-    /// Follows these executions, up to 100. One that does not exist is not reported.
+    /// Follows these executions, up to 100. An execution alone that does not exist is an error; of
+    /// several, the missing ones are not reported.
     pub fn of(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let names = names.into_iter().map(Into::into).collect();
         Self::from_message(Default::default()).with(|message| message.names = names)
     }
 
-    /// Only those that pass this AIP-160 filter; not for one execution.
+    /// Only those that pass this AIP-160 filter; not with [`of`](Self::of).
     #[must_use]
     pub fn filter(self, filter: impl Into<String>) -> Self {
         self.with(|message| message.filter = filter.into())
@@ -222,16 +223,16 @@ impl Cancel {
 
     /// Why, for the record.
     #[must_use]
-    pub fn cause(self, cause: impl Into<String>) -> Self {
-        self.with(|message| message.cause = cause.into())
+    pub fn comment(self, comment: impl Into<String>) -> Self {
+        self.with(|message| message.comment = comment.into())
     }
 }
 
 impl Pause {
     /// Why, for the record.
     #[must_use]
-    pub fn cause(self, cause: impl Into<String>) -> Self {
-        self.with(|message| message.cause = cause.into())
+    pub fn comment(self, comment: impl Into<String>) -> Self {
+        self.with(|message| message.comment = comment.into())
     }
 }
 
@@ -265,7 +266,7 @@ impl RetryFrom {
     /// Runs every step again, from the first step.
     #[must_use]
     pub fn from_start(self) -> Self {
-        self.with(|message| message.origin = Some(Origin::FromStart(true)))
+        self.with(|message| message.origin = Some(Origin::Start(())))
     }
 
     /// The id of the new execution if a succeeded execution is forked.
@@ -319,7 +320,8 @@ impl EnableTrigger {
 }
 
 impl Events {
-    /// Along this branch: its number, `current`, or `-` for every one.
+    /// Along this branch: `providers/{provider}/executions/{execution}/branches/{branch}`, where
+    /// `{branch}` is a number, `current`, or `-` for every branch.
     #[must_use]
     pub fn branch(self, branch: impl Into<String>) -> Self {
         self.with(|message| message.branch = branch.into())

@@ -263,7 +263,9 @@ impl Driver {
             }
             Response::Welcome(welcome) => {
                 self.failures = 0;
-                let lease = welcome.lease.and_then(|lease| lease.try_into().ok());
+                let lease = welcome
+                    .lease_duration
+                    .and_then(|lease| lease.try_into().ok());
                 let lease = lease.unwrap_or(LEASE);
                 *life = signs_of_life(lease);
                 if !welcome.worker_id.is_empty() {

@@ -81,6 +81,50 @@ async fn a_start_or_a_signal_that_could_happen_twice_is_not_tried_again() {
 }
 
 #[tokio::test]
+async fn a_retry_is_tried_again_only_where_the_provider_recognises_it() {
+    macro_rules! tries {
+        ($method:ident($call:ident), $is_idempotent:expr) => {{
+            let down = Err(Status::unavailable("cut off"));
+            let script = answers(vec![down, Ok(execution("a"))]);
+            script
+                .is_idempotent
+                .store($is_idempotent, Ordering::Relaxed);
+            let call = $call::new("providers/p/executions/a");
+            let done = client(&script).await.$method(call).await;
+            assert_eq!(done.is_ok(), $is_idempotent, stringify!($method));
+            script.asked().len()
+        }};
+    }
+    assert_eq!(tries!(retry_now(RetryNow), true), 2);
+    assert_eq!(tries!(retry_now(RetryNow), false), 1);
+    assert_eq!(tries!(retry_from(RetryFrom), true), 2);
+    assert_eq!(tries!(retry_from(RetryFrom), false), 1);
+}
+
+fn not_found(reason: &str) -> Status {
+    let details = ErrorDetails::with_error_info(reason, "stateway.dev", HashMap::new());
+    Status::with_error_details(Code::NotFound, "no such thing", details)
+}
+
+#[tokio::test]
+async fn a_purge_that_lost_its_answer_is_a_success_when_the_execution_is_gone() {
+    let gone = || Err(not_found("EXECUTION_NOT_FOUND"));
+    let purge = || Purge::new("providers/p/executions/a");
+    let script = answers(vec![Err(Status::unavailable("cut off")), gone()]);
+    client(&script).await.purge(purge()).await.unwrap();
+    assert_eq!(script.asked().len(), 2);
+    // The first try says that the execution does not exist.
+    let script = answers(vec![gone()]);
+    let error = client(&script).await.purge(purge()).await.unwrap_err();
+    assert_eq!(error.code(), Code::NotFound);
+    // Something else was not found.
+    let lost = Err(Status::unavailable("cut off"));
+    let script = answers(vec![lost, Err(not_found("PROVIDER_NOT_FOUND"))]);
+    let error = client(&script).await.purge(purge()).await.unwrap_err();
+    assert_eq!(error.reason(), "PROVIDER_NOT_FOUND");
+}
+
+#[tokio::test]
 async fn a_caller_may_want_a_start_at_least_once() {
     let script = answers(vec![
         Err(Status::unavailable("cut off")),

@@ -29,7 +29,7 @@ pub(crate) struct Script {
     /// Request ids, page tokens, cursors: in the order they came.
     pub(crate) asked: Mutex<Vec<String>>,
     pub(crate) timeouts: Mutex<Vec<String>>,
-    /// What the one provider says of repeated starts and signals.
+    /// Whether the one provider recognises repeated starts, signals and retries.
     pub(crate) is_idempotent: AtomicBool,
     pub(crate) events: Mutex<VecDeque<Result<v1::PublishEventResponse, Status>>>,
 }
@@ -75,6 +75,8 @@ impl Fake {
         let capabilities = v1::Capabilities {
             start_idempotent: is_idempotent,
             signal_idempotent: is_idempotent,
+            retry_now_idempotent: is_idempotent,
+            retry_from_idempotent: is_idempotent,
             ..v1::Capabilities::default()
         };
         v1::Provider {

@@ -109,7 +109,7 @@ impl Gateway {
         };
         connection.tell(ToWorker::Welcome(v1::Welcome {
             worker_id: offer.worker_id.clone(),
-            lease: Some(LEASE.try_into().unwrap()),
+            lease_duration: Some(LEASE.try_into().unwrap()),
             ..v1::Welcome::default()
         }));
         (connection, offer)

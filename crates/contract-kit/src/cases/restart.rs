@@ -7,12 +7,14 @@ use stateway_provider_api::{CancelMode, ListRequest, View};
 
 use crate::case::{cases, ensure};
 use crate::stage::answered;
-use crate::{Case, Outcome, Stage};
+use crate::{Case, Outcome, Scene, Stage};
 
 pub(super) fn cases() -> Vec<Case> {
     cases!["restart":
         what_was_acknowledged_is_still_there [start],
         a_start_is_still_idempotent [start, start_idempotent],
+        a_retry_from_is_still_idempotent [retry_from, retry_from_idempotent],
+        a_retry_now_is_still_idempotent [retry_now, retry_now_idempotent],
         a_kill_is_still_in_force [kill],
         a_cursor_is_still_good [start, list],
     ]
@@ -39,6 +41,38 @@ async fn a_start_is_still_idempotent(mut stage: Stage) -> Outcome {
     let after = stage.provider.start(&stage.call(), request).await;
     let after = answered("start after the restart", after)?.id;
     ensure!(after == before, "`{before}` was followed by `{after}`");
+    Ok(())
+}
+
+async fn a_retry_from_is_still_idempotent(mut stage: Stage) -> Outcome {
+    let failed = stage.scene(Scene::Failed).await?;
+    let request = stage.retry_from_request(&failed);
+    let before = stage
+        .provider
+        .retry_from(&stage.call(), request.clone())
+        .await;
+    let before = answered("retry-from", before)?.id;
+    stage.restart().await?;
+    let after = stage.provider.retry_from(&stage.call(), request).await;
+    let after = answered("retry-from after the restart", after)?.id;
+    ensure!(after == before, "`{before}` was followed by `{after}`");
+    Ok(())
+}
+
+async fn a_retry_now_is_still_idempotent(mut stage: Stage) -> Outcome {
+    let id = stage.scene(Scene::BackingOff { attempt: 1 }).await?;
+    let request = stage.retry_now_request(&id);
+    let retried = stage
+        .provider
+        .retry_now(&stage.call(), request.clone())
+        .await;
+    answered("retry-now", retried)?;
+    let before = stage.shown(stage.get(&id).await?).retry.attempt;
+    stage.restart().await?;
+    let retried = stage.provider.retry_now(&stage.call(), request).await;
+    answered("retry-now after the restart", retried)?;
+    let after = stage.shown(stage.get(&id).await?).retry.attempt;
+    ensure!(after == before, "attempt {before} was followed by {after}");
     Ok(())
 }
 

@@ -11,7 +11,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases!["resume":
         what_was_paused_goes_on [pause, resume],
         what_is_stuck_goes_on [resume],
-        resuming_what_is_neither_held_nor_stuck_is_refused [resume],
+        resuming_what_is_neither_paused_nor_stuck_is_refused [resume],
         resuming_after_the_end_is_refused [resume],
     ]
 }
@@ -48,7 +48,7 @@ async fn what_is_stuck_goes_on(stage: Stage) -> Outcome {
     Ok(())
 }
 
-async fn resuming_what_is_neither_held_nor_stuck_is_refused(stage: Stage) -> Outcome {
+async fn resuming_what_is_neither_paused_nor_stuck_is_refused(stage: Stage) -> Outcome {
     let id = stage.open().await?;
     let resumed = stage
         .provider

@@ -1,9 +1,9 @@
 //! `retry_from`.
 
-use stateway_provider_api::ErrorKind;
+use stateway_provider_api::{ErrorKind, RetryFromRequest};
 
 use crate::case::{cases, ensure};
-use crate::stage::{answered, refused};
+use crate::stage::{answered, refused, refused_because};
 use crate::{Case, Outcome, Scene, Stage};
 
 pub(super) fn cases() -> Vec<Case> {
@@ -14,6 +14,8 @@ pub(super) fn cases() -> Vec<Case> {
         an_input_is_used_or_refused [retry_from],
         feedback_is_used_or_refused [retry_from],
         from_start_is_used_or_refused [retry_from, history],
+        the_same_request_runs_again_once [retry_from, retry_from_idempotent, history],
+        a_request_id_with_another_body_is_refused [retry_from, retry_from_idempotent],
     ]
 }
 
@@ -109,4 +111,41 @@ async fn from_start_is_used_or_refused(stage: Stage) -> Outcome {
     let ran_again = new.iter().any(|event| event.step.ends_with("first"));
     ensure!(ran_again, "the first step did not run again: {new:#?}");
     Ok(())
+}
+
+async fn the_same_request_runs_again_once(stage: Stage) -> Outcome {
+    let failed = stage.scene(Scene::Failed).await?;
+    let request = stage.retry_from_request(&failed);
+    let again = stage
+        .provider
+        .retry_from(&stage.call(), request.clone())
+        .await;
+    let again = answered("retry-from", again)?.id;
+    let first = stage.history_all(&again, 100).await?;
+    let repeated = stage.provider.retry_from(&stage.call(), request).await;
+    let repeated = answered("the repeated retry-from", repeated)?.id;
+    ensure!(repeated == again, "`{again}` was followed by `{repeated}`");
+    let second = stage.history_all(&again, 100).await?;
+    ensure!(
+        second.starts_with(&first),
+        "the repetition ran again: {second:#?}"
+    );
+    Ok(())
+}
+
+async fn a_request_id_with_another_body_is_refused(stage: Stage) -> Outcome {
+    let failed = stage.scene(Scene::Failed).await?;
+    let request = stage.retry_from_request(&failed);
+    let again = stage
+        .provider
+        .retry_from(&stage.call(), request.clone())
+        .await;
+    answered("retry-from", again)?;
+    let other = RetryFromRequest {
+        step: "kit-other".to_owned(),
+        ..request
+    };
+    let other = stage.provider.retry_from(&stage.call(), other).await;
+    let kind = ErrorKind::AlreadyExists;
+    refused_because("the other body", other, kind, "REQUEST_ID_REUSED")
 }

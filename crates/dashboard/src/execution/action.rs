@@ -260,7 +260,7 @@ async fn perform(
         Action::RetryFrom => {
             let step = form.fields.raw("step");
             let origin = if form.fields.has("from_start") {
-                Some(Origin::FromStart(true))
+                Some(Origin::Start(()))
             } else {
                 (!step.is_empty()).then(|| Origin::Step(step.to_owned()))
             };
@@ -288,7 +288,7 @@ async fn perform(
         Action::Pause => {
             let request = v1::PauseExecutionRequest {
                 name,
-                cause: field("cause"),
+                comment: field("comment"),
                 request_id,
                 etag: String::new(),
             };
@@ -305,7 +305,7 @@ async fn perform(
             let request = v1::CancelExecutionRequest {
                 name,
                 mode: mode.into(),
-                cause: field("cause"),
+                comment: field("comment"),
                 request_id,
                 etag: String::new(),
                 compensation: compensation.into(),

@@ -10,7 +10,7 @@ use crate::Site;
 use crate::executions::{ExecutionPath, path_of};
 use crate::fields::{Fields, link};
 use crate::problem::Problem;
-use crate::text::{said, said_within};
+use crate::text::{branch_number, said, said_within};
 use crate::time::{ago, exact, moment};
 use crate::visitor::Visitor;
 
@@ -150,13 +150,12 @@ pub(super) fn branches(facts: &Facts, now: Timestamp) -> Markup {
 }
 
 fn branch_line(branch: &Branch, now: Timestamp) -> Markup {
-    let last = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
     html! {
         li {
-            b { "Branch " (said(&last(&branch.name))) }
+            b { "Branch " (said(branch_number(&branch.name))) }
             @if branch.current { " " span.tag { "current" } }
             @if !branch.parent_branch.is_empty() {
-                " from event " (branch.cutoff_sequence) " of branch " (said(&last(&branch.parent_branch)))
+                " from event " (branch.cutoff_sequence) " of branch " (said(branch_number(&branch.parent_branch)))
             }
             @if !branch.cause.is_empty() { ": " (said(&branch.cause)) }
             @if let Some(usage) = &branch.usage { ", used " (cost(usage)) }

@@ -68,7 +68,7 @@ async fn changes(
     path: &ExecutionPath,
 ) -> Result<impl Stream<Item = ()> + Send + use<>, Problem> {
     let request = WatchExecutionsRequest {
-        parent: path.name(),
+        names: vec![path.name()],
         ..WatchExecutionsRequest::default()
     };
     let mut api = site.api.executions();

@@ -81,13 +81,13 @@ fn interventions(execution: &Execution, now: Timestamp) -> Markup {
         @if let Some(cancelled) = &execution.cancellation {
             div { dt { "Cancelled" } dd {
                 (by(&cancelled.cancelled_by, cancelled.cancel_time.as_ref(), now))
-                @if !cancelled.cause.is_empty() { ": " (said(&cancelled.cause)) }
+                @if !cancelled.comment.is_empty() { ": " (said(&cancelled.comment)) }
             } }
         }
         @if let Some(pause) = &execution.pause {
             div { dt { "Paused" } dd {
                 (by(&pause.paused_by, None, now))
-                @if !pause.cause.is_empty() { ": " (said(&pause.cause)) }
+                @if !pause.comment.is_empty() { ": " (said(&pause.comment)) }
                 @if !pause.step.is_empty() { " after the failure of " b { (said_within(&pause.step, 80)) } }
                 @if !pause.offered_revision.is_empty() {
                     " because it cannot adopt revision " code { (said_within(&pause.offered_revision, 12)) }

@@ -224,7 +224,7 @@ impl Asked<'_> {
             },
             Action::Cancel | Action::Kill | Action::Pause => html! {
                 @if self.action == Action::Cancel && self.chooses { (compensation::field(self.typed.get("compensation"))) }
-                label { "Why, for the record; may stay empty" input name="cause" maxlength="500" autocomplete="off"; }
+                label { "Why, for the record; may stay empty" input name="comment" maxlength="500" autocomplete="off"; }
             },
             Action::RetryNow | Action::Resume | Action::Purge => html! {},
         }

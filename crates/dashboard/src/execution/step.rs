@@ -9,7 +9,7 @@ use super::facts::Facts;
 use super::overview::{cost, trouble};
 use crate::executions::{ExecutionPath, path_of, reason, shown};
 use crate::sub_state::badge;
-use crate::text::{cut, lines, prose, said_within, set_out};
+use crate::text::{branch_number, cut, lines, prose, said_within, set_out};
 use crate::time::{ago, moment};
 
 /// Characters of a payload.
@@ -109,7 +109,7 @@ fn row(attempt: &StepAttempt, now: Timestamp) -> Markup {
             th scope="row" {
                 (attempt.attempt)
                 @if attempt.compensation { " (compensation)" }
-                @if attempt.branch != "0" { ", branch " (said_within(&attempt.branch, 20)) }
+                @if branch_number(&attempt.branch) != "0" { ", branch " (said_within(branch_number(&attempt.branch), 20)) }
             }
             td { (outcome(attempt.outcome())) }
             td {

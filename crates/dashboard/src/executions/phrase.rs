@@ -40,7 +40,7 @@ pub(crate) fn happening(execution: &Execution, now: Timestamp) -> Markup {
 
 /// `attempt 2 of 5`.
 pub(crate) fn attempt(retry: &Retry) -> String {
-    match retry.max_attempts {
+    match retry.max_attempt_count {
         Some(0) => format!("attempt {} (no limit)", retry.attempt),
         Some(most) => format!("attempt {} of {most}", retry.attempt),
         None => format!("attempt {}", retry.attempt),

@@ -8,7 +8,7 @@ use super::desk::Stuck;
 use super::given;
 use super::may::{May, may, refusal};
 use crate::fields::link;
-use crate::text::{error_text, said, said_within};
+use crate::text::{branch_number, error_text, said, said_within};
 use crate::time::{ago, lasting, moment};
 use crate::visitor::{Acting, Visitor};
 
@@ -106,7 +106,7 @@ fn attempts(history: &[StepAttempt], now: Timestamp) -> Markup {
             @for attempt in &history[skipped..] {
                 li {
                     "attempt " (attempt.attempt)
-                    @if attempt.branch != "0" { " on branch " (said_within(&attempt.branch, 20)) }
+                    @if branch_number(&attempt.branch) != "0" { " on branch " (said_within(branch_number(&attempt.branch), 20)) }
                     @if !attempt.worker.is_empty() { ", worker " (said_within(&attempt.worker, 60)) }
                     @if !attempt.policy_rule.is_empty() {
                         ", policy rule " code { (said_within(&attempt.policy_rule, 60)) } " "

@@ -158,10 +158,22 @@ pub(super) fn all(of: &Capabilities) -> Vec<Capability> {
             "The next attempt cannot be started before its scheduled time.",
         ),
         one(
+            "Retry now once",
+            of.retry_now_idempotent,
+            "A retry repeated with the same request id makes one attempt.",
+            "A retry that is repeated after a lost response may make another attempt.",
+        ),
+        one(
             "Retry from a step",
             of.retry_from,
             "An execution can be run again from a step.",
             "An execution cannot be run again from a step; start a new execution instead.",
+        ),
+        one(
+            "Retry from a step once",
+            of.retry_from_idempotent,
+            "A retry from a step repeated with the same request id runs the steps again once.",
+            "A retry from a step that is repeated after a lost response may run the steps twice.",
         ),
         one(
             "Purge",

@@ -75,7 +75,7 @@ async fn who_paused_it_is_on_record_and_it_goes_on() {
     let paused = browser
         .answer(
             "/executions/b/one/do/pause",
-            &[("cause", "lunch"), ("actor", "ada@example.org")],
+            &[("comment", "lunch"), ("actor", "ada@example.org")],
         )
         .await;
     let (_, note) = told(&mut browser, &paused).await;
@@ -119,7 +119,7 @@ async fn a_cancel_says_what_will_be_undone_and_a_kill_what_will_not() {
             }
         }
         let done = browser
-            .answer(&path, &[("cause", "why not"), ("actor", "ada")])
+            .answer(&path, &[("comment", "why not"), ("actor", "ada")])
             .await;
         told(&mut browser, &done).await;
         rig.until(&name, |seen| seen.sub_state() == SubState::Failed)

@@ -52,7 +52,7 @@ pub(crate) fn execution(from: Execution) -> v1::Execution {
 fn cancellation(from: CancelInfo) -> v1::Cancellation {
     v1::Cancellation {
         cancelled_by: from.by,
-        cause: from.cause,
+        comment: from.comment,
         cancel_time: from.time.map(timestamp),
     }
 }
@@ -60,7 +60,7 @@ fn cancellation(from: CancelInfo) -> v1::Cancellation {
 fn pause(from: PauseInfo) -> v1::Pause {
     v1::Pause {
         paused_by: from.by,
-        cause: from.cause,
+        comment: from.comment,
         step: from.step,
         offered_revision: from.offered_revision,
         conflicts: from.conflicts,
@@ -113,11 +113,11 @@ fn progress(from: Progress) -> v1::Progress {
 fn retry(from: Retry) -> v1::Retry {
     v1::Retry {
         attempt: int32(from.attempt),
-        max_attempts: from.max_attempts.map(int32),
+        max_attempt_count: from.max_attempts.map(int32),
         retry_count: int32(from.retry_count),
         next_attempt_time: from.next_attempt_time.map(timestamp),
         delay: from.delay.map(duration),
-        jitter: from.jitter.map(duration),
+        jitter_duration: from.jitter.map(duration),
         last_error: from.last_error.map(error),
         basis: retry_basis(from.basis).into(),
     }

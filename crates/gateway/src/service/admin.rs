@@ -98,8 +98,8 @@ impl Admin {
         call: Call,
         request: v1::BackupStoreRequest,
     ) -> Result<v1::BackupStoreResponse, Status> {
-        let name = validate::required("name", &request.name)?;
-        let upstream = self.directory.one("name", name, Topic::STORE)?;
+        let provider = validate::required("provider", &request.provider)?;
+        let upstream = self.directory.one("provider", provider, Topic::STORE)?;
         // Copying a large store takes longer than one call to an engine usually may.
         let guarded = upstream.until_deadline(&call);
         let written = guarded.store(Verb::Backup, |store, call| {

@@ -109,9 +109,9 @@ impl Definitions {
             return self.apply_native(call, request).await;
         }
         if !request.definition_id.is_empty() || !request.labels.is_empty() {
-            let message = "a portable definition says its own name and has no labels";
+            let message = "`definition_id` and `labels` require a `parent`";
             return Err(Refusal::invalid("parent", message)
-                .hint("Name the provider whose own definition is meant.")
+                .hint("Give the provider as `parent` to apply a definition of its own.")
                 .into());
         }
         let upstreams = if request.validate_only {

@@ -16,12 +16,12 @@ pub(crate) use step::attempt;
 
 use std::sync::Arc;
 
-use stateway_model::{Execution, ExecutionName, ProviderId};
+use stateway_model::{Execution, ExecutionName, ProviderId, SubState};
 use stateway_provider_api::{Call, Error, ErrorKind, Precondition, Verb, View};
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::Shell;
-use crate::status;
+use crate::status::{self, Refusal};
 use crate::streams::StreamPool;
 use crate::token::Sealer;
 use crate::upstream::{Directory, Upstream, Upstreams, named};
@@ -69,8 +69,8 @@ impl Executions {
         if etag.is_empty() {
             return Ok(Precondition::None);
         }
-        let current = self.read(call, name, View::Basic).await?;
-        Ok(if current.etag() == etag {
+        let current = self.current_etag(call, name).await?.0;
+        Ok(if current == etag {
             Precondition::Holds
         } else {
             Precondition::Broken
@@ -89,13 +89,38 @@ impl Executions {
         if etag.is_empty() {
             return Ok(());
         }
-        let current = self.read(call, name, View::Basic).await?;
-        if current.etag() == etag {
+        let (current, sub_state) = self.current_etag(call, name).await?;
+        if current == etag {
             return Ok(());
         }
-        let message = format!("it has changed meanwhile and is {} now", current.sub_state);
+        let message = format!("it has changed meanwhile and is {sub_state} now");
         let error =
             Error::new(ErrorKind::Conflict, verb, message).with_hint("Read it again, then decide.");
         Err(status::of_provider(&name.provider, &error))
     }
+
+    /// The etag and the sub-state of an execution now. An execution of which the provider has read only
+    /// a part has no etag, so whether it has changed is not known.
+    async fn current_etag(
+        &self,
+        call: &Call,
+        name: &ExecutionName,
+    ) -> Result<(String, SubState), Status> {
+        let current = self.read(call, name, View::Basic).await?;
+        match current.etag() {
+            etag if etag.is_empty() => Err(no_etag(name)),
+            etag => Ok((etag, current.sub_state)),
+        }
+    }
+}
+
+fn no_etag(name: &ExecutionName) -> Status {
+    let message = format!(
+        "`{name}` has no etag now: the provider has read only a part of its long history, so whether \
+         it has changed is not known"
+    );
+    Refusal::new(Code::Aborted, "ETAG_NOT_AVAILABLE", message)
+        .with("provider", name.provider.to_string())
+        .hint("Read the execution, then write again; without an etag if it still has none.")
+        .into()
 }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
-use stateway_model::ExecutionName;
 use stateway_proto::v1;
 use stateway_proto::v1::recovery_server::Recovery as Service;
 use tonic::{Request, Response, Status};
@@ -103,9 +102,4 @@ impl Service for Recovery {
             .await?
             .map(|file| stream::iter(export::pieces(&file)).map(Ok).boxed()))
     }
-}
-
-/// The full name of a branch.
-fn branch_name(execution: &ExecutionName, branch: u32) -> String {
-    format!("{execution}/branches/{branch}")
 }

@@ -93,19 +93,6 @@ pub(super) fn text(field: &'static str, text: String) -> Result<String, Status> 
     Ok(text)
 }
 
-/// A branch by its number; none when nothing is said or the current one is meant.
-pub(super) fn branch(text: &str) -> Result<Option<u32>, Status> {
-    match text {
-        "" | "current" => Ok(None),
-        number => number.parse().map(Some).map_err(|_| {
-            let message = format!("`{number}` is not the number of a branch");
-            Refusal::invalid("branch", message)
-                .hint("`stateway branches NAME` (ListBranches) lists the branches.")
-                .into()
-        }),
-    }
-}
-
 pub(super) fn signal(name: String) -> Result<String, Status> {
     if name.is_empty() {
         return Err(Refusal::invalid("signal", "a signal needs a name").into());

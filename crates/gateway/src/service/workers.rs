@@ -104,7 +104,7 @@ impl Workers {
         let connected = connected.await?;
         let welcome = v1::Welcome {
             worker_id: worker.to_string(),
-            lease: Some(convert::duration(connected.lease)),
+            lease_duration: Some(convert::duration(connected.lease)),
             provider: upstream.id.resource_name(),
         };
         Ok(Session::new(

@@ -10,7 +10,10 @@ use stateway_provider_api::{Error, ErrorKind, Verb};
 use tonic::Status;
 use tonic_types::StatusExt;
 
-use super::{COMPONENT, DOMAIN, KIND, NATIVE_CODE, PROVIDER, SUGGESTION, VERB};
+use super::{
+    ANSWERED, COMPONENT, DOMAIN, KIND, NATIVE_CODE, OF_ENGINE, PROVIDER, SUGGESTION, VERB,
+    is_prefixed,
+};
 
 /// The provider error that a status was made from; `None` if the status is not the status of a
 /// provider's error.
@@ -41,9 +44,20 @@ pub fn provider_error(status: &Status) -> Option<Error> {
     error.component = metadata.remove(COMPONENT).map(Into::into);
     error.suggestion = suggestion.map(Into::into);
     error.retry_after = pause(&details);
-    let mut figures: Vec<_> = metadata.into_iter().collect();
+    let answered = metadata.remove(ANSWERED);
+    error.answered = answered.and_then(|answered| answered.parse().ok());
+    let figures = metadata.into_iter();
+    let mut figures: Vec<_> = figures.map(|(key, value)| (own_key(key), value)).collect();
     figures.sort();
     Some(error.with_metadata(figures))
+}
+
+/// The key as the engine wrote it.
+fn own_key(key: String) -> String {
+    match key.strip_prefix(OF_ENGINE) {
+        Some(own) if is_prefixed(own) => own.to_owned(),
+        _ => key,
+    }
 }
 
 fn pause(details: &tonic_types::ErrorDetails) -> Option<Duration> {
@@ -77,10 +91,12 @@ mod tests {
             suggestion,
             metadata,
             retry_after,
-            ..
+            answered,
+            // Stays in the process that has it.
+            source: _,
         } = error.clone();
         (
-            (kind, verb, message, hint, native_code),
+            (kind, verb, message, hint, native_code, answered),
             (reason, component, suggestion, metadata, retry_after),
         )
     }
@@ -90,7 +106,13 @@ mod tests {
         let provider = "shop".parse().unwrap();
         for kind in ErrorKind::ALL {
             for verb in Verb::ALL {
-                for mut sent in [whole(*kind, *verb), Error::new(*kind, *verb, "no more")] {
+                let plain = || Error::new(*kind, *verb, "no more");
+                for mut sent in [
+                    whole(*kind, *verb),
+                    plain(),
+                    plain().by_engine(),
+                    plain().without_engine(),
+                ] {
                     let back = provider_error(&of_provider(&provider, &sent)).unwrap();
                     // A client is always given a pause where a retry helps.
                     sent.retry_after = kind.is_retryable().then_some(DEFAULT_PAUSE);
@@ -98,6 +120,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn keys_of_the_engine_that_the_gateway_uses_too_survive() {
+        let keys = [
+            "answered",
+            "engine_figure",
+            "engine_kind",
+            "kind",
+            "native_code",
+            "provider",
+            "verb",
+        ];
+        let sent = Error::new(ErrorKind::NotFound, Verb::Get, "gone")
+            .with_metadata(keys.map(|key| (key, format!("its {key}"))));
+        let status = of_provider(&"shop".parse().unwrap(), &sent);
+        assert_eq!(parts(&provider_error(&status).unwrap()), parts(&sent));
+        let info = status.get_error_details();
+        let info = info.error_info().unwrap();
+        assert_eq!(info.metadata["provider"], "shop");
+        assert_eq!(info.metadata["engine_provider"], "its provider");
     }
 
     #[test]

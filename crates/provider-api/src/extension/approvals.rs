@@ -153,6 +153,20 @@ pub enum ApprovalState {
     Withdrawn,
 }
 
+impl ApprovalState {
+    /// The state in one word. The word is part of the [etag](Approval::etag).
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Granted => "granted",
+            Self::Rejected => "rejected",
+            Self::Expired => "expired",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+}
+
 /// Who decided, when and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PersonDecision {
@@ -208,6 +222,18 @@ pub enum EscalationState {
     Resolved,
     /// It is not needed any more.
     Withdrawn,
+}
+
+impl EscalationState {
+    /// The state in one word. The word is part of the [etag](Escalation::etag).
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Resolved => "resolved",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
 }
 
 /// How an escalation was resolved.
@@ -270,8 +296,8 @@ impl Approval {
     /// The same in every process.
     #[must_use]
     pub fn etag(&self) -> String {
-        let state = format!("{:?}", self.state);
-        content_etag(&[self.id.execution.as_str(), &self.id.id, &state, &self.role])
+        let state = self.state.as_str();
+        content_etag(&[self.id.execution.as_str(), &self.id.id, state, &self.role])
     }
 }
 
@@ -280,7 +306,80 @@ impl Escalation {
     /// The same in every process.
     #[must_use]
     pub fn etag(&self) -> String {
-        let (state, roles) = (format!("{:?}", self.state), self.roles.join(","));
-        content_etag(&[self.id.execution.as_str(), &self.id.id, &state, &roles])
+        let mut texts = vec![self.id.execution.as_str(), &self.id.id, self.state.as_str()];
+        texts.extend(self.roles.iter().map(String::as_str));
+        content_etag(&texts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id() -> InboxId {
+        InboxId {
+            execution: ExecutionId::new("a").unwrap(),
+            id: "charge~1".into(),
+        }
+    }
+
+    fn approval(state: ApprovalState) -> Approval {
+        Approval {
+            id: id(),
+            state,
+            step: "charge".into(),
+            attempt: 1,
+            branch: 0,
+            role: "ops".into(),
+            policy_rule: String::new(),
+            create_time: Timestamp::UNIX_EPOCH,
+            expire_time: None,
+            decision: None,
+            definition: "order".into(),
+            revision: String::new(),
+            initiator: String::new(),
+            labels: Labels::new(),
+            input: None,
+        }
+    }
+
+    fn escalation(roles: &[&str]) -> Escalation {
+        Escalation {
+            id: id(),
+            state: EscalationState::Pending,
+            step: "charge".into(),
+            attempt: 1,
+            branch: 0,
+            roles: roles.iter().map(ToString::to_string).collect(),
+            reason: None,
+            error: None,
+            policy_rule: String::new(),
+            create_time: Timestamp::UNIX_EPOCH,
+            resolution: None,
+            definition: "order".into(),
+            initiator: String::new(),
+            labels: Labels::new(),
+            history: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn etags_are_the_same_in_every_build() {
+        let pending = approval(ApprovalState::Pending).etag();
+        assert_eq!(pending, "W/\"a1690d2836c2af4d\"");
+        assert_eq!(
+            escalation(&["ops", "lead"]).etag(),
+            "W/\"fc41d76d8d8b7f3b\""
+        );
+    }
+
+    #[test]
+    fn etags_change_with_the_state_and_the_roles() {
+        let pending = approval(ApprovalState::Pending).etag();
+        assert_ne!(approval(ApprovalState::Granted).etag(), pending);
+        assert_ne!(
+            escalation(&["ops,lead"]).etag(),
+            escalation(&["ops", "lead"]).etag()
+        );
     }
 }

@@ -223,7 +223,7 @@ impl NumberField {
         match self {
             Self::Attempt => known.then_some(retry.attempt),
             Self::RetryCount => known.then_some(retry.retry_count),
-            Self::MaxAttempts => retry.max_attempts,
+            Self::MaxAttempts => retry.max_attempt_count,
         }
     }
 }
@@ -324,7 +324,7 @@ mod tests {
             "retry.attempt >= 3",
             "retry.attempt < 4",
             "retry.retry_count <= 2",
-            "retry.max_attempts > 4",
+            "retry.max_attempt_count > 4",
             "retry.next_attempt_time < 2026-11-16T12:00:01Z",
             "create_time = \"2026-11-16T11:00:00Z\"",
             "start_time > 2026-11-16T11:00:00Z",
@@ -367,7 +367,7 @@ mod tests {
         ("native_state", "*"),
         ("retry.attempt", "3"),
         ("retry.retry_count", "2"),
-        ("retry.max_attempts", "5"),
+        ("retry.max_attempt_count", "5"),
         ("retry.next_attempt_time", "2026-11-16T12:00:00Z"),
         ("create_time", "2026-11-16T11:00:00Z"),
         ("start_time", "2026-11-16T11:00:01Z"),
@@ -437,7 +437,7 @@ mod tests {
             "retry.attempt = 0",
             "retry.attempt != 3",
             "retry.retry_count <= 2",
-            "retry.max_attempts < 9",
+            "retry.max_attempt_count < 9",
         ] {
             assert!(!Filter::parse(text).unwrap().admits(&unknown), "{text}");
         }

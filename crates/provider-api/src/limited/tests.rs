@@ -214,7 +214,7 @@ fn cancel_request(mode: CancelMode) -> CancelRequest {
         id: id(),
         mode,
         compensation: CompensationChoice::AsDefined,
-        cause: String::new(),
+        comment: String::new(),
         request_id: "r".parse().unwrap(),
     }
 }
@@ -246,7 +246,7 @@ fn answers(provider: &dyn Provider) -> Vec<(Verb, Error)> {
     };
     let pause = PauseRequest {
         id: id(),
-        cause: String::new(),
+        comment: String::new(),
         request_id: request_id(),
     };
     let resume = ResumeRequest {

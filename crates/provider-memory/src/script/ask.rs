@@ -20,15 +20,15 @@ pub(crate) enum Ask {
         payload: Option<Payload>,
     },
     Cancel {
-        cause: String,
+        comment: String,
         /// Whether completed steps are undone first.
         compensate: bool,
     },
     Kill {
-        cause: String,
+        comment: String,
     },
     Pause {
-        cause: String,
+        comment: String,
     },
     Resume,
     RetryNow {
@@ -58,9 +58,12 @@ impl Run {
         self.advance(now);
         let outcome = match ask {
             Ask::Signal { name, .. } => self.signal(name, now),
-            Ask::Cancel { cause, compensate } => self.cancel(cause, *compensate, now),
-            Ask::Kill { cause } => self.kill(cause, now),
-            Ask::Pause { cause } => self.pause(cause, now),
+            Ask::Cancel {
+                comment,
+                compensate,
+            } => self.cancel(comment, *compensate, now),
+            Ask::Kill { comment } => self.kill(comment, now),
+            Ask::Pause { comment } => self.pause(comment, now),
             Ask::Resume => self.resume(now),
             Ask::RetryNow { step } => self.retry_now(step, now),
             Ask::RetryFrom { step } => self.retry_from(step, now),
@@ -82,7 +85,7 @@ impl Run {
         Ok(())
     }
 
-    fn cancel(&mut self, cause: &str, compensate: bool, now: Timestamp) -> Result<(), Refusal> {
+    fn cancel(&mut self, comment: &str, compensate: bool, now: Timestamp) -> Result<(), Refusal> {
         match self.phase {
             Phase::Over(Ending::Stopped | Ending::Killed) | Phase::Undoing(_) => Ok(()),
             Phase::Over(Ending::Done | Ending::Broken { .. }) => Err(Refusal::AlreadyFinished),
@@ -92,7 +95,7 @@ impl Run {
                     now,
                     "CancelRequested",
                     None,
-                    told("cancel requested", cause),
+                    told("cancel requested", comment),
                 );
                 if compensate {
                     self.wind_up(Ending::Stopped, now);
@@ -105,13 +108,13 @@ impl Run {
         }
     }
 
-    fn kill(&mut self, cause: &str, now: Timestamp) -> Result<(), Refusal> {
+    fn kill(&mut self, comment: &str, now: Timestamp) -> Result<(), Refusal> {
         match self.phase {
             Phase::Over(Ending::Stopped | Ending::Killed) => Ok(()),
             Phase::Over(Ending::Done | Ending::Broken { .. }) => Err(Refusal::AlreadyFinished),
             Phase::Scheduled { .. } | Phase::Active | Phase::Undoing(_) => {
                 self.held = None;
-                self.record(now, "KillRequested", None, told("kill requested", cause));
+                self.record(now, "KillRequested", None, told("kill requested", comment));
                 self.drop_open_steps(now);
                 self.end(Ending::Killed, now);
                 Ok(())
@@ -119,11 +122,11 @@ impl Run {
         }
     }
 
-    fn pause(&mut self, cause: &str, now: Timestamp) -> Result<(), Refusal> {
+    fn pause(&mut self, comment: &str, now: Timestamp) -> Result<(), Refusal> {
         self.still_goes_on()?;
         if self.held.is_none() {
             self.held = Some(now);
-            self.record(now, "ExecutionHeld", None, told("held", cause));
+            self.record(now, "ExecutionHeld", None, told("paused", comment));
         }
         Ok(())
     }
@@ -225,10 +228,10 @@ impl Run {
     }
 }
 
-fn told(what: &str, cause: &str) -> String {
-    if cause.is_empty() {
+fn told(what: &str, comment: &str) -> String {
+    if comment.is_empty() {
         what.to_owned()
     } else {
-        format!("{what}: {cause}")
+        format!("{what}: {comment}")
     }
 }

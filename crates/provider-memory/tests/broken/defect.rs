@@ -95,6 +95,8 @@ pub(crate) enum Defect {
     RetryFromIgnoresFeedback,
     RetryFromIgnoresFromStart,
     ResumeIsForgotten,
+    RetryNowForgetsItsRequestId,
+    RetryFromForgetsItsRequestId,
 }
 
 impl Defect {
@@ -243,10 +245,16 @@ impl Defect {
                 "resume::what_was_paused_goes_on",
             ],
             Self::ResumeNeverRefuses => {
-                &["resume::resuming_what_is_neither_held_nor_stuck_is_refused"]
+                &["resume::resuming_what_is_neither_paused_nor_stuck_is_refused"]
             }
-            Self::RetryNowDoesNothing => &["retry_now::the_next_attempt_is_made_at_once"],
-            Self::RetryFromDoesNothing => &["retry_from::what_failed_is_done_again"],
+            Self::RetryNowDoesNothing => &[
+                "retry_now::the_next_attempt_is_made_at_once",
+                "retry_now::a_request_id_with_another_body_is_refused",
+            ],
+            Self::RetryFromDoesNothing => &[
+                "retry_from::what_failed_is_done_again",
+                "retry_from::a_request_id_with_another_body_is_refused",
+            ],
             Self::KillIsGraceful => &["cancel::a_kill_ends_what_still_cleans_up"],
             Self::OneFailureFailsAllThatFollow => {
                 &["fault::one_failed_call_does_not_fail_the_next"]
@@ -282,6 +290,16 @@ impl Defect {
             Self::StartIgnoresOptions => &["start::an_unknown_option_is_refused"],
             Self::RetryFromIgnoresFeedback => &["retry_from::feedback_is_used_or_refused"],
             Self::RetryFromIgnoresFromStart => &["retry_from::from_start_is_used_or_refused"],
+            Self::RetryNowForgetsItsRequestId => &[
+                "retry_now::the_same_request_retries_once",
+                "retry_now::a_request_id_with_another_body_is_refused",
+                "restart::a_retry_now_is_still_idempotent",
+            ],
+            Self::RetryFromForgetsItsRequestId => &[
+                "retry_from::the_same_request_runs_again_once",
+                "retry_from::a_request_id_with_another_body_is_refused",
+                "restart::a_retry_from_is_still_idempotent",
+            ],
             Self::ResumeIsForgotten => &[
                 "capability_on::resume_is_implemented",
                 "resume::*",
@@ -311,7 +329,10 @@ impl Defect {
                 "signal::a_request_id_with_another_body_is_refused",
             ],
             Self::PauseFailsTheSecondTime => &["pause::pausing_what_is_paused_is_a_success"],
-            Self::RetryFromTakesAnyStep => &["retry_from::an_unknown_step_is_refused"],
+            Self::RetryFromTakesAnyStep => &[
+                "retry_from::an_unknown_step_is_refused",
+                "retry_from::a_request_id_with_another_body_is_refused",
+            ],
             Self::RetryFromIgnoresItsInput => &["retry_from::an_input_is_used_or_refused"],
             Self::ADroppedReadLeavesATrace => &["fault::a_dropped_read_leaves_no_trace"],
             Self::PurgeDoesNothing => &[
@@ -418,6 +439,8 @@ impl Defect {
         Self::RetryFromIgnoresFeedback,
         Self::RetryFromIgnoresFromStart,
         Self::ResumeIsForgotten,
+        Self::RetryNowForgetsItsRequestId,
+        Self::RetryFromForgetsItsRequestId,
         Self::CapabilitiesChangeWithUse,
         Self::HealthIsNeverGood,
         Self::StartMisreportsAWantedId,

@@ -547,7 +547,10 @@ impl Provider for Broken {
         }
     }
 
-    async fn retry_now(&self, call: &Call, request: RetryNowRequest) -> Result<Observation> {
+    async fn retry_now(&self, call: &Call, mut request: RetryNowRequest) -> Result<Observation> {
+        if self.is(Defect::RetryNowForgetsItsRequestId) {
+            request.request_id = Self::another_request_id();
+        }
         let id = request.id.clone();
         if self.is(Defect::RetryNowDoesNothing) && self.capabilities().retry_now {
             let seen = self.inner.get(call, &id, View::Basic).await?;
@@ -571,6 +574,9 @@ impl Provider for Broken {
         let plain = request.ensure_plain().is_ok();
         if nothing && request.step.is_empty() && plain {
             return self.inner.get(call, &request.id, View::Basic).await;
+        }
+        if self.is(Defect::RetryFromForgetsItsRequestId) {
+            request.request_id = Self::another_request_id();
         }
         if self.is(Defect::RetryFromTakesAnyStep) {
             request.step.clear();

@@ -151,7 +151,7 @@ impl Staged {
     async fn pause(&self, id: &ExecutionId) {
         let request = PauseRequest {
             id: id.clone(),
-            cause: String::new(),
+            comment: String::new(),
             request_id: self.request_id(),
         };
         self.hand.pause(&call(), request).await.unwrap();
@@ -162,7 +162,7 @@ impl Staged {
             id: id.clone(),
             mode,
             compensation: CompensationChoice::AsDefined,
-            cause: String::new(),
+            comment: String::new(),
             request_id: self.request_id(),
         };
         self.hand.cancel(&call(), request).await.unwrap();

@@ -153,7 +153,7 @@ pub(crate) async fn a_wait_shows_its_deadline_and_a_cancel_ends_it(rig: &Rig) ->
         id: id.clone(),
         mode,
         compensation: CompensationChoice::AsDefined,
-        cause: "ordered twice".to_owned(),
+        comment: "ordered twice".to_owned(),
         request_id: "cancel-1".parse().expect("a request id"),
     };
     for mode in [CancelMode::Graceful, CancelMode::Kill] {

@@ -12,7 +12,7 @@ use super::{Service, config, script};
 pub(crate) struct Bench {
     pub(crate) service: Service,
     pub(crate) provider: StepFunctionsProvider,
-    _server: MockServer,
+    server: MockServer,
 }
 
 impl Bench {
@@ -25,8 +25,13 @@ impl Bench {
         Self {
             service,
             provider: provider.expect("a good configuration"),
-            _server: server,
+            server,
         }
+    }
+
+    /// Another provider on the same service, as another replica of the gateway has it.
+    pub(crate) fn replica(&self) -> StepFunctionsProvider {
+        super::provider(&config(&self.server)).expect("a good configuration")
     }
 
     /// Puts an execution there that runs.

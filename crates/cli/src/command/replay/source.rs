@@ -66,11 +66,15 @@ impl Source {
     pub(super) async fn replay(
         &self,
         context: &Context,
+        along: Option<u32>,
         mut request: v1::ReplayExecutionRequest,
     ) -> Result<v1::ReplayExecutionResponse, Failure> {
         match self {
             Self::Gateway(name) => {
                 request.name = name.to_string();
+                request.branch = along.map_or_else(String::new, |number| {
+                    resource::branch(&request.name, &number.to_string())
+                });
                 let call = context.call(Call::from_message(request));
                 Ok(context.client.replay(call).await?)
             }
@@ -84,19 +88,22 @@ impl Source {
                 let plan = source.map(|(source, name)| plan_of(source, name));
                 let plan = plan.transpose().map_err(|error| refused(&error))?;
                 let ask = ReplayAsk {
-                    branch: branch(&request.branch)?,
+                    branch: along,
                     until,
                     plan,
                 };
                 let replayed = replay_recording(recording, &ask);
                 let replayed = replayed.map_err(|error| refused(&error))?;
-                Ok(replay::response(shown_by(&name.provider), replayed))
+                Ok(replay::response(name, shown_by(&name.provider), replayed))
             }
         }
     }
 
-    pub(super) async fn steps(&self, context: &Context, along: &str) -> Result<Vec<Step>, Failure> {
-        let along = branch(along)?;
+    pub(super) async fn steps(
+        &self,
+        context: &Context,
+        along: Option<u32>,
+    ) -> Result<Vec<Step>, Failure> {
         match self {
             Self::File { name, recording } => steps(recording, name, along),
             Self::Gateway(name) => {
@@ -123,7 +130,7 @@ fn steps(
     let show = shown_by(&name.provider);
     let shown = steps
         .into_iter()
-        .map(|step| replay::step(&show, (step.branch, step.event), step.execution));
+        .map(|step| replay::step(name, &show, (step.branch, step.event), step.execution));
     Ok(shown.collect())
 }
 
@@ -136,16 +143,6 @@ fn shown_by(provider: &ProviderId) -> impl Fn(Observation) -> Execution {
 
 fn refused(error: &RecordingError) -> Failure {
     Failure::new(Exit::Refused, error.to_string())
-}
-
-fn branch(text: &str) -> Result<Option<u32>, Failure> {
-    match text {
-        "" | "current" => Ok(None),
-        number => number.parse().map(Some).map_err(|_| {
-            Failure::usage(format!("`{number}` is not the number of a branch"))
-                .hint("`stateway branches` shows which there are.")
-        }),
-    }
 }
 
 /// The source and name of a revision: a file has only the definitions it was written by.

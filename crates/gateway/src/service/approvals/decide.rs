@@ -109,7 +109,7 @@ fn action(action: Action, role: &str) -> Result<ResolutionAction, Status> {
         return Err(Refusal::invalid("role", "REASSIGN needs a `role` to reassign to").into());
     }
     if !reassigns && !role.is_empty() {
-        return Err(Refusal::invalid("role", "`role` goes with REASSIGN only").into());
+        return Err(Refusal::invalid("role", "`role` is only allowed with REASSIGN").into());
     }
     match action {
         Action::Unspecified => {
@@ -132,7 +132,7 @@ fn compensation(request: &v1::ResolveEscalationRequest) -> Result<CompensationCh
         Compensation::Skip => CompensationChoice::Skip,
     };
     if request.action() != Action::Cancel {
-        let message = "`compensation` goes with CANCEL only";
+        let message = "`compensation` is only allowed with CANCEL";
         return Err(Refusal::invalid("compensation", message).into());
     }
     Ok(choice)

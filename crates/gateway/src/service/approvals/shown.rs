@@ -11,12 +11,14 @@ use stateway_provider_api::{
 };
 
 use super::name::{InboxName, Kind};
+use crate::branch::branch_name;
 use crate::convert;
 use crate::service::executions::attempt;
 use crate::service::triggers::definition_name;
 
 pub(super) fn approval(provider: &ProviderId, from: Approval) -> v1::Approval {
     let definition = definition_name(&from.definition);
+    let execution = execution_name(provider, &from.id);
     v1::Approval {
         etag: from.etag(),
         summary: summary(&from, &definition),
@@ -27,7 +29,8 @@ pub(super) fn approval(provider: &ProviderId, from: Approval) -> v1::Approval {
         create_time: Some(convert::timestamp(from.create_time)),
         expire_time: from.expire_time.map(convert::timestamp),
         decision: from.decision.map(decision),
-        execution: execution_name(provider, &from.id).to_string(),
+        branch: branch_name(&execution, from.branch),
+        execution: execution.to_string(),
         definition,
         revision: from.revision,
         input: from.input.map(convert::payload_into),
@@ -35,7 +38,6 @@ pub(super) fn approval(provider: &ProviderId, from: Approval) -> v1::Approval {
         initiator: from.initiator,
         labels: from.labels.into_iter().collect(),
         policy_rule: from.policy_rule,
-        branch: convert::int32(from.branch),
     }
 }
 
@@ -70,7 +72,7 @@ pub(super) fn escalation(provider: &ProviderId, from: Escalation) -> v1::Escalat
         labels: from.labels.into_iter().collect(),
         state: escalation_state(from.state).into(),
         roles: from.roles,
-        branch: convert::int32(from.branch),
+        branch: branch_name(&execution, from.branch),
         reason: convert::reason(from.reason).into(),
         attempts: from
             .history

@@ -2,17 +2,14 @@
 
 use stateway_model::ExecutionName;
 use stateway_proto::v1;
-use stateway_provider_api::{BranchChoice, BranchEventsRequest, Call, EventOrder, Verb};
+use stateway_provider_api::{BranchEventsRequest, Call, EventOrder, Verb};
 use tonic::Status;
 
-use super::super::validate;
 use super::read::{event_view, token_purpose};
 use super::{Executions, page_token_refused};
+use crate::branch::{branch_name, branch_of};
 use crate::convert;
 use crate::upstream::Topic;
-
-/// Every branch.
-const ALL: &str = "-";
 
 impl Executions {
     pub(super) async fn branch_history(
@@ -32,16 +29,9 @@ impl Executions {
                     .map_err(page_token_refused)?,
             ),
         };
-        let branch = match request.branch.as_str() {
-            ALL => BranchChoice::Every,
-            branch => match validate::branch(branch)? {
-                Some(number) => BranchChoice::Number(number),
-                None => BranchChoice::Current,
-            },
-        };
         let events = BranchEventsRequest {
             id: name.id.clone(),
-            branch,
+            branch: branch_of(name, &request.branch)?,
             cursor,
             page_size,
             view: event_view(request.view()),
@@ -53,7 +43,7 @@ impl Executions {
         });
         let page = page.await?;
         let events = page.events.into_iter().map(|found| v1::Event {
-            branch: found.branch.to_string(),
+            branch: branch_name(name, found.branch),
             ..convert::event(found.event)
         });
         let next = page.next.map(|next| self.sealer.seal(&purpose, next));

@@ -234,20 +234,18 @@ pub(super) const fn token_purpose(order: EventOrder) -> &'static str {
 
 /// What a request wants to watch.
 fn watch_target(request: &v1::WatchExecutionsRequest) -> Result<Target, Status> {
-    let one: Option<ExecutionName> = request.parent.parse().ok();
-    if (one.is_some() || !request.names.is_empty()) && !request.filter.is_empty() {
-        let message = "a watch on single executions takes no filter";
-        return Err(Refusal::invalid("filter", message).into());
-    }
     if request.names.is_empty() {
-        return Ok(match one {
-            Some(name) => Target::One(name),
-            None => Target::Collection(validate::parent(&request.parent)?),
-        });
+        return collection(&request.parent);
     }
     if !request.parent.is_empty() {
-        let message = "a watch has either a `parent` or `names`";
-        return Err(Refusal::invalid("names", message).into());
+        let message = "`parent` and `names` exclude each other";
+        return Err(Refusal::invalid("names", message)
+            .hint("Give `parent` to watch a collection, `names` to watch single executions.")
+            .into());
+    }
+    if !request.filter.is_empty() {
+        let message = "`filter` is only allowed with `parent`";
+        return Err(Refusal::invalid("filter", message).into());
     }
     if request.names.len() > MOST_NAMES {
         let count = request.names.len();
@@ -258,7 +256,28 @@ fn watch_target(request: &v1::WatchExecutionsRequest) -> Result<Target, Status> 
     let names: BTreeSet<ExecutionName> = names
         .map(|name| validate::execution_name("names", name))
         .collect::<Result<_, _>>()?;
-    Ok(Target::Some(names.into_iter().collect()))
+    let mut names: Vec<_> = names.into_iter().collect();
+    Ok(match names.len() {
+        1 => Target::One(names.remove(0)),
+        _ => Target::Some(names),
+    })
+}
+
+/// The collection to watch.
+fn collection(parent: &str) -> Result<Target, Status> {
+    if parent.is_empty() {
+        let message = "`parent` or `names` must be given";
+        return Err(Refusal::invalid("parent", message)
+            .hint("Give `providers/-` to watch the executions of all providers.")
+            .into());
+    }
+    if parent.parse::<ExecutionName>().is_ok() {
+        let message = "`parent` is a collection: `providers/{provider}` or `providers/-`";
+        return Err(Refusal::invalid("parent", message)
+            .hint("Give single executions as `names`.")
+            .into());
+    }
+    Ok(Target::Collection(validate::parent(parent)?))
 }
 
 /// How much of each event is wanted.

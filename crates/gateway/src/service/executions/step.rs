@@ -8,6 +8,7 @@ use stateway_provider_api::{Call, StepAttempt, StepAttemptOutcome, Verb, View};
 use tonic::{Code, Status};
 
 use super::Executions;
+use crate::branch::branch_name;
 use crate::convert;
 use crate::status::Refusal;
 use crate::upstream::Topic;
@@ -106,7 +107,7 @@ pub(crate) fn attempt(execution: &ExecutionName, from: StepAttempt) -> v1::StepA
         .map(|id| ExecutionName::new(execution.provider.clone(), id));
     v1::StepAttempt {
         attempt: convert::int32(from.attempt),
-        branch: from.branch.to_string(),
+        branch: branch_name(execution, from.branch),
         compensation: from.compensation,
         worker: from.worker,
         hand_out_count: convert::int32(from.hand_outs),

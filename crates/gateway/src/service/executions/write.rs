@@ -124,7 +124,8 @@ impl Executions {
         };
         let chosen = compensation != CompensationChoice::AsDefined;
         if chosen && mode == CancelMode::Kill {
-            let message = "a kill compensates nothing, so `compensation` goes with GRACEFUL only";
+            let message =
+                "`compensation` is only allowed with GRACEFUL: a kill compensates nothing";
             return Err(Refusal::invalid("compensation", message).into());
         }
         let name = self
@@ -143,7 +144,7 @@ impl Executions {
             id: name.id,
             mode,
             compensation,
-            cause: validate::text("cause", request.cause)?,
+            comment: validate::text("comment", request.comment)?,
             request_id: validate::request_id(&request.request_id)?,
         };
         self.write(&call, &name.provider, verb, |provider, call| {
@@ -162,7 +163,7 @@ impl Executions {
             .await?;
         let pause = PauseRequest {
             id: name.id,
-            cause: validate::text("cause", request.cause)?,
+            comment: validate::text("comment", request.comment)?,
             request_id: validate::request_id(&request.request_id)?,
         };
         self.write(&call, &name.provider, Verb::Pause, |provider, call| {
@@ -220,11 +221,7 @@ impl Executions {
         let (step, from_start) = match request.origin {
             None => (String::new(), false),
             Some(Origin::Step(step)) => (validate::text("step", step)?, false),
-            Some(Origin::FromStart(true)) => (String::new(), true),
-            Some(Origin::FromStart(false)) => {
-                let message = "`from_start` is true or is left out";
-                return Err(Refusal::invalid("from_start", message).into());
-            }
+            Some(Origin::Start(())) => (String::new(), true),
         };
         let retry = RetryFromRequest {
             id: name.id,

@@ -7,7 +7,8 @@ use tonic::Status;
 
 use super::super::executions::page_token_refused;
 use super::super::validate;
-use super::{Recovery, branch_name};
+use super::Recovery;
+use crate::branch::branch_name;
 use crate::convert;
 use crate::upstream::Topic;
 

@@ -5,8 +5,9 @@ use stateway_provider_api::{Call, Precondition, RecoverRequest, Verb, View};
 use tonic::{Code, Status};
 
 use super::super::validate;
+use super::Recovery;
 use super::verify::finding;
-use super::{Recovery, branch_name};
+use crate::branch::branch_name;
 use crate::convert;
 use crate::upstream::Topic;
 

@@ -7,6 +7,7 @@ use tonic::Status;
 
 use super::super::validate;
 use super::Recovery;
+use crate::branch::one_branch_of;
 use crate::replay;
 use crate::status::Refusal;
 use crate::upstream::Topic;
@@ -24,15 +25,13 @@ impl Recovery {
         let upstream = self.directory.of(&name.provider, Topic::EVENT_LOG)?;
         let replay = ReplayRequest {
             id: name.id.clone(),
-            branch: validate::branch(&request.branch)?,
+            branch: one_branch_of(&name, &request.branch)?,
             under: under(request.variant)?,
         };
         let guarded = upstream.until_deadline(&call);
         let replayed = guarded.event_log(Verb::Replay, |log, call| log.replay(call, replay));
-        Ok(replay::response(
-            |seen| upstream.execution(seen),
-            replayed.await?,
-        ))
+        let show = |seen| upstream.execution(seen);
+        Ok(replay::response(&name, show, replayed.await?))
     }
 }
 

@@ -14,6 +14,7 @@ use tonic::Status;
 
 use super::super::validate;
 use super::Recovery;
+use crate::branch::branch_name;
 use crate::convert;
 use crate::parent::Parent;
 use crate::upstream::{CallError, Topic, Upstream};
@@ -166,12 +167,13 @@ impl Scan {
 
 fn verdict(provider: &ProviderId, from: Verification) -> v1::Verdict {
     let id = ExecutionId::new(&from.id);
-    let name = id.map(|id| ExecutionName::new(provider.clone(), id).to_string());
+    let name = id.map(|id| ExecutionName::new(provider.clone(), id));
+    let branch = name.as_ref().map(|name| branch_name(name, from.branch));
     v1::Verdict {
-        name: name.unwrap_or(from.id),
+        branch: branch.unwrap_or_default(),
+        name: name.map_or(from.id, |name| name.to_string()),
         findings: from.findings.into_iter().map(finding).collect(),
         remedy: Some(remedy(from.remedy)),
-        branch: from.branch.to_string(),
         sequence: convert::int64(from.sequence),
         event_count: convert::int64(from.events),
         head_hash: from.head_hash,

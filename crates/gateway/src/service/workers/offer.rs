@@ -44,8 +44,7 @@ fn tasks(sent: i32) -> Result<u32, Status> {
         .ok()
         .filter(|tasks| *tasks <= MOST_TASKS)
         .ok_or_else(|| {
-            let message =
-                format!("a worker takes 0 to {MOST_TASKS} tasks, and fetches as many ahead");
+            let message = format!("`capacity` and `prefetch` must be between 0 and {MOST_TASKS}");
             Refusal::invalid("capacity", message).into()
         })
 }
