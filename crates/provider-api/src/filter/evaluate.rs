@@ -223,7 +223,7 @@ impl NumberField {
         match self {
             Self::Attempt => known.then_some(retry.attempt),
             Self::RetryCount => known.then_some(retry.retry_count),
-            Self::MaxAttempts => retry.max_attempt_count,
+            Self::MaxAttempts => retry.max_attempts,
         }
     }
 }
