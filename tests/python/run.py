@@ -110,13 +110,6 @@ def test_an_execution_is_started_watched_signalled_and_waited_for(address):
     started = stub.StartExecution(request, timeout=TIMEOUT)
     assert stub.StartExecution(request, timeout=TIMEOUT).name == started.name
     seen = []
-    stuck = stub.WaitExecution(
-        executions_pb2.WaitExecutionRequest(
-            name=name + "import-9", sub_states=[executions_pb2.SUB_STATE_ERROR]
-        ),
-        timeout=TIMEOUT,
-    ).execution
-    assert stuck.sub_state == executions_pb2.SUB_STATE_ERROR, stuck
     watch = stub.WatchExecutions(
         executions_pb2.WatchExecutionsRequest(names=[started.name]), timeout=TIMEOUT
     )
@@ -252,6 +245,13 @@ def test_the_tour_of_the_readme_scripted_executions(address):
     ).execution
     assert ended.sub_state == executions_pb2.SUB_STATE_FAILED, ended
     assert ended.reason == executions_pb2.REASON_ROLLED_BACK, ended
+    stuck = stub.WaitExecution(
+        executions_pb2.WaitExecutionRequest(
+            name=name + "import-9", sub_states=[executions_pb2.SUB_STATE_ERROR]
+        ),
+        timeout=TIMEOUT,
+    ).execution
+    assert stuck.sub_state == executions_pb2.SUB_STATE_ERROR, stuck
     watch = stub.WatchExecutions(
         executions_pb2.WatchExecutionsRequest(names=[name + "order-17"]), timeout=TIMEOUT
     )

@@ -156,7 +156,7 @@ impl BuiltInRig {
     /// An execution as the API shows it, in full.
     pub(crate) async fn get(&self, id: &str) -> v1::Execution {
         let request = v1::GetExecutionRequest {
-            name: format!("providers/b/executions/{id}"),
+            name: format!("providers/b/executions/{}", stateway_model::encoded(id)),
             view: v1::ExecutionView::Full.into(),
         };
         let mut client = self.gateway.executions().await;
