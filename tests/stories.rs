@@ -45,5 +45,6 @@ mod triggers;
 mod unbacked;
 mod wait;
 mod watch;
+mod watch_approvals;
 mod watch_pushed;
 mod workers;

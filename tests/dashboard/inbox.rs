@@ -1,5 +1,7 @@
 //! The inbox: what waits, with everything needed to decide, and the decision.
 
+use std::time::Duration;
+
 use serde_json::json;
 use stateway_client::v1;
 use stateway_provider_api::Verb;
@@ -263,6 +265,30 @@ async fn what_does_not_fit_on_a_page_is_on_the_next() {
         .get("/inbox?requests=x")
         .await
         .has(&["role=\"alert\""]);
+}
+
+#[tokio::test]
+async fn approvals_are_watched_and_not_listed_again_and_again() {
+    let puppet = Puppet::pushing_approvals();
+    puppet.ask("x", "ship", "ops");
+    let gateway = TestGateway::new().with_puppet("p", &puppet).start().await;
+    let mut visit = Visit::by(&gateway, "eve", "ops").await;
+    let mut live = visit.live("/inbox/live").await;
+    live.until("Step <bdi>ship</bdi>").await;
+    let listed = puppet.asked(Verb::ListApprovals);
+    let escalations = puppet.asked(Verb::ListEscalations);
+    // Escalations are read twice more meanwhile, approvals are not.
+    let read_again = async {
+        while puppet.asked(Verb::ListEscalations) < escalations + 2 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let read_again = tokio::time::timeout(Duration::from_secs(10), read_again);
+    read_again.await.expect("escalations are read");
+    assert_eq!(puppet.asked(Verb::ListApprovals), listed);
+    puppet.ask("x", "sign", "ops");
+    live.until("Step <bdi>sign</bdi>").await;
+    assert_eq!(puppet.asked(Verb::WatchApprovals), 1);
 }
 
 #[tokio::test]

@@ -42,6 +42,13 @@ impl BuiltIn {
     }
 }
 
+/// A built-in engine without some of its capabilities.
+pub(crate) fn without_capabilities(built_in: BuiltIn, disabled: &[&str]) -> Arc<dyn Provider> {
+    let disabled: Vec<String> = disabled.iter().map(ToString::to_string).collect();
+    let limited = Limited::without(Arc::new(built_in.provider()), &disabled);
+    Arc::new(limited.expect("names of capabilities"))
+}
+
 /// A gateway to be.
 pub(crate) struct TestGateway {
     registry: Registry,

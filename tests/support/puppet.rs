@@ -12,8 +12,8 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
-    Approval, ApprovalState, Approvals, DecideRequest, Escalation, InboxId, InboxPage,
-    InboxRequest, PersonDecision, Recovery, ResolveRequest, Workers,
+    Approval, ApprovalState, ApprovalStream, Approvals, DecideRequest, Escalation, InboxId,
+    InboxPage, InboxRequest, PersonDecision, Recovery, ResolveRequest, WatchedApproval, Workers,
 };
 use stateway_provider_api::{
     Call, CancelRequest, Capabilities, DefinitionsPage, DefinitionsRequest, Description, Error,
@@ -65,6 +65,23 @@ struct State {
     workers: Vec<String>,
     /// How many executions it has, every one of them with a finding.
     faulty: usize,
+    /// Set where the puppet pushes its approvals: what their watchers receive.
+    pushed_approvals: Option<broadcast::Sender<WatchedApproval>>,
+}
+
+impl State {
+    fn push_approval(&self, item: WatchedApproval) {
+        if let Some(pushed) = &self.pushed_approvals {
+            let _ = pushed.send(item);
+        }
+    }
+}
+
+fn inbox_id(execution: &str, step: &str) -> InboxId {
+    InboxId {
+        execution: ExecutionId::new(execution).expect("an id"),
+        id: format!("ask-{step}"),
+    }
 }
 
 impl Puppet {
@@ -76,6 +93,7 @@ impl Puppet {
                 watch_one: false,
                 watch_end: false,
                 watch_all: false,
+                watch_approvals: false,
                 count: false,
                 ..Capabilities::ALL
             }),
@@ -92,13 +110,50 @@ impl Puppet {
         }
     }
 
+    /// The same, and it pushes the changes of its approvals.
+    pub(crate) fn pushing_approvals() -> Self {
+        let puppet = Self {
+            offers_approvals: true,
+            ..Self::with_capabilities(Capabilities {
+                watch_one: false,
+                watch_end: false,
+                watch_all: false,
+                count: false,
+                ..Capabilities::ALL
+            })
+        };
+        puppet.lose_track_of_approvals();
+        puppet
+    }
+
+    /// Ends every stream of approvals, as a provider that has lost track of changes does.
+    pub(crate) fn lose_track_of_approvals(&self) {
+        self.lock().pushed_approvals = Some(broadcast::Sender::new(1_024));
+    }
+
+    /// Withdraws an approval.
+    pub(crate) fn withdraw(&self, execution: &str, step: &str) {
+        let mut state = self.lock();
+        let id = inbox_id(execution, step);
+        let found = state.approvals.iter_mut().find(|one| one.id == id);
+        let found = found.expect("it was asked for");
+        found.state = ApprovalState::Withdrawn;
+        let found = found.clone();
+        state.push_approval(WatchedApproval::Seen(Box::new(found)));
+    }
+
+    /// Forgets an approval, as a purge does.
+    pub(crate) fn forget_approval(&self, execution: &str, step: &str) {
+        let mut state = self.lock();
+        let id = inbox_id(execution, step);
+        state.approvals.retain(|one| one.id != id);
+        state.push_approval(WatchedApproval::Gone(id));
+    }
+
     /// Asks for an approval of an execution's step.
     pub(crate) fn ask(&self, execution: &str, step: &str, role: &str) {
         let approval = Approval {
-            id: InboxId {
-                execution: ExecutionId::new(execution).expect("an id"),
-                id: format!("ask-{step}"),
-            },
+            id: inbox_id(execution, step),
             state: ApprovalState::Pending,
             step: step.to_owned(),
             attempt: 1,
@@ -114,7 +169,10 @@ impl Puppet {
             labels: BTreeMap::new(),
             input: None,
         };
-        self.lock().approvals.push(approval);
+        let mut state = self.lock();
+        state.approvals.retain(|one| one.id != approval.id);
+        state.approvals.push(approval.clone());
+        state.push_approval(WatchedApproval::Seen(Box::new(approval)));
     }
 
     /// A provider that pushes the changes of its collection, with versions.
@@ -475,6 +533,26 @@ impl Approvals for Puppet {
         })
     }
 
+    async fn watch_approvals(&self, call: &Call) -> Result<ApprovalStream> {
+        self.come_in(call, Verb::WatchApprovals).await?;
+        let state = self.lock();
+        let Some(pushed) = &state.pushed_approvals else {
+            return Err(Error::unsupported(Verb::WatchApprovals));
+        };
+        let changes = BroadcastStream::new(pushed.subscribe());
+        let mut present = state.approvals.clone();
+        present.retain(|one| one.state == ApprovalState::Pending);
+        let present = present.into_iter();
+        let present = present.map(|one| WatchedApproval::Seen(Box::new(one)));
+        let present: Vec<_> = present.chain([WatchedApproval::InSync]).collect();
+        let changes = changes.take_while(|change| futures::future::ready(change.is_ok()));
+        let changes = changes.filter_map(|change| futures::future::ready(change.ok()));
+        Ok(futures::stream::iter(present)
+            .chain(changes)
+            .map(Ok)
+            .boxed())
+    }
+
     async fn get_approval(&self, call: &Call, id: &InboxId) -> Result<Approval> {
         self.come_in(call, Verb::GetApproval).await?;
         let found = self
@@ -502,7 +580,9 @@ impl Approvals for Puppet {
             time: jiff::Timestamp::now(),
             comment: request.comment,
         });
-        Ok(found.clone())
+        let decided = found.clone();
+        state.push_approval(WatchedApproval::Seen(Box::new(decided.clone())));
+        Ok(decided)
     }
 
     async fn list_escalations(

@@ -2,7 +2,7 @@
 //! its API; whoever reads it here has commands.
 
 /// Calls and the commands that make them.
-const COMMANDS: [(&str, &str); 28] = [
+const COMMANDS: [(&str, &str); 30] = [
     ("AdoptDefinition", "definitions adopt"),
     ("ApplyDefinition", "definitions apply"),
     ("CancelExecution", "cancel"),
@@ -31,6 +31,8 @@ const COMMANDS: [(&str, &str); 28] = [
     ("RetryNow", "retry-now"),
     ("SignalExecution", "signal"),
     ("ValidateDefinition", "definitions validate"),
+    ("WatchApprovals", "approvals watch"),
+    ("WatchExecutions", "watch"),
 ];
 
 /// The hint with commands in place of calls.

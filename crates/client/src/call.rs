@@ -72,6 +72,8 @@ pub type DisableTrigger = Call<v1::DisableTriggerRequest>;
 pub type EnableTrigger = Call<v1::EnableTriggerRequest>;
 /// Lists approvals.
 pub type ListApprovals = Call<v1::ListApprovalsRequest>;
+/// Follows the pending approvals.
+pub type WatchApprovals = Call<v1::WatchApprovalsRequest>;
 /// Reads an approval.
 pub type GetApproval = Call<v1::GetApprovalRequest>;
 /// Decides about an approval.

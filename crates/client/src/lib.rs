@@ -50,7 +50,7 @@ pub use call::{
     IdempotentCapability, List, ListApprovals, ListBranches, ListDefinitions, ListEscalations,
     ListProviders, ListWorkers, Pause, Project, PublishEvent, Purge, PurgeExecutions, ReadPayload,
     Recover, Repeat, Replay, ResolveEscalation, Resume, RetryFrom, RetryNow, Signal, Start,
-    ValidateDefinition, Verify, VerifyAll, Wait, WatchRequest, Write,
+    ValidateDefinition, Verify, VerifyAll, Wait, WatchApprovals, WatchRequest, Write,
 };
 pub use client::{Client, DEFAULT_TIMEOUT};
 pub use error::{Error, Violation};
@@ -61,5 +61,5 @@ pub use stateway_proto::filter::quoted;
 pub use stateway_proto::v1;
 pub use sub_state::{SUB_STATES, is_finished, sub_state_of, word_of};
 pub use tonic::Code;
-pub use watch::{Change, Watch};
+pub use watch::{Change, Watch, WatchMessage};
 pub use worker::{Answer, Category, Done, Task, TaskError, Usage, Worker, WorkerNews};

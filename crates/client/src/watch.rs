@@ -1,28 +1,31 @@
-//! A watch that goes on by itself.
+//! A watch that continues by itself.
 //!
-//! A broken connection is taken up again from the last cursor, so nothing is lost and nothing
-//! comes twice. Where that cannot be (the cursor is too old, or none was given yet) the reader is
-//! told by [`Change::Resync`] that the present set follows anew. A reader is told of every
-//! interruption and never has to act on one.
+//! After a broken connection a watch resumes from the last cursor, so nothing is lost and nothing
+//! comes twice. Where that is not possible (the cursor is too old, or there is none) the reader learns
+//! by [`Change::Resync`] that the present set follows again. Every interruption is reported, and the
+//! reader never has to act on one.
+
+mod message;
 
 use futures::stream::{BoxStream, StreamExt, unfold};
-use stateway_proto::v1::watch_executions_response::Kind;
-use stateway_proto::v1::{Execution, WatchExecutionsResponse};
+use stateway_proto::v1;
 use tokio::time::{Instant, sleep_until};
 use tonic::{Code, Streaming};
 
+pub use self::message::WatchMessage;
 use crate::back_off::{BackOff, spread};
-use crate::{Client, Error, WatchRequest};
+use crate::{Call, Client, Error, WatchApprovals, WatchRequest};
 
-/// One thing a watch tells.
+/// One thing that a watch reports: of executions, or of approvals.
 #[derive(Debug, Clone)]
-pub enum Change {
-    /// It is there, or passes the filter now.
-    Added(Execution),
+pub enum Change<T = v1::Execution> {
+    /// It exists, or passes the filter now.
+    Added(T),
     /// It changed.
-    Modified(Execution),
-    /// It is gone, or does not pass the filter any more; shown as it was last seen.
-    Removed(Execution),
+    Modified(T),
+    /// It is gone, or does not pass the filter any more; shown as it was last seen. An approval that
+    /// has ended is shown as it ended.
+    Removed(T),
     /// The present set is complete, or nothing has happened for a while.
     Bookmark {
         /// The providers that do not answer at present.
@@ -30,15 +33,16 @@ pub enum Change {
     },
     /// Changes were missed. The present set follows: forget what is not in it.
     Resync,
-    /// The connection broke. The watch goes on by itself and misses nothing, or says so.
+    /// The connection broke. The watch continues by itself; what it misses is announced by
+    /// [`Change::Resync`].
     Interrupted(Error),
 }
 
-/// Changes as they come.
-pub struct Watch {
+/// Changes as they come: of executions, or of approvals ([`Client::watch_approvals`]).
+pub struct Watch<M: WatchMessage = v1::WatchExecutionsRequest> {
     client: Client,
-    request: WatchRequest,
-    stream: Option<Streaming<WatchExecutionsResponse>>,
+    request: Call<M>,
+    stream: Option<Streaming<M::Response>>,
     cursor: String,
     /// Something was told that a new present set would tell again.
     told: bool,
@@ -58,9 +62,24 @@ impl Client {
     /// [`is_finished`](crate::is_finished) helps.
     #[must_use]
     pub fn watch(&self, request: WatchRequest) -> Watch {
-        Watch {
-            client: self.clone(),
-            cursor: request.message.cursor.clone(),
+        Watch::new(self, request)
+    }
+
+    /// Follows the pending approvals of one provider or of all.
+    ///
+    /// A watch does not end by itself. After a broken connection it begins again with
+    /// [`Change::Resync`] and the pending approvals.
+    #[must_use]
+    pub fn watch_approvals(&self, request: WatchApprovals) -> Watch<v1::WatchApprovalsRequest> {
+        Watch::new(self, request)
+    }
+}
+
+impl<M: WatchMessage> Watch<M> {
+    fn new(client: &Client, request: Call<M>) -> Self {
+        Self {
+            client: client.clone(),
+            cursor: request.message.cursor().to_owned(),
             request,
             stream: None,
             told: false,
@@ -70,11 +89,9 @@ impl Client {
             ended: false,
         }
     }
-}
 
-impl Watch {
     /// The next change. The watch is over only after an error, and then there is none.
-    pub async fn next(&mut self) -> Option<Result<Change, Error>> {
+    pub async fn next(&mut self) -> Option<Result<Change<M::Item>, Error>> {
         while !self.ended {
             if std::mem::take(&mut self.resync) {
                 return Some(Ok(Change::Resync));
@@ -103,12 +120,12 @@ impl Watch {
 
     /// The watch as a stream.
     #[must_use]
-    pub fn into_stream(self) -> BoxStream<'static, Result<Change, Error>> {
+    pub fn into_stream(self) -> BoxStream<'static, Result<Change<M::Item>, Error>> {
         let step = |mut watch: Self| async move { Some((watch.next().await?, watch)) };
         unfold(self, step).boxed()
     }
 
-    /// Where a later watch can go on from; empty before the first cursor.
+    /// Where a later watch can resume; empty before the first cursor, and for approvals.
     #[must_use]
     pub fn cursor(&self) -> &str {
         &self.cursor
@@ -117,10 +134,9 @@ impl Watch {
     async fn open(&mut self) -> Result<(), tonic::Status> {
         sleep_until(self.not_before).await;
         let mut message = self.request.message.clone();
-        message.cursor.clone_from(&self.cursor);
-        let mut service = self.client.executions();
-        let request = self.client.request(message);
-        self.stream = Some(service.watch_executions(request).await?.into_inner());
+        message.resume_from(&self.cursor);
+        let opening = M::open(&self.client, self.client.request(message));
+        self.stream = Some(opening.await?.into_inner());
         if self.cursor.is_empty() && self.told {
             self.resync = true;
             self.told = false;
@@ -128,30 +144,20 @@ impl Watch {
         Ok(())
     }
 
-    fn take(&mut self, response: WatchExecutionsResponse) -> Option<Change> {
+    fn take(&mut self, response: M::Response) -> Option<Change<M::Item>> {
         self.failures = 0;
-        let kind = response.kind();
-        if !response.cursor.is_empty() {
-            self.cursor = response.cursor;
-        } else if kind == Kind::Resync {
+        let (change, cursor) = M::change(response);
+        if !cursor.is_empty() {
+            self.cursor = cursor;
+        } else if matches!(change, Some(Change::Resync)) {
             self.cursor.clear();
         }
         self.told = true;
-        match (kind, response.execution) {
-            (Kind::Added, Some(execution)) => Some(Change::Added(execution)),
-            (Kind::Modified, Some(execution)) => Some(Change::Modified(execution)),
-            (Kind::Removed, Some(execution)) => Some(Change::Removed(execution)),
-            (Kind::Bookmark, _) => Some(Change::Bookmark {
-                unreachable: response.unreachable,
-            }),
-            (Kind::Resync, _) => Some(Change::Resync),
-            // A kind of a newer gateway, or one without its execution, tells nothing.
-            _ => None,
-        }
+        change
     }
 
     /// What becomes of an error: the end, a new beginning, or another try.
-    fn failed(&mut self, error: Error) -> Result<Change, Error> {
+    fn failed(&mut self, error: Error) -> Result<Change<M::Item>, Error> {
         let expired = error.code() == Code::OutOfRange && error.reason() == "CURSOR_EXPIRED";
         if expired && !self.cursor.is_empty() {
             self.stream = None;
@@ -166,7 +172,7 @@ impl Watch {
         Err(error)
     }
 
-    fn broken(&mut self, error: Error) -> Result<Change, Error> {
+    fn broken(&mut self, error: Error) -> Result<Change<M::Item>, Error> {
         self.stream = None;
         self.failures += 1;
         match BackOff::WATCH.pause(self.failures, error.retry_after(), spread()) {

@@ -1,5 +1,6 @@
 //! Every case, one file per verb or concern.
 
+mod approvals;
 mod cancel;
 mod capability;
 mod count;
@@ -48,6 +49,7 @@ pub fn all(table: &Table) -> Vec<Case> {
         retry_from::cases(),
         purge::cases(),
         definitions::cases(),
+        approvals::cases(),
         unknown::cases(),
         capability::cases(),
         fault::cases(),

@@ -120,6 +120,8 @@ pub enum Scene {
         /// The signal.
         signal: String,
     },
+    /// Waits for one approval. A person called `kit-decider` with its role may decide.
+    AwaitingApproval,
     /// Stuck: only a resume helps.
     Stuck,
     /// Takes a while to clean up when it is cancelled.

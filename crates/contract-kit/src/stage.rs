@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use stateway_model::{Execution, ExecutionId, Labels, ProviderId, SubState};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{
@@ -342,7 +343,9 @@ pub(crate) fn refused_because<T>(
 }
 
 /// The next item of a stream, or the end of the case.
-pub(crate) async fn next_item(stream: &mut WatchStream) -> Result<Watched, Stop> {
+pub(crate) async fn next_item<T>(
+    stream: &mut BoxStream<'static, Result<T, Error>>,
+) -> Result<T, Stop> {
     match soon(stream.next()).await? {
         Some(item) => answered("watch", item),
         None => Err(Stop::Failed("the stream ended too early".to_owned())),

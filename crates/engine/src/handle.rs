@@ -504,6 +504,13 @@ impl Engine {
         self.inner.board.watch_everything()
     }
 
+    /// Follows the executions that wait for a person: each of their changes until nobody is waited for
+    /// any more. Other executions may be reported too. Read what there is after this call, not before.
+    #[must_use]
+    pub fn watch_inbox(&self) -> Changes {
+        self.inner.board.watch_inbox()
+    }
+
     /// Follows one execution. Look at what it shows after this call, not before.
     #[must_use]
     pub fn watch_one(&self, id: &Arc<str>) -> watch::Receiver<News> {

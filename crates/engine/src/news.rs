@@ -1,4 +1,4 @@
-//! The feed of changes: of one execution, of its end, of all executions.
+//! The feed of changes: of one execution, of its end, of all executions, of those that wait for a person.
 //!
 //! The keeper asks before it builds a view: where nobody watches, nothing is built.
 
@@ -39,6 +39,8 @@ pub enum Change {
 pub(crate) struct Board {
     everything: broadcast::Sender<Change>,
     everywhere: AtomicUsize,
+    /// How many follow the executions that wait for a person.
+    inboxes: AtomicUsize,
     ones: Mutex<HashMap<Arc<str>, Watched>>,
     watched: AtomicUsize,
 }
@@ -51,11 +53,28 @@ struct Watched {
     every_step: bool,
 }
 
-/// Changes of every execution, as they happen.
+/// Changes of many executions, as they happen.
 #[derive(Debug)]
 pub struct Changes {
     receiver: broadcast::Receiver<Change>,
+    scope: Scope,
     board: Arc<Board>,
+}
+
+/// Which executions a feed must report. It may report others.
+#[derive(Debug, Clone, Copy)]
+enum Scope {
+    Everything,
+    Inbox,
+}
+
+/// A change of an execution, as far as it matters to who wants to know of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Turned {
+    /// The execution has ended.
+    pub(crate) ended: bool,
+    /// The execution waits for a person, or did so before the change.
+    pub(crate) inbox: bool,
 }
 
 impl Default for Board {
@@ -63,6 +82,7 @@ impl Default for Board {
         Self {
             everything: broadcast::Sender::new(BEHIND),
             everywhere: AtomicUsize::new(0),
+            inboxes: AtomicUsize::new(0),
             ones: Mutex::default(),
             watched: AtomicUsize::new(0),
         }
@@ -71,8 +91,10 @@ impl Default for Board {
 
 impl Board {
     /// Whether anyone wants to know of this change of an execution.
-    pub(crate) fn wants(&self, id: &str, ended: bool) -> bool {
-        if self.everywhere.load(Ordering::Acquire) > 0 {
+    pub(crate) fn wants(&self, id: &str, turned: Turned) -> bool {
+        if self.everywhere.load(Ordering::Acquire) > 0
+            || turned.inbox && self.inboxes.load(Ordering::Acquire) > 0
+        {
             return true;
         }
         let watched = self.watched.load(Ordering::Acquire) > 0;
@@ -80,7 +102,7 @@ impl Board {
             && self
                 .ones()
                 .get(id)
-                .is_some_and(|watched| ended || watched.every_step)
+                .is_some_and(|watched| turned.ended || watched.every_step)
     }
 
     /// Tells everyone who wants to know.
@@ -96,7 +118,7 @@ impl Board {
                 }
             }
         }
-        if self.everywhere.load(Ordering::Acquire) > 0 {
+        if self.is_followed() {
             // Nobody listening any more is no failure.
             let _ = self.everything.send(Change::Seen(view));
         }
@@ -109,17 +131,39 @@ impl Board {
             ones.remove(&removed.id);
             self.watched.store(ones.len(), Ordering::Release);
         }
-        if self.everywhere.load(Ordering::Acquire) > 0 {
+        if self.is_followed() {
             let _ = self.everything.send(Change::Removed(removed));
         }
     }
 
     pub(crate) fn watch_everything(self: &Arc<Self>) -> Changes {
-        self.everywhere.fetch_add(1, Ordering::AcqRel);
+        self.follow(Scope::Everything)
+    }
+
+    pub(crate) fn watch_inbox(self: &Arc<Self>) -> Changes {
+        self.follow(Scope::Inbox)
+    }
+
+    fn follow(self: &Arc<Self>, scope: Scope) -> Changes {
+        self.followers(scope).fetch_add(1, Ordering::AcqRel);
         Changes {
             receiver: self.everything.subscribe(),
+            scope,
             board: Arc::clone(self),
         }
+    }
+
+    const fn followers(&self, scope: Scope) -> &AtomicUsize {
+        match scope {
+            Scope::Everything => &self.everywhere,
+            Scope::Inbox => &self.inboxes,
+        }
+    }
+
+    /// Whether anyone follows many executions.
+    fn is_followed(&self) -> bool {
+        let followed = |scope| self.followers(scope).load(Ordering::Acquire) > 0;
+        followed(Scope::Everything) || followed(Scope::Inbox)
     }
 
     pub(crate) fn watch_one(&self, id: &Arc<str>, every_step: bool) -> watch::Receiver<News> {
@@ -162,6 +206,7 @@ impl Changes {
 
 impl Drop for Changes {
     fn drop(&mut self) {
-        self.board.everywhere.fetch_sub(1, Ordering::AcqRel);
+        let followers = self.board.followers(self.scope);
+        followers.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -25,6 +25,8 @@ mod file;
 mod histories;
 #[path = "engine/http.rs"]
 mod http;
+#[path = "engine/inbox.rs"]
+mod inbox;
 #[path = "engine/lab.rs"]
 mod lab;
 #[path = "engine/limits.rs"]

@@ -19,7 +19,7 @@ use tonic::service::Routes;
 
 use crate::front::{Acceptor, ConnectionLimits, Connections, Front, Peer, no_page};
 use crate::service::admin::Admin;
-use crate::service::approvals::Approvals;
+use crate::service::approvals::{ApprovalHub, Approvals};
 use crate::service::definitions::Definitions;
 use crate::service::executions::Executions;
 use crate::service::providers::Providers;
@@ -159,6 +159,7 @@ impl Gateway {
             sealer.clone(),
             stop.clone(),
         );
+        let approval_hub = ApprovalHub::new(self.settings.watch, stop.clone());
         let (reporter, health) = tonic_health::server::health_reporter();
         let engines = Arc::new(EngineHealth::new(&self.upstreams));
         let prober = Arc::new(Prober {
@@ -167,7 +168,8 @@ impl Gateway {
             reporter,
             stop: stop.clone(),
         });
-        let routes = self.routes(&hub, &sealer, &stop)?.add_service(health);
+        let routes = self.routes((&hub, &approval_hub), &sealer, &stop)?;
+        let routes = routes.add_service(health);
         let pages = self.pages.take();
         let pages = pages.map(|make| make(routes.clone(), stop.clone()));
         let pages = plain_pages(self.metrics.clone(), engines).merge(pages.unwrap_or_default());
@@ -197,6 +199,7 @@ impl Gateway {
         let rest = async {
             open.wait().await;
             hub.drained().await;
+            approval_hub.drained().await;
             probes.wait().await;
         };
         if tokio::time::timeout(drain, rest).await.is_err() {
@@ -219,7 +222,7 @@ impl Gateway {
 
     fn routes(
         &self,
-        hub: &Arc<Hub>,
+        (hub, approval_hub): (&Arc<Hub>, &Arc<ApprovalHub>),
         sealer: &Arc<Sealer>,
         stop: &CancellationToken,
     ) -> Result<Routes, StartError> {
@@ -230,6 +233,7 @@ impl Gateway {
             max_message_bytes: most,
         }));
         let watch = &self.settings.watch;
+        let watches = StreamPool::new(StreamKind::Watch, watch.max_streams);
         let directory = Arc::new(Directory {
             upstreams: self.upstreams.clone(),
         });
@@ -242,6 +246,8 @@ impl Gateway {
             shell: shell.clone(),
             directory: directory.clone(),
             sealer: sealer.clone(),
+            hub: approval_hub.clone(),
+            watches: watches.clone(),
         };
         let workers = Workers {
             shell: shell.clone(),
@@ -263,7 +269,7 @@ impl Gateway {
             upstreams: self.upstreams.clone(),
             hub: hub.clone(),
             sealer: sealer.clone(),
-            watches: StreamPool::new(StreamKind::Watch, watch.max_streams),
+            watches,
             waits: StreamPool::new(StreamKind::Wait, watch.max_waits),
         });
         let recovery = Recovery {

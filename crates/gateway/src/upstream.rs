@@ -146,6 +146,7 @@ fn offered(provider: &dyn Provider) -> Capabilities {
         portable_definitions: can.portable_definitions && provider.portable_definitions().is_some(),
         triggers: can.triggers && provider.triggers().is_some(),
         approvals: can.approvals && provider.approvals().is_some(),
+        watch_approvals: can.watch_approvals && can.approvals && provider.approvals().is_some(),
         workers: can.workers && provider.workers().is_some(),
         event_log: can.event_log && provider.event_log().is_some(),
         recovery: can.recovery && provider.recovery().is_some(),

@@ -16,5 +16,7 @@ mod topic;
 mod wait;
 
 pub(crate) use hub::Hub;
+pub(crate) use pace::Pace;
+pub(crate) use poll::pause_after;
 pub(crate) use present::Sighting;
-pub(crate) use reader::{Reader, Target, WatchRequest};
+pub(crate) use reader::{Reader, Target, WatchRequest, draining, not_in_time};

@@ -114,6 +114,8 @@ capabilities! {
     triggers,
     /// Approvals and escalations wait for decisions of people.
     approvals,
+    /// Changes of the pending approvals are pushed; without it the gateway lists again and again.
+    watch_approvals,
     /// Tasks are handed out to workers.
     workers,
     /// The log of events can be read by branch, replayed and exported.

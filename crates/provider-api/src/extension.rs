@@ -16,8 +16,9 @@ mod triggers;
 mod workers;
 
 pub use approvals::{
-    Approval, ApprovalState, Approvals, DecideRequest, Escalation, EscalationState, InboxHints,
-    InboxId, InboxPage, InboxRequest, PersonDecision, Resolution, ResolutionAction, ResolveRequest,
+    Approval, ApprovalState, ApprovalStream, Approvals, DecideRequest, Escalation, EscalationState,
+    InboxHints, InboxId, InboxPage, InboxRequest, PersonDecision, Resolution, ResolutionAction,
+    ResolveRequest, WatchedApproval,
 };
 pub use event_log::{
     Branch, BranchChoice, BranchEvent, BranchEventsPage, BranchEventsRequest, Divergence, EventLog,

@@ -37,8 +37,8 @@ pub use definition::{
 pub use description::Description;
 pub use error::{Error, ErrorKind, Result};
 pub use extension::{
-    AdoptRequest, AppliedDefinition, ApplyPortableRequest, Approval, ApprovalState, Approvals,
-    Backup, Branch, BranchChoice, BranchEvent, BranchEventsPage, BranchEventsRequest,
+    AdoptRequest, AppliedDefinition, ApplyPortableRequest, Approval, ApprovalState, ApprovalStream,
+    Approvals, Backup, Branch, BranchChoice, BranchEvent, BranchEventsPage, BranchEventsRequest,
     DecideRequest, DeletePortableRequest, DisabledTrigger, Divergence, Escalation, EscalationState,
     EventLog, Finding, HeldTask, InboxHints, InboxId, InboxPage, InboxRequest, PersonDecision,
     Portability, PortabilityVerdict, PortableDefinition, PortableDefinitions, PortablePage,
@@ -47,8 +47,9 @@ pub use extension::{
     RecoverRequest, Recovered, Recovery, RefusedTrigger, Remedy, ReplayRequest, ReplayUnder,
     Replayed, ReplayedStep, Resolution, ResolutionAction, ResolveRequest, ScheduledStart,
     StepAttempt, StepAttemptOutcome, StepHistory, Store, SwitchTriggerRequest, TaskFailure,
-    TaskOutcome, Triggers, UnrecordedStep, Verification, Verified, VerifiedPage, WorkQueue,
-    WorkerConnection, WorkerMessage, WorkerOffer, WorkerSession, WorkerStatus, WorkerTask, Workers,
+    TaskOutcome, Triggers, UnrecordedStep, Verification, Verified, VerifiedPage, WatchedApproval,
+    WorkQueue, WorkerConnection, WorkerMessage, WorkerOffer, WorkerSession, WorkerStatus,
+    WorkerTask, Workers,
 };
 pub use limited::{Limited, UnknownCapability};
 pub use mapper::Mapper;

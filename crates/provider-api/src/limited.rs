@@ -3,6 +3,7 @@
 //! Verbs that are off are refused before the adapter is called, and observations lose what is off:
 //! steps, attempts, payloads, labels. Adapters know nothing of it.
 
+mod approvals;
 mod extension;
 mod strip;
 
@@ -254,7 +255,9 @@ impl<P: Provider + ?Sized> Provider for Limited<P> {
 
     fn approvals(&self) -> Option<&dyn Approvals> {
         let extension = self.provider.approvals();
-        extension.filter(|_| self.allowed.approvals)
+        extension
+            .filter(|_| self.allowed.approvals)
+            .map(|_| self as &dyn Approvals)
     }
 
     fn workers(&self) -> Option<&dyn Workers> {

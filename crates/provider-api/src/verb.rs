@@ -61,6 +61,8 @@ pub enum Verb {
     SwitchTrigger,
     /// `list_approvals`
     ListApprovals,
+    /// `watch_approvals`
+    WatchApprovals,
     /// `get_approval`
     GetApproval,
     /// `decide`
@@ -127,6 +129,7 @@ impl Verb {
         Self::PublishEvent,
         Self::SwitchTrigger,
         Self::ListApprovals,
+        Self::WatchApprovals,
         Self::GetApproval,
         Self::DecideApproval,
         Self::ListEscalations,
@@ -177,6 +180,7 @@ impl Verb {
             Self::PublishEvent => "publish-event",
             Self::SwitchTrigger => "switch-trigger",
             Self::ListApprovals => "list-approvals",
+            Self::WatchApprovals => "watch-approvals",
             Self::GetApproval => "get-approval",
             Self::DecideApproval => "decide-approval",
             Self::ListEscalations => "list-escalations",
@@ -232,6 +236,7 @@ impl Verb {
             | Self::Health
             | Self::PortableDefinitions
             | Self::ListApprovals
+            | Self::WatchApprovals
             | Self::GetApproval
             | Self::ListEscalations
             | Self::GetEscalation
@@ -288,6 +293,7 @@ impl Verb {
             | Self::ListEscalations
             | Self::GetEscalation
             | Self::ResolveEscalation => by.approvals,
+            Self::WatchApprovals => by.watch_approvals,
             Self::Work | Self::Queue => by.workers,
             Self::Branches
             | Self::BranchEvents

@@ -34,6 +34,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     portable_definitions: true,
     triggers: true,
     approvals: true,
+    watch_approvals: true,
     workers: true,
     event_log: true,
     recovery: true,

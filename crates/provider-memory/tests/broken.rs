@@ -4,6 +4,8 @@
 #[path = "broken/defect.rs"]
 mod defect;
 mod harness;
+#[path = "broken/inbox.rs"]
+mod inbox;
 #[path = "broken/provider.rs"]
 mod provider;
 #[path = "broken/shelf.rs"]
@@ -76,7 +78,10 @@ impl Subject for BrokenStaged {
     }
 
     async fn stage(&self, scene: Scene) -> Result<ExecutionId, Skip> {
-        self.staged.stage(scene).await
+        match scene {
+            Scene::AwaitingApproval => Ok(self.provider.inbox.ask()),
+            scene => self.staged.stage(scene).await,
+        }
     }
 
     async fn inject(&self, fault: Fault) -> Result<(), Skip> {

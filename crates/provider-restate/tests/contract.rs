@@ -121,6 +121,7 @@ fn staged(scene: Scene) -> Result<Invocation, Skip> {
         Scene::AwaitingSignal { .. } => Err(Skip::because(
             "an awakeable has Restate's name, not the kit's; see steering.rs",
         )),
+        Scene::AwaitingApproval => Err(Skip::because("Restate asks nobody for approvals")),
         Scene::Stuck => Ok(shows(
             &NativeState::new("paused").with(Qualifier::new("pause_cause"), "failures"),
         )),

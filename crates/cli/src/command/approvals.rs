@@ -1,11 +1,14 @@
 //! `stateway approvals`: requests for a person's approval.
 
+mod watch;
+
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use stateway_client as client;
 use stateway_client::v1::decide_approval_request::Choice;
 use stateway_client::{Call, quoted, v1};
 
+use self::watch::Watch;
 use crate::arguments::Output;
 use crate::context::{Context, talk};
 use crate::exit::Exit;
@@ -31,6 +34,17 @@ Examples:
 Fields of a filter: state, role, step, definition, execution (docs/filters.md). Decided
 approvals are listed with `state = GRANTED OR state = REJECTED`, or a filter on `execution`.")]
     List(List),
+    /// Follow pending approvals, each change on a line
+    #[command(after_help = "\
+Examples:
+  stateway approvals watch
+  stateway approvals watch --filter 'role = \"ops\"'
+  stateway approvals watch -o json | jq -r 'select(.kind == \"ADDED\") | .approval.name'
+
+The pending approvals come first, then every change. An approval that was decided, has expired or was
+withdrawn is shown once more, in its last state. After a lost connection the pending approvals are
+shown again. Fields of a filter: role, step, definition, execution (docs/filters.md).")]
+    Watch(Watch),
     /// Show an approval with all information for the decision
     Get(Get),
     /// Grant an approval, in your own name (--as) and role (--role)
@@ -93,6 +107,7 @@ impl Approvals {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         match self {
             Self::List(list) => list.run(context).await?,
+            Self::Watch(watch) => return watch.run(context).await,
             Self::Get(get) => {
                 let call = client::GetApproval::new(resource::approval(&get.name)?);
                 let found = context.client.approval(context.call(call)).await?;

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use stateway_client::{Change, Error};
 
+use crate::exit::Exit;
 use crate::failure::Failure;
 
 /// The tries after which a gateway that never answered counts as unreachable: as many as a single
@@ -25,9 +26,9 @@ impl Connection {
     ///
     /// # Errors
     /// No gateway has ever answered.
-    pub(super) fn take(
+    pub(super) fn take<T>(
         &mut self,
-        change: &Change,
+        change: &Change<T>,
         now: Timestamp,
     ) -> Result<Option<String>, Failure> {
         let Change::Interrupted(error) = change else {
@@ -38,13 +39,24 @@ impl Connection {
         self.broken(error, now)
     }
 
+    /// The failure of a watch whose time is over.
+    pub(super) fn late(&self) -> Failure {
+        if self.answered {
+            Failure::new(Exit::Deadline, "the timeout expired").hint("Watch again, or longer.")
+        } else {
+            Failure::new(Exit::Unreachable, "the gateway has not answered in time")
+                .hint("Is it running (`stateway serve`), and is the address right?")
+        }
+    }
+
     fn broken(&mut self, error: &Error, now: Timestamp) -> Result<Option<String>, Failure> {
         self.answered |= error.is_from_gateway();
         self.tries += 1;
         if !self.answered {
-            return match self.tries < FIRST_TRIES {
-                true => Ok(None),
-                false => Err(error.clone().into()),
+            return if self.tries < FIRST_TRIES {
+                Ok(None)
+            } else {
+                Err(error.clone().into())
             };
         }
         let known = self.lost.replace(self.lost.unwrap_or(now));
@@ -60,7 +72,6 @@ mod tests {
     use stateway_client::Client;
 
     use super::*;
-    use crate::exit::Exit;
 
     /// An error that no gateway made.
     fn broken() -> Change {

@@ -82,8 +82,11 @@ impl Watch {
     }
 }
 
-/// What a future comes to; none when this much time passes first.
-async fn within<T>(limit: Option<Duration>, follow: impl Future<Output = T>) -> Option<T> {
+/// The result of a future; none when this much time passes first.
+pub(super) async fn within<T>(
+    limit: Option<Duration>,
+    follow: impl Future<Output = T>,
+) -> Option<T> {
     match limit {
         None => Some(follow.await),
         Some(limit) => tokio::time::timeout(limit, follow).await.ok(),
@@ -109,15 +112,9 @@ impl Seen {
     }
 
     fn late(&self, one: bool) -> Failure {
-        if !self.connection.answered {
-            return Failure::new(Exit::Unreachable, "the gateway has not answered in time")
-                .hint("Is it running (`stateway serve`), and is the address right?");
-        }
         match &self.last {
-            Some(execution) if one => late(execution, "watch"),
-            _ => {
-                Failure::new(Exit::Deadline, "the timeout expired").hint("Watch again, or longer.")
-            }
+            Some(execution) if one && self.connection.answered => late(execution, "watch"),
+            _ => self.connection.late(),
         }
     }
 }

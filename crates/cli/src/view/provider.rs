@@ -80,7 +80,7 @@ impl From<&v1::Provider> for Provider {
 }
 
 /// Every capability with its word, as the API spells it.
-fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 36] {
+fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 37] {
     macro_rules! list {
         ($($name:ident),+ $(,)?) => { [$((stringify!($name), wire.$name)),+] };
     }
@@ -117,6 +117,7 @@ fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 36] {
         portable_definitions,
         triggers,
         approvals,
+        watch_approvals,
         workers,
         event_log,
         recovery,

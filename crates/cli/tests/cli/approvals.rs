@@ -1,5 +1,8 @@
 //! `stateway approvals` and `stateway escalations`.
 
+use serde_json::Value;
+
+use crate::binary::Running;
 use crate::built_in;
 
 const RELEASE: &str = "\
@@ -61,6 +64,53 @@ fn a_person_finds_what_waits_and_decides_in_their_own_name() {
     gateway
         .run(&["approvals", "get", "builtin/r1/sign-off~7"])
         .exits(3);
+}
+
+#[test]
+fn a_watch_shows_each_approval_as_it_comes_and_as_it_ends() {
+    let gateway = built_in::gateway();
+    built_in::apply(&gateway, RELEASE);
+    built_in::start(&gateway, "release", "r1", "ada");
+    let short = "builtin/r1/sign-off~1";
+    let inbox = ["approvals", "list"];
+    built_in::until(&gateway, &inbox, |answer| answer.out.contains(short));
+    let watch = ["approvals", "watch", "--filter", "role = ops"];
+    let watch = Running::begin(&mut gateway.command(&watch));
+    let json = ["approvals", "watch", "--provider", "builtin", "-o", "json"];
+    let json = Running::begin(&mut gateway.command(&json));
+    watch.line(&format!("{short}  pending  ops  definitions/release"));
+    json.line("\"BOOKMARK\"");
+    let grant = ["approvals", "grant", short, "--as", "eve", "--role", "ops"];
+    gateway.run(&grant).exits(0);
+    watch.line(&format!(
+        "{short}  granted  ops  definitions/release  by eve"
+    ));
+    json.line("\"REMOVED\"");
+    let lines: Vec<Value> = json
+        .said()
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let kinds: Vec<_> = lines.iter().map(|line| &line["kind"]).collect();
+    assert_eq!(kinds, ["ADDED", "BOOKMARK", "REMOVED"]);
+    assert_eq!(lines[0]["approval"]["state"], "pending");
+    assert_eq!(lines[2]["approval"]["decision"]["decided_by"], "eve");
+    assert!(lines.iter().all(|line| line["unreachable"].is_array()));
+}
+
+#[test]
+fn a_watch_ends_with_its_deadline_or_a_filter_that_shows_nothing() {
+    let gateway = built_in::gateway();
+    let late = gateway.run(&["approvals", "watch", "--timeout", "1s"]);
+    assert!(late.exits(7).err.contains("the timeout expired"));
+    let watch = ["approvals", "watch", "--filter", "state = GRANTED"];
+    let refused = gateway.run(&watch).exits(2);
+    assert!(refused.err.contains("INVALID_FILTER"), "{}", refused.err);
+    assert!(
+        refused.err.contains("`stateway approvals list`"),
+        "{}",
+        refused.err
+    );
 }
 
 #[test]

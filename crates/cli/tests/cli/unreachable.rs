@@ -31,6 +31,15 @@ impl Approvals for Fake {
         }))
     }
 
+    type WatchApprovalsStream = tokio_stream::Empty<Result<v1::WatchApprovalsResponse, Status>>;
+
+    async fn watch_approvals(
+        &self,
+        _: Request<v1::WatchApprovalsRequest>,
+    ) -> Result<Response<Self::WatchApprovalsStream>, Status> {
+        Err(Status::unimplemented("a fake"))
+    }
+
     async fn get_approval(
         &self,
         _: Request<v1::GetApprovalRequest>,

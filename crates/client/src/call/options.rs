@@ -13,7 +13,7 @@ use stateway_proto::v1::retry_from_request::Origin;
 use super::{
     AdoptDefinition, Cancel, DeleteDefinition, DisableTrigger, EnableTrigger, Events, Get, GetStep,
     List, ListProviders, Pause, ReadPayload, RetryFrom, RetryNow, Signal, Start, Wait,
-    WatchRequest,
+    WatchApprovals, WatchRequest,
 };
 
 impl Start {
@@ -178,6 +178,19 @@ impl WatchRequest {
     #[must_use]
     pub fn cursor(self, cursor: impl Into<String>) -> Self {
         self.with(|message| message.cursor = cursor.into())
+    }
+}
+
+impl WatchApprovals {
+    /// About the pending approvals of `providers/{provider}`, or of `providers/-` for all providers.
+    pub fn new(parent: impl Into<String>) -> Self {
+        Self::from_message(Default::default()).with(|message| message.parent = parent.into())
+    }
+
+    /// Only those that pass this AIP-160 filter.
+    #[must_use]
+    pub fn filter(self, filter: impl Into<String>) -> Self {
+        self.with(|message| message.filter = filter.into())
     }
 }
 

@@ -9,4 +9,5 @@ mod call;
 mod fake;
 mod wait;
 mod watch;
+mod watch_approvals;
 mod worker;

@@ -27,6 +27,7 @@ const VERBS: &[(Verb, &[&str])] = &[
     (Verb::Purge, &["purge"]),
     (Verb::Definitions, &["definitions"]),
     (Verb::ApplyDefinition, &["apply_definition"]),
+    (Verb::WatchApprovals, &["watch_approvals"]),
 ];
 
 pub(super) fn cases() -> Vec<Case> {

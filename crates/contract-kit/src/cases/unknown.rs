@@ -114,7 +114,11 @@ pub(super) fn ask(stage: &Stage, verb: Verb) -> BoxFuture<'_, Result<()>> {
                 let applied = provider.apply_definition(call, request).await;
                 applied.and(checked.map(|_| ()))
             }
-            // Observing answers for each id, and extensions are traits of their own.
+            Verb::WatchApprovals => match provider.approvals() {
+                Some(inbox) => inbox.watch_approvals(call).await.map(|_| ()),
+                None => Err(Error::unsupported(verb)),
+            },
+            // Observing answers for each id, and other extensions are traits of their own.
             _ => Err(Error::unsupported(verb)),
         }
     })

@@ -57,8 +57,16 @@ impl Asked {
     }
 }
 
+/// What has to be read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    Everything,
+    /// The approvals are as they were.
+    Escalations,
+}
+
 /// A page of approvals.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Approvals {
     approvals: Vec<Approval>,
     /// Where the next page begins; empty after the last one.
@@ -126,6 +134,8 @@ pub(super) struct Desk {
     site: Site,
     pub(super) visitor: Visitor,
     pub(super) asked: Asked,
+    /// The approvals as they were read last.
+    pending: Option<Approvals>,
     /// Cards by name and etag.
     requests: HashMap<(String, String), Markup>,
     stuck: HashMap<(String, String), Markup>,
@@ -139,6 +149,7 @@ impl Desk {
             site: site.clone(),
             visitor: visitor.clone(),
             asked,
+            pending: None,
             requests: HashMap::new(),
             stuck: HashMap::new(),
             decided: Vec::new(),
@@ -147,12 +158,18 @@ impl Desk {
     }
 
     /// What is there now.
-    pub(super) async fn look(&mut self) -> Result<Papers, Problem> {
+    pub(super) async fn look(&mut self, reading: Reading) -> Result<Papers, Problem> {
+        let known = self.pending.take();
+        let page = match known.filter(|_| reading == Reading::Escalations) {
+            Some(known) => known,
+            None => self.pending().await?,
+        };
+        self.pending = Some(page.clone());
         let Approvals {
             approvals: pending,
             next: older_requests,
             mut unreachable,
-        } = self.pending().await?;
+        } = page;
         let mut requests = HashMap::new();
         for approval in &pending {
             let key = (approval.name.clone(), approval.etag.clone());

@@ -5,7 +5,7 @@ use axum::response::Response;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::desk::{Asked, Desk, Papers, Settled};
+use super::desk::{Asked, Desk, Papers, Reading, Settled};
 use super::given;
 use crate::Site;
 use crate::executions::unreachable;
@@ -19,7 +19,7 @@ use crate::visitor::Visitor;
 
 pub(super) async fn show(State(site): State<Site>, visitor: Visitor, fields: Fields) -> Response {
     let mut desk = Desk::new(&site, &visitor, Asked::of(&fields));
-    let papers = desk.look().await;
+    let papers = desk.look(Reading::Everything).await;
     let asked = &desk.asked;
     let live = asked.link("/inbox/live", &asked.requests, &asked.stuck);
     let page = Page {

@@ -212,6 +212,12 @@ pub(super) fn all(of: &Capabilities) -> Vec<Capability> {
             "The engine asks nobody for approvals.",
         ),
         one(
+            "Approvals pushed",
+            of.watch_approvals,
+            "Changes of the inbox come from the engine.",
+            "The gateway polls for changes of the inbox.",
+        ),
+        one(
             "Workers",
             of.workers,
             "Workers get tasks from the gateway.",

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use stateway_machine::snapshot;
 
-use super::outbox::Outbox;
+use super::outbox::{Changed, Outbox};
 use super::{Broken, Effect, Keeper, Live, TRY_AGAIN};
 use crate::bug::Bug;
 use crate::error::Result;
+use crate::news::Turned;
 use crate::store::{Append, Created, Snapshot, Status, StoreError, Turn};
 use crate::worker::WorkerMessage;
 use crate::{EngineError, View};
@@ -93,12 +94,12 @@ impl Keeper {
     /// Shows watchers what changed. Who watches is asked only now that the turn is on disk: a watcher
     /// that comes later reads it there.
     fn spread_news(&mut self) {
-        for number in self.outbox.take_changed() {
-            if let Some(live) = self.executions.get(number)
-                && self
-                    .board
-                    .wants(&live.origin.id, live.state.state().is_terminal())
-            {
+        for Changed { number, inbox } in self.outbox.take_changed() {
+            let Some(live) = self.executions.get(number) else {
+                continue;
+            };
+            let ended = live.state.state().is_terminal();
+            if self.board.wants(&live.origin.id, Turned { ended, inbox }) {
                 let view = self.view(live);
                 self.shown.push(Effect::Changed(Arc::new(view)));
             }
@@ -131,6 +132,8 @@ impl Keeper {
             return false;
         };
         live.touched = false;
+        let before = live.status.as_ref().map_or(0, |written| written.inbox);
+        let inbox = before > 0 || status.inbox > 0;
         match &live.status {
             None => self.outbox.turn.created.push(Created {
                 origin: Arc::clone(&live.origin),
@@ -141,7 +144,7 @@ impl Keeper {
             Some(written) if *written != status => {
                 self.outbox.turn.statuses.push((number, status.clone()));
                 if live.lines.is_empty() {
-                    self.outbox.changed(number);
+                    self.outbox.changed(Changed { number, inbox });
                 }
             }
             Some(_) if live.renew_row => {
@@ -161,7 +164,7 @@ impl Keeper {
                 lines,
                 hash: live.hash,
             });
-            self.outbox.changed(number);
+            self.outbox.changed(Changed { number, inbox });
         }
         let long = live.since_snapshot >= self.config.snapshot_events;
         if live.renew_snapshot || long && !state.is_terminal() {

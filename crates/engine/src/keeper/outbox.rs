@@ -65,7 +65,15 @@ pub(super) struct Outbox {
     /// The request ids of this turn, with the digest of the request and the execution.
     requests: HashMap<Arc<str>, ([u8; 16], i64)>,
     /// Executions whose change is to be sent to watchers.
-    changed: Vec<i64>,
+    changed: Vec<Changed>,
+}
+
+/// An execution whose change is to be sent to watchers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Changed {
+    pub(super) number: i64,
+    /// The execution waits for a person, or did so before the change.
+    pub(super) inbox: bool,
 }
 
 impl Outbox {
@@ -101,11 +109,11 @@ impl Outbox {
     }
 
     /// Notes that the change of an execution is to be sent to watchers.
-    pub(super) fn changed(&mut self, number: i64) {
-        self.changed.push(number);
+    pub(super) fn changed(&mut self, changed: Changed) {
+        self.changed.push(changed);
     }
 
-    pub(super) fn take_changed(&mut self) -> Vec<i64> {
+    pub(super) fn take_changed(&mut self) -> Vec<Changed> {
         std::mem::take(&mut self.changed)
     }
 

@@ -5,14 +5,22 @@ mod filter;
 mod list;
 mod name;
 mod shown;
+mod watch;
+
+pub(crate) use watch::ApprovalHub;
 
 use std::sync::Arc;
 
+use futures::StreamExt;
+use futures::stream::BoxStream;
 use stateway_proto::v1;
 use stateway_proto::v1::approvals_server::Approvals as Service;
 use tonic::{Request, Response, Status};
 
+use self::watch::Reader;
 use super::Shell;
+use crate::front::Peer;
+use crate::streams::StreamPool;
 use crate::token::Sealer;
 use crate::upstream::Directory;
 
@@ -21,6 +29,8 @@ pub(crate) struct Approvals {
     pub(crate) shell: Arc<Shell>,
     pub(crate) directory: Arc<Directory>,
     pub(crate) sealer: Arc<Sealer>,
+    pub(crate) hub: Arc<ApprovalHub>,
+    pub(crate) watches: Arc<StreamPool>,
 }
 
 #[tonic::async_trait]
@@ -34,6 +44,20 @@ impl Service for Approvals {
                 self.list(call, message)
             })
             .await
+    }
+
+    type WatchApprovalsStream = BoxStream<'static, Result<v1::WatchApprovalsResponse, Status>>;
+
+    async fn watch_approvals(
+        &self,
+        request: Request<v1::WatchApprovalsRequest>,
+    ) -> Result<Response<Self::WatchApprovalsStream>, Status> {
+        let peer = Peer::of(request.extensions());
+        let opened = self.shell.open("WatchApprovals", request, |call, message| {
+            self.watch(call, peer, message)
+        });
+        let messages = |reader: Reader| self.shell.stream("WatchApprovals", reader.into_stream());
+        Ok(opened.await?.map(|reader| messages(reader).boxed()))
     }
 
     async fn get_approval(

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 /// Adaptive polling as a pure value.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     fastest: Duration,
     slowest: Duration,
     current: Duration,
 }
 
 impl Pace {
-    pub(super) const fn new(fastest: Duration, slowest: Duration) -> Self {
+    pub(crate) const fn new(fastest: Duration, slowest: Duration) -> Self {
         Self {
             fastest,
             slowest,
@@ -21,7 +21,7 @@ impl Pace {
 
     /// The pause before the next look, after one that found a change or not. A known next event,
     /// such as a scheduled attempt, is looked at when it happens and not long after.
-    pub(super) fn next(&mut self, changed: bool, known_event: Option<Duration>) -> Duration {
+    pub(crate) fn next(&mut self, changed: bool, known_event: Option<Duration>) -> Duration {
         self.current = if changed {
             self.fastest
         } else {

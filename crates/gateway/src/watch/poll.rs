@@ -124,7 +124,7 @@ fn put_off(hub: &Hub, upstream: &Upstream, topic: &Topic, error: &Error) {
 }
 
 /// A pause that grows with each failure in a row, for followers that have nothing else to go by.
-pub(super) fn pause_after(failures: u32, upstream: &Upstream) -> Duration {
+pub(crate) fn pause_after(failures: u32, upstream: &Upstream) -> Duration {
     let fastest = upstream.settings.fastest_poll;
     fastest
         .saturating_mul(1 << failures.min(10))

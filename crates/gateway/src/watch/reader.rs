@@ -255,7 +255,7 @@ impl Reader {
         let due = self.last_sent + self.hub.settings.heartbeat;
         tokio::select! {
             biased;
-            () = self.hub.stop.cancelled() => Err(draining()),
+            () = self.hub.stop.cancelled() => Err(draining("Resume from the last cursor.")),
             () = tokio::time::sleep_until(due) => Ok(News::Quiet),
             Some((index, item)) = self.news.next() => match item {
                 Ok(TopicNews::Change(change)) => Ok(News::Change(index, change)),
@@ -360,20 +360,22 @@ pub(super) fn gone(name: &ExecutionName) -> Status {
     Refusal::new(Code::NotFound, "EXECUTION_NOT_FOUND", message).into()
 }
 
-fn not_in_time() -> Status {
+/// The answer to a reader whose deadline came before the present set was known.
+pub(crate) fn not_in_time() -> Status {
     let message = "the present set was not read before the deadline";
     Refusal::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message)
         .hint("Call again with a later deadline: what was read so far is kept for a while.")
         .into()
 }
 
-fn draining() -> Status {
+/// How a stream ends when the gateway shuts down.
+pub(crate) fn draining(hint: &str) -> Status {
     Refusal::new(
         Code::Unavailable,
         "GATEWAY_DRAINING",
         "the gateway is shutting down",
     )
-    .hint("Resume from the last cursor.")
+    .hint(hint)
     .retry_after(Duration::from_secs(1))
     .into()
 }

@@ -1,11 +1,12 @@
 //! Approvals and escalations: what waits for the decision of a person.
 
 use async_trait::async_trait;
+use futures::stream::BoxStream;
 use jiff::Timestamp;
 use stateway_model::{ExecutionError, ExecutionId, Labels, Payload, Reason, content_etag};
 
 use super::StepAttempt;
-use crate::{Call, CompensationChoice, RequestId, Result};
+use crate::{Call, CompensationChoice, Error, RequestId, Result, Verb};
 
 /// An engine that asks people to decide. Requires
 /// [`Capabilities::approvals`](crate::Capabilities::approvals).
@@ -25,6 +26,23 @@ pub trait Approvals: Send + Sync {
         call: &Call,
         request: InboxRequest,
     ) -> Result<InboxPage<Approval>>;
+
+    /// Follows the pending approvals. Requires
+    /// [`Capabilities::watch_approvals`](crate::Capabilities::watch_approvals).
+    ///
+    /// - The stream begins with every pending approval, then [`WatchedApproval::InSync`], then reports
+    ///   changes.
+    /// - An approval that was reported and is decided, expires or is withdrawn is reported in its last
+    ///   state; states in between may be left out.
+    /// - An approval that was reported and that the engine no longer has, or of which it cannot tell how
+    ///   it ended, is reported as [`WatchedApproval::Gone`].
+    /// - The stream ends with an error, or without one when the provider has lost track of changes. The
+    ///   gateway opens it again and takes the new pending approvals.
+    /// - The call's deadline bounds opening the stream, not the stream.
+    async fn watch_approvals(&self, call: &Call) -> Result<ApprovalStream> {
+        let _ = call;
+        Err(Error::unsupported(Verb::WatchApprovals))
+    }
 
     /// Reads an approval with everything that is needed to decide, its input included.
     async fn get_approval(&self, call: &Call, id: &InboxId) -> Result<Approval>;
@@ -48,6 +66,20 @@ pub trait Approvals: Send + Sync {
 
     /// Decides about an escalated step. As `decide`.
     async fn resolve(&self, call: &Call, request: ResolveRequest) -> Result<Escalation>;
+}
+
+/// What a provider reports to a watch of its approvals. See [`Approvals::watch_approvals`].
+pub type ApprovalStream = BoxStream<'static, Result<WatchedApproval>>;
+
+/// One item of an [`ApprovalStream`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WatchedApproval {
+    /// An approval as it is now, without its input.
+    Seen(Box<Approval>),
+    /// The engine no longer has this approval, or cannot tell how it ended.
+    Gone(InboxId),
+    /// Everything that was pending when the stream was opened has been reported. Sent once.
+    InSync,
 }
 
 /// Names an approval or an escalation of an execution. The provider chooses the id; it has no `/`.

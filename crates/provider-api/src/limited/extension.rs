@@ -1,4 +1,4 @@
-//! The extensions of a limited provider: each one that is on, and an event log without what is off.
+//! The event log of a limited provider, without what is off.
 
 use async_trait::async_trait;
 use stateway_model::ExecutionId;

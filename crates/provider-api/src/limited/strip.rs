@@ -1,6 +1,8 @@
 //! What is left of an observation without the capabilities that were turned off. Pure.
 
-use crate::{Capabilities, Observation, RetryPhase, StepObservation, Watched};
+use crate::{
+    Approval, Capabilities, Escalation, Observation, RetryPhase, StepObservation, Watched,
+};
 
 /// What an adapter shows beyond its own capabilities stays, for example a label of the engine's.
 pub(super) fn observation(mut seen: Observation, allowed: &Capabilities) -> Observation {
@@ -29,6 +31,23 @@ pub(super) fn watched(item: Watched, allowed: &Capabilities) -> Watched {
     match item {
         Watched::Seen(seen) => Watched::seen(observation(*seen, allowed)),
         Watched::Gone(_) | Watched::InSync => item,
+    }
+}
+
+/// An approval, without what was turned off.
+pub(super) fn approval(shown: &mut Approval, allowed: &Capabilities) {
+    if !allowed.payloads {
+        shown.input = None;
+    }
+    if !allowed.labels {
+        shown.labels.clear();
+    }
+}
+
+/// An escalation, without what was turned off.
+pub(super) fn escalation(shown: &mut Escalation, allowed: &Capabilities) {
+    if !allowed.labels {
+        shown.labels.clear();
     }
 }
 

@@ -8,11 +8,12 @@ mod list;
 mod position;
 mod read;
 mod shown;
+mod watch;
 
 use async_trait::async_trait;
 use stateway_provider_api::{
-    Approval, Approvals, Call, DecideRequest, Escalation, InboxId, InboxPage, InboxRequest,
-    ResolveRequest, Result, Verb,
+    Approval, ApprovalStream, Approvals, Call, DecideRequest, Escalation, InboxId, InboxPage,
+    InboxRequest, ResolveRequest, Result, Verb,
 };
 
 use crate::BuiltinProvider;
@@ -41,6 +42,10 @@ impl Approvals for BuiltinProvider {
             items: items.collect(),
             next,
         })
+    }
+
+    async fn watch_approvals(&self, call: &Call) -> Result<ApprovalStream> {
+        watch::watch(self, call).await
     }
 
     async fn get_approval(&self, call: &Call, id: &InboxId) -> Result<Approval> {

@@ -97,6 +97,12 @@ pub(crate) enum Defect {
     ResumeIsForgotten,
     RetryNowForgetsItsRequestId,
     RetryFromForgetsItsRequestId,
+    ApprovalsAskedForLaterAreNotReported,
+    PendingApprovalsAreLeftOut,
+    ApprovalsAreWatchedUnderOtherRoles,
+    ApprovalsAreNeverInSync,
+    TheEndOfAnApprovalIsNotReported,
+    AnApprovalIsGoneWithoutItsEnd,
 }
 
 impl Defect {
@@ -305,6 +311,25 @@ impl Defect {
                 "resume::*",
                 "unknown_execution::resume_answers_not_found",
             ],
+            Self::ApprovalsAskedForLaterAreNotReported => {
+                &["approvals::a_watch_reports_what_is_asked_for_later"]
+            }
+            Self::PendingApprovalsAreLeftOut => &[
+                "approvals::a_watch_begins_with_what_is_pending_and_is_in_sync",
+                "approvals::a_watch_reports_how_an_approval_ended",
+                "approvals::a_watch_shows_what_a_list_shows",
+            ],
+            Self::ApprovalsAreWatchedUnderOtherRoles => {
+                &["approvals::a_watch_shows_what_a_list_shows"]
+            }
+            Self::ApprovalsAreNeverInSync => &[
+                "approvals::a_watch_begins_with_what_is_pending_and_is_in_sync",
+                "approvals::a_watch_reports_what_is_asked_for_later",
+                "approvals::a_watch_shows_what_a_list_shows",
+            ],
+            Self::TheEndOfAnApprovalIsNotReported | Self::AnApprovalIsGoneWithoutItsEnd => {
+                &["approvals::a_watch_reports_how_an_approval_ended"]
+            }
             Self::CapabilitiesChangeWithUse => &["health::capabilities_stay_the_same"],
             Self::HealthIsNeverGood => &["health::an_engine_that_answers_is_healthy"],
             Self::StartMisreportsAWantedId => {
@@ -441,6 +466,12 @@ impl Defect {
         Self::ResumeIsForgotten,
         Self::RetryNowForgetsItsRequestId,
         Self::RetryFromForgetsItsRequestId,
+        Self::ApprovalsAskedForLaterAreNotReported,
+        Self::PendingApprovalsAreLeftOut,
+        Self::ApprovalsAreWatchedUnderOtherRoles,
+        Self::ApprovalsAreNeverInSync,
+        Self::TheEndOfAnApprovalIsNotReported,
+        Self::AnApprovalIsGoneWithoutItsEnd,
         Self::CapabilitiesChangeWithUse,
         Self::HealthIsNeverGood,
         Self::StartMisreportsAWantedId,

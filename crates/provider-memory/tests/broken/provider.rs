@@ -13,21 +13,24 @@ use stateway_model::{ExecutionId, SubState};
 use stateway_provider_api::adapter::cursor::{self, HISTORY, LIST, NEWEST};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    ApplyDefinitionRequest, Call, CancelMode, CancelRequest, Capabilities, Count,
-    DefinitionProblem, DefinitionsPage, DefinitionsRequest, Description, ErrorKind, EventOrder,
-    Health, HistoryPage, HistoryRequest, ListPage, ListRequest, NativeDefinition, NativeState,
-    Observation, PauseRequest, Provider, PurgeRequest, RequestId, Result, ResumeRequest,
-    RetryEvidence, RetryFromRequest, RetryNowRequest, SignalRequest, StartDefinition, StartRequest,
-    Version, View, WatchScope, WatchStream, Watched,
+    ApplyDefinitionRequest, Approval, ApprovalStream, Approvals, Call, CancelMode, CancelRequest,
+    Capabilities, Count, DecideRequest, DefinitionProblem, DefinitionsPage, DefinitionsRequest,
+    Description, Error, ErrorKind, Escalation, EventOrder, Health, HistoryPage, HistoryRequest,
+    InboxId, InboxPage, InboxRequest, ListPage, ListRequest, NativeDefinition, NativeState,
+    Observation, PauseRequest, Provider, PurgeRequest, RequestId, ResolveRequest, Result,
+    ResumeRequest, RetryEvidence, RetryFromRequest, RetryNowRequest, SignalRequest,
+    StartDefinition, StartRequest, Verb, Version, View, WatchScope, WatchStream, Watched,
 };
 
 use super::defect::Defect;
+use super::inbox::Inbox;
 use super::shelf::{SCRIPT, Shelf};
 
 pub(crate) struct Broken {
     inner: Arc<dyn Provider>,
     pub(crate) defect: Defect,
     shelf: Shelf,
+    pub(crate) inbox: Inbox,
     started: Mutex<HashMap<RequestId, ExecutionId>>,
     /// What was cancelled or paused before.
     asked: Mutex<Vec<ExecutionId>>,
@@ -45,6 +48,7 @@ impl Broken {
             inner,
             defect,
             shelf: Shelf::new(defect, can),
+            inbox: Inbox::new(defect, can),
             started: Mutex::default(),
             asked: Mutex::default(),
             purged: Mutex::default(),
@@ -151,10 +155,11 @@ impl Provider for Broken {
     fn describe(&self) -> Arc<Description> {
         let used = self.used.load(Ordering::Relaxed);
         let inner = self.inner.describe();
+        let can = self.inbox.capabilities(inner.capabilities);
         Arc::new(Description {
             capabilities: Capabilities {
                 labels: !(used && self.is(Defect::CapabilitiesChangeWithUse)),
-                ..self.shelf.capabilities(inner.capabilities)
+                ..self.shelf.capabilities(can)
             },
             ..(*inner).clone()
         })
@@ -642,6 +647,44 @@ impl Provider for Broken {
 
     async fn validate_definition(&self, _: &Call, source: &str) -> Result<Vec<DefinitionProblem>> {
         self.mistake(self.shelf.check(source))
+    }
+
+    fn approvals(&self) -> Option<&dyn Approvals> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Approvals for Broken {
+    async fn list_approvals(&self, _: &Call, _: InboxRequest) -> Result<InboxPage<Approval>> {
+        Ok(InboxPage {
+            items: self.inbox.pending()?,
+            next: None,
+        })
+    }
+
+    async fn watch_approvals(&self, _: &Call) -> Result<ApprovalStream> {
+        self.mistake(self.inbox.watch())
+    }
+
+    async fn get_approval(&self, _: &Call, _: &InboxId) -> Result<Approval> {
+        Err(Error::unsupported(Verb::GetApproval))
+    }
+
+    async fn decide(&self, call: &Call, request: DecideRequest) -> Result<Approval> {
+        self.inbox.decide(call, &request)
+    }
+
+    async fn list_escalations(&self, _: &Call, _: InboxRequest) -> Result<InboxPage<Escalation>> {
+        Ok(InboxPage::default())
+    }
+
+    async fn get_escalation(&self, _: &Call, _: &InboxId) -> Result<Escalation> {
+        Err(Error::unsupported(Verb::GetEscalation))
+    }
+
+    async fn resolve(&self, _: &Call, _: ResolveRequest) -> Result<Escalation> {
+        Err(Error::unsupported(Verb::ResolveEscalation))
     }
 }
 

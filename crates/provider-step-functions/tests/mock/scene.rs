@@ -38,6 +38,9 @@ impl World {
                 staged
             }
             Scene::Failed => failed(&machine),
+            Scene::AwaitingApproval => {
+                return Err(Skip::because("Step Functions asks nobody for approvals"));
+            }
             Scene::Stuck => return Err(Skip::because("Step Functions has no resume")),
             Scene::CleansUp => {
                 return Err(Skip::because("StopExecution leaves no time to clean up"));

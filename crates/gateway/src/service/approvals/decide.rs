@@ -62,7 +62,9 @@ impl Approvals {
         let decided = guarded.approvals(Verb::DecideApproval, |approvals, call| {
             approvals.decide(call, decide)
         });
-        Ok(shown::approval(&upstream.id, decided.await?))
+        let decided = decided.await?;
+        self.hub.hurry(&upstream.id);
+        Ok(shown::approval(&upstream.id, decided))
     }
 
     pub(super) async fn resolve(

@@ -249,10 +249,19 @@ impl Filter {
         })
     }
 
+    /// Whether a pending request can pass.
+    pub(super) fn may_admit_pending(&self) -> bool {
+        self.may_admit(Stage::Pending)
+    }
+
     fn admits(&self, row: &Row<'_>) -> bool {
         if self.pending_only && row.stage != Stage::Pending {
             return false;
         }
+        self.holds(row)
+    }
+
+    fn holds(&self, row: &Row<'_>) -> bool {
         self.tests.holds(&|test| match test {
             Test::State(equality, wanted) => equality.holds(*wanted == row.stage),
             Test::Role(equality, wanted) => {
@@ -269,19 +278,12 @@ impl Filter {
     }
 
     pub(super) fn admits_approval(&self, provider: &ProviderId, row: &Approval) -> bool {
-        self.admits(&Row {
-            stage: match row.state {
-                ApprovalState::Pending => Stage::Pending,
-                ApprovalState::Granted => Stage::Granted,
-                ApprovalState::Rejected => Stage::Rejected,
-                ApprovalState::Expired => Stage::Expired,
-                ApprovalState::Withdrawn => Stage::Withdrawn,
-            },
-            step: &row.step,
-            definition: definition_name(&row.definition),
-            execution: ExecutionName::new(provider.clone(), row.id.execution.clone()).to_string(),
-            roles: std::slice::from_ref(&row.role),
-        })
+        self.admits(&Row::of_approval(provider, row))
+    }
+
+    /// Whether an approval is pending and passes.
+    pub(super) fn admits_pending(&self, provider: &ProviderId, row: &Approval) -> bool {
+        row.state == ApprovalState::Pending && self.holds(&Row::of_approval(provider, row))
     }
 
     pub(super) fn admits_escalation(&self, provider: &ProviderId, row: &Escalation) -> bool {
@@ -321,13 +323,29 @@ struct Row<'r> {
     roles: &'r [String],
 }
 
-impl Row<'_> {
+impl<'r> Row<'r> {
     /// Whether a field is set. State, step and execution always are.
     fn has(&self, field: Field) -> bool {
         match field {
             Field::State | Field::Step | Field::Execution => true,
             Field::Role => self.roles.iter().any(|role| !role.is_empty()),
             Field::Definition => !self.definition.is_empty(),
+        }
+    }
+
+    fn of_approval(provider: &ProviderId, row: &'r Approval) -> Self {
+        Self {
+            stage: match row.state {
+                ApprovalState::Pending => Stage::Pending,
+                ApprovalState::Granted => Stage::Granted,
+                ApprovalState::Rejected => Stage::Rejected,
+                ApprovalState::Expired => Stage::Expired,
+                ApprovalState::Withdrawn => Stage::Withdrawn,
+            },
+            step: &row.step,
+            definition: definition_name(&row.definition),
+            execution: ExecutionName::new(provider.clone(), row.id.execution.clone()).to_string(),
+            roles: std::slice::from_ref(&row.role),
         }
     }
 }
@@ -375,6 +393,16 @@ mod tests {
         );
         assert_eq!(wanted("NOT state = PENDING").len(), 4);
         assert_eq!(wanted("state = GRANTED AND state = EXPIRED"), []);
+    }
+
+    #[test]
+    fn a_watch_takes_what_can_admit_pending_requests() {
+        for wanted in ["", "role = ops", "state = PENDING OR state = GRANTED"] {
+            assert!(approvals(wanted).unwrap().may_admit_pending(), "{wanted}");
+        }
+        for other in ["state = GRANTED", "NOT state = PENDING"] {
+            assert!(!approvals(other).unwrap().may_admit_pending(), "{other}");
+        }
     }
 
     #[test]

@@ -208,7 +208,10 @@ async fn ask<T: Send + 'static>(
 }
 
 /// The parent, narrowed to the provider of the one execution that a filter names.
-fn narrowed(parent: Parent, execution: Option<&ExecutionName>) -> Result<Parent, Status> {
+pub(super) fn narrowed(
+    parent: Parent,
+    execution: Option<&ExecutionName>,
+) -> Result<Parent, Status> {
     match (parent, execution) {
         (Parent::One(id), Some(execution)) if id != execution.provider => {
             let message = "`parent` and `execution` name different providers";

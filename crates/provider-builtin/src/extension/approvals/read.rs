@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stateway_engine::{AttemptRecord, EventRecord};
+use stateway_engine::{AttemptRecord, Engine, EventRecord};
 use stateway_machine::{Task, task_input};
 use stateway_model::Payload;
 use stateway_provider_api::{
@@ -15,6 +15,7 @@ use super::docket::Docket;
 use super::id::{CaseId, Kind};
 use super::shown;
 use crate::BuiltinProvider;
+use crate::line::Line;
 use crate::log::Log;
 
 const EVENTS_PER_READ: usize = 1_000;
@@ -26,9 +27,20 @@ pub(super) async fn cases(
     verb: Verb,
     id: &Arc<str>,
 ) -> Result<Vec<Case>> {
+    cases_of((&provider.engine, &provider.line), call, verb, id).await
+}
+
+/// The same without the provider, for what outlives a call.
+pub(super) async fn cases_of(
+    (engine, line): (&Engine, &Line),
+    call: &Call,
+    verb: Verb,
+    id: &Arc<str>,
+) -> Result<Vec<Case>> {
     let mut docket = Docket::default();
     let asked = Asked {
-        provider,
+        engine,
+        line,
         call,
         verb,
         id,
@@ -157,7 +169,8 @@ async fn input(
 /// An execution whose log is read.
 #[derive(Clone, Copy)]
 struct Asked<'p> {
-    provider: &'p BuiltinProvider,
+    engine: &'p Engine,
+    line: &'p Line,
     call: &'p Call,
     verb: Verb,
     id: &'p Arc<str>,
@@ -168,9 +181,10 @@ impl Asked<'_> {
     async fn every_branch(self, mut each: impl FnMut(&EventRecord)) -> Result<()> {
         let mut after = (0, 0);
         loop {
-            let engine = &self.provider.engine;
-            let page = engine.chronicle(Arc::clone(self.id), after, EVENTS_PER_READ);
-            let page = self.provider.line.carry(self.call, self.verb, page).await?;
+            let page = self
+                .engine
+                .chronicle(Arc::clone(self.id), after, EVENTS_PER_READ);
+            let page = self.line.carry(self.call, self.verb, page).await?;
             page.iter().for_each(&mut each);
             match page.last() {
                 Some(last) if page.len() == EVENTS_PER_READ => {
@@ -185,9 +199,10 @@ impl Asked<'_> {
     async fn present_branch(self, mut each: impl FnMut(&EventRecord)) -> Result<()> {
         let mut after = 0;
         loop {
-            let engine = &self.provider.engine;
-            let page = engine.history(Arc::clone(self.id), after, EVENTS_PER_READ);
-            let page = self.provider.line.carry(self.call, self.verb, page).await?;
+            let page = self
+                .engine
+                .history(Arc::clone(self.id), after, EVENTS_PER_READ);
+            let page = self.line.carry(self.call, self.verb, page).await?;
             page.iter().for_each(&mut each);
             match page.last() {
                 Some(last) if page.len() == EVENTS_PER_READ => after = last.event.sequence,
