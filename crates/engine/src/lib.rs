@@ -17,6 +17,7 @@
 mod attempts;
 mod bug;
 mod catalogue;
+mod cause;
 mod clock;
 mod config;
 mod coverage;

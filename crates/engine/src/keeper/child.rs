@@ -14,6 +14,7 @@ use stateway_model::{ErrorCategory, Reason, Usage};
 use super::requests::NewExecution;
 use super::{Keeper, Live, Work};
 use crate::Parent;
+use crate::cause;
 use crate::error::{EngineError, Result};
 use crate::limits::MAX_CHILD_DEPTH;
 
@@ -169,7 +170,7 @@ impl Keeper {
         outcome: Result<Data, Failure>,
         usage: Usage,
     ) {
-        let cause: Arc<str> = "child".into();
+        let cause: Arc<str> = cause::CHILD.into();
         let verb = Verb::FinishChild {
             step: parent.step,
             attempt: parent.attempt,
@@ -276,7 +277,7 @@ impl Keeper {
 
     /// Cancels a child by its own definition's failure policy, or kills it with its parent.
     pub(super) fn end_child(&mut self, number: i64, kill: bool) {
-        let cause: Arc<str> = "parent".into();
+        let cause: Arc<str> = cause::PARENT.into();
         // One that has ended by itself needs no ending; its parent learns of it again.
         if let Err(error) = self.command(number, &cause, cancel_child(kill)) {
             tracing::debug!(number, "a child needs no ending: {error}");

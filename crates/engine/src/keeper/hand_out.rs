@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use super::dispatch::{Need, Place, WorkerIx};
 use super::{Keeper, Work};
 use crate::bug::Bug;
+use crate::cause;
 use crate::worker::{Offer, Outcome, TaskToken, WorkerMessage, WorkerTask};
 use crate::{Fate, Write};
 
@@ -89,7 +90,7 @@ impl Keeper {
                 worker: id,
                 identity,
             };
-            let cause: Arc<str> = "hand-out".into();
+            let cause: Arc<str> = cause::HAND_OUT.into();
             if let Err(error) = self.command(number, &cause, verb) {
                 tracing::warn!(number, step = %task.step, "a task cannot be handed out: {error}");
             }
@@ -265,7 +266,7 @@ impl Keeper {
 
     /// A task goes to another worker, because the one that has it is gone.
     pub(super) fn lose(&mut self, number: i64, task: Task) {
-        let cause: Arc<str> = "lease".into();
+        let cause: Arc<str> = cause::LEASE.into();
         self.dispatch.remove(number, &task.step);
         if let Err(error) = self.command(number, &cause, Verb::ReleaseTask { task, lost: true }) {
             tracing::debug!(number, "a task of a silent worker was over: {error}");
@@ -323,7 +324,7 @@ impl Keeper {
         if task.undo {
             return;
         }
-        let cause: Arc<str> = "heartbeat".into();
+        let cause: Arc<str> = cause::HEARTBEAT.into();
         let verb = Verb::RecordHeartbeat {
             step: Arc::clone(&task.step),
             attempt: task.attempt,
@@ -365,7 +366,7 @@ impl Keeper {
             self.refuse(worker, token, STALE, "the attempt is not with this worker");
             return;
         }
-        let cause: Arc<str> = "worker".into();
+        let cause: Arc<str> = cause::WORKER.into();
         self.dispatch.remove(number, &task.step);
         match self.command(number, &cause, verb) {
             Ok(_) => self.accept(worker, token),

@@ -13,6 +13,7 @@ use stateway_model::ErrorCategory;
 use super::dispatch::WorkerIx;
 use super::hand_out::worker_task;
 use super::{Keeper, Live};
+use crate::cause;
 use crate::limits::MAX_ENDED_SESSIONS;
 
 /// The bytes of a message to a worker beside the texts that are counted.
@@ -57,7 +58,7 @@ impl Keeper {
             failure,
             usage: None,
         };
-        let cause: Arc<str> = "hand-out".into();
+        let cause: Arc<str> = cause::HAND_OUT.into();
         self.dispatch.remove(number, &task.step);
         if let Err(error) = self.command(number, &cause, verb) {
             tracing::warn!(number, step = %task.step, "a task that is too long was over: {error}");

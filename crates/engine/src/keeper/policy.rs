@@ -6,6 +6,7 @@ use stateway_definition::StepKind;
 use stateway_machine::{PolicyDecision, Task, Verb, later, seeking, task_request, usage};
 
 use super::{Keeper, Live};
+use crate::cause;
 use crate::policy::{PolicyQuestion, PolicyVerdict, Ruling};
 
 impl Keeper {
@@ -53,7 +54,7 @@ impl Keeper {
             rule,
             decision,
         };
-        let cause: Arc<str> = "policy".into();
+        let cause: Arc<str> = cause::POLICY.into();
         if let Err(error) = self.command(number, &cause, verb) {
             tracing::warn!(number, step = %task.step, "a policy decision was rejected: {error}");
             return false;

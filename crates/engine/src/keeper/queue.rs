@@ -7,6 +7,7 @@ use stateway_machine::Verb;
 
 use super::Keeper;
 use super::slots::Queued;
+use crate::cause;
 use crate::error::Result;
 use crate::store::{ExecutionRow, plan};
 use crate::{ErrorKind, QueueCause};
@@ -85,7 +86,7 @@ impl Keeper {
         if self.is_memory_full() && self.slots.are_wanted() {
             metrics::counter!("stateway_engine_memory_waits_total").increment(1);
         }
-        let cause: Arc<str> = "slot".into();
+        let cause: Arc<str> = cause::SLOT.into();
         while !self.is_memory_full() {
             if self.pace.is_half_full() || !self.work.is_empty() {
                 self.slots_due = true;

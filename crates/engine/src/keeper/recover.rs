@@ -6,6 +6,7 @@ use stateway_machine::{Fact, Verb};
 use tokio::sync::oneshot;
 
 use super::{Keeper, Live};
+use crate::cause;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::recovery::inspect::{Basis, Inspection, InspectionContext, verify};
 use crate::recovery::scan::memory;
@@ -174,7 +175,7 @@ impl Keeper {
 
     /// Repairs an execution before it resumes.
     pub(super) fn repair_before(&mut self, number: i64) -> Result<()> {
-        let (by, cause): (Arc<str>, Arc<str>) = (ENGINE.into(), "resume".into());
+        let (by, cause): (Arc<str>, Arc<str>) = (ENGINE.into(), cause::RESUME.into());
         let ask = Recover {
             repair_only: true,
             ..Recover::default()
@@ -229,7 +230,7 @@ impl Keeper {
         let revision = basis.revision.map(|revision| (number, revision));
         self.outbox.turn.revisions.extend(revision);
         self.outbox.turn.branches.extend(basis.branches);
-        if let Some(request) = basis.request {
+        for request in basis.requests {
             self.outbox.remember_answered(request);
         }
         if mended.branched {
@@ -283,7 +284,7 @@ impl Keeper {
                 "the execution was repaired and is inconsistent again",
             ));
         }
-        let (by, cause): (Arc<str>, Arc<str>) = (ENGINE.into(), "verification".into());
+        let (by, cause): (Arc<str>, Arc<str>) = (ENGINE.into(), cause::VERIFICATION.into());
         let ask = Recover {
             repair_only: true,
             ..Recover::default()

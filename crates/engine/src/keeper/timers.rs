@@ -9,6 +9,7 @@ use stateway_machine::{ExecutionState, StepTimer, Timer, Verb, later, seeking};
 
 use super::pace::Cursor;
 use super::{Keeper, Live};
+use crate::cause;
 use crate::clock::Moment;
 use crate::store::{ExecutionRow, OpenWork};
 
@@ -139,7 +140,7 @@ impl Keeper {
         let Some(live) = self.executions.get(number) else {
             return;
         };
-        let cause: Arc<str> = "timer".into();
+        let cause: Arc<str> = cause::TIMER.into();
         if live.state.state() == ExecutionState::Created {
             if live
                 .origin
@@ -217,7 +218,7 @@ impl Keeper {
 
     /// Queues an execution whose start was delayed.
     fn release(&mut self, number: i64) {
-        let by: Arc<str> = "timer".into();
+        let by: Arc<str> = cause::TIMER.into();
         let verb = Verb::Trigger {
             by: Arc::clone(&by),
         };

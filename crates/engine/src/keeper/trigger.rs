@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::Keeper;
 use super::requests::NewExecution;
+use crate::cause;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::request::{DisabledTrigger, Publish, Published, RequestDigest, Scheduled, Start};
 use crate::store::plan;
@@ -252,7 +253,7 @@ impl Keeper {
             return Ok(());
         }
         let plan = self.current_plan(name)?;
-        let cause: Arc<str> = "schedule".into();
+        let cause: Arc<str> = cause::SCHEDULE.into();
         let birth = NewExecution {
             create: Verb::Create {
                 execution: Arc::clone(&id),

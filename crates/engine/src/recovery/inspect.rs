@@ -14,6 +14,7 @@ use stateway_model::SubState;
 use super::remedy::{after_break, after_loss, is_end};
 use super::{Code, Finding, Remedy, Verdict};
 use crate::catalogue::Catalogue;
+use crate::cause::is_engines_own;
 use crate::store::{
     ANY_BODY, Answered, Branch, ExecutionRow, Hash, OpenWork, Reading, Status, StoreError, plan,
 };
@@ -81,8 +82,8 @@ pub(crate) struct Basis {
     pub(crate) misled: bool,
     /// The revision it was started with, where the row names another.
     pub(crate) revision: Option<Arc<str>>,
-    /// The record of the request that started it, where that is lost.
-    pub(crate) request: Option<Answered>,
+    /// The records of requests that are lost.
+    pub(crate) requests: Vec<Answered>,
 }
 
 /// Looks at an execution as of one moment; one of which nothing can be read is a finding too.
@@ -201,7 +202,7 @@ impl Verification<'_> {
         };
         let (state, snapshot) = self.replay(state, &trusted)?;
         let branches = self.branches();
-        let request = self.request(&first)?;
+        let mut requests: Vec<_> = self.start_request(&first)?.into_iter().collect();
         let remedy = if trusted.whole {
             let remedy = self.status(&state, &trusted.events, &first)?;
             match (remedy, &snapshot) {
@@ -211,6 +212,7 @@ impl Verification<'_> {
         } else {
             self.broken(&state, &trusted)
         };
+        requests.extend(self.last_requests(&first)?);
         self.children(&state)?;
         let remedy = match remedy {
             Remedy::Nothing if !self.findings.is_empty() => Remedy::Repair,
@@ -225,7 +227,7 @@ impl Verification<'_> {
             branches,
             misled: snapshot != Held::Right,
             revision: self.revision(&first),
-            request,
+            requests,
         };
         let basis = Some(basis).filter(|_| !matches!(verdict.remedy, Remedy::Refused { .. }));
         Ok(Inspection {
@@ -439,7 +441,7 @@ impl Verification<'_> {
     }
 
     /// Holds the record of the request that started it to the log; what is to be written.
-    fn request(&mut self, first: &Event) -> Result<Option<Answered>> {
+    fn start_request(&mut self, first: &Event) -> Result<Option<Answered>> {
         let origin = Arc::clone(&self.kept.origin);
         // Children and what the clock started are the engine's own: no request led to them.
         let own = origin.parent.is_some() || origin.id.contains('~');
@@ -456,13 +458,43 @@ impl Verification<'_> {
             .seen(format!("log: event 1 was caused by request `{id}`"))
             .seen("requests: a repeated request would not find this execution");
         self.findings.push(found);
-        // What was asked is not in the log, so whatever comes with this id is taken for it.
-        Ok(Some(Answered {
+        Ok(Some(self.answered(id)))
+    }
+
+    /// Holds the records of the requests that the last turn carried out to the log: a write that was torn
+    /// may have left the events without the records.
+    fn last_requests(&mut self, first: &Event) -> Result<Vec<Answered>> {
+        let mut lost: Vec<Answered> = Vec::new();
+        for event in self.log.last_turn() {
+            let id = &event.causation;
+            let asked = event.cause.is_none() && !is_engines_own(id) && *id != first.causation;
+            let old = event.at.duration_until(self.context.now) > self.context.memory;
+            let known = lost.iter().any(|one| one.id == *id);
+            if asked && !old && !known && self.store.answered(id)?.is_none() {
+                lost.push(self.answered(Arc::clone(id)));
+            }
+        }
+        for Answered { id, .. } in &lost {
+            let summary = "a request that changed the execution is not recorded";
+            let found = Finding::new(Code::R1, summary)
+                .seen(format!(
+                    "log: the last events were caused by request `{id}`"
+                ))
+                .seen("requests: a repeated request would be carried out again");
+            self.findings.push(found);
+        }
+        Ok(lost)
+    }
+
+    /// The record of a request of which the log has the id. What was asked is not in the log, so whatever
+    /// comes with this id is taken for it.
+    fn answered(&self, id: Arc<str>) -> Answered {
+        Answered {
             id,
             body: ANY_BODY,
-            number: origin.number,
+            number: self.kept.origin.number,
             at: self.context.now,
-        }))
+        }
     }
 
     /// Holds the children it waits for to their rows.

@@ -176,6 +176,17 @@ impl Log {
         rows.cloned().collect()
     }
 
+    /// The events that the last turn wrote, on any branch.
+    pub(super) fn last_turn(&self) -> impl Iterator<Item = &Event> {
+        let rows = || self.branches.values().flat_map(|branch| &branch.rows);
+        let newest = rows().max_by_key(|row| row.position);
+        let at = newest
+            .and_then(|row| row.events.last())
+            .map(|event| event.at);
+        let events = rows().flat_map(|row| &row.events);
+        events.filter(move |event| Some(event.at) == at)
+    }
+
     /// Where the log is not whole, but for what an earlier recovery left behind.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let left = self.left_behind();

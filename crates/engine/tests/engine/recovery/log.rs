@@ -283,6 +283,34 @@ async fn r1_a_lost_request_cannot_start_a_second_execution() {
 }
 
 #[tokio::test]
+async fn r1_a_lost_request_is_not_carried_out_twice() {
+    let (lab, trap) = lab(|_| {});
+    lab.apply("name: gate\nsteps: [{name: a, signal: go, timeout: 1h}, {name: b, signal: go, timeout: 1h}]")
+        .await;
+    let id = lab.start("gate", json!(1)).await.id;
+    lab.until(&id, |view| view.sub_state == SubState::Waiting)
+        .await;
+    let signal = || stateway_engine::Steer::Signal {
+        name: "go".into(),
+        payload: Arc::new(json!("once")),
+    };
+    let request = lab.key(7);
+    let send = async |lab: &Lab| {
+        let (id, request) = (id.clone(), request.clone());
+        lab.engine.steer(id, signal(), "ada".into(), request).await
+    };
+    trap.set(Write::Request, Fate::Torn);
+    assert!(send(&lab).await.is_err());
+    let lab = lab.restart();
+    assert!(audit(&lab, &id).await[0].0.starts_with("R1: "));
+    send(&lab).await.unwrap();
+    let history = lab.engine.history(id.clone(), 0, 1_000).await.unwrap();
+    let names = history.iter().map(|record| record.event.fact.name());
+    assert_eq!(names.filter(|name| *name == "SignalReceived").count(), 1);
+    all_is_well(&lab).await;
+}
+
+#[tokio::test]
 async fn t1_a_timer_that_would_not_ring_is_set() {
     let ((lab, _), _) = (lab(|_| {}), ());
     lab.apply("name: nap\nsteps: [{name: a, sleep: 1h}]").await;
