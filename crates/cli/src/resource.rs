@@ -22,7 +22,10 @@ pub fn execution(text: &str) -> Result<String, Failure> {
             "`{text}` names a definition, not an execution"
         )));
     }
-    let Some((provider, id)) = text.split_once('/') else {
+    let named = text
+        .split_once('/')
+        .filter(|(provider, _)| *provider != "providers");
+    let Some((provider, id)) = named else {
         return Err(wrong(&format!("`{text}` does not name an execution")));
     };
     let provider: ProviderId = provider
@@ -208,6 +211,7 @@ mod tests {
             "shop/",
             "/a",
             "SHOP/a",
+            "providers/shop/a",
             "providers/shop/executions/a%",
         ] {
             let failure = execution(text).unwrap_err();

@@ -291,7 +291,7 @@ pub(crate) fn endpoint(url: &str) -> Result<Endpoint, Error> {
             .tcp_nodelay(true)),
         Some(other) => Err(Error::address(
             url,
-            &format!("scheme `{other}` is not spoken yet"),
+            &format!("scheme `{other}` is not supported"),
         )),
         None => Err(Error::address(url, "it has no scheme")),
     }

@@ -185,7 +185,9 @@ impl Rejection {
                 "Read the execution again; `onExpiry` has been applied."
             }
             Self::AlreadyDecided { .. } => "No action is needed; the first decision is final.",
-            Self::RoleRequired { .. } => "Ask a person who has the role.",
+            Self::RoleRequired { .. } => {
+                "Ask a person who has the role, or name your role (`stateway --role`)."
+            }
             Self::SelfApproval { .. }
             | Self::RedoneBySelf { .. }
             | Self::OwnWork { .. }

@@ -66,7 +66,7 @@ pub struct List {
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
     /// Only approvals that match this filter (default: pending approvals)
-    #[arg(long, value_name = "FILTER")]
+    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     filter: Option<String>,
     #[command(flatten)]
     paging: Paging,

@@ -19,7 +19,7 @@ Examples:
   stateway list --provider memory --filter 'sub_state = BACKING_OFF AND retry.attempt >= 3'
   stateway list --filter 'labels.team = \"shop\"' --all -o json
 
-Fields of a filter: sub_state, name, definition (in full: providers/memory/definitions/flaky),
+Fields of a filter: sub_state, name, definition (such as flaky or memory/flaky),
 reason, retry.attempt, retry.next_attempt_time, start_time, labels.<key> and more; with AND, OR,
 NOT and comparisons. OR binds tighter than AND. See docs/filters.md for all fields.")]
 pub struct List {
@@ -27,7 +27,7 @@ pub struct List {
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
     /// Only executions that match this filter (AIP-160)
-    #[arg(long, value_name = "FILTER")]
+    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     filter: Option<String>,
     #[command(flatten)]
     paging: Paging,

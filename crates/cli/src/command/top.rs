@@ -48,7 +48,7 @@ pub struct Top {
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
     /// Only executions that match this filter (AIP-160)
-    #[arg(long, value_name = "FILTER")]
+    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     filter: Option<String>,
     /// Print the executions once and exit
     #[arg(long)]

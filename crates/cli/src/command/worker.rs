@@ -47,13 +47,13 @@ ended after --drain is killed.
 On SIGINT or SIGTERM the worker finishes the tasks that have begun; a second signal kills them.")]
 pub struct Worker {
     /// Role of the tasks that the worker takes; may be given several times
-    #[arg(long = "role", value_name = "ROLE", required = true)]
+    #[arg(long = "role", value_name = "ROLE", required = true, value_parser = crate::input::given)]
     roles: Vec<String>,
     /// The program, run by `sh -c` for every task
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", value_parser = crate::input::given)]
     exec: String,
     /// Skill of the worker; may be given several times
-    #[arg(long = "skill", value_name = "SKILL")]
+    #[arg(long = "skill", value_name = "SKILL", value_parser = crate::input::given)]
     skills: Vec<String>,
     /// Maximum number of tasks that run at the same time
     #[arg(long, value_name = "TASKS", default_value = "1")]

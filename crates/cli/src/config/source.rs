@@ -17,16 +17,16 @@ const DEFAULT_FILE: &str = "stateway.toml";
 /// What flags and the environment say. Each beats the file.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Overrides {
-    /// The configuration file; `stateway.toml` here, if there is one, otherwise
+    /// Configuration file (default: `stateway.toml` in this folder, if it exists)
     #[arg(long, env = "STATEWAY_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Where to listen, for example 127.0.0.1:7380
+    /// Address of the gateway (default: 127.0.0.1:7380)
     #[arg(long, env = "STATEWAY_LISTEN", value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
-    /// Which log lines, for example `info` or `warn,stateway_gateway=debug`
+    /// Levels of the log, for example `info` or `warn,stateway_gateway=debug` (default: `info`)
     #[arg(long, env = "STATEWAY_LOG", value_name = "FILTER")]
     pub log: Option<String>,
-    /// How log lines look
+    /// Format of the log (default: `text`)
     #[arg(long, env = "STATEWAY_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
     /// Export traces to this OTLP collector

@@ -42,6 +42,26 @@ fn who_works_and_what_waits_can_be_seen() {
 }
 
 #[test]
+fn a_worker_without_a_program_or_a_role_does_not_start() {
+    let gateway = built_in::gateway();
+    for arguments in [
+        ["--role", "x", "--exec", ""],
+        ["--role", "", "--exec", "true"],
+    ] {
+        let refused = gateway.run(&[&["worker"][..], &arguments].concat());
+        let refused = refused.exits(2);
+        assert!(refused.err.contains("it is empty"), "{}", refused.err);
+    }
+}
+
+#[test]
+fn a_filter_may_begin_with_a_minus() {
+    let gateway = built_in::gateway();
+    let filter = "-(sub_state = SUCCEEDED OR sub_state = FAILED)";
+    gateway.run(&["list", "--filter", filter]).exits(0);
+}
+
+#[test]
 fn an_event_starts_what_it_triggers_once() {
     let gateway = built_in::gateway();
     built_in::apply(&gateway, GREET);

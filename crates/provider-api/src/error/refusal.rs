@@ -8,7 +8,7 @@ impl Error {
     /// The answer to a verb whose capability is off.
     #[must_use]
     pub fn unsupported(verb: Verb) -> Self {
-        let message = format!("this provider cannot {verb}");
+        let message = format!("this provider does not support `{verb}`");
         Self::new(ErrorKind::Unsupported, verb, message)
             .with_hint("GetProvider lists the capabilities of each provider.")
     }

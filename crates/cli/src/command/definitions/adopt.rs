@@ -32,7 +32,7 @@ pub struct Adopt {
     #[arg(required_unless_present = "filter", conflicts_with = "filter")]
     name: Option<String>,
     /// Every open execution that passes this filter
-    #[arg(long, value_name = "FILTER", value_parser = input::given)]
+    #[arg(long, value_name = "FILTER", allow_hyphen_values = true, value_parser = input::given)]
     filter: Option<String>,
     /// Only executions of this provider (default: all providers)
     #[arg(long, value_name = "PROVIDER", requires = "filter")]
