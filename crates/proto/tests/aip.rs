@@ -271,6 +271,41 @@ fn every_list_has_pages() {
     }
 }
 
+/// The messages of the API, with their comments, as written in `proto/`.
+fn sources() -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../proto/stateway/v1");
+    let files = std::fs::read_dir(folder).expect("the folder exists");
+    let files = files.map(|file| file.expect("the file exists").path());
+    let read = |path| std::fs::read_to_string(path).expect("a text");
+    files.map(read).collect()
+}
+
+/// AIP-217: whoever reads from all providers learns which of them did not answer.
+#[test]
+fn what_is_read_from_all_providers_names_the_unreachable_ones() {
+    let sources = sources();
+    let mut found = 0;
+    for method in methods() {
+        let input = method.input();
+        let start = format!("\nmessage {} {{\n", input.name());
+        let body = sources.split_once(&start).expect("the message exists").1;
+        let body = body.split("\n}\n").next().unwrap_or_default();
+        let reads = ["List", "Count", "Verify"];
+        let reads = reads.iter().any(|verb| method.name().starts_with(verb));
+        if !reads || !body.contains("providers/- for all providers") {
+            continue;
+        }
+        found += 1;
+        // Of counts it is no difference whether a provider did not answer or cannot count.
+        let names = ["unreachable", "uncounted"];
+        let mut named = names
+            .map(|name| method.output().get_field_by_name(name))
+            .into_iter();
+        assert!(named.any(|field| field.is_some()), "{}", method.name());
+    }
+    assert!(found >= 6, "{found}");
+}
+
 /// AIP-123.
 #[test]
 fn every_resource_is_declared_with_its_pattern() {
