@@ -45,6 +45,17 @@ steps:
   - {name: build, agent: w, action: x, timeout: 1m, onFailure: pause}
 ";
 
+/// Five requests of one execution.
+const COMMITTEE: &str = "\
+name: committee
+steps:
+  - {name: a, approval: {role: ops}}
+  - {name: b, approval: {role: ops}}
+  - {name: c, approval: {role: ops}}
+  - {name: d, approval: {role: ops}}
+  - {name: e, approval: {role: ops}}
+";
+
 fn list(filter: &str) -> v1::ListApprovalsRequest {
     v1::ListApprovalsRequest {
         parent: "providers/-".into(),
@@ -291,6 +302,76 @@ async fn an_approval_beside_running_work_is_in_the_inbox_and_pages_follow() {
     assert_eq!(reason_of(&status), "INVALID_PAGE_TOKEN");
 }
 
+/// Five requests of each of two executions.
+async fn two_committees() -> BuiltInRig {
+    let rig = BuiltInRig::start().await;
+    rig.apply(COMMITTEE).await;
+    for id in ["c1", "c2"] {
+        rig.begin("committee", id, "ada", json!({})).await;
+        rig.until(id, |view| view.waits.len() == 5).await;
+    }
+    rig
+}
+
+fn of_committees(executions: &[&str]) -> Vec<String> {
+    let steps = |id| ["a", "b", "c", "d", "e"].map(|step| approval(id, step, 1));
+    executions.iter().flat_map(|id| steps(id)).collect()
+}
+
+#[tokio::test]
+async fn a_page_never_has_more_than_was_asked_for() {
+    let rig = two_committees().await;
+    let mut client = rig.approvals().await;
+    for (filter, executions) in [
+        ("", ["c2", "c1"].as_slice()),
+        ("state = PENDING OR state = GRANTED", &["c2", "c1"]),
+        ("execution = b/c1", &["c1"]),
+    ] {
+        for page_size in [1, 2, 3, 5, 7] {
+            let mut request = v1::ListApprovalsRequest {
+                page_size,
+                ..list(filter)
+            };
+            let mut found = Vec::new();
+            loop {
+                let page = client.list_approvals(request.clone()).await.unwrap();
+                let page = page.into_inner();
+                assert!(page.approvals.len() <= page_size as usize, "{filter}");
+                found.extend(page.approvals.into_iter().map(|row| row.name));
+                request.page_token = page.next_page_token;
+                if request.page_token.is_empty() {
+                    break;
+                }
+            }
+            let expected = of_committees(executions);
+            assert_eq!(found, expected, "{filter} in pages of {page_size}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_decision_between_two_pages_hides_no_other_request() {
+    let rig = two_committees().await;
+    let mut client = rig.approvals().await;
+    let mut request = v1::ListApprovalsRequest {
+        page_size: 2,
+        ..list("")
+    };
+    let first = client.list_approvals(request.clone()).await.unwrap();
+    let first = first.into_inner();
+    let expected = of_committees(&["c2", "c1"]);
+    assert_eq!(first.approvals.len(), 2);
+    for row in &first.approvals {
+        let granted = by("eve", "ops", decide(&row.name, true));
+        client.decide_approval(granted).await.unwrap();
+    }
+    request.page_token = first.next_page_token;
+    request.page_size = 100;
+    let rest = client.list_approvals(request).await.unwrap().into_inner();
+    let rest: Vec<_> = rest.approvals.into_iter().map(|row| row.name).collect();
+    assert_eq!(rest, expected[2..]);
+}
+
 #[tokio::test]
 async fn what_was_decided_is_listed_over_all_executions() {
     let rig = asking("d1").await;
@@ -413,7 +494,7 @@ async fn a_decision_keeps_its_name_when_a_branch_asks_again() {
     let both = client.list_approvals(list(both)).await.unwrap();
     assert_eq!(
         names(both.into_inner()),
-        [(old.clone(), State::Granted), (new.clone(), State::Pending)]
+        [(new.clone(), State::Pending), (old.clone(), State::Granted)]
     );
 
     // A late repeat of the old decision, with and without its request id, answers the old approval.
@@ -450,7 +531,7 @@ async fn a_decision_keeps_its_name_when_a_branch_asks_again() {
         ..v1::ListApprovalsRequest::default()
     };
     let listed = client.list_approvals(request).await.unwrap().into_inner();
-    let [earlier, _] = listed.approvals.as_slice() else {
+    let [_, earlier] = listed.approvals.as_slice() else {
         panic!("{:#?}", listed.approvals);
     };
     assert_eq!(
@@ -794,7 +875,7 @@ async fn a_second_rule_about_one_attempt_asks_under_a_name_of_its_own() {
     let all = client.list_approvals(list(all)).await.unwrap();
     assert_eq!(
         names(all.into_inner()),
-        [(first, State::Granted), (second, State::Granted)]
+        [(second, State::Granted), (first, State::Granted)]
     );
 }
 

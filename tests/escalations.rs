@@ -183,6 +183,44 @@ async fn a_step_is_resumed_reassigned_or_its_execution_cancelled() {
 }
 
 #[tokio::test]
+async fn a_page_never_has_more_than_was_asked_for() {
+    let (rig, mut worker) = blocked(FORBIDDEN, "forbidden", "e1").await;
+    let mut client = rig.approvals().await;
+    for attempt in 1..=2 {
+        let name = escalation("e1", "pay", attempt);
+        let resume = by("eve", "operator", resolve(&name, Action::Resume, ""));
+        client.resolve_escalation(resume).await.unwrap();
+        let task = worker.task().await;
+        worker.fail(&task, v1::ErrorCategory::Governance);
+        rig.until("e1", is_escalated).await;
+    }
+    let expected: Vec<_> = [3, 2, 1].map(|it| escalation("e1", "pay", it)).into();
+    for filter in [
+        "state = PENDING OR state = RESOLVED",
+        "execution = providers/b/executions/e1",
+    ] {
+        for page_size in 1..=3 {
+            let mut request = v1::ListEscalationsRequest {
+                page_size,
+                ..list(filter)
+            };
+            let mut found = Vec::new();
+            loop {
+                let page = client.list_escalations(request.clone()).await.unwrap();
+                let page = page.into_inner();
+                assert!(page.escalations.len() <= page_size as usize, "{filter}");
+                found.extend(page.escalations.into_iter().map(|row| row.name));
+                request.page_token = page.next_page_token;
+                if request.page_token.is_empty() {
+                    break;
+                }
+            }
+            assert_eq!(found, expected, "{filter} in pages of {page_size}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_late_decision_never_reaches_a_newer_escalation() {
     let (rig, mut worker) = blocked(FORBIDDEN, "forbidden", "e2").await;
     let mut client = rig.approvals().await;

@@ -3,8 +3,9 @@
 use serde_json::json;
 use stateway_client::v1;
 use stateway_client::v1::ExecutionView;
+use stateway_provider_api::{Capabilities, Verb};
 
-use crate::support::{BuiltInRig, TestGateway, TestWorker, by, clock, json_of};
+use crate::support::{BuiltInRig, Puppet, TestGateway, TestWorker, by, clock, json_of, reason_of};
 
 const CHAIN: &str = "\
 name: chain
@@ -235,6 +236,146 @@ async fn an_engine_that_records_no_more_leaves_it_empty() {
     for event in page.events {
         assert!(event.payload.is_none() && event.correlation_id.is_empty());
     }
+}
+
+/// Every page of a list of events, checked against its size.
+async fn pages_of(rig: &BuiltInRig, mut request: v1::ListEventsRequest) -> Vec<v1::Event> {
+    let (mut found, mut client) = (Vec::new(), rig.gateway.executions().await);
+    loop {
+        let page = client.list_events(request.clone()).await.expect("a page");
+        let page = page.into_inner();
+        assert!(page.events.len() <= request.page_size as usize);
+        found.extend(page.events);
+        request.page_token = page.next_page_token;
+        if request.page_token.is_empty() {
+            return found;
+        }
+    }
+}
+
+/// An execution whose step failed many times, then was run again on a second branch.
+async fn long_and_branched() -> BuiltInRig {
+    let rig = BuiltInRig::start().await;
+    rig.apply(
+        "name: long\nsteps:\n  - {name: first, sleep: 1ms}\n  - name: pay\n    agent: w\n    \
+         timeout: 1m\n    dependsOn: [first]\n    onFailure: pause\n    retryPolicy: \
+         {maxRetries: 150, backoff: constant, initialDelay: 1ms, maxDelay: 1ms}\n",
+    )
+    .await;
+    let offer = v1::Offer {
+        worker_id: "w-1".into(),
+        roles: vec!["w".into()],
+        capacity: 1,
+        ..v1::Offer::default()
+    };
+    let mut worker = rig.work(offer).await.unwrap();
+    rig.begin("long", "n1", "ada", json!({})).await;
+    for _ in 0..=150 {
+        let task = worker.task().await;
+        worker.fail(&task, v1::ErrorCategory::Transient);
+    }
+    rig.until("n1", |view| view.native_state == "paused").await;
+    let again = v1::RetryFromRequest {
+        name: "providers/b/executions/n1".into(),
+        origin: Some(v1::retry_from_request::Origin::Step("pay".into())),
+        ..v1::RetryFromRequest::default()
+    };
+    let mut client = rig.gateway.executions().await;
+    client.retry_from(by("ops", "", again)).await.unwrap();
+    let task = worker.task().await;
+    worker.complete(&task, &json!({}));
+    rig.until("n1", |view| view.native_state == "completed")
+        .await;
+    rig
+}
+
+#[tokio::test]
+async fn a_long_history_with_branches_is_the_same_from_both_ends() {
+    let rig = long_and_branched().await;
+    for number in ["", "current", "-", "0", "1"] {
+        let branch = if number.is_empty() {
+            String::new()
+        } else {
+            branch("n1", number)
+        };
+        for view in [ExecutionView::Basic, ExecutionView::Full] {
+            let request = |order_by: &str, page_size| v1::ListEventsRequest {
+                order_by: order_by.into(),
+                page_size,
+                branch: branch.clone(),
+                ..request("n1", view)
+            };
+            let mut oldest = pages_of(&rig, request("", 1_000)).await;
+            let is_long = oldest.len() > 300;
+            assert_eq!(is_long, ["", "-", "0"].contains(&number), "{branch}");
+            oldest.reverse();
+            for page_size in [1_000, 7] {
+                let newest = pages_of(&rig, request("sequence desc", page_size)).await;
+                assert_eq!(newest, oldest, "{branch} {view:?} in pages of {page_size}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_token_continues_in_its_own_order_only() {
+    let rig = BuiltInRig::start().await;
+    rig.apply("name: nap\nsteps: [{name: rest, sleep: 1ms}]\n")
+        .await;
+    rig.begin("nap", "n1", "ada", json!({})).await;
+    rig.until("n1", |view| view.native_state == "completed")
+        .await;
+    let mut client = rig.gateway.executions().await;
+    for (order, other) in [("", "sequence desc"), ("sequence desc", "sequence")] {
+        let mut list = v1::ListEventsRequest {
+            order_by: order.into(),
+            page_size: 1,
+            ..request("n1", ExecutionView::Basic)
+        };
+        let page = client.list_events(list.clone()).await.unwrap();
+        list.page_token = page.into_inner().next_page_token;
+        list.order_by = other.into();
+        let status = client.list_events(list).await.unwrap_err();
+        assert_eq!(reason_of(&status), "INVALID_PAGE_TOKEN");
+    }
+}
+
+#[tokio::test]
+async fn the_newest_events_are_read_from_the_end_where_the_provider_can() {
+    let without = Capabilities {
+        history_newest_first: false,
+        ..Capabilities::ALL
+    };
+    let (able, unable) = (Puppet::new(), Puppet::with_capabilities(without));
+    let gateway = TestGateway::new()
+        .with_puppet("able", &able)
+        .with_puppet("unable", &unable)
+        .start()
+        .await;
+    let mut client = gateway.executions().await;
+    let list = |provider: &str| v1::ListEventsRequest {
+        parent: format!("providers/{provider}/executions/e"),
+        order_by: "sequence desc".into(),
+        page_size: 3,
+        ..v1::ListEventsRequest::default()
+    };
+    for puppet in [&able, &unable] {
+        puppet.show("e", "RUNNING");
+        puppet.have_events(5_000);
+    }
+    for (provider, puppet, calls) in [("able", &able, 1), ("unable", &unable, 5)] {
+        let page = client.list_events(list(provider)).await.unwrap();
+        let page = page.into_inner();
+        let numbers: Vec<_> = page.events.iter().map(|event| event.sequence).collect();
+        assert_eq!(numbers, [5_000, 4_999, 4_998], "{provider}");
+        assert_eq!(puppet.asked(Verb::History), calls, "{provider}");
+    }
+    able.have_events(200_000);
+    unable.have_events(200_000);
+    let page = client.list_events(list("able")).await.unwrap().into_inner();
+    assert_eq!(page.events[0].sequence, 200_000);
+    let status = client.list_events(list("unable")).await.unwrap_err();
+    assert_eq!(reason_of(&status), "HISTORY_TOO_LONG");
 }
 
 #[tokio::test]

@@ -5,13 +5,16 @@ use std::time::Duration;
 use stateway_client::v1::approval::State;
 use stateway_client::v1::approvals_client::ApprovalsClient;
 use stateway_client::v1::decide_approval_request::Choice;
+use stateway_client::v1::recovery_client::RecoveryClient;
+use stateway_client::v1::workers_client::WorkersClient;
 use stateway_client::v1::{
     DecideApprovalRequest, GetApprovalRequest, GetProviderRequest, ListApprovalsRequest,
-    ListEscalationsRequest,
+    ListEscalationsRequest, ListWorkersRequest, ListWorkersResponse, VerifyExecutionsRequest,
+    VerifyExecutionsResponse,
 };
 use stateway_provider_api::{ErrorKind, Verb};
-use tonic::Code;
 use tonic::transport::Channel;
+use tonic::{Code, Status};
 
 use crate::support::{BuiltInRig, Puppet, Running, TestGateway, by, reason_of};
 
@@ -132,6 +135,133 @@ async fn one_provider_that_fails_does_not_fail_the_list_of_approvals() {
     names.sort();
     names.dedup();
     assert_eq!(names.len(), 6, "{names:?}");
+}
+
+/// A gateway in front of providers that hangs up on none of them for good.
+async fn gateway_of(puppets: &[(&str, &Puppet)]) -> Running {
+    let mut gateway = TestGateway::new();
+    for (id, puppet) in puppets {
+        gateway = gateway.with_puppet(id, puppet);
+    }
+    let limits = &mut gateway.settings.default_upstream;
+    limits.health_interval = Duration::from_secs(3600);
+    limits.patience = Duration::from_millis(500);
+    gateway.start().await
+}
+
+fn workers_page(page_size: i32, page_token: &str) -> ListWorkersRequest {
+    ListWorkersRequest {
+        parent: "providers/-".into(),
+        page_size,
+        page_token: page_token.into(),
+    }
+}
+
+#[tokio::test]
+async fn providers_that_hang_or_fail_do_not_fail_the_list_of_workers() {
+    let good = Puppet::with_workers(&["w2", "w1", "w3"]);
+    let hanging = Puppet::with_workers(&["x1"]);
+    let (failing, also_hanging) = (Puppet::with_workers(&["y1"]), Puppet::with_workers(&["z1"]));
+    let gateway = gateway_of(&[
+        ("a-hanging", &hanging),
+        ("b-hanging", &also_hanging),
+        ("failing", &failing),
+        ("good", &good),
+    ])
+    .await;
+    let mut client = WorkersClient::new(gateway.channel().await);
+    hanging.hang(true);
+    also_hanging.hang(true);
+    failing.fail(ErrorKind::Unavailable, None);
+    let began = std::time::Instant::now();
+    let first = client.list_workers(workers_page(2, "")).await.unwrap();
+    let took = began.elapsed();
+    assert!(took < Duration::from_millis(950), "asked in turn: {took:?}");
+    let first = first.into_inner();
+    let ids = |page: &ListWorkersResponse| -> Vec<_> {
+        let workers = page.workers.iter();
+        workers.map(|worker| worker.worker_id.clone()).collect()
+    };
+    assert_eq!(ids(&first), ["w1", "w2"]);
+    let unreachable = ["a-hanging", "b-hanging", "failing"].map(|id| format!("providers/{id}"));
+    assert_eq!(first.unreachable, unreachable);
+    // A provider that has recovered is back on the next page.
+    for puppet in [&hanging, &also_hanging, &failing] {
+        puppet.hang(false);
+        puppet.recover();
+    }
+    let (mut found, mut token) = (Vec::new(), first.next_page_token);
+    while !token.is_empty() {
+        let page = client.list_workers(workers_page(2, &token)).await.unwrap();
+        let page = page.into_inner();
+        assert!(page.workers.len() <= 2, "{:?}", page.workers);
+        assert_eq!(page.unreachable, [""; 0]);
+        found.extend(ids(&page));
+        token = page.next_page_token;
+    }
+    assert_eq!(found, ["w3", "x1", "z1", "y1"]);
+    failing.fail(ErrorKind::Unavailable, None);
+    let one = ListWorkersRequest {
+        parent: "providers/failing".into(),
+        ..ListWorkersRequest::default()
+    };
+    let refused = client.list_workers(one).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable);
+}
+
+async fn verified(
+    gateway: &Running,
+    parent: &str,
+) -> Result<Vec<VerifyExecutionsResponse>, Status> {
+    let mut client = RecoveryClient::new(gateway.channel().await);
+    let request = VerifyExecutionsRequest {
+        parent: parent.into(),
+    };
+    let mut stream = client.verify_executions(request).await?.into_inner();
+    let mut messages = Vec::new();
+    while let Some(message) = stream.message().await? {
+        messages.push(message);
+    }
+    Ok(messages)
+}
+
+#[tokio::test]
+async fn every_verdict_of_a_verification_is_sent() {
+    let puppet = Puppet::with_faulty_executions(1_700);
+    let gateway = gateway_of(&[("p", &puppet)]).await;
+    let messages = verified(&gateway, "providers/-").await.unwrap();
+    let sizes: Vec<_> = messages.iter().map(|one| one.verdicts.len()).collect();
+    assert_eq!(sizes, [500, 500, 500, 200]);
+    let verdicts = messages.iter().flat_map(|message| &message.verdicts);
+    let names: std::collections::BTreeSet<_> = verdicts.map(|verdict| &verdict.name).collect();
+    assert_eq!(names.len(), 1_700);
+    let done: Vec<_> = messages.iter().map(|message| message.done).collect();
+    assert_eq!(done, [false, false, false, true]);
+    assert_eq!(messages[3].faulty_count, 1_700);
+}
+
+#[tokio::test]
+async fn a_provider_that_fails_does_not_fail_the_verification_of_the_others() {
+    let bad = Puppet::with_faulty_executions(2);
+    let (good, hanging) = (
+        Puppet::with_faulty_executions(3),
+        Puppet::with_faulty_executions(1),
+    );
+    let puppets = [("bad", &bad), ("good", &good), ("hanging", &hanging)];
+    let gateway = gateway_of(&puppets).await;
+    bad.fail(ErrorKind::Unavailable, None);
+    hanging.hang(true);
+    let messages = verified(&gateway, "providers/-").await.unwrap();
+    let last = messages.last().expect("a message");
+    let mut unreachable = last.unreachable.clone();
+    unreachable.sort();
+    assert_eq!(unreachable, ["providers/bad", "providers/hanging"]);
+    assert_eq!(
+        (last.checked_count, last.faulty_count, last.done),
+        (3, 3, true)
+    );
+    let refused = verified(&gateway, "providers/bad").await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable);
 }
 
 #[tokio::test]

@@ -103,11 +103,11 @@ pub(crate) async fn a_worker_and_what_waits_for_it_are_seen_live(browser: &Brows
     let rig = BuiltInRig::start().await;
     rig.apply(HELLO).await;
     browser.go(&page(&rig, "/workers"));
-    browser.sees_in("#floor", "No worker is connected");
+    browser.sees_in("#work-overview", "No worker is connected");
     mark(browser);
     rig.begin("hello", "w1", "ada", json!({})).await;
-    browser.sees_in("#floor", "none is connected");
-    browser.sees_in("#floor", "1 task");
+    browser.sees_in("#work-overview", "none is connected");
+    browser.sees_in("#work-overview", "1 task");
     let offer = v1::Offer {
         worker_id: "busy".into(),
         roles: vec!["greeter".into()],
@@ -116,8 +116,8 @@ pub(crate) async fn a_worker_and_what_waits_for_it_are_seen_live(browser: &Brows
     };
     let mut worker = rig.work(offer).await.unwrap();
     worker.task().await;
-    browser.sees_in("#floor .cards", "greet of w1, attempt 1");
-    browser.sees_in("#floor .cards", "Tasks: 1 of 2");
+    browser.sees_in("#work-overview .cards", "greet of w1, attempt 1");
+    browser.sees_in("#work-overview .cards", "Tasks: 1 of 2");
     not_reloaded(browser);
     clean(browser);
 }

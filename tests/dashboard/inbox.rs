@@ -413,3 +413,20 @@ async fn waiting_for_a_person_finds_approvals_and_escalations() {
         "a person's decision",
     ]);
 }
+
+#[tokio::test]
+async fn a_provider_without_an_answer_about_escalations_is_named() {
+    let puppet = Puppet::with_approvals();
+    puppet.ask("x", "ship", "ops");
+    let gateway = TestGateway::new().with_puppet("p", &puppet).start().await;
+    let mut visit = Visit::by(&gateway, "eve", "ops").await;
+    let missing =
+        "No answer from <b><bdi>p</bdi></b>. Its approvals and escalations are missing here.";
+    for path in ["/inbox", "/inbox?mine=1"] {
+        visit.get(path).await.is(200).lacks(&[missing]);
+    }
+    puppet.component_down("escalations", &[Verb::ListEscalations]);
+    for path in ["/inbox", "/inbox?mine=1"] {
+        visit.get(path).await.is(200).has(&["ship", missing]);
+    }
+}

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use stateway_client::v1;
+use stateway_provider_api::ErrorKind;
 
 use super::visit::Visit;
 use crate::support::{BuiltInRig, Puppet, TestGateway};
@@ -75,4 +76,37 @@ async fn without_an_engine_that_hands_out_tasks_the_page_says_so() {
     let inbox = visit.get("/inbox").await.is(200);
     inbox.has(&["role=\"alert\""]);
     visit.get("/definitions").await.is(200);
+}
+
+#[tokio::test]
+async fn a_provider_that_does_not_answer_does_not_hide_the_workers_of_the_others() {
+    let (good, bad) = (Puppet::with_workers(&["w1"]), Puppet::with_workers(&["w2"]));
+    let mut gateway = TestGateway::new()
+        .with_puppet("bad", &bad)
+        .with_puppet("good", &good);
+    gateway.settings.default_upstream.health_interval = std::time::Duration::from_secs(3600);
+    let gateway = gateway.start().await;
+    bad.fail(ErrorKind::Unavailable, None);
+    let page = Visit::new(&gateway).get("/workers").await.is(200);
+    page.has(&[
+        "<bdi>w1</bdi>",
+        "No answer from <b><bdi>bad</bdi></b>. Its workers and tasks are missing here.",
+    ]);
+}
+
+#[tokio::test]
+async fn workers_that_are_not_shown_are_announced() {
+    let ids: Vec<_> = (0..1_001).map(|number| format!("w{number}")).collect();
+    let ids: Vec<_> = ids.iter().map(String::as_str).collect();
+    for (count, expected) in [
+        (1_001, [">1000+</span>", "and at least 900 more"]),
+        (1_000, [">1000</span>", "and 900 more"]),
+    ] {
+        let gateway = TestGateway::new()
+            .with_puppet("p", &Puppet::with_workers(&ids[..count]))
+            .start()
+            .await;
+        let page = Visit::new(&gateway).get("/workers").await.is(200);
+        page.has(&expected);
+    }
 }

@@ -1,6 +1,9 @@
 //! A provider whose engine is the test: it shows what it is told to, hangs or fails on demand,
 //! and counts how often it is asked.
 
+mod crew;
+mod events;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +13,7 @@ use futures::StreamExt;
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
     Approval, ApprovalState, ApprovalStream, Approvals, DecideRequest, Escalation, InboxId,
-    InboxPage, InboxRequest, PersonDecision, ResolveRequest, WatchedApproval,
+    InboxPage, InboxRequest, PersonDecision, Recovery, ResolveRequest, WatchedApproval, Workers,
 };
 use stateway_provider_api::{
     Call, CancelRequest, Capabilities, DefinitionsPage, DefinitionsRequest, Description, Error,
@@ -29,6 +32,8 @@ pub(crate) struct Puppet {
     state: Arc<Mutex<State>>,
     description: Arc<Mutex<Arc<Description>>>,
     offers_approvals: bool,
+    /// Offers tasks for workers, and verifies its executions.
+    has_crew: bool,
 }
 
 #[derive(Default)]
@@ -54,6 +59,12 @@ struct State {
     defined: Vec<NativeDefinition>,
     /// What waits for a person.
     approvals: Vec<Approval>,
+    /// How many events the history of every execution has.
+    events: u64,
+    /// The ids of its connected workers.
+    workers: Vec<String>,
+    /// How many executions it has, every one of them with a finding.
+    faulty: usize,
     /// Set where the puppet pushes its approvals: what their watchers receive.
     pushed_approvals: Option<broadcast::Sender<WatchedApproval>>,
 }
@@ -87,6 +98,7 @@ impl Puppet {
                 ..Capabilities::ALL
             }),
             offers_approvals: false,
+            has_crew: false,
         }
     }
 
@@ -413,7 +425,7 @@ impl Provider for Puppet {
 
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
         self.answer(call, Verb::History, &request.id).await?;
-        Ok(HistoryPage::default())
+        Ok(events::page(self.lock().events, &request))
     }
 
     async fn definitions(&self, _: &Call, _: DefinitionsRequest) -> Result<DefinitionsPage> {
@@ -493,6 +505,14 @@ impl Provider for Puppet {
 
     fn approvals(&self) -> Option<&dyn Approvals> {
         self.offers_approvals.then_some(self as &dyn Approvals)
+    }
+
+    fn workers(&self) -> Option<&dyn Workers> {
+        self.has_crew.then_some(self as &dyn Workers)
+    }
+
+    fn recovery(&self) -> Option<&dyn Recovery> {
+        self.has_crew.then_some(self as &dyn Recovery)
     }
 }
 

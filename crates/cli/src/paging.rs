@@ -50,3 +50,14 @@ pub fn more(token: &str) {
         talk(&format!("there is more: --page-token {token}, or --all"));
     }
 }
+
+/// Warns about the providers that did not answer, whose results (`what`) are missing from the list.
+pub fn warn_unreachable(unreachable: &mut Vec<String>, what: &str) {
+    unreachable.sort();
+    unreachable.dedup();
+    for provider in unreachable {
+        talk(&format!(
+            "warning: {provider} does not answer; its {what} are missing here"
+        ));
+    }
+}

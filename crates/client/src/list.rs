@@ -44,6 +44,9 @@ impl Client {
     }
 
     /// Every worker, page by page as the stream is read.
+    ///
+    /// With `providers/-` the providers that did not answer are left out in silence here; read
+    /// [`Client::workers_page`] where that matters.
     #[must_use]
     pub fn workers_all(&self, parent: impl Into<String>) -> Items<v1::Worker> {
         let (client, parent) = (self.clone(), parent.into());

@@ -11,8 +11,8 @@ use stateway_model::{Execution, ExecutionId, Labels, ProviderId, SubState};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{
     ApplyDefinitionRequest, Call, CancelMode, CancelRequest, Capabilities, CompensationChoice,
-    DefinitionsRequest, Error, ErrorKind, HistoryRequest, ListRequest, Mapper, Observation,
-    PauseRequest, Provider, PurgeRequest, RequestId, ResumeRequest, RetryFromRequest,
+    DefinitionsRequest, Error, ErrorKind, EventOrder, HistoryRequest, ListRequest, Mapper,
+    Observation, PauseRequest, Provider, PurgeRequest, RequestId, ResumeRequest, RetryFromRequest,
     RetryNowRequest, SignalRequest, StartDefinition, StartRequest, Table, View, WatchStream,
     Watched,
 };
@@ -257,9 +257,20 @@ impl Stage {
         Err(Stop::Failed(format!("no end after {MOST_PAGES} pages")))
     }
 
-    /// Every event of a history, page by page.
+    /// Every event of a history, page by page, oldest first.
     pub(crate) async fn history_all(
         &self,
+        id: &ExecutionId,
+        page_size: u32,
+    ) -> Result<Vec<stateway_model::Event>, Stop> {
+        self.history_in(EventOrder::OldestFirst, id, page_size)
+            .await
+    }
+
+    /// Every event of a history, page by page, in this order.
+    pub(crate) async fn history_in(
+        &self,
+        order: EventOrder,
         id: &ExecutionId,
         page_size: u32,
     ) -> Result<Vec<stateway_model::Event>, Stop> {
@@ -271,6 +282,7 @@ impl Stage {
                 page_size,
                 cursor,
                 view: View::Basic,
+                order,
             };
             let page = answered(
                 "history",

@@ -15,6 +15,7 @@ use stateway_proto::v1::{GetQueueRequest, ListWorkersRequest, Queue, Worker};
 use tonic::Code;
 
 use crate::Site;
+use crate::executions::unreachable;
 use crate::layout::Section;
 use crate::live::{Part, every};
 use crate::page::Page;
@@ -31,56 +32,70 @@ pub(crate) fn routes() -> Router<Site> {
         .route("/workers/live", get(follow))
 }
 
-/// Who works and what waits, at one moment.
-/// The most workers that are shown.
+/// The most workers that are read.
 const MOST_WORKERS: i32 = 1_000;
 
-struct Floor {
+/// The workers and the queues of all providers, at one moment.
+#[derive(Default)]
+struct WorkOverview {
     workers: Vec<Worker>,
+    /// Whether there are more workers than `MOST_WORKERS`.
+    truncated: bool,
     queues: Vec<Queue>,
+    unreachable: Vec<String>,
 }
 
-async fn look(site: &Site, visitor: &Visitor) -> Result<Floor, Problem> {
+async fn look(site: &Site, visitor: &Visitor) -> Result<WorkOverview, Problem> {
+    let mut overview = WorkOverview::default();
     let request = ListWorkersRequest {
         parent: "providers/-".into(),
         page_size: MOST_WORKERS,
         ..ListWorkersRequest::default()
     };
-    let workers = site
-        .api
-        .workers()
-        .list_workers(visitor.request(request))
-        .await;
-    let workers = match workers {
-        Ok(found) => found.into_inner().workers,
-        Err(status) if status.code() == Code::Unimplemented => Vec::new(),
+    let mut api = site.api.workers();
+    match api.list_workers(visitor.request(request)).await {
+        Ok(found) => {
+            let found = found.into_inner();
+            overview.truncated = !found.next_page_token.is_empty();
+            overview.workers = found.workers;
+            overview.unreachable = found.unreachable;
+        }
+        Err(status) if status.code() == Code::Unimplemented => {}
         Err(status) => return Err(status.into()),
-    };
-    let mut queues = Vec::new();
+    }
     for provider in providers::all(site, visitor).await? {
+        if overview.unreachable.contains(&provider.name) {
+            continue;
+        }
         let request = GetQueueRequest {
             name: format!("{}/queue", provider.name),
         };
         match site.api.workers().get_queue(visitor.request(request)).await {
-            Ok(found) => queues.push(found.into_inner()),
+            Ok(found) => overview.queues.push(found.into_inner()),
             // Most engines have workers of their own and no tasks for ours.
             Err(status) if status.code() == Code::Unimplemented => {}
+            Err(status) if is_outage(status.code()) => overview.unreachable.push(provider.name),
             Err(status) => return Err(status.into()),
         }
     }
-    Ok(Floor { workers, queues })
+    Ok(overview)
+}
+
+/// Whether a provider did not answer, rather than the gateway.
+const fn is_outage(code: Code) -> bool {
+    matches!(code, Code::Unavailable | Code::DeadlineExceeded)
 }
 
 async fn show(State(site): State<Site>, visitor: Visitor) -> Response {
-    let floor = look(&site, &visitor).await;
+    let overview = look(&site, &visitor).await;
     let page = Page {
         section: Section::Workers,
         title: "Workers",
-        live: floor.is_ok().then_some("/workers/live"),
+        live: overview.is_ok().then_some("/workers/live"),
         content: html! {
             div.title { h1 { "Workers" } p.muted { "Who takes the tasks of steps, and what waits for them." } }
-            @match &floor {
-                Ok(floor) => (render(floor, Timestamp::now())),
+            @match &overview {
+                Ok(overview) => (render(overview, Timestamp::now())),
                 Err(problem) => (problem.render()),
             }
         },
@@ -93,24 +108,25 @@ async fn follow(State(site): State<Site>, visitor: Visitor) -> Response {
     every(&site, PACE, move || {
         let (site, visitor) = seen.clone();
         async move {
-            let floor = look(&site, &visitor).await;
-            let part = |floor| Part::new("floor", render(&floor, Timestamp::now()));
-            Ok(vec![part(floor?)])
+            let overview = look(&site, &visitor).await?;
+            let shown = render(&overview, Timestamp::now());
+            Ok(vec![Part::new("work-overview", shown)])
         }
     })
 }
 
-fn render(floor: &Floor, now: Timestamp) -> Markup {
+fn render(overview: &WorkOverview, now: Timestamp) -> Markup {
     html! {
-        div #floor {
-            @if floor.queues.is_empty() {
+        div #work-overview {
+            (unreachable(&overview.unreachable, "workers and tasks"))
+            @if !overview.queues.is_empty() {
+                @for queue in &overview.queues { (queue::render(queue, now)) }
+                (worker::list(&overview.workers, overview.truncated, now))
+            } @else if overview.unreachable.is_empty() {
                 section.empty {
                     h2 { "No provider here hands out tasks" }
                     p { "The built-in engine does. Other engines have workers of their own." }
                 }
-            } @else {
-                @for queue in &floor.queues { (queue::render(queue, now)) }
-                (worker::list(&floor.workers, now))
             }
         }
     }

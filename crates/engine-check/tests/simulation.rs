@@ -45,6 +45,21 @@ fn nothing_that_was_acknowledged_is_lost_or_done_twice() {
     }
 }
 
+/// Long soaks found something in these schedules.
+#[test]
+fn schedules_that_once_failed_hold() {
+    let template = Template::new().unwrap();
+    for seed in [107_063, 2_101_369, 10_005_564, 20_067_222, 20_080_574] {
+        let schedule = Schedule {
+            seed,
+            ..Schedule::default()
+        };
+        if let Err(broken) = schedule.run(&template) {
+            panic!("{broken}");
+        }
+    }
+}
+
 /// Every write of a schedule, the writes of recoveries included: the process dies before it, after it, and
 /// with a part of it on the disk.
 #[test]

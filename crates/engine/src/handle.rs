@@ -418,6 +418,37 @@ impl Engine {
             .await
     }
 
+    /// Reads everything that ever happened to an execution in the reverse order of
+    /// [`chronicle`](Self::chronicle), before an event; from the end when none is named.
+    ///
+    /// # Errors
+    /// There is no execution of this id.
+    pub async fn chronicle_back(
+        &self,
+        id: Arc<str>,
+        before: Option<(u32, u64)>,
+        limit: usize,
+    ) -> Result<Vec<EventRecord>> {
+        self.read(move |reader| reader.chronicle_back(&id, before, limit))
+            .await
+    }
+
+    /// Reads the events of [`lineage`](Self::lineage) in reverse order, before a sequence; from the end
+    /// when none is named.
+    ///
+    /// # Errors
+    /// There is no execution of this id, or no such branch of it.
+    pub async fn lineage_back(
+        &self,
+        id: Arc<str>,
+        branch: Option<u32>,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<(u32, Vec<EventRecord>)> {
+        self.read(move |reader| reader.lineage_back(&id, branch, before, limit))
+            .await
+    }
+
     /// Lists the branches of an execution's log in the order they were opened, after one.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Reading past the keeper: connections of their own, which see exactly what is on disk.
 
-use std::collections::BTreeMap;
+mod back;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -188,17 +189,7 @@ impl Reader {
             let kept = kept_of(store, id)?;
             let number = kept.origin.number;
             let branch = branch.unwrap_or(kept.status.branch);
-            if branch != 0 {
-                let known = store.branches(number)?;
-                if !known.iter().any(|known| known.branch == branch) {
-                    return Err(EngineError::new(
-                        ErrorKind::NotFound,
-                        "BRANCH_NOT_FOUND",
-                        format_args!("execution `{id}` has no branch {branch}"),
-                    )
-                    .hint("`stateway branches NAME` (ListBranches) lists the branches."));
-                }
-            }
+            known_branches(store, &kept, branch)?;
             let mut found = Vec::new();
             // A row begins at or before the event that is wanted, so rows are taken from a little
             // earlier and what is not wanted is left out.
@@ -297,17 +288,19 @@ impl Reader {
         self.at_once(|store| {
             let number = store.number_of(id)?;
             let number = number.ok_or_else(|| EngineError::no_execution(id))?;
-            let mut events: BTreeMap<u32, u64> = BTreeMap::new();
-            store.chronicle(number, (0, 0), &mut |row| {
-                *events.entry(row.branch).or_default() += count(row.lines) as u64;
-                Ok(true)
-            })?;
-            let events = |branch| events.get(&branch).copied().unwrap_or_default();
-            let grown = store.branches(number)?.into_iter();
-            let grown = grown.map(|one| (one.branch, one.parent, one.cutoff, events(one.branch)));
-            Ok(Numbering::of(
-                std::iter::once((0, 0, 0, events(0))).chain(grown),
-            ))
+            let main = Branch {
+                number,
+                branch: 0,
+                parent: 0,
+                cutoff: 0,
+            };
+            let branches = std::iter::once(main).chain(store.branches(number)?);
+            let numbered = branches.map(|one| {
+                let last = back::last_sequence(store, number, one.branch)?;
+                let events = last.saturating_sub(one.cutoff);
+                Ok((one.branch, one.parent, one.cutoff, events))
+            });
+            Ok(Numbering::of(numbered.collect::<Result<Vec<_>>>()?))
         })
     }
 
@@ -454,6 +447,18 @@ fn kept_of(store: &dyn Reading, id: &str) -> Result<ExecutionRow> {
     let number = number.ok_or_else(|| EngineError::no_execution(id))?;
     let kept = store.kept(number)?;
     kept.ok_or_else(|| EngineError::no_execution(id))
+}
+
+/// The branches of an execution, this one among them.
+fn known_branches(store: &dyn Reading, kept: &ExecutionRow, branch: u32) -> Result<Vec<Branch>> {
+    let known = store.branches(kept.origin.number)?;
+    if branch == 0 || known.iter().any(|known| known.branch == branch) {
+        return Ok(known);
+    }
+    let id = &kept.origin.id;
+    let message = format_args!("execution `{id}` has no branch {branch}");
+    let refused = EngineError::new(ErrorKind::NotFound, "BRANCH_NOT_FOUND", message);
+    Err(refused.hint("`stateway branches NAME` (ListBranches) lists the branches."))
 }
 
 /// Adds to each branch what its own events cost.

@@ -91,7 +91,7 @@ fn declared() -> Vec<String> {
     types.collect()
 }
 
-fn names(fields: Vec<FieldDescriptor>, wrong: impl Fn(&FieldDescriptor) -> bool) -> Vec<String> {
+fn names(fields: &[FieldDescriptor], wrong: impl Fn(&FieldDescriptor) -> bool) -> Vec<String> {
     let wrong = fields.iter().filter(|field| wrong(field));
     wrong.map(|field| field.full_name().to_owned()).collect()
 }
@@ -101,7 +101,7 @@ fn names(fields: Vec<FieldDescriptor>, wrong: impl Fn(&FieldDescriptor) -> bool)
 fn every_field_of_a_request_says_whether_it_is_required() {
     let fields = fields_of(sent());
     assert!(fields.len() > 100, "{}", fields.len());
-    assert_eq!(names(fields, |field| !has_behaviour(field)), [""; 0]);
+    assert_eq!(names(&fields, |field| !has_behaviour(field)), [""; 0]);
 }
 
 /// AIP-141.
@@ -113,7 +113,7 @@ fn no_integer_is_unsigned() {
             Kind::Uint32 | Kind::Uint64 | Kind::Fixed32 | Kind::Fixed64
         )
     };
-    assert_eq!(names(fields_of(messages()), unsigned), [""; 0]);
+    assert_eq!(names(&fields_of(messages()), unsigned), [""; 0]);
 }
 
 /// AIP-142.
@@ -126,7 +126,7 @@ fn a_point_in_time_is_named_so() {
         let is_time = message.full_name() == "google.protobuf.Timestamp";
         is_time && !field.name().ends_with("_time")
     };
-    assert_eq!(names(fields_of(messages()), unnamed), [""; 0]);
+    assert_eq!(names(&fields_of(messages()), unnamed), [""; 0]);
 }
 
 /// AIP-142. The name of a span says that it is one.
@@ -140,7 +140,7 @@ fn a_duration_is_named_so() {
         let last = field.name().rsplit('_').next().unwrap_or_default();
         is_duration && !["duration", "delay", "timeout", "after"].contains(&last)
     };
-    assert_eq!(names(fields_of(messages()), unnamed), [""; 0]);
+    assert_eq!(names(&fields_of(messages()), unnamed), [""; 0]);
 }
 
 /// AIP-141: a quantity says what it counts. Other integers are positions, and a worker's capacity.
@@ -155,13 +155,13 @@ fn a_count_is_named_so() {
         let known = [&quantities[..], &positions[..], &capacities[..]].concat();
         is_integer && !known.contains(&last)
     };
-    assert_eq!(names(fields_of(messages()), unnamed), [""; 0]);
+    assert_eq!(names(&fields_of(messages()), unnamed), [""; 0]);
     let plural = |field: &FieldDescriptor| field.name().starts_with("max_");
     let unnamed = |field: &FieldDescriptor| {
         let last = field.name().rsplit('_').next().unwrap_or_default();
         plural(field) && !quantities.contains(&last)
     };
-    assert_eq!(names(fields_of(messages()), unnamed), [""; 0]);
+    assert_eq!(names(&fields_of(messages()), unnamed), [""; 0]);
 }
 
 /// Nothing is released, so no number was ever used for something else.
@@ -183,7 +183,7 @@ fn every_reference_is_to_a_declared_resource() {
     let unknown = |field: &FieldDescriptor| reference(field).is_some_and(|to| !known.contains(&to));
     let fields = fields_of(messages());
     assert!(fields.iter().any(|field| reference(field).is_some()));
-    assert_eq!(names(fields, unknown), [""; 0]);
+    assert_eq!(names(&fields, unknown), [""; 0]);
 }
 
 /// AIP-131 to 136.
@@ -194,7 +194,7 @@ fn every_name_and_parent_of_a_request_says_what_it_refers_to() {
     let named = |field: &FieldDescriptor| ["name", "names", "parent"].contains(&field.name());
     let fields: Vec<_> = fields.filter(named).collect();
     assert!(fields.len() > 30, "{}", fields.len());
-    assert_eq!(names(fields, |field| reference(field).is_none()), [""; 0]);
+    assert_eq!(names(&fields, |field| reference(field).is_none()), [""; 0]);
 }
 
 /// A branch is its resource name wherever it appears.
@@ -211,7 +211,7 @@ fn every_branch_is_a_resource_name() {
         let refers = reference(field).as_deref() == Some("stateway.dev/Branch");
         field.kind() != Kind::String || !refers
     };
-    assert_eq!(names(branches, other), [""; 0]);
+    assert_eq!(names(&branches, other), [""; 0]);
 }
 
 /// AIP-136 asks for a verb and a noun, and for no preposition. `RetryNow` and `RetryFrom` are the
@@ -269,6 +269,41 @@ fn every_list_has_pages() {
         let found = list.output().get_field_by_name("next_page_token");
         assert!(found.is_some(), "{} has no next page", list.name());
     }
+}
+
+/// The messages of the API, with their comments, as written in `proto/`.
+fn sources() -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../proto/stateway/v1");
+    let files = std::fs::read_dir(folder).expect("the folder exists");
+    let files = files.map(|file| file.expect("the file exists").path());
+    let read = |path| std::fs::read_to_string(path).expect("a text");
+    files.map(read).collect()
+}
+
+/// AIP-217: whoever reads from all providers learns which of them did not answer.
+#[test]
+fn what_is_read_from_all_providers_names_the_unreachable_ones() {
+    let sources = sources();
+    let mut found = 0;
+    for method in methods() {
+        let input = method.input();
+        let start = format!("\nmessage {} {{\n", input.name());
+        let body = sources.split_once(&start).expect("the message exists").1;
+        let body = body.split("\n}\n").next().unwrap_or_default();
+        let reads = ["List", "Count", "Verify"];
+        let reads = reads.iter().any(|verb| method.name().starts_with(verb));
+        if !reads || !body.contains("providers/- for all providers") {
+            continue;
+        }
+        found += 1;
+        // Of counts it is no difference whether a provider did not answer or cannot count.
+        let names = ["unreachable", "uncounted"];
+        let mut named = names
+            .map(|name| method.output().get_field_by_name(name))
+            .into_iter();
+        assert!(named.any(|field| field.is_some()), "{}", method.name());
+    }
+    assert!(found >= 6, "{found}");
 }
 
 /// AIP-123.

@@ -59,6 +59,9 @@ capabilities! {
     list_hints,
     /// The history can be read.
     history,
+    /// The history can be read with the newest event first; without it the gateway reads the history from
+    /// its beginning.
+    history_newest_first,
     /// Changes of one execution are pushed; without it the gateway polls.
     watch_one,
     /// The end of one execution is pushed; without it the gateway watches the execution.

@@ -20,6 +20,7 @@ mod evaluate;
 mod field;
 mod hints;
 mod lexer;
+mod operand;
 mod parser;
 mod pattern;
 
@@ -32,6 +33,7 @@ pub use definition::DefinitionPattern;
 pub use field::FIELDS;
 pub use field::enum_value;
 pub use hints::Hints;
+pub use operand::Operand;
 pub use pattern::Pattern;
 
 /// The longest filter, in bytes.
@@ -63,8 +65,6 @@ pub enum Term {
     MappingBasis(Equality, MappingBasis),
     /// `waits.kind:…`: at least one open wait is of this kind.
     WaitKind(WaitKind),
-    /// `waits:*`: there is an open wait.
-    HasWait,
     /// `definition = …`
     Definition(Equality, DefinitionPattern),
     /// A text field.
@@ -75,10 +75,33 @@ pub enum Term {
     Time(TimeField, Comparison, Timestamp),
     /// `labels.key = …`
     Label(String, Equality, Pattern),
-    /// `labels:key` or `labels.key:*`
-    HasLabel(String),
-    /// `labels:*`
-    HasLabels,
+    /// `field:*`: the field is set. `labels:key` is the same as `labels.key:*`.
+    Has(Field),
+}
+
+/// A field that may be set or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Field {
+    /// `sub_state`: always set.
+    SubState,
+    /// `reason`
+    Reason,
+    /// `mapping_basis`: always set.
+    MappingBasis,
+    /// `waits` or `waits.kind`: set while a wait is open.
+    Waits,
+    /// `definition`
+    Definition,
+    /// A text field.
+    Text(TextField),
+    /// A count.
+    Number(NumberField),
+    /// A point in time.
+    Time(TimeField),
+    /// `labels`: set if there is a label.
+    Labels,
+    /// `labels.key`
+    Label(String),
 }
 
 /// Text fields.

@@ -59,9 +59,9 @@ pub use observation::{
 pub use provider::{Provider, one_by_one};
 pub use registry::{Registration, Registry, RegistryError};
 pub use request::{
-    CancelMode, CancelRequest, CompensationChoice, Count, Health, HistoryPage, HistoryRequest,
-    ListPage, ListRequest, PauseRequest, PurgeRequest, ResumeRequest, RetryFromRequest,
-    RetryNowRequest, SignalRequest, StartDefinition, StartRequest, View,
+    CancelMode, CancelRequest, CompensationChoice, Count, EventOrder, Health, HistoryPage,
+    HistoryRequest, ListPage, ListRequest, PauseRequest, PurgeRequest, ResumeRequest,
+    RetryFromRequest, RetryNowRequest, SignalRequest, StartDefinition, StartRequest, View,
 };
 pub use suggest::nearest;
 pub use table::Table;

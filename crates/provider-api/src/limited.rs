@@ -154,6 +154,7 @@ impl<P: Provider + ?Sized> Provider for Limited<P> {
         if !can.payloads {
             request.view = View::Basic;
         }
+        request.order.check(&can, Verb::History)?;
         self.provider.history(call, request).await
     }
 

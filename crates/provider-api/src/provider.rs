@@ -144,7 +144,9 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Reads an execution's history. Requires [`Capabilities::history`].
     ///
-    /// - Ascending, without gaps or repeats over the pages.
+    /// - Ascending, without gaps or repeats over the pages. With
+    ///   [`EventOrder::NewestFirst`](crate::EventOrder::NewestFirst) the same events descending; this
+    ///   requires [`Capabilities::history_newest_first`].
     /// - A cursor that is not one of the provider's own histories answers `InvalidArgument`.
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
         let _ = (call, request);

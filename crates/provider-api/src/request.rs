@@ -183,9 +183,35 @@ pub struct HistoryRequest {
     pub cursor: Option<String>,
     /// With [`View::Full`] each event has its [`detail`](Event::detail), where the engine keeps it.
     pub view: View,
+    /// In which order. [`EventOrder::NewestFirst`] requires
+    /// [`Capabilities::history_newest_first`].
+    pub order: EventOrder,
 }
 
-/// A page of events, in ascending order.
+/// In which order events are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum EventOrder {
+    /// From the first event on.
+    #[default]
+    OldestFirst,
+    /// From the last event back.
+    NewestFirst,
+}
+
+impl EventOrder {
+    /// Refuses the newest event first where that is not supported.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`].
+    pub fn check(self, can: &Capabilities, verb: Verb) -> Result<()> {
+        if self == Self::OldestFirst || can.history_newest_first {
+            return Ok(());
+        }
+        Err(Error::unsupported(verb))
+    }
+}
+
+/// A page of events, in the order of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HistoryPage {
     /// At most as many as asked for.

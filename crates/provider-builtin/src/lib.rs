@@ -9,6 +9,7 @@ mod capability;
 mod config;
 mod error;
 mod extension;
+mod history;
 mod line;
 mod log;
 mod policy;

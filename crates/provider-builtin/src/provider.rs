@@ -4,13 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use stateway_engine::{
-    Engine, ListQuery, MOST_PAGE_BYTES, Numbering, RequestKey, RetryFrom, Steer, Survey, detailed,
-    summary,
-};
+use stateway_engine::{Engine, ListQuery, RequestKey, RetryFrom, Steer, Survey};
 use stateway_machine::ExecutionState;
 use stateway_model::{Event, ExecutionId, ProviderId};
-use stateway_provider_api::adapter::cursor::{self, HISTORY, LIST};
+use stateway_provider_api::adapter::cursor::{self, LIST};
 use stateway_provider_api::adapter::page_size;
 use stateway_provider_api::{
     Approvals, Call, CancelRequest, Count, Description, ErrorKind, EventLog, Health, HistoryPage,
@@ -22,9 +19,9 @@ use stateway_provider_api::{
 
 use crate::line::{Disturb, Line};
 use crate::reach::Reach;
-use crate::request::{self, HistoryPosition, MAX_PAGE, data, key};
+use crate::request::{self, MAX_PAGE, data, key};
 use crate::response::{id_of, observation};
-use crate::{CAPABILITIES, Config, ConfigError, watch};
+use crate::{CAPABILITIES, Config, ConfigError, history, watch};
 
 /// Counting stops here, for each sub-state.
 const MOST_COUNTED: u32 = 100_000;
@@ -225,46 +222,7 @@ impl Provider for BuiltinProvider {
     }
 
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
-        let from = cursor::read(HISTORY, request.cursor.as_deref(), Verb::History)?;
-        let mut at: HistoryPosition = from.unwrap_or_default();
-        let limit = page_size(request.page_size, MAX_PAGE, Verb::History)? as usize;
-        let after = (at.branch, at.sequence);
-        // One more than wanted says whether there is more.
-        let asked = self
-            .engine
-            .chronicle(request.id.as_str().into(), after, limit + 1);
-        let mut records = self.line.carry(call, Verb::History, asked).await?;
-        let more = records.len() > limit;
-        records.truncate(limit);
-        let full = request.view == View::Full;
-        let numbering = if full {
-            let asked = self.engine.numbering(request.id.as_str().into());
-            self.line.carry(call, Verb::History, asked).await?
-        } else {
-            Numbering::default()
-        };
-        let (mut page, mut bytes) = (HistoryPage::default(), 0);
-        let mut all_shown = true;
-        for record in &records {
-            let number = at.events + 1;
-            let event = if full {
-                let cause = record.event.cause;
-                let cause = cause.and_then(|cause| numbering.number(record.branch, cause));
-                detailed(number, &record.event, cause)
-            } else {
-                summary(number, &record.event)
-            };
-            bytes += payload_bytes(&event);
-            if bytes > MOST_PAGE_BYTES && !page.events.is_empty() {
-                all_shown = false;
-                break;
-            }
-            at.events = number;
-            (at.branch, at.sequence) = (record.branch, record.event.sequence);
-            page.events.push(event);
-        }
-        page.next = (more || !all_shown).then(|| cursor::write(HISTORY, &at));
-        Ok(page)
+        history::history(self, call, &request).await
     }
 
     async fn watch(&self, call: &Call, scope: WatchScope) -> Result<WatchStream> {

@@ -10,6 +10,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     list: true,
     list_hints: true,
     history: true,
+    history_newest_first: true,
     watch_one: true,
     watch_end: true,
     watch_all: true,

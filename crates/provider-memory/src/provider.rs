@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use stateway_model::{ExecutionId, ProviderId};
-use stateway_provider_api::adapter::cursor::{self, HISTORY, LIST};
+use stateway_provider_api::adapter::cursor::{self, HISTORY, LIST, NEWEST};
 use stateway_provider_api::adapter::page_size;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, CompensationChoice, Count, Description, Health, HistoryPage,
-    HistoryRequest, ListPage, ListRequest, Observation, PauseRequest, Provider, PurgeRequest,
-    RequestId, Result, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
-    StartRequest, Table, Verb, View, WatchScope, WatchStream, classify,
+    Call, CancelMode, CancelRequest, CompensationChoice, Count, Description, EventOrder, Health,
+    HistoryPage, HistoryRequest, ListPage, ListRequest, Observation, PauseRequest, Provider,
+    PurgeRequest, RequestId, Result, ResumeRequest, RetryFromRequest, RetryNowRequest,
+    SignalRequest, StartRequest, Table, Verb, View, WatchScope, WatchStream, classify,
 };
 
 use crate::error::no_step_input;
@@ -197,16 +197,32 @@ impl Provider for MemoryProvider {
 
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
         self.reach(call, Verb::History).await?;
-        let from = cursor::read(HISTORY, request.cursor.as_deref(), Verb::History)?;
+        let list = match request.order {
+            EventOrder::OldestFirst => HISTORY,
+            EventOrder::NewestFirst => NEWEST,
+        };
+        let from = cursor::read(list, request.cursor.as_deref(), Verb::History)?;
         let page_size = page_size(request.page_size, u32::MAX, Verb::History)? as usize;
         self.upstream.with(|store, now| {
             let events = &store.get(&request.id, now, Verb::History)?.run.events;
-            let first = from.unwrap_or(0).min(events.len());
-            let last = first.saturating_add(page_size).min(events.len());
-            let more = last < events.len();
-            Ok(HistoryPage {
-                events: events[first..last].to_vec(),
-                next: more.then(|| cursor::write(HISTORY, &last)),
+            Ok(match request.order {
+                EventOrder::OldestFirst => {
+                    let first = from.unwrap_or(0).min(events.len());
+                    let last = first.saturating_add(page_size).min(events.len());
+                    let more = last < events.len();
+                    HistoryPage {
+                        events: events[first..last].to_vec(),
+                        next: more.then(|| cursor::write(list, &last)),
+                    }
+                }
+                EventOrder::NewestFirst => {
+                    let last = from.unwrap_or(events.len()).min(events.len());
+                    let first = last.saturating_sub(page_size);
+                    HistoryPage {
+                        events: events[first..last].iter().rev().cloned().collect(),
+                        next: (first > 0).then(|| cursor::write(list, &first)),
+                    }
+                }
             })
         })
     }

@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use stateway_model::{ErrorCategory, Execution, ExecutionId, Payload, Reason, SubState, WaitKind};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, CompensationChoice, ErrorKind, HistoryRequest, Mapper,
-    Observation, PauseRequest, Provider, ResumeRequest, RetryFromRequest, RetryNowRequest,
+    Call, CancelMode, CancelRequest, CompensationChoice, ErrorKind, EventOrder, HistoryRequest,
+    Mapper, Observation, PauseRequest, Provider, ResumeRequest, RetryFromRequest, RetryNowRequest,
     SignalRequest, StartDefinition, StartRequest, Table, View, WatchScope, WatchStream, Watched,
 };
 use stateway_provider_memory::{Clock, Config, MemoryProvider, Script, Upstream};
@@ -267,6 +267,7 @@ fn doomed_fails_for_good_undoes_its_work_and_can_be_sent_back() {
         page_size: 100,
         cursor: None,
         view: View::Basic,
+        order: EventOrder::OldestFirst,
     };
     let events = now(stage.provider.history(&call(), history))
         .unwrap()

@@ -14,6 +14,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     list: true,
     list_hints: true,
     history: true,
+    history_newest_first: true,
     signal: true,
     cancel: true,
     kill: true,

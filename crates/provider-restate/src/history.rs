@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::Value;
 use stateway_model::Event;
-use stateway_provider_api::adapter::cursor::{self, HISTORY};
+use stateway_provider_api::adapter::cursor::{self, HISTORY, NEWEST};
 use stateway_provider_api::adapter::{one_line, page_size};
-use stateway_provider_api::{Call, HistoryPage, HistoryRequest, Result, Verb};
+use stateway_provider_api::{Call, EventOrder, HistoryPage, HistoryRequest, Result, Verb};
 
 use crate::RestateProvider;
 use crate::journal::{brief, command, completion, event_failure};
@@ -22,7 +22,11 @@ pub(crate) async fn history(
     request: &HistoryRequest,
 ) -> Result<HistoryPage> {
     let verb = Verb::History;
-    let from: Option<usize> = cursor::read(HISTORY, request.cursor.as_deref(), verb)?;
+    let list = match request.order {
+        EventOrder::OldestFirst => HISTORY,
+        EventOrder::NewestFirst => NEWEST,
+    };
+    let from: Option<usize> = cursor::read(list, request.cursor.as_deref(), verb)?;
     let page = page_size(request.page_size, LONGEST_PAGE, verb)? as usize;
     let (id, row) = provider.find(call, verb, &request.id).await?;
     let server = provider.reader.server(call, verb).await?;
@@ -35,9 +39,18 @@ pub(crate) async fn history(
         Vec::new()
     };
     let mut events = whole(&row, &entries, &events);
+    if request.order == EventOrder::NewestFirst {
+        // The cursor is the number of events that are older than the page before.
+        events.truncate(from.unwrap_or(events.len()));
+        let first = events.len().saturating_sub(page);
+        let mut events = events.split_off(first);
+        events.reverse();
+        let next = (first > 0).then(|| cursor::write(list, &first));
+        return Ok(HistoryPage { events, next });
+    }
     let from = from.unwrap_or(0);
     let upto = from.saturating_add(page);
-    let next = (upto < events.len()).then(|| cursor::write(HISTORY, &upto));
+    let next = (upto < events.len()).then(|| cursor::write(list, &upto));
     events.truncate(upto);
     let events = events.split_off(from.min(events.len()));
     Ok(HistoryPage { events, next })

@@ -12,9 +12,9 @@ use stateway_model::{ExecutionId, Payload};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, CompensationChoice, Error, ErrorKind, HistoryRequest,
-    ListRequest, PauseRequest, Provider, RequestId, SignalRequest, StartDefinition, StartRequest,
-    View,
+    Call, CancelMode, CancelRequest, CompensationChoice, Error, ErrorKind, EventOrder,
+    HistoryRequest, ListRequest, PauseRequest, Provider, RequestId, SignalRequest, StartDefinition,
+    StartRequest, View,
 };
 use stateway_provider_restate::{Config, RestateProvider};
 
@@ -86,6 +86,7 @@ async fn every_read_answers_while_the_ingress_is_down() {
             page_size: 10,
             cursor: None,
             view: View::Basic,
+            order: EventOrder::OldestFirst,
         };
         provider.history(&call(), request).await.unwrap();
     }

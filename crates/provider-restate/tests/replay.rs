@@ -13,9 +13,9 @@ use stateway_model::{ExecutionId, Payload};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, CompensationChoice, ErrorKind, HistoryRequest, ListRequest,
-    Observation, PauseRequest, Provider, PurgeRequest, RequestId, Result, ResumeRequest,
-    RetryFromRequest, SignalRequest, StartDefinition, StartRequest, View,
+    Call, CancelMode, CancelRequest, CompensationChoice, ErrorKind, EventOrder, HistoryRequest,
+    ListRequest, Observation, PauseRequest, Provider, PurgeRequest, RequestId, Result,
+    ResumeRequest, RetryFromRequest, SignalRequest, StartDefinition, StartRequest, View,
 };
 use stateway_provider_restate::{Config, RestateProvider};
 use wiremock::matchers::any;
@@ -399,6 +399,7 @@ async fn read(scenario: &str, table: &str) {
                 page_size: 1_000,
                 cursor: None,
                 view: View::Basic,
+                order: EventOrder::OldestFirst,
             };
             let told = replay
                 .provider

@@ -6,7 +6,8 @@ use stateway_provider_api::Capabilities;
 /// tags belong to state machines and not to executions; AWS alone forgets an execution, after 90 days;
 /// a stopped execution runs no further state, so nothing is compensated. A redrive carries the request id
 /// as its client token, which AWS recognises for 15 minutes and without comparing the body: that is less
-/// than `retry_from_idempotent` promises.
+/// than `retry_from_idempotent` promises. The step and the attempt of an event follow from the events before
+/// it, so a history is read from its beginning.
 pub const CAPABILITIES: Capabilities = Capabilities {
     start: true,
     start_idempotent: true,

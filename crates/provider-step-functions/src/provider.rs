@@ -205,6 +205,7 @@ impl Provider for StepFunctionsProvider {
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
         let verb = Verb::History;
         self.description.check(verb)?;
+        request.order.check(&self.description.capabilities, verb)?;
         history::history(self, Ask { call, verb }, &request).await
     }
 

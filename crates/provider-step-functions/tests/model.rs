@@ -10,7 +10,7 @@ use serde_json::json;
 use stateway_model::ExecutionId;
 use stateway_provider_api::adapter::Quota;
 use stateway_provider_api::table::compiled_in;
-use stateway_provider_api::{Call, ErrorKind, HistoryRequest, Provider, View};
+use stateway_provider_api::{Call, ErrorKind, EventOrder, HistoryRequest, Provider, View};
 use stateway_provider_step_functions::pure::ERROR_NAMES;
 use stateway_provider_step_functions::{Api, Config, StepFunctionsProvider};
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::any};
@@ -171,6 +171,7 @@ async fn every_event_of_the_sdk_is_told_verbatim_and_one_of_tomorrow_too() {
             page_size: 10,
             cursor: None,
             view: View::Basic,
+            order: EventOrder::OldestFirst,
         };
         let told = provider.history(&call, request).await.expect("a history");
         assert_eq!(told.events[3].native_type, *kind);

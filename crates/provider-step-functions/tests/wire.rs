@@ -12,7 +12,7 @@ use stateway_model::ExecutionId;
 use stateway_provider_api::adapter::Quota;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, ErrorKind, HistoryRequest, Mapper, Observation, Provider, Result, View,
+    Call, ErrorKind, EventOrder, HistoryRequest, Mapper, Observation, Provider, Result, View,
 };
 use stateway_provider_step_functions::pure::ERROR_NAMES;
 use stateway_provider_step_functions::{Api, Config, StepFunctionsProvider};
@@ -284,6 +284,7 @@ async fn broken_histories_are_refused_or_read_and_never_more() {
             page_size: 1_000,
             cursor: None,
             view: View::Basic,
+            order: EventOrder::OldestFirst,
         };
         let told = provider.history(&call, request).await.map(|_| ());
         let seen = get(&provider, ANYONE).await.map(|seen| {

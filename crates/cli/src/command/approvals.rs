@@ -13,7 +13,7 @@ use crate::arguments::Output;
 use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::paging::{Paging, more};
+use crate::paging::{Paging, more, warn_unreachable};
 use crate::screen::{Paint, Table, ago, moment, until};
 use crate::{input, resource, view};
 
@@ -100,6 +100,7 @@ pub struct Decide {
 struct Listed {
     approvals: Vec<view::Approval>,
     next_page_token: String,
+    unreachable: Vec<String>,
 }
 
 impl Approvals {
@@ -152,9 +153,11 @@ impl List {
             let page = context.client.approvals_page(context.call(call)).await?;
             let shown = page.approvals.iter().map(view::Approval::from);
             listed.approvals.extend(shown);
+            listed.unreachable.extend(page.unreachable);
             Ok(page.next_page_token)
         };
         listed.next_page_token = self.paging.read(page).await?;
+        warn_unreachable(&mut listed.unreachable, "approvals");
         context.show(&listed, || table(&listed, context.paint))
     }
 }
@@ -207,8 +210,10 @@ async fn earlier(
     });
     let page = context.client.approvals_page(context.call(call)).await?;
     let since = view::Approval::from(approval).create_time;
-    let listed = page.approvals.iter().map(view::Approval::from);
-    Ok(listed.filter(|other| other.create_time < since).collect())
+    // The list has the newest request of a step first.
+    let oldest_first = page.approvals.iter().rev().map(view::Approval::from);
+    let earlier = oldest_first.filter(|other| other.create_time < since);
+    Ok(earlier.collect())
 }
 
 fn show(context: &Context, wire: &v1::Approval, earlier: &[view::Approval]) -> Result<(), Failure> {

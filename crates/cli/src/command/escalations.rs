@@ -10,7 +10,7 @@ use v1::resolution::Action;
 use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::paging::{Paging, more};
+use crate::paging::{Paging, more, warn_unreachable};
 use crate::screen::{Paint, Table, ago, branch_number, cost, moment, trouble};
 use crate::{input, resource, view};
 
@@ -131,6 +131,7 @@ impl Cancel {
 struct Listed {
     escalations: Vec<view::Escalation>,
     next_page_token: String,
+    unreachable: Vec<String>,
 }
 
 impl Escalations {
@@ -175,9 +176,11 @@ impl List {
             let page = context.client.escalations_page(context.call(call)).await?;
             let shown = page.escalations.iter().map(view::Escalation::from);
             listed.escalations.extend(shown);
+            listed.unreachable.extend(page.unreachable);
             Ok(page.next_page_token)
         };
         listed.next_page_token = self.paging.read(page).await?;
+        warn_unreachable(&mut listed.unreachable, "escalations");
         context.show(&listed, || table(&listed, context.paint))
     }
 }

@@ -7,7 +7,7 @@ use stateway_client as client;
 use crate::context::{Context, talk};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::paging::{Paging, more};
+use crate::paging::{Paging, more, warn_unreachable};
 use crate::screen::{Clock, Table, ago, short_definition, short_name};
 use crate::{resource, screen, view};
 
@@ -43,12 +43,8 @@ struct Listed {
 
 impl List {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let listed = self.read(context).await?;
-        for provider in &listed.unreachable {
-            talk(&format!(
-                "warning: {provider} does not answer; its executions are missing here"
-            ));
-        }
+        let mut listed = self.read(context).await?;
+        warn_unreachable(&mut listed.unreachable, "executions");
         context.show(&listed, || table(&listed, context))?;
         Ok(Exit::Ok)
     }
@@ -67,8 +63,6 @@ impl List {
             Ok(page.next_page_token)
         };
         listed.next_page_token = self.paging.read(page).await?;
-        listed.unreachable.sort();
-        listed.unreachable.dedup();
         Ok(listed)
     }
 }

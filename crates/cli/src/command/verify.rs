@@ -59,6 +59,7 @@ struct Checked {
     seconds: f64,
     executions_per_second: f64,
     verdicts: Vec<view::Verdict>,
+    unreachable: Vec<String>,
 }
 
 impl Verify {
@@ -97,12 +98,24 @@ async fn all(context: &Context, provider: Option<&str>) -> Outcome {
         done = told.done;
     }
     progress.end();
+    for provider in &checked.unreachable {
+        talk(&format!(
+            "warning: {provider} failed; not all of its executions were verified"
+        ));
+    }
     if !done {
         let message = "the gateway ended the check before its end";
         return Err(Failure::new(Exit::Unreachable, message).hint("Run it again."));
     }
     context.show(&checked, || checked.text())?;
-    Ok(exit(checked.faulty_count == 0))
+    if checked.unreachable.is_empty() || checked.faulty_count > 0 {
+        return Ok(exit(checked.faulty_count == 0));
+    }
+    let message = format!(
+        "not all executions were verified: {} failed",
+        checked.unreachable.join(", ")
+    );
+    Err(Failure::new(Exit::Unreachable, message).hint("Run it again when the providers answer."))
 }
 
 /// Looks at a file without a gateway.
@@ -145,6 +158,7 @@ impl Checked {
         self.checked_count = told.checked_count;
         self.event_count = told.event_count;
         self.faulty_count = told.faulty_count;
+        self.unreachable.clone_from(&told.unreachable);
         self.seconds = seconds(told);
         self.executions_per_second = rate(told);
         let room = MOST_SHOWN.saturating_sub(self.verdicts.len());

@@ -1,12 +1,13 @@
 //! `stateway workers`: who takes tasks.
 
 use clap::{Args, Subcommand};
-use futures::{StreamExt, TryStreamExt};
 use serde::Serialize;
+use stateway_client::{Call, v1};
 
 use crate::context::{Context, talk};
 use crate::exit::Exit;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
+use crate::paging::warn_unreachable;
 use crate::screen::{Table, ago};
 use crate::{resource, view};
 
@@ -27,22 +28,26 @@ pub struct List {
 
 /// The most workers that are listed.
 const MOST: usize = 10_000;
+/// Workers that are read at once.
+const PAGE: i32 = 1_000;
 
 /// What `-o json` prints.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Listed {
     workers: Vec<view::Worker>,
+    unreachable: Vec<String>,
+    /// Whether there are more workers than are listed.
+    truncated: bool,
 }
 
 impl Workers {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let Self::List(list) = self;
-        let parent = resource::parent(list.provider.as_deref())?;
-        let found = context.client.workers_all(parent);
-        let found: Vec<_> = found.take(MOST).try_collect().await?;
-        let listed = Listed {
-            workers: found.iter().map(view::Worker::from).collect(),
-        };
+        let mut listed = read(context, &resource::parent(list.provider.as_deref())?).await?;
+        warn_unreachable(&mut listed.unreachable, "workers");
+        if listed.truncated {
+            talk(&format!("only the first {MOST} workers are listed"));
+        }
         context.show(&listed, || {
             if listed.workers.is_empty() {
                 talk("no worker is connected");
@@ -80,6 +85,30 @@ impl Workers {
             table.text()
         })?;
         Ok(Exit::Ok)
+    }
+}
+
+/// Reads page after page.
+async fn read(context: &Context, parent: &str) -> Result<Listed, Failure> {
+    let (mut listed, mut token) = (Listed::default(), String::new());
+    loop {
+        let call = Call::from_message(v1::ListWorkersRequest {
+            parent: parent.to_owned(),
+            page_size: PAGE,
+            page_token: token,
+        });
+        let page = context.client.workers_page(context.call(call)).await?;
+        let workers = page.workers.iter().map(view::Worker::from);
+        listed.workers.extend(workers);
+        listed.unreachable.extend(page.unreachable);
+        token = page.next_page_token;
+        if token.is_empty() {
+            return Ok(listed);
+        }
+        if listed.workers.len() >= MOST {
+            listed.truncated = true;
+            return Ok(listed);
+        }
     }
 }
 

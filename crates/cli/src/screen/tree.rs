@@ -17,7 +17,7 @@ pub fn head(execution: &Execution, paint: Paint, now: Timestamp) -> String {
     );
     if let Some(reason) = &execution.reason {
         head.push(' ');
-        head.push_str(&reason.to_string());
+        head.push_str(reason);
     }
     // The steps show their own state; the first line shows a failure and the actions of people.
     if execution.steps.is_empty() || matches!(execution.sub_state, "failed" | "error") {
@@ -65,7 +65,7 @@ fn told(step: &Step, paint: Paint, now: Timestamp) -> String {
     let state = format!("{:<11}", step.sub_state);
     let mut line = state.replacen(step.sub_state, &paint.sub_state(step.sub_state), 1);
     if let Some(reason) = &step.reason {
-        add(&mut line, &reason.to_string());
+        add(&mut line, reason);
     }
     let open = step.end_time.is_none();
     if let Some(progress) = step.progress.as_ref().filter(|_| open) {

@@ -80,7 +80,7 @@ impl From<&v1::Provider> for Provider {
 }
 
 /// Every capability with its word, as the API spells it.
-fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 36] {
+fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 37] {
     macro_rules! list {
         ($($name:ident),+ $(,)?) => { [$((stringify!($name), wire.$name)),+] };
     }
@@ -91,6 +91,7 @@ fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 36] {
         list,
         list_hints,
         history,
+        history_newest_first,
         watch_one,
         watch_end,
         watch_all,

@@ -34,6 +34,7 @@ mod steer;
 mod store_file;
 mod terminal;
 mod top;
+mod unreachable;
 mod verify;
 mod wait;
 mod watch;

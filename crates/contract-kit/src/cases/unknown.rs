@@ -2,7 +2,7 @@
 
 use futures::future::BoxFuture;
 use stateway_provider_api::{
-    CancelMode, Error, ErrorKind, HistoryRequest, Result, Verb, View, WatchScope,
+    CancelMode, Error, ErrorKind, EventOrder, HistoryRequest, Result, Verb, View, WatchScope,
 };
 
 use crate::stage::refused;
@@ -67,6 +67,7 @@ pub(super) fn ask(stage: &Stage, verb: Verb) -> BoxFuture<'_, Result<()>> {
                     page_size: 10,
                     cursor: None,
                     view: View::Basic,
+                    order: EventOrder::OldestFirst,
                 };
                 provider.history(call, request).await.map(|_| ())
             }

@@ -105,7 +105,7 @@ fn content(
 ) -> Markup {
     html! {
         div.title { h1 { "Executions" } }
-        (unreachable(answer.as_ref().map_or(&[], |page| &page.unreachable)))
+        (unreachable(answer.as_ref().map_or(&[], |page| &page.unreachable), "executions"))
         (counts::render(counted, &asked.filter))
         (filter_box(asked, answer.as_ref().err(), now))
         @if let Ok(page) = answer {
@@ -121,8 +121,8 @@ fn content(
     }
 }
 
-/// The providers that did not answer, by name.
-pub(crate) fn unreachable(names: &[String]) -> Markup {
+/// The providers that did not answer, by name, and what of theirs (`what`) is missing from the page.
+pub(crate) fn unreachable(names: &[String], what: &str) -> Markup {
     let ids = names
         .iter()
         .map(|name| name.strip_prefix("providers/").unwrap_or(name));
@@ -133,7 +133,7 @@ pub(crate) fn unreachable(names: &[String]) -> Markup {
                 div.note.warn {
                     p {
                         "No answer from " b { (said(&ids.join(", "))) }
-                        ". Its executions are missing here. "
+                        ". Its " (what) " are missing here. "
                         a href="/providers" { "See providers" }
                     }
                 }

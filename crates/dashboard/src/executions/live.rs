@@ -173,7 +173,10 @@ impl Follower {
         };
         let fresh_ones = page.executions.iter().filter(|row| self.is_new(row));
         let fresh_ones = fresh(&self.asked, fresh_ones.count());
-        parts.push(Part::new("unreachable", unreachable(&page.unreachable)));
+        parts.push(Part::new(
+            "unreachable",
+            unreachable(&page.unreachable, "executions"),
+        ));
         parts.push(Part::new("fresh", fresh_ones));
         let rows = self.unwatched(page).await;
         parts.extend(rows.iter().map(|row| row.part(now)));

@@ -80,6 +80,7 @@ struct Escalations {
     escalations: Vec<Escalation>,
     /// Where the next page begins; empty after the last one.
     next: String,
+    unreachable: Vec<String>,
 }
 
 /// A decision that was made.
@@ -167,7 +168,7 @@ impl Desk {
         let Approvals {
             approvals: pending,
             next: older_requests,
-            unreachable,
+            mut unreachable,
         } = page;
         let mut requests = HashMap::new();
         for approval in &pending {
@@ -186,7 +187,11 @@ impl Desk {
         let Escalations {
             escalations,
             next: older_stuck,
+            unreachable: without_escalations,
         } = self.stuck().await?;
+        unreachable.extend(without_escalations);
+        unreachable.sort();
+        unreachable.dedup();
         let mut stuck = HashMap::new();
         for escalation in &escalations {
             let key = (escalation.name.clone(), escalation.etag.clone());
@@ -238,7 +243,7 @@ impl Desk {
             let mine = mine.filter(|one| approval::may_decide(one, acting) == May::Yes);
             found.approvals.extend(mine);
             found.next = page.next;
-            found.unreachable = page.unreachable;
+            found.unreachable.extend(page.unreachable);
             let enough = found.approvals.len() >= usize::try_from(MOST).unwrap_or_default();
             if enough || found.next.is_empty() {
                 break;
@@ -282,6 +287,7 @@ impl Desk {
             let mine = mine.filter(|one| escalation::may_decide(one, acting) == May::Yes);
             found.escalations.extend(mine);
             found.next = page.next;
+            found.unreachable.extend(page.unreachable);
             let enough = found.escalations.len() >= usize::try_from(MOST).unwrap_or_default();
             if enough || found.next.is_empty() {
                 break;
@@ -308,6 +314,7 @@ impl Desk {
         Ok(Escalations {
             escalations: page.escalations,
             next: page.next_page_token,
+            unreachable: page.unreachable,
         })
     }
 
@@ -422,8 +429,9 @@ async fn earlier(site: &Site, visitor: &Visitor, approval: &Approval) -> Vec<App
     let listed = api.list_approvals(visitor.request(request)).await;
     let listed = listed.map_or_else(|_| Vec::new(), |listed| listed.into_inner().approvals);
     let asked = |approval: &Approval| moment(approval.create_time.as_ref());
-    listed
-        .into_iter()
+    // The list has the newest request of a step first.
+    let oldest_first = listed.into_iter().rev();
+    oldest_first
         .filter(|other| asked(other) < asked(approval))
         .collect()
 }

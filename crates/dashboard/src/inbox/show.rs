@@ -54,7 +54,10 @@ fn views(mine: bool) -> Markup {
 /// The parts of the page that change.
 pub(super) fn parts(papers: &Papers, desk: &Desk, now: Timestamp) -> Vec<Part> {
     vec![
-        Part::new("unreachable", unreachable(&papers.unreachable)),
+        Part::new(
+            "unreachable",
+            unreachable(&papers.unreachable, "approvals and escalations"),
+        ),
         Part::new("requests", requests(papers, desk)),
         Part::new("stuck", stuck(papers, &desk.asked)),
         Part::new("decided", decided(papers, now)),

@@ -74,6 +74,12 @@ pub(super) fn all(of: &Capabilities) -> Vec<Capability> {
             "The engine has no readable history.",
         ),
         one(
+            "Newest events first",
+            of.history_newest_first,
+            "The history can be read from its end.",
+            "The gateway reads a history from its beginning to show the newest events.",
+        ),
+        one(
             "Payloads",
             of.payloads,
             "Input and output can be read.",

@@ -13,10 +13,11 @@ const MOST: usize = 100;
 /// Tasks of a worker that are named.
 const MOST_TASKS: usize = 10;
 
-pub(super) fn list(workers: &[Worker], now: Timestamp) -> Markup {
+/// The workers; `truncated` means that there are more than these.
+pub(super) fn list(workers: &[Worker], truncated: bool, now: Timestamp) -> Markup {
     html! {
         section aria-labelledby="workers-title" {
-            h2 #workers-title { "Workers " span.count { (workers.len()) } }
+            h2 #workers-title { "Workers " span.count { (workers.len()) @if truncated { "+" } } }
             @if workers.is_empty() {
                 p.nothing {
                     "No worker is connected. A worker in any language takes tasks over one stream; to try: "
@@ -24,7 +25,13 @@ pub(super) fn list(workers: &[Worker], now: Timestamp) -> Markup {
                 }
             } @else {
                 ul.cards { @for worker in workers.iter().take(MOST) { (card(worker, now)) } }
-                @if workers.len() > MOST { p.hint { "and " (workers.len() - MOST) " more" } }
+                @if workers.len() > MOST {
+                    p.hint {
+                        "and "
+                        @if truncated { "at least " }
+                        (workers.len() - MOST) " more: " code { "stateway workers list" } " lists them"
+                    }
+                }
             }
         }
     }
@@ -120,7 +127,7 @@ mod tests {
     #[test]
     fn of_many_workers_the_rest_is_counted() {
         let workers = vec![Worker::default(); MOST + 7];
-        let html = list(&workers, Timestamp::now()).into_string();
+        let html = list(&workers, false, Timestamp::now()).into_string();
         assert_eq!(html.matches("<li class=\"card row\"").count(), MOST);
         assert!(html.contains("and 7 more"), "{html}");
     }

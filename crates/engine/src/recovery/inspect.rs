@@ -212,7 +212,7 @@ impl Verification<'_> {
         } else {
             self.broken(&state, &trusted)
         };
-        requests.extend(self.last_requests(&first)?);
+        requests.extend(self.last_requests()?);
         self.children(&state)?;
         let remedy = match remedy {
             Remedy::Nothing if !self.findings.is_empty() => Remedy::Repair,
@@ -463,11 +463,18 @@ impl Verification<'_> {
 
     /// Holds the records of the requests that the last turn carried out to the log: a write that was torn
     /// may have left the events without the records.
-    fn last_requests(&mut self, first: &Event) -> Result<Vec<Answered>> {
+    fn last_requests(&mut self) -> Result<Vec<Answered>> {
         let mut lost: Vec<Answered> = Vec::new();
         for event in self.log.last_turn() {
             let id = &event.causation;
-            let asked = event.cause.is_none() && !is_engines_own(id) && *id != first.causation;
+            // How it was started is compared above; a fork has these events of its source.
+            if matches!(
+                event.fact,
+                Fact::ExecutionCreated { .. } | Fact::ExecutionQueued { .. }
+            ) {
+                continue;
+            }
+            let asked = event.cause.is_none() && !is_engines_own(id);
             let old = event.at.duration_until(self.context.now) > self.context.memory;
             let known = lost.iter().any(|one| one.id == *id);
             if asked && !old && !known && self.store.answered(id)?.is_none() {

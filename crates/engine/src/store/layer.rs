@@ -29,6 +29,7 @@ macro_rules! layered_reading {
                 snapshot(number: i64, branch: u32) -> Option<Snapshot>;
                 walk(number: i64, branch: u32, after: u64, each: EachRow<'_>) -> ();
                 chronicle(number: i64, from: (u32, u64), each: EachRow<'_>) -> ();
+                chronicle_back(number: i64, before: (u32, u64), each: EachRow<'_>) -> ();
                 row_start(number: i64, branch: u32, after: u64) -> u64;
                 branches(number: i64) -> Vec<Branch>;
                 head(number: i64) -> Option<(u32, Hash)>;

@@ -41,6 +41,10 @@ pub(crate) trait LogReading {
     /// this is the order in which the rows were written.
     fn chronicle(&self, number: i64, from: (u32, u64), each: EachRow<'_>) -> Result<()>;
 
+    /// Calls `each` with every row of a log that begins before this event, in the reverse order of
+    /// `chronicle`, until `each` returns false.
+    fn chronicle_back(&self, number: i64, before: (u32, u64), each: EachRow<'_>) -> Result<()>;
+
     /// The sequence just before the row that contains the event after this one.
     fn row_start(&self, number: i64, branch: u32, after: u64) -> Result<u64>;
 

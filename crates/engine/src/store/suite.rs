@@ -663,6 +663,23 @@ fn a_log_is_read_along_its_lineage_or_branch_after_branch() {
         assert_eq!(from(1, 5), "1/5\n1/9\n2/3\n3/8\n");
         assert_eq!(from(2, 1), "2/3\n3/8\n");
 
+        let back = |branch, sequence| {
+            let mut found = String::new();
+            let mut each = |row: super::LogRow<'_>| {
+                found.push_str(&text(&row));
+                Ok(row.branch > 0)
+            };
+            store
+                .chronicle_back(1, (branch, sequence), &mut each)
+                .unwrap();
+            found
+        };
+        assert_eq!(back(u32::MAX, u64::MAX), "3/8\n2/3\n1/9\n1/5\n0/6\n");
+        assert_eq!(back(1, 9), "1/5\n0/6\n");
+        assert_eq!(back(1, 5), "0/6\n");
+        assert_eq!(back(0, 6), "0/4\n");
+        assert_eq!(back(0, 1), "");
+
         let starts = (0..10).map(|after| store.row_start(1, 1, after).unwrap());
         assert_eq!(starts.collect::<Vec<_>>(), [0, 0, 0, 3, 4, 4, 4, 4, 8, 8]);
         assert_eq!(store.head(1).unwrap(), Some((3, [8; 16])));

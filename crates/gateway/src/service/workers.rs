@@ -1,5 +1,6 @@
 //! `stateway.v1.Workers`.
 
+mod list;
 mod message;
 mod offer;
 mod session;
@@ -17,18 +18,16 @@ use stateway_provider_api::{
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::executions::page_token_refused;
+use super::Shell;
 use super::triggers::{definition_name, disabled};
-use super::{Shell, validate};
 use crate::convert;
 use crate::status::Refusal;
 use crate::token::Sealer;
-use crate::upstream::{CallError, Directory, Topic, Upstream};
+use crate::upstream::{CallError, Directory, Guarded, Topic};
 use session::Session;
 
 /// How long a stream may be open before its offer comes.
 const PATIENCE: Duration = Duration::from_secs(10);
-const WORKERS_PER_PAGE: usize = 50;
 
 /// The service over every provider for workers.
 pub(crate) struct Workers {
@@ -118,48 +117,13 @@ impl Workers {
         ))
     }
 
-    async fn list(
-        &self,
-        call: Call,
-        request: v1::ListWorkersRequest,
-    ) -> Result<v1::ListWorkersResponse, Status> {
-        let parent = validate::parent(&request.parent)?;
-        let size = validate::page_size(request.page_size, WORKERS_PER_PAGE)?;
-        let purpose = format!("workers|{}", request.parent);
-        let after: Option<String> = match request.page_token.as_str() {
-            "" => None,
-            token => Some(
-                self.sealer
-                    .open(&purpose, token)
-                    .map_err(page_token_refused)?,
-            ),
-        };
-        let mut workers = Vec::new();
-        for upstream in self.directory.under(&parent, Topic::WORKERS)? {
-            let queue = queue_of(&call, upstream).await?;
-            let shown = queue.workers.iter();
-            workers.extend(shown.map(|found| worker(&upstream.id, found)));
-        }
-        workers.retain(|worker| after.as_ref().is_none_or(|after| worker.name > *after));
-        workers.sort_by(|a, b| a.name.cmp(&b.name));
-        let more = workers.len() > size;
-        workers.truncate(size);
-        let last = workers.last().filter(|_| more);
-        Ok(v1::ListWorkersResponse {
-            next_page_token: last.map_or_else(String::new, |last| {
-                self.sealer.seal(&purpose, last.name.clone())
-            }),
-            workers,
-        })
-    }
-
     async fn queue(&self, call: Call, request: v1::GetQueueRequest) -> Result<v1::Queue, Status> {
         let Some(provider) = request.name.strip_suffix("/queue") else {
             let message = "`name` is not of the form `providers/{provider}/queue`";
             return Err(Refusal::invalid("name", message).into());
         };
         let upstream = self.directory.one("name", provider, Topic::WORKERS)?;
-        let found = queue_of(&call, upstream).await?;
+        let found = queue_of(upstream.within(&call)).await?;
         let able = |line: &QueuedTasks| {
             let workers = found
                 .workers
@@ -211,8 +175,7 @@ impl Workers {
     }
 }
 
-async fn queue_of(call: &Call, upstream: &Upstream) -> Result<WorkQueue, CallError> {
-    let guarded = upstream.within(call);
+async fn queue_of(guarded: Guarded<'_>) -> Result<WorkQueue, CallError> {
     let queue = guarded.workers(Verb::Queue, |workers, call| workers.queue(call));
     queue.await
 }

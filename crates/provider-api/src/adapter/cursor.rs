@@ -14,6 +14,8 @@ use crate::{Error, Result, Verb};
 pub const LIST: &str = "list";
 /// Names the cursors of [`Provider::history`](crate::Provider::history).
 pub const HISTORY: &str = "history";
+/// Names the cursors of [`Provider::history`](crate::Provider::history) with the newest event first.
+pub const NEWEST: &str = "newest";
 /// Names the cursors of [`Provider::definitions`](crate::Provider::definitions).
 pub const DEFINITIONS: &str = "definitions";
 

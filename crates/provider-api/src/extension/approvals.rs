@@ -14,8 +14,11 @@ use crate::{Call, CompensationChoice, Error, RequestId, Result, Verb};
 /// Every decision carries the caller's name and roles in its [`Call`]; the engine decides who may decide.
 #[async_trait]
 pub trait Approvals: Send + Sync {
-    /// Lists approvals, the newest execution first.
+    /// Lists approvals.
     ///
+    /// - The newest execution first; of one execution the newest branch first, then by step, then the
+    ///   newest attempt.
+    /// - A page has at most `page_size` rows; the rows of one execution may be on several pages.
     /// - Hints may only narrow: what the hints admit is never left out.
     /// - A page may be empty and not be the last.
     async fn list_approvals(
@@ -51,7 +54,7 @@ pub trait Approvals: Send + Sync {
     /// - A request whose etag is not current is refused with `Conflict`, unless it is a repetition.
     async fn decide(&self, call: &Call, request: DecideRequest) -> Result<Approval>;
 
-    /// Lists escalations, the newest execution first. As `list_approvals`.
+    /// Lists escalations. As `list_approvals`.
     async fn list_escalations(
         &self,
         call: &Call,
@@ -93,8 +96,7 @@ pub struct InboxId {
 pub struct InboxRequest {
     /// What the answer may be narrowed to.
     pub hints: InboxHints,
-    /// The most rows wanted. A provider may return a few more, so that it need not split the rows of
-    /// one execution.
+    /// The most rows of a page, at least 1.
     pub page_size: usize,
     /// Where the last page ended, as the provider said it.
     pub cursor: Option<String>,

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use stateway_model::{Event, ExecutionError, ExecutionId, Payload, Usage};
 
-use crate::{Call, Observation, Result, View};
+use crate::{Call, EventOrder, Observation, Result, View};
 
 /// An engine that keeps a log of events for each execution. Requires
 /// [`Capabilities::event_log`](crate::Capabilities::event_log).
@@ -88,6 +88,9 @@ pub struct BranchEventsRequest {
     pub page_size: usize,
     /// With [`View::Full`] each event has its detail.
     pub view: View,
+    /// In which order. [`EventOrder::NewestFirst`] requires
+    /// [`Capabilities::history_newest_first`](crate::Capabilities::history_newest_first).
+    pub order: EventOrder,
 }
 
 /// An event and the branch that it was written on.

@@ -3,7 +3,7 @@
 //! Filters over executions are one kind. Whoever filters something else implements [`Condition`] and
 //! gets the same grammar and the same error messages.
 
-use super::{Comparison, Equality};
+use super::{Comparison, Equality, Operand};
 use crate::nearest;
 
 /// What stands for any key of a map in a list of fields.
@@ -19,7 +19,7 @@ pub trait Condition: Sized {
     ///
     /// # Errors
     /// The field does not take this operator or this value.
-    fn new(field: &str, operator: &'static str, value: &str) -> Result<Self, Mismatch>;
+    fn new(field: &str, operator: &'static str, value: &Operand) -> Result<Self, Mismatch>;
 }
 
 /// Why a field does not take an operator or a value.
@@ -64,7 +64,7 @@ impl Equality {
         match operator {
             "=" | ":" => Ok(Self::Is),
             "!=" => Ok(Self::IsNot),
-            _ => Err(wrong_operator(field, operator, "`=` and `!=`")),
+            _ => Err(wrong_operator(field, operator, "`=`, `!=` and `:`")),
         }
     }
 
@@ -82,10 +82,10 @@ impl Comparison {
     /// The comparison behind an operator, for a field that has an order.
     ///
     /// # Errors
-    /// The operator `:`.
+    /// An unknown operator.
     pub fn new(field: &str, operator: &'static str) -> Result<Self, Mismatch> {
         match operator {
-            "=" => Ok(Self::Equal),
+            "=" | ":" => Ok(Self::Equal),
             "!=" => Ok(Self::NotEqual),
             "<" => Ok(Self::Less),
             "<=" => Ok(Self::LessOrEqual),
@@ -94,23 +94,25 @@ impl Comparison {
             _ => Err(wrong_operator(
                 field,
                 operator,
-                "`=`, `!=`, `<`, `<=`, `>` and `>=`",
+                "`=`, `!=`, `<`, `<=`, `>`, `>=` and `:`",
             )),
         }
     }
 
-    /// Whether it holds between a value and the wanted one. A value that is not set equals nothing
-    /// and has no order.
+    /// Whether it holds between a value and the wanted one. A value that is not set passes no
+    /// comparison, [`NotEqual`](Self::NotEqual) included.
     pub fn holds<T: Ord>(self, value: Option<&T>, wanted: &T) -> bool {
-        let order = value.map(|value| value.cmp(wanted));
-        match self {
-            Self::Equal => order.is_some_and(|order| order.is_eq()),
-            Self::NotEqual => !order.is_some_and(|order| order.is_eq()),
-            Self::Less => order.is_some_and(|order| order.is_lt()),
-            Self::LessOrEqual => order.is_some_and(|order| order.is_le()),
-            Self::Greater => order.is_some_and(|order| order.is_gt()),
-            Self::GreaterOrEqual => order.is_some_and(|order| order.is_ge()),
-        }
+        value.is_some_and(|value| {
+            let order = value.cmp(wanted);
+            match self {
+                Self::Equal => order.is_eq(),
+                Self::NotEqual => order.is_ne(),
+                Self::Less => order.is_lt(),
+                Self::LessOrEqual => order.is_le(),
+                Self::Greater => order.is_gt(),
+                Self::GreaterOrEqual => order.is_ge(),
+            }
+        })
     }
 }
 
@@ -143,5 +145,18 @@ pub(super) fn meant<C: Condition>(name: &str) -> String {
     match nearest(name, C::FIELDS.iter().copied()) {
         Some(field) => format!("Did you mean `{field}`? {fields}"),
         None => fields,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_is_not_set_passes_no_comparison() {
+        for operator in ["=", ":", "!=", "<", "<=", ">", ">="] {
+            let comparison = Comparison::new("n", operator).unwrap();
+            assert!(!comparison.holds(None, &1), "{operator}");
+        }
     }
 }

@@ -20,7 +20,8 @@ pub enum DefinitionPattern {
     /// `{id}`: every definition with this id, portable or an engine's own. `{provider}/{id}`: that
     /// provider's own.
     Short(String),
-    /// A text with `*`: every definition whose full name or short name matches. Never part of hints.
+    /// A text with `*`: every definition whose full name, `{id}` or `{provider}/{id}` matches. Never part of
+    /// hints.
     Wildcard(Pattern),
 }
 
@@ -28,12 +29,13 @@ impl DefinitionPattern {
     /// The pattern that a filter's value means.
     #[must_use]
     pub fn new(value: &str) -> Self {
-        if value.contains('*') {
-            return Self::Wildcard(Pattern::new(value));
-        }
-        match value.parse() {
+        let pattern = Pattern::new(value);
+        let Some(text) = pattern.literal() else {
+            return Self::Wildcard(pattern);
+        };
+        match text.parse() {
             Ok(name) => Self::Full(name),
-            Err(_) => Self::Short(value.to_owned()),
+            Err(_) => Self::Short(text.to_owned()),
         }
     }
 
@@ -54,8 +56,11 @@ impl DefinitionPattern {
             }
             // An engine that does not show definitions: the text is all there is.
             (Self::Short(wanted), Err(_)) => wanted == definition,
-            (Self::Wildcard(pattern), Ok(DefinitionName { id, .. })) => {
-                pattern.matches(definition) || pattern.matches(&id)
+            (Self::Wildcard(pattern), Ok(DefinitionName { provider, id })) => {
+                let short = provider.map(|of| format!("{of}/{id}"));
+                pattern.matches(definition)
+                    || pattern.matches(&id)
+                    || short.is_some_and(|short| pattern.matches(&short))
             }
             (Self::Wildcard(pattern), Err(_)) => pattern.matches(definition),
         }
@@ -137,6 +142,20 @@ mod tests {
             admitted("shop/Order/run"),
             ["providers/shop/definitions/Order%2Frun"]
         );
+    }
+
+    #[test]
+    fn a_wildcard_is_tried_on_every_form_of_the_name() {
+        let own = [
+            "providers/shop/definitions/order",
+            "providers/shop/definitions/Order%2Frun",
+        ];
+        assert_eq!(admitted("shop/*"), own);
+        assert_eq!(admitted("shop/o*"), own[..1]);
+        assert_eq!(admitted("providers/shop/*"), own);
+        assert_eq!(admitted("order-*"), ["definitions/order-saga"]);
+        assert_eq!(admitted("definitions/*").len(), 2);
+        assert_eq!(admitted(r"shop/\*"), [""; 0]);
     }
 
     #[test]

@@ -1,11 +1,15 @@
-//! Does an execution pass? And could one pass of which little is known?
+//! Whether an execution passes a filter, and whether an execution can pass of which only the provider or
+//! the sub-state is known.
 
+use std::borrow::Cow;
+
+use jiff::Timestamp;
 use stateway_model::{Execution, ProviderId, SubState};
 
-use super::{Filter, NumberField, Term, TextField, TimeField};
+use super::{Field, Filter, NumberField, Term, TextField, TimeField};
 
 impl<C> Filter<C> {
-    /// Whether the filter holds, where this says it of a single condition.
+    /// Whether the filter holds. `condition` reports whether a single condition holds.
     pub fn holds(&self, condition: &impl Fn(&C) -> bool) -> bool {
         match self {
             Self::And(parts) => parts.iter().all(|part| part.holds(condition)),
@@ -15,19 +19,19 @@ impl<C> Filter<C> {
         }
     }
 
-    /// Whether the filter may hold, where this says of a single condition whether it does, or that it
-    /// is not known.
+    /// Whether the filter may hold. `condition` reports whether a single condition holds; `None` means that
+    /// this is not known.
     pub fn may_hold(&self, condition: &impl Fn(&C) -> Option<bool>) -> bool {
         self.outcomes_of(&|term| condition(term).map_or(Outcomes::EITHER, Outcomes::certain))
             .may_hold
     }
 
-    /// Whether any of the conditions is such a one.
-    pub fn any(&self, such: &impl Fn(&C) -> bool) -> bool {
+    /// Whether `test` is true of at least one condition of the filter.
+    pub fn any(&self, test: &impl Fn(&C) -> bool) -> bool {
         match self {
-            Self::And(parts) | Self::Or(parts) => parts.iter().any(|part| part.any(such)),
-            Self::Not(part) => part.any(such),
-            Self::Term(term) => such(term),
+            Self::And(parts) | Self::Or(parts) => parts.iter().any(|part| part.any(test)),
+            Self::Not(part) => part.any(test),
+            Self::Term(term) => test(term),
         }
     }
 
@@ -43,7 +47,7 @@ impl<C> Filter<C> {
         }
     }
 
-    /// The conditions that must hold whatever else does.
+    /// The conditions that hold for everything that passes the filter.
     #[must_use]
     pub fn required(&self) -> Vec<&C> {
         match self {
@@ -84,8 +88,8 @@ impl Filter {
         self.holds(&|term| term.holds(execution))
     }
 
-    /// Whether any execution of this provider and in this sub-state could pass. `None` stands for
-    /// "whichever".
+    /// Whether an execution of this provider and in this sub-state can pass. `None` means any provider, or
+    /// any sub-state.
     pub(super) fn could_admit(&self, known: Known<'_>) -> bool {
         self.outcomes_of(&|term: &Term| term.outcomes(known))
             .may_hold
@@ -99,7 +103,7 @@ pub(super) struct Known<'k> {
     pub(super) sub_state: Option<SubState>,
 }
 
-/// What a condition may come to, when not everything is known.
+/// The possible results of a condition on an execution that is not completely known.
 #[derive(Debug, Clone, Copy)]
 struct Outcomes {
     may_hold: bool,
@@ -136,49 +140,33 @@ impl Term {
     fn holds(&self, execution: &Execution) -> bool {
         match self {
             Self::SubState(equality, wanted) => equality.holds(execution.sub_state == *wanted),
-            Self::Reason(equality, wanted) => equality.holds(execution.reason == Some(*wanted)),
+            Self::Reason(equality, wanted) => {
+                let reason = execution.reason;
+                reason.is_some_and(|reason| equality.holds(reason == *wanted))
+            }
             Self::MappingBasis(equality, wanted) => {
                 equality.holds(execution.mapping_basis == *wanted)
             }
             Self::WaitKind(wanted) => execution.waits.iter().any(|wait| wait.kind == *wanted),
-            Self::HasWait => !execution.waits.is_empty(),
             Self::Definition(equality, wanted) => {
-                equality.holds(wanted.admits(&execution.definition))
+                let name = &execution.definition;
+                !name.is_empty() && equality.holds(wanted.admits(name))
             }
             Self::Text(field, equality, wanted) => {
-                let matches = match field {
-                    TextField::Name => wanted.matches(&execution.name.to_string()),
-                    TextField::NativeState => wanted.matches(&execution.native_state),
-                };
-                equality.holds(matches)
+                let value = field.of(execution);
+                !value.is_empty() && equality.holds(wanted.matches(&value))
             }
             Self::Number(field, comparison, wanted) => {
-                let retry = &execution.retry;
-                // Attempts count from 1: 0 says that nothing is known of them.
-                let known = retry.attempt > 0;
-                let value = match field {
-                    NumberField::Attempt => known.then_some(retry.attempt),
-                    NumberField::RetryCount => known.then_some(retry.retry_count),
-                    NumberField::MaxAttempts => retry.max_attempts,
-                };
-                value.is_some() && comparison.holds(value.as_ref(), wanted)
+                comparison.holds(field.of(execution).as_ref(), wanted)
             }
             Self::Time(field, comparison, wanted) => {
-                let value = match field {
-                    TimeField::NextAttempt => execution.retry.next_attempt_time,
-                    TimeField::Create => execution.create_time,
-                    TimeField::Start => execution.start_time,
-                    TimeField::Update => execution.update_time,
-                    TimeField::End => execution.end_time,
-                };
-                value.is_some() && comparison.holds(value.as_ref(), wanted)
+                comparison.holds(field.of(execution).as_ref(), wanted)
             }
             Self::Label(key, equality, wanted) => {
                 let value = execution.labels.get(key);
                 value.is_some_and(|value| equality.holds(wanted.matches(value)))
             }
-            Self::HasLabel(key) => execution.labels.contains_key(key),
-            Self::HasLabels => !execution.labels.is_empty(),
+            Self::Has(field) => field.is_set(execution),
         }
     }
 
@@ -201,9 +189,59 @@ impl Term {
     }
 }
 
+impl Field {
+    fn is_set(&self, execution: &Execution) -> bool {
+        match self {
+            Self::SubState | Self::MappingBasis => true,
+            Self::Reason => execution.reason.is_some(),
+            Self::Waits => !execution.waits.is_empty(),
+            Self::Definition => !execution.definition.is_empty(),
+            Self::Text(field) => !field.of(execution).is_empty(),
+            Self::Number(field) => field.of(execution).is_some(),
+            Self::Time(field) => field.of(execution).is_some(),
+            Self::Labels => !execution.labels.is_empty(),
+            Self::Label(key) => execution.labels.contains_key(key),
+        }
+    }
+}
+
+impl TextField {
+    /// The value; empty if it is not set.
+    fn of(self, execution: &Execution) -> Cow<'_, str> {
+        match self {
+            Self::Name => execution.name.to_string().into(),
+            Self::NativeState => (&*execution.native_state).into(),
+        }
+    }
+}
+
+impl NumberField {
+    fn of(self, execution: &Execution) -> Option<u32> {
+        let retry = &execution.retry;
+        // Attempts count from 1: 0 means that the attempts are not known.
+        let known = retry.attempt > 0;
+        match self {
+            Self::Attempt => known.then_some(retry.attempt),
+            Self::RetryCount => known.then_some(retry.retry_count),
+            Self::MaxAttempts => retry.max_attempts,
+        }
+    }
+}
+
+impl TimeField {
+    const fn of(self, execution: &Execution) -> Option<Timestamp> {
+        match self {
+            Self::NextAttempt => execution.retry.next_attempt_time,
+            Self::Create => execution.create_time,
+            Self::Start => execution.start_time,
+            Self::Update => execution.update_time,
+            Self::End => execution.end_time,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
     use stateway_model::{Labels, MappingBasis, Reason, Retry, RetryBasis, Wait, WaitKind};
 
     use super::*;
@@ -297,22 +335,95 @@ mod tests {
             "labels.env:prod",
             "labels.env = p*d",
             "labels.env != test",
+            "retry.attempt:3",
+            "create_time:2026-11-16T11:00:00Z",
+            "name:providers/shop/*",
         ] {
             check(holds, true);
             check(&format!("NOT {holds}"), false);
         }
     }
 
+    /// An execution of which only the name and the sub-state are known.
+    fn bare() -> Execution {
+        Execution {
+            definition: String::new(),
+            native_state: String::new(),
+            reason: None,
+            retry: Retry::UNKNOWN,
+            waits: Vec::new(),
+            create_time: None,
+            start_time: None,
+            labels: Labels::new(),
+            ..execution()
+        }
+    }
+
+    const OPTIONAL: [(&str, &str); 14] = [
+        ("reason", "CANCELLED"),
+        ("definition", "order"),
+        ("definition", "o*"),
+        ("native_state", "RUNNING"),
+        ("native_state", "*"),
+        ("retry.attempt", "3"),
+        ("retry.retry_count", "2"),
+        ("retry.max_attempt_count", "5"),
+        ("retry.next_attempt_time", "2026-11-16T12:00:00Z"),
+        ("create_time", "2026-11-16T11:00:00Z"),
+        ("start_time", "2026-11-16T11:00:01Z"),
+        ("update_time", "2026-01-01T00:00:00Z"),
+        ("end_time", "2026-01-01T00:00:00Z"),
+        ("labels.team", "a"),
+    ];
+
     #[test]
     fn a_field_that_is_not_set_passes_no_comparison() {
-        check("end_time < 2030-01-01T00:00:00Z", false);
-        check("end_time > 2000-01-01T00:00:00Z", false);
-        check("end_time = 2026-01-01T00:00:00Z", false);
-        check("end_time != 2026-01-01T00:00:00Z", false);
-        check("labels.team = a", false);
-        check("labels.team != a", false);
+        let bare = bare();
+        let mut checked = 0;
+        for (field, value) in OPTIONAL {
+            for operator in ["=", "!=", ":", "<", "<=", ">", ">="] {
+                let text = format!("{field} {operator} {value}");
+                let Ok(filter) = Filter::parse(&text) else {
+                    continue;
+                };
+                checked += 1;
+                assert!(!filter.admits(&bare), "{text}");
+            }
+        }
+        assert_eq!(checked, 6 * 3 + 8 * 7);
         check("labels.team:*", false);
         check("labels:team", false);
+    }
+
+    #[test]
+    fn a_star_after_a_colon_asks_whether_a_field_is_set() {
+        let (set, bare) = (execution(), bare());
+        for field in super::super::FIELDS {
+            let field = field.replace("<key>", "env");
+            let filter = Filter::parse(&format!("{field}:*")).unwrap();
+            let never_set = ["update_time", "end_time"].contains(&&*field);
+            let always_set = ["sub_state", "name", "mapping_basis"].contains(&&*field);
+            assert_eq!(filter.admits(&set), !never_set, "{field}");
+            assert_eq!(filter.admits(&bare), always_set, "{field}");
+        }
+        check("labels:*", true);
+    }
+
+    #[test]
+    fn a_star_can_be_written_as_a_character() {
+        let starred = Execution {
+            native_state: "a*b".into(),
+            ..execution()
+        };
+        let admits = |text: &str, of| Filter::parse(text).unwrap().admits(of);
+        assert!(admits(r#"native_state = "a\*b""#, &starred));
+        let other = Execution {
+            native_state: "aXb".into(),
+            ..execution()
+        };
+        assert!(!admits(r#"native_state = "a\*b""#, &other));
+        assert!(admits(r#"native_state = "a*b""#, &other));
+        assert!(!admits(r#"native_state:"\*""#, &other));
     }
 
     #[test]

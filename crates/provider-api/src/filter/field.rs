@@ -5,7 +5,8 @@ use stateway_model::{MappingBasis, Reason, SubState, WaitKind};
 
 use super::condition::{Condition, Mismatch};
 use super::{
-    Comparison, DefinitionPattern, Equality, NumberField, Pattern, Term, TextField, TimeField,
+    Comparison, DefinitionPattern, Equality, Field, NumberField, Operand, Term, TextField,
+    TimeField,
 };
 
 /// Every field, as documentation and error messages list them.
@@ -32,89 +33,101 @@ pub const FIELDS: &[&str] = &[
 impl Condition for Term {
     const FIELDS: &'static [&'static str] = FIELDS;
 
-    fn new(field: &str, operator: &'static str, value: &str) -> Result<Self, Mismatch> {
-        term(field, operator, value)
+    fn new(field: &str, operator: &'static str, value: &Operand) -> Result<Self, Mismatch> {
+        let typed = typed(field);
+        if operator == ":" && value.is_star() {
+            return Ok(Self::Has(typed));
+        }
+        term(field, typed, operator, value)
+    }
+}
+
+/// The field behind a known name.
+fn typed(name: &str) -> Field {
+    match name {
+        "sub_state" => Field::SubState,
+        "reason" => Field::Reason,
+        "mapping_basis" => Field::MappingBasis,
+        "waits" | "waits.kind" => Field::Waits,
+        "definition" => Field::Definition,
+        "name" => Field::Text(TextField::Name),
+        "native_state" => Field::Text(TextField::NativeState),
+        "retry.attempt" => Field::Number(NumberField::Attempt),
+        "retry.retry_count" => Field::Number(NumberField::RetryCount),
+        "retry.max_attempt_count" => Field::Number(NumberField::MaxAttempts),
+        "retry.next_attempt_time" => Field::Time(TimeField::NextAttempt),
+        "create_time" => Field::Time(TimeField::Create),
+        "start_time" => Field::Time(TimeField::Start),
+        "update_time" => Field::Time(TimeField::Update),
+        "end_time" => Field::Time(TimeField::End),
+        "labels" => Field::Labels,
+        _ => Field::Label(name.strip_prefix("labels.").unwrap_or(name).to_owned()),
     }
 }
 
 /// The typed condition behind `name operator value`, for a known field.
-fn term(name: &str, operator: &'static str, value: &str) -> Result<Term, Mismatch> {
+fn term(
+    name: &str,
+    field: Field,
+    operator: &'static str,
+    value: &Operand,
+) -> Result<Term, Mismatch> {
     let equality = || Equality::new(name, operator);
-    let number = |field| {
-        Ok(Term::Number(
-            field,
-            Comparison::new(name, operator)?,
-            count(value)?,
-        ))
-    };
-    let time = |field| {
-        Ok(Term::Time(
-            field,
-            Comparison::new(name, operator)?,
-            timestamp(value)?,
-        ))
-    };
-    let text = |field| Ok(Term::Text(field, equality()?, Pattern::new(value)));
-    match name {
-        "sub_state" => {
+    let comparison = || Comparison::new(name, operator);
+    let text = value.text();
+    match field {
+        Field::SubState => {
             let known = SubState::ALL.iter().map(|known| (*known, known.as_str()));
-            Ok(Term::SubState(
-                equality()?,
-                enum_value("SUB_STATE_", value, known)?,
-            ))
+            let equality = equality()?;
+            let value = enum_value("SUB_STATE_", &text, known)?;
+            Ok(Term::SubState(equality, value))
         }
-        "reason" => {
+        Field::Reason => {
             let known = Reason::ALL.iter().map(|known| (*known, known.as_str()));
-            Ok(Term::Reason(
-                equality()?,
-                enum_value("REASON_", value, known)?,
-            ))
+            let equality = equality()?;
+            Ok(Term::Reason(equality, enum_value("REASON_", &text, known)?))
         }
-        "mapping_basis" => {
+        Field::MappingBasis => {
             let known = MappingBasis::ALL
                 .iter()
                 .map(|known| (*known, known.as_str()));
-            let value = enum_value("MAPPING_BASIS_", value, known)?;
-            Ok(Term::MappingBasis(equality()?, value))
+            let equality = equality()?;
+            let value = enum_value("MAPPING_BASIS_", &text, known)?;
+            Ok(Term::MappingBasis(equality, value))
         }
-        "waits" | "waits.kind" if operator != ":" => Err(Mismatch::operator(
-            format!("`{name}` takes `:`, not `{operator}`"),
-            "Write `waits.kind:SIGNAL` or `waits:*`.",
-        )),
-        "waits" | "waits.kind" if value == "*" => Ok(Term::HasWait),
-        "waits" => Err(Mismatch::value(
-            format!("`{value}` is not `*`"),
-            "Write `waits:*`, or `waits.kind:SIGNAL`.",
-        )),
-        "waits.kind" => {
-            let known = WaitKind::ALL.iter().map(|known| (*known, known.as_str()));
-            Ok(Term::WaitKind(enum_value("", value, known)?))
+        Field::Waits => wait_kind(name, operator, &text),
+        Field::Definition => {
+            let pattern = DefinitionPattern::new(value.escaped());
+            Ok(Term::Definition(equality()?, pattern))
         }
-        "name" => text(TextField::Name),
-        "definition" => Ok(Term::Definition(equality()?, DefinitionPattern::new(value))),
-        "native_state" => text(TextField::NativeState),
-        "retry.attempt" => number(NumberField::Attempt),
-        "retry.retry_count" => number(NumberField::RetryCount),
-        "retry.max_attempt_count" => number(NumberField::MaxAttempts),
-        "retry.next_attempt_time" => time(TimeField::NextAttempt),
-        "create_time" => time(TimeField::Create),
-        "start_time" => time(TimeField::Start),
-        "update_time" => time(TimeField::Update),
-        "end_time" => time(TimeField::End),
-        "labels" if operator == ":" && value == "*" => Ok(Term::HasLabels),
-        "labels" if operator == ":" => Ok(Term::HasLabel(value.to_owned())),
-        "labels" => Err(Mismatch::operator(
+        Field::Text(field) => Ok(Term::Text(field, equality()?, value.pattern())),
+        Field::Number(field) => Ok(Term::Number(field, comparison()?, count(&text)?)),
+        Field::Time(field) => Ok(Term::Time(field, comparison()?, timestamp(&text)?)),
+        Field::Labels if operator == ":" => Ok(Term::Has(Field::Label(text))),
+        Field::Labels => Err(Mismatch::operator(
             format!("`labels` takes `:`, not `{operator}`"),
             "Write `labels:key` or `labels.key = \"value\"`.",
         )),
-        _ => {
-            let key = name.strip_prefix("labels.").unwrap_or(name).to_owned();
-            if operator == ":" && value == "*" {
-                return Ok(Term::HasLabel(key));
-            }
-            Ok(Term::Label(key, equality()?, Pattern::new(value)))
-        }
+        Field::Label(key) => Ok(Term::Label(key, equality()?, value.pattern())),
     }
+}
+
+/// `waits.kind:SIGNAL`; `waits` itself takes `*` alone.
+fn wait_kind(name: &str, operator: &'static str, value: &str) -> Result<Term, Mismatch> {
+    if operator != ":" {
+        return Err(Mismatch::operator(
+            format!("`{name}` takes `:`, not `{operator}`"),
+            "Write `waits.kind:SIGNAL` or `waits:*`.",
+        ));
+    }
+    if name == "waits" {
+        return Err(Mismatch::value(
+            "`waits` takes only `*`".to_owned(),
+            "Write `waits:*`, or `waits.kind:SIGNAL`.",
+        ));
+    }
+    let known = WaitKind::ALL.iter().map(|known| (*known, known.as_str()));
+    Ok(Term::WaitKind(enum_value("", value, known)?))
 }
 
 /// The value of an enum field: the name of the value (`BACKING_OFF`), with or without the prefix of the

@@ -13,7 +13,7 @@ pub(super) struct Token {
 pub(super) enum TokenKind {
     /// A bare word: a field, a keyword, a number or a plain value.
     Word(String),
-    /// A text in quotes, without them.
+    /// A text in quotes, without them. A character after `\` stands for itself.
     Quoted(String),
     /// `=`, `!=`, `<`, `<=`, `>`, `>=` or `:`.
     Operator(&'static str),
@@ -84,7 +84,8 @@ fn quoted(text: &str, at: usize, quote: char) -> Result<(TokenKind, usize), Filt
     while let Some((offset, symbol)) = symbols.next() {
         match symbol {
             '\\' => match symbols.next() {
-                Some((_, escaped)) => value.push(escaped),
+                // A `*` is a wildcard unless it is escaped, so the escape is kept.
+                Some((_, escaped)) => value.extend(['\\', escaped]),
                 None => break,
             },
             _ if symbol == quote => return Ok((TokenKind::Quoted(value), offset + 2)),
@@ -116,7 +117,7 @@ fn operator(text: &str, at: usize) -> Result<(TokenKind, usize), FilterError> {
     }
 }
 
-/// An error at a byte of the filter, told as a column.
+/// An error at a byte of the filter, reported as a column.
 pub(super) fn error(text: &str, at: usize, message: &str, hint: &str) -> FilterError {
     let column = text[..at.min(text.len())].chars().count() + 1;
     FilterError {

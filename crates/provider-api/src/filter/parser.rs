@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::condition::{Condition, is_known, known_fields, meant};
 use super::lexer::{Token, TokenKind, error, tokens};
-use super::{Filter, FilterError, MAX_DEPTH};
+use super::{Filter, FilterError, MAX_DEPTH, Operand};
 
 pub(super) fn parse<C: Condition>(text: &str) -> Result<Filter<C>, FilterError> {
     let tokens = tokens(text)?;
@@ -97,7 +97,7 @@ impl<C: Condition> Parser<'_, C> {
         let (Some(TokenKind::Word(value)) | Some(TokenKind::Quoted(value))) = self.peek() else {
             return Err(self.error_here("a value is expected", ""));
         };
-        let value = value.clone();
+        let value = Operand::new(value.clone());
         self.next += 1;
         C::new(&name, operator, &value)
             .map(Filter::Term)

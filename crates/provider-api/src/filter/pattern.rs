@@ -1,4 +1,4 @@
-//! A text to compare with, in which `*` stands for any text.
+//! A text to compare with, in which `*` stands for any text and `\*` for the character `*`.
 
 /// A text with wildcards.
 ///
@@ -7,6 +7,7 @@
 /// assert!(Pattern::new("order-*").matches("order-17"));
 /// assert!(Pattern::new("*.failed").matches("payment.failed"));
 /// assert!(!Pattern::new("order").matches("order-17"));
+/// assert!(Pattern::new(r"5\*").matches("5*") && !Pattern::new(r"5\*").matches("5 stars"));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
@@ -15,12 +16,26 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// The pattern that a filter's value means.
+    /// The pattern that a filter's value means: `*` is a wildcard, and a character after `\` stands for
+    /// itself.
     #[must_use]
     pub fn new(value: &str) -> Self {
-        Self {
-            parts: value.split('*').map(str::to_owned).collect(),
+        let mut parts = vec![String::new()];
+        let mut symbols = value.chars();
+        while let Some(symbol) = symbols.next() {
+            let symbol = match symbol {
+                '*' => {
+                    parts.push(String::new());
+                    continue;
+                }
+                '\\' => symbols.next().unwrap_or('\\'),
+                _ => symbol,
+            };
+            if let Some(part) = parts.last_mut() {
+                part.push(symbol);
+            }
         }
+        Self { parts }
     }
 
     /// The text, if the pattern has no wildcard.
@@ -89,6 +104,15 @@ mod tests {
         ] {
             assert!(!Pattern::new(pattern).matches(text), "{pattern} {text}");
         }
+    }
+
+    #[test]
+    fn an_escaped_star_is_a_character() {
+        assert_eq!(Pattern::new(r"a\*b").literal(), Some("a*b"));
+        assert_eq!(Pattern::new(r"a\\b\").literal(), Some(r"a\b\"));
+        let mixed = Pattern::new(r"\**");
+        assert_eq!((mixed.literal(), mixed.prefix()), (None, "*"));
+        assert!(mixed.matches("*a") && !mixed.matches("a*"));
     }
 
     #[test]

@@ -39,6 +39,7 @@ impl<P: Provider + ?Sized> EventLog for Limited<P> {
         if !self.allowed.payloads {
             request.view = View::Basic;
         }
+        request.order.check(&self.allowed, Verb::BranchEvents)?;
         let log = self.whole_log(Verb::BranchEvents)?;
         log.branch_events(call, request).await
     }

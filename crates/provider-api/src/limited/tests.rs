@@ -11,8 +11,8 @@ use stateway_model::{ExecutionId, Payload};
 use super::*;
 use crate::table::compiled_in;
 use crate::{
-    Branch, BranchChoice, BranchEventsPage, BranchEventsRequest, Projection, ReplayRequest,
-    Replayed, StepHistory,
+    Branch, BranchChoice, BranchEventsPage, BranchEventsRequest, EventOrder, Projection,
+    ReplayRequest, Replayed, StepHistory,
 };
 use crate::{
     CancelMode, CompensationChoice, Error, ErrorKind, NativeState, StartDefinition, Table,
@@ -225,6 +225,7 @@ fn history_request() -> HistoryRequest {
         page_size: 1,
         cursor: None,
         view: View::Full,
+        order: EventOrder::OldestFirst,
     }
 }
 
@@ -454,6 +455,7 @@ fn an_event_log_shows_no_payloads_that_are_off() {
         cursor: None,
         page_size: 1,
         view: View::Full,
+        order: EventOrder::OldestFirst,
     };
     for (disabled, view, redacted) in [
         (&[][..], View::Full, false),

@@ -5,6 +5,7 @@ mod decide;
 mod docket;
 mod id;
 mod list;
+mod position;
 mod read;
 mod shown;
 mod watch;

@@ -11,7 +11,7 @@ use stateway_machine::{Data, PolicyDecision};
 use stateway_model::{ExecutionId, Payload};
 use stateway_provider_api::{
     Branch, BranchChoice, BranchEvent, BranchEventsPage, BranchEventsRequest, Call, Error,
-    ErrorKind, EventLog, Projection, ReplayRequest, Replayed, Result, StepAttempt,
+    ErrorKind, EventLog, EventOrder, Projection, ReplayRequest, Replayed, Result, StepAttempt,
     StepAttemptOutcome, StepHistory, Verb, View,
 };
 
@@ -45,20 +45,33 @@ impl EventLog for BuiltinProvider {
         // One more than wanted shows whether there is more.
         let limit = request.page_size + 1;
         let verb = Verb::BranchEvents;
+        let newest_first = request.order == EventOrder::NewestFirst;
         let (lineage, mut found) = match (request.branch, request.cursor) {
-            (BranchChoice::Every, after) => {
-                let found = self.engine.chronicle(id, after.unwrap_or_default(), limit);
-                (None, self.line.carry(call, verb, found).await?)
-            }
-            (choice, after) => {
-                let (branch, sequence) = match (choice, after) {
-                    // The branch that was current on the first page is read to its end.
-                    (_, Some((branch, sequence))) => (Some(branch), sequence),
-                    (BranchChoice::Number(branch), None) => (Some(branch), 0),
-                    (BranchChoice::Current | BranchChoice::Every, None) => (None, 0),
+            (BranchChoice::Every, last) => {
+                let found = if newest_first {
+                    let found = self.engine.chronicle_back(id, last, limit);
+                    self.line.carry(call, verb, found).await?
+                } else {
+                    let found = self.engine.chronicle(id, last.unwrap_or_default(), limit);
+                    self.line.carry(call, verb, found).await?
                 };
-                let found = self.engine.lineage(id, branch, sequence, limit);
-                let (branch, found) = self.line.carry(call, verb, found).await?;
+                (None, found)
+            }
+            (choice, last) => {
+                let (branch, sequence) = match (choice, last) {
+                    // The branch that was current on the first page is read to its end.
+                    (_, Some((branch, sequence))) => (Some(branch), Some(sequence)),
+                    (BranchChoice::Number(branch), None) => (Some(branch), None),
+                    (BranchChoice::Current | BranchChoice::Every, None) => (None, None),
+                };
+                let (branch, found) = if newest_first {
+                    let found = self.engine.lineage_back(id, branch, sequence, limit);
+                    self.line.carry(call, verb, found).await?
+                } else {
+                    let sequence = sequence.unwrap_or_default();
+                    let found = self.engine.lineage(id, branch, sequence, limit);
+                    self.line.carry(call, verb, found).await?
+                };
                 (Some(branch), found)
             }
         };

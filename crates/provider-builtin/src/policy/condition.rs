@@ -1,7 +1,7 @@
 //! A condition of a rule: a field of the task that is to be handed out, and the wanted value.
 
 use stateway_engine::PolicyQuestion;
-use stateway_provider_api::filter::{Comparison, Condition, Equality, Mismatch};
+use stateway_provider_api::filter::{Comparison, Condition, Equality, Mismatch, Operand, Pattern};
 use stateway_provider_api::nearest;
 
 /// The kinds of step that are judged.
@@ -14,13 +14,17 @@ const COST_DIGITS: usize = 6;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PolicyCondition {
     /// A text field.
-    Text(PolicyField, Equality, String),
+    Text(PolicyField, Equality, Pattern),
+    /// `field:*`: the text is not empty.
+    Has(PolicyField),
     /// A count or a cost.
     Amount(Amount, Comparison, u64),
-    /// `labels.key = …`
-    Label(String, Equality, String),
-    /// `labels:key`
+    /// `labels.key = …`. A label that the execution does not have differs from every text.
+    Label(String, Equality, Pattern),
+    /// `labels:key` or `labels.key:*`
     HasLabel(String),
+    /// `labels:*`
+    HasLabels,
 }
 
 /// Text fields.
@@ -71,33 +75,48 @@ impl Condition for PolicyCondition {
         "tokens",
     ];
 
-    fn new(field: &str, operator: &'static str, value: &str) -> Result<Self, Mismatch> {
+    fn new(field: &str, operator: &'static str, value: &Operand) -> Result<Self, Mismatch> {
         let equality = || Equality::new(field, operator);
-        let text = |of, value: &str| Ok(Self::Text(of, equality()?, value.to_owned()));
+        let is_set = operator == ":" && value.is_star();
+        let text = |of, pattern| {
+            if is_set {
+                return Ok(Self::Has(of));
+            }
+            Ok(Self::Text(of, equality()?, pattern))
+        };
         let amount = |of, value| Ok(Self::Amount(of, Comparison::new(field, operator)?, value));
         match field {
             "definition" => {
-                let name = value.strip_prefix("definitions/").unwrap_or(value);
-                text(PolicyField::Definition, name)
+                let name = value.escaped();
+                let name = name.strip_prefix("definitions/").unwrap_or(name);
+                text(PolicyField::Definition, Pattern::new(name))
             }
-            "step" => text(PolicyField::Step, value),
-            "kind" => text(PolicyField::Kind, kind(value)?),
-            "role" => text(PolicyField::Role, value),
-            "skill" => text(PolicyField::Skill, value),
-            "action" => text(PolicyField::Action, value),
-            "tenant" => text(PolicyField::Tenant, value),
-            "initiator" => text(PolicyField::Initiator, value),
-            "attempt" => amount(Amount::Attempt, count(value)?),
-            "cost" => amount(Amount::Cost, cost(value)?),
-            "tokens" => amount(Amount::Tokens, count(value)?),
-            "labels" if operator == ":" => Ok(Self::HasLabel(value.to_owned())),
+            "step" => text(PolicyField::Step, value.pattern()),
+            "kind" if is_set => Ok(Self::Has(PolicyField::Kind)),
+            "kind" => {
+                let kind = kind(&value.text())?;
+                text(PolicyField::Kind, Pattern::new(kind))
+            }
+            "role" => text(PolicyField::Role, value.pattern()),
+            "skill" => text(PolicyField::Skill, value.pattern()),
+            "action" => text(PolicyField::Action, value.pattern()),
+            "tenant" => text(PolicyField::Tenant, value.pattern()),
+            "initiator" => text(PolicyField::Initiator, value.pattern()),
+            "attempt" => amount(Amount::Attempt, count(&value.text())?),
+            "cost" => amount(Amount::Cost, cost(&value.text())?),
+            "tokens" => amount(Amount::Tokens, count(&value.text())?),
+            "labels" if is_set => Ok(Self::HasLabels),
+            "labels" if operator == ":" => Ok(Self::HasLabel(value.text())),
             "labels" => Err(Mismatch::operator(
                 format!("`labels` takes `:`, not `{operator}`"),
                 "Write `labels:key` or `labels.key = \"value\"`.",
             )),
             _ => {
-                let key = field.strip_prefix("labels.").unwrap_or(field);
-                Ok(Self::Label(key.to_owned(), equality()?, value.to_owned()))
+                let key = field.strip_prefix("labels.").unwrap_or(field).to_owned();
+                if is_set {
+                    return Ok(Self::HasLabel(key));
+                }
+                Ok(Self::Label(key, equality()?, value.pattern()))
             }
         }
     }
@@ -107,14 +126,19 @@ impl PolicyCondition {
     /// Whether it holds for a task.
     pub(super) fn holds(&self, question: &PolicyQuestion<'_>) -> bool {
         match self {
-            Self::Text(field, equality, wanted) => equality.holds(text(question, *field) == wanted),
+            Self::Text(field, equality, wanted) => {
+                equality.holds(wanted.matches(text(question, *field)))
+            }
+            Self::Has(field) => !text(question, *field).is_empty(),
             Self::Amount(amount, comparison, wanted) => {
                 comparison.holds(Some(&of(question, *amount)), wanted)
             }
             Self::Label(key, equality, wanted) => {
-                equality.holds(question.labels.get(key) == Some(wanted))
+                let label = question.labels.get(key);
+                equality.holds(label.is_some_and(|label| wanted.matches(label)))
             }
             Self::HasLabel(key) => question.labels.contains_key(key),
+            Self::HasLabels => !question.labels.is_empty(),
         }
     }
 }
@@ -141,9 +165,9 @@ fn of(question: &PolicyQuestion<'_>, amount: Amount) -> u64 {
     }
 }
 
-fn kind(value: &str) -> Result<&str, Mismatch> {
-    if KINDS.contains(&value) {
-        return Ok(value);
+fn kind(value: &str) -> Result<&'static str, Mismatch> {
+    if let Some(kind) = KINDS.into_iter().find(|kind| *kind == value) {
+        return Ok(kind);
     }
     let known = "Known: task, http.";
     let hint = match nearest(value, KINDS) {

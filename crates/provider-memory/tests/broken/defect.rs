@@ -88,6 +88,7 @@ pub(crate) enum Defect {
     ListNarrowsToOtherDefinitions,
     ListLeavesOutTheBoundsOfTimes,
     HistoryTakesAnyCursor,
+    HistoryIgnoresItsOrder,
     HistoryForgetsTheEnd,
     DenialIsCalledInternal,
     StartIgnoresOptions,
@@ -145,6 +146,7 @@ impl Defect {
             Self::ListTakesAnyCursor => &["list::a_foreign_cursor_is_refused"],
             Self::HistoryRunsBackwards => &[
                 "history::ascends_over_the_pages_without_gaps_or_repeats",
+                "history::newest_first_is_the_same_history_in_reverse",
                 "history::only_grows",
                 "retry_from::what_the_old_run_did_stays_readable",
             ],
@@ -282,6 +284,11 @@ impl Defect {
                 &["list::the_hinted_times_leave_out_nothing_between_them"]
             }
             Self::HistoryTakesAnyCursor => &["history::a_foreign_cursor_is_refused"],
+            Self::HistoryIgnoresItsOrder => &[
+                "capability_off::newest_first_is_unsupported",
+                "history::newest_first_is_the_same_history_in_reverse",
+                "history::a_cursor_of_the_other_order_is_refused",
+            ],
             Self::HistoryForgetsTheEnd => &["history::only_grows"],
             Self::DenialIsCalledInternal => {
                 &["fault::an_operation_that_the_engine_denies_is_permission_denied"]
@@ -450,6 +457,7 @@ impl Defect {
         Self::ListNarrowsToOtherDefinitions,
         Self::ListLeavesOutTheBoundsOfTimes,
         Self::HistoryTakesAnyCursor,
+        Self::HistoryIgnoresItsOrder,
         Self::HistoryForgetsTheEnd,
         Self::DenialIsCalledInternal,
         Self::StartIgnoresOptions,

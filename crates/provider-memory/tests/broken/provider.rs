@@ -10,16 +10,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt;
 use stateway_model::{ExecutionId, SubState};
-use stateway_provider_api::adapter::cursor::{self, HISTORY, LIST};
+use stateway_provider_api::adapter::cursor::{self, HISTORY, LIST, NEWEST};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     ApplyDefinitionRequest, Approval, ApprovalStream, Approvals, Call, CancelMode, CancelRequest,
     Capabilities, Count, DecideRequest, DefinitionProblem, DefinitionsPage, DefinitionsRequest,
-    Description, Error, ErrorKind, Escalation, Health, HistoryPage, HistoryRequest, InboxId,
-    InboxPage, InboxRequest, ListPage, ListRequest, NativeDefinition, NativeState, Observation,
-    PauseRequest, Provider, PurgeRequest, RequestId, ResolveRequest, Result, ResumeRequest,
-    RetryEvidence, RetryFromRequest, RetryNowRequest, SignalRequest, StartDefinition, StartRequest,
-    Verb, Version, View, WatchScope, WatchStream, Watched,
+    Description, Error, ErrorKind, Escalation, EventOrder, Health, HistoryPage, HistoryRequest,
+    InboxId, InboxPage, InboxRequest, ListPage, ListRequest, NativeDefinition, NativeState,
+    Observation, PauseRequest, Provider, PurgeRequest, RequestId, ResolveRequest, Result,
+    ResumeRequest, RetryEvidence, RetryFromRequest, RetryNowRequest, SignalRequest,
+    StartDefinition, StartRequest, Verb, Version, View, WatchScope, WatchStream, Watched,
 };
 
 use super::defect::Defect;
@@ -360,10 +360,19 @@ impl Provider for Broken {
     async fn history(&self, call: &Call, mut request: HistoryRequest) -> Result<HistoryPage> {
         if self.is(Defect::HistoryTakesAnyCursor) {
             let verb = stateway_provider_api::Verb::History;
-            let ours = |text: &String| cursor::read::<u64>(HISTORY, Some(text), verb).is_ok();
+            let lists = [HISTORY, NEWEST];
+            let ours = |text: &String| {
+                let mut lists = lists.iter();
+                lists.any(|list| cursor::read::<u64>(list, Some(text), verb).is_ok())
+            };
             request.cursor = request.cursor.filter(ours);
         }
-        if self.is(Defect::HistoryForgetsTheEnd) && request.page_size == 1_000 {
+        if self.is(Defect::HistoryIgnoresItsOrder) {
+            request.order = EventOrder::OldestFirst;
+        }
+        let oldest_first = request.order == EventOrder::OldestFirst;
+        let whole = oldest_first && request.page_size == 1_000;
+        if self.is(Defect::HistoryForgetsTheEnd) && whole {
             let id = request.id.clone();
             let known = self.histories.lock().unwrap().get(&id).cloned();
             if let Some(known) = known {

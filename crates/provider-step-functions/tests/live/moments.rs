@@ -7,8 +7,8 @@ use serde_json::json;
 use stateway_model::{Reason, RetryBasis, SubState, WaitKind};
 use stateway_provider_api::filter::{DefinitionPattern, Hints};
 use stateway_provider_api::{
-    CancelMode, CancelRequest, CompensationChoice, ErrorKind, HistoryRequest, ListRequest,
-    Provider, RetryFromRequest, SignalRequest, StartRequest, View,
+    CancelMode, CancelRequest, CompensationChoice, ErrorKind, EventOrder, HistoryRequest,
+    ListRequest, Provider, RetryFromRequest, SignalRequest, StartRequest, View,
 };
 
 use super::rig::{Rig, ensure, told};
@@ -381,6 +381,7 @@ pub(crate) async fn lists_and_histories_come_in_pages(rig: &Rig) -> Outcome {
             page_size: 2,
             cursor,
             view: View::Basic,
+            order: EventOrder::OldestFirst,
         };
         let page = rig
             .provider

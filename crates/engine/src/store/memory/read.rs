@@ -88,6 +88,24 @@ impl LogReading for MemoryStore {
         Ok(())
     }
 
+    fn chronicle_back(
+        &self,
+        number: i64,
+        (branch, sequence): (u32, u64),
+        each: &mut dyn FnMut(LogRow<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        let tables = self.tables();
+        let before = (number, 0, 0)..(number, branch, sequence);
+        for (_, position) in tables.places.range(before).rev() {
+            if let Some(row) = tables.events.get(position)
+                && !each(row.at(u64::MAX))?
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn row_start(&self, number: i64, branch: u32, after: u64) -> Result<u64> {
         let rows = self.tables().lineage(number, branch);
         let rows = rows.iter().map(|(row, _)| row.first);

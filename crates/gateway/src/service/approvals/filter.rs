@@ -2,7 +2,8 @@
 
 use stateway_model::{ExecutionName, ProviderId};
 use stateway_provider_api::filter::{
-    Condition, DefinitionPattern, Equality, Filter as Language, Mismatch, Pattern, enum_value,
+    Condition, DefinitionPattern, Equality, Filter as Language, Mismatch, Operand, Pattern,
+    enum_value,
 };
 use stateway_provider_api::{Approval, ApprovalState, Escalation, EscalationState, InboxHints};
 use tonic::Status;
@@ -16,8 +17,9 @@ use crate::status::Refusal;
 pub(super) struct Filter {
     pub(super) kind: Kind,
     tests: Language<Test>,
-    /// Without a condition on the state, lists show what is pending.
-    names_state: bool,
+    /// Whether only pending requests pass: by the conditions, or because the filter has no condition on the
+    /// state and does not name one execution.
+    pending_only: bool,
 }
 
 /// One condition on an approval or an escalation.
@@ -29,6 +31,18 @@ enum Test {
     Step(Equality, Pattern),
     Definition(Equality, DefinitionPattern),
     Execution(Equality, Pattern),
+    /// `field:*`: the field is set.
+    Has(Field),
+}
+
+/// A field that may be set or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Field {
+    State,
+    Role,
+    Step,
+    Definition,
+    Execution,
 }
 
 /// A condition on an approval.
@@ -40,13 +54,11 @@ struct EscalationTest(Test);
 impl Condition for ApprovalTest {
     const FIELDS: &'static [&'static str] = &["state", "role", "step", "definition", "execution"];
 
-    fn new(field: &str, operator: &'static str, value: &str) -> Result<Self, Mismatch> {
+    fn new(field: &str, operator: &'static str, value: &Operand) -> Result<Self, Mismatch> {
         let test = match field {
-            "state" => Test::State(
-                Equality::new(field, operator)?,
-                enum_value("", value, APPROVAL_STATES.into_iter())?,
-            ),
-            "role" => Test::Role(Equality::new(field, operator)?, Pattern::new(value)),
+            "state" => state(field, operator, value, &APPROVAL_STATES)?,
+            "role" if asks_presence(operator, value) => Test::Has(Field::Role),
+            "role" => Test::Role(Equality::new(field, operator)?, value.pattern()),
             _ => shared(field, operator, value)?,
         };
         Ok(Self(test))
@@ -56,13 +68,11 @@ impl Condition for ApprovalTest {
 impl Condition for EscalationTest {
     const FIELDS: &'static [&'static str] = &["state", "roles", "step", "definition", "execution"];
 
-    fn new(field: &str, operator: &'static str, value: &str) -> Result<Self, Mismatch> {
+    fn new(field: &str, operator: &'static str, value: &Operand) -> Result<Self, Mismatch> {
         let test = match field {
-            "state" => Test::State(
-                Equality::new(field, operator)?,
-                enum_value("", value, ESCALATION_STATES.into_iter())?,
-            ),
-            "roles" if operator == ":" => Test::Role(Equality::Is, Pattern::new(value)),
+            "state" => state(field, operator, value, &ESCALATION_STATES)?,
+            "roles" if asks_presence(operator, value) => Test::Has(Field::Role),
+            "roles" if operator == ":" => Test::Role(Equality::Is, value.pattern()),
             "roles" => {
                 let message = format!("`roles` takes `:`, not `{operator}`");
                 return Err(Mismatch::operator(message, "Write `roles:operator`."));
@@ -87,22 +97,44 @@ const ESCALATION_STATES: [(Stage, &str); 3] = [
     (Stage::Withdrawn, "withdrawn"),
 ];
 
-/// The fields that both kinds have.
-fn shared(field: &str, operator: &'static str, value: &str) -> Result<Test, Mismatch> {
+/// Whether a condition is `field:*`.
+fn asks_presence(operator: &str, value: &Operand) -> bool {
+    operator == ":" && value.is_star()
+}
+
+fn state(
+    field: &str,
+    operator: &'static str,
+    value: &Operand,
+    known: &[(Stage, &'static str)],
+) -> Result<Test, Mismatch> {
+    if asks_presence(operator, value) {
+        return Ok(Test::Has(Field::State));
+    }
     let equality = Equality::new(field, operator)?;
+    let stage = enum_value("", &value.text(), known.iter().copied())?;
+    Ok(Test::State(equality, stage))
+}
+
+/// The fields that both kinds have.
+fn shared(field: &str, operator: &'static str, value: &Operand) -> Result<Test, Mismatch> {
+    let equality = Equality::new(field, operator)?;
+    let is_set = asks_presence(operator, value);
     Ok(match field {
-        "step" => Test::Step(equality, Pattern::new(value)),
-        "definition" => Test::Definition(equality, DefinitionPattern::new(value)),
+        "step" if is_set => Test::Has(Field::Step),
+        "step" => Test::Step(equality, value.pattern()),
+        "definition" if is_set => Test::Has(Field::Definition),
+        "definition" => Test::Definition(equality, DefinitionPattern::new(value.escaped())),
+        _ if is_set => Test::Has(Field::Execution),
         _ => {
-            let name = execution(value);
-            if !name.contains('*') && name.parse::<ExecutionName>().is_err() {
+            let pattern = Pattern::new(&execution(value.escaped()));
+            let name = pattern.literal();
+            if name.is_some_and(|name| name.parse::<ExecutionName>().is_err()) {
                 let hint = "Write providers/{provider}/executions/{execution}.";
-                return Err(Mismatch::value(
-                    format!("`{value}` is not an execution"),
-                    hint,
-                ));
+                let message = format!("`{}` is not an execution", value.text());
+                return Err(Mismatch::value(message, hint));
             }
-            Test::Execution(equality, Pattern::new(&name))
+            Test::Execution(equality, pattern)
         }
     })
 }
@@ -133,12 +165,18 @@ impl Filter {
                     .hint(error.hint),
             )
         })?;
-        let names_state = tests.any(&|test| matches!(test, Test::State(..)));
-        Ok(Self {
+        let mut filter = Self {
             kind,
             tests,
-            names_state,
-        })
+            pending_only: false,
+        };
+        let names_state = |test: &Test| matches!(test, Test::State(..) | Test::Has(Field::State));
+        filter.pending_only = if filter.tests.any(&names_state) {
+            filter.requires_pending()
+        } else {
+            filter.execution().is_none()
+        };
+        Ok(filter)
     }
 
     /// The only execution whose requests can pass, where the filter names one.
@@ -168,14 +206,9 @@ impl Filter {
     /// What a provider may narrow its answer to. Without a condition on the state only pending requests
     /// are listed, or every request of the one execution that the filter names.
     pub(super) fn hints(&self) -> InboxHints {
-        let execution = self.execution();
         InboxHints {
-            pending_only: if self.names_state {
-                self.is_pending_only()
-            } else {
-                execution.is_none()
-            },
-            execution: execution.map(|name| name.id),
+            pending_only: self.pending_only,
+            execution: self.execution().map(|name| name.id),
             definition: self.definition().map(ToOwned::to_owned),
             role: self.literal(|test| match test {
                 Test::Role(Equality::Is, pattern) => Some(pattern),
@@ -195,8 +228,8 @@ impl Filter {
         patterns.find_map(|pattern| pattern.literal().map(ToOwned::to_owned))
     }
 
-    /// Whether only pending requests can pass.
-    fn is_pending_only(&self) -> bool {
+    /// Whether the conditions admit pending requests only.
+    fn requires_pending(&self) -> bool {
         let others = [
             Stage::Granted,
             Stage::Rejected,
@@ -211,6 +244,7 @@ impl Filter {
     fn may_admit(&self, stage: Stage) -> bool {
         self.tests.may_hold(&|test| match test {
             Test::State(equality, wanted) => Some(equality.holds(*wanted == stage)),
+            Test::Has(Field::State) => Some(true),
             _ => None,
         })
     }
@@ -221,7 +255,7 @@ impl Filter {
     }
 
     fn admits(&self, row: &Row<'_>) -> bool {
-        if !self.names_state && self.hints().pending_only && row.stage != Stage::Pending {
+        if self.pending_only && row.stage != Stage::Pending {
             return false;
         }
         self.holds(row)
@@ -231,11 +265,15 @@ impl Filter {
         self.tests.holds(&|test| match test {
             Test::State(equality, wanted) => equality.holds(*wanted == row.stage),
             Test::Role(equality, wanted) => {
-                equality.holds(row.roles.iter().any(|role| wanted.matches(role)))
+                row.has(Field::Role)
+                    && equality.holds(row.roles.iter().any(|it| wanted.matches(it)))
             }
             Test::Step(equality, wanted) => equality.holds(wanted.matches(row.step)),
-            Test::Definition(equality, wanted) => equality.holds(wanted.admits(&row.definition)),
+            Test::Definition(equality, wanted) => {
+                row.has(Field::Definition) && equality.holds(wanted.admits(&row.definition))
+            }
             Test::Execution(equality, wanted) => equality.holds(wanted.matches(&row.execution)),
+            Test::Has(field) => row.has(*field),
         })
     }
 
@@ -286,6 +324,15 @@ struct Row<'r> {
 }
 
 impl<'r> Row<'r> {
+    /// Whether a field is set. State, step and execution always are.
+    fn has(&self, field: Field) -> bool {
+        match field {
+            Field::State | Field::Step | Field::Execution => true,
+            Field::Role => self.roles.iter().any(|role| !role.is_empty()),
+            Field::Definition => !self.definition.is_empty(),
+        }
+    }
+
     fn of_approval(provider: &ProviderId, row: &'r Approval) -> Self {
         Self {
             stage: match row.state {
@@ -332,6 +379,7 @@ mod tests {
             "state != PENDING",
             "state = PENDING OR step = a",
             "execution = p/a",
+            "state:*",
         ] {
             assert!(!approvals(all).unwrap().hints().pending_only, "{all}");
         }
@@ -401,6 +449,95 @@ mod tests {
             "execution = a",
         ] {
             assert!(approvals(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    fn row<'r>(roles: &'r [String], definition: &str) -> Row<'r> {
+        Row {
+            stage: Stage::Pending,
+            step: "s",
+            definition: definition.into(),
+            execution: "providers/p/executions/a".into(),
+            roles,
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_not_set_passes_no_comparison() {
+        let set = ["ops".to_owned()];
+        for (text, of_set) in [
+            ("role != x", true),
+            ("role = ops", true),
+            ("role:*", true),
+            ("definition != x", true),
+            ("definition:*", true),
+            ("definition = *", true),
+            ("definition = x", false),
+        ] {
+            let filter = approvals(text).unwrap();
+            let full = row(&set, "definitions/order");
+            assert_eq!(filter.admits(&full), of_set, "{text}");
+            assert!(!filter.admits(&row(&[], "")), "{text}");
+        }
+        for always in ["state:*", "step:*", "execution:*"] {
+            assert!(approvals(always).unwrap().admits(&row(&[], "")), "{always}");
+        }
+    }
+
+    /// The part of docs/filters.md about approvals and escalations.
+    fn documentation() -> &'static str {
+        let page = include_str!("../../../../../docs/filters.md");
+        let section = "\n## Fields of approvals and escalations\n";
+        page.split_once(section).expect("the section exists").1
+    }
+
+    /// The operators that the documentation lists for a field.
+    fn documented(field: &str) -> Vec<&'static str> {
+        let name = format!("`{field}`");
+        let row = documentation().lines().find_map(|line| {
+            let mut cells = line.strip_prefix("| ")?.split(" | ");
+            cells.next()?.contains(&name).then(|| cells.next())?
+        });
+        let row = row.unwrap_or_else(|| panic!("{field} is missing"));
+        row.split(' ').map(|it| it.trim_matches('`')).collect()
+    }
+
+    #[test]
+    fn the_documentation_lists_every_field_with_its_operators() {
+        for (kind, fields) in [
+            (Kind::Approval, ApprovalTest::FIELDS),
+            (Kind::Escalation, EscalationTest::FIELDS),
+        ] {
+            for field in fields {
+                let value = match *field {
+                    "state" => "PENDING",
+                    "execution" => "p/a",
+                    _ => "x",
+                };
+                let takes = |operator: &&str| {
+                    let text = format!("{field} {operator} {value}");
+                    Filter::parse(kind, &text).is_ok()
+                };
+                let operators = ["=", "!=", "<", "<=", ">", ">=", ":"].into_iter();
+                let taken: Vec<_> = operators.filter(takes).collect();
+                assert_eq!(documented(field), taken, "{field}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_filter_in_the_documentation_is_one() {
+        let blocks: Vec<_> = documentation().split("```filter\n").skip(1).collect();
+        assert!(!blocks.is_empty());
+        for block in blocks {
+            for example in block.split("\n```").next().unwrap().lines() {
+                let kind = if example.contains("roles:") {
+                    Kind::Escalation
+                } else {
+                    Kind::Approval
+                };
+                assert!(Filter::parse(kind, example).is_ok(), "{example}");
+            }
         }
     }
 }

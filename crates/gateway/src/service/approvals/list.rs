@@ -2,7 +2,10 @@
 //!
 //! The providers are asked one after the other. A provider that does not answer is named in
 //! `unreachable` and keeps its cursor: the next page asks it again. The list ends when only providers that
-//! did not answer are left. Order: by provider, then the newest execution first.
+//! did not answer are left.
+//!
+//! Order: by the id of the provider; of one provider as it answers, which is the newest execution first. A
+//! provider that did not answer follows after the others.
 
 use std::sync::Arc;
 

@@ -2,10 +2,10 @@
 
 use stateway_model::ExecutionName;
 use stateway_proto::v1;
-use stateway_provider_api::{BranchEventsRequest, Call, Verb};
+use stateway_provider_api::{BranchEventsRequest, Call, EventOrder, Verb};
 use tonic::Status;
 
-use super::read::event_view;
+use super::read::{event_view, token_purpose};
 use super::{Executions, page_token_refused};
 use crate::branch::{branch_name, branch_of};
 use crate::convert;
@@ -17,10 +17,10 @@ impl Executions {
         call: Call,
         name: &ExecutionName,
         request: v1::ListEventsRequest,
-        page_size: usize,
+        (page_size, order): (usize, EventOrder),
     ) -> Result<v1::ListEventsResponse, Status> {
         let upstream = self.directory.of(&name.provider, Topic::EVENT_LOG)?;
-        let purpose = format!("events|{name}|{}", request.branch);
+        let purpose = format!("{}|{name}|{}", token_purpose(order), request.branch);
         let cursor: Option<(u32, u64)> = match request.page_token.as_str() {
             "" => None,
             token => Some(
@@ -35,6 +35,7 @@ impl Executions {
             cursor,
             page_size,
             view: event_view(request.view()),
+            order,
         };
         let guarded = upstream.within(&call);
         let page = guarded.event_log(Verb::BranchEvents, |log, call| {

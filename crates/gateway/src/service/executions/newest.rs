@@ -1,10 +1,10 @@
-//! Histories with the newest event first. Engines tell a history from its beginning, so it is read
-//! from there, in large pages and within a bound, and the end of it is answered.
+//! Histories with the newest event first, of providers that read a history only from its beginning: the
+//! gateway reads every event in large pages, up to a limit, and answers with the last ones.
 
 use std::collections::VecDeque;
 
 use stateway_proto::v1;
-use stateway_provider_api::Call;
+use stateway_provider_api::{Call, EventOrder};
 use tonic::{Code, Status};
 
 use super::{Executions, page_token_refused};
@@ -14,35 +14,26 @@ use crate::status::Refusal;
 const EVENTS_PER_READ: i32 = 1_000;
 /// The most bytes of payloads in one page.
 const MOST_PAGE_BYTES: usize = 2 * 1024 * 1024;
-/// The longest history of which the end is read.
+/// The longest history whose last events are read in this way.
 const MOST_EVENTS: u64 = 100_000;
 
-/// In which order events are listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
-    OldestFirst,
-    NewestFirst,
-}
-
-impl Order {
-    /// The order behind `order_by` (AIP-132).
-    pub(super) fn parse(text: &str) -> Result<Self, Status> {
-        let words: Vec<_> = text.split_whitespace().collect();
-        match words.as_slice() {
-            [] | ["sequence"] => Ok(Self::OldestFirst),
-            ["sequence", "desc"] => Ok(Self::NewestFirst),
-            _ => Err(Refusal::invalid(
-                "order_by",
-                "`order_by` must be `sequence` or `sequence desc`",
-            )
-            .into()),
-        }
+/// The order behind `order_by` (AIP-132).
+pub(super) fn order(text: &str) -> Result<EventOrder, Status> {
+    let words: Vec<_> = text.split_whitespace().collect();
+    match words.as_slice() {
+        [] | ["sequence"] => Ok(EventOrder::OldestFirst),
+        ["sequence", "desc"] => Ok(EventOrder::NewestFirst),
+        _ => Err(Refusal::invalid(
+            "order_by",
+            "`order_by` must be `sequence` or `sequence desc`",
+        )
+        .into()),
     }
 }
 
 impl Executions {
-    /// The page that ends before the one of the token, or with the newest event.
-    pub(super) async fn newest_events(
+    /// The events before those of the page of the token; the last events without a token.
+    pub(super) async fn last_events(
         &self,
         call: Call,
         request: v1::ListEventsRequest,
@@ -65,7 +56,8 @@ impl Executions {
             ..request
         };
         loop {
-            let page = self.oldest_events(call.clone(), read.clone()).await?;
+            let page = self.events_page(call.clone(), read.clone(), EventOrder::OldestFirst);
+            let page = page.await?;
             let full = newest.add(page.events);
             if full || page.next_page_token.is_empty() {
                 break;
@@ -99,7 +91,7 @@ struct Newest {
     most: usize,
     /// The position of the first event that is not wanted.
     end: Option<u64>,
-    /// How many events were seen, those beyond the end left out.
+    /// The number of events so far; events beyond the end do not count.
     seen: u64,
 }
 
@@ -113,7 +105,7 @@ impl Newest {
         }
     }
 
-    /// Takes events in their order; whether the end is reached.
+    /// Adds the events that follow, oldest first. Returns whether the end is reached.
     fn add(&mut self, events: Vec<v1::Event>) -> bool {
         for event in events {
             if self.end == Some(self.seen) {
@@ -190,11 +182,11 @@ mod tests {
 
     #[test]
     fn an_order_is_one_of_two() {
-        assert_eq!(Order::parse("").unwrap(), Order::OldestFirst);
-        assert_eq!(Order::parse("sequence").unwrap(), Order::OldestFirst);
-        assert_eq!(Order::parse(" sequence  desc").unwrap(), Order::NewestFirst);
+        assert_eq!(order("").unwrap(), EventOrder::OldestFirst);
+        assert_eq!(order("sequence").unwrap(), EventOrder::OldestFirst);
+        assert_eq!(order(" sequence  desc").unwrap(), EventOrder::NewestFirst);
         for wrong in ["desc", "time desc", "sequence asc desc", "sequence, name"] {
-            assert!(Order::parse(wrong).is_err(), "{wrong}");
+            assert!(order(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use stateway_model::{ExecutionName, SubState};
 use stateway_proto::v1;
-use stateway_provider_api::{Call, HistoryRequest, Verb, View};
+use stateway_provider_api::{Call, EventOrder, HistoryRequest, Verb, View};
 use tonic::Status;
 
 use super::super::validate;
 use super::Executions;
-use super::newest::Order;
+use super::newest;
 use crate::convert;
 use crate::front::Peer;
 use crate::list::{self, Listing};
@@ -149,28 +149,32 @@ impl Executions {
         call: Call,
         request: v1::ListEventsRequest,
     ) -> Result<v1::ListEventsResponse, Status> {
-        match Order::parse(&request.order_by)? {
-            Order::OldestFirst => self.oldest_events(call, request).await,
-            Order::NewestFirst => {
-                let page_size = validate::page_size(request.page_size, EVENTS_PER_PAGE)?;
-                self.newest_events(call, request, page_size).await
-            }
+        let order = newest::order(&request.order_by)?;
+        let name = validate::execution_name("parent", &request.parent)?;
+        let can = self.upstream(&name.provider)?.capabilities();
+        if order == EventOrder::OldestFirst || can.history_newest_first {
+            return self.events_page(call, request, order).await;
         }
+        let page_size = validate::page_size(request.page_size, EVENTS_PER_PAGE)?;
+        self.last_events(call, request, page_size).await
     }
 
-    pub(super) async fn oldest_events(
+    /// A page of events as the provider reads them.
+    pub(super) async fn events_page(
         &self,
         call: Call,
         request: v1::ListEventsRequest,
+        order: EventOrder,
     ) -> Result<v1::ListEventsResponse, Status> {
         let name = validate::execution_name("parent", &request.parent)?;
         let upstream = self.upstream(&name.provider)?;
         let page_size = validate::page_size(request.page_size, EVENTS_PER_PAGE)?;
         if !request.branch.is_empty() {
-            return self.branch_history(call, &name, request, page_size).await;
+            let page = (page_size, order);
+            return self.branch_history(call, &name, request, page).await;
         }
         let view = event_view(request.view());
-        let purpose = format!("events|{name}");
+        let purpose = format!("{}|{name}", token_purpose(order));
         let cursor = match request.page_token.as_str() {
             "" => None,
             token => Some(
@@ -184,6 +188,7 @@ impl Executions {
             page_size: u32::try_from(page_size).unwrap_or(u32::MAX),
             cursor,
             view,
+            order,
         };
         let guarded = upstream.within(&call);
         let page = guarded.call(Verb::History, |provider, call| {
@@ -219,6 +224,14 @@ impl Executions {
     }
 }
 
+/// What the page tokens of a history are bound to, beside the history: a token continues in its order only.
+pub(super) const fn token_purpose(order: EventOrder) -> &'static str {
+    match order {
+        EventOrder::OldestFirst => "events",
+        EventOrder::NewestFirst => "newest events",
+    }
+}
+
 /// What a request wants to watch.
 fn watch_target(request: &v1::WatchExecutionsRequest) -> Result<Target, Status> {
     if request.names.is_empty() {
@@ -235,10 +248,8 @@ fn watch_target(request: &v1::WatchExecutionsRequest) -> Result<Target, Status> 
         return Err(Refusal::invalid("filter", message).into());
     }
     if request.names.len() > MOST_NAMES {
-        let message = format!(
-            "{} names are more than a watch takes, {MOST_NAMES}",
-            request.names.len()
-        );
+        let count = request.names.len();
+        let message = format!("`names` has {count} entries; at most {MOST_NAMES} are allowed");
         return Err(Refusal::invalid("names", message).into());
     }
     let names = request.names.iter();

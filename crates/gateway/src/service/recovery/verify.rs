@@ -1,8 +1,10 @@
 //! Comparing what is kept with the log: of one execution, or of all of them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use futures::{Stream, stream};
 use stateway_model::{ExecutionId, ExecutionName, ProviderId};
 use stateway_proto::v1;
@@ -14,14 +16,14 @@ use super::super::validate;
 use super::Recovery;
 use crate::branch::branch_name;
 use crate::convert;
-use crate::upstream::{Topic, Upstream};
+use crate::parent::Parent;
+use crate::upstream::{CallError, Topic, Upstream};
 
-/// Executions looked at between two messages: others read between two of them.
+/// Executions that are verified at once; other requests are served in between.
 const PAGE: usize = 1_000;
 /// The most time for one page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
-/// The most verdicts in one message; what is beyond that is counted, and found again by
-/// `VerifyExecution`.
+/// The most verdicts in one message; the next message has the rest.
 const MOST_VERDICTS: usize = 500;
 
 impl Recovery {
@@ -47,33 +49,52 @@ impl Recovery {
         request: v1::VerifyExecutionsRequest,
     ) -> Result<Scan, Status> {
         let parent = validate::parent(&request.parent)?;
+        let upstreams = self.directory.under(&parent, Topic::RECOVERY)?;
+        let totals = upstreams.iter().map(|upstream| async {
+            let guarded = match parent {
+                Parent::All => upstream.merged(&call),
+                Parent::One(_) => upstream.within(&call),
+            };
+            let total = guarded.recovery(Verb::Verify, |recovery, call| recovery.total(call));
+            total.await
+        });
+        let totals = join_all(totals).await;
         let mut scan = Scan {
             upstreams: Vec::new(),
             cursor: None,
+            fails_with_one: matches!(parent, Parent::One(_)),
             call: call.clone(),
             began: Instant::now(),
-            told: v1::VerifyExecutionsResponse::default(),
+            verdicts: VecDeque::new(),
+            progress: v1::VerifyExecutionsResponse::default(),
         };
-        for upstream in self.directory.under(&parent, Topic::RECOVERY)? {
-            let guarded = upstream.within(&call);
-            let total = guarded.recovery(Verb::Verify, |recovery, call| recovery.total(call));
-            scan.told.total_count += convert::int64(total.await?);
-            scan.upstreams.push(Arc::clone(upstream));
+        // The last one is verified first.
+        for (upstream, total) in upstreams.into_iter().zip(totals).rev() {
+            match total {
+                Ok(total) => {
+                    scan.progress.total_count += convert::int64(total);
+                    scan.upstreams.push(Arc::clone(upstream));
+                }
+                Err(error) => scan.left_out(&upstream.id, error)?,
+            }
         }
-        // The last one is taken first.
-        scan.upstreams.reverse();
         Ok(scan)
     }
 }
 
 /// A verification of every execution, as fast as its reader.
 pub(super) struct Scan {
+    /// The providers that are not verified completely; the last one is next.
     upstreams: Vec<Arc<Upstream>>,
     cursor: Option<String>,
+    /// Whether the failure of a provider ends the verification.
+    fails_with_one: bool,
     /// Its caller; the stream itself has no deadline.
     call: Call,
     began: Instant,
-    told: v1::VerifyExecutionsResponse,
+    /// Verdicts that were not sent yet.
+    verdicts: VecDeque<v1::Verdict>,
+    progress: v1::VerifyExecutionsResponse,
 }
 
 impl Scan {
@@ -82,41 +103,65 @@ impl Scan {
     ) -> impl Stream<Item = Result<v1::VerifyExecutionsResponse, Status>> {
         stream::unfold(Some(self), |scan| async {
             let mut scan = scan?;
-            match scan.page().await {
-                Ok(told) => {
-                    let next = (!told.done).then_some(scan);
-                    Some((Ok(told), next))
+            match scan.message().await {
+                Ok(message) => {
+                    let next = (!message.done).then_some(scan);
+                    Some((Ok(message), next))
                 }
                 Err(status) => Some((Err(status), None)),
             }
         })
     }
 
-    async fn page(&mut self) -> Result<v1::VerifyExecutionsResponse, Status> {
-        self.told.verdicts.clear();
-        if let Some(upstream) = self.upstreams.last() {
-            let call = Call {
-                deadline: Instant::now() + PAGE_TIMEOUT,
-                ..self.call.clone()
-            };
-            let guarded = upstream.until_deadline(&call);
-            let page = guarded.recovery(Verb::Verify, |recovery, call| {
-                recovery.verify_page(call, self.cursor.as_deref(), PAGE)
-            });
-            let page = page.await?;
-            self.told.checked_count += convert::int64(page.verified.executions);
-            self.told.event_count += convert::int64(page.verified.events);
-            self.told.faulty_count += convert::int64(page.wrong.len());
-            let wrong = page.wrong.into_iter().take(MOST_VERDICTS);
-            self.told.verdicts = wrong.map(|found| verdict(&upstream.id, found)).collect();
-            self.cursor = page.next;
-            if self.cursor.is_none() {
-                self.upstreams.pop();
-            }
+    /// The next message: verdicts that are left, or a further page.
+    async fn message(&mut self) -> Result<v1::VerifyExecutionsResponse, Status> {
+        if self.verdicts.is_empty()
+            && let Some(upstream) = self.upstreams.last().map(Arc::clone)
+            && let Err(error) = self.page(&upstream).await
+        {
+            self.upstreams.pop();
+            self.cursor = None;
+            self.left_out(&upstream.id, error)?;
         }
-        self.told.elapsed_duration = Some(convert::duration(self.began.elapsed()));
-        self.told.done = self.upstreams.is_empty();
-        Ok(self.told.clone())
+        let most = self.verdicts.len().min(MOST_VERDICTS);
+        self.progress.verdicts = self.verdicts.drain(..most).collect();
+        self.progress.elapsed_duration = Some(convert::duration(self.began.elapsed()));
+        self.progress.done = self.upstreams.is_empty() && self.verdicts.is_empty();
+        Ok(self.progress.clone())
+    }
+
+    /// Verifies the next page of a provider.
+    async fn page(&mut self, upstream: &Upstream) -> Result<(), CallError> {
+        let call = Call {
+            deadline: Instant::now() + PAGE_TIMEOUT,
+            ..self.call.clone()
+        };
+        let guarded = upstream.until_deadline(&call);
+        let page = guarded.recovery(Verb::Verify, |recovery, call| {
+            recovery.verify_page(call, self.cursor.as_deref(), PAGE)
+        });
+        let page = page.await?;
+        self.progress.checked_count += convert::int64(page.verified.executions);
+        self.progress.event_count += convert::int64(page.verified.events);
+        self.progress.faulty_count += convert::int64(page.wrong.len());
+        let wrong = page.wrong.into_iter();
+        self.verdicts
+            .extend(wrong.map(|found| verdict(&upstream.id, found)));
+        self.cursor = page.next;
+        if self.cursor.is_none() {
+            self.upstreams.pop();
+        }
+        Ok(())
+    }
+
+    /// Continues without a provider that failed, where others are verified too.
+    fn left_out(&mut self, provider: &ProviderId, error: CallError) -> Result<(), Status> {
+        if self.fails_with_one {
+            return Err(error.into());
+        }
+        tracing::info!("left out of a verification: {error}");
+        self.progress.unreachable.push(provider.resource_name());
+        Ok(())
     }
 }
 

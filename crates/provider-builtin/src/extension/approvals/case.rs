@@ -1,5 +1,6 @@
 //! One approval or escalation of an execution, from the moment it was asked for to its end.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -7,7 +8,7 @@ use stateway_engine::View;
 use stateway_machine::{Awaited, Resolution};
 use stateway_model::{ExecutionError, Reason, Step};
 
-use super::id::Kind;
+use super::id::{CaseId, Kind};
 
 /// One approval or escalation.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,6 +96,21 @@ impl Case {
     pub(super) fn is_beside(&self, other: &Self) -> bool {
         let place = |case: &Self| (case.branch, case.attempt, case.kind());
         place(self) == place(other) && self.step == other.step
+    }
+
+    /// The id under which the case is listed.
+    pub(super) fn id(&self) -> CaseId {
+        CaseId {
+            step: self.step.to_string(),
+            attempt: self.attempt,
+            ordinal: self.ordinal,
+            branch: self.branch,
+        }
+    }
+
+    /// The order of the cases of one execution in lists. A decision does not change it.
+    pub(super) fn in_list(&self, other: &Self) -> Ordering {
+        self.id().in_list(&other.id())
     }
 
     pub(super) const fn stage(&self) -> Stage {

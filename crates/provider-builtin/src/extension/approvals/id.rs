@@ -4,6 +4,7 @@
 //! Several policy rules may ask about one attempt, one after the other; from the second request on, the
 //! number of the request follows the attempt: `{step}~{attempt}.2`.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use stateway_provider_api::{Error, ErrorKind, Result, Verb};
@@ -65,7 +66,8 @@ impl CaseId {
         })
     }
 
-    fn read(text: &str) -> Option<Self> {
+    /// The id behind a text, if the text is one.
+    pub(super) fn read(text: &str) -> Option<Self> {
         let mut parts = text.split('~');
         let (step, attempt) = (parts.next()?, parts.next()?);
         let branch = match parts.next() {
@@ -85,6 +87,16 @@ impl CaseId {
             ordinal,
             branch,
         })
+    }
+}
+
+impl CaseId {
+    /// The order of the ids of one execution in lists: the newest branch first, then by step, then the
+    /// newest attempt and its newest request.
+    pub(super) fn in_list(&self, other: &Self) -> Ordering {
+        let branch = other.branch.cmp(&self.branch);
+        let newest = (other.attempt, other.ordinal).cmp(&(self.attempt, self.ordinal));
+        branch.then_with(|| self.step.cmp(&other.step)).then(newest)
     }
 }
 

@@ -1,17 +1,19 @@
 //! Lists of approvals and escalations, a page at a time.
 //!
-//! A page is made of executions, so that a cursor is one number: an execution with three requests gives
-//! three rows, and a page may be a few rows longer than asked for. What is pending is known without
-//! reading a log. Every other state is known from the logs alone, so a page reads at most a bounded
-//! number of them, may be short or empty, and is the last one only when it has no cursor.
+//! The newest execution is first; of one execution the requests of the newest branch are first, then by
+//! step, then the newest attempt. Nothing in this order changes with a decision, so a page can end between
+//! two requests of one execution. What is pending is known without reading a log. Every other state is
+//! known from the logs alone, so a page reads at most a bounded number of logs, may be short or empty, and
+//! is the last one only when it has no cursor.
 
 use stateway_engine::{ListQuery, View};
 use stateway_machine::ExecutionState;
 use stateway_model::ExecutionId;
-use stateway_provider_api::{Call, Error, ErrorKind, InboxHints, InboxRequest, Result, Verb};
+use stateway_provider_api::{Call, ErrorKind, InboxHints, InboxRequest, Result, Verb};
 
 use super::case::{Case, Stage, pending};
 use super::id::Kind;
+use super::position::Position;
 use super::{read, roles};
 use crate::BuiltinProvider;
 
@@ -42,41 +44,55 @@ impl Inbox<'_> {
     /// The executions of one page, and the cursor of the next one.
     pub(super) async fn page(self, request: &InboxRequest) -> Result<(Vec<Found>, Option<String>)> {
         let hints = &request.hints;
+        let position = Position::parse(self.verb, request.cursor.as_deref())?;
         if let Some(id) = &hints.execution {
-            let found = self.of_execution(id, hints).await?;
-            return Ok((vec![found], None));
+            let mut found = self.of_execution(id, hints).await?;
+            let next = position.take(&mut found, request.page_size.max(1));
+            return Ok((vec![found], next.map(|next| next.to_string())));
         }
-        let mut before: Option<i64> = match request.cursor.as_deref() {
-            None => None,
-            Some(cursor) => Some(
-                cursor
-                    .parse()
-                    .map_err(|_| Error::foreign_cursor(self.verb))?,
-            ),
-        };
+        let (found, next) = self.older(request, position).await?;
+        Ok((found, next.map(|next| next.to_string())))
+    }
+
+    /// The executions of one page from a position on, and the position of the next page.
+    async fn older(
+        self,
+        request: &InboxRequest,
+        mut position: Position,
+    ) -> Result<(Vec<Found>, Option<Position>)> {
+        let hints = &request.hints;
         let most = if hints.pending_only {
             MOST_PENDING
         } else {
             MOST_LOGS
         };
-        let (mut found, mut rows, mut read) = (Vec::new(), 0, 0);
-        while rows < request.page_size && read < most {
-            let limit = EXECUTIONS_PER_READ.min(request.page_size - rows);
-            let page = self.provider.engine.list(self.query(hints, before, limit));
+        let (mut found, mut left, mut read) = (Vec::new(), request.page_size.max(1), 0);
+        while left > 0 && read < most {
+            let limit = EXECUTIONS_PER_READ.min(left);
+            let query = self.query(hints, position.before(), limit);
+            let page = self.provider.engine.list(query);
             let page = self.provider.line.carry(self.call, self.verb, page).await?;
             read += page.items.len();
             for view in page.items {
-                if let Some(one) = self.of_view(view, hints).await? {
-                    rows += one.cases.len();
+                if left == 0 {
+                    return Ok((found, Some(position)));
+                }
+                let number = view.number;
+                if let Some(mut one) = self.of_view(view, hints).await? {
+                    if let Some(inside) = position.take(&mut one, left) {
+                        found.push(one);
+                        return Ok((found, Some(inside)));
+                    }
+                    left -= one.cases.len();
                     found.push(one);
                 }
+                position = Position::Older(number);
             }
-            before = page.next;
-            if before.is_none() {
-                break;
+            if page.next.is_none() {
+                return Ok((found, None));
             }
         }
-        Ok((found, before.map(|before| before.to_string())))
+        Ok((found, Some(position)))
     }
 
     /// Every case of one execution, of every branch.
@@ -124,10 +140,7 @@ impl Inbox<'_> {
             pending
         } else {
             match read::cases(self.provider, self.call, self.verb, &view.id).await {
-                Ok(mut cases) => {
-                    cases.reverse();
-                    cases
-                }
+                Ok(cases) => cases,
                 // It was purged meanwhile, or is damaged; the others are listed all the same.
                 Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::DataLoss) => {
                     Vec::new()
@@ -152,6 +165,7 @@ impl Inbox<'_> {
                 && step.is_none_or(|step| **step == *case.step)
                 && role.is_none_or(|role| roles(case, configured).contains(role))
         });
+        cases.sort_by(Case::in_list);
         cases
     }
 }

@@ -11,19 +11,12 @@ use stateway_provider_api::{
 };
 
 use super::case::{About, Case, Decision, Outcome, Stage, deadline};
-use super::id::CaseId;
 use super::roles;
 
 fn id(execution: &ExecutionId, case: &Case) -> InboxId {
-    let id = CaseId {
-        step: case.step.to_string(),
-        attempt: case.attempt,
-        ordinal: case.ordinal,
-        branch: case.branch,
-    };
     InboxId {
         execution: execution.clone(),
-        id: id.to_string(),
+        id: case.id().to_string(),
     }
 }
 

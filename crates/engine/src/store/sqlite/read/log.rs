@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use rusqlite::{OptionalExtension as _, Row, params};
+use rusqlite::{OptionalExtension as _, Row, Rows, params};
 
 use crate::request::EventRecord;
 use crate::store::load::events;
 use crate::store::sqlite::Sqlite;
 use crate::store::{Branch, Hash, LogReading, LogRow, Snapshot, StoreError};
 
+/// A log from its end: branch after branch, of each the rows that begin before an event.
+const BACK: &str = "\
+    SELECT position, branch, hash, lines, sequence FROM events \
+    WHERE execution = ?1 AND (branch, sequence) < (?2, ?3) ORDER BY branch DESC, sequence DESC";
 /// Where a read of the log ends, in bytes.
 const LOG_BYTES: usize = 1024 * 1024;
 /// A log along its lineage, in one query: from the branch back over its parents, of each the rows up
@@ -100,21 +104,18 @@ impl LogReading for Sqlite {
             "SELECT position, branch, hash, lines, sequence FROM events \
              WHERE execution = ?1 AND (branch, sequence) >= (?2, ?3) ORDER BY branch, sequence",
         )?;
-        let mut rows = query.query(params![number, branch, start])?;
-        while let Some(row) = rows.next()? {
-            let found = LogRow {
-                position: row.get(0)?,
-                branch: row.get(1)?,
-                first: row.get::<_, i64>(4)?.unsigned_abs(),
-                up_to: u64::MAX,
-                hash: hash_of(row, 2)?,
-                lines: row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?,
-            };
-            if !each(found)? {
-                break;
-            }
-        }
-        Ok(())
+        each_row(query.query(params![number, branch, start])?, each)
+    }
+
+    fn chronicle_back(
+        &self,
+        number: i64,
+        (branch, sequence): (u32, u64),
+        each: &mut dyn FnMut(LogRow<'_>) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut query = self.connection.prepare_cached(BACK)?;
+        let sequence = i64::try_from(sequence).unwrap_or(i64::MAX);
+        each_row(query.query(params![number, branch, sequence])?, each)
     }
 
     fn row_start(&self, number: i64, branch: u32, after: u64) -> Result<u64, StoreError> {
@@ -197,6 +198,27 @@ impl LogReading for Sqlite {
     }
 }
 
+/// Calls `each` with rows of position, branch, hash, lines and first sequence.
+fn each_row(
+    mut rows: Rows<'_>,
+    each: &mut dyn FnMut(LogRow<'_>) -> Result<bool, StoreError>,
+) -> Result<(), StoreError> {
+    while let Some(row) = rows.next()? {
+        let found = LogRow {
+            position: row.get(0)?,
+            branch: row.get(1)?,
+            first: row.get::<_, i64>(4)?.unsigned_abs(),
+            up_to: u64::MAX,
+            hash: hash_of(row, 2)?,
+            lines: row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?,
+        };
+        if !each(found)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
 fn hash_of(row: &Row<'_>, at: usize) -> rusqlite::Result<Hash> {
     row.get(at)
 }
@@ -205,6 +227,21 @@ fn hash_of(row: &Row<'_>, at: usize) -> rusqlite::Result<Hash> {
 mod tests {
     use super::*;
     use crate::store::{Backend as _, SqliteFile};
+
+    #[test]
+    fn a_log_from_its_end_is_read_over_the_index_and_not_sorted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        let file = SqliteFile::new(path.clone(), &crate::fault::Faults::default());
+        drop(file.open().unwrap());
+        let file = rusqlite::Connection::open(path).unwrap();
+        let mut plan = file.prepare(&format!("EXPLAIN QUERY PLAN {BACK}")).unwrap();
+        let steps = plan.query_map(params![1, 3, 9], |row| row.get::<_, String>(3));
+        let steps: Vec<_> = steps.unwrap().map(Result::unwrap).collect();
+        let plan = steps.join("\n");
+        let index = "SEARCH events USING INDEX events_of (execution=? AND (branch,sequence)<(?,?))";
+        assert_eq!(plan, index);
+    }
 
     #[test]
     fn a_log_along_its_lineage_is_one_query_over_the_index() {
