@@ -107,11 +107,16 @@ fn operator(text: &str, at: usize) -> Result<(TokenKind, usize), FilterError> {
         Some(sign) => Ok((TokenKind::Operator(sign), sign.len())),
         None => {
             let symbol = text[at..].chars().next().unwrap_or(' ');
+            let hint = match symbol {
+                '&' => "Write AND.",
+                '|' => "Write OR.",
+                _ => "",
+            };
             Err(error(
                 text,
                 at,
                 &format!("`{symbol}` has no meaning here"),
-                "",
+                hint,
             ))
         }
     }

@@ -95,7 +95,11 @@ impl<C: Condition> Parser<'_, C> {
         }
         let value_at = self.place();
         let (Some(TokenKind::Word(value)) | Some(TokenKind::Quoted(value))) = self.peek() else {
-            return Err(self.error_here("a value is expected", ""));
+            let hint = match self.peek() {
+                Some(TokenKind::Operator("=")) => "Equality is one `=`.",
+                _ => "",
+            };
+            return Err(self.error_here("a value is expected", hint));
         };
         let value = Operand::new(value.clone());
         self.next += 1;
@@ -112,12 +116,13 @@ impl<C: Condition> Parser<'_, C> {
     }
 
     fn unknown_field(&self, at: usize, name: &str) -> FilterError {
-        error(
-            self.text,
-            at,
-            &format!("`{name}` is not a field"),
-            &meant::<C>(name),
-        )
+        let upper = name.to_ascii_uppercase();
+        let hint = if ["AND", "OR", "NOT"].contains(&&*upper) {
+            format!("Write `{upper}` in upper case.")
+        } else {
+            meant::<C>(name)
+        };
+        error(self.text, at, &format!("`{name}` is not a field"), &hint)
     }
 
     fn peek(&self) -> Option<&TokenKind> {
@@ -209,6 +214,16 @@ mod tests {
     #[test]
     fn an_empty_filter_admits_everything() {
         assert_eq!(Filter::parse("  ").unwrap(), Filter::everything());
+    }
+
+    #[test]
+    fn usual_mistakes_get_a_remedy() {
+        let hint = |text: &str| Filter::<Term>::parse(text).unwrap_err().hint;
+        assert_eq!(hint("sub_state == RUNNING"), "Equality is one `=`.");
+        let joined = |by: &str| hint(&format!("sub_state = RUNNING {by} name = a"));
+        assert_eq!(joined("or"), "Write `OR` in upper case.");
+        assert_eq!(joined("&&"), "Write AND.");
+        assert_eq!(joined("||"), "Write OR.");
     }
 
     #[test]
