@@ -168,7 +168,7 @@ impl WatchRequest {
         Self::from_message(Default::default()).with(|message| message.names = names)
     }
 
-    /// Only those that pass this AIP-160 filter; not with [`of`](Self::of).
+    /// Only those that pass this AIP-160 filter; not together with names.
     #[must_use]
     pub fn filter(self, filter: impl Into<String>) -> Self {
         self.with(|message| message.filter = filter.into())
