@@ -50,7 +50,7 @@ pub struct ErrorParts {
     /// How long to wait before trying again, where the engine says.
     pub retry_after: Option<Duration>,
     /// Whether this error is the engine's own answer; `None`: as the kind implies
-    /// ([`engine_answered`](Self::engine_answered)).
+    /// ([`engine_answered`](Error::engine_answered)).
     pub answered: Option<bool>,
     /// What lies underneath.
     pub source: Option<Arc<dyn StdError + Send + Sync>>,
