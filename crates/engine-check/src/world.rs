@@ -338,8 +338,14 @@ impl World {
             (Some(known), Ok(reply)) if !gone && repeatable && *known != reply => {
                 Err(format!("{id} was answered {known:?}, and later {reply:?}"))
             }
+            // A process that has lost the disk acknowledges nothing; what it refuses, it may refuse by a
+            // state that is no longer current.
             (Some(known), Err(error))
-                if !gone && repeatable && !pending.altered && !is_transient(error.reason) =>
+                if !gone
+                    && repeatable
+                    && !pending.altered
+                    && !pending.deposed
+                    && !is_transient(error.reason) =>
             {
                 Err(format!("{id} was answered {known:?}, and later {error}"))
             }
