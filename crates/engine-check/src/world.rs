@@ -210,7 +210,7 @@ impl World {
             if self.chance.percent(15) {
                 self.audit_memory()?;
             }
-            self.time_passes();
+            self.time_passes()?;
         }
         self.settle()?;
         self.check()

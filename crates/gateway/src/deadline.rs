@@ -10,7 +10,7 @@ const LARGEST_MARGIN: Duration = Duration::from_millis(100);
 /// How long a call may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Budget {
-    /// The work is told to be done by then.
+    /// The deadline that is passed to the work.
     pub(crate) work: Duration,
     /// Then nobody waits any more.
     pub(crate) all: Duration,

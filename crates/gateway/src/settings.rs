@@ -85,9 +85,9 @@ pub struct WatchSettings {
     pub heartbeat: Duration,
     /// Changes kept per watched topic: how far a reader may fall behind or resume from.
     pub buffer: usize,
-    /// The most watches at once. A caller can open another one while it has fewer than are free.
+    /// The maximum number of open watches. A caller can open another watch while it has fewer open than are free.
     pub max_streams: usize,
-    /// The most calls to `WaitExecution` at once, shared in the same way.
+    /// The maximum number of open calls to `WaitExecution`, shared in the same way.
     pub max_waits: usize,
     /// The most topics at once: different executions and collections that are watched.
     pub max_topics: usize,

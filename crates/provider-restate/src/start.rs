@@ -89,7 +89,7 @@ async fn check_same(
     Ok(())
 }
 
-/// What a start shows at once. A handler that keeps nothing may have finished already, and
+/// The execution right after its start. A handler that keeps nothing may have finished already, and
 /// then the ingress's own word is all that is known.
 async fn started(
     provider: &RestateProvider,

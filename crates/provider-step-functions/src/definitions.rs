@@ -19,7 +19,7 @@ use crate::request::LARGEST_PAGE;
 use crate::response::time;
 use crate::start::machine_arn;
 
-/// How many versions are told: the service allows 1,000 of them.
+/// The maximum number of versions that are listed; the service allows 1,000.
 const MOST_VERSIONS: i32 = 1_000;
 
 pub(crate) async fn list(

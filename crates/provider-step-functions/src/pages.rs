@@ -36,7 +36,7 @@ enum State {
 }
 
 impl<'d> HistoryPages<'d> {
-    /// A reader that goes on from what is known, if anything.
+    /// A reader that continues after the events that are known.
     #[must_use]
     pub const fn new(definition: &'d Definition, known: Option<Fold>, most_pages: usize) -> Self {
         Self {

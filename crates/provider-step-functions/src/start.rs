@@ -92,7 +92,7 @@ fn is_express(arn: &str) -> bool {
     ExecutionArn::parse(arn).is_some_and(|arn| arn.kind == ExecutionKind::Express)
 }
 
-/// What a start shows at once. The description may lag behind the start.
+/// The execution as the start returns it, because the description may lag behind the start.
 fn shown_at_start(started: &Started, machine: &str) -> Result<Observation> {
     let id = ExecutionId::new(&started.arn).map_err(|error| {
         Error::new(

@@ -28,7 +28,7 @@ pub struct List {
 
 /// The most workers that are listed.
 const MOST: usize = 10_000;
-/// Workers that are read at once.
+/// Workers on one page.
 const PAGE: i32 = 1_000;
 
 /// What `-o json` prints.

@@ -109,9 +109,9 @@ section! {
         heartbeat: Span,
         /// Changes kept per watched topic.
         buffer: usize,
-        /// The most watches at once.
+        /// The maximum number of open watches.
         max_streams: usize,
-        /// The most calls to WaitExecution at once.
+        /// The maximum number of open calls to WaitExecution.
         max_waits: usize,
         /// The most topics at once.
         max_topics: usize,

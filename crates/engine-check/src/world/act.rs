@@ -32,7 +32,7 @@ impl World {
     }
 
     /// Time passes between turns; now and then somebody sets the clock.
-    pub(super) fn time_passes(&mut self) {
+    pub(super) fn time_passes(&mut self) -> Result<(), String> {
         let milliseconds = match self.chance.below(20) {
             0..9 => self.chance.between(0, 50),
             9..15 => self.chance.between(50, 3_000),
@@ -48,8 +48,19 @@ impl World {
                     .note(format_args!("the clock jumps by {jump} ms"));
                 self.totals.count("clock: jumps");
                 self.clock.jump(jump);
+                let sent = self.pending.iter().filter_map(|pending| {
+                    let request = self.book.requests.get(pending.request)?;
+                    match request.wish {
+                        Wish::Purge { before } => Some(before),
+                        _ => None,
+                    }
+                });
+                for before in sent.collect::<Vec<_>>() {
+                    self.note_removable(before)?;
+                }
             }
         }
+        Ok(())
     }
 
     fn process(&mut self) -> Result<(), String> {
@@ -172,11 +183,29 @@ impl World {
         let altered = keyed && self.chance.percent(5);
         self.trace.note(format_args!("{} again", known.key.id));
         self.totals.count("clients: repeated requests");
-        if matches!(known.wish, Wish::Purge { .. } | Wish::Remove { .. }) {
-            let ended = self.ended()?;
-            self.book.removable.extend(ended);
+        match known.wish {
+            Wish::Purge { before } => self.note_removable(before)?,
+            Wish::Remove { .. } => {
+                let ended = self.ended()?;
+                self.book.removable.extend(ended);
+            }
+            _ => {}
         }
         self.send(request, altered);
+        Ok(())
+    }
+
+    /// Notes what a purge may remove: what has ended, and everything if the clock was set back behind the
+    /// time that the purge names. Then an execution may end in the turn of the purge and be removed.
+    fn note_removable(&mut self, before: jiff::Timestamp) -> Result<(), String> {
+        let ended = self.ended()?;
+        self.book.removable.extend(ended);
+        if before > self.clock.wall() {
+            for number in self.numbers()? {
+                let view = self.view(number)?;
+                self.book.removable.extend(view.map(|view| view.id));
+            }
+        }
         Ok(())
     }
 
@@ -199,10 +228,9 @@ impl World {
                 Wish::Remove { execution }
             }
             _ => {
-                self.book.removable.extend(ended);
-                Wish::Purge {
-                    before: self.clock.wall(),
-                }
+                let before = self.clock.wall();
+                self.note_removable(before)?;
+                Wish::Purge { before }
             }
         };
         self.ask(wish);

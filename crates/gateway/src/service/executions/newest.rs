@@ -10,7 +10,7 @@ use tonic::{Code, Status};
 use super::{Executions, page_token_refused};
 use crate::status::Refusal;
 
-/// Events that are read at once.
+/// Events in one call to the provider.
 const EVENTS_PER_READ: i32 = 1_000;
 /// The most bytes of payloads in one page.
 const MOST_PAGE_BYTES: usize = 2 * 1024 * 1024;

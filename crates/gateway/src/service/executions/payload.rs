@@ -44,7 +44,7 @@ impl Executions {
     }
 }
 
-/// The payload in parts. An empty one has one part, so that its type is told.
+/// The payload in parts. An empty payload has one part, which carries its content type.
 pub(super) fn parts(
     payload: Payload,
 ) -> impl Stream<Item = Result<v1::ReadPayloadResponse, Status>> {

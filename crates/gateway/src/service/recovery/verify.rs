@@ -19,7 +19,7 @@ use crate::convert;
 use crate::parent::Parent;
 use crate::upstream::{CallError, Topic, Upstream};
 
-/// Executions that are verified at once; other requests are served in between.
+/// Executions in one call to the provider. Other requests are served between two calls.
 const PAGE: usize = 1_000;
 /// The most time for one page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
