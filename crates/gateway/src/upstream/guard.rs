@@ -148,7 +148,7 @@ impl Guarded<'_> {
         let upstream = self.upstream;
         upstream.describe().check(verb)?;
         let mut attempt = self.admit(verb)?;
-        let Ok(_slot) = upstream.slots.try_acquire() else {
+        let Some(_slot) = upstream.slots.take() else {
             attempt.finish(None, |_| Outcome::NotAsked);
             return Err(busy(verb));
         };
@@ -179,12 +179,14 @@ impl Guarded<'_> {
     fn admit(&self, verb: Verb) -> Result<Attempt<'_>> {
         let upstream = self.upstream;
         let began = Instant::now();
-        let admission = Admission {
-            fair: self.call.deadline.saturating_duration_since(began) >= upstream.fair_chance(),
-            merged: self.merged,
-        };
-        let admitted = upstream.breakers().admit(verb, began, admission);
-        admitted.map_err(|refused| not_called(verb, &refused))?;
+        if !upstream.is_calm.load(Ordering::Acquire) {
+            let admission = Admission {
+                fair: self.call.deadline.saturating_duration_since(began) >= upstream.fair_chance(),
+                merged: self.merged,
+            };
+            let admitted = upstream.breakers().admit(verb, began, admission);
+            admitted.map_err(|refused| not_called(verb, &refused))?;
+        }
         if verb.is_write() {
             upstream.writes.fetch_add(1, Ordering::Relaxed);
         }
@@ -244,10 +246,15 @@ impl Attempt<'_> {
         if self.verb.is_write() {
             self.upstream.writes.fetch_sub(1, Ordering::Relaxed);
         }
+        let is_calm = &self.upstream.is_calm;
+        if *outcome == Outcome::Answered && is_calm.load(Ordering::Acquire) {
+            return;
+        }
         let mut breakers = self.upstream.breakers();
         let before = breakers.position();
         breakers.finish(self.verb, outcome, now);
         let after = breakers.position();
+        is_calm.store(breakers.is_calm(), Ordering::Release);
         drop(breakers);
         if before != after {
             self.upstream.meter.breaker(after);
