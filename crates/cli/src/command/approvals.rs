@@ -42,7 +42,7 @@ Examples:
   stateway approvals watch -o json | jq -r 'select(.kind == \"ADDED\") | .approval.name'
 
 The pending approvals come first, then every change. An approval that was decided, has expired or was
-withdrawn is shown once more, in its last state. After a lost connection the pending approvals are
+withdrawn is shown a last time, in its final state. After a lost connection the pending approvals are
 shown again. Fields of a filter: role, step, definition, execution (docs/filters.md).")]
     Watch(Watch),
     /// Show an approval with all information for the decision

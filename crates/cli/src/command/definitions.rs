@@ -61,9 +61,10 @@ Examples:
     /// Offer another revision to running executions
     #[command(after_help = "\
 A revision is compatible with an execution if it contains every step that has begun, unchanged and with an
-unchanged compensation. If the revision is not compatible, the execution pauses, and the reason names the
-differences; `stateway resume` continues under the old revision. With --filter the command shows a preview and
-asks for confirmation. Exits 4 if an execution was paused or refused.
+unchanged compensation, and if it keeps the open approvals, the escalation roles and the budgets. If the
+revision is not compatible, the execution pauses, and the reason names the differences; `stateway resume`
+continues under the old revision. With --filter the command shows a preview and asks for confirmation. Exits
+4 if an execution was paused or refused.
 
 Examples:
   stateway definitions adopt builtin/order-17
@@ -159,7 +160,7 @@ pub struct Graph {
 /// The language of a drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Language {
-    /// For documents.
+    /// For Markdown documents.
     Mermaid,
     /// For Graphviz.
     Dot,

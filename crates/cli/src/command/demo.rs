@@ -37,7 +37,7 @@ Examples:
 
 Runs a gateway with the built-in engine in a temporary folder, the five examples, and their workers.
 Executions start continuously: fast at first, then at --rate, and slowly after 200 starts, while the
-oldest finished executions are removed. All six sub-states appear within half a minute. SIGINT or
+oldest finished executions are removed. All six sub-states appear within a minute. SIGINT or
 SIGTERM stops the demo and removes the folder, unless --path was given.")]
 pub struct Demo {
     /// Address to listen on (default: 127.0.0.1:7380, or any free port if it is in use)

@@ -14,8 +14,8 @@ use crate::{input, resource};
 /// Removes the record of a finished execution from its engine.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The purge is permanent: it removes state, history, input and output. An execution that has not finished is
-refused.
+The purge is permanent: it removes state, history, input and output. The command refuses an
+execution that has not finished.
 
 Examples:
   stateway purge memory/order-17

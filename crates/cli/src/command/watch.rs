@@ -35,7 +35,7 @@ On a terminal, one execution is shown as a live tree of all its steps, with prog
 to the next attempt, and child executions below their steps. In a pipe, and for several executions,
 each change is a line. After a lost connection the watch resumes without a gap. If the gateway never
 answers, the exit code is 6. The watch of one execution ends with the execution and exits 1 if it
-failed. docs/cli.md describes filters.")]
+failed. docs/filters.md describes filters.")]
 pub struct Watch {
     /// provider/id, or the full name, up to 100 (default: all executions)
     #[arg(value_name = "NAME", conflicts_with_all = ["provider", "filter"])]
