@@ -21,7 +21,10 @@ fn main() -> ExitCode {
         .build();
     let outcome = match runtime {
         Ok(runtime) => runtime.block_on(command::run(arguments)),
-        Err(error) => Err(Failure::new(Exit::Internal, format!("no runtime: {error}"))),
+        Err(error) => Err(Failure::new(
+            Exit::Internal,
+            format!("the runtime cannot be started: {error}"),
+        )),
     };
     match outcome {
         Ok(exit) => exit.into(),

@@ -42,7 +42,8 @@ impl Connection {
     /// The failure of a watch whose time is over.
     pub(super) fn late(&self) -> Failure {
         if self.answered {
-            Failure::new(Exit::Deadline, "the timeout expired").hint("Watch again, or longer.")
+            Failure::new(Exit::Deadline, "the timeout expired")
+                .hint("Run the command again, or with a longer --timeout.")
         } else {
             Failure::new(Exit::Unreachable, "the gateway has not answered in time")
                 .hint("Is it running (`stateway serve`), and is the address right?")

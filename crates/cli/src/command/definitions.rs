@@ -201,10 +201,10 @@ impl Definitions {
 impl Apply {
     async fn run(self, context: &Context) -> Outcome {
         if self.request_id.is_some() && self.files.len() > 1 {
-            return Err(Failure::usage("a request id is for one file"));
+            return Err(Failure::usage("--request-id requires exactly one file"));
         }
         if self.provider.is_some() && self.files.len() > 1 {
-            return Err(Failure::usage("a name is for one file"));
+            return Err(Failure::usage("--name requires exactly one file"));
         }
         let mut applied = Vec::new();
         for file in &self.files {
@@ -306,7 +306,7 @@ impl Get {
                 table.row(vec!["applied".into(), moment(time)]);
             }
             if shown.deleted {
-                let deleted = "yes: nothing starts the definition any more";
+                let deleted = "yes; the definition can no longer be started";
                 table.row(vec!["deleted".into(), deleted.into()]);
             }
             if let Some(trigger) = &shown.trigger {
@@ -381,7 +381,7 @@ impl Graph {
             Ok(parsed) => Ok(parsed.definition),
             Err(invalid) => {
                 let mut failure = Failure::usage(format!("{file} is not a valid definition"))
-                    .hint("`stateway definitions validate` says more.");
+                    .hint("`stateway definitions validate` lists every problem.");
                 let lines = invalid.diagnostics.iter().map(view::Diagnostic::from);
                 let lines: Vec<_> = lines.map(|found| found.to_string()).collect();
                 // A hint is a line of its own.

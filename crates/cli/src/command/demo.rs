@@ -138,7 +138,10 @@ type Left = Result<Result<(), Failure>, tokio::task::JoinError>;
 
 fn left(gone: Left) -> Result<(), Failure> {
     gone.map_err(|error| {
-        Failure::new(Exit::Internal, format!("a part of the demo broke: {error}"))
+        Failure::new(
+            Exit::Internal,
+            format!("a part of the demo failed: {error}"),
+        )
     })?
 }
 
@@ -267,7 +270,7 @@ enum Folder {
 impl Folder {
     fn new(path: Option<&std::path::Path>) -> Result<Self, Failure> {
         let wrong = |what: String, error: std::io::Error| {
-            Failure::new(Exit::Refused, format!("{what} cannot be made: {error}"))
+            Failure::new(Exit::Refused, format!("{what} cannot be created: {error}"))
                 .hint("Choose another folder with --path.")
         };
         match path {

@@ -104,8 +104,8 @@ async fn all(context: &Context, provider: Option<&str>) -> Outcome {
         ));
     }
     if !done {
-        let message = "the gateway ended the check before its end";
-        return Err(Failure::new(Exit::Unreachable, message).hint("Run it again."));
+        let message = "the gateway stopped before all executions were checked";
+        return Err(Failure::new(Exit::Unreachable, message).hint("Run the command again."));
     }
     context.show(&checked, || checked.text())?;
     if checked.unreachable.is_empty() || checked.faulty_count > 0 {
@@ -115,14 +115,17 @@ async fn all(context: &Context, provider: Option<&str>) -> Outcome {
         "not all executions were verified: {} failed",
         checked.unreachable.join(", ")
     );
-    Err(Failure::new(Exit::Unreachable, message).hint("Run it again when the providers answer."))
+    Err(Failure::new(Exit::Unreachable, message)
+        .hint("Run the command again when the providers answer."))
 }
 
 /// Looks at a file without a gateway.
 fn in_file(context: &Context, path: &Path) -> Outcome {
     if !path.is_file() {
         let message = format!("there is no file `{}`", path.display());
-        return Err(Failure::new(Exit::Usage, message).hint("Name the file of a store or backup."));
+        return Err(
+            Failure::new(Exit::Usage, message).hint("Give the file of a store or of a backup.")
+        );
     }
     let unreadable = |error: stateway_engine::EngineError| {
         let message = format!("{}: {error}", path.display());

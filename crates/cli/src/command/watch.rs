@@ -200,7 +200,7 @@ async fn draw(
 
 fn gone(execution: &v1::Execution) -> Failure {
     Failure::new(Exit::NotFound, format!("{} is gone", execution.name))
-        .hint("Its engine has forgotten it.")
+        .hint("Its engine no longer has a record of it.")
 }
 
 fn print_line(change: &Change, context: &Context) -> Result<(), Failure> {
@@ -214,7 +214,7 @@ fn print_line(change: &Change, context: &Context) -> Result<(), Failure> {
             return Ok(());
         }
         Change::Resync => {
-            talk("changes were missed; the present set follows");
+            talk("changes were missed; the current executions follow");
             return Ok(());
         }
         Change::Interrupted(_) => return Ok(()),

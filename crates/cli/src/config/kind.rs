@@ -82,7 +82,7 @@ pub enum KindError {
     #[error("providers of kind `{0}` are not in this build yet; it knows: {known}", known = known())]
     NotYet(String),
     /// There is no such kind.
-    #[error("`{0}` is not a kind of provider; this build knows: {known}", known = known())]
+    #[error("`{0}` is not a kind of provider; supported kinds: {known}", known = known())]
     Unknown(String),
 }
 

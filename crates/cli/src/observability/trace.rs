@@ -31,7 +31,7 @@ impl Traces {
             .build()
             .map_err(|error| {
                 Failure::usage(format!("otlp endpoint `{}`: {error}", otlp.endpoint))
-                    .hint("Write the collector's gRPC address, for example http://127.0.0.1:4317.")
+                    .hint("Use the collector's gRPC address, for example http://127.0.0.1:4317.")
             })?;
         let resource = Resource::builder()
             .with_service_name(otlp.service_name.clone())

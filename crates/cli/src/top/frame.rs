@@ -223,7 +223,7 @@ fn bottom(model: &Model) -> String {
         (None, true) if model.opened.is_some() => KEYS_OF_ONE.to_owned(),
         (None, true) => match model.unlisted() {
             0 => KEYS.to_owned(),
-            more => format!("{KEYS}   ({more} older ends are counted and not listed)"),
+            more => format!("{KEYS}   ({more} older finished executions are only counted)"),
         },
     }
 }
