@@ -41,7 +41,7 @@ pub fn json(argument: &str) -> Result<String, Failure> {
 /// An empty text.
 pub fn given(text: &str) -> Result<String, String> {
     match text.is_empty() {
-        true => Err("the value is empty; check that the variable is set".into()),
+        true => Err("it is empty; check that the variable is set".into()),
         false => Ok(text.to_owned()),
     }
 }
