@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(failure) => {
             if !failure.message.is_empty() {
-                // When nobody can read standard error there is nobody to tell.
+                // If standard error cannot be written, the message is lost.
                 let _ = writeln!(std::io::stderr(), "{}", failure.lines());
             }
             failure.exit.into()

@@ -42,7 +42,7 @@ pub fn build(config: &Config) -> Result<Registry, Failure> {
     Ok(registry)
 }
 
-/// A store that cannot be had: its own word and its own hint.
+/// The failure for a store that cannot be opened, with the reason and the hint of the store.
 fn store(id: &ProviderId, error: StoreFailure) -> Failure {
     let mut failure = Failure::new(Exit::Refused, format!("provider {id}: {}", error.message));
     failure.reason = error.reason.to_owned();

@@ -17,7 +17,7 @@ use crate::paging::{Paging, more, warn_unreachable};
 use crate::screen::{Paint, Table, ago, moment, until};
 use crate::{input, resource, view};
 
-/// The most earlier requests of a step that are shown.
+/// The maximum number of earlier requests of a step that are shown.
 const MOST_EARLIER: i32 = 100;
 
 /// Requests for a person's approval.

@@ -25,7 +25,7 @@ use crate::screen::{Table, ago, moment};
 use crate::view;
 use crate::visible::visible;
 
-/// The largest file that is read; a definition has a lower bound of its own.
+/// The largest file that is read. The limit of a definition is lower.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
 /// Portable definitions.
@@ -424,7 +424,7 @@ fn parent(provider: Option<&ProviderId>) -> String {
     provider.map(ProviderId::resource_name).unwrap_or_default()
 }
 
-/// What a provider's engine says of a file.
+/// The result of a provider's engine for a file.
 async fn asked(context: &Context, provider: &ProviderId, file: &str) -> Result<Checked, Failure> {
     let call = Call::from_message(v1::ValidateDefinitionRequest {
         source: read(file)?,
@@ -499,7 +499,7 @@ pub(super) fn full_name(name: &str) -> Result<String, Failure> {
         .map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// One word about the trigger, for lists.
+/// The column TRIGGER of a list.
 fn trigger(definition: &view::Definition) -> String {
     match &definition.trigger {
         None => String::new(),

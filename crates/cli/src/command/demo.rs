@@ -120,7 +120,7 @@ async fn show(config: &Config, pace: Pace, end: BoxFuture<'static, ()>) -> Resul
         talk(&line);
     }
 
-    // Nobody of the cast leaves before the end unless something is wrong.
+    // A part of the demo that ends early has failed.
     let early = tokio::select! {
         () = end => None,
         left = cast.join_next() => left,
@@ -205,7 +205,7 @@ fn guide(url: &str) -> Vec<String> {
     lines
 }
 
-/// When a demo is over: at a signal or after its time; and at the second signal at once.
+/// Ends a demo at a signal or after its duration. The second signal ends it immediately.
 struct Ending {
     first: watch::Receiver<u32>,
 }

@@ -1,4 +1,4 @@
-//! `stateway explain`: why an execution shows what it shows.
+//! `stateway explain`: explains the sub-state of an execution.
 
 use std::fmt::Write;
 

@@ -183,7 +183,7 @@ fn text(told: &view::Projection, paint: Paint) -> String {
     table.text()
 }
 
-/// What the arrows mean that are not plain moves.
+/// The meaning of the arrows that are not plain moves.
 const LEGEND: [(&str, &str); 2] = [
     (
         "bridged",

@@ -1,4 +1,4 @@
-//! `stateway history`: what happened, in the engine's own words.
+//! `stateway history`: the events of an execution, as its engine reports them.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ pub struct History {
     paging: Paging,
 }
 
-/// What else can be done with a history.
+/// Subcommands of `history`.
 #[derive(Debug, Subcommand)]
 enum What {
     /// Write the whole log to a file, for a bug report or to replay it elsewhere

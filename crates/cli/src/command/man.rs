@@ -1,4 +1,4 @@
-//! `stateway man`: the manual, from the same words as `--help`.
+//! `stateway man`: the manual, generated from the texts of `--help`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `stateway purge`: the record of a finished execution, removed for good.
+//! `stateway purge`: permanently removes the record of a finished execution.
 
 use clap::Args;
 use serde::Serialize;
@@ -34,7 +34,7 @@ pub struct Purge {
     etag: Option<String>,
 }
 
-/// What is said of it.
+/// What `-o json` prints.
 #[derive(Serialize)]
 struct Purged<'n> {
     purged: &'n str,

@@ -82,7 +82,7 @@ impl Watch {
     }
 }
 
-/// The result of a future; none when this much time passes first.
+/// The result of a future; none if it takes longer than this.
 pub(super) async fn within<T>(
     limit: Option<Duration>,
     follow: impl Future<Output = T>,
@@ -95,7 +95,7 @@ pub(super) async fn within<T>(
 
 type Changes = futures::stream::BoxStream<'static, Result<Change, client::Error>>;
 
-/// What a watch has come to know when its deadline comes.
+/// The last data of a watch when its deadline expires.
 #[derive(Debug, Default)]
 struct Seen {
     connection: Connection,
@@ -143,10 +143,10 @@ async fn list(mut changes: Changes, context: &Context, seen: &mut Seen, one: boo
     Ok(Exit::Ok)
 }
 
-/// Draws an execution until it has finished; how it ended.
+/// Draws an execution until it has finished. Returns the finished execution.
 ///
 /// # Errors
-/// The deadline came first, or the gateway does not answer.
+/// The deadline expired, or the gateway does not answer.
 pub(super) async fn live(context: &Context, name: &str) -> Result<Option<v1::Execution>, Failure> {
     let changes = context.client.watch(client::WatchRequest::of([name]));
     let mut seen = Seen::default();
@@ -155,7 +155,7 @@ pub(super) async fn live(context: &Context, name: &str) -> Result<Option<v1::Exe
     ended.unwrap_or_else(|| Err(seen.late(true)))
 }
 
-/// One execution, drawn again and again until it has finished; none when the watch ended first.
+/// Draws one execution until it has finished; none if the watch ended first.
 async fn draw(
     mut changes: Changes,
     context: &Context,

@@ -1,4 +1,4 @@
-//! Traces to an OTLP collector. Off unless the configuration says where.
+//! Traces to an OTLP collector. Off by default.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tracing_subscriber::{Layer, layer};
 use crate::config::Otlp;
 use crate::failure::Failure;
 
-/// No export may hold the gateway up for longer.
+/// The maximum time that an export may delay the gateway.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) struct Traces {

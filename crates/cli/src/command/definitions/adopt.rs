@@ -54,7 +54,7 @@ pub struct Adopt {
     etag: Option<String>,
 }
 
-/// What one execution is offered.
+/// The offer to one execution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Offer {
     execution: view::Text,

@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::resource;
 
-/// What stands for a provider where there is none.
+/// The provider in names of executions that come from a file.
 const NO_PROVIDER: &str = "file";
 
 /// Where a history comes from.
