@@ -1,4 +1,4 @@
-//! The kinds of provider, and what of them is in this build.
+//! The kinds of providers, and which of them this build supports.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use stateway_provider_step_functions as step_functions;
 use thiserror::Error;
 use toml::de::{DeTable, Deserializer};
 
-/// Kinds that the API knows and this build does not hold.
+/// Kinds that the API knows and this build does not support.
 const PLANNED: [&str; 1] = ["temporal"];
 
 /// A kind of provider that this build can make.
@@ -39,14 +39,14 @@ pub(crate) enum Unmade {
     Store(StoreFailure),
 }
 
-/// What is wrong with a store.
+/// An error of a store.
 pub(crate) struct StoreFailure {
     pub(crate) reason: &'static str,
     pub(crate) message: String,
     pub(crate) hint: String,
 }
 
-/// Where the built-in engine keeps everything unless it is told otherwise.
+/// The default path of the built-in engine's store.
 pub(crate) const BUILT_IN_STORE: &str = builtin::Config::PATH;
 
 impl From<String> for Unmade {
@@ -82,7 +82,7 @@ pub enum KindError {
     #[error("providers of kind `{0}` are not in this build yet; it knows: {known}", known = known())]
     NotYet(String),
     /// There is no such kind.
-    #[error("`{0}` is not a kind of provider; this build knows: {known}", known = known())]
+    #[error("`{0}` is not a kind of provider; supported kinds: {known}", known = known())]
     Unknown(String),
 }
 

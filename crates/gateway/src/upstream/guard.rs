@@ -192,7 +192,7 @@ fn not_called(verb: Verb, refused: &Refused) -> Error {
         Scope::Verb(verb) => (format!("`{verb}` of the provider"), None),
         Scope::Component(component) => (format!("its {component}"), Some(component)),
     };
-    let message = format!("{silent} has not been answering and is not called for a while");
+    let message = format!("{silent} has not answered, so the gateway does not call it for a while");
     let error = Error::new(ErrorKind::Unavailable, verb, message)
         .with_reason("PROVIDER_BREAKER_OPEN")
         .with_retry_after(refused.pause);
