@@ -328,7 +328,7 @@ async def test_many_tasks_under_kills_of_the_gateway_are_all_done_and_none_is_re
             assert SubState(ended.execution.sub_state) is SubState.SUCCEEDED, ended
             assert output_of(await client.get(name)) == {"result": number}
             events = [event.native_type async for event in client.events(name)]
-            assert events.count("TaskCompleted") == 1, events
+            assert events.count("StepCompleted") == 1, events
     assert done == set(range(100))
 
 
