@@ -315,8 +315,14 @@ class Session:
         return offer
 
     def _tell(self, event: WorkerEvent) -> None:
-        level = logging.WARNING if isinstance(event, (Disconnected, Refused)) else logging.INFO
-        _log.log(level, "%s", event)
+        if isinstance(event, Connected):
+            _log.info("connected as worker %s", event.worker_id)
+        elif isinstance(event, Disconnected):
+            _log.warning("disconnected: %s", event.error.message)
+        elif isinstance(event, Refused):
+            _log.warning("the gateway refused an answer: %s: %s", event.reason, event.message)
+        else:
+            _log.info("stopping: %d handlers are running", event.running)
         self._observe(event)
 
 
