@@ -110,7 +110,7 @@ class Peer:
         """Kind, reason, message and detail of an error."""
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await self.send(method, request, Observation, timeout)
-        trailers = dict(caught.value.trailing_metadata() or ())
+        trailers = {key: value for key, value in caught.value.trailing_metadata() or ()}
         status = status_pb2.Status.FromString(trailers["grpc-status-details-bin"])
         detail = error_pb2.ErrorDetail()
         assert status.details[0].Unpack(detail)
