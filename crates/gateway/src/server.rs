@@ -20,6 +20,7 @@ use tonic::service::Routes;
 use crate::front::{
     Acceptor, ConnectionLimits, Connections, Front, NamedHandler, Peer, Services, no_page,
 };
+use crate::port::Port;
 use crate::service::admin::Admin;
 use crate::service::approvals::{ApprovalHub, Approvals};
 use crate::service::definitions::Definitions;
@@ -89,8 +90,7 @@ impl StartError {
 
 /// A gateway that is bound to its port.
 pub struct Gateway {
-    listener: TcpListener,
-    address: SocketAddr,
+    port: Port,
     settings: Settings,
     upstreams: Arc<Upstreams>,
     metrics: MetricsPage,
@@ -98,31 +98,30 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Takes the port. Nothing is answered before [`serve`](Self::serve).
+    /// Takes the port of the settings. Nothing is answered before [`serve`](Self::serve).
     ///
     /// # Errors
-    /// An address that is not loopback, or one that is taken.
+    /// The address is not loopback, or another process uses it.
     pub async fn bind(
         registry: Registry,
         settings: Settings,
         metrics: MetricsPage,
     ) -> Result<Self, StartError> {
-        let address = settings.listen;
-        if !address.ip().is_loopback() {
-            return Err(StartError::NotLoopback(address));
-        }
-        let refuse = |source| StartError::Bind { address, source };
-        let listener = TcpListener::bind(address).await.map_err(refuse)?;
-        let address = listener.local_addr().map_err(refuse)?;
-        let upstreams = Arc::new(Upstream::all(&registry, &settings));
-        Ok(Self {
-            listener,
-            address,
+        let port = Port::open(settings.listen).await?;
+        Ok(Self::on(port, &registry, settings, metrics))
+    }
+
+    /// A gateway on a port that was taken before its providers were created.
+    #[must_use]
+    pub fn on(port: Port, registry: &Registry, settings: Settings, metrics: MetricsPage) -> Self {
+        let upstreams = Arc::new(Upstream::all(registry, &settings));
+        Self {
+            port,
             settings,
             upstreams,
             metrics,
             pages: None,
-        })
+        }
     }
 
     /// Serves pages for people beside the API, unless the settings say otherwise. They see what a
@@ -139,7 +138,7 @@ impl Gateway {
     /// Where it listens; tells the port when 0 was asked for.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
-        self.address
+        self.port.address
     }
 
     /// Serves until `shutdown` resolves, then lets calls and streams end.
@@ -185,7 +184,7 @@ impl Gateway {
         }
         let cut = CancellationToken::new();
         let connections = Connections::new(front, self.limits(), stop.clone(), cut.clone());
-        let open = accept_until(self.listener, connections, shutdown).await;
+        let open = accept_until(self.port.listener, connections, shutdown).await;
         tracing::info!("shutting down: refusing new calls, ending streams");
         // The probers stop first: none may call a provider healthy after this.
         stop.cancel();

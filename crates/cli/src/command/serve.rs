@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use clap::Args;
-use stateway_gateway::{Gateway, StartError};
+use stateway_gateway::{Gateway, Port, StartError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::config::refused;
@@ -62,9 +62,10 @@ async fn serve(config: &Config) -> Outcome {
 
 /// The gateway of a configuration, which has its port and answers nothing yet.
 pub(super) async fn bind(config: &Config, metrics: &Metrics) -> Result<Gateway, Failure> {
+    let port = Port::open(config.settings.listen).await;
+    let port = port.map_err(|error| not_started(&error))?;
     let registry = registry::build(config)?;
-    let gateway = Gateway::bind(registry, config.settings.clone(), metrics.page()).await;
-    let gateway = gateway.map_err(|error| not_started(&error))?;
+    let gateway = Gateway::on(port, &registry, config.settings.clone(), metrics.page());
     Ok(gateway.with_pages(stateway_dashboard::router))
 }
 
