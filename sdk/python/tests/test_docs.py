@@ -31,7 +31,7 @@ async def test_the_client_in_the_documentation_runs(gateway: Gateway) -> None:
 
     @worker.any_task
     async def work(task: Task) -> dict[str, str]:
-        return {"reservation": "r-1"}
+        return {"reservation": "r-1", "parcel": "p-1"}
 
     async with Client(gateway.address) as client, working(worker):
         await client.apply_definition((ROOT / "examples/order-saga/order-saga.yaml").read_text())
@@ -43,4 +43,26 @@ async def test_the_client_in_the_documentation_runs(gateway: Gateway) -> None:
             timeout=TIMEOUT,
         )
     assert done.returncode == 0, done.stderr
-    assert done.stdout, "the output of the execution is printed"
+    assert done.stdout == "{'parcel': 'p-1'}\n"
+
+
+GUIDE = ROOT / "docs/python-provider.md"
+
+
+def follow_guide(folder: pathlib.Path) -> None:
+    """Writes the files of the guide, as a reader does."""
+    text = GUIDE.read_text()
+    found = re.findall(r"(Create|Append to|Replace) `([a-z.]+)`:\n\n```[a-z]+\n(.*?)```", text, re.DOTALL)
+    assert [(verb, name) for verb, name, _ in found] == [
+        ("Create", "table.toml"),
+        ("Create", "bakery.py"),
+        ("Create", "main.py"),
+        ("Create", "stateway.toml"),
+        ("Append to", "bakery.py"),
+        ("Create", "staging.py"),
+        ("Replace", "main.py"),
+    ]
+    for verb, name, content in found:
+        file = folder / name
+        before = file.read_text() if verb == "Append to" else ""
+        file.write_text(before + content)

@@ -287,7 +287,7 @@ async def test_an_address_that_other_machines_reach_needs_credentials() -> None:
             Server(Jobs, address)
     server = Server(Jobs, "127.0.0.1:0")
     address = await server.start()
-    assert address.startswith("127.0.0.1:") and not address.endswith(":0")
+    assert address.startswith("http://127.0.0.1:") and not address.endswith(":0")
     await server.stop()
 
 

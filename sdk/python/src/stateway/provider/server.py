@@ -53,6 +53,7 @@ class Server:
         """`address` is `unix:/path/of/socket` or `host:port`. A host that is not this machine needs
         credentials, which should ask for the certificate of the gateway (`mutual_tls`).
         """
+        address = address.removeprefix("http://").removeprefix("https://")
         if credentials is None and not _is_local(address):
             raise ValueError(f"`{address}` can be reached from other machines: give credentials")
         self._make = make
@@ -69,7 +70,7 @@ class Server:
         self._start_time = datetime.now(timezone.utc)
 
     async def start(self) -> str:
-        """Begins to serve. Returns the address, with the port that was chosen for port 0."""
+        """Begins to serve. Returns the address as the configuration of the gateway takes it."""
         self._verbs.provider.state_table()
         options = [("grpc.max_send_message_length", MAX_MESSAGE_BYTES), ("grpc.so_reuseport", 0)]
         self._server = grpc.aio.server(options=options)
@@ -87,7 +88,10 @@ class Server:
             await self._server.start()
         finally:
             os.umask(mask)
-        return self._address if path != self._address else f"{self._address.rpartition(':')[0]}:{port}"
+        if path != self._address:
+            return self._address
+        scheme = "http" if self._credentials is None else "https"
+        return f"{scheme}://{self._address.rpartition(':')[0]}:{port}"
 
     async def stop(self) -> None:
         """Lets open calls finish, then closes the provider."""
