@@ -90,10 +90,11 @@ class Dbos(Provider):
     def started_by(self, request_id):
         """The workflow that this request started. DBOS filters by attributes on PostgreSQL only."""
         if self.schema:
-            found = self.client.list_workflows(attributes={"stateway": {"request": request_id}}, limit=1)
+            wanted = {"stateway": {"request": request_id}}
+            found = self.client.list_workflows(attributes=wanted, is_fork=False, limit=1)
             return found[0].workflow_id if found else None
-        path = "json_extract(attributes, '$.stateway.request')"
-        rows = self.query(f"SELECT workflow_uuid FROM workflow_status WHERE {path} = :id LIMIT 1", id=request_id)
+        where = "json_extract(attributes, '$.stateway.request') = :id AND forked_from IS NULL"
+        rows = self.query(f"SELECT workflow_uuid FROM workflow_status WHERE {where} LIMIT 1", id=request_id)
         return rows[0][0] if rows else None
 
     def list(self, request):
@@ -138,7 +139,8 @@ class Dbos(Provider):
         if self.known(request.id).status in OPEN:
             raise errors.failed_precondition(f"workflow `{request.id}` has not ended")
         steps = self.steps(request.id)
-        start = min((step.function_id for step in steps if step.error), default=len(steps) + 1)
+        start = min((step.function_id for step in steps if step.error), default=None)
+        start = start or max((step.function_id for step in steps), default=0) + 1
         if request.step:
             ids = {step_name(step): step.function_id for step in steps}
             if request.step not in ids:

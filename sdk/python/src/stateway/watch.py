@@ -19,7 +19,7 @@ from google.protobuf.message import Message
 from stateway import _back_off
 from stateway._caller import Caller
 from stateway._methods import Method
-from stateway.errors import OutOfRange, StatewayError, Unavailable, from_rpc, make_error
+from stateway.errors import OutOfRange, StatewayError, from_rpc, make_error
 
 T = TypeVar("T")
 
@@ -140,6 +140,11 @@ class Watch(AsyncIterator["Change[T]"], Generic[T]):
                 response = await self._stream.read()
             except grpc.aio.AioRpcError as error:
                 return self._failed(from_rpc(error))
+            except asyncio.CancelledError:
+                # `aclose` cancels the stream while another coroutine reads it.
+                if self._has_ended():
+                    break
+                raise
             if response is grpc.aio.EOF:
                 closed = make_error(grpc.StatusCode.UNAVAILABLE, "the gateway closed the stream")
                 return self._broken(closed)
@@ -147,6 +152,9 @@ class Watch(AsyncIterator["Change[T]"], Generic[T]):
             if change is not None:
                 return change
         raise StopAsyncIteration
+
+    def _has_ended(self) -> bool:
+        return self._ended
 
     async def _open(self) -> None:
         delay = self._not_before - asyncio.get_running_loop().time()

@@ -185,7 +185,7 @@ class Server:
                 request_deserializer=pb.WatchExecutionsRequest.FromString,
                 response_serializer=pb.WatchExecutionsResponse.SerializeToString,
             )
-        found = self._verbs.handlers().get(name)
+        found = self._verbs.handlers.get(name)
         if found is None:
             return None
         request, response, handle = found

@@ -26,8 +26,9 @@ class Verbs:
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
         self.capabilities = frozenset(provider.capabilities())
+        self.handlers = self._handlers()
 
-    def handlers(self) -> dict[str, tuple[type[Any], type[Any], Handler]]:
+    def _handlers(self) -> dict[str, tuple[type[Any], type[Any], Handler]]:
         """Request, response and handler of every unary method, by its name."""
         return {
             "CheckHealth": (pb.CheckHealthRequest, pb.CheckHealthResponse, self.health),

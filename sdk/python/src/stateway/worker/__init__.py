@@ -129,7 +129,10 @@ class Worker:
     async def _run_with_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop)
+            try:
+                loop.add_signal_handler(number, self.stop)
+            except NotImplementedError:  # Windows.
+                signal.signal(number, lambda *_: self.stop())
         await self.serve()
 
     async def serve(self) -> None:

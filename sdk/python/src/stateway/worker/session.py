@@ -179,7 +179,7 @@ class Session:
         try:
             await asyncio.wait({reader, over}, return_when=asyncio.FIRST_COMPLETED)
             if reader.done():
-                return reader.result()
+                return _ending(reader)
             await self._say_goodbye(outbox, writer, reader)
             return None
         finally:
@@ -376,6 +376,13 @@ async def _cancel(*tasks: asyncio.Future[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _ending(reader: asyncio.Future[StatewayError]) -> StatewayError:
+    """Why a connection ended. The writer cancels the call of a gateway that does not read."""
+    if reader.cancelled():
+        return make_error(grpc.StatusCode.UNAVAILABLE, "the gateway does not read")
+    return reader.result()
 
 
 def _stop_run(run: _Run) -> None:
