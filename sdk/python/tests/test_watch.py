@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
+import grpc
 import pytest
 
 import stateway
@@ -160,3 +162,76 @@ async def test_a_watch_gives_up_on_a_gateway_that_stays_away(
                 assert isinstance(change, Interrupted)
         gateway.start()
         await asyncio.sleep(0)
+
+
+class Scripted(grpc.GenericRpcHandler):
+    """A server whose watches send what a script says, one script per connection."""
+
+    def __init__(self, *scripts: list[Any]) -> None:
+        self.scripts = list(scripts)
+        self.cursors: list[str] = []
+
+    def service(self, call: Any) -> Any:
+        async def watch(request: Any, context: Any) -> AsyncIterator[Any]:
+            self.cursors.append(request.cursor)
+            for item in self.scripts.pop(0):
+                yield item
+            if self.scripts:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "busy")
+            await asyncio.Event().wait()
+
+        return grpc.unary_stream_rpc_method_handler(
+            watch,
+            executions_pb2.WatchExecutionsRequest.FromString,
+            executions_pb2.WatchExecutionsResponse.SerializeToString,
+        )
+
+
+def said(kind: str, name: str = "", cursor: str = "") -> executions_pb2.WatchExecutionsResponse:
+    response = executions_pb2.WatchExecutionsResponse(kind=kind, cursor=cursor)
+    if name:
+        response.execution.name = name
+    return response
+
+
+async def test_a_reader_that_missed_changes_gets_resync_and_resumes_from_the_newest_cursor() -> None:
+    script = Scripted(
+        [said("ADDED", "a", "c1"), said("BOOKMARK", cursor="c2")],
+        [said("RESYNC"), said("ADDED", "b")],
+        [said("ADDED", "b", "c9"), said("BOOKMARK", cursor="c9")],
+        [said("REMOVED", "b", "c10")],
+    )
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((script,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    found = []
+    async with Client(f"127.0.0.1:{port}") as client, client.watch("providers/p") as watch:
+        async for change in watch:
+            found.append(type(change).__name__)
+            if isinstance(change, Removed):
+                break
+        assert watch.cursor == "c10"
+    await server.stop(None)
+    assert script.cursors == ["", "c2", "", "c9"]
+    assert found == [
+        *("Added", "Bookmark", "Interrupted"),
+        # The gateway dropped changes, and the connection broke before a new cursor came.
+        *("Resync", "Added", "Interrupted"),
+        *("Resync", "Added", "Bookmark", "Interrupted"),
+        "Removed",
+    ]
+
+
+async def test_a_watch_that_is_closed_while_it_is_read_ends(gateway: Gateway) -> None:
+    async with Client(gateway.address) as client:
+        watch = client.watch("providers/memory")
+        assert isinstance(await anext(watch), Bookmark)
+
+        async def read() -> int:
+            return len([change async for change in watch])
+
+        reading = asyncio.create_task(read())
+        await asyncio.sleep(0.1)
+        await watch.aclose()
+        assert await asyncio.wait_for(reading, 5) == 0
