@@ -262,6 +262,11 @@ async def test_an_address_that_is_none_is_refused() -> None:
         assert caught.value.reason == "INVALID_SERVER_URL"
 
 
+def test_a_client_outside_of_an_event_loop_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="inside a coroutine"):
+        stateway.Client("127.0.0.1:1")
+
+
 def test_the_provider_of_a_name() -> None:
     assert provider_of("providers/sfn/definitions/d") == "providers/sfn"
     assert provider_of("definitions/d") is None and provider_of("providers/b") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -41,6 +42,11 @@ def open_channel(
 ) -> grpc.aio.Channel:
     """A channel that connects with its first call and reconnects by itself."""
     target = _target(address)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        # A channel belongs to the event loop in which it was created.
+        raise RuntimeError("create the client inside a coroutine") from None
     # Of an option that is given twice, the last one counts.
     merged = [*_OPTIONS, *options]
     if credentials is None:
