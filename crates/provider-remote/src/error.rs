@@ -34,7 +34,7 @@ fn broken(source: &(dyn StdError + 'static), verb: Verb) -> Error {
 }
 
 /// The innermost cause, which names what happened.
-fn innermost(error: &(dyn StdError + 'static)) -> &(dyn StdError + 'static) {
+fn innermost<'e>(error: &'e (dyn StdError + 'static)) -> &'e (dyn StdError + 'static) {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;
