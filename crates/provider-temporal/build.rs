@@ -21,6 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::write(out.join("temporal.bin"), encoded)?;
     tonic_prost_build::configure()
         .build_server(env::var_os("CARGO_FEATURE_SERVER").is_some())
+        .generate_default_stubs(true)
         .bytes(".temporal.api.common.v1.Payload")
         .include_file("temporal.rs")
         .compile_fds(compiler.file_descriptor_set())?;

@@ -124,6 +124,11 @@ impl Client {
         !self.is_paused(api) && self.quotas.spare(api, reserve)
     }
 
+    /// Counts a call that is made in any case, so that background calls leave room for it.
+    pub(crate) fn count(&self, api: Api) {
+        self.quotas.spare(api, 0.0);
+    }
+
     /// How many turns could be taken now.
     pub(crate) fn turns(&self, api: Api, reserve: f64) -> usize {
         if self.is_paused(api) {

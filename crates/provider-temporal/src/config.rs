@@ -79,7 +79,7 @@ impl Default for RequestQuotas {
         let quota = |burst, per_second| Quota { burst, per_second };
         Self {
             visibility: quota(10, 10),
-            reads: quota(400, 400),
+            reads: quota(500, 500),
         }
     }
 }

@@ -41,9 +41,9 @@ pub(crate) struct Facts {
     pub(crate) reset: Option<Reset>,
     pub(crate) end: Option<End>,
     /// The failed local activity of the newest marker, with the workflow task that recorded it.
-    marker: Option<(i64, LocalActivity)>,
+    pub(crate) marker: Option<(i64, LocalActivity)>,
     /// The newest event completed a workflow task.
-    after_task: bool,
+    pub(crate) after_task: bool,
 }
 
 /// How a run began.
@@ -155,7 +155,8 @@ impl Facts {
 
     /// The event number of the open activity with this id.
     pub(crate) fn open_activity(&self, id: &str) -> Option<i64> {
-        let open = |(_, activity): &(&i64, &Activity)| activity.id == id && activity.ended.is_none();
+        let open =
+            |(_, activity): &(&i64, &Activity)| activity.id == id && activity.ended.is_none();
         let found = self.activities.iter().rfind(open);
         found.map(|(event, _)| *event)
     }

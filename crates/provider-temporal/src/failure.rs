@@ -6,6 +6,7 @@ use stateway_provider_api::adapter::one_line;
 use crate::api::enums::v1::TimeoutType;
 use crate::api::failure::v1::Failure;
 use crate::api::failure::v1::failure::FailureInfo;
+use crate::payload;
 
 /// The most causes that are followed.
 const DEEPEST: usize = 10;
@@ -28,8 +29,7 @@ pub(crate) fn error(failure: &Failure) -> ExecutionError {
 }
 
 fn chain(failure: &Failure) -> Vec<&Failure> {
-    let next = |link: &&Failure| link.cause.as_deref();
-    std::iter::successors(Some(failure), next)
+    std::iter::successors(Some(failure), |link| link.cause.as_deref())
         .take(DEEPEST)
         .collect()
 }
@@ -38,13 +38,16 @@ fn chain(failure: &Failure) -> Vec<&Failure> {
 fn is_wrapper(failure: &Failure) -> bool {
     let around = matches!(
         failure.failure_info,
-        Some(FailureInfo::ActivityFailureInfo(_) | FailureInfo::ChildWorkflowExecutionFailureInfo(_))
+        Some(
+            FailureInfo::ActivityFailureInfo(_) | FailureInfo::ChildWorkflowExecutionFailureInfo(_)
+        )
     );
     around && failure.cause.is_some()
 }
 
 fn message(failure: &Failure) -> String {
-    let text = one_line(&failure.message);
+    let text = encoded_message(failure).unwrap_or_else(|| failure.message.clone());
+    let text = one_line(&text);
     if !text.is_empty() {
         return text;
     }
@@ -57,6 +60,12 @@ fn message(failure: &Failure) -> String {
         Some(FailureInfo::ApplicationFailureInfo(info)) => info.r#type.clone(),
         _ => String::new(),
     }
+}
+
+/// The message of a failure whose attributes are a payload, where that can be read.
+fn encoded_message(failure: &Failure) -> Option<String> {
+    let attributes = payload::value(failure.encoded_attributes.as_ref()?);
+    Some(attributes.get("message")?.as_str()?.to_owned())
 }
 
 /// The engine's own name of the failure.
@@ -99,16 +108,20 @@ pub(crate) fn timeout_word(timeout: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::failure::v1::{ActivityFailureInfo, ApplicationFailureInfo, TimeoutFailureInfo};
+    use crate::api::failure::v1::{
+        ActivityFailureInfo, ApplicationFailureInfo, TimeoutFailureInfo,
+    };
 
     fn application(message: &str, kind: &str, cause: Option<Failure>) -> Failure {
         Failure {
             message: message.to_owned(),
             cause: cause.map(Box::new),
-            failure_info: Some(FailureInfo::ApplicationFailureInfo(ApplicationFailureInfo {
-                r#type: kind.to_owned(),
-                ..Default::default()
-            })),
+            failure_info: Some(FailureInfo::ApplicationFailureInfo(
+                ApplicationFailureInfo {
+                    r#type: kind.to_owned(),
+                    ..Default::default()
+                },
+            )),
             ..Default::default()
         }
     }
@@ -128,7 +141,10 @@ mod tests {
         };
         let shown = error(&wrapper);
         assert_eq!(shown.message, "card declined: connection reset");
-        assert_eq!((&*shown.native_code, &*shown.step), ("RuntimeError", "charge"));
+        assert_eq!(
+            (&*shown.native_code, &*shown.step),
+            ("RuntimeError", "charge")
+        );
     }
 
     #[test]

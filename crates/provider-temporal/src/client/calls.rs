@@ -49,8 +49,6 @@ calls! {
     unpause_workflow_execution:
         UnpauseWorkflowExecutionRequest => UnpauseWorkflowExecutionResponse, None;
     update_workflow_execution: UpdateWorkflowExecutionRequest => UpdateWorkflowExecutionResponse, None;
-    poll_workflow_execution_update:
-        PollWorkflowExecutionUpdateRequest => PollWorkflowExecutionUpdateResponse, None;
     pause_activity: PauseActivityRequest => PauseActivityResponse, None;
     unpause_activity: UnpauseActivityRequest => UnpauseActivityResponse, None;
     reset_activity: ResetActivityRequest => ResetActivityResponse, None;

@@ -61,7 +61,8 @@ impl Facts {
                 });
             }
             // The worker answers again by itself: something arrived while it worked.
-            WorkflowTaskFailedCause::UnhandledCommand | WorkflowTaskFailedCause::ResetStickyTaskQueue => {}
+            WorkflowTaskFailedCause::UnhandledCommand
+            | WorkflowTaskFailedCause::ResetStickyTaskQueue => {}
             cause => {
                 let cause = cause
                     .as_str_name()
@@ -137,7 +138,9 @@ impl Facts {
             Attributes::ActivityTaskCanceledEventAttributes(it) => {
                 self.activity_ended(it.scheduled_event_id, ended("CANCELED", at));
             }
-            Attributes::TimerStartedEventAttributes(it) => self.timer_started(number, it, event, at),
+            Attributes::TimerStartedEventAttributes(it) => {
+                self.timer_started(number, it, event, at)
+            }
             Attributes::TimerFiredEventAttributes(it) => {
                 self.timer_ended(it.started_event_id, ended("FIRED", at));
             }
@@ -167,7 +170,10 @@ impl Facts {
         at: Option<Timestamp>,
     ) {
         let pause = duration(it.start_to_fire_timeout.as_ref()).unwrap_or_default();
-        let summary = event.user_metadata.as_ref().and_then(|it| it.summary.as_ref());
+        let summary = event
+            .user_metadata
+            .as_ref()
+            .and_then(|it| it.summary.as_ref());
         // A local activity that pauses for long is a marker and a timer of the same workflow task.
         let marker = self.marker.take();
         let retries = marker.filter(|(task, _)| *task == it.workflow_task_completed_event_id);
@@ -222,7 +228,10 @@ impl Facts {
                 self.child_ended(it.initiated_event_id, ended("TERMINATED", at));
             }
             Attributes::WorkflowExecutionUpdateAcceptedEventAttributes(it) => {
-                let input = it.accepted_request.as_ref().and_then(|it| it.input.as_ref());
+                let input = it
+                    .accepted_request
+                    .as_ref()
+                    .and_then(|it| it.input.as_ref());
                 let name = input.map(|input| input.name.clone()).unwrap_or_default();
                 self.updates.insert(number, name);
             }
@@ -297,7 +306,8 @@ fn begin(it: &events::WorkflowExecutionStartedEventAttributes) -> Begin {
     Begin {
         initiator,
         attempt: u32::try_from(it.attempt).unwrap_or(1).max(1),
-        max_attempts: policy.map(|policy| u32::try_from(policy.maximum_attempts).unwrap_or_default()),
+        max_attempts: policy
+            .map(|policy| u32::try_from(policy.maximum_attempts).unwrap_or_default()),
         backoff: duration(it.first_workflow_task_backoff.as_ref()),
         error: it.continued_failure.as_ref().map(failure::error),
         previous_run: (!previous.is_empty()).then_some(previous),
@@ -351,9 +361,16 @@ fn cancel(by: &str, comment: &str, time: Option<Timestamp>) -> CancelInfo {
 
 /// The marker of a local activity that failed and is tried again after a pause.
 fn marker(it: &events::MarkerRecordedEventAttributes) -> Option<(i64, LocalActivity)> {
-    let is_local = it.marker_name.to_ascii_lowercase().replace('_', "").contains("localactivity");
+    let is_local = it
+        .marker_name
+        .to_ascii_lowercase()
+        .replace('_', "")
+        .contains("localactivity");
     let failure = it.failure.as_ref().filter(|_| is_local)?;
-    let details = it.details.get("data").and_then(|data| data.payloads.first());
+    let details = it
+        .details
+        .get("data")
+        .and_then(|data| data.payloads.first());
     let data = details.map_or(Value::Null, payload::value);
     let field = |name: &str| data[name].as_str().unwrap_or_default().to_owned();
     let name = match (field("activity_type"), field("activity_id")) {
@@ -369,4 +386,3 @@ fn marker(it: &events::MarkerRecordedEventAttributes) -> Option<(i64, LocalActiv
     };
     Some((it.workflow_task_completed_event_id, activity))
 }
-

@@ -73,11 +73,13 @@ fn timer(id: &str, seconds: i64) -> Attributes {
 fn an_activity_ends_with_its_last_attempt_and_why_no_other_follows() {
     let seen = facts(&[
         scheduled("pay"),
-        Attributes::ActivityTaskStartedEventAttributes(events::ActivityTaskStartedEventAttributes {
-            scheduled_event_id: 1,
-            attempt: 3,
-            ..Default::default()
-        }),
+        Attributes::ActivityTaskStartedEventAttributes(
+            events::ActivityTaskStartedEventAttributes {
+                scheduled_event_id: 1,
+                attempt: 3,
+                ..Default::default()
+            },
+        ),
         Attributes::ActivityTaskFailedEventAttributes(events::ActivityTaskFailedEventAttributes {
             scheduled_event_id: 1,
             failure: failure("card declined"),
@@ -89,9 +91,15 @@ fn an_activity_ends_with_its_last_attempt_and_why_no_other_follows() {
     assert_eq!((activity.attempt, activity.started), (3, at(1_002)));
     let ended = activity.ended.as_ref().unwrap();
     assert_eq!(ended.word, "FAILED");
-    assert_eq!(ended.retry_state.as_deref(), Some("MAXIMUM_ATTEMPTS_REACHED"));
+    assert_eq!(
+        ended.retry_state.as_deref(),
+        Some("MAXIMUM_ATTEMPTS_REACHED")
+    );
     let error = ended.error.as_ref().unwrap();
-    assert_eq!((&*error.message, error.attempt, &*error.step), ("card declined", 3, "pay"));
+    assert_eq!(
+        (&*error.message, error.attempt, &*error.step),
+        ("card declined", 3, "pay")
+    );
     assert_eq!(seen.open_activity("pay"), None);
 }
 
@@ -144,7 +152,10 @@ fn a_marker_with_a_failure_and_a_timer_is_a_local_activity_that_backs_off() {
     let retries = seen.timers[&2].retries.as_ref().unwrap();
     assert_eq!(retries.error.message, "not yet");
     let other = facts(&[marker, task_completed(), scheduled("a"), timer("1", 60)]);
-    assert!(other.timers[&4].retries.is_some(), "the workflow task is the same");
+    assert!(
+        other.timers[&4].retries.is_some(),
+        "the workflow task is the same"
+    );
 }
 
 #[test]
@@ -173,6 +184,10 @@ fn only_the_window_counts() {
     let mut seen = facts(&[scheduled("old")]);
     seen.feed(&event(WINDOW + 1, scheduled("new")));
     seen.close_window();
-    let ids: Vec<_> = seen.activities.values().map(|activity| &*activity.id).collect();
+    let ids: Vec<_> = seen
+        .activities
+        .values()
+        .map(|activity| &*activity.id)
+        .collect();
     assert_eq!(ids, ["new"]);
 }
