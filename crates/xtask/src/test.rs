@@ -16,10 +16,12 @@ pub(crate) struct Options {
 }
 
 /// What needs more than Rust, as the closing lines name it.
-const PEER_TESTS: [&str; 4] = [
+const PEER_TESTS: [&str; 5] = [
     "crates/cli/tests/restate (the real Restate server, needs npm)",
     "tests/python (a client in another language, needs python3 and PyPI)",
     "provider-step-functions/tests/live.rs (an emulator, needs Python 3.12 and PyPI)",
+    "provider-temporal/tests/live.rs, contract_live.rs and crates/cli/tests/temporal \
+     (the real Temporal server, needs Python 3.10 and PyPI)",
     "tests/browser (the dashboard in a browser, needs Chromium and its driver)",
 ];
 
@@ -36,6 +38,11 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     if !options.hermetic {
         heading("Restate server and a service for it");
         match peers::restate() {
+            Ok(named) => live.extend(named),
+            Err(error) => broken.push(error),
+        }
+        heading("Temporal server and a worker for it");
+        match peers::temporal() {
             Ok(named) => live.extend(named),
             Err(error) => broken.push(error),
         }
