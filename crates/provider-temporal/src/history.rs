@@ -48,8 +48,6 @@ struct Run {
     id: String,
     info: WorkflowExecutionInfo,
     started: Option<jiff::Timestamp>,
-    /// The first run of its chain, which ties the runs together.
-    chain: String,
     /// The number of its last event.
     length: i64,
     /// The sum of the lengths of the runs before it: event numbers of an execution ascend over its
@@ -150,14 +148,8 @@ impl Reader {
         if of.run_id.is_none() && !is_first {
             let query = query::chain_of(&of.workflow_id);
             let page = self.runs(ask, &query, LONGEST_PAGE, Vec::new()).await?;
-            let others = page.rows.iter().map(run);
-            let others = others.filter(|other| {
-                other.id != runs[0].id
-                    && other.chain == runs[0].chain
-                    && other.started <= runs[0].started
-            });
-            let others: Vec<Run> = others.collect();
-            runs.extend(others);
+            let others = page.rows.iter().map(run).collect();
+            runs.extend(before(&runs[0], &current.first_run_id, others));
             runs.sort_by(|a, b| (a.started, &a.id).cmp(&(b.started, &b.id)));
         }
         let mut offset = 0;
@@ -213,12 +205,24 @@ impl Reader {
     }
 }
 
+/// The runs from the first one of a chain to the current one, the current one excluded. Lists do not show to which
+/// chain a run belongs, but a workflow has one open run at a time: what began in between belongs to the same chain.
+fn before(current: &Run, first: &str, listed: Vec<Run>) -> Vec<Run> {
+    let begun = listed.iter().find(|run| run.id == first);
+    let Some(begun) = begun.map(|run| run.started) else {
+        // The server has forgotten the first run: what it still lists may belong to an earlier chain.
+        return Vec::new();
+    };
+    let is_before = |run: &Run| run.started >= begun && run.started <= current.started;
+    let others = listed.into_iter().filter(|run| run.id != current.id);
+    others.filter(is_before).collect()
+}
+
 fn run(info: &WorkflowExecutionInfo) -> Run {
     Run {
         id: run_id(info).to_owned(),
         info: info.clone(),
         started: timestamp(info.start_time.as_ref()),
-        chain: info.first_run_id.clone(),
         length: info.history_length,
         offset: 0,
     }

@@ -3,9 +3,9 @@
     worker.py ADDRESS FOLDER
 
 Commands come on stdin, one JSON object per line: {"begin": NAMESPACE} starts a worker of the queue `lab` in a
-namespace, {"end": NAMESPACE} stops it. Each answer is one line on stdout: `ready NAMESPACE`, `ended NAMESPACE`.
+namespace, {"end": NAMESPACE} stops it. "cache": N sets how many workflows it keeps (default 100; without a cache
+every workflow task replays the history), "activities": N how many activities it runs at a time (default 100). Each answer is one line on stdout: `ready NAMESPACE`, `ended NAMESPACE`.
 FOLDER/NAME holds what an activity or a workflow that looks at NAME is told: `hold`, `go`, `fail`.
-The worker keeps no workflow in its cache: a restarted worker continues without the delay of a sticky queue.
 """
 
 import asyncio
@@ -65,6 +65,14 @@ async def obey(what: dict) -> dict:
         if what.get("heartbeat", True):
             activity.heartbeat({"progress": 1})
         await asyncio.sleep(LOOK)
+
+
+@activity.defn
+async def fail_once(what: dict) -> None:
+    """The first attempt fails; later ones run until they are told to go."""
+    if activity.info().attempt == 1:
+        raise ApplicationError("card declined", type="PaymentError")
+    await obey(what)
 
 
 @activity.defn
@@ -232,14 +240,17 @@ class Script:
                 pass
 
 
-async def serve(client: Client, stop: asyncio.Event) -> None:
+async def serve(client: Client, command: dict, stop: asyncio.Event) -> None:
     worker = Worker(
         client,
         task_queue=QUEUE,
         workflows=[Script],
-        activities=[succeed, fail, obey, elsewhere],
+        activities=[succeed, fail, fail_once, obey, elsewhere],
         workflow_runner=UnsandboxedWorkflowRunner(),
-        max_cached_workflows=0,
+        max_cached_workflows=command.get("cache", 100),
+        max_concurrent_activities=command.get("activities", 100),
+        # A restarted worker continues after this time.
+        sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
         max_concurrent_workflow_task_polls=2,
         max_concurrent_activity_task_polls=2,
         graceful_shutdown_timeout=timedelta(0),
@@ -250,10 +261,10 @@ async def serve(client: Client, stop: asyncio.Event) -> None:
         await stop.wait()
 
 
-async def serve_or_exit(client: Client, stop: asyncio.Event) -> None:
+async def serve_or_exit(client: Client, command: dict, stop: asyncio.Event) -> None:
     """A worker that cannot run ends the process: a test that waits for it must not wait for long."""
     try:
-        await serve(client, stop)
+        await serve(client, command, stop)
     except Exception:
         traceback.print_exc()
         os._exit(1)
@@ -273,7 +284,7 @@ async def main() -> None:
         if namespace := command.get("begin"):
             stop = asyncio.Event()
             scoped = Client(client.service_client, namespace=namespace)
-            workers[namespace] = (stop, asyncio.create_task(serve_or_exit(scoped, stop)))
+            workers[namespace] = (stop, asyncio.create_task(serve_or_exit(scoped, command, stop)))
         if namespace := command.get("end"):
             if begun := workers.pop(namespace, None):
                 begun[0].set()
