@@ -29,12 +29,17 @@ pub fn build(config: &Config) -> Result<Registry, Failure> {
             Unmade::Setting(message) => wrong(message),
             Unmade::Store(error) => store(id, error),
         })?;
-        let limited =
-            Limited::without(made, &provider.disable).map_err(|error| wrong(error.to_string()))?;
+        // Without a disabled capability there is nothing to check for at every call.
+        let made = if provider.disable.is_empty() {
+            made
+        } else {
+            let limited = Limited::without(made, &provider.disable);
+            Arc::new(limited.map_err(|error| wrong(error.to_string()))?)
+        };
         let registration = Registration {
             id: id.clone(),
             kind: provider.kind.as_str().to_owned(),
-            provider: Arc::new(limited),
+            provider: made,
         };
         let registered = registry.register(registration);
         registered.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;

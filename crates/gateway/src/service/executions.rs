@@ -17,7 +17,7 @@ pub(crate) use step::attempt;
 use std::sync::Arc;
 
 use stateway_model::{Execution, ExecutionName, ProviderId, SubState};
-use stateway_provider_api::{Call, Error, ErrorKind, Precondition, Verb, View};
+use stateway_provider_api::{Call, Error, ErrorKind, Observation, Precondition, Verb, View};
 use tonic::{Code, Status};
 
 use super::Shell;
@@ -50,12 +50,23 @@ impl Executions {
         name: &ExecutionName,
         view: View,
     ) -> Result<Execution, Status> {
+        let (upstream, observation) = self.observe(call, name, view).await?;
+        Ok(upstream.execution(*observation))
+    }
+
+    /// One execution as its engine shows it now, and its provider.
+    async fn observe(
+        &self,
+        call: &Call,
+        name: &ExecutionName,
+        view: View,
+    ) -> Result<(&Upstream, Box<Observation>), Status> {
         let upstream = self.upstream(&name.provider)?;
         let guarded = upstream.within(call);
-        let observation = guarded.call(Verb::Get, |provider, call| {
+        let observation = guarded.call_boxed(Verb::Get, |provider, call| {
             provider.get(call, &name.id, view)
         });
-        Ok(upstream.execution(observation.await?))
+        Ok((upstream, observation.await?))
     }
 
     /// Compares an etag with the execution's. The provider refuses a request whose etag is not current,

@@ -34,7 +34,8 @@ impl Executions {
             v1::ExecutionView::Basic => View::Basic,
             v1::ExecutionView::Full | v1::ExecutionView::Unspecified => View::Full,
         };
-        Ok(convert::execution(self.read(&call, &name, view).await?))
+        let (upstream, observation) = self.observe(&call, &name, view).await?;
+        Ok(convert::execution(upstream.execution(*observation)))
     }
 
     pub(super) async fn list(
