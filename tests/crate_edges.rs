@@ -20,11 +20,26 @@ const EDGES: &[(&str, &[&str])] = &[
     ("provider-memory", &["provider-api", "model"]),
     ("provider-restate", &["provider-api", "model"]),
     ("provider-step-functions", &["provider-api", "model"]),
+    ("provider-temporal", &["provider-api", "model"]),
     (
         "provider-builtin",
         &["engine", "machine", "replay", "provider-api", "model"],
     ),
     ("proto", &[]),
+    ("wire", &["provider-api", "model"]),
+    ("provider-server", &["wire", "provider-api"]),
+    ("provider-remote", &["wire", "provider-api", "model"]),
+    (
+        "conformance",
+        &[
+            "contract-kit",
+            "model",
+            "provider-api",
+            "provider-remote",
+            "provider-server",
+            "wire",
+        ],
+    ),
     (
         "engine",
         &["driver", "machine", "replay", "definition", "model"],
@@ -40,6 +55,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "cli",
         &[
             "client",
+            "conformance",
             "dashboard",
             "gateway",
             "model",
@@ -47,13 +63,24 @@ const EDGES: &[(&str, &[&str])] = &[
             "provider-api",
             "provider-builtin",
             "provider-memory",
+            "provider-remote",
             "provider-restate",
             "provider-step-functions",
+            "provider-temporal",
             "definition",
             "engine",
         ],
     ),
-    ("bench", &["client", "proto"]),
+    (
+        "bench",
+        &[
+            "client",
+            "proto",
+            "provider-api",
+            "provider-memory",
+            "provider-server",
+        ],
+    ),
     ("xtask", &["provider-api"]),
 ];
 
@@ -140,6 +167,7 @@ const SHARED_NAMES: &[(&str, &[&str], &str)] = &[
             "engine",
             "provider-builtin",
             "provider-memory",
+            "provider-remote",
             "provider-restate",
             "provider-step-functions",
         ],
@@ -150,6 +178,7 @@ const SHARED_NAMES: &[(&str, &[&str], &str)] = &[
         &[
             "provider-builtin",
             "provider-memory",
+            "provider-remote",
             "provider-restate",
             "provider-step-functions",
         ],

@@ -47,7 +47,7 @@ pub fn build(config: &Config) -> Result<Registry, Failure> {
     Ok(registry)
 }
 
-/// A store that cannot be had: its own word and its own hint.
+/// The failure for a store that cannot be opened, with the reason and the hint of the store.
 fn store(id: &ProviderId, error: StoreFailure) -> Failure {
     let mut failure = Failure::new(Exit::Refused, format!("provider {id}: {}", error.message));
     failure.reason = error.reason.to_owned();
@@ -60,8 +60,12 @@ fn store(id: &ProviderId, error: StoreFailure) -> Failure {
 /// # Errors
 /// As [`build`], and two providers with one store.
 pub fn check(config: &Config) -> Result<(), Failure> {
-    let folder = tempfile::tempdir()
-        .map_err(|error| Failure::new(Exit::Refused, format!("no temporary folder: {error}")))?;
+    let folder = tempfile::tempdir().map_err(|error| {
+        Failure::new(
+            Exit::Refused,
+            format!("a temporary folder cannot be created: {error}"),
+        )
+    })?;
     let mut config = config.clone();
     let mut stores = BTreeMap::new();
     for provider in &mut config.providers {
@@ -75,7 +79,7 @@ pub fn check(config: &Config) -> Result<(), Failure> {
         if let Some(other) = stores.insert(store.clone(), id.clone()) {
             let store = store.unwrap_or_else(|| BUILT_IN_STORE.to_owned());
             let message = format!("providers {other} and {id} have the same store, {store}");
-            return Err(Failure::usage(message).hint("Give one of them another `path`."));
+            return Err(Failure::usage(message).hint("Configure another `path` for one of them."));
         }
     }
     build(&config).map(drop)

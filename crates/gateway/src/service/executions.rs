@@ -104,9 +104,9 @@ impl Executions {
         if current == etag {
             return Ok(());
         }
-        let message = format!("it has changed meanwhile and is {sub_state} now");
-        let error =
-            Error::new(ErrorKind::Conflict, verb, message).with_hint("Read it again, then decide.");
+        let message = format!("the execution has changed and is now {sub_state}");
+        let error = Error::new(ErrorKind::Conflict, verb, message)
+            .with_hint("Read the execution again, then decide.");
         Err(status::of_provider(&name.provider, &error))
     }
 
@@ -127,8 +127,7 @@ impl Executions {
 
 fn no_etag(name: &ExecutionName) -> Status {
     let message = format!(
-        "`{name}` has no etag now: the provider has read only a part of its long history, so whether \
-         it has changed is not known"
+        "`{name}` has no etag now: the provider has read only a part of its history, so it is unknown whether the execution has changed"
     );
     Refusal::new(Code::Aborted, "ETAG_NOT_AVAILABLE", message)
         .with("provider", name.provider.to_string())

@@ -204,7 +204,7 @@ impl Account<'_> {
     fn note(&self, refusal: Option<(Code, &str)>) {
         let (method, took) = (self.method, self.began.elapsed());
         let meter = self.shell.meters.get(method);
-        debug_assert!(meter.is_some(), "`{method}` is no method of the API");
+        debug_assert!(meter.is_some(), "`{method}` is not a method of the API");
         if let Some(meter) = meter {
             meter.seconds.record(took);
             if refusal.is_none() {
@@ -228,7 +228,7 @@ impl Account<'_> {
 impl Drop for Account<'_> {
     fn drop(&mut self) {
         if !self.is_closed {
-            self.note(Some((Code::Cancelled, "the client gave up")));
+            self.note(Some((Code::Cancelled, "the client cancelled the call")));
         }
     }
 }
@@ -236,7 +236,7 @@ impl Drop for Account<'_> {
 fn out_of_time(method: &str) -> Status {
     let message = format!("{method} took longer than its deadline");
     Refusal::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message)
-        .hint("Give the call more time. A change may have been carried out: read before repeating.")
+        .hint("Use a longer deadline. A change may have taken effect: read the resource before you repeat the call.")
         .into()
 }
 
