@@ -25,6 +25,20 @@ const EDGES: &[(&str, &[&str])] = &[
         &["engine", "machine", "replay", "provider-api", "model"],
     ),
     ("proto", &[]),
+    ("wire", &["provider-api", "model"]),
+    ("provider-server", &["wire", "provider-api"]),
+    ("provider-remote", &["wire", "provider-api", "model"]),
+    (
+        "conformance",
+        &[
+            "contract-kit",
+            "model",
+            "provider-api",
+            "provider-remote",
+            "provider-server",
+            "wire",
+        ],
+    ),
     (
         "engine",
         &["driver", "machine", "replay", "definition", "model"],
@@ -40,6 +54,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "cli",
         &[
             "client",
+            "conformance",
             "dashboard",
             "gateway",
             "model",
@@ -47,13 +62,23 @@ const EDGES: &[(&str, &[&str])] = &[
             "provider-api",
             "provider-builtin",
             "provider-memory",
+            "provider-remote",
             "provider-restate",
             "provider-step-functions",
             "definition",
             "engine",
         ],
     ),
-    ("bench", &["client", "proto"]),
+    (
+        "bench",
+        &[
+            "client",
+            "proto",
+            "provider-api",
+            "provider-memory",
+            "provider-server",
+        ],
+    ),
     ("xtask", &["provider-api"]),
 ];
 
@@ -140,6 +165,7 @@ const SHARED_NAMES: &[(&str, &[&str], &str)] = &[
             "engine",
             "provider-builtin",
             "provider-memory",
+            "provider-remote",
             "provider-restate",
             "provider-step-functions",
         ],
@@ -150,6 +176,7 @@ const SHARED_NAMES: &[(&str, &[&str], &str)] = &[
         &[
             "provider-builtin",
             "provider-memory",
+            "provider-remote",
             "provider-restate",
             "provider-step-functions",
         ],

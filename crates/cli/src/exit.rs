@@ -22,7 +22,8 @@ pub enum Exit {
     Unreachable = 6,
     /// The deadline of a wait or a watch came first.
     Deadline = 7,
-    /// What is kept contradicts the log, or a shadow differs from what was recorded.
+    /// What is kept contradicts the log, a shadow differs from what was recorded, or a provider breaks the
+    /// contract.
     Found = 8,
     /// A defect on our side.
     Internal = 70,
@@ -39,7 +40,7 @@ Exit codes:
   5   the provider cannot do this
   6   the gateway or a provider does not answer, is too slow or too busy
   7   the timeout expired (wait, start --wait, watch)
-  8   verify found a problem, or the shadow differs (replay)
+  8   verify found a problem, the shadow differs (replay), or a case failed (conformance)
   70  internal error of Stateway";
 
 impl Exit {

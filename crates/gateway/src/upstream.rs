@@ -23,7 +23,7 @@ use stateway_provider_api::{
 use tokio::sync::Semaphore;
 
 pub(crate) use breaker::Position;
-pub(crate) use guard::{CallError, Guarded, PROVIDER_BUSY};
+pub(crate) use guard::{BREAKER_OPEN, CallError, Guarded, PROVIDER_BUSY};
 pub(crate) use health::{EngineHealth, Prober, Report, Serving};
 
 pub(crate) use topic::{Directory, Topic, named};

@@ -161,6 +161,7 @@ fn text(id: Option<&ExecutionId>) -> String {
 mod tests {
     use std::time::Duration;
 
+    use prost::Message;
     use stateway_model::{
         Blocker, CancelInfo, ErrorCategory, ExecutionError, PauseInfo, Payload, Progress,
         ReopenInfo, RetryBasis, Usage, WaitKind,
@@ -276,6 +277,21 @@ mod tests {
         assert_eq!(read_observation(observation(&whole)), Ok(whole));
         let bare = Observation::new(id("bare"), NativeState::new("DONE"));
         assert_eq!(read_observation(observation(&bare)), Ok(bare));
+    }
+
+    /// The message as version 1 of the contract writes it, recorded once and never again: later builds read
+    /// what today's providers send, and today's gateways read what later providers send.
+    const RECORDED: &[u8] = include_bytes!("../recorded/observation.binpb");
+
+    #[test]
+    fn what_was_recorded_is_read_for_ever() {
+        let recorded = v1::Observation::decode(RECORDED).unwrap();
+        assert_eq!(read_observation(recorded), Ok(whole()));
+        // A field that a later version adds.
+        let mut newer = RECORDED.to_vec();
+        newer.extend([0xfa, 0x3e, 3, b'n', b'e', b'w']);
+        let newer = v1::Observation::decode(newer.as_slice()).unwrap();
+        assert_eq!(read_observation(newer), Ok(whole()));
     }
 
     #[test]

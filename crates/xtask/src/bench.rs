@@ -34,12 +34,15 @@ enum What {
     /// GetExecution against the bare query on a real Restate server, and a watch on 1,000
     /// invocations
     Restate,
+    /// GetExecution through a provider in another process, against the same provider in the gateway
+    Remote,
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     match options.what {
         What::Machine => soak::example("machine", "bench", &[]),
         What::Gateway => from_outside(&["gateway"], &[]),
+        What::Remote => from_outside(&["remote"], &[]),
         What::Restate => from_outside(&["restate"], &peers::restate()?),
         What::Engine { executions } => counted("engine", executions),
         What::Verify { executions } => counted("verify", executions),

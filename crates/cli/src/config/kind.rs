@@ -10,6 +10,7 @@ use stateway_model::ProviderId;
 use stateway_provider_api::{Provider, Table};
 use stateway_provider_builtin as builtin;
 use stateway_provider_memory as memory;
+use stateway_provider_remote as remote;
 use stateway_provider_restate as restate;
 use stateway_provider_step_functions as step_functions;
 use thiserror::Error;
@@ -25,6 +26,8 @@ pub enum Kind {
     Builtin,
     /// The reference provider, in memory.
     Memory,
+    /// A provider in another process.
+    Remote,
     /// A Restate server.
     Restate,
     /// AWS Step Functions.
@@ -91,6 +94,7 @@ impl Kind {
     pub const ALL: &'static [Self] = &[
         Self::Builtin,
         Self::Memory,
+        Self::Remote,
         Self::Restate,
         Self::StepFunctions,
     ];
@@ -101,6 +105,7 @@ impl Kind {
         match self {
             Self::Builtin => "builtin",
             Self::Memory => "memory",
+            Self::Remote => "remote",
             Self::Restate => "restate",
             Self::StepFunctions => "step-functions",
         }
@@ -112,7 +117,9 @@ impl Kind {
     pub fn max_concurrent(self) -> usize {
         match self {
             Self::Builtin | Self::Memory => 4_096,
-            Self::Restate | Self::StepFunctions => UpstreamSettings::default().max_concurrent,
+            Self::Remote | Self::Restate | Self::StepFunctions => {
+                UpstreamSettings::default().max_concurrent
+            }
         }
     }
 
@@ -121,7 +128,7 @@ impl Kind {
     pub(super) const fn slowest_poll(self) -> Option<Duration> {
         match self {
             Self::Restate => Some(Duration::from_secs(1)),
-            Self::Builtin | Self::Memory | Self::StepFunctions => None,
+            Self::Builtin | Self::Memory | Self::Remote | Self::StepFunctions => None,
         }
     }
 
@@ -130,6 +137,7 @@ impl Kind {
         match self {
             Self::Builtin => builtin::Config::deserialize(Deserializer::from(options)).map(drop),
             Self::Memory => memory::Config::deserialize(Deserializer::from(options)).map(drop),
+            Self::Remote => remote::Config::deserialize(Deserializer::from(options)).map(drop),
             Self::Restate => restate::Config::deserialize(Deserializer::from(options)).map(drop),
             Self::StepFunctions => {
                 step_functions::Config::deserialize(Deserializer::from(options)).map(drop)
@@ -137,15 +145,22 @@ impl Kind {
         }
     }
 
-    /// Makes a provider of this kind.
+    /// Makes a provider of this kind. A provider in another process brings its table itself: then `table`
+    /// has only the rows of the operator, if any.
     pub(crate) fn make(
         self,
         id: &ProviderId,
-        table: Arc<Table>,
+        table: Option<Arc<Table>>,
         options: toml::Table,
         max_message_bytes: usize,
     ) -> Result<Arc<dyn Provider>, Unmade> {
+        let table = match (self, table) {
+            (Self::Remote, overlay) => return make_remote(id, overlay, options),
+            (_, Some(table)) => table,
+            (_, None) => return Err(Unmade::Setting("the provider has no table".to_owned())),
+        };
         Ok(match self {
+            Self::Remote => return make_remote(id, Some(table), options),
             Self::Builtin => {
                 let config = builtin::Config::deserialize(options);
                 let mut config = config.map_err(|error| error.to_string())?;
@@ -174,6 +189,16 @@ impl Kind {
             }
         })
     }
+}
+
+fn make_remote(
+    id: &ProviderId,
+    overlay: Option<Arc<Table>>,
+    options: toml::Table,
+) -> Result<Arc<dyn Provider>, Unmade> {
+    let config = remote::Config::deserialize(options).map_err(|error| error.to_string())?;
+    let provider = remote::RemoteProvider::new(id.clone(), &config, overlay);
+    Ok(Arc::new(provider.map_err(|error| error.to_string())?))
 }
 
 impl FromStr for Kind {
@@ -208,7 +233,7 @@ mod tests {
         for kind in PLANNED {
             let error = kind.parse::<Kind>().unwrap_err();
             assert_eq!(error, KindError::NotYet(kind.into()));
-            let known = "it knows: builtin, memory, restate, step-functions";
+            let known = "it knows: builtin, memory, remote, restate, step-functions";
             assert!(error.to_string().ends_with(known), "{error}");
         }
         assert_eq!(
@@ -218,8 +243,8 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_a_table() {
-        for kind in Kind::ALL {
+    fn every_kind_has_a_table_but_remote() {
+        for kind in Kind::ALL.iter().filter(|kind| **kind != Kind::Remote) {
             assert!(stateway_provider_api::table::compiled_in(kind.as_str()).is_some());
         }
     }

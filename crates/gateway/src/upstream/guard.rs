@@ -19,6 +19,8 @@ use super::breakers::{Admission, Outcome, Refused, Scope};
 
 /// The reason when every slot is taken: the load is too high, nothing is wrong with the provider.
 pub(crate) const PROVIDER_BUSY: &str = "PROVIDER_BUSY";
+/// The reason while a breaker is open.
+pub(crate) const BREAKER_OPEN: &str = "PROVIDER_BREAKER_OPEN";
 /// The pause that a caller is asked for when every slot is taken.
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
 
@@ -194,7 +196,7 @@ fn not_called(verb: Verb, refused: &Refused) -> Error {
     };
     let message = format!("{silent} has not been answering and is not called for a while");
     let error = Error::new(ErrorKind::Unavailable, verb, message)
-        .with_reason("PROVIDER_BREAKER_OPEN")
+        .with_reason(BREAKER_OPEN)
         .with_retry_after(refused.pause);
     match component {
         Some(component) => error.with_component(component.clone()),
