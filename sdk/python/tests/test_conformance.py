@@ -6,11 +6,13 @@ import asyncio
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 from typing import Any
 
 import pytest
+import trustme
 
 import conftest
 import stateway
@@ -23,13 +25,13 @@ from test_examples import DBOS, PARCELS, program
 
 async def conformance(name: str, folder: pathlib.Path, *command: Any) -> dict[str, int]:
     """Starts a test build of a provider and runs every case against it. Returns how many cases ended how."""
-    socket = folder / "kit.sock"
-    with program(command[0], f"unix:{socket}", *command[1:], "--staging", cwd=folder):
-        await until(socket.exists)
+    path = folder / "kit.sock"
+    with program(command[0], f"unix:{path}", *command[1:], "--staging", cwd=folder):
+        await until(path.exists)
         binary = os.environ["STATEWAY_BINARY"]
         ran = await asyncio.to_thread(
             subprocess.run,
-            [binary, "conformance", f"unix:{socket}", "-o", "json"],
+            [binary, "conformance", f"unix:{path}", "-o", "json"],
             capture_output=True,
             text=True,
             timeout=120,
@@ -67,14 +69,14 @@ async def test_the_provider_of_the_guide_conforms(tmp_path: pathlib.Path) -> Non
 CONFIG = """
 [providers.parcels]
 kind = "remote"
-address = "unix:{socket}"
+address = "unix:{path}"
 """
 
 
 async def test_a_client_uses_a_python_provider_through_the_gateway_and_over_kills(tmp_path: pathlib.Path) -> None:
-    socket = tmp_path / "p.sock"
-    gateway = Gateway(tmp_path, CONFIG.format(socket=socket))
-    command = [sys.executable, PARCELS / "provider.py", f"unix:{socket}"]
+    path = tmp_path / "p.sock"
+    gateway = Gateway(tmp_path, CONFIG.format(path=path))
+    command = [sys.executable, PARCELS / "provider.py", f"unix:{path}"]
     try:
         async with Client(gateway.address) as client:
             with pytest.raises(stateway.Unavailable):
@@ -126,3 +128,28 @@ async def test_a_client_uses_a_python_provider_through_the_gateway_and_over_kill
             assert provider.wait(timeout=TIMEOUT) == 0
     finally:
         gateway.stop()
+
+
+async def test_a_provider_with_mutual_tls_takes_only_its_gateway(tmp_path: pathlib.Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    for name in ("localhost", "gateway"):
+        certificate = authority.issue_cert(name)
+        certificate.private_key_pem.write_to_path(tmp_path / f"{name}.key")
+        certificate.private_key_and_cert_chain_pem.write_to_path(tmp_path / f"{name}.pem")
+    trustme.CA().issue_cert("gateway").private_key_and_cert_chain_pem.write_to_path(tmp_path / "stranger.pem")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    files = [tmp_path / name for name in ("localhost.pem", "localhost.key", "ca.pem")]
+    arguments = [PARCELS / "provider.py", f"localhost:{port}", "--staging", "--tls", *files]
+
+    def check(identity: str) -> subprocess.CompletedProcess[str]:
+        options = ["--ca-file", tmp_path / "ca.pem", "--identity-file", tmp_path / identity, "--filter", "get::"]
+        command = [os.environ["STATEWAY_BINARY"], "conformance", f"https://localhost:{port}", *options]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    with program(*arguments, cwd=tmp_path):
+        passed = await until(lambda: (ran := check("gateway.pem")).returncode == 0 and ran)
+        assert "4 cases, 4 passed" in passed.stdout
+        assert check("stranger.pem").returncode != 0
