@@ -78,12 +78,12 @@ impl StartError {
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::NotLoopback(_) => {
-                "Listen on 127.0.0.1 or [::1], and put a proxy that authenticates in front."
+                "Listen on 127.0.0.1 or [::1], and put an authenticating proxy in front."
             }
             Self::Bind { .. } => {
                 "Choose another address with --listen, or stop the process that uses it."
             }
-            Self::Reflection(_) => "Switch reflection off with `server.reflection = false`.",
+            Self::Reflection(_) => "Turn reflection off with `server.reflection = false`.",
         }
     }
 }
@@ -193,7 +193,7 @@ impl Gateway {
         tokio::select! {
             () = open.wait() => {}
             () = drained(&self.upstreams, drain) => {
-                tracing::warn!("calls did not end in time and were cut off");
+                tracing::warn!("calls did not end in time and were cancelled");
                 cut.cancel();
             }
         }
@@ -205,7 +205,7 @@ impl Gateway {
             probes.wait().await;
         };
         if tokio::time::timeout(drain, rest).await.is_err() {
-            tracing::warn!("some upstream calls did not end in time and were left");
+            tracing::warn!("some upstream calls did not end in time and were abandoned");
         }
         Ok(())
     }

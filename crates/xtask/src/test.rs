@@ -21,6 +21,8 @@ const PEER_TESTS: [&str; 5] = [
     "tests/python (a client in another language, needs python3 and PyPI)",
     "sdk/python (the Python package and its providers, needs Python 3.10 and PyPI)",
     "provider-step-functions/tests/live.rs (an emulator, needs Python 3.12 and PyPI)",
+    "provider-temporal/tests/live.rs, contract_live.rs and crates/cli/tests/temporal \
+     (the real Temporal server, needs Python 3.10 and PyPI)",
     "tests/browser (the dashboard in a browser, needs Chromium and its driver)",
 ];
 
@@ -37,6 +39,11 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     if !options.hermetic {
         heading("Restate server and a service for it");
         match peers::restate() {
+            Ok(named) => live.extend(named),
+            Err(error) => broken.push(error),
+        }
+        heading("Temporal server and a worker for it");
+        match peers::temporal() {
             Ok(named) => live.extend(named),
             Err(error) => broken.push(error),
         }

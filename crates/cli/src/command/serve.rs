@@ -15,7 +15,7 @@ use crate::failure::{Failure, Outcome};
 use crate::observability::{Metrics, install};
 use crate::registry;
 
-/// How a process ends that was interrupted, as shells have it.
+/// The exit code of an interrupted process, by the convention of shells.
 pub(super) const INTERRUPTED: i32 = 130;
 
 /// Runs the gateway.
@@ -94,7 +94,7 @@ pub(super) fn not_started(error: &StartError) -> Failure {
     Failure::new(exit, error.to_string()).hint(error.hint())
 }
 
-/// The signals that ask for an end.
+/// The signals that stop the process.
 pub(super) struct Stop {
     interrupt: Signal,
     terminate: Signal,
@@ -118,7 +118,7 @@ impl Stop {
         })
     }
 
-    /// Resolves with the first signal; the second ends the process at once.
+    /// Resolves with the first signal. The second signal ends the process immediately.
     async fn asked(mut self) {
         self.next().await;
         talk("stopping: waiting for calls and streams; a second signal stops immediately");
