@@ -66,7 +66,7 @@ class Gateway:
 
 
 class Proxy:
-    """Passes connections on to the gateway, and cuts them when a test says so."""
+    """Passes connections on to the gateway, and cuts them on request."""
 
     def __init__(self, target: str) -> None:
         self.host, port = target.split(":")

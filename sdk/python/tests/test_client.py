@@ -197,7 +197,7 @@ async def test_starts_during_kills_of_the_gateway_happen_once_each(gateway: Gate
 
 
 class Flaky:
-    """A server whose methods fail as told, and that counts their calls."""
+    """A server whose methods fail a given number of times, and that counts their calls."""
 
     def __init__(self) -> None:
         self.calls: dict[str, list[Any]] = {}

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import pathlib
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -104,7 +105,10 @@ async def test_workflows_of_dbos_show_queue_sleep_message_failure_and_fork(tmp_p
             signal = provider_pb2.SignalExecutionRequest(
                 id=started.id, signal="picked-up", payload=body, request_id="r2"
             )
-            await peer.send("Provider/SignalExecution", signal, pb.Observation)
+            for _ in range(2):
+                await peer.send("Provider/SignalExecution", signal, pb.Observation)
+            messages = sqlite3.connect(tmp_path / "shop.sqlite").execute("SELECT count(*) FROM notifications")
+            assert messages.fetchone() == (1,), "a repeated signal is delivered once"
             done = await shows(peer, started.id, lambda seen: seen.native_state.state == "SUCCESS")
             assert json.loads(done.output.data) == {"packed": "vase", "by": "ada"}
             broken = await start(peer, "parcel", {"item": "x", "fragile": True}, "r3")
