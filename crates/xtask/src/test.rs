@@ -148,7 +148,7 @@ fn python_sdk(tally: &mut Tally) -> Result<(), String> {
     succeed(cargo().args(["build", "--quiet", "--package", "stateway-cli"]))?;
     let mut tests = Command::new(python);
     tests
-        .args(["-m", "pytest", "-v", "-p", "no:cacheprovider"])
+        .args(["-m", "pytest", "-v"])
         .arg(root().join("sdk/python/tests"))
         .env("STATEWAY_BINARY", target().join("debug/stateway"))
         .env("PYTHONDONTWRITEBYTECODE", "1");
