@@ -10,6 +10,7 @@ mod lab;
 mod process;
 mod relay;
 mod restate;
+mod temporal;
 mod watch;
 mod worker;
 
@@ -29,6 +30,7 @@ fn main() -> Outcome<()> {
         Some("gateway") => threads?.block_on(gateway()),
         // One call at a time: a second thread would only measure how long it takes to wake up.
         Some("restate") => thread?.block_on(restate::run()),
+        Some("temporal") => thread?.block_on(temporal::run()),
         // The gateway, its keeper, the worker and the load share the machine: one thread for each
         // of the last two is what they need.
         Some("engine") => thread?.block_on(engine::run(number("--executions")?)),
@@ -52,7 +54,7 @@ fn main() -> Outcome<()> {
         }
         Some("empty-service") => threads?.block_on(baseline::serve()),
         _ => Err(
-            "usage: stateway-bench gateway|restate|engine|verify|crash; `cargo xtask bench` builds it all"
+            "usage: stateway-bench gateway|restate|temporal|engine|verify|crash; `cargo xtask bench` builds it all"
                 .into(),
         ),
     }

@@ -95,7 +95,7 @@ pub(crate) fn arguments(payload: Option<&Payload>) -> Option<Payloads> {
 pub(crate) fn keyword(text: &str) -> Encoded {
     let mut payload = encoded(JSON_PLAIN, Value::from(text).to_string().into());
     let kind = Bytes::from_static(b"Keyword");
-    payload.metadata.insert("type".to_owned(), kind.into());
+    payload.metadata.insert("type".to_owned(), kind);
     payload
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn memo(text: &str) -> Encoded {
 fn encoded(encoding: &'static str, data: Bytes) -> Encoded {
     let encoding = Bytes::from_static(encoding.as_bytes());
     Encoded {
-        metadata: [(ENCODING.to_owned(), encoding.into())].into(),
+        metadata: [(ENCODING.to_owned(), encoding)].into(),
         data,
     }
 }

@@ -200,6 +200,7 @@ impl Reader {
     ) -> Result<Vec<HistoryEvent>> {
         let (mut events, mut token) = (Vec::new(), Vec::new());
         for _ in 0..MOST_PAGES {
+            self.client.count(Api::Reads);
             let request = GetWorkflowExecutionHistoryReverseRequest {
                 namespace: self.client.namespace(),
                 execution: Client::execution(run),

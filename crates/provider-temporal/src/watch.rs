@@ -5,6 +5,7 @@
 mod all;
 mod one;
 mod poll;
+mod server_time;
 
 use std::sync::Arc;
 use std::time::Duration;

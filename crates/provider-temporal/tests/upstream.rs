@@ -3,6 +3,8 @@
 //! `upstream/temporal-api.temporalio-1.35.0.binpb` is a descriptor set of the messages that `proto/`
 //! selects, with all their upstream fields, taken from the Python package temporalio 1.35.0.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 
 use prost::Message;

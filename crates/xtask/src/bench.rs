@@ -34,6 +34,9 @@ enum What {
     /// GetExecution against the bare query on a real Restate server, and a watch on 1,000
     /// invocations
     Restate,
+    /// GetExecution against the bare description on a real Temporal server, and a watch of 1,000
+    /// workflows
+    Temporal,
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
@@ -41,6 +44,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         What::Machine => soak::example("machine", "bench", &[]),
         What::Gateway => from_outside(&["gateway"], &[]),
         What::Restate => from_outside(&["restate"], &peers::restate()?),
+        What::Temporal => from_outside(&["temporal"], &peers::temporal()?),
         What::Engine { executions } => counted("engine", executions),
         What::Verify { executions } => counted("verify", executions),
     }

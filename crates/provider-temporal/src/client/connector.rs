@@ -1,6 +1,7 @@
 //! Connections to the frontend. Certificates are read for every new connection, so that renewed files
 //! are used without a restart.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -153,9 +154,9 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, ConfigError
     Ok(certificates)
 }
 
-fn wrong(file: &Path, why: impl ToString) -> ConfigError {
+fn wrong(file: &Path, why: impl Display) -> ConfigError {
     ConfigError::Certificate {
         file: file.display().to_string(),
-        why: why.to_string(),
+        why: format!("{why}"),
     }
 }

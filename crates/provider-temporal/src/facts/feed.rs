@@ -139,7 +139,7 @@ impl Facts {
                 self.activity_ended(it.scheduled_event_id, ended("CANCELED", at));
             }
             Attributes::TimerStartedEventAttributes(it) => {
-                self.timer_started(number, it, event, at)
+                self.timer_started(number, it, event, at);
             }
             Attributes::TimerFiredEventAttributes(it) => {
                 self.timer_ended(it.started_event_id, ended("FIRED", at));

@@ -121,7 +121,7 @@ fn a_timer_is_open_until_it_fires() {
 fn a_failed_workflow_task_is_an_error_until_one_completes_and_a_reset_is_none() {
     let cause = WorkflowTaskFailedCause::WorkflowWorkerUnhandledFailure;
     let failing = facts(&[task_failed(cause, "bug")]);
-    let error = failing.task_error.clone().unwrap();
+    let error = failing.task_error.unwrap();
     assert_eq!(error.message, "bug");
     assert_eq!(error.native_code, "WORKFLOW_WORKER_UNHANDLED_FAILURE");
     let recovered = facts(&[task_failed(cause, "bug"), task_completed()]);

@@ -12,6 +12,7 @@ use stateway_provider_api::{Call, ErrorKind, Observation, Result, Verb, WatchStr
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
+use super::server_time::ServerTime;
 use super::{MOST_FAILURES, News, PATIENCE, PAUSE};
 use crate::api::workflow::v1::WorkflowExecutionInfo;
 use crate::client::Ask;
@@ -20,7 +21,7 @@ use crate::list::{LONGEST_PAGE, first_of_each};
 use crate::query;
 use crate::quota::{Api, RESERVE};
 use crate::reader::Reader;
-use crate::response::{is_closed, run_id, workflow_id};
+use crate::response::{is_closed, row, run_id, workflow_id};
 use crate::time::timestamp;
 
 /// The time between two lists.
@@ -49,8 +50,7 @@ pub(super) async fn open(
         news,
         unread: Some(Vec::new()),
         listed: HashSet::new(),
-        // What begins while the present set is read is found by the first list of changes.
-        since: Timestamp::now(),
+        server_time: ServerTime::default(),
         open: BTreeMap::new(),
         reported: HashMap::new(),
         ready: VecDeque::new(),
@@ -71,8 +71,7 @@ struct Follower {
     unread: Option<Vec<u8>>,
     /// The workflows of the present set, while it is read.
     listed: HashSet<String>,
-    /// Everything that began or ended before this is known.
-    since: Timestamp,
+    server_time: ServerTime,
     /// The workflows that are open, as they were reported last.
     open: BTreeMap<String, Option<Observation>>,
     /// Closed runs that lists of changes may show again, with their end.
@@ -156,6 +155,7 @@ impl Follower {
             .reader
             .runs(ask, query::ALL, LONGEST_PAGE, token)
             .await?;
+        self.server_time.learn(&page.rows);
         let mut rows = first_of_each(page.rows);
         rows.retain(|row| self.listed.insert(workflow_id(row).to_owned()));
         self.take_note(&rows);
@@ -192,8 +192,8 @@ impl Follower {
         let verb = Verb::WatchAll;
         let call = Call::within(PATIENCE);
         let ask = Ask { call: &call, verb };
-        let began = Timestamp::now();
-        let since = self.since.checked_sub(LAG).unwrap_or(self.since);
+        let since = self.server_time.least();
+        let since = since.checked_sub(LAG).unwrap_or(since);
         let query = query::changed_since(since);
         let (mut token, mut changed) = (Vec::new(), Vec::new());
         for _ in 0..MOST_PAGES {
@@ -204,30 +204,46 @@ impl Follower {
                 break;
             }
         }
-        if token.is_empty() {
-            self.since = began;
-        }
-        let changed = self.fresh(changed);
+        self.server_time.learn(&changed);
         self.forget_before(since);
         self.list_due = self.now() + LIST_EVERY;
-        self.describe(changed).await
+        let fresh = self.fresh(changed);
+        self.report(ask, fresh).await
     }
 
-    /// The workflows of which a list shows something new.
-    fn fresh(&self, rows: Vec<WorkflowExecutionInfo>) -> Vec<String> {
-        let mut fresh = Vec::new();
-        for row in first_of_each(rows) {
-            let workflow = workflow_id(&row).to_owned();
-            let is_known = if is_closed(&row) {
-                self.reported.contains_key(run_id(&row)) && !self.open.contains_key(&workflow)
+    /// The runs of a list that show something new.
+    fn fresh(&self, rows: Vec<WorkflowExecutionInfo>) -> Vec<WorkflowExecutionInfo> {
+        let is_fresh = |row: &WorkflowExecutionInfo| {
+            let is_open = self.open.contains_key(workflow_id(row));
+            if is_closed(row) {
+                is_open || !self.reported.contains_key(run_id(row))
             } else {
-                self.open.contains_key(&workflow)
-            };
-            if !is_known {
-                fresh.push(workflow);
+                !is_open
+            }
+        };
+        let mut rows = first_of_each(rows);
+        rows.retain(is_fresh);
+        rows
+    }
+
+    /// Reports runs of a list: by their description, which is newer than any list, as far as the quota
+    /// allows, and the others as the list has them.
+    async fn report(&mut self, ask: Ask<'_>, rows: Vec<WorkflowExecutionInfo>) -> Result<()> {
+        let mut described = Vec::new();
+        let mut others = Vec::new();
+        for row in rows {
+            if self.reader.client.spare(Api::Reads, RESERVE) {
+                described.push(workflow_id(&row).to_owned());
+            } else {
+                others.push(row);
             }
         }
-        fresh
+        self.take_note(&others);
+        for other in &others {
+            let seen = row(ask.verb, other)?;
+            self.ready.push_back(Watched::seen(seen));
+        }
+        self.describe(described).await
     }
 
     /// Lists of changes do not reach back to these.
