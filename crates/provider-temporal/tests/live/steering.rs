@@ -198,7 +198,7 @@ pub(crate) async fn without_a_worker_it_waits_for_capacity(rig: &Rig) {
             seen.waits.iter().any(|wait| wait.kind == WaitKind::Capacity)
         })
         .await;
-    assert_eq!((queued.sub_state, queued.reason), (SubState::Running, Some(Reason::Queued)));
+    assert_eq!((queued.sub_state, queued.reason), (SubState::Running, Some(Reason::NoWorker)));
     let wait = queued.waits.iter().find(|wait| wait.kind == WaitKind::Capacity).unwrap();
     assert!(wait.name.contains(NOBODY), "{wait:?}");
     let busy = rig.id("queued-activity");
@@ -208,7 +208,7 @@ pub(crate) async fn without_a_worker_it_waits_for_capacity(rig: &Rig) {
             seen.waits.iter().any(|wait| wait.kind == WaitKind::Capacity)
         })
         .await;
-    assert_eq!((queued.sub_state, queued.reason), (SubState::Running, Some(Reason::Queued)));
+    assert_eq!((queued.sub_state, queued.reason), (SubState::Running, Some(Reason::NoWorker)));
     for name in [&name, &busy] {
         rig.cancel(&execution_id(name), CancelMode::Kill).await.unwrap();
     }
