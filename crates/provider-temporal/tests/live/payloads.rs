@@ -2,15 +2,15 @@
 
 use serde_json::json;
 use stateway_model::SubState;
-use stateway_provider_api::{
-    CancelMode, EventOrder, HistoryRequest, Provider, StartRequest, View,
-};
+use stateway_provider_api::{CancelMode, EventOrder, HistoryRequest, Provider, StartRequest, View};
 
 use crate::lab::NOBODY;
 use crate::rig::{Rig, call, execution_id, shown};
 
 pub(crate) async fn payloads_are_shown_and_encrypted_ones_are_named(rig: &Rig) {
-    let id = rig.start(&rig.id("plain"), json!([{"return": {"total": 42}}])).await;
+    let id = rig
+        .start(&rig.id("plain"), json!([{"return": {"total": 42}}]))
+        .await;
     let done = rig.until_shown(&id, SubState::Succeeded).await;
     assert!(text(done.input.as_ref()).contains("return"), "{done:#?}");
     assert_eq!(text(done.output.as_ref()), r#"{"total":42}"#);
