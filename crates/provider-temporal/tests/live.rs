@@ -3,13 +3,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod lab;
 #[path = "live/chains.rs"]
 mod chains;
 #[path = "live/cost.rs"]
 mod cost;
 #[path = "live/deaths.rs"]
 mod deaths;
+mod lab;
 #[path = "live/payloads.rs"]
 mod payloads;
 #[path = "live/rig.rs"]
@@ -113,5 +113,6 @@ fn start(peers: &Peers) -> Result<Arc<Lab>, String> {
         lab.worker.begin(NAMESPACE);
         Arc::new(lab)
     };
-    catch_unwind(AssertUnwindSafe(start)).map_err(|_| "the Temporal server did not start".to_owned())
+    catch_unwind(AssertUnwindSafe(start))
+        .map_err(|_| "the Temporal server did not start".to_owned())
 }

@@ -137,13 +137,18 @@ impl Namespace {
     pub(crate) fn events(&self, id: &str) -> Vec<Value> {
         let path = format!("workflows/{id}/history");
         let history = self.call("GET", &path, &Value::Null).1;
-        history["history"]["events"].as_array().cloned().unwrap_or_default()
+        history["history"]["events"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// Whether the history of the current run has an event of this type.
     pub(crate) fn has_event(&self, id: &str, kind: &str) -> bool {
         let kind = format!("EVENT_TYPE_{kind}");
-        self.events(id).iter().any(|event| event["eventType"] == kind.as_str())
+        self.events(id)
+            .iter()
+            .any(|event| event["eventType"] == kind.as_str())
     }
 
     /// Waits until the description shows something.
@@ -209,7 +214,10 @@ impl Namespace {
     #[track_caller]
     pub(crate) fn pause_activity(&self, id: &str, activity: &str) {
         let body = json!({"reason": "held by the test", "identity": "operator"});
-        self.post(&format!("workflows/{id}/activities/{activity}/pause"), &body);
+        self.post(
+            &format!("workflows/{id}/activities/{activity}/pause"),
+            &body,
+        );
     }
 
     #[track_caller]

@@ -2,15 +2,15 @@
 
 use serde_json::json;
 use stateway_model::SubState;
-use stateway_provider_api::{
-    CancelMode, EventOrder, HistoryRequest, Provider, StartRequest, View,
-};
+use stateway_provider_api::{CancelMode, EventOrder, HistoryRequest, Provider, StartRequest, View};
 
 use crate::lab::NOBODY;
 use crate::rig::{Rig, call, execution_id, shown};
 
 pub(crate) async fn payloads_are_shown_and_encrypted_ones_are_named(rig: &Rig) {
-    let id = rig.start(&rig.id("plain"), json!([{"return": {"total": 42}}])).await;
+    let id = rig
+        .start(&rig.id("plain"), json!([{"return": {"total": 42}}]))
+        .await;
     let done = rig.until_shown(&id, SubState::Succeeded).await;
     let json = serde_json::to_value(&done).unwrap();
     assert!(json["input"].to_string().contains("return"), "{json:#}");
@@ -26,7 +26,8 @@ pub(crate) async fn payloads_are_shown_and_encrypted_ones_are_named(rig: &Rig) {
         "input": {"payloads": [payload]},
     });
     // With its own media type the server takes payloads as they are.
-    rig.at.post(&format!("workflows/{secret}?noPayloadShorthand"), &body);
+    rig.at
+        .post(&format!("workflows/{secret}?noPayloadShorthand"), &body);
     let id = execution_id(&secret);
     let seen = shown(rig.provider.get(&call(), &id, View::Full).await.unwrap());
     let json = serde_json::to_value(&seen).unwrap();
@@ -51,7 +52,10 @@ pub(crate) async fn labels_are_memo_and_search_attributes(rig: &Rig) {
     assert_eq!(seen.labels, labels);
     let described = rig.at.describe(&name);
     let info = &described["workflowExecutionInfo"];
-    assert!(info["searchAttributes"].to_string().contains("billing"), "{info:#}");
+    assert!(
+        info["searchAttributes"].to_string().contains("billing"),
+        "{info:#}"
+    );
     assert!(info["memo"].to_string().contains("T-7"), "{info:#}");
     rig.cancel(&id, CancelMode::Kill).await.unwrap();
 }
