@@ -101,8 +101,10 @@ fn run(
         .worker_threads(1)
         .enable_all()
         .build()?;
-    let rig = Rig::new(lab, peers);
-    runtime.block_on(test(&rig));
+    runtime.block_on(async {
+        let rig = Rig::new(lab, peers);
+        test(&rig).await;
+    });
     runtime.shutdown_background();
     Ok(Completion::Completed)
 }

@@ -251,7 +251,7 @@ pub(crate) async fn without_a_worker_it_waits_for_capacity(rig: &Rig) {
         .await;
     assert_eq!(
         (queued.sub_state, queued.reason),
-        (SubState::Running, Some(Reason::Queued))
+        (SubState::Running, Some(Reason::NoWorker))
     );
     let wait = queued
         .waits
@@ -272,7 +272,7 @@ pub(crate) async fn without_a_worker_it_waits_for_capacity(rig: &Rig) {
         .await;
     assert_eq!(
         (queued.sub_state, queued.reason),
-        (SubState::Running, Some(Reason::Queued))
+        (SubState::Running, Some(Reason::NoWorker))
     );
     for name in [&name, &busy] {
         rig.cancel(&execution_id(name), CancelMode::Kill)

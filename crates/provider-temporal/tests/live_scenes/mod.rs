@@ -106,21 +106,30 @@ impl Place {
             });
     }
 
-    /// An activity failed once, and a rule paused it. The rule is gone, so that a resume lasts.
+    /// An activity failed, and a rule paused it. The rule is gone and the next attempt does not fail, so that a
+    /// resume lasts.
     fn paused_by_rule(&self, id: &str) {
         let at = &self.namespace;
-        at.pause_failing_activities("fail_once");
-        let retry = json!({"initial": 0.5, "coefficient": 1.0});
-        let charge = json!({"type": "fail_once", "input": {"name": id}, "retry": retry});
-        at.start(id, json!([activity(charge)]));
+        at.pause_failing_activities("ruled");
+        at.start(id, json!([self.ruled(id)]));
         at.until_activity(id, "PAUSED", 2);
+        self.lab.tell(&format!("{}-{id}", at.name), "hold");
         at.call("DELETE", "workflow-rules/pause-failing", &Value::Null);
+    }
+
+    /// An activity that fails every half second, until a rule pauses it.
+    fn ruled(&self, name: &str) -> Value {
+        // The folder of what activities are told is one for all namespaces.
+        let told = format!("{}-{name}", self.namespace.name);
+        self.lab.tell(&told, "fail");
+        let retry = json!({"initial": 0.5, "coefficient": 1.0});
+        activity(json!({"id": name, "type": "ruled", "input": {"name": told}, "retry": retry}))
     }
 
     fn open_steps(&self, id: &str, open: &[SubState]) {
         let at = &self.namespace;
         if open.contains(&SubState::Error) {
-            at.pause_failing_activities("fail_once");
+            at.pause_failing_activities("ruled");
         }
         let step = |(number, sub_state): (usize, &SubState)| {
             let name = format!("{id}-{number}");
@@ -131,13 +140,7 @@ impl Place {
                 SubState::BackingOff => {
                     activity(json!({"id": name, "type": "fail", "retry": {"initial": 3_600}}))
                 }
-                SubState::Error => {
-                    let retry = json!({"initial": 0.5, "coefficient": 1.0});
-                    let input = json!({"name": name});
-                    activity(
-                        json!({"id": name, "type": "fail_once", "input": input, "retry": retry}),
-                    )
-                }
+                SubState::Error => self.ruled(&name),
                 _ => json!({"child": {"id": name, "queue": NOBODY}}),
             }
         };
