@@ -203,28 +203,15 @@ impl Reader {
     }
 }
 
-/// The runs from the first one of a chain to the current one, the current one excluded. Lists do not show to which
-/// chain a run belongs, but a workflow has one open run at a time: what began in between belongs to the same chain.
-fn before(current: &Run, first: &str, listed: Vec<Run>) -> Vec<Run> {
-    let begun = listed.iter().find(|run| run.id == first);
-    let Some(begun) = begun.map(|run| run.started) else {
-        // The server has forgotten the first run: what it still lists may belong to an earlier chain.
-        return Vec::new();
-    };
-    let is_before = |run: &Run| run.started >= begun && run.started <= current.started;
-    let others = listed.into_iter().filter(|run| run.id != current.id);
-    others.filter(is_before).collect()
-}
-
-/// The runs of a chain in their order, with the sums of their lengths. Without its first run, which the
-/// server may have deleted, the chain is all that is left.
+/// The runs of a chain in their order, with the sums of their lengths. If the server has forgotten the
+/// first run, what it still lists may belong to an earlier chain, and only the current run is left.
 fn in_order(mut runs: Vec<Run>, current: Run, first: &str) -> Vec<Run> {
     let began = runs
         .iter()
         .find(|run| run.id == first)
         .map(|run| run.started);
     runs.retain(|run| {
-        let is_of_chain = began.is_none_or(|began| run.started >= began);
+        let is_of_chain = began.is_some_and(|began| run.started >= began);
         run.id != current.id && is_of_chain && run.started <= current.started
     });
     runs.sort_by(|a, b| (a.started, &a.id).cmp(&(b.started, &b.id)));
@@ -267,5 +254,7 @@ mod tests {
         let runs = in_order(listed, at("c", 30), "b");
         let shown: Vec<_> = runs.iter().map(|run| (&*run.id, run.offset)).collect();
         assert_eq!(shown, [("b", 0), ("c", 10)]);
+        let forgotten = in_order(vec![at("older", 10)], at("c", 30), "b");
+        assert_eq!(forgotten, [at("c", 30)]);
     }
 }
