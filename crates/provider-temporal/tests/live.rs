@@ -3,13 +3,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod lab;
 #[path = "live/chains.rs"]
 mod chains;
 #[path = "live/cost.rs"]
 mod cost;
 #[path = "live/deaths.rs"]
 mod deaths;
+mod lab;
 #[path = "live/payloads.rs"]
 mod payloads;
 #[path = "live/rig.rs"]
@@ -101,8 +101,10 @@ fn run(
         .worker_threads(1)
         .enable_all()
         .build()?;
-    let rig = Rig::new(lab, peers);
-    runtime.block_on(test(&rig));
+    runtime.block_on(async {
+        let rig = Rig::new(lab, peers);
+        test(&rig).await;
+    });
     runtime.shutdown_background();
     Ok(Completion::Completed)
 }
@@ -113,5 +115,6 @@ fn start(peers: &Peers) -> Result<Arc<Lab>, String> {
         lab.worker.begin(NAMESPACE);
         Arc::new(lab)
     };
-    catch_unwind(AssertUnwindSafe(start)).map_err(|_| "the Temporal server did not start".to_owned())
+    catch_unwind(AssertUnwindSafe(start))
+        .map_err(|_| "the Temporal server did not start".to_owned())
 }

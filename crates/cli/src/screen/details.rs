@@ -282,17 +282,17 @@ mod tests {
         let wire = v1::Execution {
             name: "providers/p/executions/a".into(),
             steps: vec![waiting],
-            cancellation: Some(v1::Cancellation {
+            cancellation: Some(Box::new(v1::Cancellation {
                 cancelled_by: "olga".into(),
                 comment: "wrong order".into(),
                 cancel_time: None,
-            }),
-            reopen: Some(v1::Reopen {
+            })),
+            reopen: Some(Box::new(v1::Reopen {
                 reopen_count: 2,
                 reopened_by: "ada".into(),
                 reopen_time: None,
                 previous_native_state: "failed".into(),
-            }),
+            })),
             not_rolled_back: vec!["pack".into()],
             forked_from: "providers/p/executions/b".into(),
             forks: vec!["providers/p/executions/c".into()],

@@ -117,16 +117,16 @@ mod tests {
                 seconds: 112,
                 nanos: 0,
             }),
-            last_error: Some(v1::ExecutionError {
+            last_error: Some(Box::new(v1::ExecutionError {
                 message: "refused".into(),
                 ..Default::default()
-            }),
+            })),
             ..Default::default()
         };
         let step = |index: usize| v1::Step {
             name: format!("step-{index}"),
             sub_state: v1::SubState::BackingOff as i32,
-            retry: Some(retry.clone()),
+            retry: Some(Box::new(retry.clone())),
             ..Default::default()
         };
         Execution::from(&v1::Execution {

@@ -294,16 +294,16 @@ mod tests {
     fn an_execution_that_was_reopened_or_cancelled_says_so() {
         let wire = stateway_client::v1::Execution {
             sub_state: stateway_client::v1::SubState::Failed.into(),
-            reopen: Some(stateway_client::v1::Reopen {
+            reopen: Some(Box::new(stateway_client::v1::Reopen {
                 reopen_count: 1,
                 previous_native_state: "failed".into(),
                 ..Default::default()
-            }),
-            cancellation: Some(stateway_client::v1::Cancellation {
+            })),
+            cancellation: Some(Box::new(stateway_client::v1::Cancellation {
                 cancelled_by: "olga".into(),
                 comment: "wrong order".into(),
                 cancel_time: None,
-            }),
+            })),
             ..Default::default()
         };
         let said = now(&Execution::from(&wire), Clock::Kept);

@@ -150,23 +150,23 @@ mod tests {
         let mut first = step("fetch", v1::SubState::Succeeded);
         let at = |seconds| Some(prost_types::Timestamp { seconds, nanos: 0 });
         (first.start_time, first.end_time) = (at(10), at(13));
-        first.last_error = Some(v1::ExecutionError {
+        first.last_error = Some(Box::new(v1::ExecutionError {
             message: "not up yet".into(),
             ..v1::ExecutionError::default()
-        });
-        first.retry = Some(v1::Retry {
+        }));
+        first.retry = Some(Box::new(v1::Retry {
             attempt: 2,
             ..v1::Retry::default()
-        });
+        }));
         let mut second = step("load", v1::SubState::Running);
         second.progress = Some(v1::Progress {
             fraction: 0.5,
             detail: "page 2".into(),
         });
-        second.retry = Some(v1::Retry {
+        second.retry = Some(Box::new(v1::Retry {
             attempt: 2,
             ..v1::Retry::default()
-        });
+        }));
         let third = v1::Step {
             reason: v1::Reason::NotStarted.into(),
             blocked_by: vec!["fetch".into(), "load".into()],

@@ -252,12 +252,12 @@ mod tests {
         let mut model = Model::default();
         let mut stuck = wire("stuck", v1::SubState::Error);
         stuck.reason = v1::Reason::Escalated.into();
-        stuck.last_error = Some(v1::ExecutionError {
+        stuck.last_error = Some(Box::new(v1::ExecutionError {
             message:
                 "a very long story that nobody will ever read to its end on any terminal\u{1b}[2J"
                     .into(),
             ..v1::ExecutionError::default()
-        });
+        }));
         model.change(&Change::Added(wire("fine", v1::SubState::Running)));
         model.change(&Change::Added(stuck));
         let unreachable = Vec::new();

@@ -94,7 +94,7 @@ mod tests {
             sub_state: sub_state.into(),
             create_time: time,
             end_time: time,
-            retry: Some(retry),
+            retry: Some(Box::new(retry)),
             ..v1::Execution::default()
         })
     }

@@ -318,10 +318,12 @@ mod tests {
         v1::Execution {
             name: "providers/builtin/executions/e1".to_owned(),
             revision: revision.to_owned(),
-            last_error: (!code.is_empty()).then(|| v1::ExecutionError {
-                native_code: code.to_owned(),
-                message: "step `a` is different".to_owned(),
-                ..v1::ExecutionError::default()
+            last_error: (!code.is_empty()).then(|| {
+                Box::new(v1::ExecutionError {
+                    native_code: code.to_owned(),
+                    message: "step `a` is different".to_owned(),
+                    ..v1::ExecutionError::default()
+                })
             }),
             ..v1::Execution::default()
         }
