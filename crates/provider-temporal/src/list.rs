@@ -93,8 +93,10 @@ impl Reader {
             query: query.to_owned(),
         };
         let page = self.client.list_workflow_executions(ask, request).await?;
+        let mut rows = page.executions;
+        rows.retain(|run| !self.deleted.contains(run_id(run)));
         Ok(Runs {
-            rows: page.executions,
+            rows,
             next: page.next_page_token,
         })
     }

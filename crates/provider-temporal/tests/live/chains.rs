@@ -44,7 +44,7 @@ pub(crate) async fn runs_that_continue_as_new_are_one_execution(rig: &Rig) {
     });
     rig.until_shown(&id, SubState::Waiting).await;
     assert_eq!(listed(rig, &name).await, 1);
-    let run = execution_id(&format!("{name}@run:{first}"));
+    let run = execution_id(&format!("{name}~run:{first}"));
     let run = shown(rig.provider.get(&call(), &run, View::Full).await.unwrap());
     assert_eq!(
         (run.sub_state, run.reason),

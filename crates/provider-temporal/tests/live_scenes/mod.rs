@@ -235,7 +235,7 @@ impl Place {
                 let next = json!({"steps": [{"signal": "go"}]});
                 let first = at.start(id, json!([{"continue_as_new": next}]));
                 self.until_next_run(id, &first);
-                return Ok(format!("{id}@run:{first}"));
+                return Ok(format!("{id}~run:{first}"));
             }
             (state, _) => panic!("no script shows {state}"),
         }
@@ -298,6 +298,6 @@ impl Place {
             // Otherwise it would run every second until the end of the tests.
             at.terminate(id);
         }
-        format!("{id}@run:{first}")
+        format!("{id}~run:{first}")
     }
 }

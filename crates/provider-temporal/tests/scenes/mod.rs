@@ -303,7 +303,7 @@ fn superseded(id: &str, status: &str, cause: &str) -> Workflow {
     let second = run(id, 2, "RUNNING", json!({}), History::idle());
     Workflow {
         runs: vec![first, second],
-        execution_id: format!("{id}@run:{}", run_id(1)),
+        execution_id: format!("{id}~run:{}", run_id(1)),
     }
 }
 
