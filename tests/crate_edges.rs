@@ -26,6 +26,20 @@ const EDGES: &[(&str, &[&str])] = &[
         &["engine", "machine", "replay", "provider-api", "model"],
     ),
     ("proto", &[]),
+    ("wire", &["provider-api", "model"]),
+    ("provider-server", &["wire", "provider-api"]),
+    ("provider-remote", &["wire", "provider-api", "model"]),
+    (
+        "conformance",
+        &[
+            "contract-kit",
+            "model",
+            "provider-api",
+            "provider-remote",
+            "provider-server",
+            "wire",
+        ],
+    ),
     (
         "engine",
         &["driver", "machine", "replay", "definition", "model"],
@@ -41,6 +55,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "cli",
         &[
             "client",
+            "conformance",
             "dashboard",
             "gateway",
             "model",
@@ -48,6 +63,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "provider-api",
             "provider-builtin",
             "provider-memory",
+            "provider-remote",
             "provider-restate",
             "provider-step-functions",
             "provider-temporal",
@@ -55,7 +71,16 @@ const EDGES: &[(&str, &[&str])] = &[
             "engine",
         ],
     ),
-    ("bench", &["client", "proto"]),
+    (
+        "bench",
+        &[
+            "client",
+            "proto",
+            "provider-api",
+            "provider-memory",
+            "provider-server",
+        ],
+    ),
     ("xtask", &["provider-api"]),
 ];
 
@@ -142,6 +167,7 @@ const SHARED_NAMES: &[(&str, &[&str], &str)] = &[
             "engine",
             "provider-builtin",
             "provider-memory",
+            "provider-remote",
             "provider-restate",
             "provider-step-functions",
         ],
@@ -152,6 +178,7 @@ const SHARED_NAMES: &[(&str, &[&str], &str)] = &[
         &[
             "provider-builtin",
             "provider-memory",
+            "provider-remote",
             "provider-restate",
             "provider-step-functions",
         ],

@@ -33,6 +33,7 @@ mod project;
 mod providers;
 mod recovery;
 mod reflection;
+mod remote;
 mod replay;
 mod resilience;
 mod rollback;

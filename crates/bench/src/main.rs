@@ -9,6 +9,7 @@ mod http;
 mod lab;
 mod process;
 mod relay;
+mod remote;
 mod restate;
 mod temporal;
 mod watch;
@@ -30,6 +31,11 @@ fn main() -> Outcome<()> {
         Some("gateway") => threads?.block_on(gateway()),
         // One call at a time: a second thread would only measure how long it takes to wake up.
         Some("restate") => thread?.block_on(restate::run()),
+        Some("remote") => thread?.block_on(remote::run()),
+        Some("memory-provider") => {
+            let socket = std::env::args().nth(2).ok_or("a provider needs a socket")?;
+            threads?.block_on(remote::serve_memory(&socket))
+        }
         Some("temporal") => thread?.block_on(temporal::run()),
         // The gateway, its keeper, the worker and the load share the machine: one thread for each
         // of the last two is what they need.
@@ -54,7 +60,7 @@ fn main() -> Outcome<()> {
         }
         Some("empty-service") => threads?.block_on(baseline::serve()),
         _ => Err(
-            "usage: stateway-bench gateway|restate|temporal|engine|verify|crash; `cargo xtask bench` builds it all"
+            "usage: stateway-bench gateway|restate|remote|temporal|engine|verify|crash; `cargo xtask bench` builds it all"
                 .into(),
         ),
     }

@@ -69,6 +69,11 @@ pub(crate) async fn empty_service() -> Outcome<Server> {
     start(std::env::current_exe()?, &["empty-service"]).await
 }
 
+/// The in-memory provider in a process of its own, on this unix socket and on a port.
+pub(crate) async fn memory_provider(socket: &str) -> Outcome<Server> {
+    start(std::env::current_exe()?, &["memory-provider", socket]).await
+}
+
 /// Starts a server that prints to stderr where it listens.
 async fn start(binary: PathBuf, arguments: &[&str]) -> Outcome<Server> {
     let mut server = spawn(&binary, arguments)?;

@@ -6,6 +6,7 @@ mod branches;
 mod cancel;
 mod completions;
 mod config;
+mod conformance;
 mod connection;
 mod count;
 mod definitions;
@@ -121,6 +122,8 @@ pub enum Command {
     /// Check a configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Check a provider in another process against the contract
+    Conformance(conformance::Conformance),
     /// Print completions for a shell
     Completions(completions::Completions),
     /// Print the manual, or write its pages
@@ -139,6 +142,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
         Command::Demo(command) => Box::pin(command.run(globals)).await,
         Command::Worker(command) => command.run(globals).await,
         Command::Config(command) => command.run(globals),
+        Command::Conformance(command) => command.run(globals).await,
         Command::Completions(command) => command.run(),
         Command::Man(command) => command.run(),
         Command::Definitions(command) => command.run(globals).await,

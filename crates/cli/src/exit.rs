@@ -1,4 +1,4 @@
-//! Exit codes: what a script learns without reading a word.
+//! The exit codes of the command line.
 
 use stateway_client::Code;
 
@@ -14,17 +14,18 @@ pub enum Exit {
     Usage = 2,
     /// There is no such execution, definition or provider.
     NotFound = 3,
-    /// Not in this state, not twice, or not allowed.
+    /// Rejected: wrong state, already done, or not permitted.
     Refused = 4,
     /// The provider cannot do this.
     Unsupported = 5,
     /// The gateway or a provider does not answer, is too slow or too busy. Worth another try.
     Unreachable = 6,
-    /// The deadline of a wait or a watch came first.
+    /// The deadline of a wait or a watch expired.
     Deadline = 7,
-    /// What is kept contradicts the log, or a shadow differs from what was recorded.
+    /// The stored data differs from the log, a shadow differs from the recording, or a provider breaks the
+    /// contract.
     Found = 8,
-    /// A defect on our side.
+    /// A defect of Stateway.
     Internal = 70,
 }
 
@@ -39,7 +40,7 @@ Exit codes:
   5   the provider cannot do this
   6   the gateway or a provider does not answer, is too slow or too busy
   7   the timeout expired (wait, start --wait, watch)
-  8   verify found a problem, or the shadow differs (replay)
+  8   verify found a problem, the shadow differs (replay), or a case failed (conformance)
   70  internal error of Stateway";
 
 impl Exit {

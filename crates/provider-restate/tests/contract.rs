@@ -21,7 +21,7 @@ fn main() -> std::process::ExitCode {
     stateway_contract_kit::main("restate", Restate)
 }
 
-struct Restate;
+pub(crate) struct Restate;
 
 struct Staged {
     fake: Fake,

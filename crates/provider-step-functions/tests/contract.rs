@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     stateway_contract_kit::main("step-functions", Mocked)
 }
 
-struct Mocked;
+pub(crate) struct Mocked;
 
 fn provider(config: &Config, table: &Arc<Table>) -> StepFunctionsProvider {
     let (id, keys) = ("kit".parse().expect("an id"), ("test", "test"));

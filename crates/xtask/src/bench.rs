@@ -34,6 +34,8 @@ enum What {
     /// GetExecution against the bare query on a real Restate server, and a watch on 1,000
     /// invocations
     Restate,
+    /// GetExecution through a provider in another process, against the same provider in the gateway
+    Remote,
     /// GetExecution against the bare description on a real Temporal server, and a watch of 1,000
     /// workflows
     Temporal,
@@ -43,6 +45,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     match options.what {
         What::Machine => soak::example("machine", "bench", &[]),
         What::Gateway => from_outside(&["gateway"], &[]),
+        What::Remote => from_outside(&["remote"], &[]),
         What::Restate => from_outside(&["restate"], &peers::restate()?),
         What::Temporal => from_outside(&["temporal"], &peers::temporal()?),
         What::Engine { executions } => counted("engine", executions),

@@ -117,6 +117,34 @@ pub(crate) fn python() -> Result<PathBuf, String> {
         .map_err(|error| format!("{error}\nhint: {hint}"))
 }
 
+/// A Python interpreter with the package of `sdk/python`, built from this tree, and the packages of its
+/// tests.
+///
+/// # Errors
+/// Python or the packages cannot be had, or the package cannot be built; the message says what to do.
+pub(crate) fn python_sdk() -> Result<PathBuf, String> {
+    let hint = "Python 3.10 or newer with venv and pip is needed for the tests of the Python \
+                package: put it on the PATH, or name it in STATEWAY_PYTHON; \
+                `cargo xtask test --hermetic` leaves them out";
+    let explain = |error: String| format!("{error}\nhint: {hint}");
+    let python = new_python((3, 10)).map_err(explain)?;
+    let requirements = root().join("sdk/python/tests/requirements.txt");
+    let interpreter = environment("python-sdk", &python, &requirements, true).map_err(explain)?;
+    let mut install = Command::new(&interpreter);
+    install.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--no-build-isolation",
+        "--force-reinstall",
+    ]);
+    succeed(install.arg(root().join("sdk/python"))).map_err(explain)?;
+    Ok(interpreter)
+}
+
 /// A Python interpreter with the Step Functions emulator of `tests/peers/step-functions`.
 ///
 /// # Errors

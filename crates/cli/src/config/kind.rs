@@ -1,4 +1,4 @@
-//! The kinds of provider, and what of them is in this build.
+//! The kinds of providers, and which of them this build supports.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use stateway_model::ProviderId;
 use stateway_provider_api::{Provider, Table};
 use stateway_provider_builtin as builtin;
 use stateway_provider_memory as memory;
+use stateway_provider_remote as remote;
 use stateway_provider_restate as restate;
 use stateway_provider_step_functions as step_functions;
 use stateway_provider_temporal as temporal;
@@ -23,6 +24,8 @@ pub enum Kind {
     Builtin,
     /// The reference provider, in memory.
     Memory,
+    /// A provider in another process.
+    Remote,
     /// A Restate server.
     Restate,
     /// AWS Step Functions.
@@ -39,14 +42,14 @@ pub(crate) enum Unmade {
     Store(StoreFailure),
 }
 
-/// What is wrong with a store.
+/// An error of a store.
 pub(crate) struct StoreFailure {
     pub(crate) reason: &'static str,
     pub(crate) message: String,
     pub(crate) hint: String,
 }
 
-/// Where the built-in engine keeps everything unless it is told otherwise.
+/// The default path of the built-in engine's store.
 pub(crate) const BUILT_IN_STORE: &str = builtin::Config::PATH;
 
 impl From<String> for Unmade {
@@ -79,7 +82,7 @@ impl From<builtin::ConfigError> for Unmade {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KindError {
     /// There is no such kind.
-    #[error("`{0}` is not a kind of provider; this build knows: {known}", known = known())]
+    #[error("`{0}` is not a kind of provider; supported kinds: {known}", known = known())]
     Unknown(String),
 }
 
@@ -88,6 +91,7 @@ impl Kind {
     pub const ALL: &'static [Self] = &[
         Self::Builtin,
         Self::Memory,
+        Self::Remote,
         Self::Restate,
         Self::StepFunctions,
         Self::Temporal,
@@ -99,6 +103,7 @@ impl Kind {
         match self {
             Self::Builtin => "builtin",
             Self::Memory => "memory",
+            Self::Remote => "remote",
             Self::Restate => "restate",
             Self::StepFunctions => "step-functions",
             Self::Temporal => "temporal",
@@ -111,7 +116,7 @@ impl Kind {
     pub fn max_concurrent(self) -> usize {
         match self {
             Self::Builtin | Self::Memory => 4_096,
-            Self::Restate | Self::StepFunctions | Self::Temporal => {
+            Self::Remote | Self::Restate | Self::StepFunctions | Self::Temporal => {
                 UpstreamSettings::default().max_concurrent
             }
         }
@@ -122,7 +127,9 @@ impl Kind {
     pub(super) const fn slowest_poll(self) -> Option<Duration> {
         match self {
             Self::Restate => Some(Duration::from_secs(1)),
-            Self::Builtin | Self::Memory | Self::StepFunctions | Self::Temporal => None,
+            Self::Builtin | Self::Memory | Self::Remote | Self::StepFunctions | Self::Temporal => {
+                None
+            }
         }
     }
 
@@ -131,6 +138,7 @@ impl Kind {
         match self {
             Self::Builtin => builtin::Config::deserialize(Deserializer::from(options)).map(drop),
             Self::Memory => memory::Config::deserialize(Deserializer::from(options)).map(drop),
+            Self::Remote => remote::Config::deserialize(Deserializer::from(options)).map(drop),
             Self::Restate => restate::Config::deserialize(Deserializer::from(options)).map(drop),
             Self::StepFunctions => {
                 step_functions::Config::deserialize(Deserializer::from(options)).map(drop)
@@ -139,15 +147,22 @@ impl Kind {
         }
     }
 
-    /// Makes a provider of this kind.
+    /// Makes a provider of this kind. A provider in another process brings its table itself: then `table`
+    /// has only the rows of the operator, if any.
     pub(crate) fn make(
         self,
         id: &ProviderId,
-        table: Arc<Table>,
+        table: Option<Arc<Table>>,
         options: toml::Table,
         max_message_bytes: usize,
     ) -> Result<Arc<dyn Provider>, Unmade> {
+        let table = match (self, table) {
+            (Self::Remote, overlay) => return make_remote(id, overlay, options),
+            (_, Some(table)) => table,
+            (_, None) => return Err(Unmade::Setting("the provider has no table".to_owned())),
+        };
         Ok(match self {
+            Self::Remote => return make_remote(id, Some(table), options),
             Self::Builtin => {
                 let config = builtin::Config::deserialize(options);
                 let mut config = config.map_err(|error| error.to_string())?;
@@ -184,6 +199,16 @@ impl Kind {
     }
 }
 
+fn make_remote(
+    id: &ProviderId,
+    overlay: Option<Arc<Table>>,
+    options: toml::Table,
+) -> Result<Arc<dyn Provider>, Unmade> {
+    let config = remote::Config::deserialize(options).map_err(|error| error.to_string())?;
+    let provider = remote::RemoteProvider::new(id.clone(), &config, overlay);
+    Ok(Arc::new(provider.map_err(|error| error.to_string())?))
+}
+
 impl FromStr for Kind {
     type Err = KindError;
 
@@ -209,13 +234,13 @@ mod tests {
     fn an_unknown_kind_is_refused_with_those_that_are_known() {
         let error = "mem".parse::<Kind>().unwrap_err();
         assert_eq!(error, KindError::Unknown("mem".into()));
-        let known = "knows: builtin, memory, restate, step-functions, temporal";
+        let known = "kinds: builtin, memory, remote, restate, step-functions, temporal";
         assert!(error.to_string().ends_with(known), "{error}");
     }
 
     #[test]
-    fn every_kind_has_a_table() {
-        for kind in Kind::ALL {
+    fn every_kind_has_a_table_but_remote() {
+        for kind in Kind::ALL.iter().filter(|kind| **kind != Kind::Remote) {
             assert!(stateway_provider_api::table::compiled_in(kind.as_str()).is_some());
         }
     }

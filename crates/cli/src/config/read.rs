@@ -37,7 +37,7 @@ const SECTIONS: &str = "`server`, `watch`, `limits`, `log`, `otlp` or `providers
 
 type Entry<'i> = (Spanned<std::borrow::Cow<'i, str>>, Spanned<DeValue<'i>>);
 
-/// Everything the file says, and everything that is wrong with it.
+/// The values of the file, and all its errors.
 pub(super) fn read(path: &Path, text: &str) -> (File, Vec<Problem>) {
     let mut reader = Reader {
         path,
@@ -49,7 +49,7 @@ pub(super) fn read(path: &Path, text: &str) -> (File, Vec<Problem>) {
         reader.note(error);
     }
     let mut file = File::default();
-    // What follows a syntax error is guesswork of the parser; more complaints would be noise.
+    // Errors after a syntax error are guesses of the parser and would confuse.
     if errors.is_empty() {
         for entry in document.into_inner() {
             reader.section(&mut file, entry);

@@ -10,6 +10,7 @@ mod binary;
 mod built_in;
 mod completions;
 mod config;
+mod conformance;
 mod definitions;
 mod demo;
 mod documentation;

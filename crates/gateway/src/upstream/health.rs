@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
-use super::{PROVIDER_BUSY, Upstream, Upstreams};
+use super::{BREAKER_OPEN, PROVIDER_BUSY, Upstream, Upstreams};
 
 /// Whether a provider answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -73,12 +73,21 @@ impl Upstream {
                     ..last
                 }
             }
-            Err(error) => Report {
-                serving: Serving::No,
-                engine_version: self.report().engine_version,
-                detail: error.into_message(),
-                checked,
-            },
+            Err(error) => {
+                let last = self.report();
+                // The outage that opened the breaker says more than the breaker.
+                let is_told = error.reason() == BREAKER_OPEN && last.serving == Serving::No;
+                Report {
+                    serving: Serving::No,
+                    engine_version: last.engine_version,
+                    detail: if is_told {
+                        last.detail
+                    } else {
+                        error.into_message()
+                    },
+                    checked,
+                }
+            }
         }
     }
 }

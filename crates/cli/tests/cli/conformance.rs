@@ -1,0 +1,67 @@
+//! `stateway conformance`, against the reference provider on a socket.
+
+#[path = "../../../provider-memory/tests/harness/mod.rs"]
+mod harness;
+
+use std::sync::Arc;
+
+use stateway_conformance::StagedProvider;
+use stateway_provider_server::{About, Listener, serve};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::binary::run;
+
+/// The provider with Staging, and its address.
+fn served(folder: &TempDir) -> (String, Runtime) {
+    let runtime = Runtime::new().unwrap();
+    let socket = folder.path().join("provider.sock");
+    let staged = runtime.block_on(StagedProvider::new(Arc::new(harness::Memory)));
+    let routes = staged.unwrap().routes(About::new("memory", "1"));
+    let listener = {
+        let _inside = runtime.enter();
+        Listener::unix(&socket).unwrap()
+    };
+    runtime.spawn(async move {
+        serve(listener, routes, std::future::pending()).await.ok();
+    });
+    (format!("unix:{}", socket.display()), runtime)
+}
+
+#[test]
+fn every_case_is_printed_with_the_reason_of_a_skip_and_written_as_junit() {
+    let folder = TempDir::new().unwrap();
+    let (address, _runtime) = served(&folder);
+    let report = folder.path().join("report.xml");
+    let ran = run(&[
+        "conformance",
+        &address,
+        "--filter",
+        "capability_on::",
+        "--junit",
+        report.to_str().unwrap(),
+    ]);
+    let out = ran.exits(0).out;
+    assert!(
+        out.contains("passed  capability_on::kill_is_implemented\n"),
+        "{out}"
+    );
+    let skip = "skipped capability_on::definitions_is_implemented: needs the capability";
+    assert!(out.contains(skip), "{out}");
+    assert!(out.contains(" 0 failed, "), "{out}");
+    let xml = std::fs::read_to_string(report).unwrap();
+    assert!(
+        xml.contains("<testcase classname=\"capability_on\""),
+        "{xml}"
+    );
+}
+
+#[test]
+fn a_provider_that_is_absent_and_a_filter_that_matches_nothing_are_told_apart() {
+    let folder = TempDir::new().unwrap();
+    let absent = format!("unix:{}/none.sock", folder.path().display());
+    run(&["conformance", &absent]).exits(6);
+    let (address, _runtime) = served(&folder);
+    run(&["conformance", &address, "--filter", "no such case"]).exits(2);
+    run(&["conformance", "http://10.0.0.1:7000"]).exits(2);
+}

@@ -1,0 +1,3 @@
+//! What a provider in another process can have. What it really has, it reports itself.
+
+pub use stateway_wire::CAPABILITIES;

@@ -1,0 +1,239 @@
+//! Connects to the provider on demand, and keeps its description current.
+//!
+//! There is no task in the background: a call that finds no connection makes one, and the health checks of
+//! the gateway are such calls. So a provider may start before or after the gateway, and leave at any time.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use stateway_model::ProviderId;
+use stateway_provider_api::adapter::lock;
+use stateway_provider_api::{Call, Capabilities, Description, Error, Result, Table, Verb};
+use stateway_wire::v1;
+
+use crate::address::Dialer;
+use crate::client::Client;
+use crate::description::{self, Described};
+use crate::error::{of_status, timed_out, unreachable};
+use crate::pace::pause;
+
+/// How long one connect and the description of the provider may take.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// The connection to one provider.
+pub(crate) struct Connection {
+    id: ProviderId,
+    dialer: Dialer,
+    overlay: Option<Arc<Table>>,
+    state: Mutex<State>,
+    /// One connect at a time.
+    connecting: tokio::sync::Mutex<()>,
+}
+
+struct State {
+    description: Arc<Description>,
+    described: Option<Described>,
+    /// What the provider reported last, so that the same report is not checked again.
+    response: Option<v1::DescribeResponse>,
+    client: Option<Client>,
+    failure: Option<Failure>,
+}
+
+/// Why the last connect failed.
+struct Failure {
+    error: Error,
+    in_a_row: u32,
+    not_before: Instant,
+}
+
+impl Connection {
+    pub(crate) fn new(id: ProviderId, dialer: Dialer, overlay: Option<Arc<Table>>) -> Self {
+        let kind = overlay.as_ref().map_or("remote", |table| &table.kind);
+        Self {
+            state: Mutex::new(State {
+                description: Description::pending(kind),
+                described: None,
+                response: None,
+                client: None,
+                failure: None,
+            }),
+            id,
+            dialer,
+            overlay,
+            connecting: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    pub(crate) fn id(&self) -> &ProviderId {
+        &self.id
+    }
+
+    /// The newest description.
+    pub(crate) fn description(&self) -> Arc<Description> {
+        Arc::clone(&lock(&self.state).description)
+    }
+
+    /// One line about what was ignored in the description; may be empty.
+    pub(crate) fn remark(&self) -> String {
+        let state = lock(&self.state);
+        let remark = state.described.as_ref().map(Described::remark);
+        remark.unwrap_or_default()
+    }
+
+    /// A connection whose provider has described itself and offers the verb.
+    pub(crate) async fn client(&self, call: &Call, verb: Verb) -> Result<Client> {
+        let client = match self.live() {
+            Some(client) => client,
+            None => {
+                let connected = tokio::time::timeout_at(call.deadline.into(), self.connect());
+                let connected = connected.await.map_err(|_| timed_out(verb))?;
+                connected.map_err(|mut error| {
+                    error.verb = verb;
+                    error
+                })?
+            }
+        };
+        // The provider may have described itself again since the gateway checked the capability.
+        self.description().check(verb)?;
+        Ok(client)
+    }
+
+    fn live(&self) -> Option<Client> {
+        let state = lock(&self.state);
+        state.client.clone().filter(|client| !client.is_closed())
+    }
+
+    async fn connect(&self) -> Result<Client> {
+        let _one_at_a_time = self.connecting.lock().await;
+        if let Some(client) = self.live() {
+            return Ok(client);
+        }
+        if let Some(failure) = &lock(&self.state).failure
+            && Instant::now() < failure.not_before
+        {
+            return Err(failure.error.clone());
+        }
+        let connected = tokio::time::timeout(CONNECT, self.open()).await;
+        let connected = connected.unwrap_or_else(|_| Err(timed_out(Verb::Health)));
+        match connected {
+            Ok((client, described)) => {
+                self.publish(Some(client.clone()), described);
+                Ok(client)
+            }
+            Err(error) => Err(self.note(error)),
+        }
+    }
+
+    async fn open(&self) -> Result<(Client, Described)> {
+        let line = self.dialer.dial().await;
+        let line = line.map_err(|error| unreachable(Verb::Health, &error))?;
+        let client = Client::over(line).await;
+        let client = client.map_err(|error| unreachable(Verb::Health, &error))?;
+        let described = self.ask(&client).await?;
+        Ok((client, described))
+    }
+
+    async fn ask(&self, client: &Client) -> Result<Described> {
+        let request = description::request(&self.id);
+        let response = client.identity().describe(request).await;
+        let response = response.map_err(|status| of_status(&status, Verb::Health))?;
+        let response = response.into_inner();
+        if let Some(described) = self.known(&response) {
+            return Ok(described);
+        }
+        let described = description::read(response.clone(), self.overlay.as_deref())?;
+        lock(&self.state).response = Some(response);
+        Ok(described)
+    }
+
+    /// What this report came to when it was checked before.
+    fn known(&self, response: &v1::DescribeResponse) -> Option<Described> {
+        let state = lock(&self.state);
+        let is_same = state.response.as_ref() == Some(response);
+        state.described.clone().filter(|_| is_same)
+    }
+
+    /// Asks a connected provider to describe itself again.
+    pub(crate) async fn refresh(&self, call: &Call, client: &Client) -> Result<()> {
+        let asked = tokio::time::timeout_at(call.deadline.into(), self.ask(client)).await;
+        match asked.map_err(|_| timed_out(Verb::Health))? {
+            Ok(described) => {
+                self.publish(None, described);
+                Ok(())
+            }
+            // A provider that broke a rule is not called until it describes itself well.
+            Err(error) if !error.kind.is_outage() => {
+                lock(&self.state).client = None;
+                Err(self.note(error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes note of a failed connect.
+    fn note(&self, error: Error) -> Error {
+        let mut state = lock(&self.state);
+        let before = state.failure.as_ref();
+        let is_new = before.is_none_or(|before| before.error.message != error.message);
+        let in_a_row = before.map_or(1, |before| before.in_a_row.saturating_add(1));
+        state.failure = Some(Failure {
+            error: error.clone(),
+            in_a_row,
+            not_before: Instant::now() + pause(in_a_row),
+        });
+        drop(state);
+        if is_new {
+            let provider = &self.id;
+            tracing::warn!(%provider, reason = error.reason(), "not connected: {}", error.message);
+        }
+        error
+    }
+
+    /// Makes a description take effect, and the connection that it came by.
+    fn publish(&self, client: Option<Client>, described: Described) {
+        let mut state = lock(&self.state);
+        if let Some(client) = client {
+            state.client = Some(client);
+            state.failure = None;
+        }
+        if state.described.as_ref() == Some(&described) {
+            return;
+        }
+        let before = Arc::clone(&state.description);
+        let (capabilities, table) = (described.capabilities, Arc::clone(&described.table));
+        state.description = before.succeeded_by(capabilities, table);
+        let after = Arc::clone(&state.description);
+        state.described = Some(described.clone());
+        drop(state);
+        report(&self.id, &described, &before, &after);
+    }
+}
+
+/// Logs who the provider is now, and what has changed.
+fn report(id: &ProviderId, described: &Described, before: &Description, after: &Description) {
+    let (name, version, instance) = (&described.name, &described.version, &described.instance_id);
+    tracing::info!(provider = %id, name, version, instance, "provider connected");
+    if !described.unknown.is_empty() {
+        tracing::warn!(provider = %id, "{}", described.remark());
+    }
+    if before.generation == 0 {
+        return;
+    }
+    if before.capabilities != after.capabilities {
+        let gained = difference(after.capabilities, before.capabilities);
+        let lost = difference(before.capabilities, after.capabilities);
+        tracing::warn!(provider = %id, gained, lost, "capabilities changed");
+    }
+    if before.table != after.table {
+        let rows = after.table.rows().len();
+        tracing::warn!(provider = %id, rows, "state table changed");
+    }
+}
+
+/// The names that one has and the other has not.
+fn difference(one: Capabilities, other: Capabilities) -> String {
+    let pairs = one.iter().zip(other.iter());
+    let only = pairs.filter(|((_, one), (_, other))| *one && !*other);
+    let names: Vec<_> = only.map(|((name, _), _)| name).collect();
+    names.join(", ")
+}

@@ -1,0 +1,136 @@
+//! The stream of a watch: heartbeats are taken out, and a stream that stalls, floods or reports other
+//! executions ends with an error.
+
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, stream};
+use stateway_provider_api::{
+    Call, Error, ErrorKind, Result, Verb, WatchScope, WatchStream, Watched,
+};
+use stateway_wire::v1::watch_executions_response::Item;
+use stateway_wire::{convert, v1};
+use tonic::Streaming;
+
+use crate::client::Client;
+use crate::error::{malformed, of_status, timed_out};
+use crate::pace::Budget;
+use crate::{request, response};
+
+/// How often a stream must report something.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
+/// A stream that is silent for so many heartbeats has stalled.
+const MISSED_HEARTBEATS: u32 = 3;
+
+/// Opens a watch. It is open when its first message has come.
+pub(crate) async fn open(
+    client: &Client,
+    call: &Call,
+    scope: WatchScope,
+    heartbeat: Duration,
+) -> Result<WatchStream> {
+    let verb = scope.verb();
+    let message = request::watch(call, &scope, heartbeat);
+    let opening = async {
+        let opened = client.provider().watch_executions(message).await;
+        let mut messages = opened
+            .map_err(|status| of_status(&status, verb))?
+            .into_inner();
+        let first = messages.message().await;
+        let first = first.map_err(|status| of_status(&status, verb))?;
+        Ok((messages, first))
+    };
+    let opened = tokio::time::timeout_at(call.deadline.into(), opening).await;
+    let (messages, first) = opened.map_err(|_| timed_out(verb))??;
+    let follower = Follower {
+        messages,
+        first,
+        verb,
+        scope,
+        patience: heartbeat * MISSED_HEARTBEATS,
+        budget: Budget::new(Instant::now()),
+        is_in_sync: false,
+    };
+    let items = stream::unfold(Some(follower), |follower| async {
+        let mut follower = follower?;
+        match follower.next().await {
+            Ok(Some(item)) => Some((Ok(item), Some(follower))),
+            Ok(None) => None,
+            Err(error) => Some((Err(error), None)),
+        }
+    });
+    Ok(items.boxed())
+}
+
+struct Follower {
+    messages: Streaming<v1::WatchExecutionsResponse>,
+    first: Option<v1::WatchExecutionsResponse>,
+    verb: Verb,
+    scope: WatchScope,
+    patience: Duration,
+    budget: Budget,
+    is_in_sync: bool,
+}
+
+impl Follower {
+    /// The next item that is not a heartbeat; none at the end of the stream.
+    async fn next(&mut self) -> Result<Option<Watched>> {
+        loop {
+            let Some(message) = self.receive().await? else {
+                return Ok(None);
+            };
+            if !self.budget.take(Instant::now()) {
+                return Err(self.failed(ErrorKind::Throttled, "PROVIDER_FLOODS", "floods"));
+            }
+            if let Some(item) = self.read(message)? {
+                return Ok(Some(item));
+            }
+        }
+    }
+
+    async fn receive(&mut self) -> Result<Option<v1::WatchExecutionsResponse>> {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
+        let message = tokio::time::timeout(self.patience, self.messages.message()).await;
+        let stalled = |_| self.failed(ErrorKind::Unavailable, "PROVIDER_STALLED", "has stalled");
+        let message = message.map_err(stalled)?;
+        message.map_err(|status| of_status(&status, self.verb))
+    }
+
+    fn read(&mut self, message: v1::WatchExecutionsResponse) -> Result<Option<Watched>> {
+        match message.item {
+            Some(Item::Seen(seen)) => {
+                let seen = match self.execution() {
+                    Some(id) => response::of(self.verb, id, seen)?,
+                    None => response::any(self.verb, seen)?,
+                };
+                Ok(Some(Watched::seen(seen)))
+            }
+            Some(Item::Gone(id)) => {
+                if let Some(asked) = self.execution() {
+                    response::check(self.verb, asked, &id)?;
+                }
+                let id = convert::read_id("gone", &id);
+                let id = id.map_err(|misfit| malformed(self.verb, &misfit))?;
+                Ok(Some(Watched::Gone(id)))
+            }
+            Some(Item::InSync(_)) if !self.is_in_sync => {
+                self.is_in_sync = true;
+                Ok(Some(Watched::InSync))
+            }
+            Some(Item::InSync(_) | Item::Heartbeat(_)) | None => Ok(None),
+        }
+    }
+
+    const fn execution(&self) -> Option<&stateway_model::ExecutionId> {
+        match &self.scope {
+            WatchScope::All => None,
+            WatchScope::One(id) | WatchScope::End(id) => Some(id),
+        }
+    }
+
+    fn failed(&self, kind: ErrorKind, reason: &'static str, what: &str) -> Error {
+        let message = format!("the stream of the provider {what}");
+        Error::new(kind, self.verb, message).with_reason(reason)
+    }
+}

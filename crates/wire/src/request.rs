@@ -1,0 +1,555 @@
+//! Requests and pages.
+
+use std::time::{Duration, Instant};
+
+use stateway_model::{ExecutionId, ProviderId, SubState};
+use stateway_provider_api::filter::{DefinitionPattern, Hints};
+use stateway_provider_api::{
+    ANONYMOUS, Call, CancelMode, CancelRequest, CompensationChoice, Count, EventOrder,
+    HistoryRequest, ListPage, PauseRequest, PurgeRequest, RequestId, ResumeRequest,
+    RetryFromRequest, RetryNowRequest, SignalRequest, StartDefinition, StartRequest, Table, View,
+};
+
+use crate::misfit::{signed, signed32, unsigned};
+use crate::observation::{observation, read_observation};
+use crate::parts::{payload, read_payload};
+use crate::state::{read_sub_state, sub_state};
+use crate::time::{duration, read_span, read_time, timestamp};
+use crate::v1::cancel_execution_request::{Compensation, Mode};
+use crate::v1::list_events_request::Order;
+use crate::{MAX_CURSOR_BYTES, Misfit, v1};
+
+/// Who asks, for the wire.
+#[must_use]
+pub fn context(call: &Call) -> v1::CallContext {
+    v1::CallContext {
+        correlation_id: call.correlation_id.to_string(),
+        actor: call.actor.to_string(),
+        roles: call.roles.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// A call of the wire that may take this long from now on.
+#[must_use]
+pub fn read_call(context: Option<v1::CallContext>, budget: Duration) -> Call {
+    let context = context.unwrap_or_default();
+    let actor = if context.actor.is_empty() {
+        ANONYMOUS
+    } else {
+        context.actor.as_str()
+    };
+    Call {
+        deadline: Instant::now() + budget,
+        correlation_id: context.correlation_id.into(),
+        actor: actor.into(),
+        roles: context.roles.into_iter().map(Into::into).collect(),
+    }
+}
+
+/// How much is wanted, for the wire.
+#[must_use]
+pub fn view(view: View) -> i32 {
+    match view {
+        View::Basic => v1::View::Basic.into(),
+        View::Full => v1::View::Full.into(),
+    }
+}
+
+/// How much is wanted, of the wire.
+#[must_use]
+pub fn read_view(view: i32) -> View {
+    match v1::View::try_from(view) {
+        Ok(v1::View::Full) => View::Full,
+        Ok(v1::View::Basic | v1::View::Unspecified) | Err(_) => View::Basic,
+    }
+}
+
+/// The id of an execution.
+///
+/// # Errors
+/// It is empty or too long.
+pub fn read_id(field: &str, id: &str) -> Result<ExecutionId, Misfit> {
+    ExecutionId::new(id).map_err(|error| Misfit::new(field, error.to_string()))
+}
+
+/// The id of an execution, none when empty.
+pub(crate) fn optional_id(field: &str, id: &str) -> Result<Option<ExecutionId>, Misfit> {
+    if id.is_empty() {
+        return Ok(None);
+    }
+    read_id(field, id).map(Some)
+}
+
+pub(crate) fn read_request_id(id: &str) -> Result<RequestId, Misfit> {
+    id.parse()
+        .map_err(|error| Misfit::new("request_id", format!("{error}")))
+}
+
+/// Refuses a page with more rows than asked for.
+pub(crate) fn check_page(field: &str, rows: usize, page_size: u32) -> Result<(), Misfit> {
+    if rows > page_size as usize {
+        let rule = format!("has {rows} rows, more than the {page_size} that were asked for");
+        return Err(Misfit::new(field, rule));
+    }
+    Ok(())
+}
+
+/// Where the next page begins; none when empty.
+pub(crate) fn read_next_cursor(cursor: String) -> Result<Option<String>, Misfit> {
+    match cursor.len() {
+        0 => Ok(None),
+        1..=MAX_CURSOR_BYTES => Ok(Some(cursor)),
+        _ => Err(Misfit::new("next_cursor", "is longer than 2 KiB")),
+    }
+}
+
+/// A start for the wire; `None` for a portable definition, which is not part of the contract.
+#[must_use]
+pub fn start_request(call: &Call, request: StartRequest) -> Option<v1::StartExecutionRequest> {
+    let StartDefinition::Native(definition) = request.definition else {
+        return None;
+    };
+    Some(v1::StartExecutionRequest {
+        context: Some(context(call)),
+        definition,
+        execution_id: request
+            .execution_id
+            .map(|id| id.to_string())
+            .unwrap_or_default(),
+        input: request.input.as_ref().map(payload),
+        labels: request.labels.into_iter().collect(),
+        delay: request.delay.map(duration),
+        options: request.options.into_iter().collect(),
+        request_id: request.request_id.to_string(),
+    })
+}
+
+/// A start of the wire.
+///
+/// # Errors
+/// A field breaks its rule.
+pub fn read_start_request(request: v1::StartExecutionRequest) -> Result<StartRequest, Misfit> {
+    Ok(StartRequest {
+        definition: StartDefinition::Native(request.definition),
+        options: request.options.into_iter().collect(),
+        execution_id: optional_id("execution_id", &request.execution_id)?,
+        input: request.input.map(read_payload),
+        labels: request.labels.into_iter().collect(),
+        delay: read_span("delay", request.delay)?,
+        request_id: read_request_id(&request.request_id)?,
+    })
+}
+
+/// Hints for the wire: sub-states as the native states of the table that show none of them.
+#[must_use]
+pub fn hints(hints: &Hints, table: &Table, provider: &ProviderId) -> v1::ListHints {
+    let excluded = table.states_without(&hints.sub_states).into_iter();
+    let definitions = hints.definition.iter();
+    let definitions = definitions.flat_map(|pattern| pattern.native_ids(provider));
+    v1::ListHints {
+        excluded_native_states: excluded.map(str::to_owned).collect(),
+        definitions: definitions.map(str::to_owned).collect(),
+        min_start_time: hints.started_from.map(timestamp),
+        max_start_time: hints.started_until.map(timestamp),
+    }
+}
+
+/// Hints of the wire, for a provider with this table: every sub-state that a native state may show which
+/// is not excluded. `running` is always among them, because a native state in no table shows it.
+///
+/// # Errors
+/// A time breaks its rule.
+pub fn read_hints(hints: v1::ListHints, table: &Table) -> Result<Hints, Misfit> {
+    let mut wanted = table.native_states_for(SubState::ALL);
+    wanted.retain(|state| !hints.excluded_native_states.iter().any(|one| one == state));
+    let is_shown = |state: &SubState| wanted.iter().any(|one| table.may_show(one, &[*state]));
+    let sub_states = SubState::ALL.iter().copied();
+    let sub_states = sub_states.filter(|state| *state == SubState::Running || is_shown(state));
+    Ok(Hints {
+        sub_states: sub_states.collect(),
+        definition: match hints.definitions.as_slice() {
+            [only] => Some(DefinitionPattern::Short(only.clone())),
+            _ => None,
+        },
+        started_from: read_time("hints.min_start_time", hints.min_start_time)?,
+        started_until: read_time("hints.max_start_time", hints.max_start_time)?,
+    })
+}
+
+/// A page of executions for the wire.
+#[must_use]
+pub fn list_page(page: &ListPage) -> v1::ListExecutionsResponse {
+    v1::ListExecutionsResponse {
+        observations: page.observations.iter().map(observation).collect(),
+        next_cursor: page.next.clone().unwrap_or_default(),
+    }
+}
+
+/// A page of executions of the wire.
+///
+/// # Errors
+/// An observation breaks a rule, or there are more of them than asked for.
+pub fn read_list_page(
+    page: v1::ListExecutionsResponse,
+    page_size: u32,
+) -> Result<ListPage, Misfit> {
+    check_page("observations", page.observations.len(), page_size)?;
+    let observations = page.observations.into_iter().map(read_observation);
+    let observations: Result<Vec<_>, _> = observations.collect();
+    Ok(ListPage {
+        observations: observations.map_err(|misfit| misfit.inside("observations"))?,
+        next: read_next_cursor(page.next_cursor)?,
+    })
+}
+
+/// Counts for the wire.
+#[must_use]
+pub fn counts(counts: &[Count]) -> v1::CountExecutionsResponse {
+    let counts = counts.iter().map(|count| v1::SubStateCount {
+        sub_state: sub_state(count.sub_state).into(),
+        count: signed(count.count),
+        at_least: count.at_least,
+    });
+    v1::CountExecutionsResponse {
+        counts: counts.collect(),
+    }
+}
+
+/// Counts of the wire.
+///
+/// # Errors
+/// A state is not one of the six or counted twice, or a count is negative.
+pub fn read_counts(response: &v1::CountExecutionsResponse) -> Result<Vec<Count>, Misfit> {
+    let mut counts = Vec::<Count>::new();
+    for one in &response.counts {
+        let sub_state = read_sub_state(one.sub_state)?;
+        if counts.iter().any(|count| count.sub_state == sub_state) {
+            return Err(Misfit::new(
+                "counts.sub_state",
+                format!("has {sub_state} twice"),
+            ));
+        }
+        counts.push(Count {
+            sub_state,
+            count: unsigned("counts.count", one.count)?,
+            at_least: one.at_least,
+        });
+    }
+    Ok(counts)
+}
+
+/// A request for a history, for the wire.
+#[must_use]
+pub fn history_request(call: &Call, request: HistoryRequest) -> v1::ListEventsRequest {
+    let order = match request.order {
+        EventOrder::OldestFirst => Order::OldestFirst,
+        EventOrder::NewestFirst => Order::NewestFirst,
+    };
+    v1::ListEventsRequest {
+        context: Some(context(call)),
+        id: request.id.to_string(),
+        page_size: signed32(request.page_size),
+        cursor: request.cursor.unwrap_or_default(),
+        view: view(request.view),
+        order: order.into(),
+    }
+}
+
+/// A request for a history, of the wire.
+///
+/// # Errors
+/// A field breaks its rule.
+pub fn read_history_request(request: v1::ListEventsRequest) -> Result<HistoryRequest, Misfit> {
+    Ok(HistoryRequest {
+        id: read_id("id", &request.id)?,
+        page_size: read_page_size(request.page_size)?,
+        cursor: read_cursor(request.cursor),
+        view: read_view(request.view),
+        order: match Order::try_from(request.order) {
+            Ok(Order::NewestFirst) => EventOrder::NewestFirst,
+            Ok(Order::OldestFirst | Order::Unspecified) | Err(_) => EventOrder::OldestFirst,
+        },
+    })
+}
+
+/// The size of a page, which is at least 1.
+///
+/// # Errors
+/// It is not.
+pub fn read_page_size(size: i32) -> Result<u32, Misfit> {
+    let size = u32::try_from(size).ok().filter(|size| *size > 0);
+    size.ok_or_else(|| Misfit::new("page_size", "must be 1 or more"))
+}
+
+/// Where a page begins; none for the first one.
+#[must_use]
+pub fn read_cursor(cursor: String) -> Option<String> {
+    Some(cursor).filter(|cursor| !cursor.is_empty())
+}
+
+/// A signal for the wire.
+#[must_use]
+pub fn signal_request(call: &Call, request: &SignalRequest) -> v1::SignalExecutionRequest {
+    v1::SignalExecutionRequest {
+        context: Some(context(call)),
+        id: request.id.to_string(),
+        signal: request.signal.clone(),
+        payload: request.payload.as_ref().map(payload),
+        request_id: request.request_id.to_string(),
+    }
+}
+
+/// A signal of the wire.
+///
+/// # Errors
+/// A field breaks its rule.
+pub fn read_signal_request(request: v1::SignalExecutionRequest) -> Result<SignalRequest, Misfit> {
+    Ok(SignalRequest {
+        id: read_id("id", &request.id)?,
+        signal: request.signal,
+        payload: request.payload.map(read_payload),
+        request_id: read_request_id(&request.request_id)?,
+    })
+}
+
+/// A cancel or kill for the wire.
+#[must_use]
+pub fn cancel_request(call: &Call, request: &CancelRequest) -> v1::CancelExecutionRequest {
+    let mode = match request.mode {
+        CancelMode::Graceful => Mode::Graceful,
+        CancelMode::Kill => Mode::Kill,
+    };
+    let compensation = match request.compensation {
+        CompensationChoice::AsDefined => Compensation::Unspecified,
+        CompensationChoice::Compensate => Compensation::Compensate,
+        CompensationChoice::Skip => Compensation::Skip,
+    };
+    v1::CancelExecutionRequest {
+        context: Some(context(call)),
+        id: request.id.to_string(),
+        mode: mode.into(),
+        compensation: compensation.into(),
+        comment: request.comment.clone(),
+        request_id: request.request_id.to_string(),
+    }
+}
+
+/// A cancel or kill of the wire. An unknown mode or choice of a newer gateway is refused, because
+/// ignoring it would do something else than asked.
+///
+/// # Errors
+/// A field breaks its rule.
+pub fn read_cancel_request(request: v1::CancelExecutionRequest) -> Result<CancelRequest, Misfit> {
+    let mode = match Mode::try_from(request.mode) {
+        Ok(Mode::Graceful | Mode::Unspecified) => CancelMode::Graceful,
+        Ok(Mode::Kill) => CancelMode::Kill,
+        Err(_) => return Err(Misfit::new("mode", "is not known")),
+    };
+    let compensation = match Compensation::try_from(request.compensation) {
+        Ok(Compensation::Unspecified) => CompensationChoice::AsDefined,
+        Ok(Compensation::Compensate) => CompensationChoice::Compensate,
+        Ok(Compensation::Skip) => CompensationChoice::Skip,
+        Err(_) => return Err(Misfit::new("compensation", "is not known")),
+    };
+    Ok(CancelRequest {
+        id: read_id("id", &request.id)?,
+        mode,
+        compensation,
+        comment: request.comment,
+        request_id: read_request_id(&request.request_id)?,
+    })
+}
+
+/// A pause for the wire.
+#[must_use]
+pub fn pause_request(call: &Call, request: PauseRequest) -> v1::PauseExecutionRequest {
+    v1::PauseExecutionRequest {
+        context: Some(context(call)),
+        id: request.id.to_string(),
+        comment: request.comment,
+        request_id: request.request_id.to_string(),
+    }
+}
+
+/// A pause of the wire.
+///
+/// # Errors
+/// A field breaks its rule.
+pub fn read_pause_request(request: v1::PauseExecutionRequest) -> Result<PauseRequest, Misfit> {
+    Ok(PauseRequest {
+        id: read_id("id", &request.id)?,
+        comment: request.comment,
+        request_id: read_request_id(&request.request_id)?,
+    })
+}
+
+/// A resume for the wire.
+#[must_use]
+pub fn resume_request(call: &Call, request: &ResumeRequest) -> v1::ResumeExecutionRequest {
+    v1::ResumeExecutionRequest {
+        context: Some(context(call)),
+        id: request.id.to_string(),
+        request_id: request.request_id.to_string(),
+    }
+}
+
+/// A resume of the wire.
+///
+/// # Errors
+/// A field breaks its rule.
+pub fn read_resume_request(request: &v1::ResumeExecutionRequest) -> Result<ResumeRequest, Misfit> {
+    Ok(ResumeRequest {
+        id: read_id("id", &request.id)?,
+        request_id: read_request_id(&request.request_id)?,
+    })
+}
+
+/// A retry of the next attempt for the wire.
+#[must_use]
+pub fn retry_now_request(call: &Call, request: RetryNowRequest) -> v1::RetryNowRequest {
+    v1::RetryNowRequest {
+        context: Some(context(call)),
+        id: request.id.to_string(),
+        step: request.step,
+        request_id: request.request_id.to_string(),
+    }
+}
+
+/// A retry of the next attempt of the wire.
+///
+/// # Errors
+/// A field breaks its rule.
+pub fn read_retry_now_request(request: v1::RetryNowRequest) -> Result<RetryNowRequest, Misfit> {
+    Ok(RetryNowRequest {
+        id: read_id("id", &request.id)?,
+        step: request.step,
+        request_id: read_request_id(&request.request_id)?,
+    })
+}
+
+/// A run from a step on, for the wire.
+#[must_use]
+pub fn retry_from_request(call: &Call, request: RetryFromRequest) -> v1::RetryFromRequest {
+    v1::RetryFromRequest {
+        context: Some(context(call)),
+        id: request.id.to_string(),
+        step: request.step,
+        input: request.input.as_ref().map(payload),
+        feedback: request.feedback,
+        from_start: request.from_start,
+        execution_id: request
+            .execution_id
+            .map(|id| id.to_string())
+            .unwrap_or_default(),
+        request_id: request.request_id.to_string(),
+    }
+}
+
+/// A run from a step on, of the wire.
+///
+/// # Errors
+/// A field breaks its rule.
+pub fn read_retry_from_request(request: v1::RetryFromRequest) -> Result<RetryFromRequest, Misfit> {
+    Ok(RetryFromRequest {
+        id: read_id("id", &request.id)?,
+        step: request.step,
+        input: request.input.map(read_payload),
+        feedback: request.feedback,
+        from_start: request.from_start,
+        execution_id: optional_id("execution_id", &request.execution_id)?,
+        request_id: read_request_id(&request.request_id)?,
+    })
+}
+
+/// A purge for the wire.
+#[must_use]
+pub fn purge_request(call: &Call, request: &PurgeRequest) -> v1::PurgeExecutionRequest {
+    v1::PurgeExecutionRequest {
+        context: Some(context(call)),
+        id: request.id.to_string(),
+        request_id: request.request_id.to_string(),
+    }
+}
+
+/// A purge of the wire.
+///
+/// # Errors
+/// A field breaks its rule.
+pub fn read_purge_request(request: &v1::PurgeExecutionRequest) -> Result<PurgeRequest, Misfit> {
+    Ok(PurgeRequest {
+        id: read_id("id", &request.id)?,
+        request_id: read_request_id(&request.request_id)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use stateway_provider_api::table::compiled_in;
+
+    use super::*;
+
+    fn call() -> Call {
+        Call::within(Duration::from_secs(1))
+    }
+
+    #[test]
+    fn a_start_comes_back_as_it_was() {
+        let mut start = StartRequest::new(StartDefinition::native("order"), "r-1".parse().unwrap());
+        start.options.insert("queue".into(), "a".into());
+        start.execution_id = Some(ExecutionId::new("mine").unwrap());
+        start.labels.insert("a".into(), "b".into());
+        start.delay = Some(Duration::from_secs(5));
+        let sent = start_request(&call(), start.clone()).unwrap();
+        assert_eq!(read_start_request(sent), Ok(start.clone()));
+        start.definition = StartDefinition::Portable {
+            id: "p".into(),
+            source: None,
+        };
+        assert_eq!(start_request(&call(), start), None);
+    }
+
+    /// Whatever the sub-states of a hint are, no native state that may show one is narrowed away on the
+    /// way to a provider with the same table.
+    #[test]
+    fn hints_over_the_wire_leave_out_nothing() {
+        let provider: ProviderId = "shop".parse().unwrap();
+        for kind in ["memory", "restate", "step-functions"] {
+            let table = compiled_in(kind).unwrap();
+            for wanted in SubState::ALL {
+                let narrow = Hints {
+                    sub_states: vec![*wanted],
+                    ..Hints::none()
+                };
+                let sent = hints(&narrow, &table, &provider);
+                let read = read_hints(sent, &table).unwrap();
+                for state in table.native_states_for(SubState::ALL) {
+                    let before = table.may_show(state, &narrow.sub_states);
+                    let after = table.may_show(state, &read.sub_states);
+                    assert!(after || !before, "{kind}: {state} for {wanted}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_too_long_is_refused() {
+        assert_eq!(check_page("rows", 2, 2), Ok(()));
+        let refused = check_page("rows", 3, 2).unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "`rows` has 3 rows, more than the 2 that were asked for"
+        );
+        assert!(read_next_cursor("x".repeat(MAX_CURSOR_BYTES + 1)).is_err());
+    }
+
+    #[test]
+    fn a_mode_of_a_newer_gateway_is_refused_and_not_ignored() {
+        let request = v1::CancelExecutionRequest {
+            id: "a".into(),
+            request_id: "r".into(),
+            mode: 9,
+            ..Default::default()
+        };
+        assert!(read_cancel_request(request).is_err());
+    }
+}

@@ -1,0 +1,158 @@
+//! A provider in another process: any start order, kills, and providers that break the contract.
+
+mod bad;
+mod contained;
+mod fuzz;
+mod kills;
+mod process;
+
+use std::time::Duration;
+
+use process::{Process, Socket, remote};
+use stateway_client::v1;
+use stateway_client::v1::provider_health::Status as Serving;
+use stateway_provider_api::table::MEMORY;
+use stateway_provider_api::{Capabilities, Table};
+use tonic::Code;
+
+use crate::support::{Running, TestGateway, reason_of};
+
+/// The longest a test waits for something that must come.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+async fn provider(gateway: &Running) -> v1::Provider {
+    let request = v1::GetProviderRequest {
+        name: "providers/far".into(),
+    };
+    let answer = gateway.providers().await.get_provider(request).await;
+    answer.expect("the provider is configured").into_inner()
+}
+
+/// The provider once this holds of it.
+async fn once(gateway: &Running, holds: impl Fn(&v1::Provider) -> bool) -> v1::Provider {
+    let reached = async {
+        loop {
+            let provider = provider(gateway).await;
+            if holds(&provider) {
+                return provider;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let Ok(provider) = tokio::time::timeout(PATIENCE, reached).await else {
+        panic!("it stays {:?}", provider(gateway).await);
+    };
+    provider
+}
+
+fn health(provider: &v1::Provider) -> v1::ProviderHealth {
+    provider.health.clone().unwrap_or_default()
+}
+
+async fn serves(gateway: &Running) -> v1::Provider {
+    once(gateway, |one| health(one).status() == Serving::Serving).await
+}
+
+async fn start(gateway: &Running) -> v1::Execution {
+    let request = v1::StartExecutionRequest {
+        parent: "providers/far".into(),
+        definition: "providers/far/definitions/script".into(),
+        input: Some(v1::Payload {
+            data: r#"{"steps":[{"name":"work","takes":"1h"}]}"#.into(),
+            ..v1::Payload::default()
+        }),
+        ..v1::StartExecutionRequest::default()
+    };
+    let started = gateway.executions().await.start_execution(request).await;
+    started.expect("it starts").into_inner()
+}
+
+async fn get(gateway: &Running, name: &str) -> Result<v1::Execution, tonic::Status> {
+    let request = v1::GetExecutionRequest {
+        name: name.into(),
+        ..v1::GetExecutionRequest::default()
+    };
+    let got = gateway.executions().await.get_execution(request).await;
+    got.map(tonic::Response::into_inner)
+}
+
+#[tokio::test]
+async fn a_gateway_starts_before_its_provider_and_serves_it_as_soon_as_it_comes() {
+    let socket = Socket::new();
+    let gateway = TestGateway::new()
+        .with("far", "remote", remote(&socket))
+        .start()
+        .await;
+    let absent = once(&gateway, |one| {
+        health(one).breaker() == v1::provider_health::Breaker::Open
+    });
+    let absent = health(&absent.await);
+    assert_eq!(absent.status(), Serving::NotServing);
+    assert!(
+        absent.detail.contains("cannot be reached"),
+        "{}",
+        absent.detail
+    );
+    let listed = v1::ListExecutionsRequest {
+        parent: "providers/-".into(),
+        ..v1::ListExecutionsRequest::default()
+    };
+    let listed = gateway.executions().await.list_executions(listed).await;
+    let listed = listed.expect("a list over all providers").into_inner();
+    assert_eq!(listed.unreachable, ["providers/far"]);
+
+    let _process = Process::start(&socket);
+    let present = serves(&gateway).await;
+    assert_eq!(present.title, "In-memory reference");
+    let table = Table::parse(MEMORY).unwrap();
+    assert_eq!(present.table.len(), table.rows().len());
+    let started = start(&gateway).await;
+    assert_eq!(started.native_state, "ACTIVE");
+    let explain = v1::ExplainExecutionRequest {
+        name: started.name.clone(),
+        ..v1::ExplainExecutionRequest::default()
+    };
+    let explained = gateway.executions().await.explain_execution(explain).await;
+    let row = explained.unwrap().into_inner().row.expect("a row");
+    assert_eq!(row.native_state, "ACTIVE");
+}
+
+#[tokio::test]
+async fn a_restarted_provider_is_described_again_and_what_changed_takes_effect() {
+    let socket = Socket::new();
+    let process = Process::start(&socket);
+    let gateway = TestGateway::new()
+        .with("far", "remote", remote(&socket))
+        .start()
+        .await;
+    let before = serves(&gateway).await;
+    assert!(before.capabilities.unwrap_or_default().kill);
+    let name = start(&gateway).await.name;
+    let shown = get(&gateway, &name).await.unwrap();
+    assert_eq!(shown.sub_state(), v1::SubState::Running);
+
+    // The next version of the provider cannot kill, and reads ACTIVE in another way.
+    let changed = MEMORY.replacen("refine = true", "reason = \"STUCK\"", 1);
+    let changed = changed.replacen(
+        "native = \"ACTIVE\"\nsub_state = \"running\"",
+        "native = \"ACTIVE\"\nsub_state = \"error\"",
+        1,
+    );
+    let process = process.restart_as(&changed, Capabilities::ALL.without("kill").unwrap());
+    let after = once(&gateway, |one| {
+        !one.capabilities.clone().unwrap_or_default().kill
+    });
+    after.await;
+    let shown = get(&gateway, &name).await.unwrap();
+    assert_eq!(shown.sub_state(), v1::SubState::Error);
+    let kill = v1::CancelExecutionRequest {
+        name,
+        mode: v1::cancel_execution_request::Mode::Kill.into(),
+        ..v1::CancelExecutionRequest::default()
+    };
+    let refused = gateway.executions().await.cancel_execution(kill).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), Code::Unimplemented);
+    assert_eq!(reason_of(&refused), "CAPABILITY_NOT_SUPPORTED");
+    drop(process);
+}
