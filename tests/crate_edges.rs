@@ -20,6 +20,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("provider-memory", &["provider-api", "model"]),
     ("provider-restate", &["provider-api", "model"]),
     ("provider-step-functions", &["provider-api", "model"]),
+    ("provider-temporal", &["provider-api", "model"]),
     (
         "provider-builtin",
         &["engine", "machine", "replay", "provider-api", "model"],
@@ -65,6 +66,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "provider-remote",
             "provider-restate",
             "provider-step-functions",
+            "provider-temporal",
             "definition",
             "engine",
         ],

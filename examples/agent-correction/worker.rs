@@ -1,4 +1,5 @@
-//! A writer whose first answer has too few points, and whose second reads what it was told.
+//! A writer and a reviewer. The first brief of the writer has too few points; the second attempt uses the
+//! validator's feedback.
 
 use serde_json::{Value, json};
 use stateway_client::{Done, Task, Usage, Worker};
@@ -14,7 +15,7 @@ pub(super) fn worker(gateway: &str) -> Worker {
             let title = format!("On {}", given["topic"].as_str().unwrap_or("nothing"));
             let points = match task.feedback() {
                 None => json!(["it survives"]),
-                Some(_) => json!(["it survives", "it retries", "it can be undone"]),
+                Some(_) => json!(["it survives", "it retries", "it rolls back"]),
             };
             let usage = Usage {
                 input_tokens: 900,

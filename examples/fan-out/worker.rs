@@ -1,4 +1,4 @@
-//! A resizer that is sometimes busy: the third image needs two attempts, the fifth three.
+//! Resizes images. Some attempts fail: the third image needs two attempts, the fifth image three.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Fetches, loads and reports. The stock's server is not up at the first attempt.
+//! Fetches and loads rows, and writes the report. The first attempt to fetch `stock` fails.
 
 use serde_json::{Value, json};
 use stateway_client::{Task, TaskError, Worker};

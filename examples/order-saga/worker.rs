@@ -1,4 +1,4 @@
-//! Warehouse, payments and shipping. The card is declined once, and nobody delivers to the moon.
+//! Warehouse, payments and shipping. The first charge fails, and no carrier delivers to the moon.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -38,13 +38,16 @@ pub(super) fn worker(gateway: &str) -> Worker {
                 delivery.address
             )))
         })
-        // What is undone is given what was answered when it was done.
+        // The input of a compensation is the output of its step.
         .on("refund", |task: Task| async move {
             let charged: serde_json::Value = task.input()?;
             Ok(json!({"refunded": charged["charged"]}))
         })
         .on("release", |task: Task| async move {
-            assert!(task.is_compensation(), "a release undoes a reservation");
+            assert!(
+                task.is_compensation(),
+                "a release compensates a reservation"
+            );
             Ok(json!({"released": true}))
         })
 }

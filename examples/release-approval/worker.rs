@@ -1,4 +1,4 @@
-//! The build server, and the release manager who says yes.
+//! The build server, and the release manager who grants the approval.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) fn worker(gateway: &str) -> Worker {
         })
 }
 
-/// Looks into the inbox until the release is there, and grants it.
+/// Reads the pending approvals until the approval of the release appears, then grants it.
 pub(super) fn person(client: Client, execution: String) -> BoxFuture<'static, Outcome<()>> {
     async move {
         let grace = client.acting_as("grace", ["release-manager"])?;

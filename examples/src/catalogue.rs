@@ -1,4 +1,4 @@
-//! The examples.
+//! The list of the examples.
 
 use futures::future::BoxFuture;
 use stateway_client::{Client, Worker};
@@ -17,28 +17,28 @@ mod order_saga;
 #[path = "../release-approval/worker.rs"]
 mod release_approval;
 
-/// What a person does about an execution.
+/// The actions of a person during an execution.
 pub type Person = fn(Client, String) -> BoxFuture<'static, Outcome<()>>;
 
 /// One example.
 pub struct Example {
-    /// Its name, and that of its folder.
+    /// The name of the example and of its folder.
     pub name: &'static str,
-    /// What it shows.
+    /// What the example shows, in one line.
     pub about: &'static str,
-    /// The definitions it needs; the last one is started.
+    /// The definitions to apply. The last definition is started.
     pub definitions: &'static [&'static str],
-    /// What it is started with, as JSON.
+    /// The input of the execution, as JSON.
     pub input: &'static str,
-    /// Who does the work.
+    /// The worker, by the address of the gateway.
     pub worker: fn(&str) -> Worker,
-    /// What a person does meanwhile.
+    /// The person who decides, if the example needs a decision.
     pub person: Option<Person>,
-    /// Whether steps run side by side, so that their order is not the same every time.
+    /// Whether steps run in parallel, so that their order differs between runs.
     pub parallel: bool,
-    /// What it comes to.
+    /// The expected trajectory.
     pub golden: &'static str,
-    /// Where that is written down.
+    /// The file with the expected trajectory.
     pub golden_path: &'static str,
 }
 
@@ -48,11 +48,11 @@ macro_rules! folder {
     };
 }
 
-/// All of them.
+/// All examples.
 pub const EXAMPLES: &[Example] = &[
     Example {
         name: "order-saga",
-        about: "an order whose delivery fails is undone, newest step first",
+        about: "an order whose delivery fails is rolled back, last completed step first",
         definitions: &[include_str!(folder!("order-saga/order-saga.yaml"))],
         input: r#"{"order":"o-17","amount":4200,"address":"the moon"}"#,
         worker: order_saga::worker,
@@ -63,7 +63,7 @@ pub const EXAMPLES: &[Example] = &[
     },
     Example {
         name: "release-approval",
-        about: "a release waits for a person, who is not the one who asked for it",
+        about: "a release waits for the approval of a person who did not start it",
         definitions: &[include_str!(folder!("release-approval/release.yaml"))],
         input: r#"{"version":"1.4.0"}"#,
         worker: release_approval::worker,
@@ -74,7 +74,7 @@ pub const EXAMPLES: &[Example] = &[
     },
     Example {
         name: "fan-out",
-        about: "six images side by side, some of which need more than one attempt",
+        about: "six images are resized in parallel; some need more than one attempt",
         definitions: &[include_str!(folder!("fan-out/fan-out.yaml"))],
         input: r#"{"album":"a-1"}"#,
         worker: fan_out::worker,
@@ -85,7 +85,7 @@ pub const EXAMPLES: &[Example] = &[
     },
     Example {
         name: "agent-correction",
-        about: "an agent's answer does not fit its schema; it is told why and corrects it",
+        about: "an agent's output does not match its schema; the agent gets feedback and corrects it",
         definitions: &[include_str!(folder!("agent-correction/brief.yaml"))],
         input: r#"{"topic":"durable execution"}"#,
         worker: agent_correction::worker,
@@ -96,7 +96,7 @@ pub const EXAMPLES: &[Example] = &[
     },
     Example {
         name: "nightly",
-        about: "a nightly run whose parts are executions of their own",
+        about: "a nightly run starts a child execution for each source",
         definitions: &[
             include_str!(folder!("nightly/import.yaml")),
             include_str!(folder!("nightly/nightly.yaml")),
@@ -111,7 +111,7 @@ pub const EXAMPLES: &[Example] = &[
 ];
 
 impl Example {
-    /// Compares what it came to with what it is known to come to.
+    /// Compares a trajectory with the expected one, or with `bless` saves it as the expected one.
     #[must_use]
     pub fn judge(&self, trajectory: &str, bless: bool) -> Verdict {
         if bless && std::fs::write(self.golden_path, trajectory).is_ok() {

@@ -1,10 +1,10 @@
-//! Five worked examples. Each has a folder: what is to be done (`*.yaml`), who does it
-//! (`worker.rs`), and what it comes to (`trajectory.txt`). The [`stage`] is the same for all: a
-//! gateway with the built-in engine, a worker and a client that talk to it over gRPC.
+//! Five examples. The folder of each contains its definitions (`*.yaml`), its worker (`worker.rs`) and the
+//! expected states (`trajectory.txt`). Every example runs in the same [`stage`]: a gateway with the
+//! built-in engine, and a worker and a client that call the gateway over gRPC.
 
 pub mod catalogue;
 pub mod live;
 pub mod stage;
 
-/// Whatever went wrong.
+/// The result of an example; the error is only printed.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -1,4 +1,4 @@
-//! What happens, line by line, as it happens.
+//! Prints the changes of an execution, a line for each change.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use stateway_client::{Change, Client, WatchRequest, is_finished, v1, word_of};
 
 use crate::Outcome;
 
-/// Tells what happens to an execution until it has finished; how it ended.
+/// Reports the changes of an execution until it has finished. Returns the finished execution.
 ///
 /// # Errors
 /// The gateway refuses the watch.
@@ -25,7 +25,7 @@ pub async fn follow(
         };
         let mut lines: Vec<(String, String)> = execution.steps.iter().map(of_step).collect();
         let word = said(execution.sub_state, execution.reason().label());
-        lines.push(("(the whole)".to_owned(), word));
+        lines.push(("(execution)".to_owned(), word));
         for (who, what) in lines {
             if told.get(&who) != Some(&what) {
                 tell(format!(

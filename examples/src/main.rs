@@ -1,5 +1,5 @@
-//! `cargo run --release -p stateway-examples -- order-saga`: runs an example, shows what happens,
-//! and compares what it came to with what it is known to come to. `--bless` writes that down anew.
+//! `cargo run --release -p stateway-examples -- order-saga`: runs an example, prints its changes, and
+//! compares its trajectory with the expected one. `--bless` saves the trajectory as the expected one.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ async fn main() -> ExitCode {
         .filter(|example| wanted == "all" || wanted == example.name)
         .collect();
     if chosen.is_empty() {
-        eprintln!("Which one? Say `all`, or one of:");
+        eprintln!("Give the name of an example, or `all`:");
         for example in EXAMPLES {
             eprintln!("  {:<18} {}", example.name, example.about);
         }
@@ -29,7 +29,7 @@ async fn main() -> ExitCode {
         match run(example, &|line| println!("{line}")).await {
             Ok(trajectory) => match example.judge(&trajectory, bless) {
                 Verdict::Same => println!("   as expected\n"),
-                Verdict::Blessed => println!("   written down\n"),
+                Verdict::Blessed => println!("   saved as expected\n"),
                 Verdict::Other => {
                     println!(
                         "   not as expected ({}):\n{trajectory}",

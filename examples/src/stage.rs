@@ -1,5 +1,5 @@
-//! Where every example plays: a gateway with the built-in engine on a file of its own, and a
-//! worker that is connected over gRPC, as if each were a process.
+//! The environment of every example: a gateway with the built-in engine and a temporary store, and a
+//! worker that is connected over gRPC, as if each were a separate process.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -25,27 +25,27 @@ use crate::live::follow;
 /// How long an example may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The most events of an execution that are read to tell its trajectory.
+/// The maximum number of events that are read for a trajectory.
 const MOST_EVENTS: usize = 10_000;
 
-/// Whether an example came to what it is known to come to.
+/// The result of comparing a trajectory with the expected one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It did.
+    /// The trajectory is the expected one.
     Same,
-    /// It did not.
+    /// The trajectory differs.
     Other,
-    /// What it came to was written down.
+    /// The trajectory was saved as the expected one.
     Blessed,
 }
 
-/// Runs an example to its end; what it came to.
+/// Runs an example to its end and returns its trajectory.
 ///
 /// # Errors
-/// Something that has nothing to do with the example.
+/// The example did not run to its end.
 pub async fn run(example: &Example, tell: &(dyn Fn(String) + Send + Sync)) -> Outcome<String> {
     let played = tokio::time::timeout(PATIENCE, play(example, tell)).await;
-    played.map_err(|_| format!("it did not end within {PATIENCE:?}"))?
+    played.map_err(|_| format!("the example did not end within {PATIENCE:?}"))?
 }
 
 async fn play(example: &Example, tell: &(dyn Fn(String) + Send + Sync)) -> Outcome<String> {
@@ -61,7 +61,7 @@ async fn play(example: &Example, tell: &(dyn Fn(String) + Send + Sync)) -> Outco
     let stopped = move || {
         let mut stopped = stopped.clone();
         async move {
-            // A sender that is gone has stopped everything too.
+            // A dropped sender also means stop.
             let _ = stopped.wait_for(|stop| *stop).await;
         }
     };
@@ -126,7 +126,7 @@ async fn start(example: &Example, client: &Client) -> Outcome<String> {
     Ok(client.start(start).await?.name)
 }
 
-/// What an execution and its children came to, in the words that are the same on every engine.
+/// The trajectory of an execution and of its children: the sub-states of every step, in order.
 async fn trajectory(engine: &Engine, id: &str, parallel: bool) -> Outcome<String> {
     let parent = engine.get(id.into()).await?;
     let everything = ListQuery {
@@ -169,7 +169,8 @@ async fn of_one(engine: &Engine, view: &View, parallel: bool) -> Outcome<String>
     })
 }
 
-/// Where the whole is in between depends on who is quicker; where each step is does not.
+/// Keeps the states of each step and the end of the execution. The states of the execution in between depend
+/// on the order in which parallel steps end.
 fn step_by_step(trajectory: &Trajectory) -> Trajectory {
     let mut steps = trajectory.by_step();
     let end = trajectory.points.last().cloned();

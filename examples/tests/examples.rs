@@ -1,4 +1,4 @@
-//! Every example comes to what it is known to come to.
+//! Every example has its expected trajectory.
 
 #![allow(
     clippy::unwrap_used,

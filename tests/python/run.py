@@ -309,61 +309,6 @@ class Worker:
             return self.pb.StreamTasksRequest(failed=failed)
 
 
-SHIPMENT = """
-name: shipment
-steps:
-  - {name: ship, agent: shipping, action: Ship it, timeout: 5m}
-output: {parcel: "${steps.ship.output.parcel}", by: "${steps.ship.output.by}"}
-"""
-
-
-def test_the_worker_example_does_tasks(address):
-    from stateway.v1 import definitions_pb2, definitions_pb2_grpc
-    from stateway.v1 import executions_pb2, executions_pb2_grpc
-
-    channel = grpc.insecure_channel(address)
-    definitions_pb2_grpc.DefinitionsStub(channel).ApplyDefinition(
-        definitions_pb2.ApplyDefinitionRequest(source=SHIPMENT), timeout=TIMEOUT
-    )
-    stub = executions_pb2_grpc.ExecutionsStub(channel)
-    start = executions_pb2.StartExecutionRequest(
-        parent="providers/builtin", definition="definitions/shipment"
-    )
-    start.input.data = json.dumps({"address": "Oslo"}).encode()
-    script = ROOT / "examples/python/worker.py"
-    own = [line for line in script.read_text().splitlines() if line.strip()]
-    assert len(own) - len([line for line in own if "import" in line or line.startswith('"""')]) < 40
-    worker = subprocess.Popen([sys.executable, script, address, "shipping"])
-    try:
-        for _ in range(3):
-            name = stub.StartExecution(start, timeout=TIMEOUT).name
-            waited = stub.WaitExecution(
-                executions_pb2.WaitExecutionRequest(name=name), timeout=TIMEOUT
-            )
-            assert waited.execution.sub_state == executions_pb2.SUB_STATE_SUCCEEDED, waited
-            got = stub.GetExecution(
-                executions_pb2.GetExecutionRequest(name=name, view=executions_pb2.EXECUTION_VIEW_FULL),
-                timeout=TIMEOUT,
-            )
-            assert json.loads(got.output.data) == {"parcel": "to Oslo", "by": "shipping"}, got
-        start.input.data = json.dumps({"address": "Oslo", "seconds": 600}).encode()
-        name = stub.StartExecution(start, timeout=TIMEOUT).name
-        events = executions_pb2.ListEventsRequest(parent=name)
-        taken = lambda event: event.native_type == "TaskAssigned"
-        until(lambda: any(map(taken, stub.ListEvents(events, timeout=TIMEOUT).events)))
-        stub.CancelExecution(executions_pb2.CancelExecutionRequest(name=name), timeout=TIMEOUT)
-        waited = stub.WaitExecution(
-            executions_pb2.WaitExecutionRequest(name=name), timeout=TIMEOUT
-        )
-        assert waited.execution.sub_state == executions_pb2.SUB_STATE_FAILED, waited
-        assert waited.execution.reason == executions_pb2.REASON_CANCELLED, waited
-        told = [event.summary for event in stub.ListEvents(events, timeout=TIMEOUT).events]
-        assert any("stopped before the parcel left" in summary for summary in told), told
-    finally:
-        worker.terminate()
-        worker.wait(timeout=TIMEOUT)
-
-
 def main():
     tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
     failed = 0

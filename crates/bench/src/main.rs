@@ -11,6 +11,7 @@ mod process;
 mod relay;
 mod remote;
 mod restate;
+mod temporal;
 mod watch;
 mod worker;
 
@@ -35,6 +36,7 @@ fn main() -> Outcome<()> {
             let socket = std::env::args().nth(2).ok_or("a provider needs a socket")?;
             threads?.block_on(remote::serve_memory(&socket))
         }
+        Some("temporal") => thread?.block_on(temporal::run()),
         // The gateway, its keeper, the worker and the load share the machine: one thread for each
         // of the last two is what they need.
         Some("engine") => thread?.block_on(engine::run(number("--executions")?)),
@@ -58,7 +60,7 @@ fn main() -> Outcome<()> {
         }
         Some("empty-service") => threads?.block_on(baseline::serve()),
         _ => Err(
-            "usage: stateway-bench gateway|restate|remote|engine|verify|crash; `cargo xtask bench` builds it all"
+            "usage: stateway-bench gateway|restate|remote|temporal|engine|verify|crash; `cargo xtask bench` builds it all"
                 .into(),
         ),
     }

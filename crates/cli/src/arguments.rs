@@ -13,10 +13,11 @@ const EXAMPLES: &str = "\
 Examples:
   stateway serve
   stateway providers list
-  stateway start memory/hello --input '{\"name\":\"Ada\"}' --wait
+  stateway definitions apply order.yaml
+  stateway start order --id order-17 --input '{\"amount\":20}' --wait
   stateway list --filter 'sub_state = \"backing-off\"'
-  stateway watch memory/order-17
-  stateway explain memory/order-17
+  stateway watch builtin/order-17
+  stateway explain builtin/order-17
 
 Names are full (providers/{provider}/executions/{id}) or short (provider/id).
 ";
@@ -81,20 +82,20 @@ pub struct Globals {
 /// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// For people.
+    /// A table for people.
     Table,
-    /// For programs.
+    /// JSON for programs.
     Json,
 }
 
 /// Whether to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Color {
-    /// On a terminal.
+    /// Only on a terminal.
     Auto,
-    /// Also in a pipe.
+    /// On a terminal and in a pipe.
     Always,
-    /// Not at all.
+    /// Never.
     Never,
 }
 

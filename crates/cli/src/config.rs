@@ -1,8 +1,8 @@
-//! What an operator configures: one TOML file, then the environment, then flags.
+//! The configuration: one TOML file, then the environment, then flags.
 //!
-//! A flag beats the environment, the environment beats the file, the file beats the default.
-//! Every key that is not known is refused with its line and column, and everything that can be
-//! told about a file is told at once.
+//! A flag overrides the environment, the environment the file, and the file the default.
+//! An unknown key is refused with its line and column. All errors of a file are reported
+//! together.
 
 mod effective;
 mod kind;

@@ -1,4 +1,4 @@
-//! What a command needs to talk to a gateway and to show what it says.
+//! What a command needs to call a gateway and to print the answer.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::visible::visible;
 pub struct Context {
     /// The gateway.
     pub client: Client,
-    /// How answers look.
+    /// The output format.
     pub output: Output,
     /// How to colour them.
     pub paint: Paint,
-    /// How long a call may take, where the user says.
+    /// How long a call may take, if the user gave a timeout.
     pub timeout: Option<Duration>,
     /// Whether standard output is a terminal.
     pub terminal: bool,
@@ -51,7 +51,7 @@ impl Context {
         })
     }
 
-    /// A call that may take as long as the user says.
+    /// A call with the timeout that the user gave.
     #[must_use]
     pub fn call<M>(&self, call: Call<M>) -> Call<M> {
         match self.timeout {
@@ -110,7 +110,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
 
 /// Says something to the person in front of the screen: one line, whatever is in it.
 pub fn talk(text: &str) {
-    // When nobody can read standard error there is nobody to tell.
+    // If standard error cannot be written, the message is lost.
     let _ = writeln!(io::stderr(), "{}", visible(text));
 }
 

@@ -1,9 +1,9 @@
 //! The five examples with workers and people in one process, at a pace that can be watched.
 //!
-//! The definitions are those of `examples/`. The workers here do the same work slowly, tell how
-//! far they are, and fail in ways that last: so each of the six sub-states can be seen at any time.
-//! Everything goes over gRPC, as if each were a process of its own; [`crate::command`] starts and
-//! ends it.
+//! The definitions are those of `examples/`. The workers of the demo are slower, report progress and
+//! fail for longer, so that each of the six sub-states is visible at any time.
+//! All parts communicate over gRPC, as if each were a separate process; [`crate::command`] starts and
+//! ends them.
 
 mod definitions;
 mod pace;
@@ -17,11 +17,11 @@ pub use people::decide;
 pub use play::play;
 pub use workers::workers;
 
-/// The id of the first execution of this definition, for a text that names one.
+/// The id of the first execution of this definition, for the printed commands.
 #[must_use]
 pub fn first_id(definition: &str) -> String {
     scene::Scene::first(definition)
 }
 
-/// The label of everything that a demo starts; nothing without it is touched.
+/// The label of all executions of the demo. The demo touches no other executions.
 pub(crate) const LABEL: &str = "demo";

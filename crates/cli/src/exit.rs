@@ -1,4 +1,4 @@
-//! Exit codes: what a script learns without reading a word.
+//! The exit codes of the command line.
 
 use stateway_client::Code;
 
@@ -14,18 +14,18 @@ pub enum Exit {
     Usage = 2,
     /// There is no such execution, definition or provider.
     NotFound = 3,
-    /// Not in this state, not twice, or not allowed.
+    /// Rejected: wrong state, already done, or not permitted.
     Refused = 4,
     /// The provider cannot do this.
     Unsupported = 5,
     /// The gateway or a provider does not answer, is too slow or too busy. Worth another try.
     Unreachable = 6,
-    /// The deadline of a wait or a watch came first.
+    /// The deadline of a wait or a watch expired.
     Deadline = 7,
-    /// What is kept contradicts the log, a shadow differs from what was recorded, or a provider breaks the
+    /// The stored data differs from the log, a shadow differs from the recording, or a provider breaks the
     /// contract.
     Found = 8,
-    /// A defect on our side.
+    /// A defect of Stateway.
     Internal = 70,
 }
 

@@ -21,7 +21,7 @@ pub struct Failure {
     pub reason: String,
     /// Further lines, one for each thing that is wrong.
     pub details: Vec<String>,
-    /// What to do about it; empty when there is nothing to say.
+    /// The remedy; empty if there is none.
     pub hint: String,
 }
 
@@ -42,7 +42,7 @@ impl Failure {
         Self::new(Exit::Usage, message)
     }
 
-    /// Adds what to do about it.
+    /// Adds the remedy.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();

@@ -1,5 +1,5 @@
-//! Values from the command line: JSON written out, from `@file` or `-` for standard input; texts
-//! that must say something.
+//! Values from the command line: JSON given directly, from `@file` or from standard input (`-`), and
+//! texts that must not be empty.
 
 use std::io::Read;
 
@@ -34,14 +34,14 @@ pub fn json(argument: &str) -> Result<String, Failure> {
     }
 }
 
-/// An option's value that must say something. Empty is most often an unset variable in a script,
-/// and to take that as "not given" would lose what the option is for.
+/// The value of an option that must not be empty. An empty value usually comes from an unset variable; to
+/// treat it as "not given" would silently change the command.
 ///
 /// # Errors
 /// An empty text.
 pub fn given(text: &str) -> Result<String, String> {
     match text.is_empty() {
-        true => Err("it is empty; is the variable set that it comes from?".into()),
+        true => Err("it is empty; check that the variable is set".into()),
         false => Ok(text.to_owned()),
     }
 }

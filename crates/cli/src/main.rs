@@ -21,13 +21,16 @@ fn main() -> ExitCode {
         .build();
     let outcome = match runtime {
         Ok(runtime) => runtime.block_on(command::run(arguments)),
-        Err(error) => Err(Failure::new(Exit::Internal, format!("no runtime: {error}"))),
+        Err(error) => Err(Failure::new(
+            Exit::Internal,
+            format!("the runtime cannot be started: {error}"),
+        )),
     };
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {
             if !failure.message.is_empty() {
-                // When nobody can read standard error there is nobody to tell.
+                // If standard error cannot be written, the message is lost.
                 let _ = writeln!(std::io::stderr(), "{}", failure.lines());
             }
             failure.exit.into()

@@ -44,7 +44,7 @@ impl Paging {
     }
 }
 
-/// Says how to get the next page, if there is one.
+/// Prints how to get the next page, if there is one.
 pub fn more(token: &str) {
     if !token.is_empty() {
         talk(&format!("there is more: --page-token {token}, or --all"));

@@ -115,7 +115,7 @@ impl Program {
             }
             Ended::TooLong => {
                 group.end(&mut child).await;
-                Err(TaskError::timed_out("the program was not done in time").effects_unknown())
+                Err(TaskError::timed_out("the program took too long").effects_unknown())
             }
             Ended::StillRunning => {
                 drop(group);
@@ -202,7 +202,7 @@ impl<'p> Group<'p> {
         let id = child
             .id()
             .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let id = id.ok_or_else(|| TaskError::agent_error("the program ended before it began"))?;
+        let id = id.ok_or_else(|| TaskError::agent_error("the program ended before it started"))?;
         program.with_groups(|groups| groups.insert(id));
         Ok(Self { program, id })
     }

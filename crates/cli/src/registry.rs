@@ -29,12 +29,17 @@ pub fn build(config: &Config) -> Result<Registry, Failure> {
             Unmade::Setting(message) => wrong(message),
             Unmade::Store(error) => store(id, error),
         })?;
-        let limited =
-            Limited::without(made, &provider.disable).map_err(|error| wrong(error.to_string()))?;
+        // Without a disabled capability there is nothing to check for at every call.
+        let made = if provider.disable.is_empty() {
+            made
+        } else {
+            let limited = Limited::without(made, &provider.disable);
+            Arc::new(limited.map_err(|error| wrong(error.to_string()))?)
+        };
         let registration = Registration {
             id: id.clone(),
             kind: provider.kind.as_str().to_owned(),
-            provider: Arc::new(limited),
+            provider: made,
         };
         let registered = registry.register(registration);
         registered.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
@@ -42,7 +47,7 @@ pub fn build(config: &Config) -> Result<Registry, Failure> {
     Ok(registry)
 }
 
-/// A store that cannot be had: its own word and its own hint.
+/// The failure for a store that cannot be opened, with the reason and the hint of the store.
 fn store(id: &ProviderId, error: StoreFailure) -> Failure {
     let mut failure = Failure::new(Exit::Refused, format!("provider {id}: {}", error.message));
     failure.reason = error.reason.to_owned();
@@ -55,8 +60,12 @@ fn store(id: &ProviderId, error: StoreFailure) -> Failure {
 /// # Errors
 /// As [`build`], and two providers with one store.
 pub fn check(config: &Config) -> Result<(), Failure> {
-    let folder = tempfile::tempdir()
-        .map_err(|error| Failure::new(Exit::Refused, format!("no temporary folder: {error}")))?;
+    let folder = tempfile::tempdir().map_err(|error| {
+        Failure::new(
+            Exit::Refused,
+            format!("a temporary folder cannot be created: {error}"),
+        )
+    })?;
     let mut config = config.clone();
     let mut stores = BTreeMap::new();
     for provider in &mut config.providers {
@@ -70,7 +79,7 @@ pub fn check(config: &Config) -> Result<(), Failure> {
         if let Some(other) = stores.insert(store.clone(), id.clone()) {
             let store = store.unwrap_or_else(|| BUILT_IN_STORE.to_owned());
             let message = format!("providers {other} and {id} have the same store, {store}");
-            return Err(Failure::usage(message).hint("Give one of them another `path`."));
+            return Err(Failure::usage(message).hint("Configure another `path` for one of them."));
         }
     }
     build(&config).map(drop)

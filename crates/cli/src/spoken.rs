@@ -1,5 +1,5 @@
-//! Hints in the words of this program. The gateway speaks to every client and names the calls of
-//! its API; whoever reads it here has commands.
+//! Hints in terms of commands. The gateway names the methods of its API in hints, for every
+//! client; this module replaces them by the commands of this program.
 
 /// Calls and the commands that make them.
 const COMMANDS: [(&str, &str); 30] = [

@@ -1,6 +1,6 @@
-//! What `-o json` prints: the API's answers in the API's words.
+//! What `-o json` prints: the messages of the API.
 //!
-//! Stable: a key is always there, `null` or empty when there is nothing to say, and is never
+//! The output is stable: a key is always present, `null` or empty without a value, and is never
 //! renamed or given another meaning. Times are RFC 3339, durations seconds as in protobuf's JSON
 //! (`1.500s`).
 

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use axum::http::HeaderName;
 use stateway_provider_api::Call;
 use tonic::Status;
 use tonic::metadata::MetadataMap;
@@ -14,6 +15,8 @@ use crate::status::Refusal;
 
 const ACTOR: &str = "x-stateway-actor";
 const ROLES: &str = "x-stateway-roles";
+const ACTOR_HEADER: HeaderName = HeaderName::from_static(ACTOR);
+const ROLES_HEADER: HeaderName = HeaderName::from_static(ROLES);
 const LONGEST_ACTOR: usize = 128;
 const LONGEST_ROLE: usize = 64;
 const MOST_ROLES: usize = 64;
@@ -27,7 +30,7 @@ pub(crate) struct Caller {
 
 /// Who asks, by the metadata of a call; nobody in particular when it does not say.
 pub(crate) fn of(metadata: &MetadataMap) -> Result<Caller, Status> {
-    let actor = match header(metadata, ACTOR)? {
+    let actor = match header(metadata, ACTOR_HEADER, ACTOR)? {
         None => Call::nobody(),
         Some(name) if is_word(name, LONGEST_ACTOR) => name.into(),
         Some(_) => {
@@ -35,7 +38,7 @@ pub(crate) fn of(metadata: &MetadataMap) -> Result<Caller, Status> {
             return Err(wrong(ACTOR, &rule));
         }
     };
-    let roles = match header(metadata, ROLES)? {
+    let roles = match header(metadata, ROLES_HEADER, ROLES)? {
         None => Call::no_roles(),
         Some(list) => roles(list)?,
     };
@@ -58,8 +61,12 @@ fn roles(list: &str) -> Result<Arc<[Arc<str>]>, Status> {
     Ok(words.into_iter().map(Arc::from).collect())
 }
 
-fn header<'m>(metadata: &'m MetadataMap, name: &'static str) -> Result<Option<&'m str>, Status> {
-    let mut sent = metadata.get_all(name).iter();
+fn header<'m>(
+    metadata: &'m MetadataMap,
+    header: HeaderName,
+    name: &'static str,
+) -> Result<Option<&'m str>, Status> {
+    let mut sent = metadata.as_ref().get_all(header).iter();
     let Some(value) = sent.next() else {
         return Ok(None);
     };

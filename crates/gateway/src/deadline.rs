@@ -1,8 +1,15 @@
 //! How long a call may take: what the client asked for, within what the operator allows.
 
-use std::time::Duration;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
+use axum::http::HeaderName;
+use tokio::time::error::Elapsed;
 use tonic::metadata::MetadataMap;
+
+const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
 /// Kept back from the client's deadline, so that our answer arrives before it gives up.
 const LARGEST_MARGIN: Duration = Duration::from_millis(100);
@@ -20,11 +27,28 @@ impl Budget {
     /// The budget of a call with this metadata.
     pub(crate) fn of(metadata: &MetadataMap, default: Duration, longest: Duration) -> Self {
         let asked = metadata
-            .get("grpc-timeout")
+            .as_ref()
+            .get(GRPC_TIMEOUT)
             .and_then(|value| parse(value.to_str().ok()?));
         let all = asked.unwrap_or(default).min(longest);
         let work = all.saturating_sub((all / 10).min(LARGEST_MARGIN));
         Self { work, all }
+    }
+}
+
+/// Does the work until the deadline. Work that ends at its first poll needs no timer. It is pinned by
+/// the caller, because a large future is expensive to move.
+///
+/// # Errors
+/// The deadline passed first.
+pub(crate) async fn until<F: Future>(
+    deadline: Instant,
+    mut work: Pin<&mut F>,
+) -> Result<F::Output, Elapsed> {
+    let first = poll_fn(|context| Poll::Ready(work.as_mut().poll(context)));
+    match first.await {
+        Poll::Ready(done) => Ok(done),
+        Poll::Pending => tokio::time::timeout_at(deadline.into(), work).await,
     }
 }
 
@@ -48,6 +72,10 @@ fn parse(text: &str) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use futures::FutureExt;
+
     use super::*;
 
     const DEFAULT: Duration = Duration::from_secs(30);
@@ -80,6 +108,22 @@ mod tests {
         ] {
             assert_eq!(budget_of(wrong), default, "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn work_that_ends_immediately_needs_no_timer() {
+        // A timer would need a runtime.
+        let done = until(Instant::now(), pin!(async { 7 })).now_or_never();
+        assert_eq!(done.unwrap().unwrap(), 7);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_hangs_ends_at_the_deadline() {
+        let began = tokio::time::Instant::now();
+        let deadline = began.into_std() + Duration::from_secs(2);
+        let hung = until(deadline, pin!(std::future::pending::<()>())).await;
+        assert!(hung.is_err());
+        assert_eq!(began.elapsed(), Duration::from_secs(2));
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod descriptor;
 mod front;
 mod list;
 mod parent;
+mod port;
 pub mod replay;
 mod server;
 mod service;
@@ -25,6 +26,7 @@ mod upstream;
 mod watch;
 
 pub use front::{Origin, OriginError};
+pub use port::Port;
 pub use server::{Gateway, MetricsPage, Pages, StartError};
 pub use settings::{Settings, UpstreamSettings, WatchSettings};
 pub use status::{DOMAIN, provider_error};

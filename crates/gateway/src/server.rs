@@ -20,6 +20,7 @@ use tonic::service::Routes;
 use crate::front::{
     Acceptor, ConnectionLimits, Connections, Front, NamedHandler, Peer, Services, no_page,
 };
+use crate::port::Port;
 use crate::service::admin::Admin;
 use crate::service::approvals::{ApprovalHub, Approvals};
 use crate::service::definitions::Definitions;
@@ -77,20 +78,19 @@ impl StartError {
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::NotLoopback(_) => {
-                "Listen on 127.0.0.1 or [::1], and put a proxy that authenticates in front."
+                "Listen on 127.0.0.1 or [::1], and put an authenticating proxy in front."
             }
             Self::Bind { .. } => {
                 "Choose another address with --listen, or stop the process that uses it."
             }
-            Self::Reflection(_) => "Switch reflection off with `server.reflection = false`.",
+            Self::Reflection(_) => "Turn reflection off with `server.reflection = false`.",
         }
     }
 }
 
 /// A gateway that is bound to its port.
 pub struct Gateway {
-    listener: TcpListener,
-    address: SocketAddr,
+    port: Port,
     settings: Settings,
     upstreams: Arc<Upstreams>,
     metrics: MetricsPage,
@@ -98,31 +98,30 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Takes the port. Nothing is answered before [`serve`](Self::serve).
+    /// Takes the port of the settings. Nothing is answered before [`serve`](Self::serve).
     ///
     /// # Errors
-    /// An address that is not loopback, or one that is taken.
+    /// The address is not loopback, or another process uses it.
     pub async fn bind(
         registry: Registry,
         settings: Settings,
         metrics: MetricsPage,
     ) -> Result<Self, StartError> {
-        let address = settings.listen;
-        if !address.ip().is_loopback() {
-            return Err(StartError::NotLoopback(address));
-        }
-        let refuse = |source| StartError::Bind { address, source };
-        let listener = TcpListener::bind(address).await.map_err(refuse)?;
-        let address = listener.local_addr().map_err(refuse)?;
-        let upstreams = Arc::new(Upstream::all(&registry, &settings));
-        Ok(Self {
-            listener,
-            address,
+        let port = Port::open(settings.listen).await?;
+        Ok(Self::on(port, &registry, settings, metrics))
+    }
+
+    /// A gateway on a port that was taken before its providers were created.
+    #[must_use]
+    pub fn on(port: Port, registry: &Registry, settings: Settings, metrics: MetricsPage) -> Self {
+        let upstreams = Arc::new(Upstream::all(registry, &settings));
+        Self {
+            port,
             settings,
             upstreams,
             metrics,
             pages: None,
-        })
+        }
     }
 
     /// Serves pages for people beside the API, unless the settings say otherwise. They see what a
@@ -139,7 +138,7 @@ impl Gateway {
     /// Where it listens; tells the port when 0 was asked for.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
-        self.address
+        self.port.address
     }
 
     /// Serves until `shutdown` resolves, then lets calls and streams end.
@@ -185,7 +184,7 @@ impl Gateway {
         }
         let cut = CancellationToken::new();
         let connections = Connections::new(front, self.limits(), stop.clone(), cut.clone());
-        let open = accept_until(self.listener, connections, shutdown).await;
+        let open = accept_until(self.port.listener, connections, shutdown).await;
         tracing::info!("shutting down: refusing new calls, ending streams");
         // The probers stop first: none may call a provider healthy after this.
         stop.cancel();
@@ -194,7 +193,7 @@ impl Gateway {
         tokio::select! {
             () = open.wait() => {}
             () = drained(&self.upstreams, drain) => {
-                tracing::warn!("calls did not end in time and were cut off");
+                tracing::warn!("calls did not end in time and were cancelled");
                 cut.cancel();
             }
         }
@@ -206,7 +205,7 @@ impl Gateway {
             probes.wait().await;
         };
         if tokio::time::timeout(drain, rest).await.is_err() {
-            tracing::warn!("some upstream calls did not end in time and were left");
+            tracing::warn!("some upstream calls did not end in time and were abandoned");
         }
         Ok(())
     }

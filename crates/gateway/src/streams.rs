@@ -110,8 +110,8 @@ impl StreamPool {
             format!("{streams}: {what}"),
         )
         .hint(format!(
-            "Close {streams} that are not needed. A caller can have as many as are still \
-                 free; `{setting}` limits all callers together."
+            "Close {streams} that are not needed. A caller can have at most as \
+                 many open as are still free; `{setting}` limits all callers together."
         ))
         .retry_after(PAUSE)
         .into()

@@ -9,10 +9,11 @@ mod breakers;
 mod guard;
 mod health;
 mod meter;
+mod slots;
 mod topic;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +21,6 @@ use stateway_model::{Execution, ProviderId};
 use stateway_provider_api::{
     Capabilities, Description, Explanation, Mapper, Observation, Provider, Registry,
 };
-use tokio::sync::Semaphore;
 
 pub(crate) use breaker::Position;
 pub(crate) use guard::{BREAKER_OPEN, CallError, Guarded, PROVIDER_BUSY};
@@ -32,6 +32,7 @@ use crate::settings::{Settings, UpstreamSettings};
 use crate::watch::Sighting;
 use breakers::Breakers;
 use meter::Meter;
+use slots::Slots;
 
 /// Every provider, by its id.
 pub(crate) type Upstreams = BTreeMap<ProviderId, Arc<Upstream>>;
@@ -43,9 +44,12 @@ pub(crate) struct Upstream {
     mapper: Mapper,
     pub(crate) settings: UpstreamSettings,
     provider: Arc<dyn Provider>,
-    slots: Semaphore,
+    slots: Slots,
     writes: AtomicUsize,
     breakers: Mutex<Breakers>,
+    /// Whether no breaker has anything to decide or to forget: then a call that is answered does not
+    /// lock them. Written only under their lock.
+    is_calm: AtomicBool,
     meter: Meter,
     report: Mutex<Report>,
 }
@@ -61,12 +65,13 @@ impl Upstream {
                 mapper: Mapper::new(registration.id.clone()),
                 settings,
                 provider: registration.provider.clone(),
-                slots: Semaphore::new(settings.max_concurrent),
+                slots: Slots::new(settings.max_concurrent),
                 writes: AtomicUsize::new(0),
                 breakers: Mutex::new(Breakers::new(
                     settings.breaker_failures,
                     settings.breaker_cool_down,
                 )),
+                is_calm: AtomicBool::new(true),
                 meter: Meter::new(&registration.id),
                 report: Mutex::new(Report::default()),
             };
@@ -115,7 +120,7 @@ impl Upstream {
     pub(crate) fn calls_in_flight(&self) -> usize {
         self.settings
             .max_concurrent
-            .saturating_sub(self.slots.available_permits())
+            .saturating_sub(self.slots.free())
     }
 
     /// Whether the engine runs in this process.

@@ -67,7 +67,7 @@ impl Execution {
         };
         let unserved = |step: &Step| step.reason == Some(Reason::NoWorker);
         let unserved = self.reason == Some(Reason::NoWorker) || steps.iter().any(unserved);
-        parts.text(&self.name.to_string());
+        parts.text(&self.name.resource_name());
         parts.state(self.sub_state, self.reason, unserved);
         parts.text(&self.native_state);
         // Which step's retry the execution shows depends on the connected workers too; the retry of
@@ -109,11 +109,21 @@ struct Parts(Fnv1a);
 
 impl Parts {
     fn etag(&self) -> String {
-        format!("W/\"{:016x}\"", self.0.finish())
+        let mut etag = String::with_capacity("W/\"0123456789abcdef\"".len());
+        etag.push_str("W/\"");
+        for byte in self.0.finish().to_be_bytes() {
+            etag.push(digit(byte >> 4));
+            etag.push(digit(byte & 0xf));
+        }
+        etag.push('"');
+        etag
     }
 
     fn number(&mut self, number: u64) {
-        self.0.write(&number.to_le_bytes());
+        match u8::try_from(number) {
+            Ok(small) => self.0.write_and_zeros(small),
+            Err(_) => self.0.write(&number.to_le_bytes()),
+        }
     }
 
     fn text(&mut self, text: &str) {
@@ -137,7 +147,14 @@ impl Parts {
 
     fn time(&mut self, time: Option<Timestamp>) {
         self.option(time, |parts, time| {
-            parts.0.write(&time.as_nanosecond().to_le_bytes());
+            let nanoseconds = time.as_nanosecond();
+            match u64::try_from(nanoseconds) {
+                Ok(low) => {
+                    parts.0.write(&low.to_le_bytes());
+                    parts.0.write_and_zeros(0);
+                }
+                Err(_) => parts.0.write(&nanoseconds.to_le_bytes()),
+            }
         });
     }
 
@@ -197,6 +214,11 @@ impl Parts {
     }
 }
 
+/// A hexadecimal digit; `value` is below 16.
+fn digit(value: u8) -> char {
+    char::from(b"0123456789abcdef"[usize::from(value & 0xf)])
+}
+
 /// FNV-1a, 64 bits. The standard library's hasher may change between compiler versions; a tag
 /// that two replicas compare must not.
 struct Fnv1a(u64);
@@ -207,10 +229,21 @@ impl Default for Fnv1a {
     }
 }
 
+impl Fnv1a {
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+
+    /// Hashes a byte and seven zeros. A zero only multiplies by the prime, so that one multiplication
+    /// is enough for all of them.
+    fn write_and_zeros(&mut self, byte: u8) {
+        const FACTOR: u64 = Fnv1a::PRIME.wrapping_pow(8);
+        self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(FACTOR);
+    }
+}
+
 impl Hasher for Fnv1a {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(Self::PRIME);
         }
     }
 

@@ -52,8 +52,11 @@ impl<T: Message> Encoder for LeanEncoder<T> {
     type Error = Status;
 
     fn encode(&mut self, message: T, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        // A vector takes single bytes without a call; the shared buffer does not.
-        buffer.put_slice(&message.encode_to_vec());
+        // A vector takes single bytes without a call; the shared buffer does not. Its length is not
+        // computed first: that takes nearly as long as the encoding.
+        let mut bytes = Vec::with_capacity(BUFFER);
+        message.encode_raw(&mut bytes);
+        buffer.put_slice(&bytes);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
@@ -10,9 +10,12 @@ use thiserror::Error;
 /// Who asks when nobody says who.
 pub const ANONYMOUS: &str = "anonymous";
 
-/// Shared, because nearly every call of a platform service is anonymous.
-static NOBODY: LazyLock<Arc<str>> = LazyLock::new(|| ANONYMOUS.into());
-static NO_ROLES: LazyLock<Arc<[Arc<str>]>> = LazyLock::new(|| Arc::from([]));
+thread_local! {
+    // Shared, because nearly every call of a platform service is anonymous. By one thread, because
+    // threads that count the same references wait for each other.
+    static NOBODY: Arc<str> = ANONYMOUS.into();
+    static NO_ROLES: Arc<[Arc<str>]> = Arc::from([]);
+}
 
 /// Deadline, correlation and author of one call. A provider must not outlive the deadline.
 #[derive(Debug, Clone)]
@@ -43,13 +46,13 @@ impl Call {
     /// [`ANONYMOUS`], shared.
     #[must_use]
     pub fn nobody() -> Arc<str> {
-        Arc::clone(&NOBODY)
+        NOBODY.with(Arc::clone)
     }
 
     /// No roles, shared.
     #[must_use]
     pub fn no_roles() -> Arc<[Arc<str>]> {
-        Arc::clone(&NO_ROLES)
+        NO_ROLES.with(Arc::clone)
     }
 
     /// How long the call may still take.

@@ -175,11 +175,13 @@ impl Mapper {
         let name = match definition {
             None => return String::new(),
             Some(ObservedDefinition::Native(id)) => {
-                DefinitionName::native(self.provider.clone(), &id)
+                DefinitionName::native_resource_name(&self.provider, &id)
             }
-            Some(ObservedDefinition::Portable(id)) => DefinitionName::portable(&id),
+            Some(ObservedDefinition::Portable(id)) => {
+                DefinitionName::portable(&id).map(|name| name.to_string())
+            }
         };
-        name.map(|name| name.to_string()).unwrap_or_default()
+        name.unwrap_or_default()
     }
 
     fn note_unmapped(&self, classified: &Classified<'_>, observation: &Observation) {

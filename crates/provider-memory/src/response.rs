@@ -170,6 +170,5 @@ fn output(run: &Run) -> Option<Payload> {
     let Phase::Over(Ending::Done) = run.phase else {
         return None;
     };
-    let output = run.script.output.as_ref()?;
-    Some(Payload::json(output.to_string()))
+    run.output.clone()
 }

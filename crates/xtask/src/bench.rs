@@ -36,6 +36,9 @@ enum What {
     Restate,
     /// GetExecution through a provider in another process, against the same provider in the gateway
     Remote,
+    /// GetExecution against the bare description on a real Temporal server, and a watch of 1,000
+    /// workflows
+    Temporal,
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
@@ -44,6 +47,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         What::Gateway => from_outside(&["gateway"], &[]),
         What::Remote => from_outside(&["remote"], &[]),
         What::Restate => from_outside(&["restate"], &peers::restate()?),
+        What::Temporal => from_outside(&["temporal"], &peers::temporal()?),
         What::Engine { executions } => counted("engine", executions),
         What::Verify { executions } => counted("verify", executions),
     }

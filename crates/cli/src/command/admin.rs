@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::resource;
 
-/// Looks after a store.
+/// Purges and backs up a store.
 #[derive(Debug, Subcommand)]
 pub enum Admin {
     /// Remove finished executions permanently; without --yes they are only counted

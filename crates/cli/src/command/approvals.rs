@@ -17,7 +17,7 @@ use crate::paging::{Paging, more, warn_unreachable};
 use crate::screen::{Paint, Table, ago, moment, until};
 use crate::{input, resource, view};
 
-/// The most earlier requests of a step that are shown.
+/// The maximum number of earlier requests of a step that are shown.
 const MOST_EARLIER: i32 = 100;
 
 /// Requests for a person's approval.
@@ -42,7 +42,7 @@ Examples:
   stateway approvals watch -o json | jq -r 'select(.kind == \"ADDED\") | .approval.name'
 
 The pending approvals come first, then every change. An approval that was decided, has expired or was
-withdrawn is shown once more, in its last state. After a lost connection the pending approvals are
+withdrawn is shown a last time, in its final state. After a lost connection the pending approvals are
 shown again. Fields of a filter: role, step, definition, execution (docs/filters.md).")]
     Watch(Watch),
     /// Show an approval with all information for the decision

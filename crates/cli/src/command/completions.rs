@@ -16,7 +16,7 @@ Examples:
   stateway completions zsh > ~/.zfunc/_stateway
   stateway completions fish > ~/.config/fish/completions/stateway.fish")]
 pub struct Completions {
-    /// Which shell
+    /// The shell
     shell: Shell,
 }
 

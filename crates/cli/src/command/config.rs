@@ -1,4 +1,4 @@
-//! `stateway config check`: what is wrong with a configuration, or what it comes to.
+//! `stateway config check`: the errors of a configuration, or the effective configuration.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::registry;
 
-/// Looks at configurations.
+/// Checks configurations.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Report all errors in a configuration, or print the effective configuration
@@ -36,7 +36,7 @@ pub struct Check {
     overrides: Overrides,
 }
 
-/// What `-o json` prints when something is wrong.
+/// What `-o json` prints for each error.
 #[derive(Debug, Serialize)]
 struct Found {
     file: Option<PathBuf>,
@@ -85,7 +85,7 @@ fn wrong(error: &ConfigError, output: Output) -> Outcome {
     Err(refused(error))
 }
 
-/// A configuration that cannot be used, as every command says it.
+/// The failure for a configuration that cannot be used, the same for every command.
 pub(super) fn refused(error: &ConfigError) -> Failure {
     let mut problems = error.problems.iter().map(ToString::to_string);
     let mut failure = Failure::usage(problems.next().unwrap_or_default())

@@ -1,4 +1,4 @@
-//! How a watch stands with its gateway, and what is worth saying of it.
+//! The connection of a watch to its gateway, and the messages about it.
 
 use jiff::Timestamp;
 use stateway_client::{Change, Error};
@@ -6,16 +6,16 @@ use stateway_client::{Change, Error};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// The tries after which a gateway that never answered counts as unreachable: as many as a single
+/// The number of attempts after which a gateway that never answered counts as unreachable: as many as a single
 /// call makes.
 const FIRST_TRIES: u32 = 4;
 
-/// How a watch stands with its gateway.
+/// The connection of a watch to its gateway.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
-    /// Something came from a gateway, if only a refusal.
+    /// Whether the gateway has ever answered, even with an error.
     pub(super) answered: bool,
-    /// Since when there is nobody at the other end; none while all is well.
+    /// When the connection was lost; none while it is open.
     pub(super) lost: Option<Timestamp>,
     tries: u32,
 }
@@ -39,10 +39,11 @@ impl Connection {
         self.broken(error, now)
     }
 
-    /// The failure of a watch whose time is over.
+    /// The failure of a watch whose timeout expired.
     pub(super) fn late(&self) -> Failure {
         if self.answered {
-            Failure::new(Exit::Deadline, "the timeout expired").hint("Watch again, or longer.")
+            Failure::new(Exit::Deadline, "the timeout expired")
+                .hint("Run the command again, or with a longer --timeout.")
         } else {
             Failure::new(Exit::Unreachable, "the gateway has not answered in time")
                 .hint("Is it running (`stateway serve`), and is the address right?")
@@ -73,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// An error that no gateway made.
+    /// An error that does not come from a gateway.
     fn broken() -> Change {
         match Client::lazy("nowhere") {
             Ok(_) => panic!("`nowhere` is an address"),

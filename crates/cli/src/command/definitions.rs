@@ -25,7 +25,7 @@ use crate::screen::{Table, ago, moment};
 use crate::view;
 use crate::visible::visible;
 
-/// The largest file that is read; a definition has a lower bound of its own.
+/// The largest file that is read. The limit of a definition is lower.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
 /// Portable definitions.
@@ -61,9 +61,10 @@ Examples:
     /// Offer another revision to running executions
     #[command(after_help = "\
 A revision is compatible with an execution if it contains every step that has begun, unchanged and with an
-unchanged compensation. If the revision is not compatible, the execution pauses, and the reason names the
-differences; `stateway resume` continues under the old revision. With --filter the command shows a preview and
-asks for confirmation. Exits 4 if an execution was paused or refused.
+unchanged compensation, and if it keeps the open approvals, the escalation roles and the budgets. If the
+revision is not compatible, the execution pauses, and the reason names the differences; `stateway resume`
+continues under the old revision. With --filter the command shows a preview and asks for confirmation. Exits
+4 if an execution was paused or refused.
 
 Examples:
   stateway definitions adopt builtin/order-17
@@ -159,7 +160,7 @@ pub struct Graph {
 /// The language of a drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Language {
-    /// For documents.
+    /// For Markdown documents.
     Mermaid,
     /// For Graphviz.
     Dot,
@@ -200,10 +201,10 @@ impl Definitions {
 impl Apply {
     async fn run(self, context: &Context) -> Outcome {
         if self.request_id.is_some() && self.files.len() > 1 {
-            return Err(Failure::usage("a request id is for one file"));
+            return Err(Failure::usage("--request-id requires exactly one file"));
         }
         if self.provider.is_some() && self.files.len() > 1 {
-            return Err(Failure::usage("a name is for one file"));
+            return Err(Failure::usage("--name requires exactly one file"));
         }
         let mut applied = Vec::new();
         for file in &self.files {
@@ -305,7 +306,7 @@ impl Get {
                 table.row(vec!["applied".into(), moment(time)]);
             }
             if shown.deleted {
-                let deleted = "yes: nothing starts the definition any more";
+                let deleted = "yes; the definition can no longer be started";
                 table.row(vec!["deleted".into(), deleted.into()]);
             }
             if let Some(trigger) = &shown.trigger {
@@ -380,7 +381,7 @@ impl Graph {
             Ok(parsed) => Ok(parsed.definition),
             Err(invalid) => {
                 let mut failure = Failure::usage(format!("{file} is not a valid definition"))
-                    .hint("`stateway definitions validate` says more.");
+                    .hint("`stateway definitions validate` lists every problem.");
                 let lines = invalid.diagnostics.iter().map(view::Diagnostic::from);
                 let lines: Vec<_> = lines.map(|found| found.to_string()).collect();
                 // A hint is a line of its own.
@@ -423,7 +424,7 @@ fn parent(provider: Option<&ProviderId>) -> String {
     provider.map(ProviderId::resource_name).unwrap_or_default()
 }
 
-/// What a provider's engine says of a file.
+/// The result of a provider's engine for a file.
 async fn asked(context: &Context, provider: &ProviderId, file: &str) -> Result<Checked, Failure> {
     let call = Call::from_message(v1::ValidateDefinitionRequest {
         source: read(file)?,
@@ -498,7 +499,7 @@ pub(super) fn full_name(name: &str) -> Result<String, Failure> {
         .map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// One word about the trigger, for lists.
+/// The column TRIGGER of a list.
 fn trigger(definition: &view::Definition) -> String {
     match &definition.trigger {
         None => String::new(),

@@ -37,7 +37,7 @@ Examples:
 
 Runs a gateway with the built-in engine in a temporary folder, the five examples, and their workers.
 Executions start continuously: fast at first, then at --rate, and slowly after 200 starts, while the
-oldest finished executions are removed. All six sub-states appear within half a minute. SIGINT or
+oldest finished executions are removed. All six sub-states appear within a minute. SIGINT or
 SIGTERM stops the demo and removes the folder, unless --path was given.")]
 pub struct Demo {
     /// Address to listen on (default: 127.0.0.1:7380, or any free port if it is in use)
@@ -120,7 +120,7 @@ async fn show(config: &Config, pace: Pace, end: BoxFuture<'static, ()>) -> Resul
         talk(&line);
     }
 
-    // Nobody of the cast leaves before the end unless something is wrong.
+    // A part of the demo that ends early has failed.
     let early = tokio::select! {
         () = end => None,
         left = cast.join_next() => left,
@@ -138,7 +138,10 @@ type Left = Result<Result<(), Failure>, tokio::task::JoinError>;
 
 fn left(gone: Left) -> Result<(), Failure> {
     gone.map_err(|error| {
-        Failure::new(Exit::Internal, format!("a part of the demo broke: {error}"))
+        Failure::new(
+            Exit::Internal,
+            format!("a part of the demo failed: {error}"),
+        )
     })?
 }
 
@@ -202,7 +205,7 @@ fn guide(url: &str) -> Vec<String> {
     lines
 }
 
-/// When a demo is over: at a signal or after its time; and at the second signal at once.
+/// Ends a demo at a signal or after its duration. The second signal ends it immediately.
 struct Ending {
     first: watch::Receiver<u32>,
 }
@@ -267,7 +270,7 @@ enum Folder {
 impl Folder {
     fn new(path: Option<&std::path::Path>) -> Result<Self, Failure> {
         let wrong = |what: String, error: std::io::Error| {
-            Failure::new(Exit::Refused, format!("{what} cannot be made: {error}"))
+            Failure::new(Exit::Refused, format!("{what} cannot be created: {error}"))
                 .hint("Choose another folder with --path.")
         };
         match path {

@@ -106,10 +106,10 @@ pub struct Reassign {
 pub struct Cancel {
     #[command(flatten)]
     decide: Decide,
-    /// Compensate completed steps (default: as the definition's failurePolicy says)
+    /// Compensate completed steps (default: according to the definition's failurePolicy)
     #[arg(long, conflicts_with = "no_compensate")]
     compensate: bool,
-    /// Compensate nothing (default: as the definition's failurePolicy says)
+    /// Compensate nothing (default: according to the definition's failurePolicy)
     #[arg(long)]
     no_compensate: bool,
 }
@@ -207,7 +207,7 @@ fn table(listed: &Listed, paint: Paint) -> String {
     table.text()
 }
 
-/// `pending`, or how the escalation was resolved and by whom.
+/// `pending`, or the decision and the person who made it.
 fn state(escalation: &view::Escalation) -> String {
     let (Some(action), Some(decision)) = (&escalation.resolution, &escalation.decision) else {
         return escalation.state.clone();

@@ -1,4 +1,4 @@
-//! `stateway explain`: why an execution shows what it shows.
+//! `stateway explain`: explains the sub-state of an execution.
 
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ use crate::view::{Explanation, Row, Text};
 Example:
   stateway explain memory/order-17
 
-Shows the row of the provider's state table that applies, and the evidence that was seen.")]
+Shows the row of the provider's state table that applies, and the evidence that the provider reported.")]
 pub struct Explain {
     /// provider/id, or the full name
     name: String,

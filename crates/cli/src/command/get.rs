@@ -34,8 +34,8 @@ pub struct Get {
     /// Show one step: its input, its output and every attempt; built-in engine only
     #[arg(long, value_name = "STEP", value_parser = input::given, conflicts_with = "vocabulary")]
     step: Option<String>,
-    /// Write the input or the output of the execution, or of the step with --step, to stdout as it
-    /// is, whatever its size
+    /// Write the input or the output of the execution to stdout, unchanged and of any size; with --step,
+    /// the input or the output of the step
     #[arg(long, value_name = "PAYLOAD", conflicts_with = "vocabulary")]
     payload: Option<PayloadSource>,
 }
@@ -43,24 +43,24 @@ pub struct Get {
 /// Which payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PayloadSource {
-    /// What it was started with.
+    /// The input.
     Input,
-    /// What it ended with.
+    /// The output.
     Output,
 }
 
-/// Whose words.
+/// The system whose terms are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Vocabulary {
-    /// Of an agent orchestrator.
+    /// An agent orchestrator.
     Ioa,
-    /// Of a workflow engine, with the fields of its `state.json`.
+    /// A workflow engine, with the fields of its `state.json`.
     Buquet,
-    /// Of a software factory.
+    /// A software factory.
     Connectsoft,
-    /// Of an event-sourced workflow manager.
+    /// An event-sourced workflow manager.
     Workflowmanager,
-    /// Of a tenant control plane.
+    /// A tenant control plane.
     Landlord,
 }
 
@@ -183,7 +183,7 @@ fn text(told: &view::Projection, paint: Paint) -> String {
     table.text()
 }
 
-/// What the arrows mean that are not plain moves.
+/// The meaning of the arrows that are not plain moves.
 const LEGEND: [(&str, &str); 2] = [
     (
         "bridged",

@@ -1,4 +1,4 @@
-//! `stateway history`: what happened, in the engine's own words.
+//! `stateway history`: the events of an execution, as its engine reports them.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ pub struct History {
     /// Events of all branches, each with its branch and sequence number
     #[arg(long, conflicts_with = "branch")]
     all_branches: bool,
-    /// With payload, actor, cause and request of each event, where the engine records them (always
+    /// Show payload, actor, cause and request of each event, if the engine records them (always
     /// with -o json)
     #[arg(long)]
     full: bool,
@@ -48,7 +48,7 @@ pub struct History {
     paging: Paging,
 }
 
-/// What else can be done with a history.
+/// Subcommands of `history`.
 #[derive(Debug, Subcommand)]
 enum What {
     /// Write the whole log to a file, for a bug report or to replay it elsewhere
@@ -58,7 +58,7 @@ Examples:
   stateway history export builtin/r-17 --redact > r-17.jsonl
 
 The file contains all events of all branches with their payloads, and the definitions. With --redact
-every payload, message and name of a person is replaced by its kind and length; the definitions are
+every payload, message and name of a person is replaced with its type and length; the definitions are
 not redacted. `stateway replay --file` reads the file.")]
     Export(Export),
 }
@@ -70,7 +70,7 @@ struct Export {
     name: String,
     /// The file, which must not exist (default: standard output)
     file: Option<PathBuf>,
-    /// Replace payloads, messages and names of people by their kind and length
+    /// Replace payloads, messages and names of people with their type and length
     #[arg(long)]
     redact: bool,
 }

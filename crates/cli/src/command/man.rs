@@ -1,4 +1,4 @@
-//! `stateway man`: the manual, from the same words as `--help`.
+//! `stateway man`: the manual, generated from the texts of `--help`.
 
 use std::path::PathBuf;
 
@@ -26,7 +26,12 @@ pub struct Man {
 
 impl Man {
     pub(super) fn run(self) -> Outcome {
-        let internal = |error| Failure::new(Exit::Internal, format!("the manual: {error}"));
+        let internal = |error| {
+            Failure::new(
+                Exit::Internal,
+                format!("the manual cannot be rendered: {error}"),
+            )
+        };
         let Some(folder) = self.folder else {
             let mut page = Vec::new();
             let command = Arguments::command().disable_help_subcommand(true);
@@ -40,7 +45,7 @@ impl Man {
             .and_then(|()| clap_mangen::generate_to(Arguments::command(), &folder));
         written.map_err(|error| {
             let message = format!("{} cannot be written: {error}", folder.display());
-            Failure::new(Exit::Refused, message).hint("Name a folder that you may write.")
+            Failure::new(Exit::Refused, message).hint("Use a folder that you can write to.")
         })?;
         talk(&format!("the pages are in {}", folder.display()));
         Ok(Exit::Ok)

@@ -1,4 +1,4 @@
-//! `stateway pause`: an execution held by hand.
+//! `stateway pause`: pauses an execution.
 
 use clap::Args;
 use stateway_client as client;

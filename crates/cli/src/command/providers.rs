@@ -1,4 +1,4 @@
-//! `stateway providers`: what stands behind the gateway, what it can do and how it is.
+//! `stateway providers`: the providers of the gateway, their capabilities and their health.
 
 use clap::{Args, Subcommand};
 use futures::TryStreamExt;

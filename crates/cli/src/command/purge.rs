@@ -1,4 +1,4 @@
-//! `stateway purge`: the record of a finished execution, removed for good.
+//! `stateway purge`: permanently removes the record of a finished execution.
 
 use clap::Args;
 use serde::Serialize;
@@ -14,8 +14,8 @@ use crate::{input, resource};
 /// Removes the record of a finished execution from its engine.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The purge is permanent: it removes state, history, input and output. An execution that has not finished is
-refused.
+The purge is permanent: it removes state, history, input and output. The command refuses an
+execution that has not finished.
 
 Examples:
   stateway purge memory/order-17
@@ -34,7 +34,7 @@ pub struct Purge {
     etag: Option<String>,
 }
 
-/// What is said of it.
+/// What `-o json` prints.
 #[derive(Serialize)]
 struct Purged<'n> {
     purged: &'n str,

@@ -1,4 +1,4 @@
-//! `stateway queue`: what waits for a worker or for its turn.
+//! `stateway queue`: the tasks that wait for a worker and the queued executions.
 
 use clap::Args;
 use stateway_client::{Call, v1};
@@ -9,7 +9,7 @@ use crate::failure::Outcome;
 use crate::screen::{Paint, Table, ago, until};
 use crate::{resource, view};
 
-/// Shows what waits for a worker or for its turn.
+/// Shows the tasks that wait for a worker and the queued executions.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

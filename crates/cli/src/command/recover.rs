@@ -1,4 +1,4 @@
-//! `stateway recover`: puts right what contradicts an execution's log.
+//! `stateway recover`: repairs stored data that differs from an execution's log.
 
 use std::fmt::Write as _;
 

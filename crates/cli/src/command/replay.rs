@@ -87,7 +87,7 @@ impl Replay {
         })
     }
 
-    /// What is to be replayed; the arguments exclude each other.
+    /// The kind of replay; the arguments exclude each other.
     fn variant(&self) -> Result<Option<Variant>, Failure> {
         if let Some(at) = self.at {
             return Ok(Some(Variant::AtSequence(at)));

@@ -69,7 +69,7 @@ impl RetryFrom {
         if answer.name != name {
             let forked = short_name(&(&answer.name).into());
             talk(&format!(
-                "{} has succeeded and stays as it is: forked as {forked}",
+                "{} has succeeded and does not change: forked as {forked}",
                 self.name
             ));
         }

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use clap::Args;
-use stateway_gateway::{Gateway, StartError};
+use stateway_gateway::{Gateway, Port, StartError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::config::refused;
@@ -15,7 +15,7 @@ use crate::failure::{Failure, Outcome};
 use crate::observability::{Metrics, install};
 use crate::registry;
 
-/// How a process ends that was interrupted, as shells have it.
+/// The exit code of an interrupted process, by the convention of shells.
 pub(super) const INTERRUPTED: i32 = 130;
 
 /// Runs the gateway.
@@ -62,9 +62,10 @@ async fn serve(config: &Config) -> Outcome {
 
 /// The gateway of a configuration, which has its port and answers nothing yet.
 pub(super) async fn bind(config: &Config, metrics: &Metrics) -> Result<Gateway, Failure> {
+    let port = Port::open(config.settings.listen).await;
+    let port = port.map_err(|error| not_started(&error))?;
     let registry = registry::build(config)?;
-    let gateway = Gateway::bind(registry, config.settings.clone(), metrics.page()).await;
-    let gateway = gateway.map_err(|error| not_started(&error))?;
+    let gateway = Gateway::on(port, &registry, config.settings.clone(), metrics.page());
     Ok(gateway.with_pages(stateway_dashboard::router))
 }
 
@@ -93,7 +94,7 @@ pub(super) fn not_started(error: &StartError) -> Failure {
     Failure::new(exit, error.to_string()).hint(error.hint())
 }
 
-/// The signals that ask for an end.
+/// The signals that stop the process.
 pub(super) struct Stop {
     interrupt: Signal,
     terminate: Signal,
@@ -117,7 +118,7 @@ impl Stop {
         })
     }
 
-    /// Resolves with the first signal; the second ends the process at once.
+    /// Resolves with the first signal. The second signal ends the process immediately.
     async fn asked(mut self) {
         self.next().await;
         talk("stopping: waiting for calls and streams; a second signal stops immediately");

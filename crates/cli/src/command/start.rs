@@ -76,7 +76,7 @@ impl Start {
         }
     }
 
-    /// Whether the name says nothing about the provider.
+    /// Whether the name does not contain a provider.
     fn is_bare(&self) -> bool {
         self.provider.is_none() && !self.definition.contains('/') && !self.definition.is_empty()
     }

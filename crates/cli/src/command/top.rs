@@ -22,16 +22,16 @@ use crate::failure::{Failure, Outcome};
 use crate::top::{Closer, Effect, Key, Model, Terminal, frame, snapshot};
 use crate::{resource, view};
 
-/// How often the picture is drawn; a countdown needs no more.
+/// How often the screen is drawn; enough for a countdown.
 const TICK: Duration = Duration::from_millis(200);
 
-/// How often providers are asked for.
+/// How often the providers are read.
 const HEALTH: Duration = Duration::from_secs(3);
 
-/// How long a snapshot may take, unless --timeout says so.
+/// How long a snapshot may take without --timeout.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Shows everything, live.
+/// Shows all executions live.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -40,7 +40,7 @@ Examples:
   stateway top --once
 
 Shows counts by sub-state, the health of the providers, and the executions in the order error,
-backing-off (with a countdown), waiting, running, finished. Keys: q quit, arrows or j and k move,
+backing-off (with a countdown), waiting, running, failed, succeeded. Keys: q quit, arrows or j and k move,
 enter opens an execution with its steps, esc back, f filter, s sort, p pause. With --once, with
 -o json and without a terminal the executions are printed once.")]
 pub struct Top {
@@ -83,7 +83,7 @@ fn changes(context: &Context, parent: &str, model: &Model) -> Changes {
     context.client.watch(request).into_stream()
 }
 
-/// The present set, as a text.
+/// The current executions as text.
 async fn once(context: &Context, parent: &str, mut model: Model) -> Outcome {
     let mut connection = Connection::default();
     let reading = async {
@@ -121,13 +121,13 @@ async fn once(context: &Context, parent: &str, mut model: Model) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// The picture, again and again, until a key or a signal ends it.
+/// Draws the screen until a key or a signal ends it.
 async fn live(context: &Context, parent: &str, mut model: Model) -> Outcome {
     let mut stop = Stop::new()?;
     let receive = |kind| signal(kind).map_err(Failure::from);
     let mut hang_up = receive(SignalKind::hangup())?;
     let mut resized = receive(SignalKind::window_change())?;
-    // A gateway that is not there is said plainly, before the terminal is taken.
+    // A gateway that does not answer is reported before the terminal is taken.
     model.providers = providers(&context.client).await?;
     let mut health = health(&context.client);
     let mut connection = Connection::default();
@@ -152,12 +152,12 @@ async fn live(context: &Context, parent: &str, mut model: Model) -> Outcome {
                 }
             },
             change = changes.next() => {
-                // What changes is drawn with the next tick: there may be thousands.
+                // Changes are drawn with the next tick, because there may be thousands of them.
                 draw = false;
                 let Some(change) = change.transpose()? else {
                     return Ok(Exit::Ok);
                 };
-                // The picture itself tells of an outage.
+                // The screen itself shows an outage.
                 connection.take(&change, Timestamp::now())?;
                 model.lost = connection.lost;
                 model.change(&change);
@@ -181,7 +181,7 @@ async fn live(context: &Context, parent: &str, mut model: Model) -> Outcome {
     }
 }
 
-/// A key goes to what is seen: while the picture stands still, to that.
+/// A key acts on what the screen shows: while the display is paused, on the paused display.
 fn press(model: &mut Model, still: &mut Option<Model>, key: Key) -> Effect {
     let page = Terminal::size().page();
     let Some(seen) = still else {
@@ -200,7 +200,7 @@ fn press(model: &mut Model, still: &mut Option<Model>, key: Key) -> Effect {
     effect
 }
 
-/// Begins or ends the closer look at one execution.
+/// Opens or closes the view of one execution.
 fn look_closer(client: &Client, closer: &mut Option<Closer>, model: &Model) {
     let wanted = model.opened.as_deref();
     if closer.as_ref().map(|closer| closer.name.as_str()) != wanted {
@@ -213,7 +213,7 @@ async fn providers(client: &Client) -> Result<Vec<view::Provider>, client::Error
     Ok(all.iter().map(view::Provider::from).collect())
 }
 
-/// How the providers are, as long as somebody wants to know.
+/// Reads the health of the providers until the receiver is dropped.
 fn health(client: &Client) -> watch::Receiver<Vec<view::Provider>> {
     let (tell, told) = watch::channel(Vec::new());
     let client = client.clone();

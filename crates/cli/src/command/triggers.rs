@@ -23,7 +23,7 @@ Examples:
     Disable(Disable),
     /// Enable the trigger of a definition
     #[command(after_help = "\
-Times of the schedule that passed while the trigger was disabled are not made up for.
+Scheduled times that passed while the trigger was disabled start no executions later.
 
 Examples:
   stateway triggers enable nightly")]

@@ -1,4 +1,4 @@
-//! `stateway verify`: whether what is kept is what the log says.
+//! `stateway verify`: compares the stored data of executions with their logs.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
@@ -17,11 +17,11 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::{resource, view};
 
-/// How often progress is told where there is no terminal.
+/// How often progress is printed without a terminal.
 const PACE: Duration = Duration::from_secs(5);
-/// Executions of a file that are looked at between two words about it.
+/// The number of executions of a file that are checked between two progress reports.
 const FILE_PAGE: usize = 1_000;
-/// The most executions with findings that are kept to be shown.
+/// The maximum number of executions with findings that are shown.
 const MOST_SHOWN: usize = 10_000;
 
 /// Compares the stored data of executions with their logs.
@@ -104,8 +104,8 @@ async fn all(context: &Context, provider: Option<&str>) -> Outcome {
         ));
     }
     if !done {
-        let message = "the gateway ended the check before its end";
-        return Err(Failure::new(Exit::Unreachable, message).hint("Run it again."));
+        let message = "the gateway stopped before all executions were checked";
+        return Err(Failure::new(Exit::Unreachable, message).hint("Run the command again."));
     }
     context.show(&checked, || checked.text())?;
     if checked.unreachable.is_empty() || checked.faulty_count > 0 {
@@ -115,14 +115,17 @@ async fn all(context: &Context, provider: Option<&str>) -> Outcome {
         "not all executions were verified: {} failed",
         checked.unreachable.join(", ")
     );
-    Err(Failure::new(Exit::Unreachable, message).hint("Run it again when the providers answer."))
+    Err(Failure::new(Exit::Unreachable, message)
+        .hint("Run the command again when the providers answer."))
 }
 
-/// Looks at a file without a gateway.
+/// Verifies a file without a gateway.
 fn in_file(context: &Context, path: &Path) -> Outcome {
     if !path.is_file() {
         let message = format!("there is no file `{}`", path.display());
-        return Err(Failure::new(Exit::Usage, message).hint("Name the file of a store or backup."));
+        return Err(
+            Failure::new(Exit::Usage, message).hint("Give the file of a store or of a backup.")
+        );
     }
     let unreadable = |error: stateway_engine::EngineError| {
         let message = format!("{}: {error}", path.display());
@@ -188,7 +191,7 @@ impl Checked {
     }
 }
 
-/// One execution and what is wrong with it.
+/// One execution with its findings.
 fn details(verdict: &view::Verdict) -> String {
     let name = crate::screen::short_name(&verdict.name);
     if verdict.findings.is_empty() {
@@ -233,7 +236,7 @@ pub(super) fn to_do(remedy: &view::Remedy) -> String {
     }
 }
 
-/// How far it is: a bar on a terminal, a line now and then elsewhere.
+/// The progress: a bar on a terminal, otherwise a line from time to time.
 struct Progress {
     bar: Option<ProgressBar>,
     told: std::time::Instant,
@@ -294,7 +297,7 @@ fn count(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-/// 100,000 is read at a glance, 100000 is not.
+/// Groups digits, because 100,000 is easier to read than 100000.
 fn grouped(number: i64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

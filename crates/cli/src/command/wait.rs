@@ -12,7 +12,7 @@ use crate::failure::{Failure, Outcome};
 use crate::resource;
 use crate::screen::short_name;
 
-/// How long a last look may take after a deadline that brought no answer.
+/// How long the last read may take after a deadline without an answer.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// Waits for an execution.
@@ -62,7 +62,7 @@ impl Wait {
     }
 }
 
-/// Waits for the end, shows it, and tells success from failure by the exit code.
+/// Waits for the end of the execution and prints it. The exit code shows success or failure.
 pub(super) async fn until_finished(context: &Context, name: &str) -> Outcome {
     let execution = reached(context, name, &[]).await?;
     context.show_execution(&with_payloads(context, &execution).await)?;
@@ -77,14 +77,14 @@ pub(super) fn ended(execution: &v1::Execution) -> Exit {
     }
 }
 
-/// A wait answers without payloads, and whoever waited wants the output. Where it cannot be had
-/// any more, what the wait answered still holds.
+/// The answer to a wait has no payloads, so the execution is read again. If that fails, the answer to the wait is
+/// shown.
 pub(super) async fn with_payloads(context: &Context, execution: &v1::Execution) -> v1::Execution {
     let full = context.client.get(client::Get::new(&execution.name)).await;
     full.unwrap_or_else(|_| execution.clone())
 }
 
-/// The deadline came before the end of this execution. `again` is the command to try again with.
+/// The failure for a deadline that expired before the end of the execution. `again` is the command to repeat.
 pub(super) fn late(execution: &v1::Execution, again: &str) -> Failure {
     let name = short_name(&(&execution.name).into());
     let hint = match execution.sub_state() {
@@ -132,7 +132,7 @@ fn still(execution: &v1::Execution) -> Failure {
     late(execution, "wait")
 }
 
-/// The deadline came without an answer: because it was short, or because nobody is there?
+/// After a deadline without an answer: tells a short deadline from a gateway that does not answer.
 async fn unanswered(context: &Context, name: &str, error: client::Error) -> Failure {
     let look = client::Get::new(name).timeout(LAST_LOOK);
     match context.client.get(look).await {

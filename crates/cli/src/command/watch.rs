@@ -35,7 +35,7 @@ On a terminal, one execution is shown as a live tree of all its steps, with prog
 to the next attempt, and child executions below their steps. In a pipe, and for several executions,
 each change is a line. After a lost connection the watch resumes without a gap. If the gateway never
 answers, the exit code is 6. The watch of one execution ends with the execution and exits 1 if it
-failed. docs/cli.md describes filters.")]
+failed. docs/filters.md describes filters.")]
 pub struct Watch {
     /// provider/id, or the full name, up to 100 (default: all executions)
     #[arg(value_name = "NAME", conflicts_with_all = ["provider", "filter"])]
@@ -82,7 +82,7 @@ impl Watch {
     }
 }
 
-/// The result of a future; none when this much time passes first.
+/// The result of a future; none if it takes longer than this.
 pub(super) async fn within<T>(
     limit: Option<Duration>,
     follow: impl Future<Output = T>,
@@ -95,7 +95,7 @@ pub(super) async fn within<T>(
 
 type Changes = futures::stream::BoxStream<'static, Result<Change, client::Error>>;
 
-/// What a watch has come to know when its deadline comes.
+/// The last data of a watch when its deadline expires.
 #[derive(Debug, Default)]
 struct Seen {
     connection: Connection,
@@ -143,10 +143,10 @@ async fn list(mut changes: Changes, context: &Context, seen: &mut Seen, one: boo
     Ok(Exit::Ok)
 }
 
-/// Draws an execution until it has finished; how it ended.
+/// Draws an execution until it has finished. Returns the finished execution.
 ///
 /// # Errors
-/// The deadline came first, or the gateway does not answer.
+/// The deadline expired, or the gateway does not answer.
 pub(super) async fn live(context: &Context, name: &str) -> Result<Option<v1::Execution>, Failure> {
     let changes = context.client.watch(client::WatchRequest::of([name]));
     let mut seen = Seen::default();
@@ -155,7 +155,7 @@ pub(super) async fn live(context: &Context, name: &str) -> Result<Option<v1::Exe
     ended.unwrap_or_else(|| Err(seen.late(true)))
 }
 
-/// One execution, drawn again and again until it has finished; none when the watch ended first.
+/// Draws one execution until it has finished; none if the watch ended first.
 async fn draw(
     mut changes: Changes,
     context: &Context,
@@ -200,7 +200,7 @@ async fn draw(
 
 fn gone(execution: &v1::Execution) -> Failure {
     Failure::new(Exit::NotFound, format!("{} is gone", execution.name))
-        .hint("Its engine has forgotten it.")
+        .hint("Its engine no longer has a record of it.")
 }
 
 fn print_line(change: &Change, context: &Context) -> Result<(), Failure> {
@@ -214,7 +214,7 @@ fn print_line(change: &Change, context: &Context) -> Result<(), Failure> {
             return Ok(());
         }
         Change::Resync => {
-            talk("changes were missed; the present set follows");
+            talk("changes were missed; the current executions follow");
             return Ok(());
         }
         Change::Interrupted(_) => return Ok(()),

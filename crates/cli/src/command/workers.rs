@@ -1,4 +1,4 @@
-//! `stateway workers`: who takes tasks.
+//! `stateway workers`: the connected workers.
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::paging::warn_unreachable;
 use crate::screen::{Table, ago};
 use crate::{resource, view};
 
-/// Who takes tasks.
+/// Shows the workers.
 #[derive(Debug, Subcommand)]
 pub enum Workers {
     /// List the workers that are connected or may still reconnect
@@ -26,7 +26,7 @@ pub struct List {
     provider: Option<String>,
 }
 
-/// The most workers that are listed.
+/// The maximum number of workers that are listed.
 const MOST: usize = 10_000;
 /// Workers on one page.
 const PAGE: i32 = 1_000;

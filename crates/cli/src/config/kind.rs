@@ -1,4 +1,4 @@
-//! The kinds of provider, and what of them is in this build.
+//! The kinds of providers, and which of them this build supports.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -13,11 +13,9 @@ use stateway_provider_memory as memory;
 use stateway_provider_remote as remote;
 use stateway_provider_restate as restate;
 use stateway_provider_step_functions as step_functions;
+use stateway_provider_temporal as temporal;
 use thiserror::Error;
 use toml::de::{DeTable, Deserializer};
-
-/// Kinds that the API knows and this build does not hold.
-const PLANNED: [&str; 1] = ["temporal"];
 
 /// A kind of provider that this build can make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +30,8 @@ pub enum Kind {
     Restate,
     /// AWS Step Functions.
     StepFunctions,
+    /// A namespace of a Temporal cluster.
+    Temporal,
 }
 
 /// Why a provider cannot be made.
@@ -42,14 +42,14 @@ pub(crate) enum Unmade {
     Store(StoreFailure),
 }
 
-/// What is wrong with a store.
+/// An error of a store.
 pub(crate) struct StoreFailure {
     pub(crate) reason: &'static str,
     pub(crate) message: String,
     pub(crate) hint: String,
 }
 
-/// Where the built-in engine keeps everything unless it is told otherwise.
+/// The default path of the built-in engine's store.
 pub(crate) const BUILT_IN_STORE: &str = builtin::Config::PATH;
 
 impl From<String> for Unmade {
@@ -81,11 +81,8 @@ impl From<builtin::ConfigError> for Unmade {
 /// Why a kind cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KindError {
-    /// It will come.
-    #[error("providers of kind `{0}` are not in this build yet; it knows: {known}", known = known())]
-    NotYet(String),
     /// There is no such kind.
-    #[error("`{0}` is not a kind of provider; this build knows: {known}", known = known())]
+    #[error("`{0}` is not a kind of provider; supported kinds: {known}", known = known())]
     Unknown(String),
 }
 
@@ -97,6 +94,7 @@ impl Kind {
         Self::Remote,
         Self::Restate,
         Self::StepFunctions,
+        Self::Temporal,
     ];
 
     /// The word in the file.
@@ -108,6 +106,7 @@ impl Kind {
             Self::Remote => "remote",
             Self::Restate => "restate",
             Self::StepFunctions => "step-functions",
+            Self::Temporal => "temporal",
         }
     }
 
@@ -117,7 +116,7 @@ impl Kind {
     pub fn max_concurrent(self) -> usize {
         match self {
             Self::Builtin | Self::Memory => 4_096,
-            Self::Remote | Self::Restate | Self::StepFunctions => {
+            Self::Remote | Self::Restate | Self::StepFunctions | Self::Temporal => {
                 UpstreamSettings::default().max_concurrent
             }
         }
@@ -128,7 +127,9 @@ impl Kind {
     pub(super) const fn slowest_poll(self) -> Option<Duration> {
         match self {
             Self::Restate => Some(Duration::from_secs(1)),
-            Self::Builtin | Self::Memory | Self::Remote | Self::StepFunctions => None,
+            Self::Builtin | Self::Memory | Self::Remote | Self::StepFunctions | Self::Temporal => {
+                None
+            }
         }
     }
 
@@ -142,6 +143,7 @@ impl Kind {
             Self::StepFunctions => {
                 step_functions::Config::deserialize(Deserializer::from(options)).map(drop)
             }
+            Self::Temporal => temporal::Config::deserialize(Deserializer::from(options)).map(drop),
         }
     }
 
@@ -187,6 +189,12 @@ impl Kind {
                     step_functions::StepFunctionsProvider::new(id.clone(), &config, table);
                 Arc::new(provider.map_err(|error| error.to_string())?)
             }
+            Self::Temporal => {
+                let config = temporal::Config::deserialize(options);
+                let config = config.map_err(|error| error.to_string())?;
+                let provider = temporal::TemporalProvider::new(id.clone(), &config, table);
+                Arc::new(provider.map_err(|error| error.to_string())?)
+            }
         })
     }
 }
@@ -206,13 +214,7 @@ impl FromStr for Kind {
 
     fn from_str(word: &str) -> Result<Self, KindError> {
         let known = Self::ALL.iter().copied().find(|kind| kind.as_str() == word);
-        known.ok_or_else(|| {
-            if PLANNED.contains(&word) {
-                KindError::NotYet(word.to_owned())
-            } else {
-                KindError::Unknown(word.to_owned())
-            }
-        })
+        known.ok_or_else(|| KindError::Unknown(word.to_owned()))
     }
 }
 
@@ -229,17 +231,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_that_is_planned_is_told_from_one_that_is_not() {
-        for kind in PLANNED {
-            let error = kind.parse::<Kind>().unwrap_err();
-            assert_eq!(error, KindError::NotYet(kind.into()));
-            let known = "it knows: builtin, memory, remote, restate, step-functions";
-            assert!(error.to_string().ends_with(known), "{error}");
-        }
-        assert_eq!(
-            "mem".parse::<Kind>().unwrap_err(),
-            KindError::Unknown("mem".into())
-        );
+    fn an_unknown_kind_is_refused_with_those_that_are_known() {
+        let error = "mem".parse::<Kind>().unwrap_err();
+        assert_eq!(error, KindError::Unknown("mem".into()));
+        let known = "kinds: builtin, memory, remote, restate, step-functions, temporal";
+        assert!(error.to_string().ends_with(known), "{error}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and where.
+//! An error of a configuration, and its place.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ pub struct Problem {
     pub file: Option<PathBuf>,
     /// Line and column, both from 1, where one place is to blame.
     pub place: Option<(usize, usize)>,
-    /// What is wrong.
+    /// The error.
     pub message: String,
 }
 

@@ -37,7 +37,7 @@ const SECTIONS: &str = "`server`, `watch`, `limits`, `log`, `otlp` or `providers
 
 type Entry<'i> = (Spanned<std::borrow::Cow<'i, str>>, Spanned<DeValue<'i>>);
 
-/// Everything the file says, and everything that is wrong with it.
+/// The values of the file, and all its errors.
 pub(super) fn read(path: &Path, text: &str) -> (File, Vec<Problem>) {
     let mut reader = Reader {
         path,
@@ -49,7 +49,7 @@ pub(super) fn read(path: &Path, text: &str) -> (File, Vec<Problem>) {
         reader.note(error);
     }
     let mut file = File::default();
-    // What follows a syntax error is guesswork of the parser; more complaints would be noise.
+    // Errors after a syntax error are guesses of the parser and would confuse.
     if errors.is_empty() {
         for entry in document.into_inner() {
             reader.section(&mut file, entry);
@@ -301,13 +301,13 @@ mod tests {
     #[test]
     fn every_mistake_of_a_provider_is_told() {
         let found = problems(
-            "[providers.Shop]\nkind = \"memory\"\n[providers.a]\n[providers.b]\nkind = \"temporal\"\n\
+            "[providers.Shop]\nkind = \"memory\"\n[providers.a]\n[providers.b]\nkind = \"airflow\"\n\
              [providers.c]\nkind = \"memory\"\nno_such_option = 1\n[providers.c.limits]\nx = 1\n",
         );
         let starts = [
             "f.toml:1:12: `Shop` is not a provider id",
             "f.toml:3:12: a provider needs a `kind`",
-            "f.toml:5:8: providers of kind `temporal` are not in this build yet",
+            "f.toml:5:8: `airflow` is not a kind of provider",
             "f.toml:8:1: unknown field `no_such_option`",
             "f.toml:10:1: unknown field `x`",
         ];

@@ -33,12 +33,12 @@ macro_rules! section {
         }
 
         impl $section {
-            /// Changes what the section says and nothing else.
+            /// Applies the values of the section; keeps all other values.
             pub fn apply(&self, target: &mut $target) {
                 $( if let Some(value) = self.$key { target.$key = value.into(); } )+
             }
 
-            /// The section that says all of this.
+            /// The section with all values.
             #[must_use]
             pub fn of(target: &$target) -> Self {
                 Self { $( $key: Some(target.$key.into()), )+ $( $extra: Default::default(), )* }
@@ -52,7 +52,7 @@ section! {
     Server for Settings {
         /// Where to listen. Loopback only, until transport security and authentication exist.
         listen: SocketAddr,
-        /// A call without a deadline of its own gets this one.
+        /// The deadline of a call that sets none.
         default_deadline: Span,
         /// No call may ask for more.
         longest_deadline: Span,
@@ -165,7 +165,7 @@ impl Default for Log {
     }
 }
 
-/// How a log line looks.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
@@ -183,7 +183,7 @@ pub struct Otlp {
     pub enabled: bool,
     /// The collector's gRPC address.
     pub endpoint: String,
-    /// What this gateway is called in the traces.
+    /// The name of this gateway in traces.
     pub service_name: String,
 }
 

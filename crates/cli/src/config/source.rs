@@ -1,4 +1,4 @@
-//! Where the configuration comes from, and who has the last word.
+//! The sources of the configuration and their precedence.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::{
 /// The file that is read when none is named and it is there.
 const DEFAULT_FILE: &str = "stateway.toml";
 
-/// What flags and the environment say. Each beats the file.
+/// The values of flags and of the environment. Both override the file.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Overrides {
     /// Configuration file (default: `stateway.toml` in this folder, if it exists)
@@ -37,7 +37,7 @@ pub struct Overrides {
 /// Puts file, environment, flags and defaults together.
 ///
 /// # Errors
-/// Everything that is wrong, at once.
+/// All errors of a configuration.
 pub fn load(overrides: &Overrides) -> Result<Config, ConfigError> {
     let named = overrides.config.as_deref();
     let default = Path::new(DEFAULT_FILE);

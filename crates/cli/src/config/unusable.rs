@@ -19,7 +19,7 @@ const LARGEST_BUFFER: usize = 65_536;
 /// In less, an execution with a few steps and its payloads would not fit.
 const SMALLEST_MESSAGE: usize = 64 * 1024;
 
-/// What the clients take at most.
+/// The largest message that clients accept.
 const LARGEST_MESSAGE: usize = 64 * 1024 * 1024;
 
 /// A token must live long enough to ask for the next page.
@@ -31,7 +31,7 @@ const SHORTEST_HANDSHAKE: Duration = Duration::from_millis(100);
 /// In less, clients would have to connect for every call.
 const SHORTEST_IDLE: Duration = Duration::from_secs(1);
 
-/// What is wrong with `[server]`.
+/// The errors of `[server]`.
 pub(super) fn server(path: Option<&Path>, server: &Settings) -> Vec<Problem> {
     let rules = [
         (
@@ -70,7 +70,7 @@ pub(super) fn server(path: Option<&Path>, server: &Settings) -> Vec<Problem> {
     broken(path, "server", rules)
 }
 
-/// What is wrong with `[watch]`.
+/// The errors of `[watch]`.
 pub(super) fn watch(path: Option<&Path>, watch: &WatchSettings) -> Vec<Problem> {
     let rules = [
         (
@@ -90,7 +90,7 @@ pub(super) fn watch(path: Option<&Path>, watch: &WatchSettings) -> Vec<Problem> 
     broken(path, "watch", rules)
 }
 
-/// What is wrong with `[limits]`, or with those of one provider.
+/// The errors of `[limits]`, or of the limits of one provider.
 pub(super) fn limits(
     path: Option<&Path>,
     section: &str,

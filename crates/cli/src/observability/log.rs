@@ -9,14 +9,14 @@ use crate::config::{Log, LogFormat, Otlp};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// What must be ended in order, so that the last lines and spans get out.
+/// Must be ended in order, so that the last lines and spans are written.
 #[must_use]
 pub struct Telemetry {
     traces: Option<Traces>,
 }
 
 impl Telemetry {
-    /// Sends what is still held back. Blocks for a few seconds at most.
+    /// Sends the lines and spans that are still buffered. Blocks for a few seconds at most.
     pub fn finish(self) {
         if let Some(traces) = self.traces {
             traces.finish();
@@ -51,7 +51,7 @@ pub fn install(log: &Log, otlp: &Otlp, color: bool) -> Result<Telemetry, Failure
     Ok(Telemetry { traces })
 }
 
-/// What a bare `debug` or `trace` leaves at `info`: the plumbing says a line per frame.
+/// Targets that stay at `info` if the filter is only `debug` or `trace`: they log a line per frame.
 const PLUMBING: [&str; 7] = [
     "h2",
     "hyper",
@@ -62,7 +62,7 @@ const PLUMBING: [&str; 7] = [
     "tower",
 ];
 
-/// A bare level is about the gateway. Whoever names a target gets exactly what they name.
+/// The filter `debug` or `trace` without the lines of the libraries. Any other filter is used unchanged.
 fn quiet(filter: &str) -> String {
     if !matches!(filter, "debug" | "trace") {
         return filter.to_owned();

@@ -1,4 +1,4 @@
-//! Traces to an OTLP collector. Off unless the configuration says where.
+//! Traces to an OTLP collector. Off by default.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tracing_subscriber::{Layer, layer};
 use crate::config::Otlp;
 use crate::failure::Failure;
 
-/// No export may hold the gateway up for longer.
+/// The maximum time that an export may delay the gateway.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) struct Traces {
@@ -31,7 +31,7 @@ impl Traces {
             .build()
             .map_err(|error| {
                 Failure::usage(format!("otlp endpoint `{}`: {error}", otlp.endpoint))
-                    .hint("Write the collector's gRPC address, for example http://127.0.0.1:4317.")
+                    .hint("Use the collector's gRPC address, for example http://127.0.0.1:4317.")
             })?;
         let resource = Resource::builder()
             .with_service_name(otlp.service_name.clone())

@@ -10,30 +10,30 @@ use tokio::task::JoinHandle;
 use super::{DEEPEST, Known};
 use crate::view::Execution;
 
-/// How often children are looked at while they have something to tell.
+/// How often open children are read.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// The most children that are looked at.
+/// The maximum number of children that are read.
 const MOST_CHILDREN: usize = 50;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Reads the executions that do the steps of another.
+/// Reads the child executions of an execution.
 pub struct Beside {
     about: watch::Sender<Asked>,
     told: watch::Receiver<Told>,
     task: JoinHandle<()>,
 }
 
-/// The execution that is drawn, and how often it was said.
+/// The drawn execution, and how often it was set.
 type Asked = (u64, Option<Execution>);
 
-/// What is known, and which saying of the execution that is about.
+/// The known children, and for which setting of the execution they were read.
 type Told = (u64, Known);
 
 impl Beside {
-    /// Asks this gateway. Needs a runtime.
+    /// Reads from this gateway. Needs a runtime.
     #[must_use]
     pub fn new(client: Client) -> Self {
         let (about, asked) = watch::channel(Asked::default());
@@ -42,7 +42,7 @@ impl Beside {
         Self { about, told, task }
     }
 
-    /// Says which execution is drawn, as it is now.
+    /// Sets the drawn execution.
     pub fn about(&self, execution: &Execution) {
         self.about.send_modify(|(times, about)| {
             *times += 1;
@@ -50,24 +50,24 @@ impl Beside {
         });
     }
 
-    /// What is known so far.
+    /// The children that are known so far.
     #[must_use]
     pub fn known(&self) -> Known {
         self.told.borrow().1.clone()
     }
 
-    /// What is known once the answers about the execution as it was said last are there, or when
-    /// that takes too long.
+    /// The children after the answers about the execution that was set last, or after a
+    /// timeout.
     pub async fn settled(mut self) -> Known {
         let last = self.about.borrow().0;
         let answered = self.told.wait_for(|(times, _)| *times >= last);
-        // Without an answer the picture shows what is known.
+        // Without an answer the tree shows the known data.
         let _ = tokio::time::timeout(PATIENCE, answered).await;
         self.known()
     }
 }
 
-/// Nobody wants the answers any more.
+/// Stops reading: the answers are not needed any more.
 impl Drop for Beside {
     fn drop(&mut self) {
         self.task.abort();
@@ -83,14 +83,14 @@ async fn ask(client: Client, mut asked: watch::Receiver<Asked>, tell: watch::Sen
             look(&client, &execution, &mut known, DEEPEST, &mut room).await;
             tell.send_replace((times, known.clone()));
         }
-        // Whether something new is drawn or not, children change by themselves.
+        // Children change even if the parent does not.
         if let Ok(Err(_)) = tokio::time::timeout(LOOK, asked.changed()).await {
             return;
         }
     }
 }
 
-/// Reads the children of an execution, then theirs.
+/// Reads the children of an execution and all their descendants.
 async fn look(
     client: &Client,
     execution: &Execution,
@@ -115,7 +115,7 @@ async fn look(
             let get = Get::new(&name)
                 .view(v1::ExecutionView::Basic)
                 .timeout(PATIENCE);
-            // A child that does not exist yet will, or was removed and has been shown.
+            // The child does not exist yet, or was removed after it was shown.
             if let Ok(child) = client.get(get).await {
                 known.children.insert(name.clone(), Execution::from(&child));
             }

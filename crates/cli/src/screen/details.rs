@@ -1,4 +1,4 @@
-//! One execution, all of it that a person wants to see.
+//! The details of one execution as text.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ pub fn details(execution: &Execution, paint: Paint, now: Timestamp) -> String {
     // Writing to a String cannot fail.
     let mut line = |what: &str, value: &str| {
         if !value.is_empty() {
-            // A label that is longer than the column still stands apart from its value.
+            // A label that is longer than the column is still separated from its value.
             let gap = if what.len() < 11 { " " } else { "  " };
             let _ = writeln!(text, "{}{gap}{value}", paint.dim(&format!("{what:<11}")));
         }
@@ -82,7 +82,7 @@ pub fn details(execution: &Execution, paint: Paint, now: Timestamp) -> String {
     text
 }
 
-/// The error texts of several lines, whole: of the execution and of its steps, each text once.
+/// The full error texts that have several lines: of the execution and of its steps, each text once.
 #[must_use]
 pub fn traces(execution: &Execution, paint: Paint) -> String {
     let of_steps = execution.steps.iter().filter_map(|step| {
@@ -113,7 +113,7 @@ pub fn traces(execution: &Execution, paint: Paint) -> String {
         }
         let _ = writeln!(text, "\n{}", paint.dim(&heading));
         for line in detail.lines() {
-            // Tabs of a trace are indentation; every other control character is written out.
+            // Tabs of a trace are indentation; every other control character is escaped.
             let _ = writeln!(text, "  {}", visible(&line.raw().replace('\t', "    ")));
         }
     }
@@ -147,7 +147,7 @@ fn joined(names: &[Text]) -> String {
     names.join(", ")
 }
 
-/// What a finished execution came to: its output, or what went wrong.
+/// The result of a finished execution: its output or its error.
 #[must_use]
 pub fn result(execution: &Execution, paint: Paint) -> String {
     let output = execution.output.as_ref().map(ToString::to_string);
@@ -179,7 +179,7 @@ fn steps_table(execution: &Execution, paint: Paint, now: Timestamp) -> String {
     table.text()
 }
 
-/// What a step does, and how far it is.
+/// The attempts, waits and progress of a step.
 fn doing(step: &Step, now: Timestamp) -> String {
     if !step.has_started() {
         return blocked_by(step);
@@ -190,7 +190,7 @@ fn doing(step: &Step, now: Timestamp) -> String {
     parts.join("; ")
 }
 
-/// `40 %`, and what it is at.
+/// `40 %`, and the message of the worker.
 pub(super) fn so_far(progress: &Progress) -> String {
     let percent = format!("{:.0} %", progress.fraction * 100.0);
     match &progress.detail {
@@ -199,7 +199,7 @@ pub(super) fn so_far(progress: &Progress) -> String {
     }
 }
 
-/// Tokens and money; the currency is the worker's.
+/// Tokens and cost; the worker chooses the currency.
 #[must_use]
 pub fn cost(usage: Usage) -> String {
     let Usage {
@@ -211,7 +211,7 @@ pub fn cost(usage: Usage) -> String {
     format!("{read} tokens in, {written} out, cost {whole}.{part:06}")
 }
 
-/// While a step backs off, what it does now tells the error already.
+/// While a step backs off, the column NOW already shows the error.
 pub(super) fn last_error(step: &Step) -> String {
     match &step.last_error {
         Some(error) if step.sub_state != "backing-off" => error.message.to_string(),
@@ -282,17 +282,17 @@ mod tests {
         let wire = v1::Execution {
             name: "providers/p/executions/a".into(),
             steps: vec![waiting],
-            cancellation: Some(v1::Cancellation {
+            cancellation: Some(Box::new(v1::Cancellation {
                 cancelled_by: "olga".into(),
                 comment: "wrong order".into(),
                 cancel_time: None,
-            }),
-            reopen: Some(v1::Reopen {
+            })),
+            reopen: Some(Box::new(v1::Reopen {
                 reopen_count: 2,
                 reopened_by: "ada".into(),
                 reopen_time: None,
                 previous_native_state: "failed".into(),
-            }),
+            })),
             not_rolled_back: vec!["pack".into()],
             forked_from: "providers/p/executions/b".into(),
             forks: vec!["providers/p/executions/c".into()],

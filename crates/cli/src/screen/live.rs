@@ -1,4 +1,4 @@
-//! An execution on a terminal, drawn again and again: a tree of its steps, countdowns that tick.
+//! A live view of an execution on a terminal: a tree of its steps, with countdowns.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
@@ -9,10 +9,10 @@ use super::tree::add;
 use super::{Paint, ago, head, tree};
 use crate::outline::Outline;
 
-/// The most lines that are drawn, however high the terminal is.
+/// The maximum number of lines, however high the terminal is.
 const MOST_LINES: usize = 60;
 
-/// The fewest, however low it is.
+/// The minimum number of lines, however low the terminal is.
 const LEAST_LINES: usize = 5;
 
 /// The lines on the terminal.
@@ -50,13 +50,13 @@ impl Live {
         }
     }
 
-    /// Lets something be said without spoiling the picture.
+    /// Prints a message without disturbing the view.
     pub fn aside(&self, say: impl FnOnce()) {
         self.lines.suspend(say);
     }
 }
 
-/// Leaves the last picture where it is, however the watch ends.
+/// Leaves the last view on the screen, however the watch ends.
 impl Drop for Live {
     fn drop(&mut self) {
         for bar in &self.bars {
@@ -65,7 +65,7 @@ impl Drop for Live {
     }
 }
 
-/// The picture, line by line.
+/// The view, line by line.
 fn lines(
     outline: &Outline,
     paint: Paint,
@@ -87,7 +87,7 @@ fn lines(
     lines
 }
 
-/// The most lines that fit: redrawing what has scrolled away leaves debris.
+/// The maximum number of lines that fit: lines that have scrolled away cannot be redrawn.
 fn room() -> usize {
     let rows = tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_row));
     match rows {
@@ -117,16 +117,16 @@ mod tests {
                 seconds: 112,
                 nanos: 0,
             }),
-            last_error: Some(v1::ExecutionError {
+            last_error: Some(Box::new(v1::ExecutionError {
                 message: "refused".into(),
                 ..Default::default()
-            }),
+            })),
             ..Default::default()
         };
         let step = |index: usize| v1::Step {
             name: format!("step-{index}"),
             sub_state: v1::SubState::BackingOff as i32,
-            retry: Some(retry.clone()),
+            retry: Some(Box::new(retry.clone())),
             ..Default::default()
         };
         Execution::from(&v1::Execution {

@@ -1,19 +1,19 @@
-//! One sentence about what happens next: the attempt, the wait, the last error.
+//! One sentence about an execution: the attempt, the wait, the last error.
 
 use jiff::Timestamp;
 
 use super::{moment, until};
 use crate::view::{Cancellation, Execution, ExecutionError, Retry, Wait};
 
-/// The command that lists what a person has to decide.
+/// The command that lists pending escalations.
 const ESCALATIONS: &str = "see `stateway escalations list`";
 
-/// How points in time are said.
+/// The format of times.
 #[derive(Debug, Clone, Copy)]
 pub enum Clock {
-    /// Relative to now, for a screen that is looked at: `in 12 s`.
+    /// Relative to now, for a live screen: `in 12 s`.
     Live(Timestamp),
-    /// As they are, for a line that is kept: `at 2026-11-16T02:00:12.000Z`.
+    /// Absolute, for a line that stays: `at 2026-11-16T02:00:12.000Z`.
     Kept,
 }
 
@@ -26,7 +26,7 @@ impl Clock {
     }
 }
 
-/// What an execution or a step does next, and what went wrong last.
+/// The attempts and waits of an execution or a step, and its last error.
 #[must_use]
 pub fn phrase(sub_state: &str, retry: &Retry, waits: &[Wait], clock: Clock) -> String {
     match sub_state {
@@ -43,7 +43,7 @@ pub fn phrase(sub_state: &str, retry: &Retry, waits: &[Wait], clock: Clock) -> S
     }
 }
 
-/// What an execution does next; of one that is in trouble also what the trouble is.
+/// The attempts and waits of an execution; in error or failed, also the error.
 #[must_use]
 pub fn now(execution: &Execution, clock: Clock) -> String {
     let mut parts = vec![reopened(execution), next(execution, clock)];
@@ -55,7 +55,7 @@ pub fn now(execution: &Execution, clock: Clock) -> String {
     parts.join("; ")
 }
 
-/// What an execution does next.
+/// The attempts and waits of an execution.
 #[must_use]
 pub(super) fn next(execution: &Execution, clock: Clock) -> String {
     if execution.reason == Some("CANCELLING") {
@@ -73,7 +73,7 @@ pub(super) fn next(execution: &Execution, clock: Clock) -> String {
     phrase(execution.sub_state, retry, waits, clock)
 }
 
-/// That an execution had ended and was opened again; empty when it was not.
+/// That an execution was reopened; empty if it was not.
 #[must_use]
 pub fn reopened(execution: &Execution) -> String {
     execution
@@ -294,16 +294,16 @@ mod tests {
     fn an_execution_that_was_reopened_or_cancelled_says_so() {
         let wire = stateway_client::v1::Execution {
             sub_state: stateway_client::v1::SubState::Failed.into(),
-            reopen: Some(stateway_client::v1::Reopen {
+            reopen: Some(Box::new(stateway_client::v1::Reopen {
                 reopen_count: 1,
                 previous_native_state: "failed".into(),
                 ..Default::default()
-            }),
-            cancellation: Some(stateway_client::v1::Cancellation {
+            })),
+            cancellation: Some(Box::new(stateway_client::v1::Cancellation {
                 cancelled_by: "olga".into(),
                 comment: "wrong order".into(),
                 cancel_time: None,
-            }),
+            })),
             ..Default::default()
         };
         let said = now(&Execution::from(&wire), Clock::Kept);

@@ -1,4 +1,4 @@
-//! Time as people say it.
+//! Relative times, such as `12 s`.
 
 use jiff::Timestamp;
 

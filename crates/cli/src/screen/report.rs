@@ -1,11 +1,11 @@
-//! A recorded run beside its shadow: what each did, where they part, and what it comes to.
+//! A recorded execution next to its shadow: the steps of both, the differences and the outcome.
 
 use std::fmt::Write as _;
 
 use super::{Paint, Table, branch_number};
 use crate::view::{Replayed, Text};
 
-/// What marks a step that the two runs treat differently.
+/// Marks a step that differs between the two.
 const DIFFERS: &str = "≠";
 
 /// The whole report.

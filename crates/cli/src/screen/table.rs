@@ -5,7 +5,7 @@ use comfy_table::{Cell, Color};
 
 use super::Paint;
 
-/// A table that is filled row by row. Columns in which no row says anything are left out.
+/// A table that is filled row by row. Empty columns are left out.
 pub struct Table {
     headings: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -27,7 +27,7 @@ impl Table {
         }
     }
 
-    /// Adds a row. A cell that is one of the six words gets its colour.
+    /// Adds a row. A cell that is a sub-state gets its colour.
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
@@ -50,7 +50,7 @@ impl Table {
         lines.join("\n")
     }
 
-    /// The cells of the columns that say something, or of all when there are no rows.
+    /// The cells of the columns that are not empty, or of all columns if there are no rows.
     fn spoken<'a>(&'a self, cells: &'a [String]) -> impl Iterator<Item = &'a String> {
         let says =
             |row: &Vec<String>, column: usize| row.get(column).is_some_and(|c| !c.is_empty());

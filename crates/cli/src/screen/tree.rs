@@ -7,7 +7,7 @@ use super::{Clock, Paint, phrase, short_name};
 use crate::outline::{Branch, Outline};
 use crate::view::{Execution, Step};
 
-/// The first line: the execution, where it is, and why.
+/// The first line: the execution, its state, and the reason.
 #[must_use]
 pub fn head(execution: &Execution, paint: Paint, now: Timestamp) -> String {
     let mut head = format!(
@@ -57,7 +57,7 @@ fn grow(branches: &[Branch], indent: &str, paint: Paint, now: Timestamp, lines: 
     }
 }
 
-/// State, progress, attempt, waits, error: what there is.
+/// State, progress, attempt, waits and error, as far as the step has them.
 fn told(step: &Step, paint: Paint, now: Timestamp) -> String {
     if !step.has_started() {
         return paint.dim(&not_started(step));
@@ -76,7 +76,7 @@ fn told(step: &Step, paint: Paint, now: Timestamp) -> String {
         &mut line,
         &phrase(step.sub_state, &step.retry, &step.waits, clock),
     );
-    // What went wrong on the way to a good end is past; that it took more than one attempt is not.
+    // After a success, earlier errors are not shown, but the number of attempts is.
     match (step.sub_state, step.retry.attempt) {
         ("succeeded", 0 | 1) => {}
         ("succeeded", attempt) => add(&mut line, &format!("at attempt {attempt}")),
@@ -150,23 +150,23 @@ mod tests {
         let mut first = step("fetch", v1::SubState::Succeeded);
         let at = |seconds| Some(prost_types::Timestamp { seconds, nanos: 0 });
         (first.start_time, first.end_time) = (at(10), at(13));
-        first.last_error = Some(v1::ExecutionError {
+        first.last_error = Some(Box::new(v1::ExecutionError {
             message: "not up yet".into(),
             ..v1::ExecutionError::default()
-        });
-        first.retry = Some(v1::Retry {
+        }));
+        first.retry = Some(Box::new(v1::Retry {
             attempt: 2,
             ..v1::Retry::default()
-        });
+        }));
         let mut second = step("load", v1::SubState::Running);
         second.progress = Some(v1::Progress {
             fraction: 0.5,
             detail: "page 2".into(),
         });
-        second.retry = Some(v1::Retry {
+        second.retry = Some(Box::new(v1::Retry {
             attempt: 2,
             ..v1::Retry::default()
-        });
+        }));
         let third = v1::Step {
             reason: v1::Reason::NotStarted.into(),
             blocked_by: vec!["fetch".into(), "load".into()],

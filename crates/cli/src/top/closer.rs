@@ -1,4 +1,4 @@
-//! A closer look at one execution: all of it, again and again, for as long as it is shown alone.
+//! One execution in detail, read again while it is shown alone.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use tokio::task::JoinHandle;
 use crate::outline::{Beside, Outline};
 use crate::view::Execution;
 
-/// How often it is looked at.
+/// How often the execution is read.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A closer look at one execution.
+/// Reads one execution while it is shown alone.
 pub struct Closer {
-    /// Whose.
+    /// The name of the execution.
     pub name: String,
     seen: watch::Receiver<Option<Execution>>,
     beside: Beside,
@@ -25,7 +25,7 @@ pub struct Closer {
 }
 
 impl Closer {
-    /// Looks at this one. Needs a runtime.
+    /// Starts to read this execution. Needs a runtime.
     #[must_use]
     pub fn new(client: &Client, name: &str) -> Self {
         let (tell, seen) = watch::channel(None);
@@ -38,7 +38,7 @@ impl Closer {
         }
     }
 
-    /// The tree of it; from what the list knows as long as there was no closer look.
+    /// The tree of the execution; from the data of the list until the first answer.
     #[must_use]
     pub fn outline(&mut self, listed: Option<&Execution>) -> Option<Outline> {
         let news = self.seen.has_changed().unwrap_or(false);
@@ -51,7 +51,7 @@ impl Closer {
     }
 }
 
-/// Nobody looks any more.
+/// Stops reading: the view was closed.
 impl Drop for Closer {
     fn drop(&mut self) {
         self.task.abort();
@@ -61,7 +61,7 @@ impl Drop for Closer {
 async fn look(client: Client, name: String, tell: watch::Sender<Option<Execution>>) {
     loop {
         let get = Get::new(&name).timeout(PATIENCE);
-        // One that cannot be had any more stays as it was seen last.
+        // If the execution cannot be read any more, the last data stays.
         if let Ok(execution) = client.get(get).await {
             tell.send_replace(Some(Execution::from(&execution)));
         }

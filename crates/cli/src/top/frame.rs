@@ -1,4 +1,4 @@
-//! The picture, line by line; none is wider or lower than the terminal.
+//! The screen, line by line; never wider or higher than the terminal.
 
 use jiff::Timestamp;
 use unicode_width::UnicodeWidthStr;
@@ -10,19 +10,19 @@ use crate::screen::{Clock, Paint, Table, ago, details, now as doing, short_name,
 use crate::view::Execution;
 use crate::visible::visible;
 
-/// The rows of a picture that are not executions: title, counts, providers, headings, keys.
+/// The rows of the screen that are not executions: title, counts, providers, headings, keys.
 const AROUND: usize = 5;
 
 /// The widest column of names.
 const WIDEST_NAME: usize = 40;
 
-/// The width of the longest of the six words.
+/// The width of the longest sub-state.
 const WORD: usize = 11;
 
 const KEYS: &str = "q quit  ↑↓ move  enter details  f filter  s sort  p pause";
 const KEYS_OF_ONE: &str = "esc back  ↑↓ scroll  p pause";
 
-/// How large a terminal is.
+/// The size of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
     /// Lines.
@@ -32,7 +32,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// How many executions are seen at once.
+    /// The number of executions that are visible.
     #[must_use]
     pub const fn page(self) -> usize {
         match self.rows.saturating_sub(AROUND) {
@@ -42,7 +42,7 @@ impl Size {
     }
 }
 
-/// The picture. `one` is the tree of the execution that is shown alone.
+/// The screen. `one` is the tree of the execution that is shown alone.
 #[must_use]
 pub fn frame(
     model: &Model,
@@ -76,7 +76,7 @@ pub fn frame(
     lines
 }
 
-/// All of it as a text, for a pipe.
+/// The whole list as text, for a pipe.
 #[must_use]
 pub fn snapshot(model: &Model, paint: Paint, now: Timestamp) -> String {
     let headings = ["NAME", "STATE", "REASON", "NOW", "AGE"];
@@ -150,7 +150,7 @@ fn list(model: &Model, size: Size, paint: Paint, now: Timestamp) -> Vec<String> 
     let listed = model.listed();
     let mark = model.mark(&listed);
     let page = size.page();
-    // The mark is always seen, and the page moves as little as it must.
+    // The selection is always visible, and the page scrolls as little as possible.
     let first = mark.saturating_sub(page - 1);
     let seen: Vec<_> = listed.iter().enumerate().skip(first).take(page).collect();
     let names = seen.iter().map(|(_, it)| short_name(&it.name).width());
@@ -223,7 +223,7 @@ fn bottom(model: &Model) -> String {
         (None, true) if model.opened.is_some() => KEYS_OF_ONE.to_owned(),
         (None, true) => match model.unlisted() {
             0 => KEYS.to_owned(),
-            more => format!("{KEYS}   ({more} older ends are counted and not listed)"),
+            more => format!("{KEYS}   ({more} older finished executions are only counted)"),
         },
     }
 }
@@ -252,12 +252,12 @@ mod tests {
         let mut model = Model::default();
         let mut stuck = wire("stuck", v1::SubState::Error);
         stuck.reason = v1::Reason::Escalated.into();
-        stuck.last_error = Some(v1::ExecutionError {
+        stuck.last_error = Some(Box::new(v1::ExecutionError {
             message:
                 "a very long story that nobody will ever read to its end on any terminal\u{1b}[2J"
                     .into(),
             ..v1::ExecutionError::default()
-        });
+        }));
         model.change(&Change::Added(wire("fine", v1::SubState::Running)));
         model.change(&Change::Added(stuck));
         let unreachable = Vec::new();

@@ -1,4 +1,4 @@
-//! What was pressed, from the bytes that a terminal sends for it.
+//! Keys, decoded from the bytes of the terminal.
 
 /// A key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,8 +20,8 @@ pub enum Key {
     Char(char),
 }
 
-/// The keys in one read. What is not known is left out; a sequence is never cut in two by a
-/// terminal that sends it at once, as they do.
+/// The keys in one read. Unknown sequences are skipped. Terminals send a sequence in one
+/// write, so it is never split between two reads.
 #[must_use]
 pub fn keys(bytes: &[u8]) -> Vec<Key> {
     let text = String::from_utf8_lossy(bytes);

@@ -1,8 +1,8 @@
-//! Lines that fit: as wide as a terminal shows them, colours not counted.
+//! Lines of a given width, not counting colours.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// A text without colours in exactly this much room.
+/// A text without colours, cut or padded to this width.
 pub(super) fn fit(text: &str, width: usize) -> String {
     let mut fitted = cut(text, width);
     let used = fitted.width();
@@ -10,7 +10,7 @@ pub(super) fn fit(text: &str, width: usize) -> String {
     fitted
 }
 
-/// A line in at most this much room; colours take none of it, and end with it.
+/// A line of at most this width. Colours do not count, and end with the line.
 pub(super) fn cut(line: &str, width: usize) -> String {
     if pieces(line).map(Piece::width).sum::<usize>() <= width {
         return line.to_owned();
@@ -38,7 +38,7 @@ pub(super) fn cut(line: &str, width: usize) -> String {
     shown
 }
 
-/// What a line of ours is made of.
+/// A part of a line.
 #[derive(Clone, Copy)]
 enum Piece<'a> {
     Symbol(char),

@@ -1,4 +1,4 @@
-//! What is known, and what the person looks at.
+//! The data of `top` and the state of its screen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,38 +9,38 @@ use stateway_provider_api::filter::Filter;
 use super::{Key, Sort};
 use crate::view::{Execution, Provider};
 
-/// The most ended executions that are listed; the others are only counted.
+/// The maximum number of finished executions that are listed; older ones are only counted.
 const MOST_ENDED: usize = 500;
 
 /// The longest filter that can be typed, as in the API.
 const LONGEST_FILTER: usize = 2_000;
 
-/// What is known, and what the person looks at.
+/// The data of `top` and the state of its screen.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     /// Every execution by its full name.
     known: BTreeMap<String, Row>,
-    /// Those that have ended and are listed, by their end.
+    /// Finished executions that are listed, by their end.
     ended: BTreeSet<(Option<Timestamp>, String)>,
-    /// The providers and how they are.
+    /// The providers and their health.
     pub providers: Vec<Provider>,
     /// The providers that do not answer.
     pub unreachable: Vec<String>,
-    /// Whether all that is there is known.
+    /// Whether the current set is complete.
     pub complete: bool,
-    /// Since when there is nobody at the other end.
+    /// When the connection was lost.
     pub lost: Option<Timestamp>,
-    /// What comes first.
+    /// The order of the list.
     pub sort: Sort,
-    /// The filter that counts.
+    /// The filter in use.
     pub filter: String,
     /// The filter that is being typed.
     pub typed: Option<String>,
-    /// What was wrong with the last thing that was asked for.
+    /// The error of the last input.
     pub problem: String,
-    /// Whether the picture stands still.
+    /// Whether the display is paused.
     pub paused: bool,
-    /// The execution under the mark. By name, so that it stays when others move.
+    /// The selected execution. By name, so that the selection stays when the list changes.
     selected: Option<String>,
     /// The execution that is shown alone.
     pub opened: Option<String>,
@@ -51,23 +51,23 @@ pub struct Model {
 #[derive(Debug, Clone)]
 struct Row {
     sub_state: &'static str,
-    /// None of one that is only counted.
+    /// None for an execution that is only counted.
     execution: Option<Box<Execution>>,
 }
 
-/// What a key asks for beside another picture.
+/// The effect of a key beyond the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing.
     None,
-    /// The end.
+    /// Quit.
     Quit,
-    /// Other executions: those that pass the model's filter now.
+    /// Watch other executions: those that match the model's filter now.
     Refilter,
 }
 
 impl Model {
-    /// Takes in what a watch tells.
+    /// Applies a change of the watch.
     pub fn change(&mut self, change: &Change) {
         match change {
             Change::Added(execution) | Change::Modified(execution) => self.put(execution),
@@ -81,7 +81,7 @@ impl Model {
         }
     }
 
-    /// Forgets every execution: another set follows.
+    /// Removes every execution, because the whole current set follows.
     pub fn forget(&mut self) {
         self.known.clear();
         self.ended.clear();
@@ -114,7 +114,7 @@ impl Model {
         }
     }
 
-    /// How many there are in each sub-state, in the order of the six words.
+    /// The number of executions in each sub-state.
     #[must_use]
     pub fn counts(&self) -> [(&'static str, usize); 6] {
         SUB_STATES.map(|(_, word)| {
@@ -123,7 +123,7 @@ impl Model {
         })
     }
 
-    /// The executions that are listed, in order.
+    /// The listed executions, in order.
     #[must_use]
     pub fn listed(&self) -> Vec<&Execution> {
         let rows = self.known.values();
@@ -132,7 +132,7 @@ impl Model {
         listed
     }
 
-    /// How many are only counted.
+    /// The number of executions that are only counted.
     #[must_use]
     pub fn unlisted(&self) -> usize {
         let rows = self.known.values();
@@ -145,7 +145,7 @@ impl Model {
         self.known.get(name)?.execution.as_deref()
     }
 
-    /// Where the mark is in this list: on the first when what it was on is gone.
+    /// The position of the selection; the first row if the selected execution is gone.
     #[must_use]
     pub fn mark(&self, listed: &[&Execution]) -> usize {
         let marked = self.selected.as_deref();
@@ -153,7 +153,7 @@ impl Model {
         listed.iter().position(is_it).unwrap_or(0)
     }
 
-    /// Takes in a key; `page` is how many rows are seen at once.
+    /// Applies a key; `page` is the number of visible rows.
     pub fn key(&mut self, key: Key, page: usize) -> Effect {
         if key == Key::Interrupt {
             return Effect::Quit;
@@ -182,7 +182,7 @@ impl Model {
         Effect::None
     }
 
-    /// Takes over what the person has chosen in another picture.
+    /// Takes over the selection and the settings of another screen.
     pub fn looks_like(&mut self, seen: &Self) {
         self.sort = seen.sort;
         self.filter.clone_from(&seen.filter);
@@ -235,7 +235,7 @@ impl Model {
     }
 }
 
-/// A filter that the gateway will take. One of the six words stands for itself.
+/// The filter for the gateway. The name of a sub-state alone is also accepted.
 fn checked(typed: &str) -> Result<String, String> {
     let typed = typed.trim();
     let filter = match SUB_STATES.iter().any(|(_, word)| *word == typed) {

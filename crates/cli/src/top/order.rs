@@ -1,4 +1,4 @@
-//! What comes first.
+//! The order of executions in the list.
 
 use std::cmp::Reverse;
 
@@ -6,20 +6,20 @@ use jiff::Timestamp;
 
 use crate::view::Execution;
 
-/// What comes first.
+/// The order of executions in the list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Sort {
-    /// What needs somebody, then what moves, then what has ended.
+    /// Executions that need a person first, then open ones, then finished ones.
     #[default]
     Matters,
-    /// The newest.
+    /// Newest first.
     Newest,
     /// By name.
     Name,
 }
 
 impl Sort {
-    /// The one after.
+    /// The next order.
     #[must_use]
     pub const fn next(self) -> Self {
         match self {
@@ -29,7 +29,7 @@ impl Sort {
         }
     }
 
-    /// For a person.
+    /// The name of the order, for the screen.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl Sort {
         }
     }
 
-    /// Brings executions in order; the same every time.
+    /// Sorts executions. The result is always the same for the same executions.
     pub(super) fn apply(self, executions: &mut [&Execution]) {
         match self {
             Self::Matters => {
@@ -53,7 +53,7 @@ impl Sort {
     }
 }
 
-/// A person is needed, then time, then others, then nobody.
+/// Error, then backing-off, waiting, running, failed, succeeded.
 fn rank(sub_state: &str) -> u8 {
     match sub_state {
         "error" => 0,
@@ -65,8 +65,8 @@ fn rank(sub_state: &str) -> u8 {
     }
 }
 
-/// Within a rank: the next attempt that is soonest, the wait that is longest, the end that is
-/// latest.
+/// Within a rank: the earliest next attempt, the longest wait, the latest end
+/// first.
 fn due(execution: &Execution) -> i64 {
     let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millisecond);
     let since = || millis(execution.start_time.or(execution.create_time));
@@ -94,7 +94,7 @@ mod tests {
             sub_state: sub_state.into(),
             create_time: time,
             end_time: time,
-            retry: Some(retry),
+            retry: Some(Box::new(retry)),
             ..v1::Execution::default()
         })
     }

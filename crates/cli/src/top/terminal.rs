@@ -1,4 +1,4 @@
-//! The terminal: taken over, drawn on, and given back as it was, however the process ends.
+//! Takes over the terminal, draws on it, and restores it, however the process ends.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::sync::{Mutex, PoisonError};
@@ -10,28 +10,28 @@ use tokio::sync::mpsc;
 
 use super::{Key, Size, keys};
 
-/// Keys that were pressed and not yet looked at.
+/// The maximum number of keys that wait to be processed.
 const MOST_KEYS: usize = 64;
 
-/// The other screen, without a cursor.
+/// Switches to the alternate screen and hides the cursor.
 const ENTER: &str = "\u{1b}[?1049h\u{1b}[?25l\u{1b}[2J";
 const LEAVE: &str = "\u{1b}[?25h\u{1b}[?1049l";
 
-/// How the terminal was before it was taken; none while nobody has it.
+/// The settings of the terminal before it was taken over; none while it is not.
 static TAKEN: Mutex<Option<Before>> = Mutex::new(None);
 
 struct Before {
     modes: Option<Termios>,
 }
 
-/// A terminal that was taken over. It is given back when this is dropped, and by a panic.
+/// A terminal that was taken over. It is restored when this value is dropped, and by a panic.
 pub struct Terminal {
     shown: Vec<String>,
     size: Size,
 }
 
 impl Terminal {
-    /// Takes it over; keys come to the receiver from here on.
+    /// Takes over the terminal. The receiver gets the keys.
     ///
     /// # Errors
     /// It cannot be written.
@@ -62,7 +62,7 @@ impl Terminal {
         Ok((Self { shown, size }, pressed))
     }
 
-    /// How large it is now.
+    /// The current size of the terminal.
     #[must_use]
     pub fn size() -> Size {
         let size = tcgetwinsize(io::stdout()).map(|size| (size.ws_row, size.ws_col));
@@ -73,7 +73,7 @@ impl Terminal {
         }
     }
 
-    /// Draws the lines that are not on the screen yet.
+    /// Draws the lines that have changed.
     ///
     /// # Errors
     /// It cannot be written.
@@ -106,13 +106,13 @@ fn taken() -> std::sync::MutexGuard<'static, Option<Before>> {
     TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives the terminal back, once.
+/// Restores the terminal, once.
 fn give_back() {
     let Some(before) = taken().take() else {
         return;
     };
     let mut output = io::stdout().lock();
-    // Where it cannot be written there is nothing to give back.
+    // If the terminal cannot be written, nothing can be restored.
     let _ = output.write_all(LEAVE.as_bytes());
     let _ = output.flush();
     if let Some(modes) = before.modes {
@@ -120,7 +120,7 @@ fn give_back() {
     }
 }
 
-/// What a panic says is to be read, so the terminal goes back first.
+/// Restores the terminal before a panic prints its message, so that the message is readable.
 fn give_back_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -129,7 +129,7 @@ fn give_back_on_panic() {
     }));
 }
 
-/// Each key at once and unseen; Ctrl-C stays a signal, Ctrl-Z does nothing.
+/// Keys arrive immediately and are not echoed. Ctrl-C stays a signal; Ctrl-Z has no effect.
 fn single_keys(mut modes: Termios) -> Termios {
     modes.local_modes &= !(LocalModes::ICANON | LocalModes::ECHO);
     modes.special_codes[SpecialCodeIndex::VSUSP] = 0;

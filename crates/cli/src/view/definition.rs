@@ -1,4 +1,4 @@
-//! Definitions and what is wrong with them.
+//! Definitions and their problems.
 
 use std::collections::BTreeMap;
 
@@ -22,13 +22,13 @@ pub struct Definition {
     pub create_time: Option<Timestamp>,
     /// As it was applied; empty in lists.
     pub source: Text,
-    /// Of an engine's own: its labels; empty in lists.
+    /// The labels of a native definition; empty in lists.
     pub labels: BTreeMap<String, Text>,
     /// Every revision, newest first; empty in lists.
     pub revisions: Vec<Text>,
-    /// What starts executions; none when the definition has no trigger.
+    /// The trigger; none if the definition has no trigger.
     pub trigger: Option<Trigger>,
-    /// Of a revision that was read by its name: the definition was deleted since.
+    /// Whether the definition was deleted; only for a revision that was read by its name.
     pub deleted: bool,
 }
 
@@ -52,7 +52,7 @@ impl From<&v1::Definition> for Definition {
     }
 }
 
-/// What `apply` did.
+/// The result of `apply`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Applied {
     /// The definition as it is stored.
@@ -74,7 +74,7 @@ impl From<&v1::ApplyDefinitionResponse> for Applied {
     }
 }
 
-/// One thing that is wrong or doubtful.
+/// One error or warning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
     /// `error` or `warning`.
@@ -87,9 +87,9 @@ pub struct Diagnostic {
     pub column: i32,
     /// The rule that is broken.
     pub rule: Text,
-    /// What is wrong.
+    /// The message of the problem.
     pub message: Text,
-    /// What to do about it.
+    /// The remedy.
     pub hint: Text,
 }
 
@@ -127,11 +127,11 @@ impl From<&stateway_definition::Diagnostic> for Diagnostic {
     }
 }
 
-/// As compilers write it, so that editors find the place.
+/// The form `file:line:column`, which editors recognise.
 impl std::fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.file)?;
-        // An engine may say what is wrong and not where.
+        // An engine may report a problem without its place.
         if self.line > 0 {
             write!(f, ":{}:{}", self.line, self.column)?;
         }

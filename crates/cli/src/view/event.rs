@@ -8,14 +8,14 @@ use stateway_client::v1;
 use super::execution::said;
 use super::{Text, payload, timestamp};
 
-/// One event, in the engine's own words.
+/// One event, as the engine reports it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
     /// Ascending within the execution.
     pub sequence: i64,
     /// When.
     pub occur_time: Option<Timestamp>,
-    /// The engine's own word.
+    /// The event type of the engine.
     pub native_type: Text,
     /// The step it is about; empty for the execution.
     pub step: Text,
@@ -25,11 +25,11 @@ pub struct Event {
     pub summary: Text,
     /// The full name of the branch of the log it was written on; empty where branches were not asked for.
     pub branch: Text,
-    /// The event as the engine recorded it. This and what follows: in the full view only.
+    /// The event as the engine recorded it. This field and those below: only in the full view.
     pub payload: Option<Value>,
-    /// The payload was cut.
+    /// Whether the payload was truncated.
     pub payload_truncated: bool,
-    /// What the execution belongs to.
+    /// The correlation; a child has the one of its parent.
     pub correlation_id: Option<Text>,
     /// The request or command that caused it.
     pub request_id: Option<Text>,

@@ -1,11 +1,11 @@
-//! Why an execution shows what it shows.
+//! The explanation of a sub-state.
 
 use serde::Serialize;
 use stateway_client::{v1, word_of};
 
 use super::{Execution, Row, Text};
 
-/// The answer to "why does it say that?".
+/// The explanation of an execution's sub-state.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
     /// As a get shows it, without payloads.
@@ -14,24 +14,24 @@ pub struct Explanation {
     pub summary: Text,
     /// The table row that applies; none for a state that is in no table.
     pub row: Option<Row>,
-    /// What was seen, a line each.
+    /// The evidence, one item per line.
     pub evidence: Vec<Text>,
-    /// The same for each step.
+    /// The explanation of each step.
     pub steps: Vec<StepExplanation>,
 }
 
-/// The answer for one step.
+/// The explanation of one step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StepExplanation {
     /// Its name.
     pub step: Text,
-    /// What it shows.
+    /// The sub-state of the step.
     pub sub_state: &'static str,
     /// One sentence for a person.
     pub summary: Text,
     /// The table row that applies.
     pub row: Option<Row>,
-    /// What was seen, a line each.
+    /// The evidence, one item per line.
     pub evidence: Vec<Text>,
 }
 

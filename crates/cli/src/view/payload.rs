@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use stateway_client::v1;
 
-/// JSON shows as itself. What is not JSON shows as an object that says so.
+/// JSON is shown as JSON. Any other content is shown as an object with its content type.
 #[must_use]
 pub fn payload(wire: Option<&v1::Payload>) -> Option<Value> {
     let wire = wire?;

@@ -1,4 +1,4 @@
-//! An execution in the words of another system. `status`, `current_steps` and `last_error` have the names
+//! An execution in the terms of another system. `status`, `current_steps` and `last_error` have the names
 //! of buquet's `state.json`.
 
 use jiff::Timestamp;
@@ -7,7 +7,7 @@ use stateway_client::v1;
 
 use super::{Text, timestamp};
 
-/// An execution in the words of another system.
+/// An execution in the terms of another system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Projection {
     /// The execution's full name.
@@ -16,15 +16,15 @@ pub struct Projection {
     pub vocabulary: Text,
     /// The kind of system that uses it.
     pub source: Text,
-    /// The present state.
+    /// The current state.
     pub status: Text,
-    /// Nothing follows.
+    /// Whether the state is final.
     pub terminal: bool,
     /// The steps that are open now.
     pub current_steps: Vec<Text>,
-    /// What went wrong last.
+    /// The last error.
     pub last_error: Option<LastError>,
-    /// The moves that led to the present state.
+    /// The moves that led to the current state.
     pub moves: Vec<Move>,
     /// Every step, steps that have not started included.
     pub steps: Vec<StepProjection>,
@@ -37,20 +37,20 @@ pub struct Projection {
 pub struct LastError {
     /// The step.
     pub step: Text,
-    /// What went wrong.
+    /// The message of the error.
     pub message: Text,
-    /// Which attempt.
+    /// The number of the attempt.
     pub attempt: i32,
-    /// When.
+    /// The time of the error.
     pub at: Option<Timestamp>,
 }
 
 /// One move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Move {
-    /// From where; empty for the first.
+    /// The state before; empty for the first move.
     pub from: Text,
-    /// To where.
+    /// The state after.
     pub to: Text,
     /// `begin`; `legal`; `bridged` for a part of one move that the other system makes in several; or
     /// `outside` for a move that the other system does not have.
@@ -62,9 +62,9 @@ pub struct Move {
 pub struct StepProjection {
     /// Its name.
     pub step: Text,
-    /// Where it is.
+    /// The current state.
     pub status: Text,
-    /// How it got there.
+    /// The moves that led to it.
     pub moves: Vec<Move>,
 }
 

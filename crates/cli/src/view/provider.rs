@@ -1,4 +1,4 @@
-//! A provider, what it can do and how it is.
+//! A provider with its capabilities and its health.
 
 use std::collections::BTreeMap;
 
@@ -16,19 +16,19 @@ use super::{Text, timestamp};
 pub struct Provider {
     /// `providers/{provider}`.
     pub name: Text,
-    /// Which engine.
+    /// The kind of the engine.
     pub kind: Text,
     /// The engine's name for people.
     pub title: Text,
     /// Every capability, on or off.
     pub capabilities: BTreeMap<&'static str, bool>,
-    /// How it is.
+    /// The health of the provider.
     pub health: Option<Health>,
     /// Its state table; empty in lists.
     pub table: Vec<Row>,
 }
 
-/// How a provider is.
+/// The health of a provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Health {
     /// `SERVING`, `NOT_SERVING` or `UNKNOWN`.
@@ -39,11 +39,11 @@ pub struct Health {
     pub engine_version: Option<Text>,
     /// One line for an operator.
     pub detail: Option<Text>,
-    /// When it was last asked.
+    /// The time of the last check.
     pub check_time: Option<Timestamp>,
-    /// Calls under way now.
+    /// The number of calls in progress.
     pub open_call_count: i32,
-    /// The most there may be.
+    /// The maximum number of calls in progress.
     pub max_open_call_count: i32,
 }
 
@@ -79,7 +79,7 @@ impl From<&v1::Provider> for Provider {
     }
 }
 
-/// Every capability with its word, as the API spells it.
+/// Every capability with its name in the API.
 fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 37] {
     macro_rules! list {
         ($($name:ident),+ $(,)?) => { [$((stringify!($name), wire.$name)),+] };

@@ -1,4 +1,4 @@
-//! Who works, and what waits.
+//! Workers, and the queue of tasks and executions.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -17,34 +17,34 @@ pub struct Worker {
     pub roles: Vec<Text>,
     /// The skills it has.
     pub skills: Vec<Text>,
-    /// How many tasks it may hold.
+    /// The maximum number of tasks.
     pub capacity: i32,
-    /// How many it has.
+    /// The number of tasks that the worker has.
     pub task_count: i32,
-    /// Whose tasks it does; everyone's when empty.
+    /// The tenant whose tasks the worker takes; all tenants if empty.
     pub tenant: Text,
-    /// False while it may still come back.
+    /// False while the worker is disconnected and may reconnect.
     pub connected: bool,
     /// Since when it is connected.
     pub connect_time: Option<Timestamp>,
-    /// Its last sign of life.
+    /// The time of its last message.
     pub heartbeat_time: Option<Timestamp>,
-    /// Until when its tasks stay with it if it gives no sign of life.
+    /// When its tasks go to other workers if it sends no message.
     pub lease_expire_time: Option<Timestamp>,
-    /// The tasks it holds, the first 100.
+    /// The tasks that the worker has, at most 100.
     pub tasks: Vec<HeldTask>,
 }
 
-/// A task that a worker holds.
+/// A task that a worker has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HeldTask {
     /// providers/{provider}/executions/{execution}
     pub execution: Text,
     /// The step.
     pub step: Text,
-    /// Which attempt.
+    /// The number of the attempt.
     pub attempt: i32,
-    /// Whether the step is being undone.
+    /// Whether the task compensates the step.
     pub compensation: bool,
 }
 
@@ -78,24 +78,24 @@ impl From<&v1::Worker> for Worker {
     }
 }
 
-/// What waits for a worker or for its turn.
+/// The tasks that wait for a worker and the queued executions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Queue {
     /// providers/{provider}/queue
     pub name: Text,
-    /// Executions that have work under way.
+    /// The number of active executions.
     pub active_count: i32,
-    /// The most that may have.
+    /// The maximum number of active executions.
     pub max_active_count: i32,
-    /// About how many bytes the active executions have in memory.
+    /// The approximate bytes of active executions in memory.
     pub memory_bytes: i64,
-    /// From how many bytes on no further execution becomes active.
+    /// The limit of these bytes; above it no further execution becomes active.
     pub max_memory_bytes: i64,
-    /// Whether executions are queued because of it.
+    /// Whether executions are queued because of this limit.
     pub memory_full: bool,
     /// Tasks that no worker has taken.
     pub tasks: Vec<QueuedTasks>,
-    /// Executions that have not got their turn.
+    /// Queued executions.
     pub executions: Vec<QueuedExecutions>,
     /// The schedules by their next start, then the disabled ones.
     pub scheduled: Vec<ScheduledStart>,
@@ -115,30 +115,30 @@ pub struct ScheduledStart {
 /// Tasks of one kind that no worker has taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct QueuedTasks {
-    /// The role that is asked for.
+    /// The role that the tasks require.
     pub role: Text,
-    /// The skill that is asked for.
+    /// The skill that the tasks require.
     pub skill: Text,
-    /// Whose they are.
+    /// The tenant of the tasks.
     pub tenant: Text,
     /// How many.
     pub task_count: i32,
     /// The connected workers that could take them.
     pub worker_count: i32,
-    /// Since when the oldest waits.
+    /// How long the oldest task has waited.
     pub oldest_time: Option<Timestamp>,
     /// The engine carries them out itself; they need no worker.
     pub by_engine: bool,
 }
 
-/// Executions of one tenant that have not got their turn.
+/// Queued executions of one tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct QueuedExecutions {
-    /// Whose they are.
+    /// The tenant of the executions.
     pub tenant: Text,
     /// How many.
     pub execution_count: i32,
-    /// Since when the oldest waits.
+    /// How long the oldest execution has waited.
     pub oldest_time: Option<Timestamp>,
 }
 

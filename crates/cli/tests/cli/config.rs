@@ -74,7 +74,7 @@ fn what_is_printed_is_a_configuration_that_gives_the_same() {
 #[test]
 fn every_mistake_is_told_at_once_with_file_line_and_column() {
     let answer = check(
-        "[server]\nlisen = \"x\"\n\n[watch]\nbuffer = \"many\"\n[providers.p]\nkind = \"temporal\"\n",
+        "[server]\nlisen = \"x\"\n\n[watch]\nbuffer = \"many\"\n[providers.p]\nkind = \"airflow\"\n",
         &[],
     );
     let answer = answer.exits(2);
@@ -87,7 +87,12 @@ fn every_mistake_is_told_at_once_with_file_line_and_column() {
         lines[1].starts_with("error: c.toml:5:10: invalid type"),
         "{lines:#?}"
     );
-    assert!(lines[2].starts_with("error: c.toml:7:8: providers of kind `temporal` are not in this build yet; it knows: builtin"), "{lines:#?}");
+    assert!(
+        lines[2].starts_with(
+            "error: c.toml:7:8: `airflow` is not a kind of provider; this build knows: builtin"
+        ),
+        "{lines:#?}"
+    );
     assert!(lines[3].starts_with("hint: "), "{lines:#?}");
     assert!(answer.out.is_empty());
 }

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::binary::{Gateway, PATIENCE, Running, command, run};
+use crate::binary::{Gateway, PATIENCE, Running, command, finish, run, silent};
 use crate::scripts::WAITING;
 
 fn http(url: &str, path: &str) -> String {
@@ -202,6 +202,19 @@ fn a_port_that_is_taken_is_refused_with_a_hint() {
         "{}",
         second.err
     );
+}
+
+#[test]
+fn a_gateway_without_its_port_creates_no_store() {
+    let (taken, url) = silent();
+    let address = url.trim_start_matches("http://");
+    for (address, exit) in [(address, 4), ("192.0.2.1:1", 2)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut serve = command(folder.path());
+        finish(serve.args(["serve", "--listen", address]), "").exits(exit);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+    drop(taken);
 }
 
 #[test]

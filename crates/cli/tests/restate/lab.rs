@@ -120,6 +120,12 @@ impl Lab {
         self.service = begin_service(&self.peers, self.folder.path(), self.ports);
     }
 
+    /// The configuration of a provider on this server, for a gateway beside this laboratory's own.
+    #[allow(dead_code, reason = "only stories over several engines need it")]
+    pub(crate) fn provider_config(&self) -> String {
+        provider_config(self.ports)
+    }
+
     /// The other peers, for a laboratory beside this one.
     pub(crate) fn peers(&self) -> &Peers {
         &self.peers
@@ -361,15 +367,18 @@ fn register(ports: Ports) {
     });
 }
 
-fn begin_gateway(folder: &Path, ports: Ports) -> (Running, String) {
-    let config = format!(
+fn provider_config(ports: Ports) -> String {
+    format!(
         "[providers.lab]\nkind = \"restate\"\n\
          admin = {{ url = \"http://127.0.0.1:{}\" }}\n\
          ingress = {{ url = \"http://127.0.0.1:{}\" }}\n\
          signals = {{ approval = \"approve\" }}\n",
         ports.admin, ports.ingress
-    );
-    std::fs::write(folder.join("stateway.toml"), config).unwrap();
+    )
+}
+
+fn begin_gateway(folder: &Path, ports: Ports) -> (Running, String) {
+    std::fs::write(folder.join("stateway.toml"), provider_config(ports)).unwrap();
     let mut command = stateway(folder);
     command.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn"]);
     let gateway = Running::begin(&mut command);

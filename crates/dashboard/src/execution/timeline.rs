@@ -219,10 +219,10 @@ mod tests {
             steps: vec![Step {
                 name: "charge".into(),
                 sub_state: SubState::BackingOff.into(),
-                retry: Some(Retry {
+                retry: Some(Box::new(Retry {
                     next_attempt_time: at(12),
                     ..Retry::default()
-                }),
+                })),
                 ..Step::default()
             }],
             ..Execution::default()

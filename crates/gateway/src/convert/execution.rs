@@ -15,7 +15,7 @@ use super::{
 pub(crate) fn execution(from: Execution) -> v1::Execution {
     let etag = from.etag();
     v1::Execution {
-        name: from.name.to_string(),
+        name: from.name.resource_name(),
         current_steps: from.current_steps().map(str::to_owned).collect(),
         definition: from.definition,
         revision: from.revision,
@@ -23,10 +23,10 @@ pub(crate) fn execution(from: Execution) -> v1::Execution {
         native_state: from.native_state,
         reason: reason(from.reason).into(),
         mapping_basis: mapping_basis(from.mapping_basis).into(),
-        retry: Some(retry(from.retry)),
+        retry: Some(Box::new(retry(from.retry))),
         waits: from.waits.into_iter().map(wait).collect(),
         steps: from.steps.into_iter().map(step).collect(),
-        last_error: from.last_error.map(error),
+        last_error: from.last_error.map(boxed_error),
         create_time: from.create_time.map(timestamp),
         start_time: from.start_time.map(timestamp),
         update_time: from.update_time.map(timestamp),
@@ -36,7 +36,7 @@ pub(crate) fn execution(from: Execution) -> v1::Execution {
         labels: from.labels.into_iter().collect(),
         etag,
         usage: from.usage.map(usage),
-        abandoned_usage: from.abandoned_usage.map(usage),
+        abandoned_usage: from.abandoned_usage.map(|used| Box::new(usage(used))),
         cancellation: from.cancellation.map(cancellation),
         pause: from.pause.map(pause),
         reopen: from.reopen.map(reopen),
@@ -49,31 +49,31 @@ pub(crate) fn execution(from: Execution) -> v1::Execution {
     }
 }
 
-fn cancellation(from: CancelInfo) -> v1::Cancellation {
-    v1::Cancellation {
+fn cancellation(from: CancelInfo) -> Box<v1::Cancellation> {
+    Box::new(v1::Cancellation {
         cancelled_by: from.by,
         comment: from.comment,
         cancel_time: from.time.map(timestamp),
-    }
+    })
 }
 
-fn pause(from: PauseInfo) -> v1::Pause {
-    v1::Pause {
+fn pause(from: PauseInfo) -> Box<v1::Pause> {
+    Box::new(v1::Pause {
         paused_by: from.by,
         comment: from.comment,
         step: from.step,
         offered_revision: from.offered_revision,
         conflicts: from.conflicts,
-    }
+    })
 }
 
-fn reopen(from: ReopenInfo) -> v1::Reopen {
-    v1::Reopen {
+fn reopen(from: ReopenInfo) -> Box<v1::Reopen> {
+    Box::new(v1::Reopen {
         reopen_count: int32(from.count),
         reopened_by: from.by,
         reopen_time: from.time.map(timestamp),
         previous_native_state: from.from,
-    }
+    })
 }
 
 pub(crate) fn step(from: Step) -> v1::Step {
@@ -83,9 +83,9 @@ pub(crate) fn step(from: Step) -> v1::Step {
         native_state: from.native_state,
         reason: reason(from.reason).into(),
         mapping_basis: mapping_basis(from.mapping_basis).into(),
-        retry: Some(retry(from.retry)),
+        retry: Some(Box::new(retry(from.retry))),
         waits: from.waits.into_iter().map(wait).collect(),
-        last_error: from.last_error.map(error),
+        last_error: from.last_error.map(boxed_error),
         start_time: from.start_time.map(timestamp),
         end_time: from.end_time.map(timestamp),
         progress: from.progress.map(progress),
@@ -118,7 +118,7 @@ fn retry(from: Retry) -> v1::Retry {
         next_attempt_time: from.next_attempt_time.map(timestamp),
         delay: from.delay.map(duration),
         jitter_duration: from.jitter.map(duration),
-        last_error: from.last_error.map(error),
+        last_error: from.last_error.map(boxed_error),
         basis: retry_basis(from.basis).into(),
     }
 }
@@ -145,6 +145,10 @@ pub(crate) fn error(from: ExecutionError) -> v1::ExecutionError {
         occur_time: from.at.map(timestamp),
         native_code: from.native_code,
     }
+}
+
+fn boxed_error(from: ExecutionError) -> Box<v1::ExecutionError> {
+    Box::new(error(from))
 }
 
 /// The line that names the error, and the whole text if it has several lines.

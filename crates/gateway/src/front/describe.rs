@@ -52,7 +52,7 @@ where
 
 /// The response, with details if it is an error. An error that comes before an answer is in the
 /// headers, one that comes after it in the trailers.
-fn described(mut response: Response<Body>) -> Response<DescribedBody> {
+pub(super) fn described(mut response: Response<Body>) -> Response<DescribedBody> {
     describe(response.headers_mut());
     response.map(DescribedBody)
 }

@@ -19,7 +19,7 @@ use tonic::service::Routes;
 use tonic_web::{GrpcWebLayer, GrpcWebService};
 use tower::{Layer, Service};
 
-use super::describe::{Described, DescribedBody};
+use super::describe::{Described, DescribedBody, described};
 use super::origin::{AllowedOrigins, Origin, Refused, Sender};
 use super::services::Services;
 
@@ -42,7 +42,7 @@ const PREFLIGHT_LIFETIME: HeaderValue = HeaderValue::from_static("600");
 
 /// The services and pages of one port.
 pub(crate) struct Front {
-    grpc: Described<Services>,
+    grpc: Services,
     web: GrpcWebService<Described<Services>>,
     pages: Routes,
     origins: AllowedOrigins,
@@ -58,10 +58,9 @@ enum Kind {
 
 impl Front {
     pub(crate) fn new(services: Services, pages: Routes, origins: Vec<Origin>) -> Self {
-        let grpc = Described::new(services);
         Self {
-            web: GrpcWebLayer::new().layer(grpc.clone()),
-            grpc,
+            web: GrpcWebLayer::new().layer(Described::new(services.clone())),
+            grpc: services,
             pages: pages.prepare(),
             origins: AllowedOrigins::new(origins),
         }
@@ -96,7 +95,7 @@ impl Front {
             Kind::Grpc if request.version() < Version::HTTP_2 => {
                 return refuse(StatusCode::HTTP_VERSION_NOT_SUPPORTED, HTTP_2_ONLY);
             }
-            Kind::Grpc => return infallible(self.grpc.clone().call(request).await),
+            Kind::Grpc => return described(infallible(self.grpc.answer(request).await)),
             Kind::GrpcWeb => self.web.clone().call(request).await,
             Kind::Page => self.pages.clone().call(request).await,
         };

@@ -57,6 +57,14 @@ impl Services {
         Routes::from(Router::new().fallback_service(services))
     }
 
+    /// The answer of the service that the path names.
+    pub(super) fn answer(&self, request: Request<Body>) -> Answer {
+        match self.find(request.uri().path()) {
+            Some(service) => (service.answer)(request),
+            None => future::ready(Ok(Status::unimplemented("").into_http())).boxed(),
+        }
+    }
+
     fn find(&self, path: &str) -> Option<&NamedHandler> {
         let (name, _method) = path.strip_prefix('/')?.split_once('/')?;
         self.0.iter().find(|service| service.name == name)
@@ -73,10 +81,7 @@ impl Service<Request<Body>> for Services {
     }
 
     fn call(&mut self, request: Request<Body>) -> Answer {
-        match self.find(request.uri().path()) {
-            Some(service) => (service.answer)(request),
-            None => future::ready(Ok(Status::unimplemented("").into_http())).boxed(),
-        }
+        self.answer(request)
     }
 }
 

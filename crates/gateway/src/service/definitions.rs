@@ -111,7 +111,7 @@ impl Definitions {
         if !request.definition_id.is_empty() || !request.labels.is_empty() {
             let message = "`definition_id` and `labels` require a `parent`";
             return Err(Refusal::invalid("parent", message)
-                .hint("Give the provider as `parent` to apply a definition of its own.")
+                .hint("Set `parent` to the provider to apply one of its native definitions.")
                 .into());
         }
         let upstreams = if request.validate_only {

@@ -17,7 +17,7 @@ pub(crate) use step::attempt;
 use std::sync::Arc;
 
 use stateway_model::{Execution, ExecutionName, ProviderId, SubState};
-use stateway_provider_api::{Call, Error, ErrorKind, Precondition, Verb, View};
+use stateway_provider_api::{Call, Error, ErrorKind, Observation, Precondition, Verb, View};
 use tonic::{Code, Status};
 
 use super::Shell;
@@ -50,12 +50,23 @@ impl Executions {
         name: &ExecutionName,
         view: View,
     ) -> Result<Execution, Status> {
+        let (upstream, observation) = self.observe(call, name, view).await?;
+        Ok(upstream.execution(*observation))
+    }
+
+    /// One execution as its engine shows it now, and its provider.
+    async fn observe(
+        &self,
+        call: &Call,
+        name: &ExecutionName,
+        view: View,
+    ) -> Result<(&Upstream, Box<Observation>), Status> {
         let upstream = self.upstream(&name.provider)?;
         let guarded = upstream.within(call);
-        let observation = guarded.call(Verb::Get, |provider, call| {
+        let observation = guarded.call_boxed(Verb::Get, |provider, call| {
             provider.get(call, &name.id, view)
         });
-        Ok(upstream.execution(observation.await?))
+        Ok((upstream, observation.await?))
     }
 
     /// Compares an etag with the execution's. The provider refuses a request whose etag is not current,
@@ -93,9 +104,9 @@ impl Executions {
         if current == etag {
             return Ok(());
         }
-        let message = format!("it has changed meanwhile and is {sub_state} now");
-        let error =
-            Error::new(ErrorKind::Conflict, verb, message).with_hint("Read it again, then decide.");
+        let message = format!("the execution has changed and is now {sub_state}");
+        let error = Error::new(ErrorKind::Conflict, verb, message)
+            .with_hint("Read the execution again, then decide.");
         Err(status::of_provider(&name.provider, &error))
     }
 
@@ -116,8 +127,7 @@ impl Executions {
 
 fn no_etag(name: &ExecutionName) -> Status {
     let message = format!(
-        "`{name}` has no etag now: the provider has read only a part of its long history, so whether \
-         it has changed is not known"
+        "`{name}` has no etag now: the provider has read only a part of its history, so it is unknown whether the execution has changed"
     );
     Refusal::new(Code::Aborted, "ETAG_NOT_AVAILABLE", message)
         .with("provider", name.provider.to_string())

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use axum::http::HeaderName;
 use futures::Stream;
 use metrics::{Counter, Histogram, counter, histogram};
 use stateway_provider_api::Call;
@@ -15,13 +17,16 @@ use tracing::Instrument;
 
 use super::oversize;
 use crate::caller::{self, Caller};
-use crate::deadline::Budget;
+use crate::deadline::{self, Budget};
 use crate::descriptor::API;
 use crate::status::Refusal;
 
 /// The header that carries the correlation id, in both directions.
 const REQUEST_ID: &str = "x-request-id";
+const REQUEST_ID_HEADER: HeaderName = HeaderName::from_static(REQUEST_ID);
 const LONGEST_REQUEST_ID: usize = 128;
+/// The longest correlation id that the gateway makes.
+const LONGEST_OWN_ID: usize = 8 + 1 + 16;
 
 /// What every method is wrapped in.
 pub(crate) struct Shell {
@@ -77,11 +82,14 @@ impl Shell {
         F: Future<Output = Result<R, Status>> + Send,
     {
         let most = self.limits.max_message_bytes;
-        self.open(method, request, |call, message| {
+        let answered = self.open(method, request, |call, message| {
             let work = work(call, message);
-            async move { oversize::fitting(method, most, work.await?) }
-        })
-        .await
+            // In a box, because it passes through several futures and some answers are large.
+            async move { oversize::fitting(method, most, Box::new(work.await?)) }
+        });
+        answered
+            .await
+            .map(|response| response.map(|answer| *answer))
     }
 
     /// Opens a stream within the deadline of its call, and counts and logs the opening. Each message
@@ -117,8 +125,8 @@ impl Shell {
                     actor,
                     roles,
                 };
-                let work = work(call, message).instrument(span.clone());
-                let worked = tokio::time::timeout_at((began + budget.all).into(), work).await;
+                let work = pin!(work(call, message).instrument(span.clone()));
+                let worked = deadline::until(began + budget.all, work).await;
                 worked.unwrap_or_else(|_| Err(out_of_time(method)))
             }
             Err(refused) => Err(refused),
@@ -152,8 +160,28 @@ impl Shell {
     /// A new correlation id: unique to this process by a random part, within it by a count.
     fn next_id(&self) -> Arc<str> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        format!("{:08x}-{number:x}", self.process).into()
+        let mut text = [0; LONGEST_OWN_ID];
+        let mut at = LONGEST_OWN_ID;
+        let mut write = |digit: u8| {
+            at -= 1;
+            text[at] = digit;
+        };
+        // From the end: the count without leading zeros, a dash, all digits of the process.
+        let digits = u64::BITS - number.leading_zeros();
+        for shift in (0..digits.max(1)).step_by(4) {
+            write(hex_digit(number >> shift));
+        }
+        write(b'-');
+        for shift in (0..u32::BITS).step_by(4) {
+            write(hex_digit(u64::from(self.process) >> shift));
+        }
+        str::from_utf8(&text[at..]).unwrap_or_default().into()
     }
+}
+
+/// The last hexadecimal digit of a number.
+fn hex_digit(number: u64) -> u8 {
+    b"0123456789abcdef"[(number & 0xf) as usize]
 }
 
 /// One call that is under way. A client that gives up drops the call in the middle of its work: then
@@ -176,7 +204,7 @@ impl Account<'_> {
     fn note(&self, refusal: Option<(Code, &str)>) {
         let (method, took) = (self.method, self.began.elapsed());
         let meter = self.shell.meters.get(method);
-        debug_assert!(meter.is_some(), "`{method}` is no method of the API");
+        debug_assert!(meter.is_some(), "`{method}` is not a method of the API");
         if let Some(meter) = meter {
             meter.seconds.record(took);
             if refusal.is_none() {
@@ -200,7 +228,7 @@ impl Account<'_> {
 impl Drop for Account<'_> {
     fn drop(&mut self) {
         if !self.is_closed {
-            self.note(Some((Code::Cancelled, "the client gave up")));
+            self.note(Some((Code::Cancelled, "the client cancelled the call")));
         }
     }
 }
@@ -208,13 +236,13 @@ impl Drop for Account<'_> {
 fn out_of_time(method: &str) -> Status {
     let message = format!("{method} took longer than its deadline");
     Refusal::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message)
-        .hint("Give the call more time. A change may have been carried out: read before repeating.")
+        .hint("Use a longer deadline. A change may have taken effect: read the resource before you repeat the call.")
         .into()
 }
 
 /// The client's own correlation id, if it sent a usable one.
 fn sent_id(metadata: &MetadataMap) -> Option<Arc<str>> {
-    let sent = metadata.get(REQUEST_ID)?.to_str().ok()?;
+    let sent = metadata.as_ref().get(REQUEST_ID_HEADER)?.to_str().ok()?;
     let usable = (1..=LONGEST_REQUEST_ID).contains(&sent.len())
         && sent.bytes().all(|byte| byte.is_ascii_graphic());
     usable.then(|| sent.into())
@@ -281,6 +309,19 @@ mod tests {
             let line = format!("stateway_requests_total{{method=\"{method}\",code=\"OK\"}} 0");
             assert!(page.contains(&line), "{line}");
         }
+    }
+
+    #[test]
+    fn a_correlation_id_is_the_process_and_a_count() {
+        figures(async |mut shell| {
+            shell.process = 0x0000_beef;
+            assert_eq!(&*shell.next_id(), "0000beef-0");
+            assert_eq!(&*shell.next_id(), "0000beef-1");
+            shell.calls = AtomicU64::new(0x1f0);
+            assert_eq!(&*shell.next_id(), "0000beef-1f0");
+            shell.calls = AtomicU64::new(u64::MAX);
+            assert_eq!(&*shell.next_id(), "0000beef-ffffffffffffffff");
+        });
     }
 
     #[test]

@@ -219,7 +219,7 @@ pub(super) fn portable(text: &str) -> Result<DefinitionName, Status> {
         .parse()
         .map_err(|error| Refusal::invalid("name", format!("{error}")))?;
     if name.provider.is_some() {
-        let message = "only a portable definition `definitions/{definition}` can be named here";
+        let message = "`name` must be a portable definition: `definitions/{definition}`";
         return Err(Refusal::invalid("name", message).into());
     }
     Ok(name)

@@ -113,7 +113,10 @@ pub(super) fn options(
     options: HashMap<String, String>,
 ) -> Result<BTreeMap<String, String>, Status> {
     if options.len() > MOST_OPTIONS {
-        let message = format!("{} options are more than {MOST_OPTIONS}", options.len());
+        let message = format!(
+            "{} options are given; at most {MOST_OPTIONS} are allowed",
+            options.len()
+        );
         return Err(Refusal::invalid("options", message).into());
     }
     let good = |(key, value): (&String, &String)| {
@@ -131,7 +134,10 @@ pub(super) fn options(
 
 pub(super) fn labels(labels: HashMap<String, String>) -> Result<Labels, Status> {
     if labels.len() > MOST_LABELS {
-        let message = format!("{} labels are more than {MOST_LABELS}", labels.len());
+        let message = format!(
+            "{} labels are given; at most {MOST_LABELS} are allowed",
+            labels.len()
+        );
         return Err(Refusal::invalid("labels", message).into());
     }
     let allowed =

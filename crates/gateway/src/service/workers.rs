@@ -230,6 +230,6 @@ fn worker_name(provider: &ProviderId, id: &str) -> String {
 fn offer_required() -> Status {
     Refusal::invalid("message", "the first message of a worker must be an offer")
         .reason("OFFER_REQUIRED")
-        .hint("Send an Offer with roles and capacity before anything else.")
+        .hint("Send an Offer with roles and capacity first.")
         .into()
 }

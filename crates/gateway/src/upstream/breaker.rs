@@ -49,6 +49,11 @@ impl Breaker {
         }
     }
 
+    /// Closed without a failure.
+    pub(crate) const fn is_calm(&self) -> bool {
+        matches!(self.state, State::Closed { failures: 0 })
+    }
+
     /// Whether a call may be made now; if not, how long to wait. Only a call that `may_probe` is
     /// admitted after the cool-down.
     pub(crate) fn admit(&mut self, now: Instant, may_probe: bool) -> Result<(), Duration> {

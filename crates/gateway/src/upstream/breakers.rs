@@ -82,6 +82,12 @@ impl Breakers {
         self.provider.position()
     }
 
+    /// Whether nothing has failed that is still remembered: every call is admitted, and an answer changes
+    /// nothing.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.provider.is_calm() && self.verbs.is_empty()
+    }
+
     /// Whether a call may be made now. Each admitted call must be reported to
     /// [`finish`](Self::finish).
     pub(crate) fn admit(
@@ -217,6 +223,21 @@ mod tests {
         assert_eq!(breakers.admit(Verb::Start, now, DIRECT), Err(refused));
         assert_eq!(breakers.admit(Verb::List, now, DIRECT), Ok(()));
         assert_eq!(breakers.position(), Position::Closed);
+    }
+
+    #[test]
+    fn breakers_are_calm_until_something_fails_and_after_it_is_answered() {
+        let now = Instant::now();
+        let mut breakers = Breakers::new(3, COOL_DOWN);
+        assert!(breakers.is_calm());
+        for failure in [Outcome::Outage, ingress()] {
+            call(&mut breakers, Verb::Get, &failure, now);
+            assert!(!breakers.is_calm());
+            call(&mut breakers, Verb::Get, &Outcome::Answered, now);
+            assert!(breakers.is_calm());
+        }
+        assert!(!down(now).is_calm());
+        assert!(!without_ingress(now).is_calm());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! the error's context, in that order.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use thiserror::Error as ThisError;
 
 use super::Upstream;
 use super::breakers::{Admission, Outcome, Refused, Scope};
+use crate::deadline;
 
 /// The reason when every slot is taken: the load is too high, nothing is wrong with the provider.
 pub(crate) const PROVIDER_BUSY: &str = "PROVIDER_BUSY";
@@ -102,6 +104,16 @@ impl Guarded<'_> {
         verb: Verb,
         work: impl FnOnce(&'g dyn Provider, &'g Call) -> BoxFuture<'g, Result<T>> + Send,
     ) -> std::result::Result<T, CallError> {
+        self.call_boxed(verb, work).await.map(|answer| *answer)
+    }
+
+    /// The same with the answer in a box: an observation has about a kilobyte and passes through many
+    /// hands.
+    pub(crate) async fn call_boxed<'g, T>(
+        &'g self,
+        verb: Verb,
+        work: impl FnOnce(&'g dyn Provider, &'g Call) -> BoxFuture<'g, Result<T>> + Send,
+    ) -> std::result::Result<Box<T>, CallError> {
         let answer = self.guard(verb, || work(&*self.upstream.provider, &self.call));
         answer.await.map_err(|error| {
             let provider = &self.upstream.id;
@@ -134,33 +146,33 @@ impl Guarded<'_> {
         &'g self,
         verb: Verb,
         work: impl FnOnce() -> BoxFuture<'g, Result<T>> + Send,
-    ) -> Result<T> {
+    ) -> Result<Box<T>> {
         let upstream = self.upstream;
         upstream.describe().check(verb)?;
         let mut attempt = self.admit(verb)?;
-        let Ok(_slot) = upstream.slots.try_acquire() else {
-            attempt.finish(None, &Outcome::NotAsked);
+        let Some(_slot) = upstream.slots.take() else {
+            attempt.finish(None, |_| Outcome::NotAsked);
             return Err(busy(verb));
         };
         // A panic of the adapter must not end the task that called it.
-        let work = AssertUnwindSafe(async { work().await }).catch_unwind();
-        match tokio::time::timeout_at(self.call.deadline.into(), work).await {
+        let work = pin!(AssertUnwindSafe(async { work().await.map(Box::new) }).catch_unwind());
+        match deadline::until(self.call.deadline, work).await {
             Ok(Ok(answer)) => {
                 let failure = answer.as_ref().err();
-                let shows = attempt.shows(failure);
-                attempt.finish(failure.map(|error| error.kind), &shows);
+                attempt.finish(failure.map(|error| error.kind), |fair| {
+                    outcome(failure, fair)
+                });
                 answer
             }
             Ok(Err(_panic)) => {
                 tracing::error!(provider = %upstream.id, %verb, "the adapter panicked");
-                attempt.finish(Some(ErrorKind::Internal), &Outcome::Outage);
+                attempt.finish(Some(ErrorKind::Internal), |_| Outcome::Outage);
                 let message = "the adapter failed unexpectedly";
                 Err(Error::new(ErrorKind::Internal, verb, message))
             }
             Err(_elapsed) => {
                 let error = Error::new(ErrorKind::Timeout, verb, "no answer in time");
-                let shows = attempt.shows(Some(&error));
-                attempt.finish(Some(error.kind), &shows);
+                attempt.finish(Some(error.kind), |fair| outcome(Some(&error), fair));
                 Err(error)
             }
         }
@@ -169,12 +181,14 @@ impl Guarded<'_> {
     fn admit(&self, verb: Verb) -> Result<Attempt<'_>> {
         let upstream = self.upstream;
         let began = Instant::now();
-        let admission = Admission {
-            fair: self.call.deadline.saturating_duration_since(began) >= upstream.fair_chance(),
-            merged: self.merged,
-        };
-        let admitted = upstream.breakers().admit(verb, began, admission);
-        admitted.map_err(|refused| not_called(verb, &refused))?;
+        if !upstream.is_calm.load(Ordering::Acquire) {
+            let admission = Admission {
+                fair: self.call.deadline.saturating_duration_since(began) >= upstream.fair_chance(),
+                merged: self.merged,
+            };
+            let admitted = upstream.breakers().admit(verb, began, admission);
+            admitted.map_err(|refused| not_called(verb, &refused))?;
+        }
         if verb.is_write() {
             upstream.writes.fetch_add(1, Ordering::Relaxed);
         }
@@ -194,7 +208,7 @@ fn not_called(verb: Verb, refused: &Refused) -> Error {
         Scope::Verb(verb) => (format!("`{verb}` of the provider"), None),
         Scope::Component(component) => (format!("its {component}"), Some(component)),
     };
-    let message = format!("{silent} has not been answering and is not called for a while");
+    let message = format!("{silent} has not answered, so the gateway does not call it for a while");
     let error = Error::new(ErrorKind::Unavailable, verb, message)
         .with_reason(BREAKER_OPEN)
         .with_retry_after(refused.pause);
@@ -221,27 +235,28 @@ struct Attempt<'u> {
 }
 
 impl Attempt<'_> {
-    /// What the end of the call shows about the provider.
-    fn shows(&self, failure: Option<&Error>) -> Outcome {
-        let fair = self.began.elapsed() >= self.upstream.fair_chance();
-        outcome(failure, fair)
-    }
-
-    fn finish(&mut self, failure: Option<ErrorKind>, outcome: &Outcome) {
+    /// Ends the call now. `shows` gets whether the provider had a fair chance to answer.
+    fn finish(&mut self, failure: Option<ErrorKind>, shows: impl FnOnce(bool) -> Outcome) {
         self.finished = true;
-        let took = self.began.elapsed();
+        let now = Instant::now();
+        let took = now.saturating_duration_since(self.began);
         self.upstream.meter.record(self.verb, failure, took);
-        self.report(outcome);
+        self.report(&shows(took >= self.upstream.fair_chance()), now);
     }
 
-    fn report(&self, outcome: &Outcome) {
+    fn report(&self, outcome: &Outcome, now: Instant) {
         if self.verb.is_write() {
             self.upstream.writes.fetch_sub(1, Ordering::Relaxed);
         }
+        let is_calm = &self.upstream.is_calm;
+        if *outcome == Outcome::Answered && is_calm.load(Ordering::Acquire) {
+            return;
+        }
         let mut breakers = self.upstream.breakers();
         let before = breakers.position();
-        breakers.finish(self.verb, outcome, Instant::now());
+        breakers.finish(self.verb, outcome, now);
         let after = breakers.position();
+        is_calm.store(breakers.is_calm(), Ordering::Release);
         drop(breakers);
         if before != after {
             self.upstream.meter.breaker(after);
@@ -255,7 +270,7 @@ impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if !self.finished {
             self.upstream.meter.cancelled(self.verb);
-            self.report(&Outcome::CutOff);
+            self.report(&Outcome::CutOff, Instant::now());
         }
     }
 }

@@ -111,7 +111,7 @@ async fn drain(
                 continue;
             }
             () = tokio::time::sleep_until(patience.into()), if !*in_sync => {
-                let message = "the present set was not reported in time";
+                let message = "the current executions were not reported in time";
                 return Err(Error::new(ErrorKind::Timeout, verb, message));
             }
             item = item => item,
@@ -158,7 +158,7 @@ fn take(hub: &Hub, upstream: &Upstream, topic: &Topic, item: Watched) -> Result<
 /// The refusal to follow more executions than allowed.
 pub(super) fn too_many(hub: &Hub, verb: Verb) -> Error {
     let most = hub.settings.max_followed;
-    let message = format!("it has more than {most} executions, as many as a watch follows");
+    let message = format!("the provider has more than {most} executions, the maximum of a watch");
     Error::new(ErrorKind::FailedPrecondition, verb, message)
         .with_reason(TOO_MANY_EXECUTIONS)
         .with_hint("Watch single executions, or raise `watch.max_followed`.")

@@ -122,7 +122,7 @@ impl Hub {
                 Some(topic) => topic,
                 None if topics.len() >= self.settings.max_topics => {
                     let most = self.settings.max_topics;
-                    return Err(too_many(&format!("{most} topics are watched")));
+                    return Err(too_many(&format!("{most} topics are already watched")));
                 }
                 None => {
                     let manner = Manner {
@@ -250,7 +250,7 @@ impl Hub {
 }
 
 fn too_many(what: &str) -> Status {
-    let message = format!("{what}, as many as allowed");
+    let message = format!("{what}, which is the limit");
     Refusal::new(Code::ResourceExhausted, "TOO_MANY_WATCHES", message)
         .retry_after(Duration::from_secs(5))
         .into()

@@ -173,7 +173,7 @@ impl Reader {
             let message = "the cursor is too old to resume from";
             Status::from(
                 Refusal::new(Code::OutOfRange, "CURSOR_EXPIRED", message).hint(
-                    "Watch again without a cursor and forget what is not in the present set.",
+                    "Watch again without a cursor, and drop every execution that is not in the current set.",
                 ),
             )
         };
@@ -357,15 +357,15 @@ fn topics(hub: &Hub, request: &WatchRequest) -> (Vec<TopicKey>, bool) {
 
 /// The answer to a new reader of an execution that was removed while others watched it.
 pub(super) fn gone(name: &ExecutionName) -> Status {
-    let message = format!("`{name}` is gone");
+    let message = format!("`{name}` does not exist any more");
     Refusal::new(Code::NotFound, "EXECUTION_NOT_FOUND", message).into()
 }
 
 /// The answer to a reader whose deadline came before the present set was known.
 pub(crate) fn not_in_time() -> Status {
-    let message = "the present set was not read before the deadline";
+    let message = "the current executions were not read before the deadline";
     Refusal::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message)
-        .hint("Call again with a later deadline: what was read so far is kept for a while.")
+        .hint("Call again with a later deadline; the gateway keeps the data that it has read for a while.")
         .into()
 }
 

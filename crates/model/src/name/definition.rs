@@ -44,6 +44,30 @@ impl DefinitionName {
             id: id.into(),
         })
     }
+
+    /// The name of a provider's own definition as clients write it: the same text as that of
+    /// [`native`](Self::native), in one allocation.
+    ///
+    /// # Errors
+    /// An empty id, or one that is too long.
+    pub fn native_resource_name(provider: &ProviderId, id: &str) -> Result<String, NameError> {
+        check_length(id)?;
+        let parts = "providers//definitions/".len();
+        let mut name = String::with_capacity(provider.as_str().len() + parts + id.len());
+        // Writing to a String cannot fail.
+        let _ = write_name(&mut name, Some(provider), id);
+        Ok(name)
+    }
+}
+
+fn write_name(name: &mut impl fmt::Write, provider: Option<&ProviderId>, id: &str) -> fmt::Result {
+    if let Some(provider) = provider {
+        name.write_str("providers/")?;
+        name.write_str(provider.as_str())?;
+        name.write_str("/")?;
+    }
+    name.write_str("definitions/")?;
+    encode_into(name, id)
 }
 
 impl FromStr for DefinitionName {
@@ -67,11 +91,7 @@ impl FromStr for DefinitionName {
 
 impl fmt::Display for DefinitionName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(provider) = &self.provider {
-            write!(f, "providers/{provider}/")?;
-        }
-        f.write_str("definitions/")?;
-        encode_into(f, &self.id)
+        write_name(f, self.provider.as_ref(), &self.id)
     }
 }
 
@@ -89,6 +109,9 @@ mod tests {
         ] {
             assert_eq!(name.parse::<DefinitionName>().unwrap().to_string(), name);
         }
+        let provider = "r".parse().unwrap();
+        let name = DefinitionName::native_resource_name(&provider, "Order/run");
+        assert_eq!(name.unwrap(), "providers/r/definitions/Order%2Frun");
         let native: DefinitionName = "providers/r/definitions/Order%2Frun".parse().unwrap();
         assert_eq!(&*native.id, "Order/run");
     }

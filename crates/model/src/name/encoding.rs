@@ -3,16 +3,30 @@
 //! Letters, digits and `-._~:` stay as they are; every other byte becomes `%XX` in upper case.
 //! Decoding accepts only what encoding gives, so two different names never mean one execution.
 
+use std::borrow::Cow;
+
 use super::{NameError, quote};
 
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':')
 }
 
+/// `.` and `..` have a meaning of their own in paths, so their first dot is encoded.
+fn is_dots(text: &str) -> bool {
+    matches!(text, "." | "..")
+}
+
+/// Whether an id and its encoded form are the same text, as for nearly every id.
+fn is_same_encoded(text: &str) -> bool {
+    text.bytes().all(is_plain) && !is_dots(text)
+}
+
 /// Appends `id` to `name` in its encoded form.
 pub(super) fn encode_into(name: &mut impl std::fmt::Write, id: &str) -> std::fmt::Result {
-    // `.` and `..` have a meaning of their own in paths, so their first dot is encoded.
-    let dots = matches!(id, "." | "..");
+    if is_same_encoded(id) {
+        return name.write_str(id);
+    }
+    let dots = is_dots(id);
     for (at, byte) in id.bytes().enumerate() {
         if is_plain(byte) && !(dots && at == 0) {
             name.write_char(char::from(byte))?;
@@ -33,7 +47,10 @@ pub fn encoded(id: &str) -> String {
 }
 
 /// The id behind an encoded segment.
-pub(super) fn decode(segment: &str) -> Result<String, NameError> {
+pub(super) fn decode(segment: &str) -> Result<Cow<'_, str>, NameError> {
+    if is_same_encoded(segment) {
+        return Ok(Cow::Borrowed(segment));
+    }
     let refuse = |at, rule| NameError::Encoding {
         segment: quote(segment),
         at,
@@ -77,7 +94,7 @@ pub(super) fn decode(segment: &str) -> Result<String, NameError> {
             "a character is encoded that must not be, or the other way round",
         ));
     }
-    Ok(id)
+    Ok(Cow::Owned(id))
 }
 
 #[cfg(test)]

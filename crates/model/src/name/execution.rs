@@ -71,26 +71,40 @@ impl ExecutionName {
     pub const fn new(provider: ProviderId, id: ExecutionId) -> Self {
         Self { provider, id }
     }
+
+    /// The name as clients write it. The same text as with `to_string`, in one allocation.
+    #[must_use]
+    pub fn resource_name(&self) -> String {
+        let parts = "providers//executions/".len();
+        let length = self.provider.as_str().len() + parts + self.id.as_str().len();
+        let mut name = String::with_capacity(length);
+        // Writing to a String cannot fail.
+        let _ = self.write_to(&mut name);
+        name
+    }
+
+    fn write_to(&self, name: &mut impl fmt::Write) -> fmt::Result {
+        name.write_str("providers/")?;
+        name.write_str(self.provider.as_str())?;
+        name.write_str("/executions/")?;
+        encode_into(name, self.id.as_str())
+    }
 }
 
 impl FromStr for ExecutionName {
     type Err = NameError;
 
     fn from_str(name: &str) -> Result<Self, NameError> {
-        let mut segments = name.split('/');
-        let (Some("providers"), Some(provider), Some("executions"), Some(id), None) = (
-            segments.next(),
-            segments.next(),
-            segments.next(),
-            segments.next(),
-            segments.next(),
-        ) else {
-            let pattern = "providers/{provider}/executions/{execution}";
-            return Err(NameError::Pattern {
-                name: quote(name),
-                pattern,
-            });
+        let pattern = || NameError::Pattern {
+            name: quote(name),
+            pattern: "providers/{provider}/executions/{execution}",
         };
+        let after = name.strip_prefix("providers/").ok_or_else(pattern)?;
+        let (provider, after) = after.split_once('/').ok_or_else(pattern)?;
+        let id = after.strip_prefix("executions/").ok_or_else(pattern)?;
+        if id.bytes().any(|byte| byte == b'/') {
+            return Err(pattern());
+        }
         Ok(Self {
             provider: provider.parse()?,
             id: ExecutionId::new(decode(id)?)?,
@@ -100,8 +114,7 @@ impl FromStr for ExecutionName {
 
 impl fmt::Display for ExecutionName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "providers/{}/executions/", self.provider)?;
-        encode_into(f, self.id.as_str())
+        self.write_to(f)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use stateway_model::{AttemptPhase, Event, ExecutionError};
+use stateway_model::{AttemptPhase, Event, ExecutionError, Payload};
 
 use super::{
     Cause, Ending, Phase, Script, StepRun, StepScript, StepState, WaitFor, WhenExhausted, after,
@@ -20,6 +20,8 @@ const LONGEST_DELAY: Duration = Duration::from_secs(30 * 24 * 3600);
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     pub(crate) script: Arc<Script>,
+    /// What it answers in the end.
+    pub(crate) output: Option<Payload>,
     pub(crate) phase: Phase,
     /// Held by hand since then.
     pub(crate) held: Option<Timestamp>,
@@ -41,7 +43,9 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn new(script: Arc<Script>, now: Timestamp, delay: Option<Duration>) -> Self {
         let until = after(now, delay.unwrap_or_default());
+        let output = script.output.as_ref();
         let mut run = Self {
+            output: output.map(|output| Payload::json(output.to_string())),
             script,
             phase: Phase::Scheduled { until },
             held: None,

@@ -87,7 +87,7 @@ fn print_line(change: &Change<v1::Approval>) -> Result<(), Failure> {
     }
 }
 
-/// An approval that ended shows how, and who decided; one that is gone otherwise is marked.
+/// An approval that ended shows the decision and who made it. An approval that disappeared without one is marked.
 fn line(approval: &view::Approval, removed: bool) -> String {
     let mut parts = vec![
         moment(Timestamp::now()),

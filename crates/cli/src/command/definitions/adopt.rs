@@ -54,7 +54,7 @@ pub struct Adopt {
     etag: Option<String>,
 }
 
-/// What one execution is offered.
+/// The offer to one execution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Offer {
     execution: view::Text,
@@ -108,7 +108,7 @@ impl Adopt {
     async fn many(&self, context: &Context) -> Result<Option<Vec<Adopted>>, Failure> {
         let found = self.matching(context).await?;
         if found.is_empty() {
-            talk("no open execution passes the filter");
+            talk("no open execution matches the filter");
             return Ok(Some(Vec::new()));
         }
         let preview = self.preview(context, &found).await?;
@@ -146,7 +146,7 @@ impl Adopt {
             Err(error) => return Err(self.of_filter(context, error).await),
         } {
             if found.len() == MOST {
-                let message = format!("more than {MOST} executions pass the filter");
+                let message = format!("more than {MOST} executions match the filter");
                 return Err(Failure::usage(message).hint("Narrow the filter."));
             }
             found.push(execution);
@@ -318,10 +318,12 @@ mod tests {
         v1::Execution {
             name: "providers/builtin/executions/e1".to_owned(),
             revision: revision.to_owned(),
-            last_error: (!code.is_empty()).then(|| v1::ExecutionError {
-                native_code: code.to_owned(),
-                message: "step `a` is different".to_owned(),
-                ..v1::ExecutionError::default()
+            last_error: (!code.is_empty()).then(|| {
+                Box::new(v1::ExecutionError {
+                    native_code: code.to_owned(),
+                    message: "step `a` is different".to_owned(),
+                    ..v1::ExecutionError::default()
+                })
             }),
             ..v1::Execution::default()
         }

@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::resource;
 
-/// What stands for a provider where there is none.
+/// The provider in names of executions that come from a file.
 const NO_PROVIDER: &str = "file";
 
 /// Where a history comes from.
@@ -52,7 +52,7 @@ impl Source {
         let bytes = std::fs::read(path).map_err(unread)?;
         let recording = Recording::read(&bytes).map_err(|error| {
             Failure::usage(format!("{shown}: {error}"))
-                .hint("Files of `stateway history export` are read, unchanged.")
+                .hint("Use an unchanged file of `stateway history export`.")
         })?;
         let provider: ProviderId = NO_PROVIDER.parse().expect("a plain word is an id");
         let id = ExecutionId::new(&*recording.execution)
@@ -154,6 +154,6 @@ fn of_revision<'r>(recording: &'r Recording, wanted: &str) -> Result<(&'r str, &
             Exit::NotFound,
             format!("the file has no revision `{wanted}`"),
         )
-        .hint("Give the definition itself with --definition.")),
+        .hint("Use --definition with the file of the definition.")),
     }
 }

@@ -38,7 +38,7 @@ impl Approvals {
         let parent = validate::parent(&request.parent)?;
         let filter = Filter::parse(Kind::Approval, &request.filter)?;
         if !filter.may_admit_pending() {
-            let message = "filter: a watch shows pending approvals only, and this admits none";
+            let message = "filter: a watch shows only pending approvals, and this filter matches none of them";
             return Err(Refusal::invalid("filter", message)
                 .reason("INVALID_FILTER")
                 .hint("Leave `state` out. ListApprovals lists approvals in other states.")

@@ -20,7 +20,7 @@ pub(super) fn parse(text: &str) -> Result<(DefinitionName, Option<String>), Stat
         .parse()
         .map_err(|error| Refusal::invalid("name", format!("{error}")))?;
     if name.provider.is_some() {
-        let message = "a provider's own definitions are not kept here";
+        let message = "native definitions of a provider are not stored by the gateway";
         return Err(Refusal::invalid("name", message).into());
     }
     let Some(revision) = revision else {

@@ -66,7 +66,9 @@ impl Definitions {
             return Err(wrong("a revision is one word".to_owned()));
         }
         let Some(provider) = &name.provider else {
-            return Err(wrong("the definition belongs to no provider".to_owned()));
+            return Err(wrong(
+                "the name of the definition has no provider".to_owned(),
+            ));
         };
         let upstream = named(&self.directory.upstreams, provider)?;
         let guarded = upstream.within(&call);
@@ -101,7 +103,7 @@ impl Definitions {
         };
         let cursor = match after {
             Some((parent, _)) if parent != request.parent => {
-                let message = "the page token is of another provider";
+                let message = "the page token belongs to another provider";
                 return Err(Refusal::invalid("page_token", message)
                     .reason("INVALID_PAGE_TOKEN")
                     .into());
@@ -150,7 +152,8 @@ impl Definitions {
         match validate::parent(parent)? {
             Parent::One(id) => Ok(named(&self.directory.upstreams, &id)?),
             Parent::All => {
-                let message = "name one provider: each has definitions of its own";
+                let message =
+                    "`parent` must name one provider: each provider has its own definitions";
                 Err(Refusal::invalid("parent", message).into())
             }
         }

@@ -53,8 +53,7 @@ async fn portability(call: &Call, upstream: &Upstream, source: &str) -> v1::Port
         }
     } else {
         let reason = format!(
-            "providers of kind {} run their own definitions; a portable one is not translated for \
-             them by this build",
+            "providers of kind {} run only their native definitions, not portable definitions",
             upstream.kind
         );
         (Verdict::Impossible, vec![reason])
@@ -104,7 +103,7 @@ pub(super) fn refusal(invalid: &Invalid) -> Status {
     let refusal = Refusal::new(Code::InvalidArgument, REASON, message)
         .with("errors", errors.len().to_string())
         .with("left_off", invalid.left_off.to_string())
-        .hint("ValidateDefinition lists every problem with its place.");
+        .hint("ValidateDefinition lists every problem with line and column.");
     errors
         .into_iter()
         .fold(refusal, |refusal, found| {
@@ -126,7 +125,7 @@ fn place(found: &Diagnostic) -> String {
 pub(super) fn named(parsed: &Parsed, file: &str) -> Result<DefinitionName, Status> {
     let name = parsed.definition.name.as_deref().unwrap_or_default();
     DefinitionName::portable(name).map_err(|_| {
-        let message = format!("{file}:1:1: a definition that is kept needs a name");
+        let message = format!("{file}:1:1: a definition needs a name to be stored");
         Refusal::new(Code::InvalidArgument, REASON, message.clone())
             .violation("source", message)
             .hint("Add `name:` at the top.")

@@ -72,7 +72,7 @@ fn no_payload(name: &str, source: Source) -> Status {
     };
     let message = format!("`{name}` has no {what}");
     Refusal::new(Code::NotFound, "PAYLOAD_NOT_FOUND", message)
-        .hint("It may not have finished, or its provider does not show payloads.")
+        .hint("The execution may not have finished, or its provider does not report payloads.")
         .into()
 }
 

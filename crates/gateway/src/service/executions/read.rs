@@ -34,7 +34,8 @@ impl Executions {
             v1::ExecutionView::Basic => View::Basic,
             v1::ExecutionView::Full | v1::ExecutionView::Unspecified => View::Full,
         };
-        Ok(convert::execution(self.read(&call, &name, view).await?))
+        let (upstream, observation) = self.observe(&call, &name, view).await?;
+        Ok(convert::execution(upstream.execution(*observation)))
     }
 
     pub(super) async fn list(
@@ -240,7 +241,7 @@ fn watch_target(request: &v1::WatchExecutionsRequest) -> Result<Target, Status> 
     if !request.parent.is_empty() {
         let message = "`parent` and `names` exclude each other";
         return Err(Refusal::invalid("names", message)
-            .hint("Give `parent` to watch a collection, `names` to watch single executions.")
+            .hint("Set `parent` to watch a collection, or `names` to watch single executions.")
             .into());
     }
     if !request.filter.is_empty() {
@@ -268,13 +269,13 @@ fn collection(parent: &str) -> Result<Target, Status> {
     if parent.is_empty() {
         let message = "`parent` or `names` must be given";
         return Err(Refusal::invalid("parent", message)
-            .hint("Give `providers/-` to watch the executions of all providers.")
+            .hint("Set `parent` to `providers/-` to watch the executions of all providers.")
             .into());
     }
     if parent.parse::<ExecutionName>().is_ok() {
         let message = "`parent` is a collection: `providers/{provider}` or `providers/-`";
         return Err(Refusal::invalid("parent", message)
-            .hint("Give single executions as `names`.")
+            .hint("Set `names` to watch single executions.")
             .into());
     }
     Ok(Target::Collection(validate::parent(parent)?))
@@ -291,6 +292,6 @@ pub(super) const fn event_view(view: v1::ExecutionView) -> View {
 pub(crate) fn page_token_refused(error: TokenError) -> Status {
     Refusal::invalid("page_token", error.to_string())
         .reason("INVALID_PAGE_TOKEN")
-        .hint("List again from the first page, with the same parent and filter throughout.")
+        .hint("Start again at the first page, and use the same parent and filter for every page.")
         .into()
 }

@@ -88,7 +88,7 @@ pub(super) fn parse(name: &str) -> Result<(ExecutionName, String), Status> {
 }
 
 fn no_step(execution: &ExecutionName, step: &str) -> Status {
-    let message = format!("execution `{}` shows no step `{step}`", execution.id);
+    let message = format!("execution `{}` has no step `{step}`", execution.id);
     Refusal::new(Code::NotFound, "STEP_NOT_FOUND", message)
         .with("provider", execution.provider.to_string())
         .into()

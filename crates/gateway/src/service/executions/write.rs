@@ -375,7 +375,7 @@ fn provider_of(parent: &str, definition: &DefinitionName) -> Result<ProviderId, 
 }
 
 fn without(upstream: &Upstream, what: &str) -> Status {
-    let message = format!("provider {} does not take {what}", upstream.id);
+    let message = format!("provider {} does not support {what}", upstream.id);
     Refusal::new(Code::Unimplemented, "CAPABILITY_NOT_SUPPORTED", message)
         .with("provider", upstream.id.to_string())
         .hint("GetProvider lists the capabilities of each provider.")

@@ -52,7 +52,7 @@ fn tasks(sent: i32) -> Result<u32, Status> {
 fn words(field: &'static str, sent: &[String]) -> Result<Vec<Arc<str>>, Status> {
     if sent.len() > MOST_WORDS || sent.iter().any(|word| !is_name(word)) {
         let message = format!(
-            "`{field}` takes at most {MOST_WORDS} words of 1 to {LONGEST_WORD} characters each"
+            "`{field}` has at most {MOST_WORDS} entries of 1 to {LONGEST_WORD} characters each"
         );
         return Err(Refusal::invalid(field, message).into());
     }

@@ -75,7 +75,7 @@ impl Session {
 
     fn take(&mut self, request: v1::StreamTasksRequest) -> Result<(), Status> {
         let Some(said) = request.message else {
-            let message = "a message of a kind that this gateway does not know";
+            let message = "this gateway does not support this kind of message";
             return Err(Refusal::invalid("message", message).into());
         };
         match said {
@@ -111,7 +111,7 @@ impl Session {
     fn offer(&mut self, sent: v1::Offer) -> Result<(), Status> {
         let mut offer = offer::checked(sent)?;
         if !offer.worker.is_empty() && offer.worker != self.worker {
-            let message = "a worker cannot become another one on the same stream";
+            let message = "a worker cannot change its id on the same stream";
             return Err(Refusal::invalid("worker_id", message).into());
         }
         offer.worker = Arc::clone(&self.worker);

@@ -239,7 +239,8 @@ async fn check(upstream: &Upstream, topic: &Topic) -> Result<bool> {
 /// The refusal to follow more approvals than allowed.
 fn too_many(hub: &ApprovalHub, verb: Verb) -> Error {
     let most = hub.settings.max_followed;
-    let message = format!("it has more than {most} pending approvals, as many as a watch follows");
+    let message =
+        format!("the provider has more than {most} pending approvals, the maximum of a watch");
     Error::new(ErrorKind::FailedPrecondition, verb, message)
         .with_reason(TOO_MANY_APPROVALS)
         .with_hint("List the approvals instead, or raise `watch.max_followed`.")

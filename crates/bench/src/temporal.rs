@@ -1,0 +1,306 @@
+//! A real Temporal server behind the gateway: GetExecution beside the bare description it stands for, and
+//! a watch of a thousand workflows, a hundred of them between attempts.
+
+mod lab;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime};
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use stateway_proto::v1;
+use stateway_proto::v1::executions_client::ExecutionsClient;
+use tonic::Streaming;
+use tonic::transport::Channel;
+
+use crate::Outcome;
+use lab::Lab;
+use wire::Frontend;
+
+const ROUNDS: usize = 21;
+const CALLS: usize = 60;
+/// GetExecution may take this much longer than the description behind it.
+const MOST_OVERHEAD: f64 = 0.15;
+const WAITING: usize = 900;
+const RETRYING: usize = 100;
+const STARTS_IN_FLIGHT: usize = 8;
+/// The pause between the attempts of an activity that is watched, in seconds.
+const BACKOFF: u64 = 20;
+/// Time for the watch to come to rest, and time in which its calls are counted.
+const SETTLE: Duration = Duration::from_secs(15);
+const STEADY: Duration = Duration::from_secs(30);
+const CHANGES: usize = 15;
+/// The quotas of the provider: calls per second that a self-hosted server allows for lists, and the
+/// default for reads.
+const MOST_LISTS: f64 = 10.0;
+const MOST_READS: f64 = 500.0;
+/// An end is seen by the next list. The next attempt is seen when the execution is due.
+const LATEST_END: Duration = Duration::from_secs(3);
+const LATEST_ATTEMPT: Duration = Duration::from_secs(5);
+
+pub(crate) async fn run() -> Outcome<()> {
+    println!("load average {}", load());
+    let lab = Lab::new().await?;
+    let client = ExecutionsClient::connect(lab.gateway.url.clone()).await?;
+    start(&client, "alone", &failing(3_600)).await?;
+    let overhead = overhead(&lab, &client, "alone").await?;
+    let within_bounds = watch(&lab, &client).await?;
+    println!("load average {}", load());
+    if overhead <= MOST_OVERHEAD && within_bounds {
+        Ok(())
+    } else {
+        Err("that is more than promised".into())
+    }
+}
+
+fn load() -> String {
+    let loads = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    loads.split(' ').next().unwrap_or_default().to_owned()
+}
+
+/// A workflow whose only activity fails and is tried again after so many seconds.
+fn failing(seconds: u64) -> String {
+    format!(
+        r#"{{"steps":[{{"activity":{{"id":"charge","type":"fail","retry":{{"initial":{seconds},"coefficient":1.0}}}}}}]}}"#
+    )
+}
+
+const WAITS: &str = r#"{"steps":[{"signal":"go"}]}"#;
+
+fn name_of(id: &str) -> String {
+    format!("providers/lab/executions/{id}")
+}
+
+async fn start(client: &ExecutionsClient<Channel>, id: &str, script: &str) -> Outcome<String> {
+    let request = v1::StartExecutionRequest {
+        definition: "providers/lab/definitions/Script".into(),
+        execution_id: id.to_owned(),
+        input: Some(v1::Payload {
+            content_type: "application/json".into(),
+            data: script.as_bytes().to_vec().into(),
+        }),
+        request_id: id.to_owned(),
+        ..Default::default()
+    };
+    let started = client.clone().start_execution(request).await?;
+    Ok(started.into_inner().name)
+}
+
+async fn get(
+    client: &ExecutionsClient<Channel>,
+    name: &str,
+) -> Result<v1::Execution, tonic::Status> {
+    let request = v1::GetExecutionRequest {
+        name: name.to_owned(),
+        view: v1::ExecutionView::Basic.into(),
+    };
+    Ok(client.clone().get_execution(request).await?.into_inner())
+}
+
+/// Waits until the execution backs off.
+async fn until_it_backs_off(client: &ExecutionsClient<Channel>, name: &str) -> Outcome<()> {
+    let until = Instant::now() + Duration::from_secs(30);
+    while get(client, name).await?.sub_state() != v1::SubState::BackingOff {
+        if Instant::now() > until {
+            return Err("the activity does not back off".into());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
+}
+
+/// In turns, one call in flight, because that is where an overhead shows. Each round gives a ratio of
+/// medians, and the median of those decides: other work on the machine meets both alike.
+async fn overhead(lab: &Lab, client: &ExecutionsClient<Channel>, id: &str) -> Outcome<f64> {
+    let name = name_of(id);
+    until_it_backs_off(client, &name).await?;
+    let frontend = Frontend::connect(&lab.address).await?;
+    println!(
+        "GetExecution beside the bare DescribeWorkflowExecution, one call in flight, {CALLS} of each a round"
+    );
+    println!("round  Describe p50 ms  GetExecution p50 ms  no upstream p50 ms  overhead");
+    let mut ratios = Vec::new();
+    for round in 0..=ROUNDS {
+        let mut took = [const { Vec::new() }; 3];
+        for call in 0..CALLS {
+            for way in [[0, 1, 2], [1, 0, 2]][call % 2] {
+                let began = Instant::now();
+                match way {
+                    0 => frontend.describe(id).await?,
+                    1 => drop(get(client, &name).await?),
+                    _ => drop(get(client, "providers/nobody/executions/x").await),
+                }
+                took[way].push(began.elapsed());
+            }
+        }
+        // The first round warms everything up.
+        if round == 0 {
+            continue;
+        }
+        let [bare, through, empty] = took.map(|took| milliseconds(median(took)));
+        let over = through / bare - 1.0;
+        println!(
+            "{round:5}  {bare:15.2}  {through:19.2}  {empty:18.2}  {:7.1}%",
+            over * 100.0
+        );
+        ratios.push(over);
+    }
+    ratios.sort_by(f64::total_cmp);
+    let at = |part: usize| ratios[ratios.len() * part / 4] * 100.0;
+    println!(
+        "overhead {:.1}% (median of {ROUNDS} rounds; at most {:.0}% wanted), quartiles {:.1}% and {:.1}%\n",
+        at(2),
+        MOST_OVERHEAD * 100.0,
+        at(1),
+        at(3)
+    );
+    Ok(at(2) / 100.0)
+}
+
+/// One watch of all executions; true if it costs and lags no more than promised.
+async fn watch(lab: &Lab, client: &ExecutionsClient<Channel>) -> Outcome<bool> {
+    let began = Instant::now();
+    let retrying = failing(BACKOFF);
+    let ids: Vec<(String, &str)> = (0..WAITING)
+        .map(|number| (format!("waiting-{number}"), WAITS))
+        .chain((0..RETRYING).map(|number| (format!("retrying-{number}"), retrying.as_str())))
+        .collect();
+    stream::iter(&ids)
+        .map(|(id, script)| start(client, id, script))
+        .buffered(STARTS_IN_FLIGHT)
+        .try_for_each(|_| async { Ok(()) })
+        .await?;
+    for number in [0, RETRYING - 1] {
+        until_it_backs_off(client, &name_of(&format!("retrying-{number}"))).await?;
+    }
+    println!(
+        "{WAITING} workflows that wait and {RETRYING} that retry every {BACKOFF} s, started in {:.1?}",
+        began.elapsed()
+    );
+    let mut watched = open(client).await?;
+    let mut states = States::default();
+    states.read_for(&mut watched, SETTLE).await?;
+    let before = lab.requests().await?;
+    let began = Instant::now();
+    let late = states.read_for(&mut watched, STEADY).await?;
+    let after = lab.requests().await?;
+    let seconds = began.elapsed().as_secs_f64();
+    let good = print_rates(&before, &after, seconds) & print_attempts(late);
+    let frontend = Frontend::connect(&lab.address).await?;
+    let mut ends = Vec::new();
+    for number in 0..CHANGES {
+        let id = format!("waiting-{number}");
+        let began = Instant::now();
+        frontend.terminate(&id).await?;
+        states.until_ended(&mut watched, &name_of(&id)).await?;
+        ends.push(began.elapsed());
+    }
+    let longest = ends.iter().copied().max().unwrap_or_default();
+    println!(
+        "a termination outside the gateway is reported after {:.0} ms (median of {CHANGES}), {:.0} ms at most ({} allowed)",
+        milliseconds(median(ends)),
+        milliseconds(longest),
+        LATEST_END.as_millis()
+    );
+    Ok(good && longest <= LATEST_END)
+}
+
+fn print_rates(
+    before: &BTreeMap<String, f64>,
+    after: &BTreeMap<String, f64>,
+    seconds: f64,
+) -> bool {
+    let rate = |operations: &[&str]| {
+        let count =
+            |name: &&str| after.get(*name).unwrap_or(&0.0) - before.get(*name).unwrap_or(&0.0);
+        operations.iter().map(count).sum::<f64>() / seconds
+    };
+    let lists = rate(&["ListWorkflowExecutions", "CountWorkflowExecutions"]);
+    let describes = rate(&["DescribeWorkflowExecution"]);
+    let histories = rate(&["GetWorkflowExecutionHistoryReverse"]);
+    let queues = rate(&["DescribeTaskQueue"]);
+    println!(
+        "a watch of {} workflows: {lists:.1} lists a second ({MOST_LISTS:.0} allowed), {describes:.1} descriptions, {histories:.1} histories and {queues:.1} task queues a second ({MOST_READS:.0} reads allowed)",
+        WAITING + RETRYING
+    );
+    lists <= MOST_LISTS && describes + histories + queues <= MOST_READS
+}
+
+fn print_attempts(late: Vec<Duration>) -> bool {
+    let (count, longest) = (late.len(), late.iter().copied().max().unwrap_or_default());
+    println!(
+        "the next attempt of a retried activity is reported {:.0} ms after its time (median of {count}), {:.0} ms at most ({} allowed)",
+        milliseconds(median(late)),
+        milliseconds(longest),
+        LATEST_ATTEMPT.as_millis()
+    );
+    count > 0 && longest <= LATEST_ATTEMPT
+}
+
+type Watched = Streaming<v1::WatchExecutionsResponse>;
+
+async fn open(client: &ExecutionsClient<Channel>) -> Outcome<Watched> {
+    let request = v1::WatchExecutionsRequest {
+        parent: "providers/lab".into(),
+        ..Default::default()
+    };
+    Ok(client.clone().watch_executions(request).await?.into_inner())
+}
+
+/// What the watch reported last of each execution: when its next attempt was to begin.
+#[derive(Default)]
+struct States {
+    next_attempts: BTreeMap<String, SystemTime>,
+}
+
+impl States {
+    /// Reads the stream for a while. Returns how much later than announced each next attempt was
+    /// reported.
+    async fn read_for(&mut self, watched: &mut Watched, time: Duration) -> Outcome<Vec<Duration>> {
+        let until = tokio::time::Instant::now() + time;
+        let mut late = Vec::new();
+        while let Ok(answer) = tokio::time::timeout_at(until, watched.message()).await {
+            let answer = answer?.ok_or("the watch has ended")?;
+            if let Some(execution) = answer.execution {
+                late.extend(self.take(&execution));
+            }
+        }
+        Ok(late)
+    }
+
+    fn take(&mut self, execution: &v1::Execution) -> Option<Duration> {
+        let retry = execution.retry.as_ref()?;
+        let next = retry
+            .next_attempt_time
+            .and_then(|time| SystemTime::try_from(time).ok());
+        let announced = self.next_attempts.remove(&execution.name);
+        if let Some(next) = next {
+            self.next_attempts.insert(execution.name.clone(), next);
+        }
+        let announced = announced.filter(|announced| Some(*announced) != next)?;
+        SystemTime::now().duration_since(announced).ok()
+    }
+
+    async fn until_ended(&mut self, watched: &mut Watched, name: &str) -> Outcome<()> {
+        let until = tokio::time::Instant::now() + Duration::from_secs(30);
+        loop {
+            let answer = tokio::time::timeout_at(until, watched.message()).await??;
+            let answer = answer.ok_or("the watch has ended")?;
+            let ended = answer
+                .execution
+                .is_some_and(|it| it.name == name && it.sub_state() == v1::SubState::Failed);
+            if ended {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn median(mut took: Vec<Duration>) -> Duration {
+    took.sort_unstable();
+    took.get(took.len() / 2).copied().unwrap_or_default()
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1_000.0
+}

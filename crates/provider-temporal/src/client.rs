@@ -1,0 +1,187 @@
+//! The gRPC API. Bounded in time by the call's deadline and in size by a constant; it does not retry,
+//! because the gateway decides that.
+
+mod calls;
+mod connector;
+mod credentials;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use stateway_provider_api::adapter::{Quotas, SkippingClock, lock};
+use stateway_provider_api::{Call, Result, Verb};
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Response, Status};
+
+use crate::api::common::v1::WorkflowExecution;
+use crate::api::workflowservice::v1::workflow_service_client::WorkflowServiceClient;
+use crate::error::{refusal, throttle_pause, timeout};
+use crate::id::WorkflowRef;
+use crate::quota::Api;
+use crate::{Config, ConfigError};
+use connector::Connector;
+use credentials::ApiKey;
+
+/// The longest answer that is read. The server's own messages are smaller.
+const LONGEST_ANSWER: usize = 64 << 20;
+/// How often an idle connection is checked, and how long the answer may take.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// One question: whose deadline, and under which verb its errors are reported.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ask<'a> {
+    pub(crate) call: &'a Call,
+    pub(crate) verb: Verb,
+}
+
+/// The namespace of one frontend.
+pub(crate) struct Client {
+    grpc: WorkflowServiceClient<Channel>,
+    key: ApiKey,
+    namespace: String,
+    namespace_header: Option<MetadataValue<Ascii>>,
+    identity: String,
+    quotas: Quotas<Api>,
+    clock: SkippingClock,
+    /// The server asked for no background calls of this kind before this time.
+    paused: Mutex<[Option<Instant>; 2]>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("namespace", &self.namespace)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client that connects when it is first used.
+    pub(crate) fn new(
+        config: &Config,
+        clock: &SkippingClock,
+    ) -> std::result::Result<Self, ConfigError> {
+        if config.namespace.is_empty() {
+            return Err(ConfigError::Namespace);
+        }
+        let connector = Connector::new(config)?;
+        let key = ApiKey::new(config)?;
+        if !connector.is_secure() && !matches!(key, ApiKey::None) {
+            return Err(ConfigError::KeyWithoutTls);
+        }
+        let wrong = || ConfigError::Address(config.address.clone());
+        let address = Endpoint::from_shared(config.address.clone()).map_err(|_| wrong())?;
+        let origin = address.uri().clone();
+        // The connector speaks TLS itself; the transport would refuse an https address.
+        let plain = format!("http://{}", origin.authority().ok_or_else(wrong)?);
+        let channel = Endpoint::from_shared(plain)
+            .map_err(|_| wrong())?
+            .origin(origin)
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
+            .connect_with_connector_lazy(connector);
+        let grpc = WorkflowServiceClient::new(channel).max_decoding_message_size(LONGEST_ANSWER);
+        Ok(Self {
+            grpc,
+            key,
+            namespace: config.namespace.clone(),
+            namespace_header: config.namespace.parse().ok(),
+            identity: config.identity.clone(),
+            quotas: crate::quota::quotas(&config.quotas, clock),
+            clock: clock.clone(),
+            paused: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn namespace(&self) -> String {
+        self.namespace.clone()
+    }
+
+    /// Who makes a request: the gateway, for this caller.
+    pub(crate) fn identity(&self, call: &Call) -> String {
+        if *call.actor == *stateway_provider_api::ANONYMOUS {
+            self.identity.clone()
+        } else {
+            format!("{}:{}", self.identity, call.actor)
+        }
+    }
+
+    /// The workflow execution that a request is about.
+    pub(crate) fn execution(of: &WorkflowRef) -> Option<WorkflowExecution> {
+        Some(WorkflowExecution {
+            workflow_id: of.workflow_id.clone(),
+            run_id: of.run_id.clone().unwrap_or_default(),
+        })
+    }
+
+    /// Takes a turn of the quota if that leaves this part of it for others, and if the server did not
+    /// ask to slow down. Never waits.
+    pub(crate) fn spare(&self, api: Api, reserve: f64) -> bool {
+        !self.is_paused(api) && self.quotas.spare(api, reserve)
+    }
+
+    /// Counts a call that is made in any case, so that background calls leave room for it.
+    pub(crate) fn count(&self, api: Api) {
+        self.quotas.spare(api, 0.0);
+    }
+
+    /// How many turns could be taken now.
+    pub(crate) fn turns(&self, api: Api, reserve: f64) -> usize {
+        if self.is_paused(api) {
+            0
+        } else {
+            self.quotas.turns(api, reserve)
+        }
+    }
+
+    fn is_paused(&self, api: Api) -> bool {
+        let until = lock(&self.paused)[api as usize];
+        until.is_some_and(|until| until > self.clock.now())
+    }
+
+    /// Waits for the next turn of the quota.
+    pub(crate) async fn turn(&self, ask: Ask<'_>, api: Api) -> Result<()> {
+        let wait = self.quotas.take(api, ask.verb, ask.call)?;
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+        Ok(())
+    }
+
+    async fn send<T, R, F>(
+        &self,
+        ask: Ask<'_>,
+        api: Option<Api>,
+        message: T,
+        rpc: impl FnOnce(WorkflowServiceClient<Channel>, Request<T>) -> F,
+    ) -> Result<R>
+    where
+        F: Future<Output = std::result::Result<Response<R>, Status>>,
+    {
+        let remaining = ask.call.remaining();
+        let mut request = Request::new(message);
+        request.set_timeout(remaining);
+        let metadata = request.metadata_mut();
+        if let Some(namespace) = &self.namespace_header {
+            metadata.insert("temporal-namespace", namespace.clone());
+        }
+        if let Some(key) = self.key.header() {
+            metadata.insert("authorization", key);
+        }
+        let sent = tokio::time::timeout(remaining, rpc(self.grpc.clone(), request)).await;
+        match sent {
+            Err(_) => Err(timeout(ask.verb)),
+            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Err(status)) => {
+                if let (Some(api), Some(pause)) = (api, throttle_pause(&status)) {
+                    lock(&self.paused)[api as usize] = Some(self.clock.now() + pause);
+                }
+                Err(refusal(ask.verb, &status))
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The calls, one method each. A call that counts against a quota names it; the caller takes the turn.
+
+use stateway_provider_api::Result;
+
+use super::{Ask, Client};
+use crate::api::workflowservice::v1 as rpc;
+use crate::quota::Api;
+
+macro_rules! calls {
+    ($( $name:ident: $request:ident => $response:ident, $api:expr; )+) => {
+        impl Client {
+            $(
+                pub(crate) async fn $name(
+                    &self,
+                    ask: Ask<'_>,
+                    message: rpc::$request,
+                ) -> Result<rpc::$response> {
+                    self.send(ask, $api, message, |mut grpc, request| async move {
+                        grpc.$name(request).await
+                    })
+                    .await
+                }
+            )+
+        }
+    };
+}
+
+calls! {
+    get_system_info: GetSystemInfoRequest => GetSystemInfoResponse, None;
+    describe_namespace: DescribeNamespaceRequest => DescribeNamespaceResponse, None;
+    start_workflow_execution: StartWorkflowExecutionRequest => StartWorkflowExecutionResponse, None;
+    describe_workflow_execution:
+        DescribeWorkflowExecutionRequest => DescribeWorkflowExecutionResponse, Some(Api::Reads);
+    list_workflow_executions:
+        ListWorkflowExecutionsRequest => ListWorkflowExecutionsResponse, Some(Api::Visibility);
+    get_workflow_execution_history:
+        GetWorkflowExecutionHistoryRequest => GetWorkflowExecutionHistoryResponse, Some(Api::Reads);
+    get_workflow_execution_history_reverse:
+        GetWorkflowExecutionHistoryReverseRequest => GetWorkflowExecutionHistoryReverseResponse,
+        Some(Api::Reads);
+    signal_workflow_execution: SignalWorkflowExecutionRequest => SignalWorkflowExecutionResponse, None;
+    request_cancel_workflow_execution:
+        RequestCancelWorkflowExecutionRequest => RequestCancelWorkflowExecutionResponse, None;
+    terminate_workflow_execution:
+        TerminateWorkflowExecutionRequest => TerminateWorkflowExecutionResponse, None;
+    reset_workflow_execution: ResetWorkflowExecutionRequest => ResetWorkflowExecutionResponse, None;
+    delete_workflow_execution: DeleteWorkflowExecutionRequest => DeleteWorkflowExecutionResponse, None;
+    pause_workflow_execution: PauseWorkflowExecutionRequest => PauseWorkflowExecutionResponse, None;
+    unpause_workflow_execution:
+        UnpauseWorkflowExecutionRequest => UnpauseWorkflowExecutionResponse, None;
+    update_workflow_execution: UpdateWorkflowExecutionRequest => UpdateWorkflowExecutionResponse, None;
+    pause_activity: PauseActivityRequest => PauseActivityResponse, None;
+    unpause_activity: UnpauseActivityRequest => UnpauseActivityResponse, None;
+    reset_activity: ResetActivityRequest => ResetActivityResponse, None;
+    pause_activity_execution: PauseActivityExecutionRequest => PauseActivityExecutionResponse, None;
+    unpause_activity_execution:
+        UnpauseActivityExecutionRequest => UnpauseActivityExecutionResponse, None;
+    reset_activity_execution: ResetActivityExecutionRequest => ResetActivityExecutionResponse, None;
+    describe_task_queue: DescribeTaskQueueRequest => DescribeTaskQueueResponse, Some(Api::Reads);
+    list_schedules: ListSchedulesRequest => ListSchedulesResponse, Some(Api::Visibility);
+    describe_schedule: DescribeScheduleRequest => DescribeScheduleResponse, Some(Api::Reads);
+}

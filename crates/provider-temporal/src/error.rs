@@ -1,0 +1,186 @@
+//! Temporal's answers as errors: one place that knows which gRPC code means what.
+
+use std::time::Duration;
+
+use prost::Message;
+use stateway_provider_api::adapter::one_line;
+use stateway_provider_api::{Error, ErrorKind, Verb};
+use tonic::{Code, Status};
+
+/// The header that names the limit that was reached.
+const EXHAUSTED_CAUSE: &str = "x-resource-exhausted-cause";
+/// How long to wait when the server names no pause: its limits count calls per second, except those of
+/// calls under way.
+const RATE_PAUSE: Duration = Duration::from_secs(1);
+const LOAD_PAUSE: Duration = Duration::from_secs(5);
+
+/// `google.rpc.Status`, which carries the details of an error.
+#[derive(Clone, PartialEq, Message)]
+struct RpcStatus {
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<prost_types::Any>,
+}
+
+/// `google.rpc.RetryInfo`.
+#[derive(Clone, PartialEq, Message)]
+struct RetryInfo {
+    #[prost(message, optional, tag = "1")]
+    retry_delay: Option<prost_types::Duration>,
+}
+
+/// The first detail of this type.
+fn detail<T: Message + Default>(status: &Status, name: &str) -> Option<T> {
+    let details = RpcStatus::decode(status.details()).ok()?.details;
+    let found = details.iter().find(|any| type_name(any) == name)?;
+    T::decode(&*found.value).ok()
+}
+
+/// The short name of a detail's type: `NotFoundFailure`.
+fn type_name(any: &prost_types::Any) -> &str {
+    any.type_url.rsplit(['/', '.']).next().unwrap_or_default()
+}
+
+fn has_detail(status: &Status, name: &str) -> bool {
+    let details = RpcStatus::decode(status.details())
+        .unwrap_or_default()
+        .details;
+    details.iter().any(|any| type_name(any) == name)
+}
+
+/// An answer that is not the one hoped for.
+pub(crate) fn refusal(verb: Verb, status: &Status) -> Error {
+    if has_detail(status, "NamespaceNotFoundFailure") {
+        return Error::new(ErrorKind::Unavailable, verb, one_line(status.message()))
+            .with_reason("NAMESPACE_NOT_FOUND")
+            .with_hint("Check `namespace` in the provider's configuration.")
+            .with_native_code(code_name(status.code()));
+    }
+    let kind = kind(status);
+    let message = match kind {
+        ErrorKind::Unavailable if status.message().is_empty() => "cannot be reached".to_owned(),
+        _ => one_line(status.message()),
+    };
+    let error = Error::new(
+        kind,
+        verb,
+        format!("the Temporal server answered: {message}"),
+    )
+    .with_native_code(code_name(status.code()));
+    let error = match cause(status) {
+        Some(cause) => error.with_metadata([("resource_exhausted_cause", cause)]),
+        None => error,
+    };
+    match kind {
+        ErrorKind::Throttled => {
+            error.with_retry_after(throttle_pause(status).unwrap_or(RATE_PAUSE))
+        }
+        ErrorKind::PermissionDenied => {
+            error.with_hint("Check the API key or the certificate, and the namespace.")
+        }
+        ErrorKind::InvalidArgument => error.by_engine(),
+        ErrorKind::Unsupported => error
+            .by_engine()
+            .with_hint("This server's version or configuration does not offer it."),
+        ErrorKind::Unavailable => {
+            error.with_hint("Check that the server runs and `address` names it.")
+        }
+        _ => error,
+    }
+}
+
+fn kind(status: &Status) -> ErrorKind {
+    let message = status.message();
+    match status.code() {
+        Code::NotFound => ErrorKind::NotFound,
+        Code::AlreadyExists => ErrorKind::AlreadyExists,
+        Code::InvalidArgument | Code::OutOfRange => ErrorKind::InvalidArgument,
+        Code::FailedPrecondition => ErrorKind::FailedPrecondition,
+        Code::Unimplemented => ErrorKind::Unsupported,
+        Code::ResourceExhausted if message.contains("larger than max") => {
+            ErrorKind::InvalidArgument
+        }
+        Code::ResourceExhausted => ErrorKind::Throttled,
+        Code::PermissionDenied | Code::Unauthenticated => ErrorKind::PermissionDenied,
+        Code::DeadlineExceeded | Code::Cancelled => ErrorKind::Timeout,
+        Code::Internal | Code::Unknown if is_undecodable(message) => ErrorKind::Malformed,
+        Code::Ok => ErrorKind::Malformed,
+        Code::Unavailable | Code::Aborted | Code::Internal | Code::Unknown | Code::DataLoss => {
+            ErrorKind::Unavailable
+        }
+    }
+}
+
+/// Whether the client of this process could not read the answer.
+fn is_undecodable(message: &str) -> bool {
+    [
+        "decode",
+        "protocol error",
+        "invalid content-type",
+        "invalid compression flag",
+    ]
+    .iter()
+    .any(|part| message.contains(part))
+}
+
+fn cause(status: &Status) -> Option<String> {
+    let cause = status.metadata().get(EXHAUSTED_CAUSE)?;
+    Some(cause.to_str().ok()?.to_owned())
+}
+
+/// How long the server wants to be left alone; `None` unless it asks to slow down.
+pub(crate) fn throttle_pause(status: &Status) -> Option<Duration> {
+    if kind(status) != ErrorKind::Throttled {
+        return None;
+    }
+    let named = detail::<RetryInfo>(status, "RetryInfo").and_then(|info| info.retry_delay);
+    if let Some(Ok(pause)) = named.map(Duration::try_from) {
+        return Some(pause);
+    }
+    let cause = cause(status).unwrap_or_default();
+    let by_load = [
+        "Concurrent",
+        "SystemOverloaded",
+        "Persistence",
+        "CircuitBreaker",
+    ]
+    .iter()
+    .any(|word| cause.contains(word));
+    Some(if by_load { LOAD_PAUSE } else { RATE_PAUSE })
+}
+
+/// The call's deadline passed.
+pub(crate) fn timeout(verb: Verb) -> Error {
+    Error::new(
+        ErrorKind::Timeout,
+        verb,
+        "the Temporal server did not answer in time",
+    )
+}
+
+/// An answer without something that it must have.
+pub(crate) fn malformed(verb: Verb, what: impl std::fmt::Display) -> Error {
+    let message = format!("the Temporal server's answer cannot be understood: {what}");
+    Error::new(ErrorKind::Malformed, verb, message)
+}
+
+fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}

@@ -1,0 +1,163 @@
+//! What a history shows beside a description: timers, finished steps, why workflow tasks fail, how the
+//! run began and ended. A pure fold over events in their order; payloads are not kept.
+//!
+//! Only the newest [`WINDOW`] events of a run count, so that every process computes the same from a
+//! history, however much of it the process has read before. The first event counts always.
+
+mod feed;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use stateway_model::{CancelInfo, ExecutionError};
+
+/// How many events of a run are read at most, beside its first one.
+pub(crate) const WINDOW: i64 = 1_024;
+
+/// What the events of a run show.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// The number of the newest event.
+    pub(crate) last: i64,
+    pub(crate) begin: Option<Begin>,
+    /// By the number of the event that scheduled them.
+    pub(crate) activities: BTreeMap<i64, Activity>,
+    /// By the number of the event that started them.
+    pub(crate) timers: BTreeMap<i64, Timer>,
+    /// By the number of the event that initiated them.
+    pub(crate) children: BTreeMap<i64, Child>,
+    /// Updates that were accepted and have not answered, by the number of the event.
+    pub(crate) updates: BTreeMap<i64, String>,
+    /// The newest event that completed a workflow task.
+    pub(crate) last_task: Option<i64>,
+    /// Why the newest workflow task failed; none after one that completed.
+    pub(crate) task_error: Option<ExecutionError>,
+    /// The newest workflow task only asked for more time: a local activity runs in it.
+    pub(crate) is_heartbeat: bool,
+    pub(crate) cancel: Option<CancelInfo>,
+    pub(crate) reset: Option<Reset>,
+    pub(crate) end: Option<End>,
+    /// The failed local activity of the newest marker, with the workflow task that recorded it.
+    pub(crate) marker: Option<(i64, LocalActivity)>,
+    /// The newest event completed a workflow task.
+    pub(crate) after_task: bool,
+}
+
+/// How a run began.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Begin {
+    pub(crate) initiator: Initiator,
+    /// The attempt of the workflow, from 1.
+    pub(crate) attempt: u32,
+    /// How many attempts of the workflow there may be, 0 for any number; none without a retry policy.
+    pub(crate) max_attempts: Option<u32>,
+    pub(crate) backoff: Option<Duration>,
+    /// Why the run before this one failed.
+    pub(crate) error: Option<ExecutionError>,
+    pub(crate) previous_run: Option<String>,
+    pub(crate) by: String,
+}
+
+/// Why a run began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Initiator {
+    /// A start, or the workflow itself.
+    #[default]
+    Workflow,
+    Retry,
+    Cron,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Activity {
+    pub(crate) id: String,
+    pub(crate) kind: String,
+    /// The event that completed the workflow task which scheduled it.
+    pub(crate) task: i64,
+    pub(crate) started: Option<Timestamp>,
+    pub(crate) attempt: u32,
+    pub(crate) ended: Option<Ended>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Timer {
+    pub(crate) id: String,
+    pub(crate) summary: Option<String>,
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) fires: Option<Timestamp>,
+    /// The timer is the pause before the next attempt of a local activity.
+    pub(crate) retries: Option<LocalActivity>,
+    pub(crate) ended: Option<Ended>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LocalActivity {
+    pub(crate) name: String,
+    pub(crate) attempt: u32,
+    pub(crate) error: ExecutionError,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Child {
+    pub(crate) workflow_id: String,
+    pub(crate) kind: String,
+    pub(crate) task: i64,
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) ended: Option<Ended>,
+}
+
+/// How a step ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// The engine's word.
+    pub(crate) word: &'static str,
+    pub(crate) at: Option<Timestamp>,
+    pub(crate) retry_state: Option<String>,
+    pub(crate) error: Option<ExecutionError>,
+}
+
+/// The reset that made this run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reset {
+    pub(crate) base_run: String,
+    pub(crate) at: Option<Timestamp>,
+    pub(crate) why: String,
+    /// The event that records it; the events before it are copies.
+    pub(crate) event: i64,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) error: Option<ExecutionError>,
+    /// The run that continues, and whether that is a retry.
+    pub(crate) next_run: Option<String>,
+    pub(crate) is_retried: bool,
+}
+
+impl Facts {
+    /// Forgets what the events before the window showed.
+    pub(crate) fn close_window(&mut self) {
+        let first = self.last - WINDOW;
+        self.activities.retain(|event, _| *event > first);
+        self.timers.retain(|event, _| *event > first);
+        self.children.retain(|event, _| *event > first);
+        self.updates.retain(|event, _| *event > first);
+    }
+
+    /// How much memory this takes, roughly, in entries.
+    pub(crate) fn weight(&self) -> usize {
+        1 + self.activities.len() + self.timers.len() + self.children.len()
+    }
+
+    /// The event number of the open activity with this id.
+    pub(crate) fn open_activity(&self, id: &str) -> Option<i64> {
+        let open =
+            |(_, activity): &(&i64, &Activity)| activity.id == id && activity.ended.is_none();
+        let found = self.activities.iter().rfind(open);
+        found.map(|(event, _)| *event)
+    }
+}

@@ -1,0 +1,193 @@
+use super::*;
+use crate::api::common::v1::{ActivityType, RetryPolicy};
+use crate::api::enums::v1::{ContinueAsNewInitiator, RetryState, WorkflowTaskFailedCause};
+use crate::api::failure::v1::Failure;
+use crate::api::history::v1 as events;
+use crate::api::history::v1::HistoryEvent;
+use crate::api::history::v1::history_event::Attributes;
+
+fn event(event_id: i64, attributes: Attributes) -> HistoryEvent {
+    HistoryEvent {
+        event_id,
+        event_time: Some(prost_types::Timestamp {
+            seconds: 1_000 + event_id,
+            nanos: 0,
+        }),
+        attributes: Some(attributes),
+        ..Default::default()
+    }
+}
+
+fn at(second: i64) -> Option<Timestamp> {
+    Timestamp::from_second(second).ok()
+}
+
+fn facts(of: &[Attributes]) -> Facts {
+    let mut facts = Facts::default();
+    for (number, attributes) in (1..).zip(of) {
+        facts.feed(&event(number, attributes.clone()));
+    }
+    facts
+}
+
+fn failure(message: &str) -> Option<Failure> {
+    Some(Failure {
+        message: message.to_owned(),
+        ..Default::default()
+    })
+}
+
+fn scheduled(id: &str) -> Attributes {
+    Attributes::ActivityTaskScheduledEventAttributes(events::ActivityTaskScheduledEventAttributes {
+        activity_id: id.to_owned(),
+        activity_type: Some(ActivityType {
+            name: "charge".to_owned(),
+        }),
+        workflow_task_completed_event_id: 4,
+        ..Default::default()
+    })
+}
+
+fn task_completed() -> Attributes {
+    Attributes::WorkflowTaskCompletedEventAttributes(Default::default())
+}
+
+fn task_failed(cause: WorkflowTaskFailedCause, message: &str) -> Attributes {
+    Attributes::WorkflowTaskFailedEventAttributes(events::WorkflowTaskFailedEventAttributes {
+        cause: cause as i32,
+        failure: failure(message),
+        base_run_id: "base".to_owned(),
+        ..Default::default()
+    })
+}
+
+fn timer(id: &str, seconds: i64) -> Attributes {
+    Attributes::TimerStartedEventAttributes(events::TimerStartedEventAttributes {
+        timer_id: id.to_owned(),
+        start_to_fire_timeout: Some(prost_types::Duration { seconds, nanos: 0 }),
+        workflow_task_completed_event_id: 4,
+    })
+}
+
+#[test]
+fn an_activity_ends_with_its_last_attempt_and_why_no_other_follows() {
+    let seen = facts(&[
+        scheduled("pay"),
+        Attributes::ActivityTaskStartedEventAttributes(
+            events::ActivityTaskStartedEventAttributes {
+                scheduled_event_id: 1,
+                attempt: 3,
+                ..Default::default()
+            },
+        ),
+        Attributes::ActivityTaskFailedEventAttributes(events::ActivityTaskFailedEventAttributes {
+            scheduled_event_id: 1,
+            failure: failure("card declined"),
+            retry_state: RetryState::MaximumAttemptsReached as i32,
+            ..Default::default()
+        }),
+    ]);
+    let activity = &seen.activities[&1];
+    assert_eq!((activity.attempt, activity.started), (3, at(1_002)));
+    let ended = activity.ended.as_ref().unwrap();
+    assert_eq!(ended.word, "FAILED");
+    assert_eq!(
+        ended.retry_state.as_deref(),
+        Some("MAXIMUM_ATTEMPTS_REACHED")
+    );
+    let error = ended.error.as_ref().unwrap();
+    assert_eq!(
+        (&*error.message, error.attempt, &*error.step),
+        ("card declined", 3, "pay")
+    );
+    assert_eq!(seen.open_activity("pay"), None);
+}
+
+#[test]
+fn a_timer_is_open_until_it_fires() {
+    let open = facts(&[timer("1", 60)]);
+    assert_eq!(open.timers[&1].fires, at(1_061));
+    let fired = facts(&[
+        timer("1", 60),
+        Attributes::TimerFiredEventAttributes(events::TimerFiredEventAttributes {
+            timer_id: "1".to_owned(),
+            started_event_id: 1,
+        }),
+    ]);
+    assert_eq!(fired.timers[&1].ended.as_ref().unwrap().word, "FIRED");
+}
+
+#[test]
+fn a_failed_workflow_task_is_an_error_until_one_completes_and_a_reset_is_none() {
+    let cause = WorkflowTaskFailedCause::WorkflowWorkerUnhandledFailure;
+    let failing = facts(&[task_failed(cause, "bug")]);
+    let error = failing.task_error.unwrap();
+    assert_eq!(error.message, "bug");
+    assert_eq!(error.native_code, "WORKFLOW_WORKER_UNHANDLED_FAILURE");
+    let recovered = facts(&[task_failed(cause, "bug"), task_completed()]);
+    assert_eq!(recovered.task_error, None);
+    let reset = facts(&[task_failed(WorkflowTaskFailedCause::ResetWorkflow, "again")]);
+    assert_eq!(reset.task_error, None);
+    assert_eq!(reset.reset.unwrap().base_run, "base");
+}
+
+#[test]
+fn a_workflow_task_that_follows_another_directly_asks_for_more_time() {
+    let scheduled_task = Attributes::WorkflowTaskScheduledEventAttributes(Default::default());
+    let heartbeat = facts(&[task_completed(), scheduled_task.clone()]);
+    assert!(heartbeat.is_heartbeat);
+    let signalled = Attributes::WorkflowExecutionSignaledEventAttributes(Default::default());
+    assert!(!facts(&[task_completed(), signalled, scheduled_task]).is_heartbeat);
+}
+
+#[test]
+fn a_marker_with_a_failure_and_a_timer_is_a_local_activity_that_backs_off() {
+    let marker = Attributes::MarkerRecordedEventAttributes(events::MarkerRecordedEventAttributes {
+        marker_name: "core_local_activity".to_owned(),
+        failure: failure("not yet"),
+        workflow_task_completed_event_id: 4,
+        ..Default::default()
+    });
+    let seen = facts(&[marker.clone(), timer("1", 60)]);
+    let retries = seen.timers[&2].retries.as_ref().unwrap();
+    assert_eq!(retries.error.message, "not yet");
+    let other = facts(&[marker, task_completed(), scheduled("a"), timer("1", 60)]);
+    assert!(
+        other.timers[&4].retries.is_some(),
+        "the workflow task is the same"
+    );
+}
+
+#[test]
+fn a_run_that_is_a_retry_says_so() {
+    let started = events::WorkflowExecutionStartedEventAttributes {
+        initiator: ContinueAsNewInitiator::Retry as i32,
+        attempt: 2,
+        retry_policy: Some(RetryPolicy {
+            maximum_attempts: 5,
+            ..Default::default()
+        }),
+        continued_failure: failure("rejected"),
+        continued_execution_run_id: "first".to_owned(),
+        ..Default::default()
+    };
+    let seen = facts(&[Attributes::WorkflowExecutionStartedEventAttributes(started)]);
+    let begin = seen.begin.unwrap();
+    assert_eq!(begin.initiator, Initiator::Retry);
+    assert_eq!((begin.attempt, begin.max_attempts), (2, Some(5)));
+    assert_eq!(begin.error.unwrap().message, "rejected");
+    assert_eq!(begin.previous_run.as_deref(), Some("first"));
+}
+
+#[test]
+fn only_the_window_counts() {
+    let mut seen = facts(&[scheduled("old")]);
+    seen.feed(&event(WINDOW + 1, scheduled("new")));
+    seen.close_window();
+    let ids: Vec<_> = seen
+        .activities
+        .values()
+        .map(|activity| &*activity.id)
+        .collect();
+    assert_eq!(ids, ["new"]);
+}

@@ -1,0 +1,389 @@
+//! Reading executions: one description, and the new part of the history if there is one.
+//!
+//! A history is only ever extended, so what was read of it stays true: it is read again only from the
+//! last known event on. The memory can be lost at any time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use stateway_model::ExecutionId;
+use stateway_provider_api::adapter::{Pace, ReadSchedule, Reading, SkippingClock};
+use stateway_provider_api::{Error, ErrorKind, Observation, Result, Verb, View};
+
+use crate::api::enums::v1::HistoryEventFilterType;
+use crate::api::history::v1::HistoryEvent;
+use crate::api::history::v1::history_event::Attributes;
+use crate::api::workflow::v1::WorkflowExecutionInfo;
+use crate::api::workflowservice::v1::{
+    DescribeWorkflowExecutionRequest, DescribeWorkflowExecutionResponse,
+    GetWorkflowExecutionHistoryRequest, GetWorkflowExecutionHistoryReverseRequest,
+};
+use crate::client::{Ask, Client};
+use crate::codec::RemoteCodec;
+use crate::deleted::Deleted;
+use crate::error::malformed;
+use crate::facts::{Facts, WINDOW};
+use crate::id::WorkflowRef;
+use crate::quota::Api;
+use crate::response::{is_closed, observation, run_id};
+use crate::task_queue::{QueueCache, waiting_for};
+use crate::{payload, response};
+
+/// The most events of one page of a history.
+const PAGE: i32 = 256;
+/// The most pages of a history that are read for one answer.
+const MOST_PAGES: usize = 8;
+
+/// How often open executions are described in watches. Descriptions are cheap, so nothing is shown that
+/// is older than ten seconds while the quota lasts.
+const PACE: Pace = Pace {
+    slowest: Duration::from_secs(10),
+    ..Pace::DEFAULT
+};
+
+/// The server and what is remembered of it.
+pub(crate) struct Reader {
+    pub(crate) client: Arc<Client>,
+    pub(crate) clock: SkippingClock,
+    pub(crate) codec: Option<RemoteCodec>,
+    pub(crate) deleted: Deleted,
+    queues: QueueCache,
+    /// By the id of a run.
+    facts: ReadSchedule<Facts>,
+    /// What was observed last of open executions, by their id, for lists and watches.
+    pub(crate) seen: ReadSchedule<Observation>,
+}
+
+impl Reader {
+    pub(crate) fn new(
+        client: Arc<Client>,
+        clock: SkippingClock,
+        codec: Option<RemoteCodec>,
+    ) -> Self {
+        Self {
+            client,
+            clock,
+            codec,
+            deleted: Deleted::default(),
+            queues: QueueCache::default(),
+            facts: ReadSchedule::new(Pace::DEFAULT),
+            seen: ReadSchedule::new(PACE),
+        }
+    }
+
+    /// The description of a workflow, which is always as new as the answer of the last write.
+    pub(crate) async fn describe(
+        &self,
+        ask: Ask<'_>,
+        of: &WorkflowRef,
+    ) -> Result<DescribeWorkflowExecutionResponse> {
+        let request = DescribeWorkflowExecutionRequest {
+            namespace: self.client.namespace(),
+            execution: Client::execution(of),
+        };
+        let described = self.client.describe_workflow_execution(ask, request).await;
+        let mut described = described.map_err(|error| not_found(error, ask.verb, of))?;
+        let run = described.workflow_execution_info.as_ref().map(run_id);
+        if run.is_some_and(|run| self.deleted.contains(run)) {
+            let error = Error::new(ErrorKind::NotFound, ask.verb, "deleted");
+            return Err(not_found(error, ask.verb, of));
+        }
+        if let Some(codec) = &self.codec {
+            codec.decode_description(&mut described).await;
+        }
+        Ok(described)
+    }
+
+    /// One execution, as it is now.
+    pub(crate) async fn get(
+        &self,
+        ask: Ask<'_>,
+        of: &WorkflowRef,
+        view: View,
+    ) -> Result<Observation> {
+        self.client.count(Api::Reads);
+        let described = self.describe(ask, of).await?;
+        let mut seen = self.observed(ask, of, &described).await?;
+        if view == View::Full {
+            self.add_payloads(ask, of, &described, &mut seen).await?;
+        }
+        Ok(seen)
+    }
+
+    /// One of many: the turn of the quota was taken before.
+    pub(crate) async fn look(&self, ask: Ask<'_>, of: &WorkflowRef) -> Result<Observation> {
+        let described = self.describe(ask, of).await?;
+        self.observed(ask, of, &described).await
+    }
+
+    /// What a description shows, with the facts of the history up to the same event.
+    pub(crate) async fn observed(
+        &self,
+        ask: Ask<'_>,
+        of: &WorkflowRef,
+        described: &DescribeWorkflowExecutionResponse,
+    ) -> Result<Observation> {
+        let info = info(ask.verb, described)?;
+        let facts = self.facts(ask, of, info).await?;
+        let queues = if is_closed(info) {
+            Default::default()
+        } else {
+            let waiting = waiting_for(described);
+            self.queues.ask(&self.client, ask, waiting).await
+        };
+        let seen = observation(ask.verb, of, described, &facts, &queues)?;
+        if of.run_id.is_none() {
+            self.remember(&seen, info);
+        }
+        Ok(seen)
+    }
+
+    fn remember(&self, seen: &Observation, info: &WorkflowExecutionInfo) {
+        let id = seen.id.as_str();
+        if is_closed(info) {
+            self.seen.forget(id);
+            return;
+        }
+        let now = Timestamp::now();
+        let reading = Reading {
+            value: seen.clone(),
+            progress: u64::try_from(info.state_transition_count).unwrap_or_default(),
+            weight: 1 + seen.steps.len(),
+            next_change: next_change(seen, now),
+        };
+        self.seen.keep(id, reading, self.clock.now());
+    }
+
+    /// The facts of a run up to the event that its description knows.
+    pub(crate) async fn facts(
+        &self,
+        ask: Ask<'_>,
+        of: &WorkflowRef,
+        info: &WorkflowExecutionInfo,
+    ) -> Result<Arc<Facts>> {
+        let run = of.run(run_id(info));
+        let known = self.facts.get(run_id(info)).map(|known| known.value);
+        let known = known.filter(|facts| facts.last <= info.history_length);
+        if let Some(known) = &known
+            && known.last == info.history_length
+        {
+            return Ok(Arc::clone(known));
+        }
+        let from = known.as_ref().map_or(0, |facts| facts.last);
+        let from = from.max(info.history_length - WINDOW);
+        let mut events = self
+            .events_after(ask, &run, from, info.history_length)
+            .await?;
+        if let Some(codec) = &self.codec {
+            codec.decode_failures(&mut events).await;
+        }
+        let mut facts = known.map(|known| Facts::clone(&known)).unwrap_or_default();
+        if facts.begin.is_none() && from > 0 {
+            facts.feed(&self.first_event(ask, &run).await?);
+        }
+        for event in &events {
+            facts.feed(event);
+        }
+        facts.last = info.history_length;
+        facts.close_window();
+        let reading = Reading {
+            weight: facts.weight(),
+            progress: u64::try_from(facts.last).unwrap_or_default(),
+            next_change: None,
+            value: facts.clone(),
+        };
+        self.facts.keep(run_id(info), reading, self.clock.now());
+        Ok(Arc::new(facts))
+    }
+
+    /// The events of a run after one and up to another, ascending. The server may have more already, and
+    /// it adds events that it may take back.
+    async fn events_after(
+        &self,
+        ask: Ask<'_>,
+        run: &WorkflowRef,
+        after: i64,
+        last: i64,
+    ) -> Result<Vec<HistoryEvent>> {
+        let (mut events, mut token) = (Vec::new(), Vec::new());
+        for _ in 0..MOST_PAGES {
+            self.client.count(Api::Reads);
+            let request = GetWorkflowExecutionHistoryReverseRequest {
+                namespace: self.client.namespace(),
+                execution: Client::execution(run),
+                maximum_page_size: PAGE,
+                next_page_token: token,
+            };
+            let page = self
+                .client
+                .get_workflow_execution_history_reverse(ask, request);
+            let page = page
+                .await
+                .map_err(|error| not_found(error, ask.verb, run))?;
+            token = page.next_page_token;
+            let page = page.history.unwrap_or_default().events;
+            let reached = page.last().is_none_or(|event| event.event_id <= after + 1);
+            events.extend(page.into_iter().filter(|event| {
+                let id = event.event_id;
+                id > after && id <= last
+            }));
+            if reached || token.is_empty() {
+                break;
+            }
+        }
+        events.sort_by_key(|event| event.event_id);
+        Ok(events)
+    }
+
+    /// The newest events of an execution's current run, newest first.
+    pub(crate) async fn newest_events(
+        &self,
+        ask: Ask<'_>,
+        of: &WorkflowRef,
+    ) -> Result<Vec<HistoryEvent>> {
+        let request = GetWorkflowExecutionHistoryReverseRequest {
+            namespace: self.client.namespace(),
+            execution: Client::execution(of),
+            maximum_page_size: PAGE,
+            next_page_token: Vec::new(),
+        };
+        let page = self
+            .client
+            .get_workflow_execution_history_reverse(ask, request);
+        let page = page.await.map_err(|error| not_found(error, ask.verb, of))?;
+        Ok(page.history.unwrap_or_default().events)
+    }
+
+    /// The event that began a run.
+    pub(crate) async fn first_event(
+        &self,
+        ask: Ask<'_>,
+        run: &WorkflowRef,
+    ) -> Result<HistoryEvent> {
+        let request = GetWorkflowExecutionHistoryRequest {
+            namespace: self.client.namespace(),
+            execution: Client::execution(run),
+            maximum_page_size: 1,
+            ..Default::default()
+        };
+        let page = self
+            .client
+            .get_workflow_execution_history(ask, request)
+            .await;
+        let page = page.map_err(|error| not_found(error, ask.verb, run))?;
+        let first = page.history.and_then(|it| it.events.into_iter().next());
+        first.ok_or_else(|| malformed(ask.verb, "a history without events"))
+    }
+
+    /// The event that ended a run.
+    async fn last_event(&self, ask: Ask<'_>, run: &WorkflowRef) -> Result<Option<HistoryEvent>> {
+        let request = GetWorkflowExecutionHistoryRequest {
+            namespace: self.client.namespace(),
+            execution: Client::execution(run),
+            maximum_page_size: 1,
+            history_event_filter_type: HistoryEventFilterType::CloseEvent as i32,
+            ..Default::default()
+        };
+        let page = self
+            .client
+            .get_workflow_execution_history(ask, request)
+            .await;
+        let page = page.map_err(|error| not_found(error, ask.verb, run))?;
+        Ok(page
+            .history
+            .and_then(|it| it.events.into_iter().next_back()))
+    }
+
+    /// What only the full view shows: input and output.
+    async fn add_payloads(
+        &self,
+        ask: Ask<'_>,
+        of: &WorkflowRef,
+        described: &DescribeWorkflowExecutionResponse,
+        seen: &mut Observation,
+    ) -> Result<()> {
+        let info = info(ask.verb, described)?;
+        let run = of.run(run_id(info));
+        let mut events = vec![self.first_event(ask, &run).await?];
+        if is_closed(info) {
+            events.extend(self.last_event(ask, &run).await?);
+        }
+        if let Some(codec) = &self.codec {
+            codec.decode_events(&mut events).await;
+        }
+        for event in &events {
+            match &event.attributes {
+                Some(Attributes::WorkflowExecutionStartedEventAttributes(it)) => {
+                    seen.input = payload::shown(it.input.as_ref());
+                }
+                Some(Attributes::WorkflowExecutionCompletedEventAttributes(it)) => {
+                    seen.output = payload::shown(it.result.as_ref());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets what is shown of an execution, because something was requested of it.
+    pub(crate) fn stir(&self, of: &WorkflowRef) {
+        self.seen.forget(&of.workflow_id);
+    }
+}
+
+/// The execution of a description.
+pub(crate) fn info(
+    verb: Verb,
+    described: &DescribeWorkflowExecutionResponse,
+) -> Result<&WorkflowExecutionInfo> {
+    let info = described.workflow_execution_info.as_ref();
+    info.ok_or_else(|| malformed(verb, "a description without an execution"))
+}
+
+/// The server's words for an unknown execution in those of this gateway.
+pub(crate) fn not_found(error: Error, verb: Verb, of: &WorkflowRef) -> Error {
+    match ExecutionId::new(of.name()) {
+        Ok(id) if error.kind == ErrorKind::NotFound => {
+            let code = error.native_code.clone();
+            Error::not_found(verb, &id).with_native_code(code)
+        }
+        _ => error,
+    }
+}
+
+/// How long until something is expected to happen by itself.
+pub(crate) fn next_change(seen: &Observation, now: Timestamp) -> Option<Duration> {
+    let of_steps = seen.steps.iter().filter(|step| step.end_time.is_none());
+    let retries = of_steps.clone().filter_map(|step| step.retry.as_ref());
+    let retries = retries.chain(&seen.retry);
+    let attempts = retries.filter_map(|retry| retry.next_attempt_time);
+    let waits = of_steps.flat_map(|step| &step.waits).chain(&seen.waits);
+    let next = attempts
+        .chain(waits.filter_map(|wait| wait.deadline))
+        .min()?;
+    Some(Duration::try_from(next.duration_since(now)).unwrap_or_default())
+}
+
+/// For the wire tests: what a description and a history show, without a server.
+pub(crate) fn recorded(
+    described: &DescribeWorkflowExecutionResponse,
+    events: &[HistoryEvent],
+    queues: &crate::task_queue::Queues,
+) -> Result<Observation> {
+    let info = info(Verb::Get, described)?;
+    let mut facts = Facts::default();
+    for event in events
+        .iter()
+        .filter(|event| event.event_id <= info.history_length)
+    {
+        facts.feed(event);
+    }
+    facts.last = info.history_length;
+    facts.close_window();
+    let of = WorkflowRef {
+        workflow_id: response::workflow_id(info).to_owned(),
+        run_id: None,
+    };
+    observation(Verb::Get, &of, described, &facts, queues)
+}

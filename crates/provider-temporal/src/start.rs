@@ -1,0 +1,102 @@
+//! Starts. The server recognises a repeated request id only while the run that it began is the current
+//! one; afterwards the first run of the chain shows it.
+
+use stateway_model::ExecutionId;
+use stateway_provider_api::{Error, ErrorKind, Observation, Result, StartRequest, Verb, View};
+
+use crate::TemporalProvider;
+use crate::api::history::v1::history_event::Attributes;
+use crate::api::workflowservice::v1::StartWorkflowExecutionRequest;
+use crate::client::Ask;
+use crate::id::WorkflowRef;
+use crate::reader::info;
+use crate::request;
+use crate::response::run_id;
+
+pub(crate) async fn start(
+    provider: &TemporalProvider,
+    ask: Ask<'_>,
+    request: &StartRequest,
+) -> Result<Observation> {
+    let reader = &provider.reader;
+    let message = StartWorkflowExecutionRequest {
+        namespace: reader.client.namespace(),
+        identity: reader.client.identity(ask.call),
+        ..request::start(request, &provider.config)?
+    };
+    let id = ExecutionId::new(&message.workflow_id);
+    let id = id.map_err(|why| Error::invalid(Verb::Start, why.to_string()))?;
+    let of = WorkflowRef::of(&id, Verb::Start)?;
+    if of.run_id.is_some() {
+        let message = "an execution id must not end like the name of a run (`~run:` and a UUID)";
+        return Err(Error::invalid(Verb::Start, message).without_engine());
+    }
+    let uses_existing = request
+        .options
+        .get("conflict_policy")
+        .is_some_and(|it| it == "use-existing");
+    match reader
+        .client
+        .start_workflow_execution(ask, message.clone())
+        .await
+    {
+        Ok(_) if uses_existing => {}
+        Ok(answer) => check_same(provider, ask, &of.run(&answer.run_id), &message).await?,
+        Err(error) if error.kind == ErrorKind::AlreadyExists => {
+            let first = first_run(provider, ask, &of, &message.request_id).await?;
+            let first = first.ok_or_else(|| Error::execution_exists(&id))?;
+            check_same(provider, ask, &first, &message).await?;
+        }
+        Err(error) => return Err(error),
+    }
+    provider.nudge(&of);
+    reader.get(ask, &of, View::Basic).await
+}
+
+/// The first run of the current chain, if this request began it.
+async fn first_run(
+    provider: &TemporalProvider,
+    ask: Ask<'_>,
+    of: &WorkflowRef,
+    request_id: &str,
+) -> Result<Option<WorkflowRef>> {
+    let current = match provider.reader.describe(ask, of).await {
+        Ok(current) => current,
+        // It was deleted, but the server has not finished that.
+        Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let current = info(ask.verb, &current)?;
+    let first = match current.first_run_id.as_str() {
+        "" => of.run(run_id(current)),
+        first => of.run(first),
+    };
+    let described = match provider.reader.describe(ask, &first).await {
+        Ok(described) => described,
+        // The server has forgotten it.
+        Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let extended = described.workflow_extended_info.unwrap_or_default();
+    let is_ours = extended.request_id_infos.contains_key(request_id);
+    Ok(is_ours.then_some(first))
+}
+
+/// The server answers the first run whatever the later body says. What the first one was started with
+/// stands in its first event.
+async fn check_same(
+    provider: &TemporalProvider,
+    ask: Ask<'_>,
+    run: &WorkflowRef,
+    message: &StartWorkflowExecutionRequest,
+) -> Result<()> {
+    let first = provider.reader.first_event(ask, run).await?;
+    match &first.attributes {
+        Some(Attributes::WorkflowExecutionStartedEventAttributes(started))
+            if !request::is_same_start(message, started) =>
+        {
+            Err(Error::request_id_reused(Verb::Start))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,142 @@
+//! Whether workers poll a task queue. A description shows a task that nobody has taken; only the
+//! description of its queue shows that nobody will take it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use stateway_provider_api::adapter::lock;
+
+use crate::api::enums::v1::{
+    PendingActivityState, PendingWorkflowTaskState, TaskQueueKind, TaskQueueType,
+};
+use crate::api::taskqueue::v1::TaskQueue;
+use crate::api::workflowservice::v1::{
+    DescribeTaskQueueRequest, DescribeWorkflowExecutionResponse,
+};
+use crate::client::{Ask, Client};
+use crate::quota::{Api, RESERVE};
+use crate::time::timestamp;
+
+/// For how long the answer about a queue is used again.
+const FRESH: Duration = Duration::from_secs(5);
+/// The most queues that are remembered.
+const MOST_QUEUES: usize = 1_000;
+/// The most queues that are asked for one execution.
+const MOST_ASKED: usize = 4;
+
+/// What workers take from a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum QueueKind {
+    Workflow,
+    Activity,
+}
+
+/// A queue, by its name.
+pub(crate) type Queue = (String, QueueKind);
+
+/// The queues that no worker polls, as far as this was asked.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Queues {
+    without_workers: BTreeSet<Queue>,
+}
+
+impl Queues {
+    /// Whether no worker polls this queue. `false` where it is not known.
+    pub(crate) fn has_none(&self, queue: &str, kind: QueueKind) -> bool {
+        self.without_workers.contains(&(queue.to_owned(), kind))
+    }
+
+    /// These queues have no worker.
+    pub(crate) fn without_workers(queues: impl IntoIterator<Item = Queue>) -> Self {
+        Self {
+            without_workers: queues.into_iter().collect(),
+        }
+    }
+}
+
+/// The queues whose tasks wait for a worker.
+pub(crate) fn waiting_for(described: &DescribeWorkflowExecutionResponse) -> BTreeSet<Queue> {
+    let mut queues = BTreeSet::new();
+    for pending in &described.pending_activities {
+        let is_ready = pending.state() == PendingActivityState::Scheduled
+            && timestamp(pending.next_attempt_schedule_time.as_ref()).is_none();
+        let options = pending.activity_options.as_ref();
+        let queue = options.and_then(|options| options.task_queue.as_ref());
+        if let (true, Some(queue)) = (is_ready, queue) {
+            queues.insert((queue.name.clone(), QueueKind::Activity));
+        }
+    }
+    let task = described.pending_workflow_task.as_ref();
+    let is_ready = task.is_some_and(|it| it.state() == PendingWorkflowTaskState::Scheduled);
+    if let (true, Some(info)) = (is_ready, &described.workflow_execution_info) {
+        queues.insert((info.task_queue.clone(), QueueKind::Workflow));
+    }
+    queues
+}
+
+/// What was asked about queues lately.
+#[derive(Debug, Default)]
+pub(crate) struct QueueCache {
+    known: Mutex<BTreeMap<Queue, (Instant, bool)>>,
+}
+
+impl QueueCache {
+    /// Which of these queues no worker polls. To be without an answer is no failure.
+    pub(crate) async fn ask(
+        &self,
+        client: &Client,
+        ask: Ask<'_>,
+        queues: BTreeSet<Queue>,
+    ) -> Queues {
+        let mut without = Vec::new();
+        for queue in queues.into_iter().take(MOST_ASKED) {
+            let has_workers = match self.fresh(&queue) {
+                Some(known) => Some(known),
+                None if client.spare(Api::Reads, RESERVE) => self.read(client, ask, &queue).await,
+                None => None,
+            };
+            if has_workers == Some(false) {
+                without.push(queue);
+            }
+        }
+        Queues::without_workers(without)
+    }
+
+    fn fresh(&self, queue: &Queue) -> Option<bool> {
+        let known = lock(&self.known);
+        let (at, has_workers) = known.get(queue)?;
+        (at.elapsed() < FRESH).then_some(*has_workers)
+    }
+
+    async fn read(&self, client: &Client, ask: Ask<'_>, queue: &Queue) -> Option<bool> {
+        let kind = match queue.1 {
+            QueueKind::Workflow => TaskQueueType::Workflow,
+            QueueKind::Activity => TaskQueueType::Activity,
+        };
+        let request = DescribeTaskQueueRequest {
+            namespace: client.namespace(),
+            task_queue: Some(TaskQueue {
+                name: queue.0.clone(),
+                kind: TaskQueueKind::Normal as i32,
+                ..TaskQueue::default()
+            }),
+            task_queue_type: kind as i32,
+            report_stats: false,
+        };
+        let answer = match client.describe_task_queue(ask, request).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::debug!(%error, queue = queue.0, "task queue not read");
+                return None;
+            }
+        };
+        let has_workers = !answer.pollers.is_empty();
+        let mut known = lock(&self.known);
+        if known.len() >= MOST_QUEUES {
+            known.clear();
+        }
+        known.insert(queue.clone(), (Instant::now(), has_workers));
+        Some(has_workers)
+    }
+}

@@ -1,0 +1,244 @@
+//! A watch of one execution, through all of its runs.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use stateway_model::ExecutionId;
+use stateway_provider_api::{
+    Call, Error, ErrorKind, Observation, Result, StepObservation, Verb, WatchStream, Watched,
+};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::poll::{self, LongPoll, Target};
+use super::{MOST_FAILURES, News, PATIENCE, PAUSE};
+use crate::client::Ask;
+use crate::id::WorkflowRef;
+use crate::reader::{Reader, info, next_change};
+use crate::response::{is_closed, run_id};
+
+/// An execution that moved is described again after this, one that did not later and later.
+const FASTEST: Duration = Duration::from_secs(1);
+const SLOWEST: Duration = Duration::from_secs(10);
+/// While a long poll shows every change, the execution is described no more often than this.
+const IDLE: Duration = Duration::from_secs(60);
+
+pub(super) async fn open(
+    reader: Arc<Reader>,
+    (news, permit): (Receiver<News>, Option<OwnedSemaphorePermit>),
+    (call, verb): (&Call, Verb),
+    (of, only_end): (WorkflowRef, bool),
+) -> Result<WatchStream> {
+    let mut follower = Follower {
+        reader,
+        news,
+        permit,
+        verb,
+        of,
+        only_end,
+        shown: None,
+        ready: VecDeque::new(),
+        poll: None,
+        token: Vec::new(),
+        target: None,
+        pace: FASTEST,
+        pause: FASTEST,
+        failures: 0,
+        has_news: true,
+        is_over: false,
+    };
+    follower.read(call).await?;
+    follower.ready.push_back(Watched::InSync);
+    Ok(stream::unfold(Some(follower), Follower::next).boxed())
+}
+
+struct Follower {
+    reader: Arc<Reader>,
+    news: Receiver<News>,
+    /// A long poll is allowed.
+    permit: Option<OwnedSemaphorePermit>,
+    verb: Verb,
+    of: WorkflowRef,
+    only_end: bool,
+    shown: Option<Observation>,
+    ready: VecDeque<Watched>,
+    poll: Option<LongPoll>,
+    token: Vec<u8>,
+    target: Option<Target>,
+    pace: Duration,
+    /// How long to wait for something to happen before the next description.
+    pause: Duration,
+    failures: u32,
+    /// The provider still reports what happens through it.
+    has_news: bool,
+    is_over: bool,
+}
+
+impl Follower {
+    async fn next(follower: Option<Self>) -> Option<(Result<Watched>, Option<Self>)> {
+        let mut follower = follower?;
+        loop {
+            if let Some(item) = follower.ready.pop_front() {
+                return Some((Ok(item), Some(follower)));
+            }
+            if follower.is_over {
+                return None;
+            }
+            if let Err(error) = follower.advance().await {
+                return Some((Err(error), None));
+            }
+        }
+    }
+
+    /// Waits until something may have changed, and reads the execution.
+    async fn advance(&mut self) -> Result<()> {
+        let polled = self.wait().await;
+        let read = match polled {
+            Ok(()) => self.read(&Call::within(PATIENCE)).await,
+            Err(error) => Err(error),
+        };
+        match read {
+            Ok(()) => {
+                self.failures = 0;
+                Ok(())
+            }
+            Err(error) if error.kind.is_retryable() && self.failures < MOST_FAILURES => {
+                self.failures += 1;
+                self.pause = error.retry_after.unwrap_or(PAUSE).max(PAUSE);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn wait(&mut self) -> Result<()> {
+        let timer = tokio::time::sleep(self.pause);
+        tokio::pin!(timer);
+        loop {
+            if self.poll.is_none()
+                && self.permit.is_some()
+                && let Some(target) = &self.target
+            {
+                self.poll = Some(poll::begin(&self.reader, target, self.token.clone()));
+            }
+            let (is_polling, has_news) = (self.poll.is_some(), self.has_news);
+            let Self { poll, news, .. } = self;
+            let polled = async {
+                match poll {
+                    Some(poll) => poll.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = &mut timer => return Ok(()),
+                answer = polled, if is_polling => {
+                    self.poll = None;
+                    let (token, happened) = answer.map_err(|error| self.poll_failed(error))?;
+                    // An empty token ends the history: the run is over.
+                    let is_end = token.is_empty();
+                    self.token = token;
+                    if happened || is_end {
+                        return Ok(());
+                    }
+                }
+                news = news.recv(), if has_news => {
+                    if self.is_about(news) {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// A poll that the server refuses is not made again in this watch; descriptions go on.
+    fn poll_failed(&mut self, error: Error) -> Error {
+        if !error.kind.is_outage() {
+            self.permit = None;
+            self.pause = FASTEST;
+        }
+        match error.kind {
+            // The run is gone, which the next description shows.
+            ErrorKind::NotFound | ErrorKind::Throttled => Error::new(
+                ErrorKind::Unavailable,
+                self.verb,
+                "the long poll was refused",
+            ),
+            _ => error,
+        }
+    }
+
+    fn is_about(&mut self, news: std::result::Result<News, RecvError>) -> bool {
+        match news {
+            Ok(News::Changed(workflow)) => workflow == self.of.workflow_id,
+            Ok(News::Gone(name)) => name == self.of.name(),
+            Err(RecvError::Lagged(_)) => true,
+            Err(RecvError::Closed) => {
+                self.has_news = false;
+                false
+            }
+        }
+    }
+
+    /// Describes the execution and reports it if it changed.
+    async fn read(&mut self, call: &Call) -> Result<()> {
+        let verb = self.verb;
+        let ask = Ask { call, verb };
+        let described = match self.reader.describe(ask, &self.of).await {
+            Ok(described) => described,
+            Err(error) if error.kind == ErrorKind::NotFound && self.shown.is_some() => {
+                self.is_over = true;
+                if let Ok(id) = ExecutionId::new(self.of.name()) {
+                    self.ready.push_back(Watched::Gone(id));
+                }
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let seen = self.reader.observed(ask, &self.of, &described).await?;
+        let info = info(verb, &described)?;
+        let run = self.of.run(run_id(info));
+        let target = Target::new(run, info.history_length, self.only_end);
+        self.is_over = is_closed(info);
+        if self.target.as_ref().map(|known| &known.run) != Some(&target.run) {
+            self.target = Some(target);
+            self.token = Vec::new();
+            self.poll = None;
+        }
+        let changed = self.shown.as_ref() != Some(&seen);
+        self.plan(&seen, changed);
+        if changed && (self.is_over || !self.only_end || self.shown.is_none()) {
+            self.ready.push_back(Watched::seen(seen.clone()));
+        }
+        self.shown = Some(seen);
+        Ok(())
+    }
+
+    /// When to describe it again if nothing is pushed.
+    fn plan(&mut self, seen: &Observation, changed: bool) {
+        self.pace = if changed {
+            FASTEST
+        } else {
+            (self.pace * 2).min(SLOWEST)
+        };
+        let is_pushed = self.permit.is_some() && (self.only_end || !has_silent_steps(seen));
+        self.pause = if is_pushed {
+            IDLE
+        } else {
+            let next = next_change(seen, Timestamp::now()).unwrap_or(self.pace);
+            next.clamp(Duration::from_millis(100), self.pace)
+        };
+    }
+}
+
+/// Whether a step may change without an event in the history.
+fn has_silent_steps(seen: &Observation) -> bool {
+    let is_silent = |step: &StepObservation| {
+        let kind = step.native.qualifiers.get("kind").map(String::as_str);
+        step.end_time.is_none() && matches!(kind, Some("activity" | "workflow-task"))
+    };
+    seen.steps.iter().any(is_silent)
+}

@@ -1,0 +1,99 @@
+//! A killed worker and a killed server.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use stateway_model::{ExecutionId, SubState};
+use stateway_provider_api::{ErrorKind, Provider, View};
+
+use crate::lab::{Lab, PATIENCE, activity};
+use crate::rig::{Rig, call, config, execution_id, provider, shown};
+
+const NAMESPACE: &str = "deaths";
+
+async fn until(
+    provider: &impl Provider,
+    id: &ExecutionId,
+    wanted: SubState,
+) -> stateway_model::Execution {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let seen = provider.get(&call(), id, View::Full).await;
+        if let Ok(seen) = &seen {
+            let seen = shown(seen.clone());
+            if seen.sub_state == wanted {
+                return seen;
+            }
+        }
+        assert!(
+            Instant::now() < deadline,
+            "`{id}` is not {wanted} after {PATIENCE:?}, but {seen:#?}"
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+pub(crate) async fn a_killed_worker_is_noticed_by_the_heartbeat(rig: &Rig) {
+    let lab = Lab::start(&rig.peers, &[NAMESPACE.to_owned()]);
+    lab.worker.begin(NAMESPACE);
+    let at = lab.namespace(NAMESPACE);
+    let provider = provider(&config(lab.server.address(), NAMESPACE));
+    let charge = json!({
+        "type": "obey", "input": {"name": "work"}, "heartbeat": 2,
+        "retry": {"initial": 600},
+    });
+    at.start("work", json!([activity(charge)]));
+    at.until_activity("work", "STARTED", 1);
+    lab.worker.kill();
+    let id = execution_id("work");
+    let seen = shown(provider.get(&call(), &id, View::Full).await.unwrap());
+    assert_eq!(
+        seen.sub_state,
+        SubState::Running,
+        "a dead worker is invisible at first"
+    );
+    let resting = until(&provider, &id, SubState::BackingOff).await;
+    let error = resting.retry.last_error.unwrap();
+    assert!(
+        error.message.to_lowercase().contains("timeout"),
+        "{}",
+        error.message
+    );
+    // The server reports the Unix time as the interval after a timeout.
+    let delay = resting.retry.delay.unwrap_or_default();
+    assert!(delay < Duration::from_secs(3_600), "{delay:?}");
+}
+
+pub(crate) async fn a_killed_server_is_unavailable_and_comes_back_with_its_state(rig: &Rig) {
+    let mut lab = Lab::start(&rig.peers, &[NAMESPACE.to_owned()]);
+    lab.worker.begin(NAMESPACE);
+    let at = lab.namespace(NAMESPACE);
+    let provider = provider(&config(lab.server.address(), NAMESPACE));
+    lab.tell("pay", "fail");
+    let retry = json!({"initial": 600, "maximum": 5});
+    let charge = json!({"type": "obey", "input": {"name": "pay"}, "retry": retry});
+    at.start("pay", json!([activity(charge)]));
+    at.start("idle", json!([{"signal": "go"}, {"return": 1}]));
+    let (pay, idle) = (execution_id("pay"), execution_id("idle"));
+    let before = until(&provider, &pay, SubState::BackingOff).await;
+    until(&provider, &idle, SubState::Waiting).await;
+
+    lab.server.kill();
+    let down = provider.get(&call(), &pay, View::Full).await.unwrap_err();
+    assert_eq!(down.kind, ErrorKind::Unavailable, "{down}");
+    let began = Instant::now();
+    lab.server.restart();
+    let after = until(&provider, &pay, SubState::BackingOff).await;
+    println!(
+        "summary: temporal: a killed server was readable again after {:?}",
+        began.elapsed()
+    );
+    assert_eq!(after.retry.attempt, before.retry.attempt);
+    assert_eq!(
+        after.retry.next_attempt_time,
+        before.retry.next_attempt_time
+    );
+    assert_eq!(after.etag(), before.etag());
+    at.signal("idle", "go");
+    until(&provider, &idle, SubState::Succeeded).await;
+}

@@ -1,0 +1,77 @@
+//! Watches: what they see, and how soon.
+
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use serde_json::json;
+use stateway_model::{Execution, SubState};
+use stateway_provider_api::{CancelMode, Provider, WatchScope, WatchStream, Watched};
+
+use crate::lab::activity;
+use crate::rig::{Rig, call, shown};
+
+/// How long a change may take to be seen.
+const SOON: Duration = Duration::from_secs(10);
+
+/// The next execution that a stream shows with this id and sub-state.
+async fn until(stream: &mut WatchStream, id: &str, wanted: SubState) -> Execution {
+    let look = async {
+        loop {
+            let item = stream.next().await.expect("the stream ended").unwrap();
+            if let Watched::Seen(seen) = item
+                && seen.id.as_str() == id
+            {
+                let seen = shown(*seen);
+                if seen.sub_state == wanted {
+                    return seen;
+                }
+            }
+        }
+    };
+    let found = tokio::time::timeout(SOON, look).await;
+    found.unwrap_or_else(|_| panic!("`{id}` was not seen {wanted} within {SOON:?}"))
+}
+
+pub(crate) async fn a_watch_of_one_sees_every_change(rig: &Rig) {
+    let name = rig.id("watched");
+    rig.lab.tell(&name, "fail");
+    let retry = json!({"initial": 1, "coefficient": 1.0});
+    let charge = json!({"type": "obey", "input": {"name": name}, "retry": retry});
+    let id = rig
+        .start(&name, json!([{"signal": "go"}, activity(charge)]))
+        .await;
+    let scope = WatchScope::One(id.clone());
+    let mut stream = rig.provider.watch(&call(), scope).await.unwrap();
+    until(&mut stream, &name, SubState::Waiting).await;
+    // Not through the provider, which would report its own writes.
+    rig.at.signal(&name, "go");
+    let began = Instant::now();
+    until(&mut stream, &name, SubState::BackingOff).await;
+    let first = began.elapsed();
+    rig.lab.tell(&name, "go");
+    until(&mut stream, &name, SubState::Succeeded).await;
+    println!("summary: temporal: a watch of one execution saw a back-off after {first:?}");
+}
+
+pub(crate) async fn a_watch_of_all_sees_starts_back_offs_and_ends(rig: &Rig) {
+    let mut stream = rig.provider.watch(&call(), WatchScope::All).await.unwrap();
+    let (failing, waiting) = (rig.id("failing"), rig.id("waiting"));
+    rig.lab.tell(&failing, "fail");
+    let charge = json!({"type": "obey", "input": {"name": failing}, "retry": {"initial": 600}});
+    rig.at.start(&failing, json!([activity(charge)]));
+    rig.at.start(&waiting, json!([{"signal": "go"}]));
+    let began = Instant::now();
+    until(&mut stream, &failing, SubState::BackingOff).await;
+    let seen = began.elapsed();
+    rig.at.terminate(&failing);
+    rig.at.signal(&waiting, "go");
+    let began = Instant::now();
+    until(&mut stream, &waiting, SubState::Succeeded).await;
+    let ended = began.elapsed();
+    println!(
+        "summary: temporal: a watch of all executions saw a back-off after {seen:?} and an end after {ended:?}"
+    );
+    rig.cancel(&crate::rig::execution_id(&waiting), CancelMode::Kill)
+        .await
+        .unwrap_err();
+}

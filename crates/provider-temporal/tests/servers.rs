@@ -1,0 +1,140 @@
+//! Servers of other versions and with other settings than the one that was recorded, on the mock.
+
+#![allow(clippy::unwrap_used)]
+
+mod mock;
+mod scenes;
+mod support;
+
+use std::time::{Duration, Instant};
+
+use stateway_contract_kit::Scene;
+use stateway_model::{ExecutionId, MappingBasis, Reason, SubState};
+use stateway_provider_api::table::compiled_in;
+use stateway_provider_api::{
+    Call, ErrorKind, Mapper, Observation, PauseRequest, Provider, ResumeRequest, RetryNowRequest,
+    View,
+};
+use stateway_provider_temporal::TemporalProvider;
+
+use mock::Mock;
+
+async fn server() -> (Mock, TemporalProvider) {
+    let mock = Mock::start().await;
+    let table = compiled_in("temporal").unwrap();
+    let provider = TemporalProvider::new("test".parse().unwrap(), &mock.config(), table);
+    (mock, provider.unwrap())
+}
+
+fn call() -> Call {
+    Call::within(Duration::from_secs(5))
+}
+
+fn put(mock: &Mock, scene: Scene) -> ExecutionId {
+    let workflow = scenes::staged("scene", scene).unwrap();
+    for run in &workflow.runs {
+        mock.put(&run.description, &run.history);
+    }
+    ExecutionId::new(workflow.execution_id).unwrap()
+}
+
+fn shown(seen: Observation) -> stateway_model::Execution {
+    let table = compiled_in("temporal").unwrap();
+    let mapper = Mapper::new("test".parse().unwrap());
+    mapper.execution(&table, seen, jiff::Timestamp::now())
+}
+
+#[tokio::test]
+async fn a_status_that_the_adapter_does_not_know_is_shown_as_its_number() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, Scene::NoMetadata);
+    mock.change(|world| world.runs[0].info().status = 99);
+    let seen = provider.get(&call(), &id, View::Basic).await.unwrap();
+    assert_eq!(seen.native.state, "99");
+    let shown = shown(seen);
+    assert_eq!(
+        (shown.sub_state, shown.mapping_basis),
+        (SubState::Running, MappingBasis::Defaulted)
+    );
+}
+
+#[tokio::test]
+async fn an_activity_state_that_the_adapter_does_not_know_is_shown_as_its_number() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, Scene::CleansUp);
+    mock.change(|world| world.runs[0].described.pending_activities[0].state = 99);
+    let seen = provider.get(&call(), &id, View::Full).await.unwrap();
+    assert!(
+        seen.steps.iter().any(|step| step.native.state == "99"),
+        "{:?}",
+        seen.steps
+    );
+}
+
+#[tokio::test]
+async fn an_older_server_is_asked_by_the_older_names() {
+    let (mock, provider) = server().await;
+    mock.change(|world| world.is_old = true);
+    let id = put(&mock, Scene::BackingOff { attempt: 1 });
+    let began = Instant::now();
+    let request = RetryNowRequest {
+        id: id.clone(),
+        step: String::new(),
+        request_id: "again".parse().unwrap(),
+    };
+    let seen = provider.retry_now(&call(), request).await.unwrap();
+    assert_ne!(shown(seen).sub_state, SubState::BackingOff);
+    let calls = mock.calls_since(began);
+    assert_eq!(calls.get("ResetActivity"), Some(&1), "{calls:?}");
+}
+
+#[tokio::test]
+async fn where_workflows_cannot_be_paused_their_activities_are() {
+    let (mock, provider) = server().await;
+    mock.change(|world| world.refuses_pause = true);
+    let id = put(&mock, Scene::BackingOff { attempt: 1 });
+    let request = PauseRequest {
+        id: id.clone(),
+        comment: "test".to_owned(),
+        request_id: "pause".parse().unwrap(),
+    };
+    let paused = shown(provider.pause(&call(), request).await.unwrap());
+    assert_eq!(
+        (paused.sub_state, paused.reason),
+        (SubState::Waiting, Some(Reason::Paused))
+    );
+    let request = ResumeRequest {
+        id,
+        request_id: "resume".parse().unwrap(),
+    };
+    let resumed = shown(provider.resume(&call(), request).await.unwrap());
+    assert_ne!(resumed.reason, Some(Reason::Paused));
+}
+
+#[tokio::test]
+async fn a_reached_limit_is_reported_with_its_cause() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, Scene::NoMetadata);
+    mock.inject(mock::Fault::Throttle(Duration::from_secs(3)));
+    let error = provider.get(&call(), &id, View::Basic).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Throttled);
+    assert_eq!(error.retry_after, Some(Duration::from_secs(3)));
+    assert!(format!("{error:?}").contains("RpsLimit"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_closed_run_answers_like_an_unknown_one_and_is_told_apart() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, Scene::Succeeded);
+    let signal = |id: &ExecutionId| stateway_provider_api::SignalRequest {
+        id: id.clone(),
+        signal: "go".to_owned(),
+        payload: None,
+        request_id: "signal".parse().unwrap(),
+    };
+    let ended = provider.signal(&call(), signal(&id)).await.unwrap_err();
+    assert_eq!(ended.reason(), "ALREADY_FINISHED");
+    let nobody = ExecutionId::new("nobody").unwrap();
+    let unknown = provider.signal(&call(), signal(&nobody)).await.unwrap_err();
+    assert_eq!(unknown.kind, ErrorKind::NotFound);
+}

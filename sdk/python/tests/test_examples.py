@@ -1,0 +1,133 @@
+"""The two providers of the examples, each with its real engine, as the gateway calls them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import pathlib
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc
+
+from conftest import ROOT, TIMEOUT, until
+from stateway.provider.v1 import observation_pb2 as pb
+from stateway.provider.v1 import provider_pb2
+from test_provider import Peer
+
+PARCELS = ROOT / "examples/python-provider"
+DBOS = ROOT / "examples/dbos-provider"
+FULL = provider_pb2.VIEW_FULL
+
+
+@contextlib.contextmanager
+def program(*arguments: Any, cwd: pathlib.Path, stdout: int | None = None) -> Any:
+    command = [sys.executable, *map(str, arguments)]
+    process = subprocess.Popen(command, cwd=cwd, stdout=stdout, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(timeout=TIMEOUT)
+
+
+@contextlib.asynccontextmanager
+async def provider(folder: pathlib.Path, script: pathlib.Path, *arguments: str) -> AsyncIterator[Peer]:
+    with program(script, f"unix:{folder}/p.sock", *arguments, cwd=folder):
+        await until((folder / "p.sock").exists)
+        async with grpc.aio.insecure_channel(f"unix:{folder}/p.sock") as channel:
+            yield Peer(channel)
+
+
+async def start(peer: Peer, definition: str, input: Any, request_id: str, **fields: Any) -> Any:
+    body = pb.Payload(data=json.dumps(input).encode())
+    request = provider_pb2.StartExecutionRequest(
+        definition=definition, input=body, request_id=request_id, **fields
+    )
+    return await peer.send("Provider/StartExecution", request, pb.Observation)
+
+
+async def shows(peer: Peer, id: str, holds: Callable[[Any], Any]) -> Any:
+    async def check() -> Any:
+        seen = await peer.get(id, FULL)
+        return seen if holds(seen) else None
+
+    return await until(check)
+
+
+def test_the_provider_of_the_small_engine_is_short() -> None:
+    assert len((PARCELS / "provider.py").read_text().splitlines()) <= 150
+
+
+async def test_a_parcel_is_packed_picked_up_and_found_after_a_restart(tmp_path: pathlib.Path) -> None:
+    async with provider(tmp_path, PARCELS / "provider.py") as peer:
+        started = await start(peer, "parcel", {"to": "Oslo"}, "r1", labels={"team": "a"})
+        waiting = await shows(peer, started.id, lambda seen: seen.steps[1].waits)
+        assert waiting.native_state.state == "open" and waiting.labels["team"] == "a"
+        assert (waiting.steps[1].waits[0].kind, waiting.steps[1].waits[0].name) == (pb.Wait.SIGNAL, "picked-up")
+        signal = provider_pb2.SignalExecutionRequest(id=started.id, signal="picked-up", request_id="r2")
+        done = await peer.send("Provider/SignalExecution", signal, pb.Observation)
+        assert done.native_state.state == "done"
+        fragile = await start(peer, "fragile", None, "r3")
+        resting = await shows(peer, fragile.id, lambda seen: seen.steps[0].native_state.state == "resting")
+        retry = resting.steps[0].retry
+        assert (retry.attempt, retry.max_attempt_count) == (1, 4) and retry.HasField("next_attempt_time")
+        assert retry.last_error.message == "the paper is torn"
+    async with provider(tmp_path, PARCELS / "provider.py") as peer:
+        assert (await peer.get(started.id, FULL)).output.data == b'{"packed":{"to":"Oslo"}}'
+        again = await start(peer, "parcel", {"to": "Oslo"}, "r1", labels={"team": "a"})
+        assert again.id == started.id, "a repeated request starts nothing"
+
+
+async def test_workflows_of_dbos_show_queue_sleep_message_failure_and_fork(tmp_path: pathlib.Path) -> None:
+    database = f"sqlite:///{tmp_path}/shop.sqlite"
+    arguments = ("--database", database, "--workflow", "parcel")
+    with program(DBOS / "app.py", database, cwd=tmp_path, stdout=subprocess.PIPE) as app:
+        while await asyncio.to_thread(app.stdout.readline) != b"ready\n":
+            assert app.poll() is None, "the application ended"
+        async with provider(tmp_path, DBOS / "provider.py", *arguments) as peer:
+            started = await start(peer, "parcel", {"item": "vase", "dries": 4}, "r1", labels={"team": "a"})
+            assert started.native_state.state == "ENQUEUED" and started.labels["team"] == "a"
+            sleeping = await shows(
+                peer, started.id, lambda seen: seen.steps and seen.steps[-1].native_state.state == "sleeping"
+            )
+            assert sleeping.native_state.state == "PENDING" and sleeping.retry.attempt == 1
+            assert sleeping.steps[-1].waits[0].kind == pb.Wait.TIMER
+            receiving = await shows(
+                peer, started.id, lambda seen: seen.steps[-1].native_state.state == "receiving"
+            )
+            assert receiving.steps[-1].waits[0].kind == pb.Wait.CALLBACK
+            body = pb.Payload(data=b'"ada"')
+            signal = provider_pb2.SignalExecutionRequest(
+                id=started.id, signal="picked-up", payload=body, request_id="r2"
+            )
+            for _ in range(2):
+                await peer.send("Provider/SignalExecution", signal, pb.Observation)
+            messages = sqlite3.connect(tmp_path / "shop.sqlite").execute("SELECT count(*) FROM notifications")
+            assert messages.fetchone() == (1,), "a repeated signal is delivered once"
+            done = await shows(peer, started.id, lambda seen: seen.native_state.state == "SUCCESS")
+            assert json.loads(done.output.data) == {"packed": "vase", "by": "ada"}
+            broken = await start(peer, "parcel", {"item": "x", "fragile": True}, "r3")
+            failed = await shows(peer, broken.id, lambda seen: seen.native_state.state == "ERROR")
+            assert failed.last_error.native_code == "DBOSMaxStepRetriesExceeded", failed.last_error
+            assert failed.steps[0].native_state.qualifiers["result"] == "error"
+            retry = provider_pb2.RetryFromRequest(id=broken.id, request_id="r4")
+            forked = await peer.send("Provider/RetryFrom", retry, pb.Observation)
+            assert forked.id != broken.id and forked.forked_from == broken.id
+            await shows(peer, forked.id, lambda seen: seen.native_state.state == "ERROR")
+        app.kill()
+        app.stdout.close()
+
+
+async def test_dbos_refuses_what_it_does_not_know(tmp_path: pathlib.Path) -> None:
+    arguments = ("--database", f"sqlite:///{tmp_path}/empty.sqlite", "--workflow", "parcel", "--staging")
+    async with provider(tmp_path, DBOS / "provider.py", *arguments) as peer:
+        start = provider_pb2.StartExecutionRequest(definition="no-such-workflow", request_id="r1")
+        refused = await peer.refused("Provider/StartExecution", start)
+        assert refused[:2] == ("NOT_FOUND", "DEFINITION_NOT_FOUND")
+        purge = provider_pb2.PurgeExecutionRequest(id="none", request_id="r1")
+        assert (await peer.refused("Provider/PurgeExecution", purge))[0] == "NOT_FOUND"
