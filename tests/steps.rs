@@ -200,7 +200,7 @@ async fn attempts_of_every_branch_are_told_with_their_cost() {
     // In all, on the branches that were left, of the step on the current branch, and by branch.
     let execution = rig.get("o1").await;
     assert_eq!(tokens(execution.usage.as_ref()), 130);
-    assert_eq!(tokens(execution.abandoned_usage.as_ref()), 30);
+    assert_eq!(tokens(execution.abandoned_usage.as_deref()), 30);
     assert_eq!(tokens(execution.steps[0].usage.as_ref()), 100);
     let request = v1::ListBranchesRequest {
         parent: "providers/b/executions/o1".into(),

@@ -26,4 +26,5 @@ def parcel(order):
 
 DBOS.launch()
 DBOS.register_queue("stateway")
+print("ready", flush=True)
 threading.Event().wait()

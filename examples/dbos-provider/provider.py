@@ -58,7 +58,7 @@ class Dbos(Provider):
         input = json.loads(request.input.data or b"null")
         body = [request.definition, request.execution_id, input, dict(request.labels), dict(request.options)]
         body.append(request.delay.ToJsonString())
-        digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+        digest = digest_of(body)
         id = self.started_by(request.request_id) or request.execution_id or f"stateway-{request.request_id}"
         attributes = {"request": request.request_id, "digest": digest, "labels": dict(request.labels)}
         options = {
@@ -115,11 +115,13 @@ class Dbos(Provider):
         """A message of the topic. DBOS keeps it until the workflow receives it."""
         self.need_open(request.id)
         message = json.loads(request.payload.data or b"null")
-        self.client.send(request.id, message, topic=request.signal, idempotency_key=request.request_id)
+        # DBOS drops a message with a known key. With the body in the key, it drops repetitions and nothing else.
+        key = digest_of([request.id, request.request_id, request.signal, message])
+        self.client.send(request.id, message, topic=request.signal, idempotency_key=key)
         return self.get(request.id, False)
 
     def cancel(self, request):
-        """DBOS cancels at once: the workflow gets no chance to clean up, and stops before its next step."""
+        """DBOS cancels immediately: the workflow gets no chance to clean up, and stops before its next step."""
         if self.known(request.id).status != "CANCELLED":
             self.need_open(request.id)
             self.client.cancel_workflow(request.id)
@@ -183,6 +185,10 @@ class Dbos(Provider):
         except sa.exc.OperationalError as failure:
             kind = errors.ErrorKind.UNAVAILABLE
             raise errors.ProviderError(kind, "the system database of DBOS cannot be read") from failure
+
+
+def digest_of(body):
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
 def raised(error):

@@ -33,7 +33,7 @@ class Fatal(Exception):
 
 
 class Refused(Exception):
-    """The engine refuses a request; `args[0]` says why in one word."""
+    """The engine refuses a request; `args[0]` is the reason in one word."""
 
 
 class Engine:

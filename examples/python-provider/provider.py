@@ -108,7 +108,8 @@ def observe(job, full=False):
         steps=[observe_step(step) for step in job.get("steps", ())],
         labels=job.get("labels", {}),
     )
-    for field, at in (("create_time", job.get("created")), ("end_time", job.get("ended"))):
+    times = {"create_time": job.get("created"), "start_time": job.get("created"), "end_time": job.get("ended")}
+    for field, at in times.items():
         if at is not None:
             getattr(seen, field).FromDatetime(datetime.fromtimestamp(at, timezone.utc))
     if full:

@@ -48,6 +48,10 @@ impl WireHarness {
         })
     }
 
+    pub(crate) const fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// Why the Staging service failed since the last time this was asked. A case cannot be skipped then.
     pub(crate) fn failure(&self) -> Option<String> {
         lock(&self.failure).take()
@@ -148,7 +152,7 @@ fn time(time: Option<prost_types::Timestamp>) -> Option<Timestamp> {
 }
 
 /// One call of Staging, on a connection of its own: the provider may have been restarted since the last.
-async fn staging<T>(
+pub(crate) async fn staging<T>(
     config: &Config,
     call: impl AsyncFnOnce(StagingClient<Channel>) -> Result<tonic::Response<T>, Status>,
 ) -> Result<T, Status> {

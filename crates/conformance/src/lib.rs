@@ -12,6 +12,7 @@ mod over_wire;
 mod report;
 mod scene;
 mod staging;
+mod wire_case;
 
 pub use harness::WireHarness;
 pub use junit::junit;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stateway_contract_kit::{Harness, Stop, cases};
+use stateway_contract_kit::{Harness, Outcome, Stop, cases};
 
-use crate::WireHarness;
+use crate::{WireHarness, wire_case};
 
 /// How a case ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,19 +52,19 @@ impl Report {
     }
 }
 
-/// Runs every case whose name contains the filter, and reports each one as it ends. Blocks the thread; a
-/// case has a runtime of its own.
+/// Runs every case of the kit, and those that only the wire has, whose name contains the filter. Reports
+/// each one as it ends. Blocks the thread; a case has a runtime of its own.
 pub fn run(harness: WireHarness, filter: &str, mut each: impl FnMut(&CaseResult)) -> Report {
     let harness = Arc::new(harness);
     let table = harness.table();
     let dynamic: Arc<dyn Harness> = harness.clone();
     let mut report = Report::default();
-    for case in cases(&table) {
-        if !case.name.contains(filter) {
-            continue;
+    let mut take = |name: &str, check: &mut dyn FnMut() -> Outcome| {
+        if !name.contains(filter) {
+            return;
         }
         let began = Instant::now();
-        let outcome = stateway_contract_kit::run(&case, &dynamic);
+        let outcome = check();
         let verdict = match (outcome, harness.failure()) {
             (_, Some(failure)) => Verdict::Failed(failure),
             (Ok(()), None) => Verdict::Passed,
@@ -72,12 +72,20 @@ pub fn run(harness: WireHarness, filter: &str, mut each: impl FnMut(&CaseResult)
             (Err(Stop::Skipped(why)), None) => Verdict::Skipped(why),
         };
         let result = CaseResult {
-            name: case.name,
+            name: name.to_owned(),
             verdict,
             took: began.elapsed(),
         };
         each(&result);
         report.results.push(result);
+    };
+    for case in cases(&table) {
+        take(&case.name, &mut || {
+            stateway_contract_kit::run(&case, &dynamic)
+        });
+    }
+    for case in wire_case::ALL {
+        take(case.name, &mut || wire_case::run(case, &harness));
     }
     report
 }

@@ -54,6 +54,17 @@ fn one_provider_passes_case_after_case_and_the_report_has_every_reason() {
 }
 
 #[test]
+fn the_rules_of_the_wire_are_checked_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (config, runtime) = served(&folder);
+    let harness = runtime
+        .block_on(WireHarness::connect(config))
+        .expect("connected");
+    let report = run(harness, "wire::", |_| {});
+    assert_eq!(report.counts(), (4, 0, 0), "{report:?}");
+}
+
+#[test]
 fn a_provider_that_dies_fails_its_cases_and_skips_none() {
     let folder = tempfile::tempdir().expect("a folder");
     let (config, runtime) = served(&folder);

@@ -23,12 +23,12 @@ use stateway_contract_kit::{Fault, Harness, Scene, Skip, Stop, Subject, Workload
 use stateway_model::ExecutionId;
 use stateway_provider_api::{Capabilities, Limited, Provider, Table};
 
-use defect::Defect;
+pub(crate) use defect::Defect;
 use harness::{Memory, Staged};
 use provider::Broken;
 
 /// Makes providers with one defect.
-struct BrokenMemory(Defect);
+pub(crate) struct BrokenMemory(pub(crate) Defect);
 
 /// One of them.
 struct BrokenStaged {
@@ -115,7 +115,7 @@ fn check(defect: Defect) -> Result<(), Failed> {
     Ok(())
 }
 
-fn should_catch(case: &str, defect: Defect) -> bool {
+pub(crate) fn should_catch(case: &str, defect: Defect) -> bool {
     defect
         .caught_by()
         .iter()

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use stateway_model::ProviderId;
 use stateway_provider_api::adapter::lock;
 use stateway_provider_api::{Call, Capabilities, Description, Error, Result, Table, Verb};
+use stateway_wire::v1;
 
 use crate::address::Dialer;
 use crate::client::Client;
@@ -32,6 +33,8 @@ pub(crate) struct Connection {
 struct State {
     description: Arc<Description>,
     described: Option<Described>,
+    /// What the provider reported last, so that the same report is not checked again.
+    response: Option<v1::DescribeResponse>,
     client: Option<Client>,
     failure: Option<Failure>,
 }
@@ -50,6 +53,7 @@ impl Connection {
             state: Mutex::new(State {
                 description: Description::pending(kind),
                 described: None,
+                response: None,
                 client: None,
                 failure: None,
             }),
@@ -133,7 +137,20 @@ impl Connection {
         let request = description::request(&self.id);
         let response = client.identity().describe(request).await;
         let response = response.map_err(|status| of_status(&status, Verb::Health))?;
-        description::read(response.into_inner(), self.overlay.as_deref())
+        let response = response.into_inner();
+        if let Some(described) = self.known(&response) {
+            return Ok(described);
+        }
+        let described = description::read(response.clone(), self.overlay.as_deref())?;
+        lock(&self.state).response = Some(response);
+        Ok(described)
+    }
+
+    /// What this report came to when it was checked before.
+    fn known(&self, response: &v1::DescribeResponse) -> Option<Described> {
+        let state = lock(&self.state);
+        let is_same = state.response.as_ref() == Some(response);
+        state.described.clone().filter(|_| is_same)
     }
 
     /// Asks a connected provider to describe itself again.

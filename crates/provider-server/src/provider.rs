@@ -36,6 +36,7 @@ fn misfit(misfit: &Misfit) -> Status {
     Status::invalid_argument(misfit.to_string())
 }
 
+#[allow(clippy::needless_pass_by_value)] // The form that `map_err` asks for.
 fn failed(error: Error) -> Status {
     status_of(&error)
 }
@@ -160,7 +161,7 @@ impl Service for ProviderService {
         let hints = message.hints.unwrap_or_default();
         let read = || {
             Ok(ListRequest {
-                hints: convert::read_hints(hints, &provider.describe().table)?,
+                hints: convert::read_hints(&hints, &provider.describe().table)?,
                 page_size: convert::read_page_size(message.page_size)?,
                 cursor: convert::read_cursor(message.cursor),
             })

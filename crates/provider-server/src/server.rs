@@ -15,6 +15,10 @@ use crate::identity::IdentityService;
 use crate::provider::ProviderService;
 use crate::{Fixed, Listener, Source};
 
+/// How many calls and watches one gateway may have open at once. The gateway has one connection, and a
+/// stream for each execution that is watched by itself.
+const MAX_STREAMS: u32 = 100_000;
+
 /// What a provider program calls itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
@@ -87,6 +91,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     Server::builder()
+        .max_concurrent_streams(MAX_STREAMS)
         .add_routes(routes)
         .serve_with_incoming_shutdown(listener.incoming().boxed(), shutdown)
         .await

@@ -52,7 +52,7 @@ pub(crate) async fn list(
     }
 }
 
-/// A page of types. The schedules follow on pages of their own.
+/// A page of types. The schedules follow.
 async fn types(
     provider: &TemporalProvider,
     ask: Ask<'_>,
@@ -74,10 +74,17 @@ async fn types(
         name,
         ..NativeDefinition::default()
     };
-    Ok(DefinitionsPage {
+    let room = u32::try_from(size - left.len()).unwrap_or_default();
+    let mut page = DefinitionsPage {
         definitions: left.into_iter().map(definition).collect(),
         next: Some(cursor::write(DEFINITIONS, &next)),
-    })
+    };
+    if room > 0 {
+        let rest = schedules(provider, ask, room, Vec::new()).await?;
+        page.definitions.extend(rest.definitions);
+        page.next = rest.next;
+    }
+    Ok(page)
 }
 
 /// What the newest runs show of a type.

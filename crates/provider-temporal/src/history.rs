@@ -139,25 +139,23 @@ fn is_shown(event: &HistoryEvent, run: &Run, until: i64, shown: i64, newest_firs
 }
 
 impl Reader {
-    /// The runs of an execution, the oldest first; only the named one if a run is named.
+    /// The runs of an execution, the oldest first; only the named one if a run is named. Runs of one
+    /// workflow follow each other, so those since the first run of the chain belong to it.
     async fn chain(&self, ask: Ask<'_>, of: &WorkflowRef) -> Result<Vec<Run>> {
         let described = self.describe(ask, of).await?;
-        let current = info(ask.verb, &described)?;
-        let mut runs = vec![run(current)];
-        let is_first = current.first_run_id.is_empty() || current.first_run_id == run_id(current);
-        if of.run_id.is_none() && !is_first {
-            let query = query::chain_of(&of.workflow_id);
-            let page = self.runs(ask, &query, LONGEST_PAGE, Vec::new()).await?;
-            let others = page.rows.iter().map(run).collect();
-            runs.extend(before(&runs[0], &current.first_run_id, others));
-            runs.sort_by(|a, b| (a.started, &a.id).cmp(&(b.started, &b.id)));
+        let info = info(ask.verb, &described)?;
+        let current = run(info);
+        let first = &info.first_run_id;
+        if of.run_id.is_some() || first.is_empty() || *first == current.id {
+            return Ok(vec![current]);
         }
-        let mut offset = 0;
-        for run in &mut runs {
-            run.offset = offset;
-            offset += run.length;
-        }
-        Ok(runs)
+        let query = query::chain_of(&of.workflow_id);
+        let page = self.runs(ask, &query, LONGEST_PAGE, Vec::new()).await?;
+        Ok(in_order(
+            page.rows.iter().map(run).collect(),
+            current,
+            first,
+        ))
     }
 
     /// The page of the server that contains the next events.
@@ -205,17 +203,25 @@ impl Reader {
     }
 }
 
-/// The runs from the first one of a chain to the current one, the current one excluded. Lists do not show to which
-/// chain a run belongs, but a workflow has one open run at a time: what began in between belongs to the same chain.
-fn before(current: &Run, first: &str, listed: Vec<Run>) -> Vec<Run> {
-    let begun = listed.iter().find(|run| run.id == first);
-    let Some(begun) = begun.map(|run| run.started) else {
-        // The server has forgotten the first run: what it still lists may belong to an earlier chain.
-        return Vec::new();
-    };
-    let is_before = |run: &Run| run.started >= begun && run.started <= current.started;
-    let others = listed.into_iter().filter(|run| run.id != current.id);
-    others.filter(is_before).collect()
+/// The runs of a chain in their order, with the sums of their lengths. If the server has forgotten the
+/// first run, what it still lists may belong to an earlier chain, and only the current run is left.
+fn in_order(mut runs: Vec<Run>, current: Run, first: &str) -> Vec<Run> {
+    let began = runs
+        .iter()
+        .find(|run| run.id == first)
+        .map(|run| run.started);
+    runs.retain(|run| {
+        let is_of_chain = began.is_some_and(|began| run.started >= began);
+        run.id != current.id && is_of_chain && run.started <= current.started
+    });
+    runs.sort_by(|a, b| (a.started, &a.id).cmp(&(b.started, &b.id)));
+    runs.push(current);
+    let mut offset = 0;
+    for run in &mut runs {
+        run.offset = offset;
+        offset += run.length;
+    }
+    runs
 }
 
 fn run(info: &WorkflowExecutionInfo) -> Run {
@@ -225,5 +231,30 @@ fn run(info: &WorkflowExecutionInfo) -> Run {
         started: timestamp(info.start_time.as_ref()),
         length: info.history_length,
         offset: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(id: &str, second: i64) -> Run {
+        Run {
+            id: id.to_owned(),
+            info: WorkflowExecutionInfo::default(),
+            started: jiff::Timestamp::from_second(second).ok(),
+            length: 10,
+            offset: 0,
+        }
+    }
+
+    #[test]
+    fn a_chain_is_the_runs_since_its_first_one() {
+        let listed = vec![at("c", 30), at("b", 20), at("older", 10)];
+        let runs = in_order(listed, at("c", 30), "b");
+        let shown: Vec<_> = runs.iter().map(|run| (&*run.id, run.offset)).collect();
+        assert_eq!(shown, [("b", 0), ("c", 10)]);
+        let forgotten = in_order(vec![at("older", 10)], at("c", 30), "b");
+        assert_eq!(forgotten, [at("c", 30)]);
     }
 }

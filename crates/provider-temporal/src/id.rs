@@ -1,11 +1,11 @@
 //! Names of executions. An execution is a workflow id: the runs that continue, retry or reset it are the
-//! same execution. `workflow-id@run:<run id>` names one run.
+//! same execution. `workflow-id~run:<run id>` names one run.
 
 use stateway_model::ExecutionId;
 use stateway_provider_api::{Error, Verb};
 
 /// What separates a workflow id from the run.
-const RUN: &str = "@run:";
+const RUN: &str = "~run:";
 /// The server's own limit.
 const LONGEST: usize = 1_000;
 
@@ -82,8 +82,8 @@ mod tests {
         let named = of(&run_name("order/7", run));
         assert_eq!(named.workflow_id, "order/7");
         assert_eq!(named.run_id.as_deref(), Some(run));
-        assert_eq!(named.name(), format!("order/7@run:{run}"));
-        for whole in ["order@run:7", "a@run:", "order"] {
+        assert_eq!(named.name(), format!("order/7~run:{run}"));
+        for whole in ["order~run:7", "a~run:", "order"] {
             let named = of(whole);
             assert_eq!((named.name().as_str(), named.run_id), (whole, None));
         }

@@ -14,6 +14,7 @@ mod client;
 mod codec;
 mod config;
 mod definitions;
+mod deleted;
 mod error;
 mod facts;
 mod failure;

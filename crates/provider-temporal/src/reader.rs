@@ -21,6 +21,7 @@ use crate::api::workflowservice::v1::{
 };
 use crate::client::{Ask, Client};
 use crate::codec::RemoteCodec;
+use crate::deleted::Deleted;
 use crate::error::malformed;
 use crate::facts::{Facts, WINDOW};
 use crate::id::WorkflowRef;
@@ -46,6 +47,7 @@ pub(crate) struct Reader {
     pub(crate) client: Arc<Client>,
     pub(crate) clock: SkippingClock,
     pub(crate) codec: Option<RemoteCodec>,
+    pub(crate) deleted: Deleted,
     queues: QueueCache,
     /// By the id of a run.
     facts: ReadSchedule<Facts>,
@@ -63,6 +65,7 @@ impl Reader {
             client,
             clock,
             codec,
+            deleted: Deleted::default(),
             queues: QueueCache::default(),
             facts: ReadSchedule::new(Pace::DEFAULT),
             seen: ReadSchedule::new(PACE),
@@ -81,6 +84,11 @@ impl Reader {
         };
         let described = self.client.describe_workflow_execution(ask, request).await;
         let mut described = described.map_err(|error| not_found(error, ask.verb, of))?;
+        let run = described.workflow_execution_info.as_ref().map(run_id);
+        if run.is_some_and(|run| self.deleted.contains(run)) {
+            let error = Error::new(ErrorKind::NotFound, ask.verb, "deleted");
+            return Err(not_found(error, ask.verb, of));
+        }
         if let Some(codec) = &self.codec {
             codec.decode_description(&mut described).await;
         }

@@ -26,9 +26,12 @@ pub(crate) async fn start(
     };
     let id = ExecutionId::new(&message.workflow_id);
     let id = id.map_err(|why| Error::invalid(Verb::Start, why.to_string()))?;
-    let of = WorkflowRef::of(&id, Verb::Start)?;
+    let of = WorkflowRef::of(&id, Verb::Start).map_err(|_| {
+        let message = "an execution id of Temporal has at most 1000 bytes";
+        Error::invalid(Verb::Start, message).without_engine()
+    })?;
     if of.run_id.is_some() {
-        let message = "an execution id must not end like the name of a run (`@run:` and a UUID)";
+        let message = "an execution id must not end like the name of a run (`~run:` and a UUID)";
         return Err(Error::invalid(Verb::Start, message).without_engine());
     }
     let uses_existing = request
@@ -60,7 +63,12 @@ async fn first_run(
     of: &WorkflowRef,
     request_id: &str,
 ) -> Result<Option<WorkflowRef>> {
-    let current = provider.reader.describe(ask, of).await?;
+    let current = match provider.reader.describe(ask, of).await {
+        Ok(current) => current,
+        // It was deleted, but the server has not finished that.
+        Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
     let current = info(ask.verb, &current)?;
     let first = match current.first_run_id.as_str() {
         "" => of.run(run_id(current)),

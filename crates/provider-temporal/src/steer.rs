@@ -31,9 +31,9 @@ use crate::time::timestamp;
 
 pub(crate) use again::retry_from;
 
-/// How long an accepted request may take to show, and how often that is checked.
-const SETTLE: Duration = Duration::from_secs(2);
-const CHECK: Duration = Duration::from_millis(20);
+/// How long a deletion is waited for, and how often it is checked.
+const SETTLE: Duration = Duration::from_millis(500);
+const CHECK: Duration = Duration::from_millis(50);
 
 /// The description of an execution that has not ended.
 pub(crate) async fn open_execution(
@@ -271,8 +271,8 @@ fn is_named(pending: &PendingActivityInfo, step: &str) -> bool {
         || activity_name(&pending.activity_id, kind) == step
 }
 
-/// Deletes every run of an execution that has ended. The server deletes a moment later, so this waits
-/// until the execution is gone.
+/// Deletes every run of an execution that has ended. The server deletes later, so this waits a moment and
+/// hides what is left.
 pub(crate) async fn purge(
     provider: &TemporalProvider,
     ask: Ask<'_>,
@@ -299,18 +299,10 @@ pub(crate) async fn purge(
         accept_ended(deleted.map(drop))?;
     }
     let until = Instant::now() + SETTLE.min(ask.call.remaining() / 2);
-    loop {
-        match is_gone(provider, ask, of).await {
-            Ok(true) => break,
-            Ok(false) if Instant::now() < until => tokio::time::sleep(CHECK).await,
-            Ok(false) => {
-                let message = "the server has accepted the deletion and not finished it";
-                return Err(Error::new(ErrorKind::Timeout, ask.verb, message)
-                    .with_hint("Repeat the purge: it is not found once it is done."));
-            }
-            Err(error) => return Err(error),
-        }
+    while Instant::now() < until && !is_gone(provider, ask, of).await? {
+        tokio::time::sleep(CHECK).await;
     }
+    runs.iter().for_each(|run| reader.deleted.add(run));
     provider.gone(of);
     Ok(())
 }

@@ -160,9 +160,17 @@ impl Subject for Staged {
         let number = self.scenes.fetch_add(1, Ordering::Relaxed);
         let row = match &scene {
             Scene::Native { scope, native } if native.state != "KIT_NEVER_SEEN" => {
-                let when: Vec<String> =
-                    native.qualifiers.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                Some(format!("{} {} {}", scope.as_str(), native.state, when.join(",")))
+                let when: Vec<String> = native
+                    .qualifiers
+                    .iter()
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect();
+                Some(format!(
+                    "{} {} {}",
+                    scope.as_str(),
+                    native.state,
+                    when.join(",")
+                ))
             }
             _ => None,
         };

@@ -14,7 +14,9 @@ use jiff::{Timestamp, ToSpan};
 use serde_json::{Value, json};
 use stateway_model::{ExecutionId, SubState};
 use stateway_provider_api::table::compiled_in;
-use stateway_provider_api::{Call, Mapper, Observation, Provider, WatchScope, WatchStream, Watched};
+use stateway_provider_api::{
+    Call, Mapper, Observation, Provider, WatchScope, WatchStream, Watched,
+};
 use stateway_provider_temporal::TemporalProvider;
 use stateway_provider_temporal::api::enums::v1::WorkflowExecutionStatus;
 use tokio::sync::mpsc;
@@ -127,7 +129,9 @@ async fn until(
         }
         panic!("every stream ended");
     };
-    tokio::time::timeout(PATIENCE, look).await.expect("the change is seen");
+    tokio::time::timeout(PATIENCE, look)
+        .await
+        .expect("the change is seen");
     began.elapsed()
 }
 
@@ -151,7 +155,11 @@ async fn measure(
     for number in [7, 42, 99] {
         let resting = id(number);
         mock.change(|world| {
-            let run = world.runs.iter_mut().find(|run| run.id() == resting).unwrap();
+            let run = world
+                .runs
+                .iter_mut()
+                .find(|run| run.id() == resting)
+                .unwrap();
             run.described.pending_activities[0].attempt += 1;
             run.moved();
         });
@@ -184,7 +192,10 @@ async fn measure(
 
 fn assert_within_quotas(mock: &Mock, since: Instant) {
     let lists = mock.busiest_second(since, &VISIBILITY);
-    assert!(lists <= VISIBILITY_PER_SECOND, "{lists} lists in one second");
+    assert!(
+        lists <= VISIBILITY_PER_SECOND,
+        "{lists} lists in one second"
+    );
     let all: Vec<&str> = VISIBILITY.iter().chain(&READS).copied().collect();
     let calls = mock.busiest_second(since, &all);
     assert!(calls <= CALLS_PER_SECOND, "{calls} calls in one second");

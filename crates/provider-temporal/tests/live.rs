@@ -3,13 +3,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod lab;
 #[path = "live/chains.rs"]
 mod chains;
 #[path = "live/cost.rs"]
 mod cost;
 #[path = "live/deaths.rs"]
 mod deaths;
+mod lab;
 #[path = "live/payloads.rs"]
 mod payloads;
 #[path = "live/rig.rs"]
@@ -67,7 +67,8 @@ fn main() -> ExitCode {
         chains::a_child_is_an_execution_of_its_own,
         chains::a_repeated_start_is_the_same_execution,
         chains::a_deleted_execution_is_not_found,
-        payloads::payloads_are_shown_and_encrypted_ones_are_named,
+        chains::a_schedule_is_shown_and_cannot_be_started,
+        payloads::payloads_are_shown_and_encrypted_ones_are_decoded_by_the_codec,
         payloads::labels_are_memo_and_search_attributes,
         payloads::a_history_has_pages_in_both_orders,
         watching::a_watch_of_one_sees_every_change,
@@ -101,8 +102,10 @@ fn run(
         .worker_threads(1)
         .enable_all()
         .build()?;
-    let rig = Rig::new(lab, peers);
-    runtime.block_on(test(&rig));
+    runtime.block_on(async {
+        let rig = Rig::new(lab, peers);
+        test(&rig).await;
+    });
     runtime.shutdown_background();
     Ok(Completion::Completed)
 }
@@ -113,5 +116,6 @@ fn start(peers: &Peers) -> Result<Arc<Lab>, String> {
         lab.worker.begin(NAMESPACE);
         Arc::new(lab)
     };
-    catch_unwind(AssertUnwindSafe(start)).map_err(|_| "the Temporal server did not start".to_owned())
+    catch_unwind(AssertUnwindSafe(start))
+        .map_err(|_| "the Temporal server did not start".to_owned())
 }

@@ -75,7 +75,7 @@ const RECORDINGS: &[(&str, Shows)] = &[
     ("timed-out-run", (Failed, Some(TimedOut))),
     ("update", (Waiting, None)),
     ("wait-signal", (Waiting, None)),
-    ("wait-signal-memo", (Waiting, None)),
+    ("wait-signal-memo", (Waiting, Some(AwaitingTimer))),
     ("wait-timer", (Waiting, Some(AwaitingTimer))),
     ("wf-noworker", (Running, Some(Queued))),
     ("wf-paused", (Waiting, Some(Paused))),
@@ -84,7 +84,7 @@ const RECORDINGS: &[(&str, Shows)] = &[
     ("wf-paused-signalled", (Waiting, Some(Paused))),
     ("wf-paused-terminated", (Failed, Some(Killed))),
     ("wf-reset-running.run1", (Running, Some(Superseded))),
-    ("wf-reset-running.run2", (Waiting, Some(AwaitingTimer))),
+    ("wf-reset-running.run2", (Waiting, None)),
     ("wf-reset.run1", (Succeeded, None)),
     ("wf-reset.run2", (Succeeded, None)),
     ("wf-retry-backoff", (BackingOff, None)),
@@ -111,7 +111,10 @@ const WIRE: &[(&str, &str)] = &[
     ("wf-reset-running", "wf-reset-running.run2"),
     ("wf-retry-backoff", "wf-retry-backoff.run1"),
     ("wf-unregistered-type", "wf-unregistered-type.reported"),
-    ("wf-worker-gone-signalled", "wf-worker-gone-signalled.sticky"),
+    (
+        "wf-worker-gone-signalled",
+        "wf-worker-gone-signalled.sticky",
+    ),
     ("wft-failing", "wft-failing.reported"),
 ];
 
@@ -151,8 +154,12 @@ const AHEAD: [&str; 7] = [
 fn moment(json: &Value) -> Timestamp {
     match json {
         Value::Object(fields) => {
-            let past = fields.iter().filter(|(key, _)| !AHEAD.contains(&key.as_str()));
-            past.map(|(_, value)| moment(value)).max().unwrap_or(Timestamp::MIN)
+            let past = fields
+                .iter()
+                .filter(|(key, _)| !AHEAD.contains(&key.as_str()));
+            past.map(|(_, value)| moment(value))
+                .max()
+                .unwrap_or(Timestamp::MIN)
         }
         Value::Array(items) => items.iter().map(moment).max().unwrap_or(Timestamp::MIN),
         Value::String(text) => text.parse().unwrap_or(Timestamp::MIN),
@@ -198,7 +205,10 @@ fn every_recording_is_classified_as_the_server_meant_it() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    println!("summary: temporal recordings: {} classified as recorded", RECORDINGS.len());
+    println!(
+        "summary: temporal recordings: {} classified as recorded",
+        RECORDINGS.len()
+    );
 }
 
 #[test]
@@ -215,16 +225,25 @@ fn every_description_in_the_wire_form_is_classified_the_same() {
         let shown = shown(observed(&description, &history), now);
         let shows = (shown.sub_state, shown.reason);
         if Some(&shows) != expected.get(twin) {
-            wrong.push(format!("{name}: {shows:?} instead of {:?}", expected.get(twin)));
+            wrong.push(format!(
+                "{name}: {shows:?} instead of {:?}",
+                expected.get(twin)
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    println!("summary: temporal recordings: {} in the wire form too", names.len());
+    println!(
+        "summary: temporal recordings: {} in the wire form too",
+        names.len()
+    );
 }
 
 #[test]
 fn no_recording_is_left_out() {
-    let named: BTreeSet<String> = RECORDINGS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let named: BTreeSet<String> = RECORDINGS
+        .iter()
+        .map(|(name, _)| (*name).to_owned())
+        .collect();
     assert_eq!(named, names(".describe.json"));
     assert_eq!(named, names(".history.json"));
 }
@@ -236,7 +255,11 @@ fn opened(description: &Value, length: usize) -> Value {
     info["status"] = json!("WORKFLOW_EXECUTION_STATUS_RUNNING");
     info["historyLength"] = json!(length.to_string());
     info["closeTime"] = Value::Null;
-    for pending in ["pendingActivities", "pendingChildren", "pendingWorkflowTask"] {
+    for pending in [
+        "pendingActivities",
+        "pendingChildren",
+        "pendingWorkflowTask",
+    ] {
         open[pending] = Value::Null;
     }
     open["workflowExtendedInfo"]["resetRunId"] = Value::Null;
@@ -257,9 +280,15 @@ fn every_prefix_of_a_history_is_observed() {
             shown(observed(&description, &prefix), now);
             let seen = shown(observed(&opened(&description, length), &prefix), now);
             prefixes += 1;
-            assert!(!seen.sub_state.is_terminal(), "{name} at {length}: {seen:#?}");
+            assert!(
+                !seen.sub_state.is_terminal(),
+                "{name} at {length}: {seen:#?}"
+            );
             assert_sane(name, length, &seen);
-            let ended = seen.steps.iter().filter(|step| step.sub_state.is_terminal());
+            let ended = seen
+                .steps
+                .iter()
+                .filter(|step| step.sub_state.is_terminal());
             let ended: BTreeSet<String> = ended.map(|step| step.name.clone()).collect();
             assert!(
                 closed.is_subset(&ended),
@@ -274,14 +303,19 @@ fn every_prefix_of_a_history_is_observed() {
 fn assert_sane(name: &str, length: usize, seen: &Execution) {
     let mut names = BTreeSet::new();
     for step in &seen.steps {
-        assert!(!step.name.is_empty(), "{name} at {length}: a step without a name");
+        assert!(
+            !step.name.is_empty(),
+            "{name} at {length}: a step without a name"
+        );
         assert!(
             names.insert(&step.name),
             "{name} at {length}: two steps are called `{}`",
             step.name
         );
         assert!(
-            step.end_time.is_none() || step.start_time.is_none() || step.start_time <= step.end_time,
+            step.end_time.is_none()
+                || step.start_time.is_none()
+                || step.start_time <= step.end_time,
             "{name} at {length}: {step:#?}"
         );
     }
@@ -291,7 +325,10 @@ fn assert_sane(name: &str, length: usize, seen: &Execution) {
 fn a_back_off_has_its_attempt_its_maximum_its_time_and_its_error() {
     let retry = execution("act-backoff-max5").retry;
     assert_eq!((retry.attempt, retry.retry_count), (2, 1));
-    assert_eq!((retry.max_attempts, retry.basis), (Some(5), RetryBasis::Reported));
+    assert_eq!(
+        (retry.max_attempts, retry.basis),
+        (Some(5), RetryBasis::Reported)
+    );
     let next = retry.next_attempt_time.map(|time| time.to_string());
     assert_eq!(next.as_deref(), Some("2026-11-16T00:09:31.351586602Z"));
     let error = retry.last_error.unwrap();
@@ -308,14 +345,21 @@ fn unlimited_attempts_are_reported_as_unlimited() {
 fn the_garbage_interval_after_a_timeout_is_not_shown() {
     let retry = execution("act-backoff-heartbeat-timeout").retry;
     let day = std::time::Duration::from_secs(86_400);
-    assert!(retry.delay.is_none_or(|delay| delay < day), "{:?}", retry.delay);
+    assert!(
+        retry.delay.is_none_or(|delay| delay < day),
+        "{:?}",
+        retry.delay
+    );
 }
 
 #[test]
 fn stale_pending_entries_of_closed_runs_are_not_open_steps() {
     for name in ["terminated-act-running", "wf-paused-terminated"] {
         let shown = execution(name);
-        let open = shown.steps.iter().filter(|step| !step.sub_state.is_terminal());
+        let open = shown
+            .steps
+            .iter()
+            .filter(|step| !step.sub_state.is_terminal());
         assert_eq!(open.count(), 0, "{name}");
         assert_eq!(shown.retry.next_attempt_time, None, "{name}");
     }
@@ -326,9 +370,13 @@ fn a_failing_workflow_task_shows_its_message() {
     let error = execution("wft-failing").last_error.unwrap();
     assert!(!error.message.is_empty());
     let history = recording("wft-failing.history");
-    let failed = history["events"].as_array().unwrap().iter().find_map(|event| {
-        event["workflowTaskFailedEventAttributes"]["failure"]["message"].as_str()
-    });
+    let failed = history["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find_map(|event| {
+            event["workflowTaskFailedEventAttributes"]["failure"]["message"].as_str()
+        });
     assert!(error.message.contains(failed.unwrap()), "{}", error.message);
 }
 
@@ -342,14 +390,20 @@ fn the_failure_of_a_run_shows_its_cause() {
 #[test]
 fn a_timer_is_a_wait_with_its_deadline() {
     let waits = execution("wait-timer").waits;
-    let timer = waits.iter().find(|wait| wait.kind == WaitKind::Timer).unwrap();
+    let timer = waits
+        .iter()
+        .find(|wait| wait.kind == WaitKind::Timer)
+        .unwrap();
     assert!(timer.deadline.is_some(), "{timer:?}");
 }
 
 #[test]
 fn a_child_is_a_wait_for_another_execution() {
     let waits = execution("child-running").waits;
-    assert!(waits.iter().any(|wait| wait.kind == WaitKind::Child), "{waits:?}");
+    assert!(
+        waits.iter().any(|wait| wait.kind == WaitKind::Child),
+        "{waits:?}"
+    );
 }
 
 #[test]
@@ -361,7 +415,10 @@ fn without_a_worker_a_step_waits_for_capacity() {
         let (description, history) = of(name);
         let seen = wire::observation(&described(&description), &events(&history), &[queue]);
         let shown = shown(seen.unwrap(), moment(&description));
-        let capacity = shown.waits.iter().any(|wait| wait.kind == WaitKind::Capacity);
+        let capacity = shown
+            .waits
+            .iter()
+            .any(|wait| wait.kind == WaitKind::Capacity);
         assert!(capacity, "{name}: {:?}", shown.waits);
     }
 }

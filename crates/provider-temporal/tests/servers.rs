@@ -12,7 +12,8 @@ use stateway_contract_kit::Scene;
 use stateway_model::{ExecutionId, MappingBasis, Reason, SubState};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, ErrorKind, Mapper, Observation, PauseRequest, Provider, ResumeRequest, RetryNowRequest, View,
+    Call, ErrorKind, Mapper, Observation, PauseRequest, Provider, ResumeRequest, RetryNowRequest,
+    View,
 };
 use stateway_provider_temporal::TemporalProvider;
 
@@ -51,7 +52,10 @@ async fn a_status_that_the_adapter_does_not_know_is_shown_as_its_number() {
     let seen = provider.get(&call(), &id, View::Basic).await.unwrap();
     assert_eq!(seen.native.state, "99");
     let shown = shown(seen);
-    assert_eq!((shown.sub_state, shown.mapping_basis), (SubState::Running, MappingBasis::Defaulted));
+    assert_eq!(
+        (shown.sub_state, shown.mapping_basis),
+        (SubState::Running, MappingBasis::Defaulted)
+    );
 }
 
 #[tokio::test]
@@ -60,7 +64,11 @@ async fn an_activity_state_that_the_adapter_does_not_know_is_shown_as_its_number
     let id = put(&mock, Scene::CleansUp);
     mock.change(|world| world.runs[0].described.pending_activities[0].state = 99);
     let seen = provider.get(&call(), &id, View::Full).await.unwrap();
-    assert!(seen.steps.iter().any(|step| step.native.state == "99"), "{:?}", seen.steps);
+    assert!(
+        seen.steps.iter().any(|step| step.native.state == "99"),
+        "{:?}",
+        seen.steps
+    );
 }
 
 #[tokio::test]
@@ -91,7 +99,10 @@ async fn where_workflows_cannot_be_paused_their_activities_are() {
         request_id: "pause".parse().unwrap(),
     };
     let paused = shown(provider.pause(&call(), request).await.unwrap());
-    assert_eq!((paused.sub_state, paused.reason), (SubState::Waiting, Some(Reason::Paused)));
+    assert_eq!(
+        (paused.sub_state, paused.reason),
+        (SubState::Waiting, Some(Reason::Paused))
+    );
     let request = ResumeRequest {
         id,
         request_id: "resume".parse().unwrap(),

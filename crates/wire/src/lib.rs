@@ -16,6 +16,7 @@ mod parts;
 mod request;
 mod state;
 mod status;
+mod steer;
 mod table;
 mod time;
 
@@ -42,14 +43,16 @@ pub mod convert {
     pub use crate::observation::{observation, read_observation};
     pub use crate::parts::{payload, read_payload};
     pub use crate::request::{
-        cancel_request, context, counts, hints, history_request, list_page, pause_request,
-        purge_request, read_call, read_cancel_request, read_counts, read_cursor, read_hints,
-        read_history_request, read_id, read_list_page, read_page_size, read_pause_request,
-        read_purge_request, read_resume_request, read_retry_from_request, read_retry_now_request,
-        read_signal_request, read_start_request, read_view, resume_request, retry_from_request,
-        retry_now_request, signal_request, start_request, view,
+        context, counts, hints, history_request, list_page, read_call, read_counts, read_cursor,
+        read_hints, read_history_request, read_id, read_list_page, read_page_size,
+        read_start_request, read_view, start_request, view,
     };
     pub use crate::state::{native_state, read_native_state, read_sub_state, sub_state};
+    pub use crate::steer::{
+        cancel_request, pause_request, purge_request, read_cancel_request, read_pause_request,
+        read_purge_request, read_resume_request, read_retry_from_request, read_retry_now_request,
+        read_signal_request, resume_request, retry_from_request, retry_now_request, signal_request,
+    };
     pub use crate::time::{duration, read_duration, read_timestamp, timestamp};
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Options {
 }
 
 /// What needs more than Rust, as the closing lines name it.
-const PEER_TESTS: [&str; 5] = [
+const PEER_TESTS: &[&str] = &[
     "crates/cli/tests/restate (the real Restate server, needs npm)",
     "tests/python (a client in another language, needs python3 and PyPI)",
     "sdk/python (the Python package and its providers, needs Python 3.10 and PyPI)",
@@ -148,7 +148,7 @@ fn python_sdk(tally: &mut Tally) -> Result<(), String> {
     succeed(cargo().args(["build", "--quiet", "--package", "stateway-cli"]))?;
     let mut tests = Command::new(python);
     tests
-        .args(["-m", "pytest", "-v", "-p", "no:cacheprovider"])
+        .args(["-m", "pytest", "-v"])
         .arg(root().join("sdk/python/tests"))
         .env("STATEWAY_BINARY", target().join("debug/stateway"))
         .env("PYTHONDONTWRITEBYTECODE", "1");

@@ -66,7 +66,7 @@ class Gateway:
 
 
 class Proxy:
-    """Passes connections on to the gateway, and cuts them when a test says so."""
+    """Passes connections on to the gateway, and cuts them on request."""
 
     def __init__(self, target: str) -> None:
         self.host, port = target.split(":")
@@ -140,8 +140,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
+# Lines for the end of the report of `cargo xtask test`.
+REMARKS: list[str] = []
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """One line that `cargo xtask test` counts."""
+    for remark in REMARKS:
+        terminalreporter.write_line(f"summary: {remark}")
     count = {name: len(terminalreporter.stats.get(name, [])) for name in ("passed", "failed", "error", "skipped")}
     failed = count["failed"] + count["error"]
     terminalreporter.write_line(f"\n{count['passed']} passed, {failed} failed, {count['skipped']} skipped")

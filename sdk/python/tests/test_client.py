@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -87,6 +88,37 @@ async def test_executions_are_paused_resumed_retried_and_cancelled(gateway: Gate
         providers = [provider.name async for provider in client.list_providers()]
         assert providers == ["providers/builtin", "providers/memory"]
         assert (await client.get_provider("providers/builtin")).capabilities.start_idempotent
+
+
+async def test_payloads_triggers_and_revisions(gateway: Gateway) -> None:
+    triggered = GATE.replace("name: gate", "name: gate\ntrigger: {event: order.created}")
+    async with Client(gateway.address) as client:
+        await client.apply_definition(triggered)
+        published = await client.publish_event("order.created", {"n": 7}, request_id="e-1")
+        assert len(published.executions) == 1
+        again = await client.publish_event("order.created", {"n": 7}, request_id="e-1")
+        assert again.executions == published.executions
+        name = published.executions[0]
+        large = {"text": "x" * 100_000}
+        await client.signal(name, "go", {"by": large})
+        await client.wait(name)
+        assert json.loads(await client.read_input(name)) == {"n": 7}
+        assert json.loads(await client.read_output(name)) == {"got": large}
+        with pytest.raises(stateway.NotFound):
+            await client.read_output("providers/builtin/executions/none")
+        disabled = await client.disable_trigger("definitions/gate", comment="too many")
+        assert disabled.disabled.comment == "too many"
+        assert (await client.publish_event("order.created")).refused
+        assert not (await client.enable_trigger("definitions/gate")).HasField("disabled")
+        running = await client.start("definitions/gate")
+        changed = await client.apply_definition(triggered.replace("output: {", "output: {more: 1, "))
+        adopted = await client.adopt_definition(running.name)
+        assert adopted.revision == changed.definition.revision
+        counted = await client.purge_executions('end_time < "2100-01-01T00:00:00Z"')
+        assert counted.purge_count == 1
+        await client.purge_executions('end_time < "2100-01-01T00:00:00Z"', force=True)
+        with pytest.raises(stateway.NotFound):
+            await client.get(name)
 
 
 async def test_errors_are_typed_and_carry_their_reason(gateway: Gateway) -> None:
@@ -197,7 +229,7 @@ async def test_starts_during_kills_of_the_gateway_happen_once_each(gateway: Gate
 
 
 class Flaky:
-    """A server whose methods fail as told, and that counts their calls."""
+    """A server whose methods fail a given number of times, and that counts their calls."""
 
     def __init__(self) -> None:
         self.calls: dict[str, list[Any]] = {}

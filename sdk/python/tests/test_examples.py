@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import pathlib
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -24,8 +25,9 @@ FULL = provider_pb2.VIEW_FULL
 
 
 @contextlib.contextmanager
-def program(*arguments: Any, cwd: pathlib.Path) -> Any:
-    process = subprocess.Popen([sys.executable, *map(str, arguments)], cwd=cwd, stderr=subprocess.DEVNULL)
+def program(*arguments: Any, cwd: pathlib.Path, stdout: int | None = None) -> Any:
+    command = [sys.executable, *map(str, arguments)]
+    process = subprocess.Popen(command, cwd=cwd, stdout=stdout, stderr=subprocess.DEVNULL)
     try:
         yield process
     finally:
@@ -84,11 +86,11 @@ async def test_a_parcel_is_packed_picked_up_and_found_after_a_restart(tmp_path: 
 async def test_workflows_of_dbos_show_queue_sleep_message_failure_and_fork(tmp_path: pathlib.Path) -> None:
     database = f"sqlite:///{tmp_path}/shop.sqlite"
     arguments = ("--database", database, "--workflow", "parcel")
-    with program(DBOS / "app.py", database, cwd=tmp_path) as app:
-        await until((tmp_path / "shop.sqlite").exists)
-        await asyncio.sleep(2)
+    with program(DBOS / "app.py", database, cwd=tmp_path, stdout=subprocess.PIPE) as app:
+        while await asyncio.to_thread(app.stdout.readline) != b"ready\n":
+            assert app.poll() is None, "the application ended"
         async with provider(tmp_path, DBOS / "provider.py", *arguments) as peer:
-            started = await start(peer, "parcel", {"item": "vase", "dries": 3}, "r1", labels={"team": "a"})
+            started = await start(peer, "parcel", {"item": "vase", "dries": 4}, "r1", labels={"team": "a"})
             assert started.native_state.state == "ENQUEUED" and started.labels["team"] == "a"
             sleeping = await shows(
                 peer, started.id, lambda seen: seen.steps and seen.steps[-1].native_state.state == "sleeping"
@@ -103,7 +105,10 @@ async def test_workflows_of_dbos_show_queue_sleep_message_failure_and_fork(tmp_p
             signal = provider_pb2.SignalExecutionRequest(
                 id=started.id, signal="picked-up", payload=body, request_id="r2"
             )
-            await peer.send("Provider/SignalExecution", signal, pb.Observation)
+            for _ in range(2):
+                await peer.send("Provider/SignalExecution", signal, pb.Observation)
+            messages = sqlite3.connect(tmp_path / "shop.sqlite").execute("SELECT count(*) FROM notifications")
+            assert messages.fetchone() == (1,), "a repeated signal is delivered once"
             done = await shows(peer, started.id, lambda seen: seen.native_state.state == "SUCCESS")
             assert json.loads(done.output.data) == {"packed": "vase", "by": "ada"}
             broken = await start(peer, "parcel", {"item": "x", "fragile": True}, "r3")
@@ -115,6 +120,7 @@ async def test_workflows_of_dbos_show_queue_sleep_message_failure_and_fork(tmp_p
             assert forked.id != broken.id and forked.forked_from == broken.id
             await shows(peer, forked.id, lambda seen: seen.native_state.state == "ERROR")
         app.kill()
+        app.stdout.close()
 
 
 async def test_dbos_refuses_what_it_does_not_know(tmp_path: pathlib.Path) -> None:

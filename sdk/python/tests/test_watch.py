@@ -165,7 +165,7 @@ async def test_a_watch_gives_up_on_a_gateway_that_stays_away(
 
 
 class Scripted(grpc.GenericRpcHandler):
-    """A server whose watches send what a script says, one script per connection."""
+    """A server whose watches send the messages of a script, one script per connection."""
 
     def __init__(self, *scripts: list[Any]) -> None:
         self.scripts = list(scripts)
@@ -187,7 +187,7 @@ class Scripted(grpc.GenericRpcHandler):
         )
 
 
-def said(kind: str, name: str = "", cursor: str = "") -> executions_pb2.WatchExecutionsResponse:
+def watched(kind: str, name: str = "", cursor: str = "") -> executions_pb2.WatchExecutionsResponse:
     response = executions_pb2.WatchExecutionsResponse(kind=kind, cursor=cursor)
     if name:
         response.execution.name = name
@@ -196,10 +196,10 @@ def said(kind: str, name: str = "", cursor: str = "") -> executions_pb2.WatchExe
 
 async def test_a_reader_that_missed_changes_gets_resync_and_resumes_from_the_newest_cursor() -> None:
     script = Scripted(
-        [said("ADDED", "a", "c1"), said("BOOKMARK", cursor="c2")],
-        [said("RESYNC"), said("ADDED", "b")],
-        [said("ADDED", "b", "c9"), said("BOOKMARK", cursor="c9")],
-        [said("REMOVED", "b", "c10")],
+        [watched("ADDED", "a", "c1"), watched("BOOKMARK", cursor="c2")],
+        [watched("RESYNC"), watched("ADDED", "b")],
+        [watched("ADDED", "b", "c9"), watched("BOOKMARK", cursor="c9")],
+        [watched("REMOVED", "b", "c10")],
     )
     server = grpc.aio.server()
     server.add_generic_rpc_handlers((script,))

@@ -68,11 +68,9 @@ async def obey(what: dict) -> dict:
 
 
 @activity.defn
-async def fail_once(what: dict) -> None:
-    """The first attempt fails; later ones run until they are told to go."""
-    if activity.info().attempt == 1:
-        raise ApplicationError("card declined", type="PaymentError")
-    await obey(what)
+async def ruled(what: dict) -> dict:
+    """The same as obey, under a name that rules of the server can match."""
+    return await obey(what)
 
 
 @activity.defn
@@ -245,7 +243,7 @@ async def serve(client: Client, command: dict, stop: asyncio.Event) -> None:
         client,
         task_queue=QUEUE,
         workflows=[Script],
-        activities=[succeed, fail, fail_once, obey, elsewhere],
+        activities=[succeed, fail, obey, ruled, elsewhere],
         workflow_runner=UnsandboxedWorkflowRunner(),
         max_cached_workflows=command.get("cache", 100),
         max_concurrent_activities=command.get("activities", 100),

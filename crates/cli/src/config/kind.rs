@@ -127,11 +127,9 @@ impl Kind {
     pub(super) const fn slowest_poll(self) -> Option<Duration> {
         match self {
             Self::Restate => Some(Duration::from_secs(1)),
-            Self::Builtin
-            | Self::Memory
-            | Self::Remote
-            | Self::StepFunctions
-            | Self::Temporal => None,
+            Self::Builtin | Self::Memory | Self::Remote | Self::StepFunctions | Self::Temporal => {
+                None
+            }
         }
     }
 

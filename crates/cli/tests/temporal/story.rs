@@ -19,7 +19,8 @@ const RETRYING: &str = r#"{"steps":[{"activity":{"id":"charge-card","type":"obey
     "input":{"name":"order-7"},"retry":{"initial":600,"maximum":5}}}]}"#;
 
 /// A definition of the built-in engine that waits for a signal.
-const SHIPPING: &str = "name: shipping\nsteps:\n  - name: wait\n    kind: signal\n    signal: packed\n";
+const SHIPPING: &str =
+    "name: shipping\nsteps:\n  - name: wait\n    kind: signal\n    signal: packed\n";
 
 /// A gateway and its configuration.
 struct Gateway {
@@ -56,7 +57,11 @@ impl Gateway {
 
     fn run(&self, arguments: &[&str]) -> Answer {
         let mut command = stateway(self.folder.path());
-        let output = command.args(arguments).args(["--server", &self.url]).output().unwrap();
+        let output = command
+            .args(arguments)
+            .args(["--server", &self.url])
+            .output()
+            .unwrap();
         Answer {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8(output.stdout).unwrap(),
@@ -67,7 +72,14 @@ impl Gateway {
     #[track_caller]
     fn start_order(&self, lab: &Lab) {
         lab.tell("order-7", "fail");
-        let arguments = ["start", "shop/Script", "--id", "order-7", "--input", RETRYING];
+        let arguments = [
+            "start",
+            "shop/Script",
+            "--id",
+            "order-7",
+            "--input",
+            RETRYING,
+        ];
         self.run(&arguments).exits(0);
         let wait = ["wait", "shop/order-7", "--for", "backing-off"];
         self.run(&wait).exits(0);
@@ -79,7 +91,8 @@ impl Gateway {
         let address = self.url.trim_start_matches("http://").trim_end_matches('/');
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
@@ -115,7 +128,9 @@ fn assert_counts_down(order: &Value) {
     assert_eq!(order["retry"]["attempt"], 1, "{order:#}");
     assert_eq!(order["retry"]["max_attempt_count"], 5, "{order:#}");
     assert!(order["retry"]["next_attempt_time"].is_string(), "{order:#}");
-    let message = order["retry"]["last_error"]["message"].as_str().unwrap_or_default();
+    let message = order["retry"]["last_error"]["message"]
+        .as_str()
+        .unwrap_or_default();
     assert!(message.contains("was told to fail"), "{order:#}");
 }
 
@@ -131,18 +146,39 @@ pub(crate) fn one_list(peers: &Peers) {
     let gateway = Gateway::start(&config);
     gateway.start_order(&lab);
     std::fs::write(gateway.folder.path().join("shipping.yaml"), SHIPPING).unwrap();
-    gateway.run(&["definitions", "apply", "shipping.yaml"]).exits(0);
     gateway
-        .run(&["start", "definitions/shipping", "--id", "parcel-7", "--input", "{}"])
+        .run(&["definitions", "apply", "shipping.yaml"])
+        .exits(0);
+    gateway
+        .run(&[
+            "start",
+            "definitions/shipping",
+            "--id",
+            "parcel-7",
+            "--input",
+            "{}",
+        ])
         .exits(0);
     if let Ok(restate) = &restate {
         restate.tell("charge-7", "fail");
-        let started = gateway.run(&["start", "lab/Lab/charge", "--input", r#""charge-7""#, "-o", "json"]);
+        let started = gateway.run(&[
+            "start",
+            "lab/Lab/charge",
+            "--input",
+            r#""charge-7""#,
+            "-o",
+            "json",
+        ]);
         let name = crate::lab::name(&started.exits(0).json());
-        gateway.run(&["wait", &name, "--for", "backing-off"]).exits(0);
+        gateway
+            .run(&["wait", &name, "--for", "backing-off"])
+            .exits(0);
     }
 
-    let list = gateway.run(&["list", "--all", "-o", "json"]).exits(0).json();
+    let list = gateway
+        .run(&["list", "--all", "-o", "json"])
+        .exits(0)
+        .json();
     assert_counts_down(named(&list, "providers/shop/executions/order-7"));
     let parcel = named(&list, "providers/builtin/executions/parcel-7");
     assert_eq!(parcel["sub_state"], "waiting", "{parcel:#}");
@@ -156,10 +192,16 @@ pub(crate) fn one_list(peers: &Peers) {
     assert_eq!(engines.len(), expected, "{engines:?}");
 
     let filter = r#"sub_state = "backing-off""#;
-    let resting = gateway.run(&["list", "--filter", filter, "-o", "json"]).exits(0).json();
+    let resting = gateway
+        .run(&["list", "--filter", filter, "-o", "json"])
+        .exits(0)
+        .json();
     let resting = resting["executions"].as_array().unwrap().clone();
     assert_eq!(resting.len(), expected - 1, "{resting:#?}");
-    assert!(resting.iter().all(|it| it["sub_state"] == "backing-off"), "{resting:#?}");
+    assert!(
+        resting.iter().all(|it| it["sub_state"] == "backing-off"),
+        "{resting:#?}"
+    );
 
     let top = gateway.run(&["top", "--once"]).exits(0).out;
     for part in ["shop/order-7", "backing-off", "builtin/parcel-7"] {
@@ -175,14 +217,24 @@ pub(crate) fn temporal_alone(peers: &Peers) {
     let lab = start_temporal(peers);
     let gateway = Gateway::start(&temporal_config(&lab));
     gateway.start_order(&lab);
-    let order = gateway.run(&["get", "shop/order-7", "-o", "json"]).exits(0).json();
+    let order = gateway
+        .run(&["get", "shop/order-7", "-o", "json"])
+        .exits(0)
+        .json();
     assert_counts_down(&order);
     assert_eq!(order["steps"][0]["name"], "charge-card", "{order:#}");
     let words = gateway.run(&["get", "shop/order-7"]).exits(0).out;
-    for part in ["attempt 1 of 5 failed", "next attempt in ", "was told to fail"] {
+    for part in [
+        "attempt 1 of 5 failed",
+        "next attempt in ",
+        "was told to fail",
+    ] {
         assert!(words.contains(part), "{part} is missing in\n{words}");
     }
-    let explained = gateway.run(&["explain", "shop/order-7", "-o", "json"]).exits(0).json();
+    let explained = gateway
+        .run(&["explain", "shop/order-7", "-o", "json"])
+        .exits(0)
+        .json();
     assert_counts_down(&explained["execution"]);
     assert_eq!(explained["row"]["native_state"], "RUNNING", "{explained:#}");
     let page = gateway.page("/executions/shop/order-7");
@@ -195,7 +247,10 @@ pub(crate) fn temporal_alone(peers: &Peers) {
     lab.tell("order-7", "go");
     gateway.run(&["retry-now", "shop/order-7"]).exits(0);
     gateway.run(&["wait", "shop/order-7"]).exits(0);
-    let done = gateway.run(&["get", "shop/order-7", "-o", "json"]).exits(0).json();
+    let done = gateway
+        .run(&["get", "shop/order-7", "-o", "json"])
+        .exits(0)
+        .json();
     assert_eq!(done["sub_state"], "succeeded", "{done:#}");
     assert_eq!(done["output"], json!({"done": "order-7"}), "{done:#}");
 }
@@ -210,13 +265,18 @@ pub(crate) fn killed_server(peers: &Peers) {
     let list = eventually("the list names the provider that does not answer", || {
         let answer = gateway.run(&["list", "--all", "-o", "json"]);
         let list: Value = serde_json::from_str(&answer.out).ok()?;
-        list["unreachable"].to_string().contains("shop").then_some(list)
+        list["unreachable"]
+            .to_string()
+            .contains("shop")
+            .then_some(list)
     });
     assert!(list["executions"].is_array(), "{list:#}");
     lab.server.restart();
     let order = eventually("the order is read again", || {
         let answer = gateway.run(&["get", "shop/order-7", "-o", "json"]);
-        serde_json::from_str::<Value>(&answer.out).ok().filter(|it| it["sub_state"] == "backing-off")
+        serde_json::from_str::<Value>(&answer.out)
+            .ok()
+            .filter(|it| it["sub_state"] == "backing-off")
     });
     assert_counts_down(&order);
 }

@@ -1,10 +1,15 @@
 //! `retry_from`.
 
+use std::time::{Duration, Instant};
+
 use stateway_provider_api::{ErrorKind, RetryFromRequest};
 
 use crate::case::{cases, ensure};
 use crate::stage::{answered, refused, refused_because};
 use crate::{Case, Outcome, Scene, Stage};
+
+/// How long a step may take to run again.
+const RUN_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn cases() -> Vec<Case> {
     cases!["retry_from":
@@ -102,15 +107,21 @@ async fn from_start_is_used_or_refused(stage: Stage) -> Outcome {
         return Ok(());
     }
     let again = answered("retry-from from the start", again)?.id;
-    let after = stage.history_all(&again, 100).await?;
-    let new = if again == failed {
-        &after[before.len().min(after.len())..]
-    } else {
-        &after[..]
-    };
-    let ran_again = new.iter().any(|event| event.step.ends_with("first"));
-    ensure!(ran_again, "the first step did not run again: {new:#?}");
-    Ok(())
+    let seen = if again == failed { before.len() } else { 0 };
+    // A worker may need a moment to take the step.
+    let until = Instant::now() + RUN_PATIENCE;
+    loop {
+        let after = stage.history_all(&again, 100).await?;
+        let new = &after[seen.min(after.len())..];
+        if new.iter().any(|event| event.step.ends_with("first")) {
+            return Ok(());
+        }
+        ensure!(
+            Instant::now() < until,
+            "the first step did not run again: {new:#?}"
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 async fn the_same_request_runs_again_once(stage: Stage) -> Outcome {

@@ -42,12 +42,18 @@ impl Process {
 
     /// The lines of stdout.
     pub(crate) fn lines(&self) -> Vec<String> {
-        self.out.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.out
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// The lines of stderr.
     pub(crate) fn errors(&self) -> Vec<String> {
-        self.err.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.err
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     pub(crate) fn is_alive(&mut self) -> bool {

@@ -108,14 +108,23 @@ fn run(binary: &Path, folder: &Path, namespaces: &[String], ports: Ports) -> Pro
         .arg("--db-filename")
         .arg(folder.join("temporal.db"))
         // Off by default: pausing workflows, and rules that pause activities.
-        .args(["--dynamic-config-value", "frontend.WorkflowPauseEnabled=true"])
-        .args(["--dynamic-config-value", "frontend.workflowRulesAPIsEnabled=true"])
+        .args([
+            "--dynamic-config-value",
+            "frontend.WorkflowPauseEnabled=true",
+        ])
+        .args([
+            "--dynamic-config-value",
+            "frontend.workflowRulesAPIsEnabled=true",
+        ])
         // By default a failing workflow task is listed after 53 seconds, and each task takes 50 ms.
         .args([
             "--dynamic-config-value",
             "system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=1",
         ])
-        .args(["--dynamic-config-value", "history.transferProcessorMaxPollRPS=100"])
+        .args([
+            "--dynamic-config-value",
+            "history.transferProcessorMaxPollRPS=100",
+        ])
         .args(["--sqlite-pragma", "journal_mode=wal"])
         .args(["--sqlite-pragma", "synchronous=normal"])
         .args(["--search-attribute", "team=Keyword"])

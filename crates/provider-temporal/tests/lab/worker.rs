@@ -75,7 +75,11 @@ impl Worker {
         let pipe = process.stdin.as_mut().expect("stdin is a pipe");
         writeln!(pipe, "{command}").expect("the worker reads commands");
         eventually(&format!("the worker answers `{answer}`"), || {
-            assert!(process.is_alive(), "the worker ended: {:?}", process.errors());
+            assert!(
+                process.is_alive(),
+                "the worker ended: {:?}",
+                process.errors()
+            );
             (count(&process) > before).then_some(())
         });
     }
@@ -91,8 +95,15 @@ fn run(python: &Path, target: &str, told: &Path) -> Process {
     command.arg(script).arg(target).arg(told);
     let mut process = Process::start(&mut command);
     eventually("the worker reads commands", || {
-        assert!(process.is_alive(), "the worker ended: {:?}", process.errors());
-        process.lines().contains(&"listening".to_owned()).then_some(())
+        assert!(
+            process.is_alive(),
+            "the worker ended: {:?}",
+            process.errors()
+        );
+        process
+            .lines()
+            .contains(&"listening".to_owned())
+            .then_some(())
     });
     process
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 use stateway_model::{Reason, SubState, WaitKind};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{
-    CancelMode, ErrorKind, ListRequest, Provider, PurgeRequest, StartRequest, View,
+    CancelMode, ErrorKind, ListRequest, Provider, PurgeRequest, StartDefinition, StartRequest, View,
 };
 
 use crate::rig::{Rig, call, execution_id, shown};
@@ -20,7 +20,11 @@ async fn listed(rig: &Rig, id: &str) -> usize {
             cursor,
         };
         let page = rig.provider.list(&call(), request).await.unwrap();
-        found += page.observations.iter().filter(|row| row.id.as_str() == id).count();
+        found += page
+            .observations
+            .iter()
+            .filter(|row| row.id.as_str() == id)
+            .count();
         cursor = page.next;
         if cursor.is_none() {
             return found;
@@ -31,15 +35,21 @@ async fn listed(rig: &Rig, id: &str) -> usize {
 
 pub(crate) async fn runs_that_continue_as_new_are_one_execution(rig: &Rig) {
     let name = rig.id("chain");
-    let last = json!({"steps": [{"signal": "go"}, {"return": "third"}]});
-    let second = json!({"steps": [{"continue_as_new": last}]});
+    let second = json!({"steps": [{"signal": "go"}, {"return": "second"}]});
     let first = rig.at.start(&name, json!([{"continue_as_new": second}]));
     let id = execution_id(&name);
+    // A signal that the first run received would be lost with it.
+    rig.at.until(&name, "in its second run", |shown| {
+        shown["workflowExecutionInfo"]["execution"]["runId"] != first.as_str()
+    });
     rig.until_shown(&id, SubState::Waiting).await;
     assert_eq!(listed(rig, &name).await, 1);
-    let run = execution_id(&format!("{name}@run:{first}"));
+    let run = execution_id(&format!("{name}~run:{first}"));
     let run = shown(rig.provider.get(&call(), &run, View::Full).await.unwrap());
-    assert_eq!((run.sub_state, run.reason), (SubState::Running, Some(Reason::Superseded)));
+    assert_eq!(
+        (run.sub_state, run.reason),
+        (SubState::Running, Some(Reason::Superseded))
+    );
     rig.signal(&id, "go", None).await.unwrap();
     rig.until_shown(&id, SubState::Succeeded).await;
     assert_eq!(listed(rig, &name).await, 1);
@@ -48,14 +58,22 @@ pub(crate) async fn runs_that_continue_as_new_are_one_execution(rig: &Rig) {
 pub(crate) async fn a_workflow_that_retries_itself_backs_off(rig: &Rig) {
     let name = rig.id("retry");
     let policy = json!({"retryPolicy": {"initialInterval": "600s", "maximumAttempts": 3}});
-    rig.at.start_with(&name, json!([{"fail": {"message": "order rejected"}}]), &policy);
+    rig.at.start_with(
+        &name,
+        json!([{"fail": {"message": "order rejected"}}]),
+        &policy,
+    );
     let id = execution_id(&name);
     let resting = rig.until_shown(&id, SubState::BackingOff).await;
     assert_eq!(resting.retry.attempt, 1);
     assert_eq!(resting.retry.max_attempts, Some(3));
     assert!(resting.retry.next_attempt_time.is_some());
     let error = resting.retry.last_error.unwrap();
-    assert!(error.message.contains("order rejected"), "{}", error.message);
+    assert!(
+        error.message.contains("order rejected"),
+        "{}",
+        error.message
+    );
     assert_eq!(listed(rig, &name).await, 1);
     rig.cancel(&id, CancelMode::Kill).await.unwrap();
 }
@@ -66,7 +84,11 @@ pub(crate) async fn a_child_is_an_execution_of_its_own(rig: &Rig) {
     let id = rig.start(&name, steps).await;
     let waiting = rig.until_shown(&id, SubState::Waiting).await;
     assert_eq!(waiting.reason, Some(Reason::AwaitingChild));
-    let wait = waiting.waits.iter().find(|wait| wait.kind == WaitKind::Child).unwrap();
+    let wait = waiting
+        .waits
+        .iter()
+        .find(|wait| wait.kind == WaitKind::Child)
+        .unwrap();
     assert!(wait.name.contains(&child), "{wait:?}");
     let child = execution_id(&child);
     rig.until_shown(&child, SubState::Waiting).await;
@@ -77,7 +99,12 @@ pub(crate) async fn a_child_is_an_execution_of_its_own(rig: &Rig) {
 pub(crate) async fn a_repeated_start_is_the_same_execution(rig: &Rig) {
     let steps = json!([{"return": 1}]);
     let request = rig.start_request(&rig.id("once"), &steps);
-    let id = rig.provider.start(&call(), request.clone()).await.unwrap().id;
+    let id = rig
+        .provider
+        .start(&call(), request.clone())
+        .await
+        .unwrap()
+        .id;
     rig.until_shown(&id, SubState::Succeeded).await;
     // Also after its end.
     let again = rig.provider.start(&call(), request.clone()).await.unwrap();
@@ -99,7 +126,37 @@ pub(crate) async fn a_deleted_execution_is_not_found(rig: &Rig) {
         request_id: rig.request_id(),
     };
     rig.provider.purge(&call(), purge()).await.unwrap();
-    let gone = rig.provider.get(&call(), &id, View::Basic).await.unwrap_err();
+    let gone = rig
+        .provider
+        .get(&call(), &id, View::Basic)
+        .await
+        .unwrap_err();
     assert_eq!(gone.kind, ErrorKind::NotFound);
     assert_eq!(listed(rig, &name).await, 0);
+}
+
+pub(crate) async fn a_schedule_is_shown_and_cannot_be_started(rig: &Rig) {
+    let name = rig.id("nightly");
+    let workflow = json!({
+        "workflowId": rig.id("scheduled"), "workflowType": {"name": "Script"},
+        "taskQueue": {"name": "lab"},
+    });
+    let schedule = json!({
+        "spec": {"interval": [{"interval": "86400s"}]},
+        "action": {"startWorkflow": workflow},
+    });
+    let body = json!({"schedule": schedule, "requestId": name});
+    rig.at.post(&format!("schedules/{name}"), &body);
+    let definition = format!("schedule:{name}");
+    let shown = rig
+        .provider
+        .definition(&call(), &definition, None)
+        .await
+        .unwrap();
+    assert!(shown.source.contains("Script"), "{}", shown.source);
+    let request = StartRequest {
+        definition: StartDefinition::native(definition),
+        ..rig.start_request(&rig.id("by-schedule"), &json!([]))
+    };
+    rig.provider.start(&call(), request).await.unwrap_err();
 }

@@ -21,7 +21,9 @@ pub(crate) async fn a_get_costs_little_more_than_its_describe(rig: &Rig) {
     let charge = json!({"type": "fail", "retry": {"initial": 600}});
     let id = rig.start(&name, json!([activity(charge)])).await;
     rig.until_shown(&id, SubState::BackingOff).await;
-    let mut bare = WorkflowServiceClient::connect(rig.lab.server.address()).await.unwrap();
+    let mut bare = WorkflowServiceClient::connect(rig.lab.server.address())
+        .await
+        .unwrap();
     let request = DescribeWorkflowExecutionRequest {
         namespace: NAMESPACE.to_owned(),
         execution: Some(WorkflowExecution {
@@ -32,7 +34,9 @@ pub(crate) async fn a_get_costs_little_more_than_its_describe(rig: &Rig) {
     let (mut describes, mut gets) = (Vec::new(), Vec::new());
     for _ in 0..READS {
         let began = Instant::now();
-        bare.describe_workflow_execution(request.clone()).await.unwrap();
+        bare.describe_workflow_execution(request.clone())
+            .await
+            .unwrap();
         describes.push(began.elapsed());
         let began = Instant::now();
         rig.provider.get(&call(), &id, View::Basic).await.unwrap();
@@ -42,7 +46,10 @@ pub(crate) async fn a_get_costs_little_more_than_its_describe(rig: &Rig) {
     let overhead = (full.as_secs_f64() / bare.as_secs_f64() - 1.0) * 100.0;
     println!("summary: temporal: get {full:?}, bare describe {bare:?}: {overhead:.1} % overhead");
     // Other tests run beside this one; alone it stays below 15 %.
-    assert!(overhead < 60.0, "a get costs {overhead:.1} % more than its describe");
+    assert!(
+        overhead < 60.0,
+        "a get costs {overhead:.1} % more than its describe"
+    );
     rig.cancel(&id, CancelMode::Kill).await.unwrap();
 }
 

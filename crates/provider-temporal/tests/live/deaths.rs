@@ -11,7 +11,11 @@ use crate::rig::{Rig, call, config, execution_id, provider, shown};
 
 const NAMESPACE: &str = "deaths";
 
-async fn until(provider: &impl Provider, id: &ExecutionId, wanted: SubState) -> stateway_model::Execution {
+async fn until(
+    provider: &impl Provider,
+    id: &ExecutionId,
+    wanted: SubState,
+) -> stateway_model::Execution {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let seen = provider.get(&call(), id, View::Full).await;
@@ -43,10 +47,18 @@ pub(crate) async fn a_killed_worker_is_noticed_by_the_heartbeat(rig: &Rig) {
     lab.worker.kill();
     let id = execution_id("work");
     let seen = shown(provider.get(&call(), &id, View::Full).await.unwrap());
-    assert_eq!(seen.sub_state, SubState::Running, "a dead worker is invisible at first");
+    assert_eq!(
+        seen.sub_state,
+        SubState::Running,
+        "a dead worker is invisible at first"
+    );
     let resting = until(&provider, &id, SubState::BackingOff).await;
     let error = resting.retry.last_error.unwrap();
-    assert!(error.message.to_lowercase().contains("timeout"), "{}", error.message);
+    assert!(
+        error.message.to_lowercase().contains("timeout"),
+        "{}",
+        error.message
+    );
     // The server reports the Unix time as the interval after a timeout.
     let delay = resting.retry.delay.unwrap_or_default();
     assert!(delay < Duration::from_secs(3_600), "{delay:?}");
@@ -72,9 +84,15 @@ pub(crate) async fn a_killed_server_is_unavailable_and_comes_back_with_its_state
     let began = Instant::now();
     lab.server.restart();
     let after = until(&provider, &pay, SubState::BackingOff).await;
-    println!("summary: temporal: a killed server was readable again after {:?}", began.elapsed());
+    println!(
+        "summary: temporal: a killed server was readable again after {:?}",
+        began.elapsed()
+    );
     assert_eq!(after.retry.attempt, before.retry.attempt);
-    assert_eq!(after.retry.next_attempt_time, before.retry.next_attempt_time);
+    assert_eq!(
+        after.retry.next_attempt_time,
+        before.retry.next_attempt_time
+    );
     assert_eq!(after.etag(), before.etag());
     at.signal("idle", "go");
     until(&provider, &idle, SubState::Succeeded).await;

@@ -1,20 +1,24 @@
 //! Inputs, outputs, labels and histories.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
 use serde_json::json;
 use stateway_model::SubState;
-use stateway_provider_api::{
-    CancelMode, EventOrder, HistoryRequest, Provider, StartRequest, View,
-};
+use stateway_provider_api::{CancelMode, EventOrder, HistoryRequest, Provider, StartRequest, View};
+use stateway_provider_temporal::{Codec, Config};
 
+use crate::NAMESPACE;
 use crate::lab::NOBODY;
-use crate::rig::{Rig, call, execution_id, shown};
+use crate::rig::{Rig, call, config, execution_id, provider, shown};
 
-pub(crate) async fn payloads_are_shown_and_encrypted_ones_are_named(rig: &Rig) {
-    let id = rig.start(&rig.id("plain"), json!([{"return": {"total": 42}}])).await;
+pub(crate) async fn payloads_are_shown_and_encrypted_ones_are_decoded_by_the_codec(rig: &Rig) {
+    let id = rig
+        .start(&rig.id("plain"), json!([{"return": {"total": 42}}]))
+        .await;
     let done = rig.until_shown(&id, SubState::Succeeded).await;
-    let json = serde_json::to_value(&done).unwrap();
-    assert!(json["input"].to_string().contains("return"), "{json:#}");
-    assert!(json["output"].to_string().contains("42"), "{json:#}");
+    assert!(text(done.input.as_ref()).contains("return"), "{done:#?}");
+    assert_eq!(text(done.output.as_ref()), r#"{"total":42}"#);
 
     let secret = rig.id("secret");
     // "binary/encrypted" in base64, as the wire form has it.
@@ -25,14 +29,60 @@ pub(crate) async fn payloads_are_shown_and_encrypted_ones_are_named(rig: &Rig) {
         "workflowType": {"name": "Script"}, "taskQueue": {"name": NOBODY},
         "input": {"payloads": [payload]},
     });
-    // With its own media type the server takes payloads as they are.
-    rig.at.post(&format!("workflows/{secret}?noPayloadShorthand"), &body);
+    rig.at.post(&format!("workflows/{secret}"), &body);
     let id = execution_id(&secret);
     let seen = shown(rig.provider.get(&call(), &id, View::Full).await.unwrap());
-    let json = serde_json::to_value(&seen).unwrap();
-    let input = json["input"].to_string();
-    assert!(input.contains("encrypted"), "{input}");
+    let input = seen.input.unwrap();
+    assert!(input.content_type.contains("encrypted"), "{input:?}");
+
+    let with_codec = Config {
+        codec: Some(Codec {
+            url: codec(),
+            bearer_env: None,
+        }),
+        ..config(rig.lab.server.address(), NAMESPACE)
+    };
+    let seen = provider(&with_codec).get(&call(), &id, View::Full).await;
+    assert_eq!(text(seen.unwrap().input.as_ref()), r#"{"card":"4242"}"#);
     rig.cancel(&id, CancelMode::Kill).await.unwrap();
+}
+
+/// A codec on the loopback interface that answers every request with one document.
+fn codec() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().take(MOST_DECODED) {
+            answer(stream.unwrap());
+        }
+    });
+    url
+}
+
+/// How many requests the codec answers.
+const MOST_DECODED: usize = 20;
+
+/// Reads one request and answers it.
+fn answer(mut stream: TcpStream) {
+    let mut request = Vec::new();
+    let mut part = [0; 4_096];
+    while !request.ends_with(b"}") {
+        match stream.read(&mut part) {
+            Ok(read) if read > 0 => request.extend_from_slice(&part[..read]),
+            _ => return,
+        }
+    }
+    // `json/plain` and `{"card":"4242"}` in base64.
+    let body = r#"{"payloads":[{"metadata":{"encoding":"anNvbi9wbGFpbg=="},"data":"eyJjYXJkIjoiNDI0MiJ9"}]}"#;
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+    let answer = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+    // A client that is gone needs no answer.
+    let _ = stream.write_all(answer.as_bytes());
+}
+
+fn text(payload: Option<&stateway_model::Payload>) -> String {
+    let data = payload.map(|payload| payload.data.to_vec());
+    String::from_utf8(data.unwrap_or_default()).unwrap()
 }
 
 pub(crate) async fn labels_are_memo_and_search_attributes(rig: &Rig) {
@@ -49,10 +99,10 @@ pub(crate) async fn labels_are_memo_and_search_attributes(rig: &Rig) {
     let id = rig.provider.start(&call(), request).await.unwrap().id;
     let seen = rig.get(&id).await;
     assert_eq!(seen.labels, labels);
-    let described = rig.at.describe(&name);
-    let info = &described["workflowExecutionInfo"];
-    assert!(info["searchAttributes"].to_string().contains("billing"), "{info:#}");
-    assert!(info["memo"].to_string().contains("T-7"), "{info:#}");
+    // The search attribute is visible to queries of the server.
+    let query = "workflows?query=team%3D%27billing%27";
+    let (_, listed) = rig.at.call("GET", query, &serde_json::Value::Null);
+    assert!(listed.to_string().contains(&name), "{listed:#}");
     rig.cancel(&id, CancelMode::Kill).await.unwrap();
 }
 

@@ -119,7 +119,8 @@ impl Rig {
     }
 
     pub(crate) async fn until_shown(&self, id: &ExecutionId, wanted: SubState) -> Execution {
-        self.until(id, wanted.as_str(), |seen| seen.sub_state == wanted).await
+        self.until(id, wanted.as_str(), |seen| seen.sub_state == wanted)
+            .await
     }
 
     pub(crate) async fn signal(

@@ -3,8 +3,8 @@
 use serde_json::json;
 use stateway_model::{Payload, Reason, SubState, WaitKind};
 use stateway_provider_api::{
-    CancelMode, ErrorKind, PauseRequest, Provider, ResumeRequest, RetryFromRequest, RetryNowRequest,
-    SignalRequest,
+    CancelMode, ErrorKind, PauseRequest, Provider, ResumeRequest, RetryFromRequest,
+    RetryNowRequest, SignalRequest,
 };
 
 use crate::lab::{NOBODY, activity};
@@ -25,18 +25,28 @@ pub(crate) async fn a_retrying_activity_counts_down_and_is_retried_now(rig: &Rig
     let charge = json!({"type": "obey", "input": {"name": name}, "retry": retry});
     let id = rig.start(&name, json!([activity(charge)])).await;
     let resting = rig.until_shown(&id, SubState::BackingOff).await;
-    assert_eq!((resting.retry.attempt, resting.retry.max_attempts), (1, Some(5)));
+    assert_eq!(
+        (resting.retry.attempt, resting.retry.max_attempts),
+        (1, Some(5))
+    );
     let next = resting.retry.next_attempt_time.unwrap();
     let left = next.duration_since(jiff::Timestamp::now()).as_secs();
     assert!((500..=600).contains(&left), "{left} s until {next}");
     let error = resting.retry.last_error.unwrap();
-    assert!(error.message.contains("was told to fail"), "{}", error.message);
+    assert!(
+        error.message.contains("was told to fail"),
+        "{}",
+        error.message
+    );
     assert_eq!(error.step, "charge");
     assert_eq!(resting.steps.len(), 1);
     assert_eq!(resting.steps[0].sub_state, SubState::BackingOff);
 
     rig.lab.tell(&name, "go");
-    rig.provider.retry_now(&call(), retry_now(rig, &id)).await.unwrap();
+    rig.provider
+        .retry_now(&call(), retry_now(rig, &id))
+        .await
+        .unwrap();
     let done = rig.until_shown(&id, SubState::Succeeded).await;
     assert_eq!(done.steps[0].sub_state, SubState::Succeeded);
     let refused = rig.provider.retry_now(&call(), retry_now(rig, &id)).await;
@@ -57,9 +67,8 @@ pub(crate) async fn a_signal_is_delivered_once(rig: &Rig) {
         rig.provider.signal(&call(), request.clone()).await.unwrap();
     }
     let events = rig.at.events(id.as_str());
-    let is_signal = |event: &&serde_json::Value| {
-        event["eventType"] == "EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED"
-    };
+    let is_signal =
+        |event: &&serde_json::Value| event["eventType"] == "EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED";
     assert_eq!(events.iter().filter(is_signal).count(), 1);
     rig.until_shown(&id, SubState::Waiting).await;
     let other = SignalRequest {
@@ -72,20 +81,33 @@ pub(crate) async fn a_signal_is_delivered_once(rig: &Rig) {
     rig.until_shown(&id, SubState::Succeeded).await;
     let late = rig.signal(&id, "go", None).await.unwrap_err();
     assert_eq!(late.reason(), "ALREADY_FINISHED");
-    let nobody = rig.signal(&execution_id("nobody"), "go", None).await.unwrap_err();
+    let nobody = rig
+        .signal(&execution_id("nobody"), "go", None)
+        .await
+        .unwrap_err();
     assert_eq!(nobody.kind, ErrorKind::NotFound);
 }
 
 pub(crate) async fn an_update_answers(rig: &Rig) {
-    let id = rig.start(&rig.id("update"), json!([{"signal": "go"}])).await;
+    let id = rig
+        .start(&rig.id("update"), json!([{"signal": "go"}]))
+        .await;
     rig.until_shown(&id, SubState::Waiting).await;
     let update = |value: serde_json::Value| Some(Payload::json(value.to_string()));
-    let answered = rig.signal(&id, "update:set", update(json!({"limit": 3}))).await.unwrap();
+    let answered = rig
+        .signal(&id, "update:set", update(json!({"limit": 3})))
+        .await
+        .unwrap();
     let notes = answered.notes.join("\n");
     assert!(notes.contains("limit"), "{notes}");
-    let refused = rig.signal(&id, "update:set", update(json!({"refuse": true}))).await;
+    let refused = rig
+        .signal(&id, "update:set", update(json!({"refuse": true})))
+        .await;
     let refused = refused.unwrap_err();
-    assert!(refused.to_string().contains("the value was refused"), "{refused}");
+    assert!(
+        refused.to_string().contains("the value was refused"),
+        "{refused}"
+    );
     rig.cancel(&id, CancelMode::Kill).await.unwrap();
 }
 
@@ -95,12 +117,15 @@ pub(crate) async fn a_cancelled_workflow_cleans_up_first(rig: &Rig) {
         "steps": [{"signal": "go"}],
         "on_cancel": [{"activity": {"id": "refund", "type": "obey", "input": {"name": name}}}],
     });
-    rig.at.start_with(&name, json!([]), &json!({"input": [script]}));
+    rig.at
+        .start_with(&name, json!([]), &json!({"input": [script]}));
     let id = execution_id(&name);
     rig.until_shown(&id, SubState::Waiting).await;
     rig.cancel(&id, CancelMode::Graceful).await.unwrap();
     let cleaning = rig
-        .until(&id, "cleaning up", |seen| seen.steps.iter().any(|step| step.name == "refund"))
+        .until(&id, "cleaning up", |seen| {
+            seen.steps.iter().any(|step| step.name == "refund")
+        })
         .await;
     assert_eq!(cleaning.sub_state, SubState::Running);
     rig.lab.tell(&name, "go");
@@ -124,15 +149,23 @@ fn resume(rig: &Rig, id: &stateway_model::ExecutionId) -> ResumeRequest {
 }
 
 pub(crate) async fn a_paused_workflow_waits_and_resumes(rig: &Rig) {
-    let id = rig.start(&rig.id("pause"), json!([{"signal": "go"}, {"return": 1}])).await;
+    let id = rig
+        .start(&rig.id("pause"), json!([{"signal": "go"}, {"return": 1}]))
+        .await;
     rig.until_shown(&id, SubState::Waiting).await;
     rig.provider.pause(&call(), pause(rig, &id)).await.unwrap();
     let paused = rig.get(&id).await;
-    assert_eq!((paused.sub_state, paused.reason), (SubState::Waiting, Some(Reason::Paused)));
+    assert_eq!(
+        (paused.sub_state, paused.reason),
+        (SubState::Waiting, Some(Reason::Paused))
+    );
     rig.signal(&id, "go", None).await.unwrap();
     let paused = rig.get(&id).await;
     assert_eq!(paused.reason, Some(Reason::Paused));
-    rig.provider.resume(&call(), resume(rig, &id)).await.unwrap();
+    rig.provider
+        .resume(&call(), resume(rig, &id))
+        .await
+        .unwrap();
     rig.until_shown(&id, SubState::Succeeded).await;
 }
 
@@ -147,7 +180,10 @@ pub(crate) async fn a_paused_activity_waits_and_resumes(rig: &Rig) {
     assert_eq!(paused.reason, Some(Reason::Paused));
     assert_eq!(paused.retry.next_attempt_time, None);
     rig.lab.tell(&name, "go");
-    rig.provider.resume(&call(), resume(rig, &id)).await.unwrap();
+    rig.provider
+        .resume(&call(), resume(rig, &id))
+        .await
+        .unwrap();
     rig.until_shown(&id, SubState::Succeeded).await;
 }
 
@@ -162,7 +198,11 @@ pub(crate) async fn a_failing_workflow_task_is_an_error_with_its_message(rig: &R
     let stuck = rig.until_shown(&id, SubState::Error).await;
     assert_eq!(stuck.reason, Some(Reason::Stuck));
     let error = stuck.last_error.unwrap();
-    assert!(error.message.contains("the workflow code has a defect"), "{}", error.message);
+    assert!(
+        error.message.contains("the workflow code has a defect"),
+        "{}",
+        error.message
+    );
     rig.lab.tell(&name, "go");
     rig.until_shown(&id, SubState::Succeeded).await;
 }
@@ -176,53 +216,85 @@ pub(crate) async fn changed_workflow_code_is_an_error(rig: &Rig) {
     let at = lab.namespace(namespace);
     at.start(&name, json!([{"change": name}, {"signal": "go"}]));
     at.until_event(&name, "TIMER_FIRED");
-    at.until(&name, "idle", |shown| shown["pendingWorkflowTask"].is_null());
+    at.until(&name, "idle", |shown| {
+        shown["pendingWorkflowTask"].is_null()
+    });
     lab.tell(&name, "go");
     at.signal(&name, "nudge");
     at.until_event(&name, "WORKFLOW_TASK_FAILED");
     let provider = crate::rig::provider(&crate::rig::config(lab.server.address(), namespace));
     let view = stateway_provider_api::View::Full;
-    let seen = provider.get(&call(), &execution_id(&name), view).await.unwrap();
+    let seen = provider
+        .get(&call(), &execution_id(&name), view)
+        .await
+        .unwrap();
     let stuck = crate::rig::shown(seen);
-    assert_eq!((stuck.sub_state, stuck.reason), (SubState::Error, Some(Reason::Stuck)));
+    assert_eq!(
+        (stuck.sub_state, stuck.reason),
+        (SubState::Error, Some(Reason::Stuck))
+    );
     let error = stuck.last_error.unwrap();
     assert!(!error.message.is_empty());
 }
 
 pub(crate) async fn without_a_worker_it_waits_for_capacity(rig: &Rig) {
     let name = rig.id("alone");
-    rig.at.start_with(&name, json!([]), &json!({"taskQueue": {"name": NOBODY}}));
+    rig.at
+        .start_with(&name, json!([]), &json!({"taskQueue": {"name": NOBODY}}));
     let id = execution_id(&name);
     let queued = rig
         .until(&id, "waiting for capacity", |seen| {
-            seen.waits.iter().any(|wait| wait.kind == WaitKind::Capacity)
+            seen.waits
+                .iter()
+                .any(|wait| wait.kind == WaitKind::Capacity)
         })
         .await;
-    assert_eq!((queued.sub_state, queued.reason), (SubState::Running, Some(Reason::Queued)));
-    let wait = queued.waits.iter().find(|wait| wait.kind == WaitKind::Capacity).unwrap();
+    assert_eq!(
+        (queued.sub_state, queued.reason),
+        (SubState::Running, Some(Reason::NoWorker))
+    );
+    let wait = queued
+        .waits
+        .iter()
+        .find(|wait| wait.kind == WaitKind::Capacity)
+        .unwrap();
     assert!(wait.name.contains(NOBODY), "{wait:?}");
     let busy = rig.id("queued-activity");
-    let id = rig.start(&busy, json!([activity(json!({"queue": NOBODY}))])).await;
+    let id = rig
+        .start(&busy, json!([activity(json!({"queue": NOBODY}))]))
+        .await;
     let queued = rig
         .until(&id, "an activity waiting for capacity", |seen| {
-            seen.waits.iter().any(|wait| wait.kind == WaitKind::Capacity)
+            seen.waits
+                .iter()
+                .any(|wait| wait.kind == WaitKind::Capacity)
         })
         .await;
-    assert_eq!((queued.sub_state, queued.reason), (SubState::Running, Some(Reason::Queued)));
+    assert_eq!(
+        (queued.sub_state, queued.reason),
+        (SubState::Running, Some(Reason::NoWorker))
+    );
     for name in [&name, &busy] {
-        rig.cancel(&execution_id(name), CancelMode::Kill).await.unwrap();
+        rig.cancel(&execution_id(name), CancelMode::Kill)
+            .await
+            .unwrap();
     }
 }
 
 pub(crate) async fn what_failed_is_done_again_from_its_step(rig: &Rig) {
     let name = rig.id("again");
     rig.lab.tell(&name, "fail");
-    let second = json!({"id": "second", "type": "obey", "input": {"name": name}, "retry": {"maximum": 1}});
+    let second =
+        json!({"id": "second", "type": "obey", "input": {"name": name}, "retry": {"maximum": 1}});
     let steps = json!([{"activity": {"id": "first"}}, {"activity": second}, {"return": "ok"}]);
     let id = rig.start(&name, steps).await;
     let failed = rig.until_shown(&id, SubState::Failed).await;
     let error = failed.last_error.unwrap();
-    assert!(error.message.contains("was told to fail"), "{}", error.message);
+    assert!(
+        error.message.contains("was told to fail"),
+        "{}",
+        error.message
+    );
     rig.lab.tell(&name, "go");
     let request = RetryFromRequest {
         id: id.clone(),
@@ -233,7 +305,11 @@ pub(crate) async fn what_failed_is_done_again_from_its_step(rig: &Rig) {
         request_id: rig.request_id(),
         execution_id: None,
     };
-    let again = rig.provider.retry_from(&call(), request.clone()).await.unwrap();
+    let again = rig
+        .provider
+        .retry_from(&call(), request.clone())
+        .await
+        .unwrap();
     assert_eq!(again.id, id);
     let repeated = rig.provider.retry_from(&call(), request).await.unwrap();
     assert_eq!(repeated.id, id);

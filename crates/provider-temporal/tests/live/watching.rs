@@ -37,7 +37,9 @@ pub(crate) async fn a_watch_of_one_sees_every_change(rig: &Rig) {
     rig.lab.tell(&name, "fail");
     let retry = json!({"initial": 1, "coefficient": 1.0});
     let charge = json!({"type": "obey", "input": {"name": name}, "retry": retry});
-    let id = rig.start(&name, json!([{"signal": "go"}, activity(charge)])).await;
+    let id = rig
+        .start(&name, json!([{"signal": "go"}, activity(charge)]))
+        .await;
     let scope = WatchScope::One(id.clone());
     let mut stream = rig.provider.watch(&call(), scope).await.unwrap();
     until(&mut stream, &name, SubState::Waiting).await;
@@ -69,5 +71,7 @@ pub(crate) async fn a_watch_of_all_sees_starts_back_offs_and_ends(rig: &Rig) {
     println!(
         "summary: temporal: a watch of all executions saw a back-off after {seen:?} and an end after {ended:?}"
     );
-    rig.cancel(&crate::rig::execution_id(&waiting), CancelMode::Kill).await.unwrap_err();
+    rig.cancel(&crate::rig::execution_id(&waiting), CancelMode::Kill)
+        .await
+        .unwrap_err();
 }

@@ -28,7 +28,9 @@ impl Place {
         let at = &self.namespace;
         match scene {
             Scene::Native { native, .. } if native.state == "KIT_NEVER_SEEN" => {
-                return Err(Skip::because("the real server has only states that it knows"));
+                return Err(Skip::because(
+                    "the real server has only states that it knows",
+                ));
             }
             Scene::Native {
                 scope: Scope::Execution,
@@ -43,11 +45,16 @@ impl Place {
             Scene::BackingOff { attempt } => {
                 // 20 ms, then a second, then more than a minute.
                 let initial = if attempt == 1 { 3_600.0 } else { 0.02 };
-                let retry = json!({"initial": initial, "coefficient": 60.0, "maximum_interval": 3_600});
-                at.start(id, json!([activity(json!({"type": "fail", "retry": retry}))]));
+                let retry =
+                    json!({"initial": initial, "coefficient": 60.0, "maximum_interval": 3_600});
+                at.start(
+                    id,
+                    json!([activity(json!({"type": "fail", "retry": retry}))]),
+                );
                 at.until(id, "backing off", |shown| {
                     let charge = &shown["pendingActivities"][0];
-                    charge["attempt"] == attempt + 1 && charge["nextAttemptScheduleTime"].is_string()
+                    charge["attempt"] == attempt + 1
+                        && charge["nextAttemptScheduleTime"].is_string()
                 });
             }
             Scene::AwaitingSignal { .. } => {
@@ -66,12 +73,18 @@ impl Place {
                 self.until_idle(id);
             }
             Scene::Succeeded => {
-                at.start(id, json!([{"activity": {"id": "first"}}, {"return": {"ok": true}}]));
+                at.start(
+                    id,
+                    json!([{"activity": {"id": "first"}}, {"return": {"ok": true}}]),
+                );
                 at.until_status(id, "COMPLETED");
             }
             Scene::Failed => {
                 let second = json!({"id": "second", "type": "fail", "retry": {"maximum": 1}});
-                at.start(id, json!([{"activity": {"id": "first"}}, {"activity": second}]));
+                at.start(
+                    id,
+                    json!([{"activity": {"id": "first"}}, {"activity": second}]),
+                );
                 at.until_status(id, "FAILED");
             }
         }
@@ -80,45 +93,54 @@ impl Place {
 
     /// A workflow that waits for a signal.
     fn idle(&self, id: &str, fields: &Value) {
-        self.namespace.start_with(id, json!([{"signal": "go"}]), fields);
+        self.namespace
+            .start_with(id, json!([{"signal": "go"}]), fields);
         self.until_idle(id);
     }
 
     fn until_idle(&self, id: &str) {
-        self.namespace.until(id, "waiting with nothing pending", |shown| {
-            shown["pendingWorkflowTask"].is_null()
-                && shown["workflowExecutionInfo"]["historyLength"] != "1"
-        });
+        self.namespace
+            .until(id, "waiting with nothing pending", |shown| {
+                shown["pendingWorkflowTask"].is_null()
+                    && shown["workflowExecutionInfo"]["historyLength"] != "1"
+            });
     }
 
-    /// An activity failed once, and a rule paused it. The rule is gone, so that a resume lasts.
+    /// An activity failed, and a rule paused it. The rule is gone and the next attempt does not fail, so that a
+    /// resume lasts.
     fn paused_by_rule(&self, id: &str) {
         let at = &self.namespace;
-        at.pause_failing_activities("fail_once");
-        let retry = json!({"initial": 0.5, "coefficient": 1.0});
-        let charge = json!({"type": "fail_once", "input": {"name": id}, "retry": retry});
-        at.start(id, json!([activity(charge)]));
+        at.pause_failing_activities("ruled");
+        at.start(id, json!([self.ruled(id)]));
         at.until_activity(id, "PAUSED", 2);
+        self.lab.tell(&format!("{}-{id}", at.name), "hold");
         at.call("DELETE", "workflow-rules/pause-failing", &Value::Null);
+    }
+
+    /// An activity that fails every half second, until a rule pauses it.
+    fn ruled(&self, name: &str) -> Value {
+        // The folder of what activities are told is one for all namespaces.
+        let told = format!("{}-{name}", self.namespace.name);
+        self.lab.tell(&told, "fail");
+        let retry = json!({"initial": 0.5, "coefficient": 1.0});
+        activity(json!({"id": name, "type": "ruled", "input": {"name": told}, "retry": retry}))
     }
 
     fn open_steps(&self, id: &str, open: &[SubState]) {
         let at = &self.namespace;
         if open.contains(&SubState::Error) {
-            at.pause_failing_activities("fail_once");
+            at.pause_failing_activities("ruled");
         }
         let step = |(number, sub_state): (usize, &SubState)| {
             let name = format!("{id}-{number}");
             match sub_state {
-                SubState::Running => activity(json!({"id": name, "type": "obey", "input": {"name": name}})),
+                SubState::Running => {
+                    activity(json!({"id": name, "type": "obey", "input": {"name": name}}))
+                }
                 SubState::BackingOff => {
                     activity(json!({"id": name, "type": "fail", "retry": {"initial": 3_600}}))
                 }
-                SubState::Error => {
-                    let retry = json!({"initial": 0.5, "coefficient": 1.0});
-                    let input = json!({"name": name});
-                    activity(json!({"id": name, "type": "fail_once", "input": input, "retry": retry}))
-                }
+                SubState::Error => self.ruled(&name),
                 _ => json!({"child": {"id": name, "queue": NOBODY}}),
             }
         };
@@ -126,11 +148,17 @@ impl Place {
         at.start(id, json!([{"parallel": branches}]));
         let count = |wanted: SubState| open.iter().filter(|it| **it == wanted).count();
         at.until(id, "in the wanted steps", |shown| {
-            let activities = shown["pendingActivities"].as_array().cloned().unwrap_or_default();
+            let activities = shown["pendingActivities"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
             let children = shown["pendingChildren"].as_array().map_or(0, Vec::len);
             let of = |state: &str| {
                 let state = format!("PENDING_ACTIVITY_STATE_{state}");
-                activities.iter().filter(|it| it["state"] == state.as_str()).count()
+                activities
+                    .iter()
+                    .filter(|it| it["state"] == state.as_str())
+                    .count()
             };
             let backing_off = |it: &&Value| it["nextAttemptScheduleTime"].is_string();
             of("STARTED") == count(SubState::Running)
@@ -148,10 +176,15 @@ impl Place {
             return Ok(self.superseded(id, &native.state, cause));
         }
         if qualifier("pending") == Some("unread") {
-            return Err(Skip::because("only a list shows it; a get always describes"));
+            return Err(Skip::because(
+                "only a list shows it; a get always describes",
+            ));
         }
         let at = &self.namespace;
-        match (native.state.as_str(), qualifier("first_task").filter(|it| *it != "begun")) {
+        match (
+            native.state.as_str(),
+            qualifier("first_task").filter(|it| *it != "begun"),
+        ) {
             ("RUNNING", Some("delay")) => {
                 at.start_with(id, json!([]), &json!({"workflowStartDelay": HOUR}));
             }
@@ -166,9 +199,14 @@ impl Place {
             ("RUNNING", None) if qualifier("cancel").is_some() => {
                 self.cancelling(id, qualifier("pending") == Some("nothing"));
             }
-            ("RUNNING", None) if qualifier("pending") == Some("nothing") => self.idle(id, &json!({})),
+            ("RUNNING", None) if qualifier("pending") == Some("nothing") => {
+                self.idle(id, &json!({}))
+            }
             ("RUNNING", None) => {
-                at.start(id, json!([activity(json!({"type": "obey", "input": {"name": id}}))]));
+                at.start(
+                    id,
+                    json!([activity(json!({"type": "obey", "input": {"name": id}}))]),
+                );
                 at.until_activity(id, "STARTED", 1);
             }
             ("PAUSED", _) => {
@@ -197,7 +235,7 @@ impl Place {
                 let next = json!({"steps": [{"signal": "go"}]});
                 let first = at.start(id, json!([{"continue_as_new": next}]));
                 self.until_next_run(id, &first);
-                return Ok(format!("{id}@run:{first}"));
+                return Ok(format!("{id}~run:{first}"));
             }
             (state, _) => panic!("no script shows {state}"),
         }
@@ -217,7 +255,10 @@ impl Place {
             return;
         }
         let input = json!({"name": id, "heartbeat": false});
-        at.start(id, json!([activity(json!({"type": "obey", "input": input}))]));
+        at.start(
+            id,
+            json!([activity(json!({"type": "obey", "input": input}))]),
+        );
         at.until_activity(id, "STARTED", 1);
         at.cancel(id);
         at.until_activity(id, "CANCEL_REQUESTED", 1);
@@ -257,6 +298,6 @@ impl Place {
             // Otherwise it would run every second until the end of the tests.
             at.terminate(id);
         }
-        format!("{id}@run:{first}")
+        format!("{id}~run:{first}")
     }
 }

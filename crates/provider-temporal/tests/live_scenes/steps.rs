@@ -16,7 +16,9 @@ pub(crate) fn stage(place: &Place, id: &str, native: &NativeState) -> Result<(),
             Some(retry_state) => closed_by(place, id, retry_state),
             None => activity_in(place, id, native),
         },
-        Some("local-activity") => local_activity(place, id, qualifier("next_attempt") == Some("set")),
+        Some("local-activity") => {
+            local_activity(place, id, qualifier("next_attempt") == Some("set"))
+        }
         Some("workflow-task") => {
             let is_repeated = qualifier("attempt") == Some("repeated");
             let has_worker = qualifier("workers") != Some("none");
@@ -30,7 +32,11 @@ pub(crate) fn stage(place: &Place, id: &str, native: &NativeState) -> Result<(),
             ));
         }
         Some("child") => child(place, id, state),
-        other => return Err(Skip::because(format!("no script for a step of the kind {other:?}"))),
+        other => {
+            return Err(Skip::because(format!(
+                "no script for a step of the kind {other:?}"
+            )));
+        }
     }
     Ok(())
 }
@@ -57,7 +63,12 @@ fn activity_in(place: &Place, id: &str, native: &NativeState) {
             at.until_activity(id, "SCHEDULED", 1);
         }
         "SCHEDULED" if native.qualifiers.contains_key("next_attempt") => {
-            at.start(id, json!([activity(json!({"type": "fail", "retry": {"initial": 3_600}}))]));
+            at.start(
+                id,
+                json!([activity(
+                    json!({"type": "fail", "retry": {"initial": 3_600}})
+                )]),
+            );
             at.until_activity(id, "SCHEDULED", 2);
         }
         "SCHEDULED" => {
@@ -77,7 +88,12 @@ fn activity_in(place: &Place, id: &str, native: &NativeState) {
         "CANCEL_REQUESTED" => cancel_requested(place, id),
         "PAUSED" if native.qualifiers.contains_key("pause_cause") => place.paused_by_rule(id),
         "PAUSED" => {
-            at.start(id, json!([activity(json!({"type": "fail", "retry": {"initial": 3_600}}))]));
+            at.start(
+                id,
+                json!([activity(
+                    json!({"type": "fail", "retry": {"initial": 3_600}})
+                )]),
+            );
             at.until_activity(id, "SCHEDULED", 2);
             at.pause_activity(id, "charge");
             at.until_activity(id, "PAUSED", 2);
@@ -151,9 +167,10 @@ fn local_activity(place: &Place, id: &str, is_backing_off: bool) {
         json!([{"local_activity": step}]),
         &json!({"workflowTaskTimeout": "1s"}),
     );
-    eventually("the worker holds the workflow task for the local activity", || {
-        (at.events(id).len() > 4).then_some(())
-    });
+    eventually(
+        "the worker holds the workflow task for the local activity",
+        || (at.events(id).len() > 4).then_some(()),
+    );
 }
 
 fn workflow_task(place: &Place, id: &str, (state, is_repeated, has_worker): (&str, bool, bool)) {
@@ -175,12 +192,18 @@ fn workflow_task(place: &Place, id: &str, (state, is_repeated, has_worker): (&st
             at.start(id, json!([{"spin": {"seconds": 5}}]));
         }
         (_, true) => {
-            at.start_with(id, json!([{"break": id}]), &json!({"workflowTaskTimeout": "1s"}));
+            at.start_with(
+                id,
+                json!([{"break": id}]),
+                &json!({"workflowTaskTimeout": "1s"}),
+            );
         }
     }
     let shows = |shown: &Value| {
         let task = &shown["pendingWorkflowTask"];
-        task["attempt"].as_u64().is_some_and(|it| (it > 1) == is_repeated)
+        task["attempt"]
+            .as_u64()
+            .is_some_and(|it| (it > 1) == is_repeated)
     };
     at.until(id, "at the wanted attempt", shows);
     if is_repeated && state == "SCHEDULED" {
@@ -196,13 +219,19 @@ fn timer(place: &Place, id: &str, state: &str) {
     let at = &place.namespace;
     match state {
         "STARTED" => {
-            at.start(id, json!([{"timer": {"seconds": 3_600, "summary": "cool down"}}]));
+            at.start(
+                id,
+                json!([{"timer": {"seconds": 3_600, "summary": "cool down"}}]),
+            );
         }
         "FIRED" => {
             at.start(id, then_wait(json!({"timer": {"seconds": 0.05}})));
         }
         _ => {
-            at.start(id, then_wait(json!({"cancelled_timer": {"seconds": 3_600}})));
+            at.start(
+                id,
+                then_wait(json!({"cancelled_timer": {"seconds": 3_600}})),
+            );
         }
     }
     at.until_event(id, &format!("TIMER_{state}"));

@@ -49,7 +49,10 @@ pub(crate) fn begun_again(activity: &mut PendingActivityInfo) {
 pub(crate) fn started(request: &rpc::StartWorkflowExecutionRequest, run_id: &str) -> Run {
     let execution = Some(named(&request.workflow_id, run_id));
     let mut at = now();
-    let delay = request.workflow_start_delay.as_ref().map_or(0, |it| it.seconds);
+    let delay = request
+        .workflow_start_delay
+        .as_ref()
+        .map_or(0, |it| it.seconds);
     let start_time = Some(at);
     at.seconds += delay;
     let mut run = Run {
@@ -89,14 +92,20 @@ pub(crate) fn started(request: &rpc::StartWorkflowExecutionRequest, run_id: &str
     with_start_payloads(&mut run, request);
     if delay == 0 {
         run.set_pending_task(Some(1));
-        run.record("WORKFLOW_TASK_SCHEDULED", &json!({"taskQueue": queue, "attempt": 1}));
+        run.record(
+            "WORKFLOW_TASK_SCHEDULED",
+            &json!({"taskQueue": queue, "attempt": 1}),
+        );
     }
     run
 }
 
 fn with_start_payloads(run: &mut Run, request: &rpc::StartWorkflowExecutionRequest) {
     use stateway_provider_temporal::api::history::v1::history_event::Attributes;
-    let first = run.events.first_mut().and_then(|event| event.attributes.as_mut());
+    let first = run
+        .events
+        .first_mut()
+        .and_then(|event| event.attributes.as_mut());
     if let Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) = first {
         started.input.clone_from(&request.input);
         started.memo.clone_from(&request.memo);
@@ -168,7 +177,11 @@ pub(crate) fn reset(
     base.extended().reset_run_id = run_id.to_owned();
     if !base.is_closed() {
         let attributes = json!({"reason": request.reason});
-        base.close(RunStatus::Terminated, "WORKFLOW_EXECUTION_TERMINATED", &attributes);
+        base.close(
+            RunStatus::Terminated,
+            "WORKFLOW_EXECUTION_TERMINATED",
+            &attributes,
+        );
     }
     Ok(fresh)
 }

@@ -77,7 +77,8 @@ impl Mock {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let service = WorkflowServiceServer::new(service::Service(state.clone()));
-        let incoming = tonic::transport::server::TcpIncoming::from(listener).with_nodelay(Some(true));
+        let incoming =
+            tonic::transport::server::TcpIncoming::from(listener).with_nodelay(Some(true));
         let serving = tonic::transport::Server::builder()
             .add_service(service)
             .serve_with_incoming(incoming);
@@ -128,11 +129,14 @@ impl Mock {
     /// The most calls of these names in any second since this moment.
     pub(crate) fn busiest_second(&self, since: Instant, names: &[&str]) -> usize {
         let calls = lock(&self.state.calls);
-        let wanted = calls.iter().filter(|(name, at)| *at >= since && names.contains(name));
+        let wanted = calls
+            .iter()
+            .filter(|(name, at)| *at >= since && names.contains(name));
         let times: Vec<Instant> = wanted.map(|(_, at)| *at).collect();
         let in_second = |(index, begin): (usize, &Instant)| {
             let rest = times[index..].iter();
-            rest.take_while(|at| **at < *begin + Duration::from_secs(1)).count()
+            rest.take_while(|at| **at < *begin + Duration::from_secs(1))
+                .count()
         };
         times.iter().enumerate().map(in_second).max().unwrap_or(0)
     }

@@ -28,8 +28,12 @@ fn tokens(query: &str) -> Vec<String> {
         let length = match first {
             '\'' | '"' => 2 + rest[1..].find(first).unwrap_or(rest.len() - 2),
             '(' | ')' | ',' => 1,
-            '=' | '!' | '<' | '>' => rest.len() - rest.trim_start_matches(['=', '!', '<', '>']).len(),
-            _ => rest.find([' ', '(', ')', ',', '=', '!', '<', '>']).unwrap_or(rest.len()),
+            '=' | '!' | '<' | '>' => {
+                rest.len() - rest.trim_start_matches(['=', '!', '<', '>']).len()
+            }
+            _ => rest
+                .find([' ', '(', ')', ',', '=', '!', '<', '>'])
+                .unwrap_or(rest.len()),
         };
         tokens.push(rest[..length].to_owned());
         rest = rest[length..].trim_start();
@@ -55,7 +59,9 @@ impl Reader<'_> {
     }
 
     fn takes(&mut self, word: &str) -> bool {
-        let found = self.peek().is_some_and(|token| token.eq_ignore_ascii_case(word));
+        let found = self
+            .peek()
+            .is_some_and(|token| token.eq_ignore_ascii_case(word));
         if found {
             self.at += 1;
         }

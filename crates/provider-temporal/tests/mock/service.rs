@@ -60,7 +60,11 @@ fn open<'a>(
 /// Pending activities of an open run, by id or type; all of them for `None`.
 fn activities<'a>(run: &'a mut Run, wanted: Option<&str>) -> Vec<&'a mut PendingActivityInfo> {
     let is_wanted = |it: &&mut PendingActivityInfo| wanted.is_none_or(|id| it.activity_id == id);
-    run.described.pending_activities.iter_mut().filter(is_wanted).collect()
+    run.described
+        .pending_activities
+        .iter_mut()
+        .filter(is_wanted)
+        .collect()
 }
 
 impl Service {
@@ -96,7 +100,9 @@ impl Service {
     ) -> Result<rpc::GetWorkflowExecutionHistoryResponse, Status> {
         let from: usize = match std::str::from_utf8(&request.next_page_token) {
             Ok("") => 0,
-            Ok(token) => token.parse().map_err(|_| Status::invalid_argument("bad token"))?,
+            Ok(token) => token
+                .parse()
+                .map_err(|_| Status::invalid_argument("bad token"))?,
             Err(_) => return Err(Status::invalid_argument("bad token")),
         };
         let size = match usize::try_from(request.maximum_page_size) {
@@ -115,14 +121,20 @@ impl Service {
             let reached = from + events.len();
             let waits = request.wait_new_event && !is_closed && events.is_empty();
             let woken = waits
-                && tokio::time::timeout_at(until, changes.changed()).await.is_ok_and(|it| it.is_ok());
+                && tokio::time::timeout_at(until, changes.changed())
+                    .await
+                    .is_ok_and(|it| it.is_ok());
             if woken {
                 continue;
             }
             let more = reached < total || (request.wait_new_event && !is_closed);
             return Ok(rpc::GetWorkflowExecutionHistoryResponse {
                 history: Some(History { events }),
-                next_page_token: if more { reached.to_string().into_bytes() } else { Vec::new() },
+                next_page_token: if more {
+                    reached.to_string().into_bytes()
+                } else {
+                    Vec::new()
+                },
             });
         }
     }
@@ -196,8 +208,8 @@ impl WorkflowService for Service {
             };
             if let Some(run) = world.find(Some(&current)) {
                 let (run_id, is_same) = (run.run_id(), run.start_request == request.request_id);
-                let uses = request.workflow_id_conflict_policy()
-                    == WorkflowIdConflictPolicy::UseExisting;
+                let uses =
+                    request.workflow_id_conflict_policy() == WorkflowIdConflictPolicy::UseExisting;
                 let reused = run.is_closed()
                     && request.workflow_id_reuse_policy() == WorkflowIdReusePolicy::AllowDuplicate;
                 if is_same || (uses && !run.is_closed()) {
@@ -237,10 +249,14 @@ impl WorkflowService for Service {
         let world = self.0.world();
         let before: usize = match String::from_utf8(request.next_page_token) {
             Ok(token) if token.is_empty() => world.runs.len(),
-            Ok(token) => token.parse().map_err(|_| Status::invalid_argument("bad token"))?,
+            Ok(token) => token
+                .parse()
+                .map_err(|_| Status::invalid_argument("bad token"))?,
             Err(_) => return Err(Status::invalid_argument("bad token")),
         };
-        let size = usize::try_from(request.page_size).unwrap_or(0).clamp(1, 1_000);
+        let size = usize::try_from(request.page_size)
+            .unwrap_or(0)
+            .clamp(1, 1_000);
         let mut executions = Vec::new();
         let mut at = before.min(world.runs.len());
         // Newest first: what starts meanwhile moves nothing.
@@ -253,7 +269,11 @@ impl WorkflowService for Service {
         }
         Ok(Response::new(rpc::ListWorkflowExecutionsResponse {
             executions,
-            next_page_token: if at > 0 { at.to_string().into_bytes() } else { Vec::new() },
+            next_page_token: if at > 0 {
+                at.to_string().into_bytes()
+            } else {
+                Vec::new()
+            },
         }))
     }
 
@@ -318,19 +338,34 @@ impl WorkflowService for Service {
         let from: usize = if token.is_empty() {
             0
         } else {
-            token.parse().map_err(|_| Status::invalid_argument("bad token"))?
+            token
+                .parse()
+                .map_err(|_| Status::invalid_argument("bad token"))?
         };
         let size = match usize::try_from(request.maximum_page_size) {
             Ok(0) | Err(_) => 1_000,
             Ok(size) => size,
         };
-        let events: Vec<_> = run.events.iter().rev().skip(from).take(size).cloned().collect();
+        let events: Vec<_> = run
+            .events
+            .iter()
+            .rev()
+            .skip(from)
+            .take(size)
+            .cloned()
+            .collect();
         let reached = from + events.len();
         let more = reached < run.events.len();
-        Ok(Response::new(rpc::GetWorkflowExecutionHistoryReverseResponse {
-            history: Some(History { events }),
-            next_page_token: if more { reached.to_string().into_bytes() } else { Vec::new() },
-        }))
+        Ok(Response::new(
+            rpc::GetWorkflowExecutionHistoryReverseResponse {
+                history: Some(History { events }),
+                next_page_token: if more {
+                    reached.to_string().into_bytes()
+                } else {
+                    Vec::new()
+                },
+            },
+        ))
     }
 
     async fn signal_workflow_execution(
@@ -380,7 +415,11 @@ impl WorkflowService for Service {
         self.0.change(|world| {
             let run = open(world, request.workflow_execution.as_ref())?;
             let attributes = json!({"reason": request.reason, "identity": request.identity});
-            run.close(RunStatus::Terminated, "WORKFLOW_EXECUTION_TERMINATED", &attributes);
+            run.close(
+                RunStatus::Terminated,
+                "WORKFLOW_EXECUTION_TERMINATED",
+                &attributes,
+            );
             Ok(Response::new(Default::default()))
         })
     }
@@ -396,13 +435,17 @@ impl WorkflowService for Service {
             let newest = found(world, Some(&named(&current.workflow_id, "")))?;
             if newest.requests.contains(&request.request_id) {
                 let run_id = newest.run_id();
-                return Ok(Response::new(rpc::ResetWorkflowExecutionResponse { run_id }));
+                return Ok(Response::new(rpc::ResetWorkflowExecutionResponse {
+                    run_id,
+                }));
             }
             let run_id = world.new_run_id();
             let base = found(world, Some(&current))?;
             let fresh = reset(base, &request, &run_id)?;
             world.put(fresh);
-            Ok(Response::new(rpc::ResetWorkflowExecutionResponse { run_id }))
+            Ok(Response::new(rpc::ResetWorkflowExecutionResponse {
+                run_id,
+            }))
         })
     }
 
@@ -414,8 +457,13 @@ impl WorkflowService for Service {
         let request = request.into_inner();
         self.0.change(|world| {
             let id = found(world, request.workflow_execution.as_ref())?.id();
-            match request.workflow_execution.filter(|it| !it.run_id.is_empty()) {
-                Some(run) => world.runs.retain(|it| it.id() != id || it.run_id() != run.run_id),
+            match request
+                .workflow_execution
+                .filter(|it| !it.run_id.is_empty())
+            {
+                Some(run) => world
+                    .runs
+                    .retain(|it| it.id() != id || it.run_id() != run.run_id),
                 None => world.remove(&id),
             }
             Ok(Response::new(Default::default()))

@@ -76,11 +76,15 @@ impl Run {
     }
 
     pub(crate) fn info(&mut self) -> &mut WorkflowExecutionInfo {
-        self.described.workflow_execution_info.get_or_insert_default()
+        self.described
+            .workflow_execution_info
+            .get_or_insert_default()
     }
 
     pub(crate) fn extended(&mut self) -> &mut WorkflowExecutionExtendedInfo {
-        self.described.workflow_extended_info.get_or_insert_default()
+        self.described
+            .workflow_extended_info
+            .get_or_insert_default()
     }
 
     fn shown(&self) -> Option<&WorkflowExecutionInfo> {
@@ -123,7 +127,11 @@ impl Run {
         for (index, word) in kind.split('_').enumerate() {
             let word = word.to_lowercase();
             let (first, rest) = word.split_at(1);
-            let first = if index == 0 { first.to_owned() } else { first.to_uppercase() };
+            let first = if index == 0 {
+                first.to_owned()
+            } else {
+                first.to_uppercase()
+            };
             name.push_str(&first);
             name.push_str(rest);
         }
@@ -180,7 +188,10 @@ impl Run {
             "StartTime" => time(info.start_time.as_ref()),
             "CloseTime" => time(info.close_time.as_ref()),
             "ExecutionTime" => time(info.execution_time.as_ref()),
-            "ParentWorkflowId" => info.parent_execution.as_ref().map(|it| it.workflow_id.clone()),
+            "ParentWorkflowId" => info
+                .parent_execution
+                .as_ref()
+                .map(|it| it.workflow_id.clone()),
             name => {
                 let fields = info.search_attributes.as_ref().map(|it| &it.indexed_fields);
                 fields.and_then(|fields| fields.get(name)).map(keyword)
@@ -194,7 +205,9 @@ fn visible(status: i32) -> String {
     let Ok(status) = Status::try_from(status) else {
         return status.to_string();
     };
-    let name = status.as_str_name().trim_start_matches("WORKFLOW_EXECUTION_STATUS_");
+    let name = status
+        .as_str_name()
+        .trim_start_matches("WORKFLOW_EXECUTION_STATUS_");
     let words = name.split('_').map(|word| {
         let (first, rest) = word.split_at(1);
         format!("{first}{}", rest.to_lowercase())

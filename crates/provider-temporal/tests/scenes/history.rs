@@ -17,7 +17,11 @@ impl History {
         for (key, value) in fields.as_object().into_iter().flatten() {
             started[key] = value.clone();
         }
-        Self::default().event("WORKFLOW_EXECUTION_STARTED", "workflowExecutionStarted", started)
+        Self::default().event(
+            "WORKFLOW_EXECUTION_STARTED",
+            "workflowExecutionStarted",
+            started,
+        )
     }
 
     /// One workflow task was completed.
@@ -52,7 +56,11 @@ impl History {
 
     pub(crate) fn task_scheduled(self) -> Self {
         let attributes = json!({"taskQueue": {"name": "lab"}, "attempt": 1});
-        self.event("WORKFLOW_TASK_SCHEDULED", "workflowTaskScheduled", attributes)
+        self.event(
+            "WORKFLOW_TASK_SCHEDULED",
+            "workflowTaskScheduled",
+            attributes,
+        )
     }
 
     fn task_started(self) -> Self {
@@ -63,8 +71,11 @@ impl History {
 
     pub(crate) fn task_completed(self) -> Self {
         let attributes = json!({"identity": "worker-1"});
-        self.task_started()
-            .event("WORKFLOW_TASK_COMPLETED", "workflowTaskCompleted", attributes)
+        self.task_started().event(
+            "WORKFLOW_TASK_COMPLETED",
+            "workflowTaskCompleted",
+            attributes,
+        )
     }
 
     pub(crate) fn task_failed(self, message: &str) -> Self {
@@ -85,7 +96,9 @@ impl History {
     fn task(&self) -> String {
         let is_task = |event: &&Value| event["eventType"] == "EVENT_TYPE_WORKFLOW_TASK_COMPLETED";
         let newest = self.0.iter().rev().find(is_task);
-        newest.map_or_else(String::new, |event| event["eventId"].as_str().unwrap_or_default().to_owned())
+        newest.map_or_else(String::new, |event| {
+            event["eventId"].as_str().unwrap_or_default().to_owned()
+        })
     }
 
     pub(crate) fn scheduled(self, activity: &str) -> Self {
@@ -94,7 +107,11 @@ impl History {
             "activityId": activity, "activityType": {"name": "fail"},
             "taskQueue": {"name": "lab"}, "retryPolicy": {"maximumAttempts": 5},
         });
-        self.event("ACTIVITY_TASK_SCHEDULED", "activityTaskScheduled", attributes)
+        self.event(
+            "ACTIVITY_TASK_SCHEDULED",
+            "activityTaskScheduled",
+            attributes,
+        )
     }
 
     /// The event that scheduled an activity.
@@ -102,8 +119,14 @@ impl History {
         let is_it = |event: &&Value| {
             event["activityTaskScheduledEventAttributes"]["activityId"] == activity
         };
-        let found = self.0.iter().find(is_it).map(|event| event["eventId"].clone());
-        found.and_then(|id| id.as_str().map(str::to_owned)).unwrap_or_default()
+        let found = self
+            .0
+            .iter()
+            .find(is_it)
+            .map(|event| event["eventId"].clone());
+        found
+            .and_then(|id| id.as_str().map(str::to_owned))
+            .unwrap_or_default()
     }
 
     /// The server writes the start of an activity together with its end.
@@ -114,7 +137,11 @@ impl History {
         attributes["scheduledEventId"] = json!(scheduled);
         attributes["startedEventId"] = json!(history.len().to_string());
         history
-            .event(&format!("ACTIVITY_TASK_{kind}"), &format!("activityTask{name}"), attributes)
+            .event(
+                &format!("ACTIVITY_TASK_{kind}"),
+                &format!("activityTask{name}"),
+                attributes,
+            )
             .task_completed()
     }
 
@@ -150,7 +177,9 @@ impl History {
         let history = self.event("TIMER_STARTED", "timerStarted", attributes);
         let ended = json!({"timerId": id, "startedEventId": history.len().to_string()});
         match state {
-            "FIRED" => history.event("TIMER_FIRED", "timerFired", ended).task_completed(),
+            "FIRED" => history
+                .event("TIMER_FIRED", "timerFired", ended)
+                .task_completed(),
             "CANCELED" => history.event("TIMER_CANCELED", "timerCanceled", ended),
             _ => history,
         }

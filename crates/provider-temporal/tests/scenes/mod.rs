@@ -98,9 +98,18 @@ pub(crate) fn staged(id: &str, scene: Scene) -> Result<Workflow, Skip> {
         Scene::Steps(open) => Ok(steps(id, &open)),
         Scene::NoMetadata => Ok(one(id, "RUNNING", json!({}), History::idle())),
         Scene::BackingOff { attempt } => {
-            let activity = pending("SCHEDULED", attempt + 1, &json!({"nextAttemptScheduleTime": ahead()}));
+            let activity = pending(
+                "SCHEDULED",
+                attempt + 1,
+                &json!({"nextAttemptScheduleTime": ahead()}),
+            );
             let history = History::idle().scheduled("charge");
-            Ok(one(id, "RUNNING", json!({"pendingActivities": [activity]}), history))
+            Ok(one(
+                id,
+                "RUNNING",
+                json!({"pendingActivities": [activity]}),
+                history,
+            ))
         }
         Scene::AwaitingSignal { .. } => Err(Skip::because(
             "the server does not know which signals a workflow waits for; live.rs checks signals",
@@ -115,16 +124,21 @@ pub(crate) fn staged(id: &str, scene: Scene) -> Result<Workflow, Skip> {
         Scene::CleansUp => {
             let activity = pending("STARTED", 1, &json!({}));
             let history = History::idle().scheduled("charge");
-            Ok(one(id, "RUNNING", json!({"pendingActivities": [activity]}), history))
+            Ok(one(
+                id,
+                "RUNNING",
+                json!({"pendingActivities": [activity]}),
+                history,
+            ))
         }
         Scene::Succeeded => Ok(one(
             id,
             "COMPLETED",
             json!({}),
-            History::idle().scheduled("first").completed("first").ended(
-                "COMPLETED",
-                json!({"result": {"payloads": [{"ok": true}]}}),
-            ),
+            History::idle()
+                .scheduled("first")
+                .completed("first")
+                .ended("COMPLETED", json!({"result": {"payloads": [{"ok": true}]}})),
         )),
         Scene::Failed => Ok(failed(id)),
     }
@@ -212,37 +226,51 @@ fn shows(id: &str, native: &NativeState) -> Result<Workflow, Skip> {
         return Ok(superseded(id, &native.state, "continued"));
     }
     if qualifier("pending") == Some("unread") {
-        return Err(Skip::because("only a list shows it; a get always describes"));
+        return Err(Skip::because(
+            "only a list shows it; a get always describes",
+        ));
     }
     let later = json!({"workflowExecutionInfo": {"executionTime": ahead()}});
-    let cancelled = json!({"workflowExtendedInfo": {"cancelRequested": qualifier("cancel").is_some()}});
-    Ok(match (native.state.as_str(), qualifier("first_task").filter(|it| *it != "begun")) {
-        ("RUNNING", Some("delay")) => {
-            let history = History::begun(json!({"firstWorkflowTaskBackoff": "3600s"}));
-            one(id, "RUNNING", later, history)
-        }
-        ("RUNNING", Some("cron")) => {
-            let cron = json!({"firstWorkflowTaskBackoff": "3600s", "cronSchedule": "0 3 * * *"});
-            one(id, "RUNNING", later, History::begun(cron))
-        }
-        ("RUNNING", Some(_)) => superseded_by_retry(id),
-        ("RUNNING", None) if qualifier("pending") == Some("nothing") => {
-            one(id, "RUNNING", cancelled, History::idle())
-        }
-        ("RUNNING", None) => {
-            let mut fields = json!({"pendingActivities": [pending("STARTED", 1, &json!({}))]});
-            merge(&mut fields, cancelled);
-            one(id, "RUNNING", fields, History::idle().scheduled("charge"))
-        }
-        ("PAUSED", _) => {
-            let pause = json!({"workflowExtendedInfo": {"pauseInfo": {
-                "identity": "operator", "reason": "held", "pausedTime": ago(1),
-            }}});
-            one(id, "PAUSED", pause, History::idle())
-        }
-        ("FAILED", _) => failed(id),
-        (status, _) => one(id, status, json!({}), History::idle().ended(status, json!({}))),
-    })
+    let cancelled =
+        json!({"workflowExtendedInfo": {"cancelRequested": qualifier("cancel").is_some()}});
+    Ok(
+        match (
+            native.state.as_str(),
+            qualifier("first_task").filter(|it| *it != "begun"),
+        ) {
+            ("RUNNING", Some("delay")) => {
+                let history = History::begun(json!({"firstWorkflowTaskBackoff": "3600s"}));
+                one(id, "RUNNING", later, history)
+            }
+            ("RUNNING", Some("cron")) => {
+                let cron =
+                    json!({"firstWorkflowTaskBackoff": "3600s", "cronSchedule": "0 3 * * *"});
+                one(id, "RUNNING", later, History::begun(cron))
+            }
+            ("RUNNING", Some(_)) => superseded_by_retry(id),
+            ("RUNNING", None) if qualifier("pending") == Some("nothing") => {
+                one(id, "RUNNING", cancelled, History::idle())
+            }
+            ("RUNNING", None) => {
+                let mut fields = json!({"pendingActivities": [pending("STARTED", 1, &json!({}))]});
+                merge(&mut fields, cancelled);
+                one(id, "RUNNING", fields, History::idle().scheduled("charge"))
+            }
+            ("PAUSED", _) => {
+                let pause = json!({"workflowExtendedInfo": {"pauseInfo": {
+                    "identity": "operator", "reason": "held", "pausedTime": ago(1),
+                }}});
+                one(id, "PAUSED", pause, History::idle())
+            }
+            ("FAILED", _) => failed(id),
+            (status, _) => one(
+                id,
+                status,
+                json!({}),
+                History::idle().ended(status, json!({})),
+            ),
+        },
+    )
 }
 
 /// The first run ended like this, and a second one follows it for this cause.
@@ -265,11 +293,17 @@ fn superseded(id: &str, status: &str, cause: &str) -> Workflow {
     } else {
         json!({})
     };
-    let first = run(id, 1, status, fields, History::idle_with(started).ended(status, end));
+    let first = run(
+        id,
+        1,
+        status,
+        fields,
+        History::idle_with(started).ended(status, end),
+    );
     let second = run(id, 2, "RUNNING", json!({}), History::idle());
     Workflow {
         runs: vec![first, second],
-        execution_id: format!("{id}@run:{}", run_id(1)),
+        execution_id: format!("{id}~run:{}", run_id(1)),
     }
 }
 
@@ -296,7 +330,11 @@ fn shows_step(id: &str, native: &NativeState) -> Result<Workflow, Skip> {
         Some("activity") => Ok(activity_step(id, native)),
         Some("local-activity") => Ok(local_activity(id, qualifier("next_attempt") == Some("set"))),
         Some("workflow-task") => {
-            let attempt = if qualifier("attempt") == Some("repeated") { 3 } else { 1 };
+            let attempt = if qualifier("attempt") == Some("repeated") {
+                3
+            } else {
+                1
+            };
             let task = json!({
                 "state": format!("PENDING_WORKFLOW_TASK_STATE_{state}"),
                 "scheduledTime": ago(2), "startedTime": ago(1), "attempt": attempt,
@@ -323,10 +361,16 @@ fn shows_step(id: &str, native: &NativeState) -> Result<Workflow, Skip> {
             if state == "INITIATED" {
                 pending["runId"] = json!("");
             }
-            let fields = if open { json!({"pendingChildren": [pending]}) } else { json!({}) };
+            let fields = if open {
+                json!({"pendingChildren": [pending]})
+            } else {
+                json!({})
+            };
             Ok(one(id, "RUNNING", fields, history))
         }
-        other => Err(Skip::because(format!("no step of the kind {other:?} can be staged"))),
+        other => Err(Skip::because(format!(
+            "no step of the kind {other:?} can be staged"
+        ))),
     }
 }
 
@@ -356,20 +400,29 @@ fn activity_step(id: &str, native: &NativeState) -> Workflow {
         return one(id, "RUNNING", json!({}), history);
     }
     let activity = match (qualifier("next_attempt"), qualifier("pause_cause")) {
-        _ if qualifier("workers").is_some() => {
-            pending(state, 1, &json!({"activityOptions": {"taskQueue": {"name": "nobody"}}}))
-        }
+        _ if qualifier("workers").is_some() => pending(
+            state,
+            1,
+            &json!({"activityOptions": {"taskQueue": {"name": "nobody"}}}),
+        ),
         (Some("set"), _) => pending(state, 2, &json!({"nextAttemptScheduleTime": ahead()})),
         (_, Some(_)) => paused_by_rule("charge"),
         _ => pending(state, 1, &json!({})),
     };
-    one(id, "RUNNING", json!({"pendingActivities": [activity]}), history)
+    one(
+        id,
+        "RUNNING",
+        json!({"pendingActivities": [activity]}),
+        history,
+    )
 }
 
 /// A local activity is visible only by the workflow task that it holds, or by its marker and timer.
 fn local_activity(id: &str, is_backing_off: bool) -> Workflow {
     if is_backing_off {
-        let history = History::idle().local_activity_failed().timer("1", "STARTED");
+        let history = History::idle()
+            .local_activity_failed()
+            .timer("1", "STARTED");
         return one(id, "RUNNING", json!({}), history);
     }
     let task = json!({

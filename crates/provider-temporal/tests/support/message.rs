@@ -76,7 +76,8 @@ fn field_value(field: &FieldDescriptor, json: &Json) -> Value {
         let kind = field.kind();
         let entry = kind.as_message().unwrap().map_entry_value_field();
         let entries = json.as_object().unwrap().iter();
-        let entries = entries.map(|(key, value)| (MapKey::String(key.clone()), scalar(&entry, value)));
+        let entries =
+            entries.map(|(key, value)| (MapKey::String(key.clone()), scalar(&entry, value)));
         return Value::Map(entries.collect());
     }
     match json {
@@ -114,8 +115,12 @@ fn scalar(field: &FieldDescriptor, json: &Json) -> Value {
 
 /// 64-bit numbers are strings in JSON.
 fn number<T: FromStr>(json: &Json) -> T {
-    let text = json.as_str().map_or_else(|| json.to_string(), str::to_owned);
-    text.parse().ok().unwrap_or_else(|| panic!("{text} is not a number"))
+    let text = json
+        .as_str()
+        .map_or_else(|| json.to_string(), str::to_owned);
+    text.parse()
+        .ok()
+        .unwrap_or_else(|| panic!("{text} is not a number"))
 }
 
 fn timestamp(descriptor: &MessageDescriptor, text: &str) -> DynamicMessage {

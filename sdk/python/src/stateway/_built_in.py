@@ -9,7 +9,7 @@ from stateway import _methods
 from stateway._caller import Caller
 from stateway._pages import pages
 from stateway.types import json_payload
-from stateway.v1 import approvals_pb2, definitions_pb2, providers_pb2, triggers_pb2, workers_pb2
+from stateway.v1 import admin_pb2, approvals_pb2, definitions_pb2, providers_pb2, triggers_pb2, workers_pb2
 from stateway.watch import Watch, decode_with
 
 
@@ -157,7 +157,7 @@ class ApprovalCalls:
 
 
 class OtherCalls:
-    """Providers, workers and events."""
+    """Providers, workers, triggers and the store."""
 
     _caller: Caller
 
@@ -184,6 +184,32 @@ class OtherCalls:
         """The tasks that wait for a worker and the executions that wait for their turn."""
         request = workers_pb2.GetQueueRequest(name=name)
         return await self._caller.read(_methods.GET_QUEUE, request, timeout)
+
+    async def disable_trigger(
+        self, definition: str, *, comment: str = "", request_id: str = "", timeout: float | None = None
+    ) -> triggers_pb2.Trigger:
+        """Disables the trigger of `definitions/{definition}`."""
+        request = triggers_pb2.DisableTriggerRequest(
+            name=f"{definition}/trigger", comment=comment, request_id=request_id
+        )
+        return await self._caller.write(_methods.DISABLE_TRIGGER, request, timeout)
+
+    async def enable_trigger(
+        self, definition: str, *, request_id: str = "", timeout: float | None = None
+    ) -> triggers_pb2.Trigger:
+        """Enables the trigger of `definitions/{definition}`."""
+        request = triggers_pb2.EnableTriggerRequest(name=f"{definition}/trigger", request_id=request_id)
+        return await self._caller.write(_methods.ENABLE_TRIGGER, request, timeout)
+
+    async def purge_executions(
+        self, filter: str, *, parent: str = "providers/-", force: bool = False, timeout: float | None = None
+    ) -> admin_pb2.PurgeExecutionsResponse:
+        """Removes finished executions, for example `end_time < "2026-01-01T00:00:00Z"`.
+
+        Without `force` nothing is removed, and the executions are counted.
+        """
+        request = admin_pb2.PurgeExecutionsRequest(parent=parent, filter=filter, force=force)
+        return await self._caller.read(_methods.PURGE_EXECUTIONS, request, timeout)
 
     async def publish_event(
         self,

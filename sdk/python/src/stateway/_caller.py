@@ -113,6 +113,24 @@ class Caller:
         except grpc.aio.AioRpcError as error:
             raise from_rpc(error) from None
 
+    async def read_parts(
+        self, method: Method[Request, Response], request: Request, timeout: float | None
+    ) -> bytes:
+        """Reads a payload that comes in parts. A stream that breaks is not resumed: the call fails."""
+        call = self.channel.unary_stream(
+            method.path,
+            request_serializer=method.request.SerializeToString,
+            response_deserializer=method.response.FromString,
+        )
+        limit = self.timeout if timeout is None else timeout
+        parts: list[bytes] = []
+        try:
+            async for part in call(request, timeout=limit, metadata=self.metadata):
+                parts.append(getattr(part, "data"))
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc(error) from None
+        return b"".join(parts)
+
     async def _may_repeat(self, repeat: Repeat, timeout: float) -> bool | None:
         """Asks the gateway whether a repetition is harmless; `None` if it cannot be asked yet."""
         try:

@@ -311,6 +311,29 @@ class ExecutionCalls:
             _methods.RETRY_FROM, request, timeout, None if at_least_once else repeat
         )
 
+    async def adopt_definition(
+        self,
+        name: str,
+        *,
+        revision: str = "",
+        request_id: str = "",
+        etag: str = "",
+        timeout: float | None = None,
+    ) -> pb.Execution:
+        """Offers another revision of its definition to an execution (default: the current revision)."""
+        request = pb.AdoptDefinitionRequest(name=name, revision=revision, request_id=request_id, etag=etag)
+        return await self._caller.write(_methods.ADOPT_DEFINITION, request, timeout)
+
+    async def read_input(self, name: str, *, timeout: float | None = None) -> bytes:
+        """Reads the input of an execution or of a step (`…/steps/{step}`), whatever its size."""
+        request = pb.ReadPayloadRequest(name=name, source=pb.ReadPayloadRequest.INPUT)
+        return await self._caller.read_parts(_methods.READ_PAYLOAD, request, timeout)
+
+    async def read_output(self, name: str, *, timeout: float | None = None) -> bytes:
+        """Reads the output of an execution or of a step (`…/steps/{step}`), whatever its size."""
+        request = pb.ReadPayloadRequest(name=name, source=pb.ReadPayloadRequest.OUTPUT)
+        return await self._caller.read_parts(_methods.READ_PAYLOAD, request, timeout)
+
     async def purge(
         self, name: str, *, request_id: str = "", etag: str = "", timeout: float | None = None
     ) -> None:

@@ -52,6 +52,8 @@ PAUSE = _of("Executions", "PauseExecution", _e.PauseExecutionRequest, _e.Executi
 RESUME = _of("Executions", "ResumeExecution", _e.ResumeExecutionRequest, _e.Execution)
 RETRY_NOW = _of("Executions", "RetryNow", _e.RetryNowRequest, _e.Execution)
 RETRY_FROM = _of("Executions", "RetryFrom", _e.RetryFromRequest, _e.Execution)
+ADOPT_DEFINITION = _of("Executions", "AdoptDefinition", _e.AdoptDefinitionRequest, _e.Execution)
+READ_PAYLOAD = _of("Executions", "ReadPayload", _e.ReadPayloadRequest, _e.ReadPayloadResponse)
 PURGE = _of("Executions", "PurgeExecution", _e.PurgeExecutionRequest, empty_pb2.Empty)
 
 APPLY_DEFINITION = _of(
@@ -94,6 +96,8 @@ GET_QUEUE = _of("Workers", "GetQueue", workers_pb2.GetQueueRequest, workers_pb2.
 PUBLISH_EVENT = _of(
     "Triggers", "PublishEvent", triggers_pb2.PublishEventRequest, triggers_pb2.PublishEventResponse
 )
+DISABLE_TRIGGER = _of("Triggers", "DisableTrigger", triggers_pb2.DisableTriggerRequest, triggers_pb2.Trigger)
+ENABLE_TRIGGER = _of("Triggers", "EnableTrigger", triggers_pb2.EnableTriggerRequest, triggers_pb2.Trigger)
 PURGE_EXECUTIONS = _of(
     "Admin", "PurgeExecutions", admin_pb2.PurgeExecutionsRequest, admin_pb2.PurgeExecutionsResponse
 )

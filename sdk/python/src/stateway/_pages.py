@@ -14,7 +14,7 @@ T = TypeVar("T")
 async def pages(
     caller: Caller, method: Method[Request, Any], request: Request, field: str, timeout: float | None
 ) -> AsyncIterator[Any]:
-    """Every item of every page, read as the iteration goes on. `timeout` holds for each page."""
+    """Every item of every page, read page by page during the iteration. `timeout` holds for each page."""
     while True:
         page = await caller.read(method, request, timeout)
         for item in getattr(page, field):

@@ -15,7 +15,7 @@ from stateway._channel import identity, open_channel
 from stateway._executions import ExecutionCalls
 
 DEFAULT_TIMEOUT = 30.0
-"""Seconds that a call may take, retries included, if neither the call nor the client says otherwise."""
+"""Seconds that a call may take, retries included, unless the call or the client sets another timeout."""
 
 
 class Client(ExecutionCalls, DefinitionCalls, ApprovalCalls, OtherCalls):

@@ -143,7 +143,7 @@ class Unimplemented(StatewayError):
 
 
 class ResourceExhausted(StatewayError):
-    """A limit is reached; `retry_after` tells when to try again, if the gateway knows."""
+    """A limit is reached; `retry_after` is the pause before the next try, if the gateway names one."""
 
     code = grpc.StatusCode.RESOURCE_EXHAUSTED
 

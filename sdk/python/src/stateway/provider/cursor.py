@@ -13,7 +13,7 @@ from stateway.provider.errors import ErrorKind, ProviderError
 
 
 def encode_cursor(scope: str, position: str) -> str:
-    """A cursor for this position. `scope` tells the cursors of different lists apart."""
+    """A cursor for this position. `scope` distinguishes the cursors of different lists."""
     body = base64.urlsafe_b64encode(position.encode()).decode().rstrip("=")
     return f"{scope}.{body}.{_check(scope, position)}"
 

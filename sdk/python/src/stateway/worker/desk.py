@@ -41,7 +41,7 @@ Place = Ready | Running | Answered
 class Begun:
     """A task to begin with."""
 
-    # Tells this run from a later one with the same token.
+    # Distinguishes this run from a later one with the same token.
     arrival: int
     task: pb.Task
 

@@ -24,7 +24,7 @@ class TaskError(Exception):
         effects_unknown: bool = False,
     ) -> None:
         """`retry_after` is the shortest time before the next attempt. With `no_retry` the step is not retried,
-        whatever its policy. `effects_unknown` says that the attempt may have taken effect although it failed,
+        whatever its policy. With `effects_unknown` the attempt may have taken effect although it failed,
         so that a rollback compensates the step.
         """
         super().__init__(message)

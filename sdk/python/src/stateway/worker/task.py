@@ -71,7 +71,7 @@ class Task:
 
     @property
     def action(self) -> str:
-        """What to do, as the definition says."""
+        """The action of the step in the definition."""
         return self._task.action
 
     @property
