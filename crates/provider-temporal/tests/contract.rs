@@ -1,6 +1,6 @@
 //! The Temporal provider against the contract, in front of a server in memory.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::needless_pass_by_value, clippy::unwrap_used)]
 
 mod mock;
 mod scenes;

@@ -1,7 +1,7 @@
 //! The Temporal provider against the contract, in front of the real server with a real worker. Each case has a
 //! namespace of its own. `cargo xtask test` installs and names the peers.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::needless_pass_by_value, clippy::unwrap_used)]
 
 mod lab;
 mod live_scenes;

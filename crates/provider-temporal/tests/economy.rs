@@ -1,7 +1,7 @@
 //! What watches cost: 1,000 open executions, 100 of them between two attempts, on a server that counts calls. The
 //! quotas of a self-hosted server are kept, and changes are seen soon.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::needless_pass_by_value, clippy::unwrap_used)]
 
 mod mock;
 mod support;

@@ -1,7 +1,7 @@
 //! The Temporal provider on the real server with a real worker: what the contract kit does not ask. Without the
 //! peers, which `cargo xtask test` installs and names, every test is counted as skipped.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::needless_pass_by_value, clippy::unwrap_used)]
 
 #[path = "live/chains.rs"]
 mod chains;

@@ -1,6 +1,6 @@
 //! Servers of other versions and with other settings than the one that was recorded, on the mock.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::needless_pass_by_value, clippy::unwrap_used)]
 
 mod mock;
 mod scenes;

@@ -2,7 +2,7 @@
 //! the command line and the dashboard. `cargo xtask test` installs and names the peers; without those of Temporal
 //! every test is counted as skipped.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::needless_pass_by_value, clippy::unwrap_used)]
 
 #[path = "../restate/lab.rs"]
 #[allow(dead_code, reason = "the tests of Restate use the rest")]

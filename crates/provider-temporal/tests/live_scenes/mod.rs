@@ -200,7 +200,7 @@ impl Place {
                 self.cancelling(id, qualifier("pending") == Some("nothing"));
             }
             ("RUNNING", None) if qualifier("pending") == Some("nothing") => {
-                self.idle(id, &json!({}))
+                self.idle(id, &json!({}));
             }
             ("RUNNING", None) => {
                 at.start(

@@ -17,7 +17,7 @@ pub(crate) fn stage(place: &Place, id: &str, native: &NativeState) -> Result<(),
             None => activity_in(place, id, native),
         },
         Some("local-activity") => {
-            local_activity(place, id, qualifier("next_attempt") == Some("set"))
+            local_activity(place, id, qualifier("next_attempt") == Some("set"));
         }
         Some("workflow-task") => {
             let is_repeated = qualifier("attempt") == Some("repeated");
