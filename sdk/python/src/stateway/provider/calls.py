@@ -20,7 +20,7 @@ MAX_THREADS = 64
 _MARGIN = 0.01
 
 _log = logging.getLogger("stateway.provider")
-THREADS = DaemonThreads(MAX_THREADS)
+_threads = DaemonThreads(MAX_THREADS)
 
 
 async def call(method: Callable[..., Any], *arguments: Any) -> Any:
@@ -28,7 +28,7 @@ async def call(method: Callable[..., Any], *arguments: Any) -> Any:
     if inspect.iscoroutinefunction(method):
         return await method(*arguments)
     loop = asyncio.get_running_loop()
-    result = await loop.run_in_executor(THREADS, functools.partial(method, *arguments))
+    result = await loop.run_in_executor(_threads, functools.partial(method, *arguments))
     return await result if inspect.isawaitable(result) else result
 
 

@@ -15,11 +15,12 @@ from typing import Any
 
 import grpc
 
-from stateway.provider.calls import THREADS, as_error, call, remaining, within
+from stateway.provider.calls import MAX_THREADS, as_error, call, remaining, within
 from stateway.provider.errors import Context, ErrorKind, ProviderError
 from stateway.provider.listener import SocketError, UnixSocket
 from stateway.provider.provider import Provider
 from stateway.provider.staging import CannotStage, Staging
+from stateway.provider.threads import DaemonThreads
 from stateway.provider.v1 import identity_pb2, staging_pb2
 from stateway.provider.v1 import observation_pb2 as observation
 from stateway.provider.v1 import provider_pb2 as pb
@@ -291,7 +292,7 @@ async def serve(
 
     Then the process can end, also if a method hangs that blocks or that runs in `asyncio.to_thread`.
     """
-    asyncio.get_running_loop().set_default_executor(THREADS)
+    asyncio.get_running_loop().set_default_executor(DaemonThreads(MAX_THREADS))
     server = Server(make, address, staging=staging, credentials=credentials)
     at = await server.start()
     print(f"listening on {at}", file=sys.stderr, flush=True)
