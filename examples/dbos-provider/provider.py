@@ -36,7 +36,8 @@ class Dbos(Provider):
         self.database = sa.create_engine(url)
         # SQLite has no schemas; DBOS puts its tables into one on PostgreSQL.
         self.schema = "" if self.database.dialect.name == "sqlite" else "dbos."
-        self.client = DBOSClient(system_database_engine=self.database, retry_connection_errors=False)
+        # The provider starts, and stays up, while the database cannot be reached.
+        self.client = DBOSClient(system_database_engine=self.database, lazy=True, retry_connection_errors=False)
 
     async def close(self):
         self.client.destroy()
@@ -73,7 +74,7 @@ class Dbos(Provider):
         if "app_version" in request.options:
             options["app_version"] = request.options["app_version"]
         try:
-            self.client.enqueue(options, input)
+            self.ask(self.client.enqueue, options, input)
         except error.DBOSWorkflowIDInUseError:
             self.check_repetition(id, request, digest)
         return self.get(id, False)
@@ -91,7 +92,7 @@ class Dbos(Provider):
         """The workflow that this request started. DBOS filters by attributes on PostgreSQL only."""
         if self.schema:
             wanted = {"stateway": {"request": request_id}}
-            found = self.client.list_workflows(attributes=wanted, is_fork=False, limit=1)
+            found = self.ask(self.client.list_workflows, attributes=wanted, is_fork=False, limit=1)
             return found[0].workflow_id if found else None
         where = "json_extract(attributes, '$.stateway.request') = :id AND forked_from IS NULL"
         rows = self.query(f"SELECT workflow_uuid FROM workflow_status WHERE {where} LIMIT 1", id=request_id)
@@ -117,14 +118,14 @@ class Dbos(Provider):
         message = json.loads(request.payload.data or b"null")
         # DBOS drops a message with a known key. With the body in the key, it drops repetitions and nothing else.
         key = digest_of([request.id, request.request_id, request.signal, message])
-        self.client.send(request.id, message, topic=request.signal, idempotency_key=key)
+        self.ask(self.client.send, request.id, message, topic=request.signal, idempotency_key=key)
         return self.get(request.id, False)
 
     def cancel(self, request):
         """DBOS cancels immediately: the workflow gets no chance to clean up, and stops before its next step."""
         if self.known(request.id).status != "CANCELLED":
             self.need_open(request.id)
-            self.client.cancel_workflow(request.id)
+            self.ask(self.client.cancel_workflow, request.id)
         return self.get(request.id, False)
 
     kill = cancel
@@ -133,7 +134,7 @@ class Dbos(Provider):
         """Runs a workflow again whose recoveries are exhausted."""
         if self.need_open(request.id).status != "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
             raise errors.failed_precondition(f"workflow `{request.id}` is not stuck")
-        self.client.resume_workflow(request.id, queue_name=self.queue)
+        self.ask(self.client.resume_workflow, request.id, queue_name=self.queue)
         return self.get(request.id, False)
 
     def retry_from(self, request):
@@ -148,13 +149,14 @@ class Dbos(Provider):
             if request.step not in ids:
                 raise errors.ProviderError(errors.ErrorKind.NOT_FOUND, f"step `{request.step}` does not exist")
             start = ids[request.step]
-        forked = self.client.fork_workflow(request.id, 1 if request.from_start else start, queue_name=self.queue)
+        start = 1 if request.from_start else start
+        forked = self.ask(self.client.fork_workflow, request.id, start, queue_name=self.queue)
         return self.get(forked.workflow_id, False)
 
     def purge(self, request):
         if self.known(request.id).status in OPEN:
             raise errors.not_finished(request.id)
-        self.client.delete_workflow(request.id)
+        self.ask(self.client.delete_workflow, request.id)
 
     def known(self, id):
         return self.status(id) or raised(errors.not_found(id))
@@ -164,12 +166,12 @@ class Dbos(Provider):
         return status if status.status in OPEN else raised(errors.already_finished(id))
 
     def status(self, id):
-        found = self.client.list_workflows(workflow_ids=[id], load_input=False, load_output=False)
+        found = self.ask(self.client.list_workflows, workflow_ids=[id], load_input=False, load_output=False)
         return found[0] if found else None
 
     def read(self, ids, full=False):
         """The workflows of these ids, in this order; one that does not exist is left out."""
-        found = self.client.list_workflows(workflow_ids=ids, load_input=full, load_output=full) if ids else []
+        found = self.ask(self.client.list_workflows, workflow_ids=ids, load_input=full, load_output=full) if ids else []
         known = {status.workflow_id: status for status in found}
         return [observe(known[id], self.steps(id), full) for id in ids if id in known]
 
@@ -179,12 +181,19 @@ class Dbos(Provider):
         return self.query(f"SELECT {columns} {where}", id=id)
 
     def query(self, text, **values):
-        try:
+        def run():
             with self.database.connect() as connection:
                 return connection.execute(sa.text(text), values).fetchall()
-        except sa.exc.OperationalError as failure:
+
+        return self.ask(run)
+
+    def ask(self, method, *arguments, **options):
+        """Uses the database; an outage of it becomes an error of the contract."""
+        try:
+            return method(*arguments, **options)
+        except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as failure:
             kind = errors.ErrorKind.UNAVAILABLE
-            raise errors.ProviderError(kind, "the system database of DBOS cannot be read") from failure
+            raise errors.ProviderError(kind, "the system database of DBOS cannot be reached") from failure
 
 
 def digest_of(body):

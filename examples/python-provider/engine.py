@@ -64,6 +64,14 @@ class Engine:
             query = "SELECT seq, body FROM jobs WHERE seq < ? ORDER BY seq DESC LIMIT ?"
             return [(seq, json.loads(body)) for seq, body in self.db.execute(query, (before, size)).fetchall()]
 
+    def all(self):
+        """Every job, from the newest to the oldest."""
+        jobs, before = [], 2**62
+        while page := self.page(before, 1000):
+            jobs += [job for _, job in page]
+            before = page[-1][0]
+        return jobs
+
     def put(self, job):
         job["version"] = job.get("version", 0) + 1
         insert = "INSERT INTO jobs (id, body) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body"
@@ -165,8 +173,10 @@ class Engine:
     def _run(self):
         while not self.closed.wait(0.02):
             with self.lock:
-                for _, job in self.page(2**62, 1000):
-                    if job["state"] == "open" and self._call(job):
+                query = "SELECT body FROM jobs WHERE json_extract(body, '$.state') = 'open'"
+                for (body,) in self.db.execute(query).fetchall():
+                    job = json.loads(body)
+                    if self._call(job):
                         self.put(self._listen(job))
 
     def _call(self, job):

@@ -53,10 +53,11 @@ class Parcels(Provider):
         return ListExecutionsResponse(observations=[observe(job) for _, job in shown], next_cursor=more)
 
     def watch_all(self):
-        async def read():
-            return [observe(job) for _, job in await asyncio.to_thread(self.engine.page, 2**62, 10_000)]
+        def read():
+            # A job that is left out here would be reported as removed.
+            return [observe(job) for job in self.engine.all()]
 
-        return watch_by_polling(read, 0.1)
+        return watch_by_polling(lambda: asyncio.to_thread(read), 0.1)
 
     def signal(self, request):
         body = [request.id, request.signal, request.payload.data.decode()]

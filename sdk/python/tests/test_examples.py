@@ -131,3 +131,60 @@ async def test_dbos_refuses_what_it_does_not_know(tmp_path: pathlib.Path) -> Non
         assert refused[:2] == ("NOT_FOUND", "DEFINITION_NOT_FOUND")
         purge = provider_pb2.PurgeExecutionRequest(id="none", request_id="r1")
         assert (await peer.refused("Provider/PurgeExecution", purge))[0] == "NOT_FOUND"
+
+
+async def test_a_watch_reports_more_jobs_than_a_page_has_and_none_of_them_as_removed(tmp_path: pathlib.Path) -> None:
+    count = 10_500
+    async with provider(tmp_path, PARCELS / "provider.py") as peer:
+        fields = {"recipe": "letter", "state": "done", "steps": [], "labels": {}, "mailbox": [], "created": 1.0}
+        jobs = ((f"j-{number}", json.dumps({"id": f"j-{number}", **fields})) for number in range(count))
+        with sqlite3.connect(tmp_path / "parcels.db", timeout=TIMEOUT) as database:
+            database.executemany("INSERT INTO jobs (id, body) VALUES (?, ?)", jobs)
+        database.close()
+        watch = peer.channel.unary_stream(
+            "/stateway.provider.v1.Provider/WatchExecutions",
+            request_serializer=provider_pb2.WatchExecutionsRequest.SerializeToString,
+            response_deserializer=provider_pb2.WatchExecutionsResponse.FromString,
+        )
+        request = provider_pb2.WatchExecutionsRequest(scope=provider_pb2.WatchExecutionsRequest.ALL)
+        request.open_timeout.FromSeconds(30)
+        kinds: list[str | None] = []
+        async for response in watch(request):
+            kinds.append(response.WhichOneof("item"))
+            if kinds[-1] == "in_sync":
+                await start(peer, "letter", {}, "r1")
+            elif "in_sync" in kinds[-2:]:
+                break
+        assert kinds == ["seen"] * count + ["in_sync", "seen"]
+
+
+async def test_jobs_behind_a_thousand_open_ones_are_worked_on(tmp_path: pathlib.Path) -> None:
+    async with provider(tmp_path, PARCELS / "provider.py") as peer:
+        steps = [{"name": "sign", "listen": "signed", "state": "listening", "attempt": 0}]
+        fields = {"recipe": "letter", "state": "open", "steps": steps, "labels": {}, "mailbox": [], "created": 1.0}
+        fragile = await start(peer, "fragile", None, "r1")
+        with sqlite3.connect(tmp_path / "parcels.db", timeout=TIMEOUT) as database:
+            jobs = ((f"j-{number}", json.dumps({"id": f"j-{number}", **fields})) for number in range(1100))
+            database.executemany("INSERT INTO jobs (id, body) VALUES (?, ?)", jobs)
+        database.close()
+        await shows(peer, fragile.id, lambda seen: seen.steps[0].retry.attempt >= 2)
+
+
+async def test_an_outage_of_the_database_of_dbos_is_an_outage_and_no_defect(tmp_path: pathlib.Path) -> None:
+    # Nothing listens at this port.
+    arguments = ("--database", "postgresql+psycopg://x:x@127.0.0.1:1/x", "--workflow", "parcel")
+    requests: dict[str, Any] = {
+        "CheckHealth": provider_pb2.CheckHealthRequest(),
+        "GetExecution": provider_pb2.GetExecutionRequest(id="a"),
+        "StartExecution": provider_pb2.StartExecutionRequest(definition="parcel", request_id="r"),
+        "ListExecutions": provider_pb2.ListExecutionsRequest(page_size=5),
+        "SignalExecution": provider_pb2.SignalExecutionRequest(id="a", signal="s", request_id="r"),
+        "CancelExecution": provider_pb2.CancelExecutionRequest(id="a", request_id="r"),
+        "ResumeExecution": provider_pb2.ResumeExecutionRequest(id="a", request_id="r"),
+        "RetryFrom": provider_pb2.RetryFromRequest(id="a", request_id="r"),
+        "PurgeExecution": provider_pb2.PurgeExecutionRequest(id="a", request_id="r"),
+    }
+    async with provider(tmp_path, DBOS / "provider.py", *arguments) as peer:
+        for method, request in requests.items():
+            refused = await peer.refused(f"Provider/{method}", request)
+            assert refused[0] == "UNAVAILABLE", (method, refused)

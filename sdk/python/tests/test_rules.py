@@ -18,7 +18,7 @@ from stateway._caller import provider_of
 from stateway.errors import from_rpc
 from stateway.v1 import executions_pb2
 from stateway.v1 import workers_pb2 as pb
-from stateway.worker.desk import Begun, Desk
+from stateway.worker.records import Begun, TaskRecords
 from stateway.worker.handler import Handlers, answer
 from stateway.worker.outbox import MOST_MESSAGES, Outbox
 from stateway.worker.task import Task
@@ -32,14 +32,14 @@ def done(token: str) -> pb.StreamTasksRequest:
     return pb.StreamTasksRequest(completed=pb.TaskCompleted(task_token=token))
 
 
-def desk(capacity: int, *tokens: str) -> Desk:
-    made = Desk(capacity)
+def records(capacity: int, *tokens: str) -> TaskRecords:
+    made = TaskRecords(capacity)
     for token in tokens:
         made.take(task(token))
     return made
 
 
-def begin(of: Desk) -> list[Begun]:
+def begin(of: TaskRecords) -> list[Begun]:
     begun = []
     while (one := of.begin()) is not None:
         begun.append(one)
@@ -51,7 +51,7 @@ def tokens(begun: list[Begun]) -> list[str]:
 
 
 def test_no_more_tasks_begin_than_the_capacity_allows() -> None:
-    at = desk(2, "a", "b", "c")
+    at = records(2, "a", "b", "c")
     begun = begin(at)
     assert tokens(begun) == ["a", "b"]
     assert at.finish(begun[0].arrival, "a", done("a"))
@@ -59,7 +59,7 @@ def test_no_more_tasks_begin_than_the_capacity_allows() -> None:
 
 
 def test_a_task_that_arrives_twice_runs_once() -> None:
-    at = desk(4, "a", "a")
+    at = records(4, "a", "a")
     begun = begin(at)
     assert tokens(begun) == ["a"]
     at.take(task("a"))
@@ -70,7 +70,7 @@ def test_a_task_that_arrives_twice_runs_once() -> None:
 
 
 def test_an_answer_is_kept_until_it_is_settled() -> None:
-    at = desk(1, "a")
+    at = records(1, "a")
     begun = begin(at)
     at.finish(begun[0].arrival, "a", done("a"))
     assert list(at.unacknowledged()) == [done("a")] and not at.is_clear
@@ -79,7 +79,7 @@ def test_an_answer_is_kept_until_it_is_settled() -> None:
 
 
 def test_the_answer_to_a_withdrawn_task_is_dropped_and_its_place_is_free_afterwards() -> None:
-    at = desk(1, "a", "b")
+    at = records(1, "a", "b")
     begun = begin(at)
     assert at.withdraw("a")
     assert begin(at) == [], "the handler still runs"
@@ -88,7 +88,7 @@ def test_the_answer_to_a_withdrawn_task_is_dropped_and_its_place_is_free_afterwa
 
 
 def test_a_task_that_is_cancelled_before_it_began_is_given_back() -> None:
-    at = desk(1, "a", "b")
+    at = records(1, "a", "b")
     assert at.cancel("a") and not at.cancel("unknown")
     begun = begin(at)
     assert tokens(begun) == ["b"]
@@ -97,7 +97,7 @@ def test_a_task_that_is_cancelled_before_it_began_is_given_back() -> None:
 
 
 def test_of_a_withdrawn_task_that_arrives_again_only_the_new_answer_counts() -> None:
-    at = desk(2, "a")
+    at = records(2, "a")
     first = begin(at)
     at.withdraw("a")
     at.take(task("a"))
@@ -107,7 +107,7 @@ def test_of_a_withdrawn_task_that_arrives_again_only_the_new_answer_counts() -> 
 
 
 def test_what_is_not_done_is_given_back() -> None:
-    at = desk(1, "a", "b")
+    at = records(1, "a", "b")
     begun = begin(at)
     assert at.give_back_ready() == ["b"]
     assert at.give_back_running() == ["a"]

@@ -98,6 +98,7 @@ class Watch(AsyncIterator["Change[T]"], Generic[T]):
         self._request = request
         self._decode = decode
         self._stream: Any = None
+        self._is_open = False
         self._cursor: str = getattr(request, "cursor", "")
         # Something was reported that a new current set would report again.
         self._reported = False
@@ -106,6 +107,8 @@ class Watch(AsyncIterator["Change[T]"], Generic[T]):
         self._failures = 0
         self._not_before = 0.0
         self._ended = False
+        # Wakes up a pause before the next connection.
+        self._closed = asyncio.Event()
 
     @property
     def cursor(self) -> str:
@@ -121,9 +124,8 @@ class Watch(AsyncIterator["Change[T]"], Generic[T]):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Ends the watch."""
-        self._ended = True
-        self._close_stream()
+        """Ends the watch, also while another coroutine waits for a change."""
+        self._end()
 
     def __aiter__(self) -> Watch[T]:
         return self
@@ -134,11 +136,13 @@ class Watch(AsyncIterator["Change[T]"], Generic[T]):
                 self._resync = False
                 return Resync()
             try:
-                if self._stream is None:
+                if not self._is_open:
                     await self._open()
                     continue
                 response = await self._stream.read()
             except grpc.aio.AioRpcError as error:
+                if self._has_ended():
+                    break
                 return self._failed(from_rpc(error))
             except asyncio.CancelledError:
                 # `aclose` cancels the stream while another coroutine reads it.
@@ -159,20 +163,29 @@ class Watch(AsyncIterator["Change[T]"], Generic[T]):
     async def _open(self) -> None:
         delay = self._not_before - asyncio.get_running_loop().time()
         if delay > 0:
-            await asyncio.sleep(delay)
+            await self._pause(delay)
+        if self._has_ended():
+            return
         request = type(self._request).FromString(self._request.SerializeToString())
         if hasattr(request, "cursor"):
             request.cursor = self._cursor
-        stream = self._open_stream(request, metadata=self._caller.metadata)
+        # `_end` cancels it, also while it connects.
+        self._stream = self._open_stream(request, metadata=self._caller.metadata)
         try:
-            await stream.wait_for_connection()
+            await self._stream.wait_for_connection()
         except BaseException:
-            stream.cancel()
+            self._close_stream()
             raise
-        self._stream = stream
+        self._is_open = True
         if not self._cursor and self._reported:
             self._resync = True
             self._reported = False
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._closed.wait(), seconds)
+        except (asyncio.TimeoutError, TimeoutError):
+            pass
 
     def _take(self, response: Any) -> Change[T] | None:
         self._failures = 0
@@ -210,9 +223,11 @@ class Watch(AsyncIterator["Change[T]"], Generic[T]):
 
     def _end(self) -> None:
         self._ended = True
+        self._closed.set()
         self._close_stream()
 
     def _close_stream(self) -> None:
+        self._is_open = False
         if self._stream is not None:
             self._stream.cancel()
             self._stream = None

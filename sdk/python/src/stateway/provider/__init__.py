@@ -17,6 +17,7 @@ from stateway.provider.errors import (
     request_id_reused,
     unsupported,
 )
+from stateway.provider.listener import SocketError
 from stateway.provider.polling import watch_by_polling
 from stateway.provider.provider import DECLARED, Gone, Health, InSync, Observation, Provider, Watched
 from stateway.provider.server import Server, main, mutual_tls, serve
@@ -36,6 +37,7 @@ __all__ = [
     "Provider",
     "ProviderError",
     "Server",
+    "SocketError",
     "Staging",
     "StateTable",
     "SubState",

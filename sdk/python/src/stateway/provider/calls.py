@@ -7,10 +7,10 @@ import functools
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from stateway.provider.errors import Context, ErrorKind, ProviderError
+from stateway.provider.threads import DaemonThreads
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ MAX_THREADS = 64
 _MARGIN = 0.01
 
 _log = logging.getLogger("stateway.provider")
-_threads = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="stateway-provider")
+_threads = DaemonThreads(MAX_THREADS)
 
 
 async def call(method: Callable[..., Any], *arguments: Any) -> Any:

@@ -15,8 +15,12 @@ from stateway.provider.v1 import error_pb2
 
 Context: TypeAlias = "grpc.aio.ServicerContext[object, object]"
 
-# The trailer of an error has at most 8 KiB; the rest is for the other fields.
-_MAX_TEXT_BYTES = 2 * 1024
+# The trailer of an error has at most 8 KiB. The message is in it twice, once with up to three bytes for each
+# byte; the detail is in Base64, which makes it a third longer.
+_MAX_TEXT_BYTES = 512
+_MAX_DETAIL_BYTES = 4 * 1024
+# The gateway ignores longer reasons.
+_MAX_REASON_BYTES = 63
 
 
 class ErrorKind(enum.IntEnum):
@@ -94,16 +98,20 @@ class ProviderError(Exception):
         self.metadata = dict(metadata or {})
 
     def to_detail(self) -> error_pb2.ErrorDetail:
-        """The error as the contract has it."""
+        """The error as the contract has it. If it is too large, it loses metadata and the ends of its texts."""
         detail = error_pb2.ErrorDetail(
             kind=f"ERROR_KIND_{self.kind.name}",
-            reason=self.reason,
-            hint=_bounded(self.hint),
-            native_code=_bounded(self.native_code),
-            metadata=self.metadata,
+            reason=_bounded(self.reason, _MAX_REASON_BYTES),
+            hint=_bounded(self.hint, _MAX_DETAIL_BYTES),
+            native_code=_bounded(self.native_code, _MAX_DETAIL_BYTES),
+            metadata={_bounded(key, None): _bounded(value, None) for key, value in self.metadata.items()},
         )
         if self.retry_after is not None:
             detail.retry_after.FromTimedelta(self.retry_after)
+        if detail.ByteSize() > _MAX_DETAIL_BYTES:
+            detail.hint = _bounded(detail.hint)
+            detail.native_code = _bounded(detail.native_code)
+            detail.ClearField("metadata")
         return detail
 
     async def abort(self, context: Context) -> None:
@@ -170,6 +178,7 @@ def unsupported(what: str) -> ProviderError:
     )
 
 
-def _bounded(text: str) -> str:
+def _bounded(text: str, limit: int | None = _MAX_TEXT_BYTES) -> str:
+    """The beginning of a text. What UTF-8 cannot express is replaced, because it cannot be sent."""
     encoded = text.encode(errors="replace")
-    return encoded[:_MAX_TEXT_BYTES].decode(errors="ignore")
+    return encoded[:limit].decode(errors="ignore")

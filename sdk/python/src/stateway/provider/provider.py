@@ -162,7 +162,10 @@ class Provider:
         raise unsupported("watch_one")
 
     def watch_end(self, id: str) -> AsyncIterator[Watched]:
-        """The end of one execution."""
+        """The finished execution, or `Gone`; nothing else is needed. The execution may have finished already.
+
+        `get` is called before, so that an unknown execution is refused.
+        """
         raise unsupported("watch_end")
 
     def signal(self, request: provider_pb2.SignalExecutionRequest) -> Awaitable[Observation] | Observation:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-import os
 import pathlib
 import signal
 import sys
@@ -16,10 +15,12 @@ from typing import Any
 
 import grpc
 
-from stateway.provider.calls import as_error, call, remaining, within
+from stateway.provider.calls import MAX_THREADS, as_error, call, remaining, within
 from stateway.provider.errors import Context, ErrorKind, ProviderError
+from stateway.provider.listener import SocketError, UnixSocket
 from stateway.provider.provider import Provider
 from stateway.provider.staging import CannotStage, Staging
+from stateway.provider.threads import DaemonThreads
 from stateway.provider.v1 import identity_pb2, staging_pb2
 from stateway.provider.v1 import observation_pb2 as observation
 from stateway.provider.v1 import provider_pb2 as pb
@@ -32,8 +33,16 @@ CONTRACT_VERSION = 1
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 
 _PACKAGE = "/stateway.provider.v1."
-# How long open calls may take after a stop, in seconds.
+# How long open calls, and then the provider, may take to end after a stop, in seconds.
 _GRACE = 2.0
+_OPTIONS = [
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.so_reuseport", 0),
+    # The gateway sends a ping every 10 seconds, also without open calls. By default, gRPC closes connections
+    # with more than one ping in 5 minutes.
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 500),
+]
 _log = logging.getLogger("stateway.provider")
 
 Factory = Callable[[], Provider]
@@ -53,11 +62,17 @@ class Server:
         """`address` is `unix:/path/of/socket` or `host:port`. A host that is not this machine needs
         credentials, which should ask for the certificate of the gateway (`mutual_tls`).
         """
+        if credentials is None and address.startswith("https://"):
+            raise ValueError(f"`{address}` needs credentials, because https is encrypted")
+        if credentials is not None and address.startswith("http://"):
+            raise ValueError(f"`{address}` takes no credentials, because http is not encrypted")
         address = address.removeprefix("http://").removeprefix("https://")
         if credentials is None and not _is_local(address):
             raise ValueError(f"`{address}` can be reached from other machines: give credentials")
         self._make = make
         self._address = address
+        path = address.removeprefix("unix:")
+        self._socket = UnixSocket(path) if path != address else None
         self._staging = staging
         self._credentials = credentials
         self._fault: staging_pb2.InjectFaultRequest | None = None
@@ -70,33 +85,43 @@ class Server:
         self._start_time = datetime.now(timezone.utc)
 
     async def start(self) -> str:
-        """Begins to serve. Returns the address as the configuration of the gateway takes it."""
+        """Begins to serve. Returns the address as the configuration of the gateway takes it.
+
+        Raises `SocketError` if another process uses the socket, or if the path is that of another file.
+        """
         self._verbs.provider.state_table()
-        options = [("grpc.max_send_message_length", MAX_MESSAGE_BYTES), ("grpc.so_reuseport", 0)]
-        self._server = grpc.aio.server(options=options)
+        self._server = grpc.aio.server(options=_OPTIONS)
         self._server.add_generic_rpc_handlers((_Methods(self),))
-        path = self._address.removeprefix("unix:")
-        if path != self._address:
-            pathlib.Path(path).unlink(missing_ok=True)
-        # Only the user of this process may connect to the socket.
-        mask = os.umask(0o077)
-        try:
-            if self._credentials is None:
-                port = self._server.add_insecure_port(self._address)
-            else:
-                port = self._server.add_secure_port(self._address, self._credentials)
-            await self._server.start()
-        finally:
-            os.umask(mask)
-        if path != self._address:
+        if self._socket is not None:
+            self._socket.check()
+            try:
+                with self._socket.creating() as path:
+                    await self._listen(f"unix:{path}")
+            except BaseException:
+                await self._server.stop(None)
+                raise
             return self._address
+        port = await self._listen(self._address)
         scheme = "http" if self._credentials is None else "https"
         return f"{scheme}://{self._address.rpartition(':')[0]}:{port}"
 
+    async def _listen(self, address: str) -> int:
+        if self._credentials is None:
+            port = self._server.add_insecure_port(address)
+        else:
+            port = self._server.add_secure_port(address, self._credentials)
+        await self._server.start()
+        return port
+
     async def stop(self) -> None:
-        """Lets open calls finish, then closes the provider."""
+        """Lets open calls finish, then closes the provider. The next process can use the socket immediately."""
+        if self._socket is not None:
+            self._socket.remove()
         await self._server.stop(_GRACE)
-        await self._verbs.provider.close()
+        try:
+            await asyncio.wait_for(self._verbs.provider.close(), _GRACE)
+        except (asyncio.TimeoutError, TimeoutError):
+            _log.warning("the provider did not close within %s seconds", _GRACE)
 
     async def describe(self, request: identity_pb2.DescribeRequest) -> identity_pb2.DescribeResponse:
         provider = self._verbs.provider
@@ -263,7 +288,11 @@ async def serve(
     staging: Staging | None = None,
     credentials: grpc.ServerCredentials | None = None,
 ) -> None:
-    """Serves until SIGTERM or SIGINT."""
+    """Serves until SIGTERM or SIGINT.
+
+    Then the process can end, also if a method hangs that blocks or that runs in `asyncio.to_thread`.
+    """
+    asyncio.get_running_loop().set_default_executor(DaemonThreads(MAX_THREADS))
     server = Server(make, address, staging=staging, credentials=credentials)
     at = await server.start()
     print(f"listening on {at}", file=sys.stderr, flush=True)
@@ -285,4 +314,7 @@ def main(make: Factory, staging: Callable[[], Staging] | None = None) -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     stage = staging() if staging is not None and given.staging else None
     credentials = mutual_tls(*given.tls) if given.tls else None
-    asyncio.run(serve(make, given.address, staging=stage, credentials=credentials))
+    try:
+        asyncio.run(serve(make, given.address, staging=stage, credentials=credentials))
+    except SocketError as error:
+        parser.exit(1, f"error: {error}\n")

@@ -204,7 +204,8 @@ class Verbs:
     ) -> AsyncIterator[pb.WatchExecutionsResponse]:
         """The messages of a watch: the changes, and heartbeats while nothing changes.
 
-        The first change must come within `open_timeout`, so that an engine that hangs is noticed.
+        The first message must come within `open_timeout`, so that an engine that hangs is noticed. A watch of
+        the end begins with a heartbeat, the other watches with the first change.
         """
         heartbeat = request.heartbeat_interval.ToTimedelta().total_seconds() or _HEARTBEAT
         opening = request.open_timeout.ToTimedelta().total_seconds() or _OPEN_TIMEOUT
@@ -212,17 +213,22 @@ class Verbs:
 
     async def _opened(
         self, request: pb.WatchExecutionsRequest, before: Awaitable[None]
-    ) -> AsyncIterator[Watched]:
+    ) -> AsyncIterator[Watched | None]:
         await before
-        async for item in self.watch(request):
+        changes = self.watch(request)
+        if request.scope == pb.WatchExecutionsRequest.END:
+            # Nothing may change for a long time. This read shows that the engine answers and has the execution.
+            await call(self.provider.get, request.id, False)
+            yield None
+        async for item in changes:
             yield item
 
 
 async def _with_heartbeats(
-    items: AsyncIterator[Watched], opening: float, heartbeat: float
+    items: AsyncIterator[Watched | None], opening: float, heartbeat: float
 ) -> AsyncIterator[pb.WatchExecutionsResponse]:
     patience, is_open = opening, False
-    following: asyncio.Future[Watched] | None = None
+    following: asyncio.Future[Watched | None] | None = None
     try:
         while True:
             if following is None:
@@ -248,11 +254,13 @@ async def _with_heartbeats(
             await close()
 
 
-async def _next(items: AsyncIterator[Watched]) -> Watched:
+async def _next(items: AsyncIterator[Watched | None]) -> Watched | None:
     return await items.__anext__()
 
 
-def _response(item: Watched) -> pb.WatchExecutionsResponse:
+def _response(item: Watched | None) -> pb.WatchExecutionsResponse:
+    if item is None:
+        return pb.WatchExecutionsResponse(heartbeat=pb.Heartbeat())
     if isinstance(item, Gone):
         return pb.WatchExecutionsResponse(gone=item.id)
     if isinstance(item, InSync):

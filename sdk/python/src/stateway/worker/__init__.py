@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -87,6 +88,8 @@ class Worker:
         self._handlers = Handlers()
         self._session: Session | None = None
         self._stops = 0
+        # Reentrant, because a signal may call `stop` in the thread that has the lock.
+        self._guard = threading.RLock()
         self._offer = pb.Offer(
             worker_id=id or str(uuid.uuid4()),
             roles=list(roles),
@@ -142,14 +145,17 @@ class Worker:
         Raises `StatewayError` if the gateway will never accept this worker, for example because its provider
         has no tasks for workers. A worker serves once.
         """
-        if self._stops > 0:
-            return
         channel = open_channel(self._address, self._credentials, self._channel_options)
         try:
-            self._session = Session(
+            session = Session(
                 channel, self._metadata, self._offer, self._handlers, self._drain, self._observe
             )
-            await self._session.run()
+            with self._guard:
+                # Another thread may have called `stop` in the meantime.
+                if self._stops > 0:
+                    return
+                self._session = session
+            await session.run()
         finally:
             await channel.close()
 
@@ -158,6 +164,8 @@ class Worker:
 
         The second call gives running tasks back immediately.
         """
-        self._stops += 1
-        if self._session is not None:
-            self._session.stop_from_any_thread()
+        with self._guard:
+            self._stops += 1
+            session = self._session
+        if session is not None:
+            session.stop_from_any_thread()

@@ -1,4 +1,4 @@
-"""The loop of a worker: one connection after the other, with one desk."""
+"""The loop of a worker: one connection after the other, with one set of task records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stateway import _back_off, _methods
 from stateway._channel import Metadata
 from stateway.errors import ErrorDetails, StatewayError, from_rpc, make_error
 from stateway.v1 import workers_pb2 as pb
-from stateway.worker.desk import Begun, Desk
+from stateway.worker.records import Begun, TaskRecords
 from stateway.worker.events import Connected, Disconnected, Refused, Stopping, WorkerEvent
 from stateway.worker.handler import Handlers, answer, is_asynchronous
 from stateway.worker.heartbeats import Heartbeats
@@ -77,7 +77,7 @@ class Session:
         self._drain = drain
         self._observe = observe
         self._loop = asyncio.get_running_loop()
-        self._desk = Desk(offer.capacity)
+        self._records = TaskRecords(offer.capacity)
         self._runs: dict[int, _Run] = {}
         # Of the current connection; none between two connections.
         self._outbox: Outbox | None = None
@@ -100,7 +100,7 @@ class Session:
                 self._failures += 1
                 asked = error.retry_after.total_seconds() if error.retry_after else None
                 pause = _back_off.WORKER.spread_pause(self._failures, asked) or 0.0
-                self._tell(Disconnected(error))
+                self._report(Disconnected(error))
                 try:
                     await asyncio.wait_for(self._over.wait(), pause)
                 except (asyncio.TimeoutError, TimeoutError):
@@ -123,19 +123,19 @@ class Session:
             self._over.set()
             return
         self._stopping = True
-        given_back = self._desk.give_back_ready()
+        given_back = self._records.give_back_ready()
         if self._outbox is not None:
             self._outbox.send(pb.StreamTasksRequest(offer=self._current_offer()))
             self._outbox.release(given_back, begun=False)
         self._loop.call_later(self._drain, self._over.set)
-        self._tell(Stopping(self._desk.busy))
+        self._report(Stopping(self._records.busy))
         self._check_over()
 
     async def _connection(self) -> StatewayError | None:
         """One connection, from the offer to its end. No error: the worker was stopped."""
         outbox = self._outbox = Outbox()
         outbox.send(pb.StreamTasksRequest(offer=self._current_offer()))
-        for unacknowledged in self._desk.unacknowledged():
+        for unacknowledged in self._records.unacknowledged():
             outbox.send(unacknowledged)
         call = self._stream(metadata=self._metadata)
         writer = asyncio.ensure_future(_write(call, outbox))
@@ -158,8 +158,8 @@ class Session:
         self, outbox: Outbox, writer: asyncio.Future[None], reader: asyncio.Future[StatewayError]
     ) -> None:
         """Gives back what is not done, and lets what was sent arrive before the connection ends."""
-        outbox.release(self._desk.give_back_ready(), begun=False)
-        outbox.release(self._desk.give_back_running(), begun=True)
+        outbox.release(self._records.give_back_ready(), begun=False)
+        outbox.release(self._records.give_back_running(), begun=True)
         outbox.close()
         await asyncio.wait({writer}, timeout=_GOODBYE)
         await asyncio.wait({reader}, timeout=_GOODBYE)
@@ -184,19 +184,19 @@ class Session:
             if self._stopping:
                 self._release(response.task.task_token)
             else:
-                self._desk.take(response.task)
+                self._records.take(response.task)
                 self._begin()
         elif kind == "accepted":
-            self._desk.settle(response.accepted.task_token)
+            self._records.settle(response.accepted.task_token)
         elif kind == "cancelled":
             self._cancel(response.cancelled.task_token)
         elif kind == "withdrawn":
             self._withdraw(response.withdrawn.task_token)
         elif kind == "refused":
             refused = response.refused
-            self._desk.settle(refused.task_token)
+            self._records.settle(refused.task_token)
             self._withdraw(refused.task_token)
-            self._tell(Refused(refused.task_token, refused.reason, refused.message))
+            self._report(Refused(refused.task_token, refused.reason, refused.message))
         elif kind == "welcome":
             self._welcome(response.welcome)
         elif kind == "closed":
@@ -209,25 +209,25 @@ class Session:
         self._lease = welcome.lease_duration.ToTimedelta().total_seconds() or _LEASE
         if welcome.worker_id:
             self._offer.worker_id = welcome.worker_id
-        self._tell(Connected(welcome.worker_id, timedelta(seconds=self._lease)))
+        self._report(Connected(welcome.worker_id, timedelta(seconds=self._lease)))
 
     def _cancel(self, token: str) -> None:
-        arrival = self._desk.running(token)
+        arrival = self._records.running(token)
         if arrival is not None:
             self._runs[arrival].task._cancel()
-        elif self._desk.cancel(token):
+        elif self._records.cancel(token):
             self._release(token)
 
     def _withdraw(self, token: str) -> None:
-        arrival = self._desk.running(token)
-        self._desk.withdraw(token)
+        arrival = self._records.running(token)
+        self._records.withdraw(token)
         if arrival is not None:
             _stop_run(self._runs[arrival])
 
     def _begin(self) -> None:
         """Begins with tasks while handlers are free. Between two connections nothing begins."""
         while self._outbox is not None and not self._stopping:
-            begun = self._desk.begin()
+            begun = self._records.begin()
             if begun is None:
                 return
             task = Task(begun.task, self._heartbeats.put)
@@ -240,7 +240,7 @@ class Session:
         message = await answer(self._handlers.find(task.role, task.action), task)
         del self._runs[begun.arrival]
         self._heartbeats.drop(task.token)
-        if self._desk.finish(begun.arrival, task.token, message) and self._outbox is not None:
+        if self._records.finish(begun.arrival, task.token, message) and self._outbox is not None:
             self._outbox.send(message)
         self._begin()
         self._check_over()
@@ -262,7 +262,7 @@ class Session:
             run.work.cancel()
 
     def _send(self, heartbeat: pb.TaskHeartbeat) -> None:
-        is_running = self._desk.running(heartbeat.task_token) is not None
+        is_running = self._records.running(heartbeat.task_token) is not None
         if is_running and self._outbox is not None:
             self._outbox.send(pb.StreamTasksRequest(heartbeat=heartbeat))
 
@@ -271,7 +271,7 @@ class Session:
             self._outbox.release([token], begun=False)
 
     def _check_over(self) -> None:
-        if self._stopping and self._desk.is_clear:
+        if self._stopping and self._records.is_clear:
             self._over.set()
 
     def _current_offer(self) -> pb.Offer:
@@ -281,7 +281,7 @@ class Session:
             offer.capacity = offer.prefetch = 0
         return offer
 
-    def _tell(self, event: WorkerEvent) -> None:
+    def _report(self, event: WorkerEvent) -> None:
         if isinstance(event, Connected):
             _log.info("connected as worker %s", event.worker_id)
         elif isinstance(event, Disconnected):
@@ -290,7 +290,10 @@ class Session:
             _log.warning("the gateway refused an answer: %s: %s", event.reason, event.message)
         else:
             _log.info("stopping: %d handlers are running", event.running)
-        self._observe(event)
+        try:
+            self._observe(event)
+        except Exception:
+            _log.exception("the function `observe` failed")
 
 
 async def _write(call: Any, outbox: Outbox) -> None:

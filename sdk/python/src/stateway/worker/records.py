@@ -1,6 +1,6 @@
 """The tasks of a worker: ready, running, or answered and not yet acknowledged.
 
-Bookkeeping only: nothing here waits, sends or runs. A token names at most one task on the desk, so a task that
+Bookkeeping only: nothing here waits, sends or runs. A token names at most one record, so a task that
 arrives twice runs once.
 """
 
@@ -46,8 +46,8 @@ class Begun:
     task: pb.Task
 
 
-class Desk:
-    """Everything that a worker has."""
+class TaskRecords:
+    """The tasks that a worker has, by their tokens."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -101,7 +101,7 @@ class Desk:
     def cancel(self, token: str) -> bool:
         """The task should be stopped, and its answer is still wanted.
 
-        Whether the task had not begun: then it is taken off the desk and must be given back.
+        Whether the task had not begun: then it is removed and must be given back.
         """
         if isinstance(self._places.get(token), Ready):
             del self._places[token]
@@ -128,12 +128,12 @@ class Desk:
         return (place.answer for place in list(self._places.values()) if isinstance(place, Answered))
 
     def give_back_ready(self) -> list[str]:
-        """Takes everything off the desk that has not begun, and returns its tokens."""
+        """Removes the tasks that have not begun, and returns their tokens."""
         self._ready.clear()
         return self._give_back(lambda place: isinstance(place, Ready))
 
     def give_back_running(self) -> list[str]:
-        """Takes everything off the desk that has begun and is not answered, and returns its tokens."""
+        """Removes the tasks that have begun and are not answered, and returns their tokens."""
         return self._give_back(lambda place: isinstance(place, Running))
 
     def _give_back(self, which: Callable[[Place], bool]) -> list[str]:
