@@ -89,7 +89,7 @@ fn every_mistake_is_told_at_once_with_file_line_and_column() {
     );
     assert!(
         lines[2].starts_with(
-            "error: c.toml:7:8: `airflow` is not a kind of provider; this build knows: builtin"
+            "error: c.toml:7:8: `airflow` is not a kind of provider; supported kinds: builtin"
         ),
         "{lines:#?}"
     );
