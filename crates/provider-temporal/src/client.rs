@@ -20,7 +20,7 @@ use crate::api::common::v1::WorkflowExecution;
 use crate::api::workflowservice::v1::workflow_service_client::WorkflowServiceClient;
 use crate::error::{refusal, throttle_pause, timeout};
 use crate::id::WorkflowRef;
-use crate::quota::Api;
+use crate::quota::{Api, RESERVE};
 use crate::{Config, ConfigError};
 use connector::Connector;
 use credentials::ApiKey;
@@ -122,6 +122,13 @@ impl Client {
     /// ask to slow down. Never waits.
     pub(crate) fn spare(&self, api: Api, reserve: f64) -> bool {
         !self.is_paused(api) && self.quotas.spare(api, reserve)
+    }
+
+    /// Takes the turns of a background look at an execution: one that was never read takes a
+    /// description and a history.
+    pub(crate) fn spare_look(&self, was_read: bool) -> bool {
+        let turns = if was_read { 1 } else { 2 };
+        (0..turns).all(|_| self.spare(Api::Reads, RESERVE))
     }
 
     /// Counts a call that is made in any case, so that background calls leave room for it.

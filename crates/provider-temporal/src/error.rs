@@ -56,16 +56,13 @@ pub(crate) fn refusal(verb: Verb, status: &Status) -> Error {
             .with_native_code(code_name(status.code()));
     }
     let kind = kind(status);
-    let message = match kind {
-        ErrorKind::Unavailable if status.message().is_empty() => "cannot be reached".to_owned(),
-        _ => one_line(status.message()),
+    let what = match kind {
+        ErrorKind::Unavailable => "the Temporal server is not available",
+        ErrorKind::Malformed => "the Temporal server's answer cannot be understood",
+        _ => "the Temporal server answered",
     };
-    let error = Error::new(
-        kind,
-        verb,
-        format!("the Temporal server answered: {message}"),
-    )
-    .with_native_code(code_name(status.code()));
+    let error = Error::new(kind, verb, format!("{what}: {}", message(status)))
+        .with_native_code(code_name(status.code()));
     let error = match cause(status) {
         Some(cause) => error.with_metadata([("resource_exhausted_cause", cause)]),
         None => error,
@@ -85,6 +82,22 @@ pub(crate) fn refusal(verb: Verb, status: &Status) -> Error {
             error.with_hint("Check that the server runs and `address` names it.")
         }
         _ => error,
+    }
+}
+
+/// What the server said, or why it could not be asked: the innermost cause says more than the transport's
+/// own words.
+fn message(status: &Status) -> String {
+    let mut cause = std::error::Error::source(status);
+    let mut innermost = None;
+    while let Some(error) = cause {
+        innermost = Some(error.to_string());
+        cause = error.source();
+    }
+    let own = one_line(status.message());
+    match innermost {
+        Some(inner) if !own.contains(&inner) => format!("{own}: {}", one_line(&inner)),
+        _ => own,
     }
 }
 
@@ -182,5 +195,79 @@ fn code_name(code: Code) -> &'static str {
         Code::Unavailable => "UNAVAILABLE",
         Code::DataLoss => "DATA_LOSS",
         Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exhausted(cause: &'static str) -> Status {
+        let mut status = Status::resource_exhausted("namespace rate limit exceeded");
+        let value = tonic::metadata::MetadataValue::from_static(cause);
+        status.metadata_mut().insert(EXHAUSTED_CAUSE, value);
+        status
+    }
+
+    #[test]
+    fn a_limit_is_respected_for_as_long_as_its_cause_lasts() {
+        for (cause, pause) in [("RpsLimit", RATE_PAUSE), ("ConcurrentLimit", LOAD_PAUSE)] {
+            let error = refusal(Verb::List, &exhausted(cause));
+            assert_eq!(error.kind, ErrorKind::Throttled);
+            assert_eq!(error.retry_after, Some(pause), "{cause}");
+            assert_eq!(error.metadata[0].1, cause);
+        }
+        let large = Status::resource_exhausted("grpc: received message larger than max (5 vs. 4)");
+        assert_eq!(
+            refusal(Verb::Start, &large).kind,
+            ErrorKind::InvalidArgument
+        );
+        assert_eq!(throttle_pause(&large), None);
+    }
+
+    #[test]
+    fn a_pause_that_the_server_names_counts() {
+        let info = RetryInfo {
+            retry_delay: Some(prost_types::Duration {
+                seconds: 7,
+                nanos: 0,
+            }),
+        };
+        let details = RpcStatus {
+            details: vec![prost_types::Any {
+                type_url: "type.googleapis.com/google.rpc.RetryInfo".to_owned(),
+                value: info.encode_to_vec(),
+            }],
+        };
+        let details = details.encode_to_vec().into();
+        let status = Status::with_details(Code::ResourceExhausted, "slow down", details);
+        assert_eq!(throttle_pause(&status), Some(Duration::from_secs(7)));
+    }
+
+    #[test]
+    fn an_unknown_namespace_is_not_an_unknown_execution() {
+        let details = RpcStatus {
+            details: vec![prost_types::Any {
+                type_url:
+                    "type.googleapis.com/temporal.api.errordetails.v1.NamespaceNotFoundFailure"
+                        .to_owned(),
+                value: Vec::new(),
+            }],
+        };
+        let details = details.encode_to_vec().into();
+        let status = Status::with_details(Code::NotFound, "Namespace x is not found.", details);
+        let error = refusal(Verb::Get, &status);
+        assert_eq!(error.kind, ErrorKind::Unavailable);
+        assert_eq!(error.reason(), "NAMESPACE_NOT_FOUND");
+    }
+
+    #[test]
+    fn codes_keep_their_meaning() {
+        let kind = |code| refusal(Verb::Get, &Status::new(code, "")).kind;
+        assert_eq!(kind(Code::NotFound), ErrorKind::NotFound);
+        assert_eq!(kind(Code::Unimplemented), ErrorKind::Unsupported);
+        assert_eq!(kind(Code::Unauthenticated), ErrorKind::PermissionDenied);
+        assert_eq!(kind(Code::DeadlineExceeded), ErrorKind::Timeout);
+        assert_eq!(kind(Code::Internal), ErrorKind::Unavailable);
     }
 }

@@ -10,7 +10,7 @@ use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use stateway_model::ProviderId;
 use stateway_provider_api::adapter::cursor::{self, LIST};
-use stateway_provider_api::adapter::page_size;
+use stateway_provider_api::adapter::{Round, Scheduled, page_size};
 use stateway_provider_api::{ListPage, ListRequest, Observation, Result, Table};
 
 use crate::api::workflow::v1::WorkflowExecutionInfo;
@@ -150,7 +150,8 @@ impl Reader {
             self.seen.note(workflow_id(info), now, change);
         }
         let turns = self.client.turns(Api::Reads, RESERVE);
-        let reads_all = open().count() <= turns;
+        // Those that were never read take two turns each.
+        let reads_all = open().count() * 2 <= turns;
         let ids = open().map(|(info, _)| workflow_id(info));
         let round = self.seen.round(ids, turns, now);
         let mut looks = Vec::with_capacity(rows.len());
@@ -168,14 +169,15 @@ impl Reader {
         ask: Ask<'_>,
         info: &WorkflowExecutionInfo,
         seen: Observation,
-        (reads_all, round): (bool, stateway_provider_api::adapter::Round),
+        (reads_all, round): (bool, Round),
     ) -> Observation {
         if is_closed(info) {
             return seen;
         }
         let known = self.seen.get(workflow_id(info));
         let is_admitted = reads_all || known.as_ref().is_none_or(|known| round.admits(known));
-        if is_admitted && self.client.spare(Api::Reads, RESERVE) {
+        let was_read = known.as_ref().is_some_and(Scheduled::was_read);
+        if is_admitted && self.client.spare_look(was_read) {
             let of = WorkflowRef {
                 workflow_id: workflow_id(info).to_owned(),
                 run_id: None,

@@ -26,7 +26,10 @@ pub(crate) async fn start(
     };
     let id = ExecutionId::new(&message.workflow_id);
     let id = id.map_err(|why| Error::invalid(Verb::Start, why.to_string()))?;
-    let of = WorkflowRef::of(&id, Verb::Start)?;
+    let of = WorkflowRef::of(&id, Verb::Start).map_err(|_| {
+        let message = "an execution id of Temporal has at most 1000 bytes";
+        Error::invalid(Verb::Start, message).without_engine()
+    })?;
     if of.run_id.is_some() {
         let message = "an execution id must not end like the name of a run (`~run:` and a UUID)";
         return Err(Error::invalid(Verb::Start, message).without_engine());

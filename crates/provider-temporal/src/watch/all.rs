@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use stateway_model::ExecutionId;
+use stateway_provider_api::adapter::Scheduled;
 use stateway_provider_api::{Call, ErrorKind, Observation, Result, Verb, WatchStream, Watched};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -232,7 +233,7 @@ impl Follower {
         let mut described = Vec::new();
         let mut others = Vec::new();
         for row in rows {
-            if self.reader.client.spare(Api::Reads, RESERVE) {
+            if self.reader.client.spare_look(false) {
                 described.push(workflow_id(&row).to_owned());
             } else {
                 others.push(row);
@@ -312,8 +313,9 @@ impl Follower {
         let mut due = Vec::new();
         for workflow in self.open.keys() {
             let known = self.reader.seen.get(workflow);
+            let was_read = known.as_ref().is_some_and(Scheduled::was_read);
             let is_due = known.is_none_or(|known| round.admits(&known));
-            if is_due && self.reader.client.spare(Api::Reads, RESERVE) {
+            if is_due && self.reader.client.spare_look(was_read) {
                 due.push(workflow.clone());
             }
         }

@@ -2,7 +2,7 @@
 //! while without one; it does not answer for retries, heartbeats and pauses of activities.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use stateway_provider_api::{Call, ErrorKind, Result, Verb};
@@ -16,6 +16,8 @@ use crate::reader::Reader;
 
 /// How long a poll may take. Servers answer after 20 to 60 seconds.
 const LONGEST: Duration = Duration::from_secs(70);
+/// A server that does not wait is asked no more often than this.
+const SHORTEST: Duration = Duration::from_millis(200);
 /// The most events of one page.
 const PAGE: i32 = 256;
 /// The most pages that are read to reach the end of a history.
@@ -48,6 +50,7 @@ pub(super) fn begin(reader: &Arc<Reader>, target: &Target, token: Vec<u8>) -> Lo
 }
 
 async fn poll(reader: Arc<Reader>, target: Target, token: Vec<u8>) -> Result<(Vec<u8>, bool)> {
+    let began = Instant::now();
     let call = Call::within(LONGEST);
     let verb = if target.only_end {
         Verb::WatchEnd
@@ -87,6 +90,9 @@ async fn poll(reader: Arc<Reader>, target: Target, token: Vec<u8>) -> Result<(Ve
         let reads_on = is_first && !target.only_end && count >= PAGE as usize;
         if token.is_empty() || !reads_on {
             let happened = count > 0 && (!is_first || target.only_end);
+            if !is_first && !happened {
+                tokio::time::sleep(SHORTEST.saturating_sub(began.elapsed())).await;
+            }
             return Ok((token, happened));
         }
     }

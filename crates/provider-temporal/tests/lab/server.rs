@@ -125,15 +125,6 @@ fn run(binary: &Path, folder: &Path, namespaces: &[String], ports: Ports) -> Pro
             "--dynamic-config-value",
             "history.transferProcessorMaxPollRPS=100",
         ])
-        // By default a deletion takes about 30 seconds.
-        .args([
-            "--dynamic-config-value",
-            "history.transferProcessorUpdateAckInterval=\"100ms\"",
-        ])
-        .args([
-            "--dynamic-config-value",
-            "history.visibilityProcessorUpdateAckInterval=\"100ms\"",
-        ])
         .args(["--sqlite-pragma", "journal_mode=wal"])
         .args(["--sqlite-pragma", "synchronous=normal"])
         .args(["--search-attribute", "team=Keyword"])

@@ -4,7 +4,7 @@ use serde_json::json;
 use stateway_model::{Reason, SubState, WaitKind};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{
-    CancelMode, ErrorKind, ListRequest, Provider, PurgeRequest, StartRequest, View,
+    CancelMode, ErrorKind, ListRequest, Provider, PurgeRequest, StartDefinition, StartRequest, View,
 };
 
 use crate::rig::{Rig, call, execution_id, shown};
@@ -133,4 +133,30 @@ pub(crate) async fn a_deleted_execution_is_not_found(rig: &Rig) {
         .unwrap_err();
     assert_eq!(gone.kind, ErrorKind::NotFound);
     assert_eq!(listed(rig, &name).await, 0);
+}
+
+pub(crate) async fn a_schedule_is_shown_and_cannot_be_started(rig: &Rig) {
+    let name = rig.id("nightly");
+    let workflow = json!({
+        "workflowId": rig.id("scheduled"), "workflowType": {"name": "Script"},
+        "taskQueue": {"name": "lab"},
+    });
+    let schedule = json!({
+        "spec": {"interval": [{"interval": "86400s"}]},
+        "action": {"startWorkflow": workflow},
+    });
+    let body = json!({"schedule": schedule, "requestId": name});
+    rig.at.post(&format!("schedules/{name}"), &body);
+    let definition = format!("schedule:{name}");
+    let shown = rig
+        .provider
+        .definition(&call(), &definition, None)
+        .await
+        .unwrap();
+    assert!(shown.source.contains("Script"), "{}", shown.source);
+    let request = StartRequest {
+        definition: StartDefinition::native(definition),
+        ..rig.start_request(&rig.id("by-schedule"), &json!([]))
+    };
+    rig.provider.start(&call(), request).await.unwrap_err();
 }

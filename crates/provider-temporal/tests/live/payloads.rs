@@ -1,13 +1,18 @@
 //! Inputs, outputs, labels and histories.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
 use serde_json::json;
 use stateway_model::SubState;
 use stateway_provider_api::{CancelMode, EventOrder, HistoryRequest, Provider, StartRequest, View};
+use stateway_provider_temporal::{Codec, Config};
 
+use crate::NAMESPACE;
 use crate::lab::NOBODY;
-use crate::rig::{Rig, call, execution_id, shown};
+use crate::rig::{Rig, call, config, execution_id, provider, shown};
 
-pub(crate) async fn payloads_are_shown_and_encrypted_ones_are_named(rig: &Rig) {
+pub(crate) async fn payloads_are_shown_and_encrypted_ones_are_decoded_by_the_codec(rig: &Rig) {
     let id = rig
         .start(&rig.id("plain"), json!([{"return": {"total": 42}}]))
         .await;
@@ -29,7 +34,50 @@ pub(crate) async fn payloads_are_shown_and_encrypted_ones_are_named(rig: &Rig) {
     let seen = shown(rig.provider.get(&call(), &id, View::Full).await.unwrap());
     let input = seen.input.unwrap();
     assert!(input.content_type.contains("encrypted"), "{input:?}");
+
+    let with_codec = Config {
+        codec: Some(Codec {
+            url: codec(),
+            bearer_env: None,
+        }),
+        ..config(rig.lab.server.address(), NAMESPACE)
+    };
+    let seen = provider(&with_codec).get(&call(), &id, View::Full).await;
+    assert_eq!(text(seen.unwrap().input.as_ref()), r#"{"card":"4242"}"#);
     rig.cancel(&id, CancelMode::Kill).await.unwrap();
+}
+
+/// A codec on the loopback interface that answers every request with one document.
+fn codec() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().take(MOST_DECODED) {
+            answer(stream.unwrap());
+        }
+    });
+    url
+}
+
+/// How many requests the codec answers.
+const MOST_DECODED: usize = 20;
+
+/// Reads one request and answers it.
+fn answer(mut stream: TcpStream) {
+    let mut request = Vec::new();
+    let mut part = [0; 4_096];
+    while !request.ends_with(b"}") {
+        match stream.read(&mut part) {
+            Ok(read) if read > 0 => request.extend_from_slice(&part[..read]),
+            _ => return,
+        }
+    }
+    // `json/plain` and `{"card":"4242"}` in base64.
+    let body = r#"{"payloads":[{"metadata":{"encoding":"anNvbi9wbGFpbg=="},"data":"eyJjYXJkIjoiNDI0MiJ9"}]}"#;
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+    let answer = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+    // A client that is gone needs no answer.
+    let _ = stream.write_all(answer.as_bytes());
 }
 
 fn text(payload: Option<&stateway_model::Payload>) -> String {

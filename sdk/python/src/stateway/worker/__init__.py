@@ -24,9 +24,10 @@ import grpc
 
 from stateway._channel import identity, open_channel
 from stateway.v1 import workers_pb2 as pb
+from stateway.worker.events import Connected, Disconnected, Refused, Stopping, WorkerEvent
 from stateway.worker.failure import TaskError
 from stateway.worker.handler import Handler, Handlers
-from stateway.worker.session import Connected, Disconnected, Refused, Session, Stopping, WorkerEvent
+from stateway.worker.session import Session
 from stateway.worker.task import StopSignal, Task
 
 __all__ = [

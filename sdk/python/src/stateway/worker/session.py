@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,7 +16,9 @@ from stateway._channel import Metadata
 from stateway.errors import ErrorDetails, StatewayError, from_rpc, make_error
 from stateway.v1 import workers_pb2 as pb
 from stateway.worker.desk import Begun, Desk
+from stateway.worker.events import Connected, Disconnected, Refused, Stopping, WorkerEvent
 from stateway.worker.handler import Handlers, answer, is_asynchronous
+from stateway.worker.heartbeats import Heartbeats
 from stateway.worker.outbox import Outbox
 from stateway.worker.task import Task
 
@@ -40,40 +41,6 @@ _FINAL = {
     grpc.StatusCode.UNIMPLEMENTED,
     grpc.StatusCode.FAILED_PRECONDITION,
 }
-
-
-@dataclass(frozen=True)
-class Connected:
-    """The gateway knows the worker and sends it tasks."""
-
-    worker_id: str
-    lease: timedelta
-
-
-@dataclass(frozen=True)
-class Disconnected:
-    """The connection broke or could not be made; the worker reconnects by itself."""
-
-    error: StatewayError
-
-
-@dataclass(frozen=True)
-class Refused:
-    """The gateway refused an answer; the result is not recorded."""
-
-    task_token: str
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True)
-class Stopping:
-    """The worker takes no more tasks and finishes those that have begun."""
-
-    running: int
-
-
-WorkerEvent = Connected | Disconnected | Refused | Stopping
 
 
 @dataclass
@@ -114,7 +81,7 @@ class Session:
         self._runs: dict[int, _Run] = {}
         # Of the current connection; none between two connections.
         self._outbox: Outbox | None = None
-        self._heartbeats = _Heartbeats(self._loop, self._send)
+        self._heartbeats = Heartbeats(self._loop, self._send)
         self._lease = _LEASE
         self._stopping = False
         # Set when nothing is left to do, or when the time for it is over.
@@ -324,40 +291,6 @@ class Session:
         else:
             _log.info("stopping: %d handlers are running", event.running)
         self._observe(event)
-
-
-class _Heartbeats:
-    """Passes heartbeats of handlers on to the event loop; of each task only the newest one waits."""
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, send: Callable[[pb.TaskHeartbeat], None]
-    ) -> None:
-        self._loop = loop
-        self._send = send
-        self._lock = threading.Lock()
-        self._waiting: dict[str, pb.TaskHeartbeat] = {}
-
-    def put(self, heartbeat: pb.TaskHeartbeat) -> None:
-        """Called by handlers, from any thread."""
-        with self._lock:
-            is_first = not self._waiting
-            self._waiting[heartbeat.task_token] = heartbeat
-        if is_first:
-            try:
-                self._loop.call_soon_threadsafe(self._flush)
-            except RuntimeError:
-                pass  # The worker has ended, and with it the loop.
-
-    def drop(self, token: str) -> None:
-        """Forgets the heartbeat of a task that has ended."""
-        with self._lock:
-            self._waiting.pop(token, None)
-
-    def _flush(self) -> None:
-        with self._lock:
-            waiting, self._waiting = self._waiting, {}
-        for heartbeat in waiting.values():
-            self._send(heartbeat)
 
 
 async def _write(call: Any, outbox: Outbox) -> None:
