@@ -33,6 +33,20 @@ fn contained(defect: Defect) -> Option<&'static str> {
     if because(&["WithoutTheCapability", "WhatIsOff", "Compensate"]) {
         return Some("the remote provider refuses what is off before it calls");
     }
+    if because(&["ListNarrowsTooFar", "ListEndsAtAnEmptyPage"]) {
+        return Some(
+            "hints cross the wire as excluded native states: the provider is asked for more",
+        );
+    }
+    if because(&["ListIgnoresTheOverlay"]) {
+        return Some("the gateway lays the rows over, the provider does not see them");
+    }
+    if because(&["CapabilitiesChangeWithUse"]) {
+        return Some("a description counts until the provider describes itself again");
+    }
+    if because(&["ADroppedReadLeavesATrace"]) {
+        return Some("a read that is dropped at once is not sent");
+    }
     if because(&["Deadline"]) {
         return Some("the remote provider ends every call by its deadline");
     }

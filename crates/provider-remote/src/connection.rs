@@ -117,7 +117,7 @@ impl Connection {
         let connected = connected.unwrap_or_else(|_| Err(timed_out(Verb::Health)));
         match connected {
             Ok((client, described)) => {
-                self.publish(Some(client.clone()), described);
+                self.publish(Some(client.clone()), &described);
                 Ok(client)
             }
             Err(error) => Err(self.note(error)),
@@ -158,7 +158,7 @@ impl Connection {
         let asked = tokio::time::timeout_at(call.deadline.into(), self.ask(client)).await;
         match asked.map_err(|_| timed_out(Verb::Health))? {
             Ok(described) => {
-                self.publish(None, described);
+                self.publish(None, &described);
                 Ok(())
             }
             // A provider that broke a rule is not called until it describes itself well.
@@ -190,13 +190,13 @@ impl Connection {
     }
 
     /// Makes a description take effect, and the connection that it came by.
-    fn publish(&self, client: Option<Client>, described: Described) {
+    fn publish(&self, client: Option<Client>, described: &Described) {
         let mut state = lock(&self.state);
         if let Some(client) = client {
             state.client = Some(client);
             state.failure = None;
         }
-        if state.described.as_ref() == Some(&described) {
+        if state.described.as_ref() == Some(described) {
             return;
         }
         let before = Arc::clone(&state.description);
@@ -205,7 +205,7 @@ impl Connection {
         let after = Arc::clone(&state.description);
         state.described = Some(described.clone());
         drop(state);
-        report(&self.id, &described, &before, &after);
+        report(&self.id, described, &before, &after);
     }
 }
 
