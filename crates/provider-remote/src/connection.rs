@@ -14,7 +14,7 @@ use stateway_wire::v1;
 use crate::address::Dialer;
 use crate::client::Client;
 use crate::description::{self, Described};
-use crate::error::{of_status, timed_out, unreachable};
+use crate::error::{timed_out, unreachable};
 use crate::pace::pause;
 
 /// How long one connect and the description of the provider may take.
@@ -136,7 +136,7 @@ impl Connection {
     async fn ask(&self, client: &Client) -> Result<Described> {
         let request = description::request(&self.id);
         let response = client.identity().describe(request).await;
-        let response = response.map_err(|status| of_status(&status, Verb::Health))?;
+        let response = response.map_err(|status| client.failed(&status, Verb::Health))?;
         let response = response.into_inner();
         if let Some(described) = self.known(&response) {
             return Ok(described);

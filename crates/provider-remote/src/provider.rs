@@ -20,7 +20,7 @@ use tonic::{Request, Response, Status};
 
 use crate::address::Dialer;
 use crate::connection::Connection;
-use crate::error::{malformed, of_status, timed_out};
+use crate::error::{malformed, timed_out};
 use crate::request::with_deadline;
 use crate::watch::HEARTBEAT;
 use crate::{Config, ConfigError, request, response, watch};
@@ -79,7 +79,7 @@ impl RemoteProvider {
         let answer = method(client.provider(), with_deadline(call, message));
         let answer = tokio::time::timeout_at(call.deadline.into(), answer).await;
         let answer = answer.map_err(|_| timed_out(verb))?;
-        let answer = answer.map_err(|status| of_status(&status, verb))?;
+        let answer = answer.map_err(|status| client.failed(&status, verb))?;
         Ok(answer.into_inner())
     }
 }

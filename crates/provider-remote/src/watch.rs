@@ -33,10 +33,10 @@ pub(crate) async fn open(
     let opening = async {
         let opened = client.provider().watch_executions(message).await;
         let mut messages = opened
-            .map_err(|status| of_status(&status, verb))?
+            .map_err(|status| client.failed(&status, verb))?
             .into_inner();
         let first = messages.message().await;
-        let first = first.map_err(|status| of_status(&status, verb))?;
+        let first = first.map_err(|status| client.failed(&status, verb))?;
         Ok((messages, first))
     };
     let opened = tokio::time::timeout_at(call.deadline.into(), opening).await;
