@@ -110,14 +110,7 @@ impl Provider for RemoteProvider {
             context: Some(convert::context(call)),
         };
         let health = ask!(self, call, Verb::Health, check_health, message).await?;
-        let remark = self.connection.remark();
-        let parts = [health.detail, remark];
-        let parts = parts.iter().filter(|part| !part.is_empty());
-        let parts: Vec<_> = parts.map(String::as_str).collect();
-        Ok(Health {
-            engine_version: health.engine_version,
-            detail: parts.join("; "),
-        })
+        Ok(response::health(&health, self.connection.remark()))
     }
 
     async fn start(&self, call: &Call, request: StartRequest) -> Result<Observation> {
@@ -128,6 +121,7 @@ impl Provider for RemoteProvider {
             return Err(Error::unsupported(verb).with_hint(hint));
         };
         let seen = ask!(self, call, verb, start_execution, message).await?;
+        // Also with an `execution_id`: an engine may use it as a name or a key, and choose the id itself.
         response::any(verb, seen)
     }
 
