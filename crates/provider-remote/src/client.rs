@@ -74,6 +74,11 @@ impl Client {
         self.is_closed.load(Ordering::Acquire)
     }
 
+    /// Whether both are the same connection.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.is_closed, &other.is_closed)
+    }
+
     pub(crate) fn identity(&self) -> IdentityClient<Channel> {
         IdentityClient::new(self.channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES)
     }

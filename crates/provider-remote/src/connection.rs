@@ -3,7 +3,7 @@
 //! There is no task in the background: a call that finds no connection makes one, and the health checks of
 //! the gateway are such calls. So a provider may start before or after the gateway, and leave at any time.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use stateway_model::ProviderId;
@@ -32,11 +32,17 @@ pub(crate) struct Connection {
 
 struct State {
     description: Arc<Description>,
-    described: Option<Described>,
-    /// What the provider reported last, so that the same report is not checked again.
-    response: Option<v1::DescribeResponse>,
+    known: Option<Known>,
     client: Option<Client>,
     failure: Option<Failure>,
+}
+
+/// What the provider reported last, and the result of checking it, so that the same report is not checked
+/// again. One value: a report never stands beside the result of another one.
+#[derive(Clone, PartialEq)]
+struct Known {
+    response: v1::DescribeResponse,
+    described: Described,
 }
 
 /// Why the last connect failed.
@@ -52,8 +58,7 @@ impl Connection {
         Self {
             state: Mutex::new(State {
                 description: Description::pending(kind),
-                described: None,
-                response: None,
+                known: None,
                 client: None,
                 failure: None,
             }),
@@ -76,7 +81,7 @@ impl Connection {
     /// One line about what was ignored in the description; may be empty.
     pub(crate) fn remark(&self) -> String {
         let state = lock(&self.state);
-        let remark = state.described.as_ref().map(Described::remark);
+        let remark = state.known.as_ref().map(|known| known.described.remark());
         remark.unwrap_or_default()
     }
 
@@ -116,54 +121,60 @@ impl Connection {
         let connected = tokio::time::timeout(CONNECT, self.open()).await;
         let connected = connected.unwrap_or_else(|_| Err(timed_out(Verb::Health)));
         match connected {
-            Ok((client, described)) => {
-                self.publish(Some(client.clone()), described);
+            Ok((client, known)) => {
+                let mut state = lock(&self.state);
+                state.client = Some(client.clone());
+                state.failure = None;
+                self.publish(state, known);
                 Ok(client)
             }
             Err(error) => Err(self.note(error)),
         }
     }
 
-    async fn open(&self) -> Result<(Client, Described)> {
+    async fn open(&self) -> Result<(Client, Known)> {
         let line = self.dialer.dial().await;
         let line = line.map_err(|error| unreachable(Verb::Health, &error))?;
         let client = Client::over(line).await;
         let client = client.map_err(|error| unreachable(Verb::Health, &error))?;
-        let described = self.ask(&client).await?;
-        Ok((client, described))
+        let known = self.ask(&client).await?;
+        Ok((client, known))
     }
 
-    async fn ask(&self, client: &Client) -> Result<Described> {
+    async fn ask(&self, client: &Client) -> Result<Known> {
         let request = description::request(&self.id);
         let response = client.identity().describe(request).await;
         let response = response.map_err(|status| client.failed(&status, Verb::Health))?;
         let response = response.into_inner();
-        if let Some(described) = self.known(&response) {
-            return Ok(described);
+        let known = lock(&self.state).known.clone();
+        if let Some(known) = known.filter(|known| known.response == response) {
+            return Ok(known);
         }
         let described = description::read(response.clone(), self.overlay.as_deref())?;
-        lock(&self.state).response = Some(response);
-        Ok(described)
+        Ok(Known {
+            response,
+            described,
+        })
     }
 
-    /// What this report came to when it was checked before.
-    fn known(&self, response: &v1::DescribeResponse) -> Option<Described> {
-        let state = lock(&self.state);
-        let is_same = state.response.as_ref() == Some(response);
-        state.described.clone().filter(|_| is_same)
-    }
-
-    /// Asks a connected provider to describe itself again.
+    /// Asks a connected provider to describe itself again. The answer of a connection that was replaced
+    /// meanwhile has no effect.
     pub(crate) async fn refresh(&self, call: &Call, client: &Client) -> Result<()> {
         let asked = tokio::time::timeout_at(call.deadline.into(), self.ask(client)).await;
-        match asked.map_err(|_| timed_out(Verb::Health))? {
-            Ok(described) => {
-                self.publish(None, described);
+        let asked = asked.map_err(|_| timed_out(Verb::Health))?;
+        let mut state = lock(&self.state);
+        let is_current = state.client.as_ref().is_some_and(|one| one.is_same(client));
+        match asked {
+            Ok(known) => {
+                if is_current {
+                    self.publish(state, known);
+                }
                 Ok(())
             }
             // A provider that broke a rule is not called until it describes itself well.
-            Err(error) if !error.kind.is_outage() => {
-                lock(&self.state).client = None;
+            Err(error) if is_current && !error.kind.is_outage() => {
+                state.client = None;
+                drop(state);
                 Err(self.note(error))
             }
             Err(error) => Err(error),
@@ -189,21 +200,17 @@ impl Connection {
         error
     }
 
-    /// Makes a description take effect, and the connection that it came by.
-    fn publish(&self, client: Option<Client>, described: Described) {
-        let mut state = lock(&self.state);
-        if let Some(client) = client {
-            state.client = Some(client);
-            state.failure = None;
-        }
-        if state.described.as_ref() == Some(&described) {
+    /// Makes a description take effect.
+    fn publish(&self, mut state: MutexGuard<'_, State>, known: Known) {
+        let described = known.described.clone();
+        let before = state.known.replace(known);
+        if before.is_some_and(|before| before.described == described) {
             return;
         }
         let before = Arc::clone(&state.description);
         let (capabilities, table) = (described.capabilities, Arc::clone(&described.table));
         state.description = before.succeeded_by(capabilities, table);
         let after = Arc::clone(&state.description);
-        state.described = Some(described.clone());
         drop(state);
         report(&self.id, &described, &before, &after);
     }
