@@ -16,6 +16,7 @@ use crate::client::Client;
 use crate::description::{self, Described};
 use crate::error::{timed_out, unreachable};
 use crate::pace::pause;
+use crate::violation::Violations;
 
 /// How long one connect and the description of the provider may take.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -26,6 +27,7 @@ pub(crate) struct Connection {
     dialer: Dialer,
     overlay: Option<Arc<Table>>,
     state: Mutex<State>,
+    violations: Violations,
     /// One connect at a time.
     connecting: tokio::sync::Mutex<()>,
 }
@@ -65,6 +67,7 @@ impl Connection {
             id,
             dialer,
             overlay,
+            violations: Violations::default(),
             connecting: tokio::sync::Mutex::new(()),
         }
     }
@@ -78,11 +81,20 @@ impl Connection {
         Arc::clone(&lock(&self.state).description)
     }
 
-    /// One line about what was ignored in the description; may be empty.
+    /// One line about what was ignored in the description and about broken rules; may be empty.
     pub(crate) fn remark(&self) -> String {
-        let state = lock(&self.state);
-        let remark = state.known.as_ref().map(|known| known.described.remark());
-        remark.unwrap_or_default()
+        let ignored = {
+            let state = lock(&self.state);
+            state.known.as_ref().map(|known| known.described.remark())
+        };
+        let remarks = [ignored.unwrap_or_default(), self.violations.remark()];
+        let remarks = remarks.into_iter().filter(|remark| !remark.is_empty());
+        remarks.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Takes note if the provider broke the contract.
+    pub(crate) fn blame(&self, error: &Error) {
+        self.violations.note(&self.id, error);
     }
 
     /// A connection whose provider has described itself and offers the verb.

@@ -1,6 +1,7 @@
 //! The stream of a watch: heartbeats are taken out, and a stream that stalls, floods or reports other
 //! executions ends with an error.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
@@ -12,8 +13,10 @@ use stateway_wire::{convert, v1};
 use tonic::Streaming;
 
 use crate::client::Client;
+use crate::connection::Connection;
 use crate::error::{malformed, of_status, timed_out};
 use crate::pace::Budget;
+use crate::violation::{FLOODS, STALLED};
 use crate::{request, response};
 
 /// How often a stream must report something.
@@ -23,6 +26,7 @@ const MISSED_HEARTBEATS: u32 = 3;
 
 /// Opens a watch. It is open when its first message has come.
 pub(crate) async fn open(
+    connection: &Arc<Connection>,
     client: &Client,
     call: &Call,
     scope: WatchScope,
@@ -42,6 +46,7 @@ pub(crate) async fn open(
     let opened = tokio::time::timeout_at(call.deadline.into(), opening).await;
     let (messages, first) = opened.map_err(|_| timed_out(verb))??;
     let follower = Follower {
+        connection: Arc::clone(connection),
         messages,
         first,
         verb,
@@ -55,13 +60,17 @@ pub(crate) async fn open(
         match follower.next().await {
             Ok(Some(item)) => Some((Ok(item), Some(follower))),
             Ok(None) => None,
-            Err(error) => Some((Err(error), None)),
+            Err(error) => {
+                follower.connection.blame(&error);
+                Some((Err(error), None))
+            }
         }
     });
     Ok(items.boxed())
 }
 
 struct Follower {
+    connection: Arc<Connection>,
     messages: Streaming<v1::WatchExecutionsResponse>,
     first: Option<v1::WatchExecutionsResponse>,
     verb: Verb,
@@ -79,7 +88,7 @@ impl Follower {
                 return Ok(None);
             };
             if !self.budget.take(Instant::now()) {
-                return Err(self.failed(ErrorKind::Throttled, "PROVIDER_FLOODS", "floods"));
+                return Err(self.failed(ErrorKind::Throttled, FLOODS, "floods"));
             }
             if let Some(item) = self.read(message)? {
                 return Ok(Some(item));
@@ -92,7 +101,7 @@ impl Follower {
             return Ok(Some(first));
         }
         let message = tokio::time::timeout(self.patience, self.messages.message()).await;
-        let stalled = |_| self.failed(ErrorKind::Unavailable, "PROVIDER_STALLED", "has stalled");
+        let stalled = |_| self.failed(ErrorKind::Unavailable, STALLED, "has stalled");
         let message = message.map_err(stalled)?;
         message.map_err(|status| of_status(&status, self.verb))
     }
