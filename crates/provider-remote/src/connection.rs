@@ -15,7 +15,7 @@ use crate::address::Dialer;
 use crate::client::Client;
 use crate::description::{self, Described};
 use crate::error::{timed_out, unreachable};
-use crate::pace::pause;
+use crate::pace::{Budget, pause};
 use crate::violation::Violations;
 
 /// How long one connect and the description of the provider may take.
@@ -28,6 +28,8 @@ pub(crate) struct Connection {
     overlay: Option<Arc<Table>>,
     state: Mutex<State>,
     violations: Violations,
+    /// What the watches may still receive.
+    pub(crate) budget: Mutex<Budget>,
     /// One connect at a time.
     connecting: tokio::sync::Mutex<()>,
 }
@@ -68,6 +70,7 @@ impl Connection {
             dialer,
             overlay,
             violations: Violations::default(),
+            budget: Mutex::new(Budget::new(Instant::now())),
             connecting: tokio::sync::Mutex::new(()),
         }
     }

@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use stateway_model::{ExecutionId, ProviderId};
+use stateway_provider_api::adapter::lock;
 use stateway_provider_api::{
     ApplyDefinitionRequest, Call, CancelRequest, Count, DefinitionProblem, DefinitionsPage,
     DefinitionsRequest, Description, Error, Health, HistoryPage, HistoryRequest, ListPage,
@@ -21,6 +22,7 @@ use tonic::{Request, Response, Status};
 use crate::address::Dialer;
 use crate::connection::Connection;
 use crate::error::{malformed, timed_out};
+use crate::pace::Budget;
 use crate::request::with_deadline;
 use crate::watch::HEARTBEAT;
 use crate::{Config, ConfigError, request, response, watch};
@@ -52,6 +54,14 @@ impl RemoteProvider {
     #[must_use]
     pub const fn with_heartbeat(mut self, interval: Duration) -> Self {
         self.heartbeat = interval;
+        self
+    }
+
+    /// The same, with another limit of messages over all watches. For tests.
+    #[must_use]
+    pub fn with_flood_limit(self, burst: u32, per_second: u32) -> Self {
+        let budget = Budget::new(Instant::now()).with_messages(burst, per_second);
+        *lock(&self.connection.budget) = budget;
         self
     }
 
@@ -187,6 +197,7 @@ impl Provider for RemoteProvider {
     }
 
     async fn watch(&self, call: &Call, scope: WatchScope) -> Result<WatchStream> {
+        watch::check_pause(&self.connection, scope.verb())?;
         let client = self.connection.client(call, scope.verb()).await?;
         let opened = watch::open(&self.connection, &client, call, scope, self.heartbeat).await;
         self.noted(opened)
