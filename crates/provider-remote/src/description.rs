@@ -66,7 +66,7 @@ pub(crate) fn read(
     check_length("version", &response.version, 0, MAX_NAME_BYTES)?;
     check_length("instance_id", &response.instance_id, 1, MAX_INSTANCE_BYTES)?;
     if response.capabilities.len() > MAX_CAPABILITIES {
-        return Err(invalid("`capabilities` has more than 256 names".to_owned()));
+        return Err(invalid("`capabilities` has more than 256 names"));
     }
     for name in &response.capabilities {
         check_length("capabilities", name, 1, MAX_NAME_BYTES)?;
@@ -113,7 +113,7 @@ fn check_length(field: &str, text: &str, least: usize, most: usize) -> Result<()
     if (least..=most).contains(&text.len()) && !text.chars().any(char::is_control) {
         return Ok(());
     }
-    Err(invalid(format!(
+    Err(invalid(&format!(
         "`{field}` must have {least} to {most} bytes and no control characters"
     )))
 }
@@ -139,7 +139,7 @@ fn table(text: &str, overlay: Option<&Table>) -> Result<Arc<Table>, Error> {
     })
 }
 
-fn invalid(message: String) -> Error {
+fn invalid(message: &str) -> Error {
     let message = format!("the description of the provider is refused: {message}");
     Error::new(ErrorKind::Malformed, Verb::Health, message)
         .with_reason("PROVIDER_DESCRIPTION_INVALID")

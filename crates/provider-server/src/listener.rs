@@ -53,7 +53,7 @@ impl Listener {
     pub fn unix(path: impl AsRef<Path>) -> io::Result<Self> {
         let path = path.as_ref();
         match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(Self::Unix(UnixListener::bind(path)?)),
         }
     }
