@@ -8,14 +8,16 @@ mod process;
 
 use std::time::Duration;
 
-use process::{Process, Socket, remote};
+use process::{Process, Socket, remote, serving};
 use stateway_client::v1;
 use stateway_client::v1::provider_health::Status as Serving;
 use stateway_provider_api::table::MEMORY;
 use stateway_provider_api::{Capabilities, Table};
+use stateway_wire::v1 as wire;
+use stateway_wire::v1::watch_executions_response::Item;
 use tonic::Code;
 
-use crate::support::{Running, TestGateway, reason_of};
+use crate::support::{Running, TestGateway, Watching, reason_of};
 
 /// The longest a test waits for something that must come.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -155,4 +157,53 @@ async fn a_restarted_provider_is_described_again_and_what_changed_takes_effect()
     assert_eq!(refused.code(), Code::Unimplemented);
     assert_eq!(reason_of(&refused), "CAPABILITY_NOT_SUPPORTED");
     drop(process);
+}
+
+#[tokio::test]
+async fn a_changed_table_takes_effect_for_open_watches() {
+    let (socket, bad) = (Socket::new(), bad::Bad::new());
+    bad.change(|script| {
+        let seen = bad::observation("a");
+        script.watch = vec![Item::Seen(seen), Item::InSync(wire::InSync {})];
+    });
+    let _serving = serving(&socket.path(), bad.routes());
+    let id = "far".parse().unwrap();
+    let config = stateway_provider_remote::Config::at(format!("unix:{}", socket.path().display()));
+    // The default interval of heartbeats: the silent stream does not stall within this test.
+    let far = stateway_provider_remote::RemoteProvider::new(id, &config, None).unwrap();
+    let gateway = TestGateway::new()
+        .with("far", "remote", std::sync::Arc::new(far))
+        .start()
+        .await;
+    serves(&gateway).await;
+    let mut watching = Watching::on(&gateway, "providers/far").await;
+    watching.change().await;
+    let changed = MEMORY
+        .replacen("refine = true", "reason = \"STUCK\"", 1)
+        .replacen(
+            "native = \"ACTIVE\"\nsub_state = \"running\"",
+            "native = \"ACTIVE\"\nsub_state = \"error\"",
+            1,
+        );
+    bad.change(|script| script.description.state_table = changed);
+    let again = tokio::time::timeout(PATIENCE, watching.change()).await;
+    again.expect("the watch shows the execution by the new table");
+}
+
+#[tokio::test]
+async fn a_watch_that_began_before_the_provider_is_pushed_when_it_comes() {
+    let (socket, bad) = (Socket::new(), bad::Bad::new());
+    bad.change(|script| {
+        script.description.capabilities = vec!["watch_all".to_owned()];
+        let seen = bad::observation("a");
+        script.watch = vec![Item::Seen(seen), Item::InSync(wire::InSync {})];
+    });
+    let gateway = TestGateway::new()
+        .with("far", "remote", remote(&socket))
+        .start()
+        .await;
+    let mut watching = Watching::on(&gateway, "providers/-").await;
+    let _serving = serving(&socket.path(), bad.routes());
+    let seen = tokio::time::timeout(PATIENCE, watching.change()).await;
+    assert_eq!(seen.expect("the provider is followed").1, "a");
 }

@@ -9,7 +9,7 @@ use stateway_wire::v1::watch_executions_response::Item;
 use tonic::Code;
 
 use super::bad::{Bad, observation};
-use super::process::{Socket, remote, serving};
+use super::process::{Socket, remote, remote_with_flood_limit, serving};
 use super::{get, health, once, provider, serves};
 use crate::support::{Running, TestGateway, Watching, reason_of};
 
@@ -107,6 +107,7 @@ async fn answers_about_other_executions_and_oversized_answers_are_refused() {
         .await
         .unwrap_err();
     assert_eq!(reason_of(&large), "PROVIDER_ANSWER_TOO_LARGE", "{large}");
+    shows(&gateway, "PROVIDER_ANSWER_TOO_LARGE").await;
 
     bad.change(|script| script.observation = observation("a"));
     let list = v1::ListExecutionsRequest {
@@ -118,6 +119,12 @@ async fn answers_about_other_executions_and_oversized_answers_are_refused() {
     assert_eq!(reason_of(&long.unwrap_err()), "PROVIDER_ANSWER_MALFORMED");
     get(&gateway, "providers/far/executions/a").await.unwrap();
     assert_eq!(health(&provider(&gateway).await).status(), Serving::Serving);
+    shows(&gateway, "PROVIDER_ANSWER_MALFORMED").await;
+}
+
+/// Waits until `providers get` names the reason.
+async fn shows(gateway: &Running, reason: &str) {
+    once(gateway, |one| health(one).detail.contains(reason)).await;
 }
 
 #[tokio::test]
@@ -143,6 +150,7 @@ async fn a_stream_that_stalls_is_opened_again() {
     });
     let (_, _, state) = watching.change().await;
     assert_eq!(state, "DONE");
+    shows(&gateway, "PROVIDER_STALLED").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -153,7 +161,11 @@ async fn a_flood_ends_its_own_stream_and_nothing_else() {
         script.floods = true;
     });
     let _serving = serving(&socket.path(), bad.routes());
-    let gateway = gateway(&socket).await;
+    let gateway = TestGateway::new()
+        .with("far", "remote", remote_with_flood_limit(&socket))
+        .with_memory("good", &crate::support::clock())
+        .start()
+        .await;
     serves(&gateway).await;
     let _watching = Watching::on(&gateway, "providers/far").await;
     for _ in 0..5 {
@@ -162,4 +174,5 @@ async fn a_flood_ends_its_own_stream_and_nothing_else() {
         assert_eq!(missing.unwrap_err().code(), Code::NotFound);
         get(&gateway, "providers/far/executions/a").await.unwrap();
     }
+    shows(&gateway, "PROVIDER_FLOODS").await;
 }

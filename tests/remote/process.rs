@@ -31,11 +31,20 @@ impl Socket {
 
 /// The gateway's side.
 pub(super) fn remote(socket: &Socket) -> Arc<dyn Provider> {
+    Arc::new(far(socket))
+}
+
+/// The same, with a limit of messages that a test reaches quickly.
+pub(super) fn remote_with_flood_limit(socket: &Socket) -> Arc<dyn Provider> {
+    Arc::new(far(socket).with_flood_limit(1_000, 10))
+}
+
+fn far(socket: &Socket) -> RemoteProvider {
     let address = format!("unix:{}", socket.path().display());
     let config = stateway_provider_remote::Config::at(address);
     let id = "far".parse().expect("a provider id");
     let provider = RemoteProvider::new(id, &config, None).expect("a good configuration");
-    Arc::new(provider.with_heartbeat(std::time::Duration::from_millis(200)))
+    provider.with_heartbeat(std::time::Duration::from_millis(200))
 }
 
 /// Serves these routes on a runtime of their own. Dropping it closes every connection at once, as the end

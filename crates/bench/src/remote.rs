@@ -17,7 +17,7 @@ use crate::process;
 
 const ROUNDS: usize = 21;
 const CALLS: usize = 100;
-/// What the README promises: the wire adds at most this to the median.
+/// The wire may add at most this to the median.
 const MOST_ADDED: Duration = Duration::from_micros(500);
 /// How long the gateway may take to connect to the providers.
 const PATIENCE: Duration = Duration::from_secs(20);

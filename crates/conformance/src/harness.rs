@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use stateway_contract_kit::{Fault, Harness, Scene, Skip, Subject, Workload};
 use stateway_model::{ExecutionId, ProviderId};
 use stateway_provider_api::adapter::lock;
-use stateway_provider_api::{Call, Capabilities, Error, Provider, Table};
+use stateway_provider_api::{Call, Capabilities, Error, Provider, Table, Verb};
 use stateway_provider_remote::{Config, RemoteProvider, channel};
 use stateway_wire::v1::staging_client::StagingClient;
 use stateway_wire::{convert, v1};
@@ -33,12 +33,13 @@ pub struct WireHarness {
 }
 
 impl WireHarness {
-    /// Connects to the provider and reads what it reports about itself.
+    /// Connects to the provider, reads what it reports about itself, and resets its engine once.
     ///
     /// # Errors
-    /// The provider cannot be reached, or its description is refused.
+    /// The provider cannot be reached, its description is refused, or it does not serve Staging.
     pub async fn connect(config: Config) -> Result<Self, Error> {
         let provider = connected(&config, None).await?;
+        check_staging(&config).await?;
         let description = provider.describe();
         Ok(Self {
             config,
@@ -58,6 +59,22 @@ impl WireHarness {
     }
 }
 
+/// Without Staging no case can run, and skipped cases would look like success. Any other failure of Reset
+/// is shown by the cases.
+async fn check_staging(config: &Config) -> Result<(), Error> {
+    let reset = staging(config, async |mut client| {
+        client.reset(v1::ResetRequest {}).await
+    });
+    match reset.await {
+        Err(status) if status.code() == Code::Unimplemented => {
+            let message = "the provider does not serve stateway.provider.v1.Staging, or cannot reset its engine";
+            let error = Error::invalid(Verb::Health, format!("{message}: {}", status.message()));
+            Err(error.with_hint("Start the test build of the provider, which serves Staging."))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn kit() -> ProviderId {
     "kit".parse().expect("a short lower-case word")
 }
@@ -67,8 +84,7 @@ async fn connected(
     overlay: Option<Arc<Table>>,
 ) -> Result<Arc<RemoteProvider>, Error> {
     let provider = RemoteProvider::new(kit(), config, overlay);
-    let provider = provider
-        .map_err(|error| Error::invalid(stateway_provider_api::Verb::Health, error.to_string()))?;
+    let provider = provider.map_err(|error| Error::invalid(Verb::Health, error.to_string()))?;
     provider.connect(&Call::within(PATIENCE)).await?;
     Ok(Arc::new(provider))
 }

@@ -1,7 +1,7 @@
 //! One connection to a provider. A connection that broke is never used again: the next one begins with a
 //! new description of the provider.
 
-use std::error::Error;
+use std::error::Error as StdError;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,15 +10,18 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
+use stateway_provider_api::{Error, ErrorKind, Verb};
 use stateway_wire::MAX_MESSAGE_BYTES;
 use stateway_wire::v1::identity_client::IdentityClient;
 use stateway_wire::v1::provider_client::ProviderClient;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
 use crate::Config;
 use crate::address::{Dialer, Line};
+use crate::error::of_status;
 
 /// How often the connection is checked while nothing is sent.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -56,9 +59,24 @@ impl Client {
         Ok(Self { channel, is_closed })
     }
 
-    /// Whether the connection broke.
+    /// The error of a call over this connection. After a failure of the connection itself no further call
+    /// uses it: a provider that stops refuses calls while open watches keep the connection alive.
+    pub(crate) fn failed(&self, status: &Status, verb: Verb) -> Error {
+        let error = of_status(status, verb);
+        if status.source().is_some() && error.kind == ErrorKind::Unavailable {
+            self.is_closed.store(true, Ordering::Release);
+        }
+        error
+    }
+
+    /// Whether the connection broke, or takes no further calls.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// Whether both are the same connection.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.is_closed, &other.is_closed)
     }
 
     pub(crate) fn identity(&self) -> IdentityClient<Channel> {
@@ -76,7 +94,7 @@ impl Client {
 ///
 /// # Errors
 /// The configuration cannot be used, or the provider cannot be reached.
-pub async fn channel(config: &Config) -> Result<Channel, Box<dyn Error + Send + Sync>> {
+pub async fn channel(config: &Config) -> Result<Channel, Box<dyn StdError + Send + Sync>> {
     let line = Dialer::new(config)?.dial().await?;
     Ok(Client::over(line).await?.channel)
 }

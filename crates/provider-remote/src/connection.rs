@@ -3,7 +3,7 @@
 //! There is no task in the background: a call that finds no connection makes one, and the health checks of
 //! the gateway are such calls. So a provider may start before or after the gateway, and leave at any time.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use stateway_model::ProviderId;
@@ -14,8 +14,9 @@ use stateway_wire::v1;
 use crate::address::Dialer;
 use crate::client::Client;
 use crate::description::{self, Described};
-use crate::error::{of_status, timed_out, unreachable};
-use crate::pace::pause;
+use crate::error::{timed_out, unreachable};
+use crate::pace::{Budget, pause};
+use crate::violation::Violations;
 
 /// How long one connect and the description of the provider may take.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -26,17 +27,26 @@ pub(crate) struct Connection {
     dialer: Dialer,
     overlay: Option<Arc<Table>>,
     state: Mutex<State>,
+    violations: Violations,
+    /// What the watches may still receive.
+    pub(crate) budget: Mutex<Budget>,
     /// One connect at a time.
     connecting: tokio::sync::Mutex<()>,
 }
 
 struct State {
     description: Arc<Description>,
-    described: Option<Described>,
-    /// What the provider reported last, so that the same report is not checked again.
-    response: Option<v1::DescribeResponse>,
+    known: Option<Known>,
     client: Option<Client>,
     failure: Option<Failure>,
+}
+
+/// What the provider reported last, and the result of checking it, so that the same report is not checked
+/// again. One value: a report never stands beside the result of another one.
+#[derive(Clone, PartialEq)]
+struct Known {
+    response: v1::DescribeResponse,
+    described: Described,
 }
 
 /// Why the last connect failed.
@@ -52,14 +62,15 @@ impl Connection {
         Self {
             state: Mutex::new(State {
                 description: Description::pending(kind),
-                described: None,
-                response: None,
+                known: None,
                 client: None,
                 failure: None,
             }),
             id,
             dialer,
             overlay,
+            violations: Violations::default(),
+            budget: Mutex::new(Budget::new(Instant::now())),
             connecting: tokio::sync::Mutex::new(()),
         }
     }
@@ -73,11 +84,20 @@ impl Connection {
         Arc::clone(&lock(&self.state).description)
     }
 
-    /// One line about what was ignored in the description; may be empty.
+    /// One line about what was ignored in the description and about broken rules; may be empty.
     pub(crate) fn remark(&self) -> String {
-        let state = lock(&self.state);
-        let remark = state.described.as_ref().map(Described::remark);
-        remark.unwrap_or_default()
+        let ignored = {
+            let state = lock(&self.state);
+            state.known.as_ref().map(|known| known.described.remark())
+        };
+        let remarks = [ignored.unwrap_or_default(), self.violations.remark()];
+        let remarks = remarks.into_iter().filter(|remark| !remark.is_empty());
+        remarks.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Takes note if the provider broke the contract.
+    pub(crate) fn blame(&self, error: &Error) {
+        self.violations.note(&self.id, error);
     }
 
     /// A connection whose provider has described itself and offers the verb.
@@ -116,54 +136,60 @@ impl Connection {
         let connected = tokio::time::timeout(CONNECT, self.open()).await;
         let connected = connected.unwrap_or_else(|_| Err(timed_out(Verb::Health)));
         match connected {
-            Ok((client, described)) => {
-                self.publish(Some(client.clone()), &described);
+            Ok((client, known)) => {
+                let mut state = lock(&self.state);
+                state.client = Some(client.clone());
+                state.failure = None;
+                self.publish(state, known);
                 Ok(client)
             }
             Err(error) => Err(self.note(error)),
         }
     }
 
-    async fn open(&self) -> Result<(Client, Described)> {
+    async fn open(&self) -> Result<(Client, Known)> {
         let line = self.dialer.dial().await;
         let line = line.map_err(|error| unreachable(Verb::Health, &error))?;
         let client = Client::over(line).await;
         let client = client.map_err(|error| unreachable(Verb::Health, &error))?;
-        let described = self.ask(&client).await?;
-        Ok((client, described))
+        let known = self.ask(&client).await?;
+        Ok((client, known))
     }
 
-    async fn ask(&self, client: &Client) -> Result<Described> {
+    async fn ask(&self, client: &Client) -> Result<Known> {
         let request = description::request(&self.id);
         let response = client.identity().describe(request).await;
-        let response = response.map_err(|status| of_status(&status, Verb::Health))?;
+        let response = response.map_err(|status| client.failed(&status, Verb::Health))?;
         let response = response.into_inner();
-        if let Some(described) = self.known(&response) {
-            return Ok(described);
+        let known = lock(&self.state).known.clone();
+        if let Some(known) = known.filter(|known| known.response == response) {
+            return Ok(known);
         }
         let described = description::read(response.clone(), self.overlay.as_deref())?;
-        lock(&self.state).response = Some(response);
-        Ok(described)
+        Ok(Known {
+            response,
+            described,
+        })
     }
 
-    /// What this report came to when it was checked before.
-    fn known(&self, response: &v1::DescribeResponse) -> Option<Described> {
-        let state = lock(&self.state);
-        let is_same = state.response.as_ref() == Some(response);
-        state.described.clone().filter(|_| is_same)
-    }
-
-    /// Asks a connected provider to describe itself again.
+    /// Asks a connected provider to describe itself again. The answer of a connection that was replaced
+    /// meanwhile has no effect.
     pub(crate) async fn refresh(&self, call: &Call, client: &Client) -> Result<()> {
         let asked = tokio::time::timeout_at(call.deadline.into(), self.ask(client)).await;
-        match asked.map_err(|_| timed_out(Verb::Health))? {
-            Ok(described) => {
-                self.publish(None, &described);
+        let asked = asked.map_err(|_| timed_out(Verb::Health))?;
+        let mut state = lock(&self.state);
+        let is_current = state.client.as_ref().is_some_and(|one| one.is_same(client));
+        match asked {
+            Ok(known) => {
+                if is_current {
+                    self.publish(state, known);
+                }
                 Ok(())
             }
             // A provider that broke a rule is not called until it describes itself well.
-            Err(error) if !error.kind.is_outage() => {
-                lock(&self.state).client = None;
+            Err(error) if is_current && !error.kind.is_outage() => {
+                state.client = None;
+                drop(state);
                 Err(self.note(error))
             }
             Err(error) => Err(error),
@@ -189,23 +215,19 @@ impl Connection {
         error
     }
 
-    /// Makes a description take effect, and the connection that it came by.
-    fn publish(&self, client: Option<Client>, described: &Described) {
-        let mut state = lock(&self.state);
-        if let Some(client) = client {
-            state.client = Some(client);
-            state.failure = None;
-        }
-        if state.described.as_ref() == Some(described) {
+    /// Makes a description take effect.
+    fn publish(&self, mut state: MutexGuard<'_, State>, known: Known) {
+        let described = known.described.clone();
+        let before = state.known.replace(known);
+        if before.is_some_and(|before| before.described == described) {
             return;
         }
         let before = Arc::clone(&state.description);
         let (capabilities, table) = (described.capabilities, Arc::clone(&described.table));
         state.description = before.succeeded_by(capabilities, table);
         let after = Arc::clone(&state.description);
-        state.described = Some(described.clone());
         drop(state);
-        report(&self.id, described, &before, &after);
+        report(&self.id, &described, &before, &after);
     }
 }
 

@@ -71,7 +71,11 @@ pub(crate) fn read(
     for name in &response.capabilities {
         check_length("capabilities", name, 1, MAX_NAME_BYTES)?;
     }
-    let (capabilities, unknown) = capabilities(&response.capabilities);
+    let (mut capabilities, unknown) = capabilities(&response.capabilities);
+    // The provider counts sub-states by its own table: such counts would differ from what lists show.
+    if overlay.is_some() {
+        capabilities.count = false;
+    }
     Ok(Described {
         table: table(&response.state_table, overlay)?,
         name: response.name,
@@ -213,6 +217,16 @@ mod tests {
         ] {
             assert_eq!(refusal(change).0, "PROVIDER_DESCRIPTION_INVALID");
         }
+    }
+
+    #[test]
+    fn a_provider_does_not_count_by_a_table_that_the_operator_changed() {
+        let mut response = good();
+        response.capabilities.push("count".into());
+        let overlay = Table::parse(MEMORY).unwrap();
+        assert!(read(response.clone(), None).unwrap().capabilities.count);
+        let described = read(response, Some(&overlay)).unwrap();
+        assert!(described.capabilities.start && !described.capabilities.count);
     }
 
     #[test]

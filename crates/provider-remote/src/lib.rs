@@ -18,6 +18,7 @@ mod pace;
 mod provider;
 mod request;
 mod response;
+mod violation;
 mod watch;
 
 pub use address::Address;

@@ -2,35 +2,94 @@
 
 use std::time::{Duration, Instant};
 
-/// How many messages a stream may send at once.
-const BURST: f64 = 200_000.0;
-/// How many messages a stream may send per second in the long run.
-const PER_SECOND: f64 = 20_000.0;
+/// How much a provider may send over all of its watches.
+const MESSAGES: Limit = Limit {
+    burst: 200_000.0,
+    per_second: 20_000.0,
+};
+/// The same in bytes: large messages are a flood too.
+const BYTES: Limit = Limit {
+    burst: 1_073_741_824.0,
+    per_second: 67_108_864.0,
+};
+/// How long a provider that floods is not watched.
+const FLOOD_PAUSE: Duration = Duration::from_secs(10);
 /// The pause after the first failed connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest pause between two connects.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// The budget of one stream.
-pub(crate) struct Budget {
+#[derive(Clone, Copy)]
+struct Limit {
+    /// In a short time.
+    burst: f64,
+    /// In the long run.
+    per_second: f64,
+}
+
+/// What is left of one limit.
+struct Allowance {
+    limit: Limit,
     left: f64,
+}
+
+impl Allowance {
+    const fn new(limit: Limit) -> Self {
+        let left = limit.burst;
+        Self { limit, left }
+    }
+
+    fn take(&mut self, since: Duration, amount: f64) -> bool {
+        let refilled = self.left + since.as_secs_f64() * self.limit.per_second;
+        let left = refilled.min(self.limit.burst) - amount;
+        self.left = left.max(0.0);
+        left >= 0.0
+    }
+}
+
+/// The budget of all watches of one provider. It outlives a watch: opening one again brings no new budget.
+pub(crate) struct Budget {
+    messages: Allowance,
+    bytes: Allowance,
     at: Instant,
+    paused_until: Option<Instant>,
 }
 
 impl Budget {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
-            left: BURST,
+            messages: Allowance::new(MESSAGES),
+            bytes: Allowance::new(BYTES),
             at: now,
+            paused_until: None,
         }
     }
 
-    /// Takes one message from the budget; false when it is used up.
-    pub(crate) fn take(&mut self, now: Instant) -> bool {
+    /// The same with another limit of messages.
+    pub(crate) fn with_messages(mut self, burst: u32, per_second: u32) -> Self {
+        self.messages = Allowance::new(Limit {
+            burst: burst.into(),
+            per_second: per_second.into(),
+        });
+        self
+    }
+
+    /// Takes one message of this size from the budget; false when it is used up, which begins a pause.
+    pub(crate) fn take(&mut self, now: Instant, bytes: usize) -> bool {
         let since = now.saturating_duration_since(self.at);
         self.at = now;
-        self.left = (self.left + since.as_secs_f64() * PER_SECOND).min(BURST) - 1.0;
-        self.left >= 0.0
+        let has_messages = self.messages.take(since, 1.0);
+        let has_bytes = self.bytes.take(since, bytes as f64);
+        let is_within = has_messages && has_bytes;
+        if !is_within {
+            self.paused_until = Some(now + FLOOD_PAUSE);
+        }
+        is_within
+    }
+
+    /// Whether the provider flooded a short time ago.
+    pub(crate) fn is_paused(&self, now: Instant) -> bool {
+        self.paused_until.is_some_and(|until| now < until)
     }
 }
 
@@ -48,10 +107,19 @@ mod tests {
     fn a_burst_passes_and_a_flood_does_not() {
         let start = Instant::now();
         let mut budget = Budget::new(start);
-        assert!((0..200_000).all(|_| budget.take(start)));
-        assert!(!budget.take(start));
+        assert!((0..200_000).all(|_| budget.take(start, 100)));
+        assert!(!budget.is_paused(start) && !budget.take(start, 100));
         let later = start + Duration::from_secs(1);
-        assert!((0..19_000).all(|_| budget.take(later)));
+        assert!(budget.is_paused(later) && !budget.is_paused(start + FLOOD_PAUSE));
+        assert!((0..19_000).all(|_| budget.take(later, 100)));
+    }
+
+    #[test]
+    fn large_messages_are_a_flood_too() {
+        let start = Instant::now();
+        let mut budget = Budget::new(start);
+        assert!((0..256).all(|_| budget.take(start, 4 * 1024 * 1024)));
+        assert!(!budget.take(start, 4 * 1024 * 1024));
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use stateway_model::{ExecutionId, ProviderId};
+use stateway_provider_api::adapter::lock;
 use stateway_provider_api::{
     ApplyDefinitionRequest, Call, CancelRequest, Count, DefinitionProblem, DefinitionsPage,
     DefinitionsRequest, Description, Error, Health, HistoryPage, HistoryRequest, ListPage,
@@ -20,14 +21,15 @@ use tonic::{Request, Response, Status};
 
 use crate::address::Dialer;
 use crate::connection::Connection;
-use crate::error::{malformed, of_status, timed_out};
+use crate::error::{malformed, timed_out};
+use crate::pace::Budget;
 use crate::request::with_deadline;
 use crate::watch::HEARTBEAT;
 use crate::{Config, ConfigError, request, response, watch};
 
 /// A provider in another process.
 pub struct RemoteProvider {
-    connection: Connection,
+    connection: Arc<Connection>,
     heartbeat: Duration,
 }
 
@@ -43,7 +45,7 @@ impl RemoteProvider {
         overlay: Option<Arc<Table>>,
     ) -> std::result::Result<Self, ConfigError> {
         Ok(Self {
-            connection: Connection::new(id, Dialer::new(config)?, overlay),
+            connection: Arc::new(Connection::new(id, Dialer::new(config)?, overlay)),
             heartbeat: HEARTBEAT,
         })
     }
@@ -52,6 +54,14 @@ impl RemoteProvider {
     #[must_use]
     pub const fn with_heartbeat(mut self, interval: Duration) -> Self {
         self.heartbeat = interval;
+        self
+    }
+
+    /// The same, with another limit of messages over all watches. For tests.
+    #[must_use]
+    pub fn with_flood_limit(self, burst: u32, per_second: u32) -> Self {
+        let budget = Budget::new(Instant::now()).with_messages(burst, per_second);
+        *lock(&self.connection.budget) = budget;
         self
     }
 
@@ -79,8 +89,13 @@ impl RemoteProvider {
         let answer = method(client.provider(), with_deadline(call, message));
         let answer = tokio::time::timeout_at(call.deadline.into(), answer).await;
         let answer = answer.map_err(|_| timed_out(verb))?;
-        let answer = answer.map_err(|status| of_status(&status, verb))?;
-        Ok(answer.into_inner())
+        let answer = answer.map_err(|status| client.failed(&status, verb));
+        Ok(self.noted(answer)?.into_inner())
+    }
+
+    /// Takes note if the provider broke the contract.
+    fn noted<T>(&self, result: Result<T>) -> Result<T> {
+        result.inspect_err(|error| self.connection.blame(error))
     }
 }
 
@@ -110,14 +125,7 @@ impl Provider for RemoteProvider {
             context: Some(convert::context(call)),
         };
         let health = ask!(self, call, Verb::Health, check_health, message).await?;
-        let remark = self.connection.remark();
-        let parts = [health.detail, remark];
-        let parts = parts.iter().filter(|part| !part.is_empty());
-        let parts: Vec<_> = parts.map(String::as_str).collect();
-        Ok(Health {
-            engine_version: health.engine_version,
-            detail: parts.join("; "),
-        })
+        Ok(response::health(&health, self.connection.remark()))
     }
 
     async fn start(&self, call: &Call, request: StartRequest) -> Result<Observation> {
@@ -128,7 +136,8 @@ impl Provider for RemoteProvider {
             return Err(Error::unsupported(verb).with_hint(hint));
         };
         let seen = ask!(self, call, verb, start_execution, message).await?;
-        response::any(verb, seen)
+        // Also with an `execution_id`: an engine may use it as a name or a key, and choose the id itself.
+        self.noted(response::any(verb, seen))
     }
 
     async fn get(&self, call: &Call, id: &ExecutionId, view: View) -> Result<Observation> {
@@ -138,7 +147,7 @@ impl Provider for RemoteProvider {
             view: convert::view(view),
         };
         let seen = ask!(self, call, Verb::Get, get_execution, message).await?;
-        response::of(Verb::Get, id, seen)
+        self.noted(response::of(Verb::Get, id, seen))
     }
 
     async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>> {
@@ -150,7 +159,10 @@ impl Provider for RemoteProvider {
             };
             let answer = ask!(self, call, Verb::Observe, observe_executions, message).await;
             results.extend(match answer {
-                Ok(response) => response::observed(ids, response),
+                Ok(response) => {
+                    let observed = response::observed(ids, response);
+                    observed.into_iter().map(|one| self.noted(one)).collect()
+                }
                 Err(error) => response::all_failed(ids, &error),
             });
         }
@@ -163,7 +175,7 @@ impl Provider for RemoteProvider {
         let table = Arc::clone(&self.describe().table);
         let message = request::list(call, request, &table, self.connection.id())?;
         let page = ask!(self, call, verb, list_executions, message).await?;
-        read(verb, convert::read_list_page(page, size))
+        self.noted(read(verb, convert::read_list_page(page, size)))
     }
 
     async fn count(&self, call: &Call) -> Result<Vec<Count>> {
@@ -171,7 +183,7 @@ impl Provider for RemoteProvider {
             context: Some(convert::context(call)),
         };
         let counts = ask!(self, call, Verb::Count, count_executions, message).await?;
-        read(Verb::Count, convert::read_counts(&counts))
+        self.noted(read(Verb::Count, convert::read_counts(&counts)))
     }
 
     async fn history(&self, call: &Call, mut request: HistoryRequest) -> Result<HistoryPage> {
@@ -181,18 +193,20 @@ impl Provider for RemoteProvider {
         request.cursor = Some(request::cursor(verb, request.cursor)?);
         let message = convert::history_request(call, request);
         let page = ask!(self, call, verb, list_events, message).await?;
-        read(verb, convert::read_history_page(page, size))
+        self.noted(read(verb, convert::read_history_page(page, size)))
     }
 
     async fn watch(&self, call: &Call, scope: WatchScope) -> Result<WatchStream> {
+        watch::check_pause(&self.connection, scope.verb())?;
         let client = self.connection.client(call, scope.verb()).await?;
-        watch::open(&client, call, scope, self.heartbeat).await
+        let opened = watch::open(&self.connection, &client, call, scope, self.heartbeat).await;
+        self.noted(opened)
     }
 
     async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation> {
         let message = convert::signal_request(call, &request);
         let seen = ask!(self, call, Verb::Signal, signal_execution, message).await?;
-        response::of(Verb::Signal, &request.id, seen)
+        self.noted(response::of(Verb::Signal, &request.id, seen))
     }
 
     async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
@@ -200,34 +214,34 @@ impl Provider for RemoteProvider {
         request.check_compensation(&self.capabilities())?;
         let message = convert::cancel_request(call, &request);
         let seen = ask!(self, call, verb, cancel_execution, message).await?;
-        response::of(verb, &request.id, seen)
+        self.noted(response::of(verb, &request.id, seen))
     }
 
     async fn pause(&self, call: &Call, request: PauseRequest) -> Result<Observation> {
         let id = request.id.clone();
         let message = convert::pause_request(call, request);
         let seen = ask!(self, call, Verb::Pause, pause_execution, message).await?;
-        response::of(Verb::Pause, &id, seen)
+        self.noted(response::of(Verb::Pause, &id, seen))
     }
 
     async fn resume(&self, call: &Call, request: ResumeRequest) -> Result<Observation> {
         let message = convert::resume_request(call, &request);
         let seen = ask!(self, call, Verb::Resume, resume_execution, message).await?;
-        response::of(Verb::Resume, &request.id, seen)
+        self.noted(response::of(Verb::Resume, &request.id, seen))
     }
 
     async fn retry_now(&self, call: &Call, request: RetryNowRequest) -> Result<Observation> {
         let id = request.id.clone();
         let message = convert::retry_now_request(call, request);
         let seen = ask!(self, call, Verb::RetryNow, retry_now, message).await?;
-        response::of(Verb::RetryNow, &id, seen)
+        self.noted(response::of(Verb::RetryNow, &id, seen))
     }
 
     async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
         let message = convert::retry_from_request(call, request);
         let seen = ask!(self, call, Verb::RetryFrom, retry_from, message).await?;
         // The engine may have made a new execution.
-        response::any(Verb::RetryFrom, seen)
+        self.noted(response::any(Verb::RetryFrom, seen))
     }
 
     async fn purge(&self, call: &Call, request: PurgeRequest) -> Result<()> {
@@ -248,10 +262,8 @@ impl Provider for RemoteProvider {
             cursor: request::cursor(verb, request.cursor)?,
         };
         let page = ask!(self, call, verb, list_definitions, message).await?;
-        read(
-            verb,
-            convert::read_definitions_page(page, request.page_size),
-        )
+        let page = convert::read_definitions_page(page, request.page_size);
+        self.noted(read(verb, page))
     }
 
     async fn definition(
@@ -267,7 +279,7 @@ impl Provider for RemoteProvider {
             revision: revision.unwrap_or_default().to_owned(),
         };
         let found = ask!(self, call, verb, get_definition, message).await?;
-        read(verb, convert::read_definition(found))
+        self.noted(read(verb, convert::read_definition(found)))
     }
 
     async fn apply_definition(
@@ -278,7 +290,7 @@ impl Provider for RemoteProvider {
         let verb = Verb::ApplyDefinition;
         let message = convert::apply_request(call, request);
         let applied = ask!(self, call, verb, apply_definition, message).await?;
-        read(verb, convert::read_definition(applied))
+        self.noted(read(verb, convert::read_definition(applied)))
     }
 
     async fn validate_definition(

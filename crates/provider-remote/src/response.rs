@@ -1,7 +1,7 @@
 //! Answers, checked: a provider cannot answer about another execution than the one that was asked for.
 
 use stateway_model::ExecutionId;
-use stateway_provider_api::{Error, ErrorKind, Observation, Result, Verb};
+use stateway_provider_api::{Error, ErrorKind, Health, Observation, Result, Verb};
 use stateway_wire::v1::observed_execution::Result as Observed;
 use stateway_wire::{Misfit, convert, v1};
 
@@ -9,6 +9,8 @@ use crate::error::malformed;
 
 /// The most bytes of a foreign id that an error quotes.
 const QUOTED: usize = 64;
+/// The most bytes of a text about the health of a provider.
+const LINE: usize = 512;
 
 /// The observation of whichever execution the provider answers with.
 pub(crate) fn any(verb: Verb, seen: v1::Observation) -> Result<Observation> {
@@ -30,6 +32,22 @@ pub(crate) fn check(verb: Verb, asked: &ExecutionId, answered: &str) -> Result<(
     let quoted = &answered[..answered.floor_char_boundary(QUOTED)];
     let rule = format!("is `{quoted}`, not the execution that was asked for");
     Err(malformed(verb, &Misfit::new("id", rule)))
+}
+
+/// The health of the provider, with a remark of the gateway; may be empty.
+pub(crate) fn health(health: &v1::CheckHealthResponse, remark: String) -> Health {
+    let parts = [line(&health.detail), remark];
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    Health {
+        engine_version: line(&health.engine_version),
+        detail: parts.join("; "),
+    }
+}
+
+/// The text as one line of bounded length: it is logged, and shown in lists of providers.
+fn line(text: &str) -> String {
+    let text = &text[..text.floor_char_boundary(LINE)];
+    text.replace(char::is_control, " ")
 }
 
 /// One result for each id, in the order of the ids.
@@ -108,5 +126,18 @@ mod tests {
         let results = vec![result(seen("a"))];
         let read = observed(&ids, v1::ObserveExecutionsResponse { results });
         assert!(read.len() == 2 && read.iter().all(Result::is_err));
+    }
+
+    #[test]
+    fn texts_about_health_are_bounded_lines() {
+        let long = "a\nü\u{1b}".repeat(1_000_000);
+        let response = v1::CheckHealthResponse {
+            engine_version: long.clone(),
+            detail: long,
+        };
+        let shown = health(&response, "a remark".to_owned());
+        assert!(shown.engine_version.len() <= LINE && shown.detail.len() <= LINE + 10);
+        assert!(!shown.detail.contains(char::is_control));
+        assert!(shown.detail.ends_with("; a remark"));
     }
 }

@@ -1,9 +1,12 @@
 //! The stream of a watch: heartbeats are taken out, and a stream that stalls, floods or reports other
 //! executions ends with an error.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
+use prost::Message;
+use stateway_provider_api::adapter::lock;
 use stateway_provider_api::{
     Call, Error, ErrorKind, Result, Verb, WatchScope, WatchStream, Watched,
 };
@@ -12,8 +15,9 @@ use stateway_wire::{convert, v1};
 use tonic::Streaming;
 
 use crate::client::Client;
+use crate::connection::Connection;
 use crate::error::{malformed, of_status, timed_out};
-use crate::pace::Budget;
+use crate::violation::{FLOODS, STALLED};
 use crate::{request, response};
 
 /// How often a stream must report something.
@@ -21,8 +25,17 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
 /// A stream that is silent for so many heartbeats has stalled.
 const MISSED_HEARTBEATS: u32 = 3;
 
+/// Refuses a watch of a provider that flooded a short time ago.
+pub(crate) fn check_pause(connection: &Connection, verb: Verb) -> Result<()> {
+    if lock(&connection.budget).is_paused(Instant::now()) {
+        return Err(floods(verb));
+    }
+    Ok(())
+}
+
 /// Opens a watch. It is open when its first message has come.
 pub(crate) async fn open(
+    connection: &Arc<Connection>,
     client: &Client,
     call: &Call,
     scope: WatchScope,
@@ -33,21 +46,21 @@ pub(crate) async fn open(
     let opening = async {
         let opened = client.provider().watch_executions(message).await;
         let mut messages = opened
-            .map_err(|status| of_status(&status, verb))?
+            .map_err(|status| client.failed(&status, verb))?
             .into_inner();
         let first = messages.message().await;
-        let first = first.map_err(|status| of_status(&status, verb))?;
+        let first = first.map_err(|status| client.failed(&status, verb))?;
         Ok((messages, first))
     };
     let opened = tokio::time::timeout_at(call.deadline.into(), opening).await;
     let (messages, first) = opened.map_err(|_| timed_out(verb))??;
     let follower = Follower {
+        connection: Arc::clone(connection),
         messages,
         first,
         verb,
         scope,
         patience: heartbeat * MISSED_HEARTBEATS,
-        budget: Budget::new(Instant::now()),
         is_in_sync: false,
     };
     let items = stream::unfold(Some(follower), |follower| async {
@@ -55,19 +68,22 @@ pub(crate) async fn open(
         match follower.next().await {
             Ok(Some(item)) => Some((Ok(item), Some(follower))),
             Ok(None) => None,
-            Err(error) => Some((Err(error), None)),
+            Err(error) => {
+                follower.connection.blame(&error);
+                Some((Err(error), None))
+            }
         }
     });
     Ok(items.boxed())
 }
 
 struct Follower {
+    connection: Arc<Connection>,
     messages: Streaming<v1::WatchExecutionsResponse>,
     first: Option<v1::WatchExecutionsResponse>,
     verb: Verb,
     scope: WatchScope,
     patience: Duration,
-    budget: Budget,
     is_in_sync: bool,
 }
 
@@ -78,8 +94,9 @@ impl Follower {
             let Some(message) = self.receive().await? else {
                 return Ok(None);
             };
-            if !self.budget.take(Instant::now()) {
-                return Err(self.failed(ErrorKind::Throttled, "PROVIDER_FLOODS", "floods"));
+            let bytes = message.encoded_len();
+            if !lock(&self.connection.budget).take(Instant::now(), bytes) {
+                return Err(floods(self.verb));
             }
             if let Some(item) = self.read(message)? {
                 return Ok(Some(item));
@@ -92,7 +109,7 @@ impl Follower {
             return Ok(Some(first));
         }
         let message = tokio::time::timeout(self.patience, self.messages.message()).await;
-        let stalled = |_| self.failed(ErrorKind::Unavailable, "PROVIDER_STALLED", "has stalled");
+        let stalled = |_| stalled(self.verb);
         let message = message.map_err(stalled)?;
         message.map_err(|status| of_status(&status, self.verb))
     }
@@ -128,9 +145,14 @@ impl Follower {
             WatchScope::One(id) | WatchScope::End(id) => Some(id),
         }
     }
+}
 
-    fn failed(&self, kind: ErrorKind, reason: &'static str, what: &str) -> Error {
-        let message = format!("the stream of the provider {what}");
-        Error::new(kind, self.verb, message).with_reason(reason)
-    }
+fn floods(verb: Verb) -> Error {
+    let message = "the watches of the provider sent more than 20,000 messages or 64 MiB per second";
+    Error::new(ErrorKind::Throttled, verb, message).with_reason(FLOODS)
+}
+
+fn stalled(verb: Verb) -> Error {
+    let message = "the watch of the provider was silent for three heartbeats";
+    Error::new(ErrorKind::Unavailable, verb, message).with_reason(STALLED)
 }

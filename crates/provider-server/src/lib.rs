@@ -13,6 +13,7 @@ mod listener;
 mod provider;
 mod server;
 mod source;
+mod stop;
 mod watch;
 
 pub use listener::{Connection, Listener, TlsFiles};

@@ -14,6 +14,7 @@ use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
 use crate::Source;
+use crate::stop::Stop;
 use crate::watch::{Responses, responses};
 
 /// How long a call without a deadline may take.
@@ -185,7 +186,8 @@ impl Service for ProviderService {
         &self,
         request: Request<v1::WatchExecutionsRequest>,
     ) -> Answer<Responses> {
-        let (_, _, message) = request.into_parts();
+        let (_, extensions, message) = request.into_parts();
+        let stop = extensions.get::<Stop>().cloned();
         let read = || {
             let span = |field, span: Option<_>| {
                 span.map(|span| convert::read_duration(field, span))
@@ -213,7 +215,8 @@ impl Service for ProviderService {
         let Ok(opened) = opened.await else {
             return Err(failed(timed_out(verb)));
         };
-        Ok(Response::new(responses(opened.map_err(failed)?, heartbeat)))
+        let opened = opened.map_err(failed)?;
+        Ok(Response::new(responses(opened, heartbeat, stop)))
     }
 
     async fn get_definition(

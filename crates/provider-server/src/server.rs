@@ -2,22 +2,28 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use stateway_provider_api::Provider;
 use stateway_wire::MAX_MESSAGE_BYTES;
 use stateway_wire::v1::identity_server::IdentityServer;
 use stateway_wire::v1::provider_server::ProviderServer as GeneratedServer;
-use tonic::service::Routes;
+use tonic::Request;
+use tonic::service::{InterceptorLayer, Routes};
 use tonic::transport::{Error, Server};
 
 use crate::identity::IdentityService;
 use crate::provider::ProviderService;
+use crate::stop::Stop;
 use crate::{Fixed, Listener, Source};
 
 /// How many calls and watches one gateway may have open at once. The gateway has one connection, and a
 /// stream for each execution that is watched by itself.
 const MAX_STREAMS: u32 = 100_000;
+
+/// How long open calls may take after the server was asked to stop.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// What a provider program calls itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,8 +86,8 @@ impl ProviderServer {
     }
 }
 
-/// Serves until the future ends. Open calls may finish; open watches are broken off by the gateway, or by
-/// the end of the process.
+/// Serves until the future ends. Then open watches end with the code UNAVAILABLE, so that the gateway opens
+/// them at the process that comes next, and open calls have ten seconds to finish.
 ///
 /// # Errors
 /// The transport fails.
@@ -90,9 +96,27 @@ pub async fn serve(
     routes: Routes,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    Server::builder()
+    let (stopping, stop) = Stop::new();
+    let add_stop = InterceptorLayer::new(move |mut request: Request<()>| {
+        request.extensions_mut().insert(stop.clone());
+        Ok(request)
+    });
+    let stopped = stopping.subscribe();
+    let shutdown = async move {
+        shutdown.await;
+        stopping.send_replace(true);
+    };
+    let served = Server::builder()
         .max_concurrent_streams(MAX_STREAMS)
+        .layer(add_stop)
         .add_routes(routes)
-        .serve_with_incoming_shutdown(listener.incoming().boxed(), shutdown)
-        .await
+        .serve_with_incoming_shutdown(listener.incoming().boxed(), shutdown);
+    let grace = async {
+        Stop(stopped).requested().await;
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        served = served => served,
+        () = grace => Ok(()),
+    }
 }

@@ -7,6 +7,20 @@ use stateway_provider_api::{Error, ErrorKind, Verb};
 use crate::time::{duration, read_duration};
 use crate::v1;
 
+/// The most bytes of the message of an error that is read.
+const MAX_MESSAGE_BYTES: usize = 8 * 1024;
+/// The most bytes of each other text of such an error.
+const MAX_TEXT_BYTES: usize = 2 * 1024;
+/// The most entries of its metadata.
+const MAX_METADATA: usize = 32;
+/// The most bytes of a key of its metadata.
+const MAX_KEY_BYTES: usize = 64;
+
+/// The beginning of a text.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    text[..text.floor_char_boundary(most)].to_owned()
+}
+
 /// An error for the wire.
 #[must_use]
 pub fn detail(error: &Error) -> v1::ErrorDetail {
@@ -29,26 +43,30 @@ pub fn detail(error: &Error) -> v1::ErrorDetail {
     }
 }
 
-/// An error of the wire, about this verb; `of_code`: the kind if the message has none.
+/// An error of the wire, about this verb; `of_code`: the kind if the message has none. Long texts are cut.
 #[must_use]
 pub fn read_detail(detail: v1::ErrorDetail, verb: Verb, of_code: ErrorKind) -> Error {
     let kind = read_kind(detail.kind).unwrap_or(of_code);
-    let mut error = Error::new(kind, verb, detail.message)
-        .with_hint(detail.hint)
-        .with_native_code(detail.native_code);
+    let mut error = Error::new(kind, verb, cut(&detail.message, MAX_MESSAGE_BYTES))
+        .with_hint(cut(&detail.hint, MAX_TEXT_BYTES))
+        .with_native_code(cut(&detail.native_code, MAX_TEXT_BYTES));
     // A reason is a word for programs; anything else would break the rules of ErrorInfo.
     if is_reason(&detail.reason) {
         error = error.with_reason(detail.reason);
     }
     if !detail.component.is_empty() {
-        error = error.with_component(detail.component);
+        error = error.with_component(cut(&detail.component, MAX_TEXT_BYTES));
     }
     if !detail.suggestion.is_empty() {
-        error = error.with_suggestion(detail.suggestion);
+        error = error.with_suggestion(cut(&detail.suggestion, MAX_TEXT_BYTES));
     }
     let mut metadata: Vec<_> = detail.metadata.into_iter().collect();
     metadata.sort();
-    error = error.with_metadata(metadata);
+    let metadata = metadata.into_iter().take(MAX_METADATA);
+    error = error.with_metadata(metadata.map(|(key, value)| {
+        let key = cut(&key, MAX_KEY_BYTES);
+        (key, cut(&value, MAX_TEXT_BYTES))
+    }));
     let pause = detail.retry_after;
     error.retry_after = pause.and_then(|pause| read_duration("retry_after", pause).ok());
     error.answered = detail.engine_answered;
@@ -102,4 +120,27 @@ fn read_kind(kind: i32) -> Option<ErrorKind> {
         v1::ErrorKind::Expired => ErrorKind::Expired,
         v1::ErrorKind::Internal => ErrorKind::Internal,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_of_an_error_is_bounded() {
+        let long = "ü".repeat(100_000);
+        let entry = |number| (format!("{number}{long}"), long.clone());
+        let detail = v1::ErrorDetail {
+            message: long.clone(),
+            hint: long.clone(),
+            native_code: long.clone(),
+            suggestion: long.clone(),
+            component: long.clone(),
+            metadata: (0..1_000).map(entry).collect(),
+            ..v1::ErrorDetail::default()
+        };
+        let error = read_detail(detail, Verb::Observe, ErrorKind::Malformed);
+        assert_eq!(error.metadata.len(), MAX_METADATA);
+        assert!(format!("{error:?}").len() < 128 * 1024);
+    }
 }

@@ -5,15 +5,13 @@ use prost_types::Any;
 use stateway_provider_api::{Error, ErrorKind, Verb};
 use tonic::{Code, Status};
 
-use crate::error::{detail, read_detail};
+use crate::error::{cut, detail, read_detail};
 use crate::v1;
 
 /// The most bytes of the details of a status. Clients refuse larger trailers.
 pub const MAX_DETAIL_BYTES: usize = 6 * 1024;
 /// The most bytes of the message of a status; in the trailer a byte can take three.
 const MAX_STATUS_MESSAGE_BYTES: usize = 512;
-/// The most bytes of the message of an error in an answer.
-const MAX_MESSAGE_BYTES: usize = 8 * 1024;
 
 const TYPE_URL: &str = "type.googleapis.com/stateway.provider.v1.ErrorDetail";
 
@@ -66,7 +64,7 @@ pub fn status_of(error: &Error) -> Status {
 pub fn error_of(status: &Status, verb: Verb) -> Error {
     let of_code = kind(status.code());
     let mut detail = embedded(status).unwrap_or_default();
-    detail.message = cut(status.message(), MAX_MESSAGE_BYTES);
+    detail.message = status.message().to_owned();
     if detail.message.is_empty() {
         detail.message = format!("the provider answered {}", status.code().description());
     }
@@ -114,10 +112,6 @@ const fn kind(code: Code) -> ErrorKind {
         Code::OutOfRange => ErrorKind::Expired,
         Code::Ok | Code::Unknown | Code::Internal => ErrorKind::Malformed,
     }
-}
-
-fn cut(text: &str, most: usize) -> String {
-    text[..text.floor_char_boundary(most)].to_owned()
 }
 
 #[cfg(test)]

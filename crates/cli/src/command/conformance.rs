@@ -22,7 +22,8 @@ Examples:
   stateway conformance unix:/run/acme.sock --junit report.xml
 
 The provider must be a test build that also serves stateway.provider.v1.Staging. The command deletes the
-executions of its engine. It needs no gateway. Exits 8 if a case failed; skipped cases are no failure.")]
+executions of its engine. It needs no gateway. Exits 8 if a case failed or if every case was skipped; single
+skipped cases are no failure.")]
 pub struct Conformance {
     /// Where the provider listens: unix:/path, https://host:port, or http://127.0.0.1:port
     address: String,
@@ -116,7 +117,9 @@ fn show(result: &CaseResult, output: Output) {
 fn sum_up(report: &Report, output: Output) -> Outcome {
     let (passed, failed, skipped) = report.counts();
     if report.results.is_empty() {
-        return Err(Failure::usage("no case has such a name"));
+        return Err(Failure::usage(
+            "the name of no case contains the text of --filter",
+        ));
     }
     if output == Output::Table {
         let total = report.results.len();
@@ -124,5 +127,39 @@ fn sum_up(report: &Report, output: Output) -> Outcome {
             "{total} cases, {passed} passed, {failed} failed, {skipped} skipped"
         ))?;
     }
+    if passed + failed == 0 {
+        let message = "every case was skipped, so nothing was checked";
+        return Err(Failure::new(Exit::Found, message.to_owned()));
+    }
     Ok(if failed == 0 { Exit::Ok } else { Exit::Found })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn sum_up_of(verdicts: &[Verdict]) -> Exit {
+        let result = |verdict: &Verdict| CaseResult {
+            name: "group::case".to_owned(),
+            verdict: verdict.clone(),
+            took: Duration::ZERO,
+        };
+        let results = verdicts.iter().map(result).collect();
+        match sum_up(&Report { results }, Output::Json) {
+            Ok(exit) => exit,
+            Err(failure) => failure.exit,
+        }
+    }
+
+    #[test]
+    fn only_cases_that_passed_are_a_success() {
+        let (passed, skipped) = (Verdict::Passed, Verdict::Skipped("why".to_owned()));
+        let failed = Verdict::Failed("why".to_owned());
+        assert_eq!(sum_up_of(&[passed.clone(), skipped.clone()]), Exit::Ok);
+        assert_eq!(sum_up_of(&[passed, failed, skipped.clone()]), Exit::Found);
+        assert_eq!(sum_up_of(&[skipped]), Exit::Found);
+        assert_eq!(sum_up_of(&[]), Exit::Usage);
+    }
 }

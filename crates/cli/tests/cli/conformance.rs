@@ -6,7 +6,8 @@ mod harness;
 use std::sync::Arc;
 
 use stateway_conformance::StagedProvider;
-use stateway_provider_server::{About, Listener, serve};
+use stateway_provider_memory::MemoryProvider;
+use stateway_provider_server::{About, Listener, ProviderServer, serve};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -64,4 +65,34 @@ fn a_provider_that_is_absent_and_a_filter_that_matches_nothing_are_told_apart() 
     let (address, _runtime) = served(&folder);
     run(&["conformance", &address, "--filter", "no such case"]).exits(2);
     run(&["conformance", "http://10.0.0.1:7000"]).exits(2);
+}
+
+#[test]
+fn a_run_that_checks_nothing_does_not_succeed() {
+    let folder = TempDir::new().unwrap();
+    let (address, runtime) = served(&folder);
+    // The reference provider has no definitions.
+    let filter = "capability_on::definitions_is_implemented";
+    let skipped = run(&["conformance", &address, "--filter", filter]).exits(8);
+    assert!(
+        skipped.err.contains("every case was skipped"),
+        "{skipped:?}"
+    );
+
+    let socket = folder.path().join("plain.sock");
+    let table = stateway_provider_api::table::compiled_in("memory").unwrap();
+    let id = "far".parse().unwrap();
+    let memory = MemoryProvider::new(id, &Default::default(), table).unwrap();
+    let routes = ProviderServer::new(Arc::new(memory), About::new("plain", "1")).routes();
+    let _inside = runtime.enter();
+    let listener = Listener::unix(&socket).unwrap();
+    runtime.spawn(async move { serve(listener, routes, std::future::pending()).await.ok() });
+    let address = format!("unix:{}", socket.display());
+    let refused = run(&["conformance", &address, "--filter", "start"]).exits(2);
+    assert!(
+        refused
+            .err
+            .contains("does not serve stateway.provider.v1.Staging"),
+        "{refused:?}"
+    );
 }

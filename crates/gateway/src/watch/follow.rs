@@ -20,16 +20,31 @@ const READ_AGAIN: Duration = Duration::from_secs(30);
 /// The reason when a collection has more executions than a watch follows.
 const TOO_MANY_EXECUTIONS: &str = "TOO_MANY_EXECUTIONS";
 
+/// Why a follower ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Followed {
+    /// Nobody listens any more, the topic was given up, or the hub stops.
+    Unwatched,
+    /// The provider described itself in another way: the topic has to be followed again from the start.
+    Changed,
+}
+
+/// Whether the provider offers another manner of following since the topic was last followed.
+pub(super) fn has_other_manner(upstream: &Upstream, topic: &Topic) -> bool {
+    topic.key.scope().is_offered(&upstream.capabilities()) != topic.is_pushed()
+}
+
 /// Follows by the provider's own push, opening it again whenever it breaks.
-pub(super) async fn pushed(hub: &Hub, upstream: &Upstream, topic: &Topic) {
+pub(super) async fn pushed(hub: &Hub, upstream: &Upstream, topic: &Topic) -> Followed {
     let mut failures = 0;
     loop {
         match follow_stream(hub, upstream, topic).await {
-            Ok(End::Unwatched) => return,
+            Ok(End::Unwatched) => return Followed::Unwatched,
+            Ok(End::Changed) => return Followed::Changed,
             Ok(End::Finished) => {
                 // It may be reopened: a redrive, a reset.
                 if linger(hub, topic).await {
-                    return;
+                    return Followed::Unwatched;
                 }
                 continue;
             }
@@ -38,14 +53,17 @@ pub(super) async fn pushed(hub: &Hub, upstream: &Upstream, topic: &Topic) {
                 if in_sync {
                     failures = 0;
                 }
+                if topic.is_synced() && has_other_manner(upstream, topic) {
+                    return Followed::Changed;
+                }
                 if failed(hub, upstream, topic, &error) == Next::Stop {
-                    return;
+                    return Followed::Unwatched;
                 }
             }
         }
         failures += 1;
         if rest(hub, topic, pause_after(failures, upstream)).await {
-            return;
+            return Followed::Unwatched;
         }
     }
 }
@@ -54,6 +72,8 @@ pub(super) async fn pushed(hub: &Hub, upstream: &Upstream, topic: &Topic) {
 enum End {
     /// Nobody listens any more, or the hub stops.
     Unwatched,
+    /// The state table or the manner of following has changed.
+    Changed,
     /// The one execution it followed has finished or is gone.
     Finished,
     /// The provider lost track of changes: the stream has to be opened again.
@@ -97,6 +117,7 @@ async fn drain(
     (mut stream, in_sync): (WatchStream, &mut bool),
 ) -> Result<End> {
     let verb = topic.key.scope().verb();
+    let described = upstream.describe();
     let mut idle_check = tokio::time::interval(IDLE_CHECK);
     let mut patience = Instant::now() + upstream.settings.timeout;
     loop {
@@ -107,6 +128,12 @@ async fn drain(
             _ = idle_check.tick() => {
                 if hub.forget_if_idle(topic) {
                     return Ok(End::Unwatched);
+                }
+                // What was seen before is shown by the old table until it is read again.
+                let now = upstream.describe();
+                let is_same = now.generation == described.generation || now.table == described.table;
+                if !is_same || has_other_manner(upstream, topic) {
+                    return Ok(End::Changed);
                 }
                 continue;
             }

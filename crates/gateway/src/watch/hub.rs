@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::{Code, Status};
 
+use super::follow::Followed;
 use super::present::{Sighting, Source};
 use super::topic::{Manner, Topic, TopicKey};
 use super::{follow, listed, poll};
@@ -89,7 +90,7 @@ impl Hub {
     /// ended with the execution.
     pub(crate) fn lost(&self, name: &ExecutionName) {
         for topic in self.synced_topics_of(name) {
-            if !topic.is_pushed || topic.key.execution.is_some() {
+            if !topic.is_pushed() || topic.key.execution.is_some() {
                 topic.forget(&name.id);
             }
         }
@@ -144,22 +145,31 @@ impl Hub {
         };
         if is_new {
             self.follow(upstream.clone(), topic.clone());
-        } else if !topic.is_pushed {
+        } else if !topic.is_pushed() {
             topic.hurry();
             self.wake_poller(&upstream.id);
         }
         Ok(Membership { topic })
     }
 
-    fn follow(self: &Arc<Self>, upstream: Arc<Upstream>, topic: Arc<Topic>) {
-        let hub = self.clone();
-        if topic.is_pushed {
-            self.spawn(async move { follow::pushed(&hub, &upstream, &topic).await });
-        } else if topic.key.execution.is_none() {
-            self.spawn(async move { listed::listed(&hub, &upstream, &topic).await });
-        } else {
+    /// Follows a topic in the manner that the provider offers.
+    pub(super) fn follow(self: &Arc<Self>, upstream: Arc<Upstream>, topic: Arc<Topic>) {
+        if !topic.is_pushed() && topic.key.execution.is_some() {
             self.poll(upstream);
+            return;
         }
+        let hub = self.clone();
+        self.spawn(async move {
+            let end = if topic.is_pushed() {
+                follow::pushed(&hub, &upstream, &topic).await
+            } else {
+                listed::listed(&hub, &upstream, &topic).await
+            };
+            if end == Followed::Changed {
+                topic.set_pushed(topic.key.scope().is_offered(&upstream.capabilities()));
+                hub.follow(upstream, topic);
+            }
+        });
     }
 
     /// Sees to it that the provider's poller runs and looks again.
@@ -201,7 +211,7 @@ impl Hub {
             .topics()
             .values()
             .filter(|topic| topic.key.provider == upstream.id)
-            .filter(|topic| topic.key.execution.is_some() && !topic.is_pushed)
+            .filter(|topic| topic.key.execution.is_some() && !topic.is_pushed())
             .cloned()
             .collect();
         if polled.is_empty() {

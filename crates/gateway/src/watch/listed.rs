@@ -10,7 +10,7 @@ use stateway_model::ExecutionId;
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{Call, ErrorKind, ListRequest, Result, Verb};
 
-use super::follow::{IDLE_CHECK, Next, failed, rest, too_many};
+use super::follow::{Followed, IDLE_CHECK, Next, failed, has_other_manner, rest, too_many};
 use super::hub::Hub;
 use super::present::{Source, TooMany};
 use super::topic::{RowTaken, Topic};
@@ -24,8 +24,11 @@ const MOST_PAGES: usize = 5_000;
 const MOST_CHECKED: usize = 100;
 
 /// Follows a collection by listing it again and again.
-pub(super) async fn listed(hub: &Hub, upstream: &Upstream, topic: &Topic) {
+pub(super) async fn listed(hub: &Hub, upstream: &Upstream, topic: &Topic) -> Followed {
     loop {
+        if has_other_manner(upstream, topic) {
+            return Followed::Changed;
+        }
         match round(hub, upstream, topic).await {
             Ok(news) => {
                 topic.set_synced();
@@ -33,7 +36,7 @@ pub(super) async fn listed(hub: &Hub, upstream: &Upstream, topic: &Topic) {
             }
             Err(error) => {
                 if failed(hub, upstream, topic, &error) == Next::Stop {
-                    return;
+                    return Followed::Unwatched;
                 }
                 topic.plan_after_failure();
             }
@@ -41,11 +44,14 @@ pub(super) async fn listed(hub: &Hub, upstream: &Upstream, topic: &Topic) {
         while Instant::now() < topic.due() {
             let left = topic.due().saturating_duration_since(Instant::now());
             if rest(hub, topic, left.min(IDLE_CHECK)).await {
-                return;
+                return Followed::Unwatched;
+            }
+            if has_other_manner(upstream, topic) {
+                return Followed::Changed;
             }
         }
         if hub.stop.is_cancelled() {
-            return;
+            return Followed::Unwatched;
         }
     }
 }

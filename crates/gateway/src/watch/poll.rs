@@ -8,7 +8,7 @@ use stateway_model::ExecutionId;
 use stateway_provider_api::{Call, Error, ErrorKind, Observation, Result, Verb};
 use tokio::sync::Notify;
 
-use super::follow::failed;
+use super::follow::{failed, has_other_manner};
 use super::hub::Hub;
 use super::present::Source;
 use super::topic::Topic;
@@ -18,11 +18,18 @@ use crate::upstream::{PROVIDER_BUSY, Upstream};
 const BATCH: usize = 100;
 
 /// Polls until no topic is left or the hub stops.
-pub(super) async fn run(hub: &Hub, upstream: &Upstream, wake: &Notify) {
+pub(super) async fn run(hub: &Arc<Hub>, upstream: &Arc<Upstream>, wake: &Notify) {
     loop {
         let topics = hub.polled_topics(upstream);
         if topics.is_empty() || hub.stop.is_cancelled() {
             return;
+        }
+        let (pushed, topics): (Vec<_>, Vec<_>) = topics
+            .into_iter()
+            .partition(|topic| has_other_manner(upstream, topic));
+        for topic in pushed {
+            topic.set_pushed(true);
+            hub.follow(Arc::clone(upstream), topic);
         }
         let (idle, live): (Vec<_>, Vec<_>) = topics
             .into_iter()

@@ -1,7 +1,7 @@
 //! What is watched together: the present set, the latest changes, and the readers.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -71,8 +71,8 @@ pub(super) struct Topic {
     pub(super) key: TopicKey,
     /// Tells cursors of this topic from those of one that was forgotten meanwhile.
     pub(super) epoch: u64,
-    /// The provider pushes its changes.
-    pub(super) is_pushed: bool,
+    /// The provider pushes its changes. May change with the description of the provider.
+    is_pushed: AtomicBool,
     inner: Mutex<Inner>,
     news: broadcast::Sender<News>,
     sync: watch::Sender<Sync>,
@@ -119,7 +119,7 @@ impl Topic {
         Self {
             key,
             epoch,
-            is_pushed: manner.is_pushed,
+            is_pushed: AtomicBool::new(manner.is_pushed),
             inner: Mutex::new(Inner {
                 sequence: 0,
                 present: Present::new(Bound(manner.most)),
@@ -140,6 +140,15 @@ impl Topic {
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the provider pushes the changes of this topic.
+    pub(super) fn is_pushed(&self) -> bool {
+        self.is_pushed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_pushed(&self, is_pushed: bool) {
+        self.is_pushed.store(is_pushed, Ordering::Relaxed);
     }
 
     /// Waits until the present set is known or reading it has failed.

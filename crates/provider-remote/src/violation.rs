@@ -1,0 +1,88 @@
+//! Remembers the last time that the provider broke the contract, for its health report.
+
+use std::sync::Mutex;
+
+use jiff::{Timestamp, Unit};
+use stateway_model::ProviderId;
+use stateway_provider_api::adapter::lock;
+use stateway_provider_api::{Error, ErrorKind};
+
+/// The reason of a watch that is silent for too long.
+pub(crate) const STALLED: &str = "PROVIDER_STALLED";
+/// The reason of a watch that sends too much.
+pub(crate) const FLOODS: &str = "PROVIDER_FLOODS";
+/// The most bytes of a message that is shown.
+const SHOWN: usize = 256;
+
+/// What one provider did wrong since the gateway started.
+#[derive(Default)]
+pub(crate) struct Violations(Mutex<Option<Last>>);
+
+struct Last {
+    reason: String,
+    message: String,
+    at: Timestamp,
+    count: u64,
+}
+
+impl Violations {
+    /// Takes note of an error, if the provider broke the contract.
+    pub(crate) fn note(&self, provider: &ProviderId, error: &Error) {
+        if !is_violation(error) {
+            return;
+        }
+        let message = &error.message[..error.message.floor_char_boundary(SHOWN)];
+        let message = message.replace(char::is_control, " ");
+        let mut last = lock(&self.0);
+        let count = last.as_ref().map_or(0, |last| last.count);
+        let is_new = last.as_ref().is_none_or(|last| last.message != message);
+        let reason = error.reason().to_owned();
+        if is_new {
+            tracing::warn!(%provider, reason, "the provider broke the contract: {message}");
+        }
+        *last = Some(Last {
+            reason,
+            message,
+            at: Timestamp::now(),
+            count: count.saturating_add(1),
+        });
+    }
+
+    /// One line about the last violation; empty when there was none.
+    pub(crate) fn remark(&self) -> String {
+        let last = lock(&self.0);
+        let Some(last) = &*last else {
+            return String::new();
+        };
+        let (reason, message, count) = (&last.reason, &last.message, last.count);
+        let at = last.at.round(Unit::Second).unwrap_or(last.at);
+        format!("contract violations: {count}, the last at {at}: {reason}: {message}")
+    }
+}
+
+/// Whether the error is a broken rule of the contract, not a failure of the engine or the network.
+fn is_violation(error: &Error) -> bool {
+    error.kind == ErrorKind::Malformed || [STALLED, FLOODS].contains(&error.reason())
+}
+
+#[cfg(test)]
+mod tests {
+    use stateway_provider_api::Verb;
+
+    use super::*;
+
+    #[test]
+    fn the_last_violation_is_shown_with_its_reason_and_their_number() {
+        let (violations, provider) = (Violations::default(), "far".parse().unwrap());
+        let error = |kind, message: &str| Error::new(kind, Verb::Get, message.to_owned());
+        violations.note(&provider, &error(ErrorKind::NotFound, "no such execution"));
+        assert_eq!(violations.remark(), "");
+        violations.note(&provider, &error(ErrorKind::Malformed, "first"));
+        let stalled = error(ErrorKind::Unavailable, &"ü\n".repeat(1_000)).with_reason(STALLED);
+        violations.note(&provider, &stalled);
+        let shown = violations.remark();
+        assert!(shown.starts_with("contract violations: 2, the last at 2"));
+        assert!(shown.contains("Z: PROVIDER_STALLED: ü "), "{shown}");
+        assert!(shown.len() < 400 && !shown.contains('\n'));
+    }
+}

@@ -1,0 +1,108 @@
+//! A provider that floods its watches.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use stateway_model::ExecutionId;
+use stateway_provider_api::table::compiled_in;
+use stateway_provider_api::{
+    Call, Description, Error, Health, NativeState, Observation, Provider, Result, View, WatchScope,
+    WatchStream, Watched,
+};
+use stateway_provider_memory::MemoryProvider;
+use stateway_provider_remote::{Config, RemoteProvider};
+use stateway_provider_server::{About, Listener, ProviderServer, serve};
+
+struct Flooding {
+    memory: MemoryProvider,
+    opened: AtomicUsize,
+}
+
+#[async_trait::async_trait]
+impl Provider for Flooding {
+    fn describe(&self) -> Arc<Description> {
+        self.memory.describe()
+    }
+
+    async fn health(&self, call: &Call) -> Result<Health> {
+        self.memory.health(call).await
+    }
+
+    async fn get(&self, call: &Call, id: &ExecutionId, view: View) -> Result<Observation> {
+        self.memory.get(call, id, view).await
+    }
+
+    async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>> {
+        self.memory.observe(call, ids).await
+    }
+
+    async fn watch(&self, _: &Call, _: WatchScope) -> Result<WatchStream> {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        let id = ExecutionId::new("a").unwrap();
+        let seen = Watched::seen(Observation::new(id, NativeState::new("ACTIVE")));
+        Ok(stream::repeat_with(move || Ok(seen.clone())).boxed())
+    }
+}
+
+/// The error that ends a watch.
+async fn end(far: &RemoteProvider) -> Error {
+    let call = Call::within(Duration::from_secs(10));
+    let mut watch = match far.watch(&call, WatchScope::All).await {
+        Ok(watch) => watch,
+        Err(error) => return error,
+    };
+    let ends = async {
+        loop {
+            if let Err(error) = watch.next().await.expect("the flood has no end") {
+                return error;
+            }
+        }
+    };
+    let ended = tokio::time::timeout(Duration::from_secs(10), ends).await;
+    ended.expect("the watch is ended")
+}
+
+#[tokio::test]
+async fn a_flood_ends_the_watch_and_opening_it_again_brings_no_new_budget() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("far.sock");
+    let table = compiled_in("memory").unwrap();
+    let memory = MemoryProvider::new("far".parse().unwrap(), &Default::default(), table);
+    let flooding = Arc::new(Flooding {
+        memory: memory.unwrap(),
+        opened: AtomicUsize::new(0),
+    });
+    let server = ProviderServer::new(flooding.clone(), About::new("flooding", "1"));
+    let (listener, routes) = (Listener::unix(&socket).unwrap(), server.routes());
+    tokio::spawn(async move { serve(listener, routes, std::future::pending()).await });
+    let config = Config::at(format!("unix:{}", socket.display()));
+    let far = RemoteProvider::new("far".parse().unwrap(), &config, None).unwrap();
+    let far = far.with_flood_limit(1_000, 10);
+    far.connect(&Call::within(Duration::from_secs(10)))
+        .await
+        .unwrap();
+    let flooded = end(&far).await;
+    assert_eq!(flooded.reason(), "PROVIDER_FLOODS");
+    // Other calls are served; the watch is not opened again until the pause is over.
+    let call = Call::within(Duration::from_secs(10));
+    let health = far.health(&call).await.unwrap();
+    assert!(
+        health.detail.contains("PROVIDER_FLOODS"),
+        "{}",
+        health.detail
+    );
+    for _ in 0..3 {
+        assert_eq!(end(&far).await.reason(), "PROVIDER_FLOODS");
+    }
+    let health = far.health(&call).await.unwrap();
+    assert!(
+        health.detail.contains("violations: 1,"),
+        "{}",
+        health.detail
+    );
+    assert_eq!(flooding.opened.load(Ordering::Relaxed), 1);
+}
