@@ -1,0 +1,143 @@
+//! What other clients and the network do between two calls of the adapter, on the mock.
+
+#![allow(clippy::unwrap_used)]
+
+mod mock;
+mod scenes;
+mod support;
+
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use serde_json::json;
+use stateway_contract_kit::Scene;
+use stateway_model::ExecutionId;
+use stateway_provider_api::table::compiled_in;
+use stateway_provider_api::{
+    Call, Observation, Provider, PurgeRequest, SignalRequest, WatchScope, WatchStream, Watched,
+};
+use stateway_provider_temporal::TemporalProvider;
+use stateway_provider_temporal::api::enums::v1::WorkflowExecutionStatus as Status;
+
+use mock::{Mock, Run, World};
+
+const LIST: &str = "ListWorkflowExecutions";
+
+async fn server() -> (Mock, TemporalProvider) {
+    let mock = Mock::start().await;
+    let table = compiled_in("temporal").unwrap();
+    let provider = TemporalProvider::new("test".parse().unwrap(), &mock.config(), table);
+    (mock, provider.unwrap())
+}
+
+fn call() -> Call {
+    Call::within(Duration::from_secs(20))
+}
+
+fn put(mock: &Mock, name: &str, scene: Scene) -> ExecutionId {
+    let workflow = scenes::staged(name, scene).unwrap();
+    for run in &workflow.runs {
+        mock.put(&run.description, &run.history);
+    }
+    ExecutionId::new(workflow.execution_id).unwrap()
+}
+
+/// The same run under another id, begun so many seconds after it.
+fn copy(run: &Run, number: u32, seconds: i64) -> Run {
+    let mut copy = run.clone();
+    let info = copy.info();
+    info.execution.as_mut().unwrap().run_id = format!("0dd1e1af-0fa0-788e-9075-{number:012x}");
+    info.start_time.as_mut().unwrap().seconds += seconds;
+    copy
+}
+
+/// An idle execution of this name that begins now.
+fn begin(world: &mut World, name: &str) {
+    let mut run = copy(&world.runs[0], 7, 0);
+    let info = run.info();
+    info.execution.as_mut().unwrap().workflow_id = name.to_owned();
+    let now = jiff::Timestamp::now();
+    info.start_time = Some(prost_types::Timestamp {
+        seconds: now.as_second(),
+        nanos: now.subsec_nanosecond(),
+    });
+    info.execution_time = info.start_time;
+    world.put(run);
+}
+
+fn purge(id: &ExecutionId) -> PurgeRequest {
+    PurgeRequest {
+        id: id.clone(),
+        request_id: "purge".parse().unwrap(),
+    }
+}
+
+async fn within(
+    patience: Duration,
+    stream: &mut WatchStream,
+    wanted: impl Fn(&Watched) -> bool,
+) -> bool {
+    let found = async {
+        while let Some(item) = stream.next().await {
+            if wanted(&item.unwrap()) {
+                return true;
+            }
+        }
+        false
+    };
+    tokio::time::timeout(patience, found).await.unwrap_or(false)
+}
+
+fn shows(id: &str, wanted: impl Fn(&Observation) -> bool) -> impl Fn(&Watched) -> bool {
+    move |item| matches!(item, Watched::Seen(seen) if seen.id.as_str() == id && wanted(seen))
+}
+
+fn is_in_sync(item: &Watched) -> bool {
+    matches!(item, Watched::InSync)
+}
+
+#[tokio::test]
+async fn a_purge_never_deletes_a_run_that_is_open() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, "ended", Scene::Succeeded);
+    mock.before(LIST, |world| {
+        let mut open = copy(&world.runs[0], 2, 10);
+        open.info().status = Status::Running.into();
+        open.info().close_time = None;
+        world.put(open);
+    });
+    let refused = provider.purge(&call(), purge(&id)).await.unwrap_err();
+    assert_eq!(refused.reason(), "NOT_FINISHED");
+    assert_eq!(mock.change(|world| world.runs.len()), 2);
+}
+
+#[tokio::test]
+async fn a_purge_refuses_a_run_that_began_and_ended_meanwhile() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, "ended", Scene::Succeeded);
+    mock.before(LIST, |world| {
+        let newer = copy(&world.runs[0], 2, 10);
+        world.put(newer);
+    });
+    let refused = provider.purge(&call(), purge(&id)).await.unwrap_err();
+    assert_eq!(refused.reason(), "RUN_STARTED");
+    provider.purge(&call(), purge(&id)).await.unwrap();
+    assert_eq!(mock.change(|world| world.runs.len()), 0);
+}
+
+#[tokio::test]
+async fn a_purge_follows_the_pages_of_a_long_chain() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, "chain", Scene::Succeeded);
+    mock.change(|world| {
+        let current = world.runs.remove(0);
+        for number in 1..=1_001 {
+            let mut older = copy(&current, number, -100_000 + i64::from(number));
+            older.info().status = Status::ContinuedAsNew.into();
+            world.put(older);
+        }
+        world.put(current);
+    });
+    provider.purge(&call(), purge(&id)).await.unwrap();
+    assert_eq!(mock.change(|world| world.runs.len()), 0);
+}
