@@ -141,3 +141,70 @@ async fn a_purge_follows_the_pages_of_a_long_chain() {
     provider.purge(&call(), purge(&id)).await.unwrap();
     assert_eq!(mock.change(|world| world.runs.len()), 0);
 }
+
+#[tokio::test]
+async fn a_watch_of_all_sees_what_began_while_lists_failed() {
+    let (mock, provider) = server().await;
+    put(&mock, "known", Scene::NoMetadata);
+    mock.change(|world| begin(world, "newest"));
+    let mut stream = provider.watch(&call(), WatchScope::All).await.unwrap();
+    assert!(within(Duration::from_secs(5), &mut stream, is_in_sync).await);
+    mock.refuse(LIST);
+    let began = Instant::now();
+    let gap = async {
+        while mock.calls_since(began).get(LIST).is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        mock.change(|world| begin(world, "missed"));
+        provider.clock().skip(Duration::from_secs(15));
+        mock.allow(LIST);
+    };
+    let seen = within(
+        Duration::from_secs(5),
+        &mut stream,
+        shows("missed", |_| true),
+    );
+    let ((), seen) = tokio::join!(gap, seen);
+    assert!(seen, "a start during the gap is not reported");
+}
+
+#[tokio::test]
+async fn a_watch_of_all_sees_what_began_during_a_slow_first_read() {
+    let (mock, provider) = server().await;
+    put(&mock, "known", Scene::NoMetadata);
+    mock.change(|world| {
+        for number in 0..1_000 {
+            begin(world, &format!("old-{number}"));
+        }
+    });
+    let mut stream = provider.watch(&call(), WatchScope::All).await.unwrap();
+    mock.change(|world| begin(world, "missed"));
+    provider.clock().skip(Duration::from_secs(15));
+    let seen = within(
+        Duration::from_secs(10),
+        &mut stream,
+        shows("missed", |_| true),
+    );
+    assert!(seen.await, "a start during the first read is not reported");
+}
+
+#[tokio::test]
+async fn one_failed_description_does_not_hide_the_other_starts() {
+    let (mock, provider) = server().await;
+    put(&mock, "known", Scene::NoMetadata);
+    let mut stream = provider.watch(&call(), WatchScope::All).await.unwrap();
+    assert!(within(Duration::from_secs(5), &mut stream, is_in_sync).await);
+    mock.refuse("DescribeWorkflowExecution");
+    let began = Instant::now();
+    let gap = async {
+        mock.change(|world| begin(world, "new"));
+        while mock.calls_since(began).get("DescribeWorkflowExecution") < Some(&2) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        provider.clock().skip(Duration::from_secs(15));
+        mock.allow("DescribeWorkflowExecution");
+    };
+    let seen = within(Duration::from_secs(8), &mut stream, shows("new", |_| true));
+    let ((), seen) = tokio::join!(gap, seen);
+    assert!(seen, "a start whose description failed is not reported");
+}
