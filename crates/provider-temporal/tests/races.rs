@@ -208,3 +208,31 @@ async fn one_failed_description_does_not_hide_the_other_starts() {
     let ((), seen) = tokio::join!(gap, seen);
     assert!(seen, "a start whose description failed is not reported");
 }
+
+fn signal_event(world: &mut World, index: usize) {
+    let attributes = json!({"signalName": "go", "requestId": "other"});
+    world.runs[index].record("WORKFLOW_EXECUTION_SIGNALED", &attributes);
+    world.runs[index].record(
+        "TIMER_STARTED",
+        &json!({"timerId": "new", "startToFireTimeout": "600s"}),
+    );
+}
+
+fn has_timer(seen: &Observation) -> bool {
+    seen.steps.iter().any(|step| step.name.contains("new"))
+}
+
+#[tokio::test]
+async fn a_watch_of_one_sees_what_happens_before_its_first_long_poll() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, "idle", Scene::NoMetadata);
+    let scope = WatchScope::One(id.clone());
+    let mut stream = provider.watch(&call(), scope).await.unwrap();
+    mock.change(|world| signal_event(world, 0));
+    let seen = within(
+        Duration::from_secs(1),
+        &mut stream,
+        shows("idle", has_timer),
+    );
+    assert!(seen.await, "not seen within a second");
+}
