@@ -236,3 +236,28 @@ async fn a_watch_of_one_sees_what_happens_before_its_first_long_poll() {
     );
     assert!(seen.await, "not seen within a second");
 }
+
+#[tokio::test]
+async fn a_watch_of_one_with_a_long_history_is_read_every_few_seconds() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, "long", Scene::NoMetadata);
+    mock.change(|world| {
+        for _ in 0..1_100 {
+            world.runs[0].record("WORKFLOW_EXECUTION_SIGNALED", &json!({"signalName": "go"}));
+        }
+    });
+    let scope = WatchScope::One(id.clone());
+    let mut stream = provider.watch(&call(), scope).await.unwrap();
+    assert!(within(Duration::from_secs(5), &mut stream, is_in_sync).await);
+    let later = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        mock.change(|world| signal_event(world, 0));
+    };
+    let seen = within(
+        Duration::from_secs(12),
+        &mut stream,
+        shows("long", has_timer),
+    );
+    let ((), seen) = tokio::join!(later, seen);
+    assert!(seen, "not seen within 12 seconds");
+}

@@ -224,7 +224,10 @@ impl Follower {
         } else {
             (self.pace * 2).min(SLOWEST)
         };
-        let is_pushed = self.permit.is_some() && (self.only_end || !has_silent_steps(seen));
+        // The long poll on a long history shows its end alone.
+        let shows_all = self.target.as_ref().is_some_and(|target| !target.only_end);
+        let is_pushed =
+            self.permit.is_some() && (self.only_end || shows_all && !has_silent_steps(seen));
         self.pause = if is_pushed {
             IDLE
         } else {
