@@ -211,6 +211,16 @@ impl WorkflowService for Service {
     ) -> Answer<rpc::StartWorkflowExecutionResponse> {
         enter!(self, "StartWorkflowExecution");
         let request = request.into_inner();
+        let terminates =
+            request.workflow_id_conflict_policy() == WorkflowIdConflictPolicy::TerminateExisting;
+        if terminates
+            && request.workflow_id_reuse_policy() == WorkflowIdReusePolicy::RejectDuplicate
+        {
+            let message = "Invalid WorkflowIDReusePolicy: WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE \
+                           cannot be used together with WorkflowIDConflictPolicy \
+                           WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING";
+            return Err(Status::invalid_argument(message));
+        }
         self.0.change(|world| {
             let current = named(&request.workflow_id, "");
             let mut answer = rpc::StartWorkflowExecutionResponse {
@@ -230,7 +240,11 @@ impl WorkflowService for Service {
                     answer.run_id = run_id;
                     return Ok(Response::new(answer));
                 }
-                if !reused {
+                if terminates && !run.is_closed() {
+                    let attributes = json!({"reason": "TerminateExisting policy"});
+                    let kind = "WORKFLOW_EXECUTION_TERMINATED";
+                    run.close(RunStatus::Terminated, kind, &attributes);
+                } else if !reused {
                     return Err(answer::already_started(&run.start_request, &run_id));
                 }
             }
