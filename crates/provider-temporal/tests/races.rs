@@ -261,3 +261,30 @@ async fn a_watch_of_one_with_a_long_history_is_read_every_few_seconds() {
     let ((), seen) = tokio::join!(later, seen);
     assert!(seen, "not seen within 12 seconds");
 }
+
+#[tokio::test]
+async fn a_repeated_signal_is_answered_after_the_end() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, "signalled", Scene::NoMetadata);
+    let signal = |name: &str, request_id: &str| SignalRequest {
+        id: id.clone(),
+        signal: name.to_owned(),
+        payload: None,
+        request_id: request_id.parse().unwrap(),
+    };
+    provider.signal(&call(), signal("go", "s1")).await.unwrap();
+    mock.change(|world| {
+        let run = &mut world.runs[0];
+        run.close(
+            Status::Completed,
+            "WORKFLOW_EXECUTION_COMPLETED",
+            &json!({}),
+        );
+    });
+    let again = provider.signal(&call(), signal("go", "s1")).await.unwrap();
+    assert_eq!(again.native.state, "COMPLETED");
+    let other = provider.signal(&call(), signal("stop", "s1")).await;
+    assert_eq!(other.unwrap_err().reason(), "REQUEST_ID_REUSED");
+    let late = provider.signal(&call(), signal("go", "s2")).await;
+    assert_eq!(late.unwrap_err().reason(), "ALREADY_FINISHED");
+}
