@@ -337,7 +337,10 @@ impl Follower {
 
     async fn take_news(&mut self, news: std::result::Result<News, RecvError>) -> Result<()> {
         match news {
-            Ok(News::Changed(workflow)) => self.describe(vec![workflow]).await,
+            Ok(News::Changed(workflow)) => {
+                self.reader.client.count(Api::Reads);
+                self.describe(vec![workflow]).await
+            }
             Ok(News::Gone(name)) => {
                 self.open.remove(&name);
                 if let Ok(id) = ExecutionId::new(&name) {
@@ -364,7 +367,7 @@ struct Run {
 }
 
 async fn look(reader: &Reader, ask: Ask<'_>, of: &WorkflowRef) -> Result<(Observation, Run)> {
-    let described = reader.describe(ask, of).await?;
+    let described = reader.describe_in_turn(ask, of).await?;
     let seen = reader.observed(ask, of, &described).await?;
     let info = crate::reader::info(ask.verb, &described)?;
     let run = Run {

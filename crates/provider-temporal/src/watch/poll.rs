@@ -12,6 +12,7 @@ use crate::api::workflowservice::v1::GetWorkflowExecutionHistoryRequest;
 use crate::client::{Ask, Client};
 use crate::facts::WINDOW;
 use crate::id::WorkflowRef;
+use crate::quota::Api;
 use crate::reader::Reader;
 
 /// How long a poll may take. Servers answer after 20 to 60 seconds.
@@ -78,6 +79,7 @@ async fn poll(reader: Arc<Reader>, target: Target, token: Vec<u8>) -> Result<(Ve
             skip_archival: true,
         };
         let ask = Ask { call: &call, verb };
+        reader.client.count(Api::Reads);
         let page = match reader
             .client
             .get_workflow_execution_history(ask, request)
