@@ -14,7 +14,8 @@ use stateway_contract_kit::Scene;
 use stateway_model::ExecutionId;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, Observation, Provider, PurgeRequest, SignalRequest, WatchScope, WatchStream, Watched,
+    Call, Observation, Provider, PurgeRequest, RetryFromRequest, SignalRequest, WatchScope,
+    WatchStream, Watched,
 };
 use stateway_provider_temporal::TemporalProvider;
 use stateway_provider_temporal::api::enums::v1::WorkflowExecutionStatus as Status;
@@ -152,7 +153,7 @@ async fn a_watch_of_all_sees_what_began_while_lists_failed() {
     mock.refuse(LIST);
     let began = Instant::now();
     let gap = async {
-        while mock.calls_since(began).get(LIST).is_none() {
+        while !mock.calls_since(began).contains_key(LIST) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         mock.change(|world| begin(world, "missed"));
@@ -287,4 +288,26 @@ async fn a_repeated_signal_is_answered_after_the_end() {
     assert_eq!(other.unwrap_err().reason(), "REQUEST_ID_REUSED");
     let late = provider.signal(&call(), signal("go", "s2")).await;
     assert_eq!(late.unwrap_err().reason(), "ALREADY_FINISHED");
+}
+
+#[tokio::test]
+async fn a_repeated_retry_from_resets_once() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, "failed", Scene::Failed);
+    let request = RetryFromRequest {
+        id,
+        step: String::new(),
+        input: None,
+        feedback: String::new(),
+        from_start: false,
+        request_id: "again".parse().unwrap(),
+        execution_id: None,
+    };
+    let began = Instant::now();
+    let first = provider.retry_from(&call(), request.clone()).await.unwrap();
+    let repeated = provider.retry_from(&call(), request).await.unwrap();
+    assert_eq!(repeated.notes.first(), first.notes.first());
+    let resets = mock.calls_since(began).remove("ResetWorkflowExecution");
+    assert_eq!(resets, Some(1));
+    assert_eq!(mock.change(|world| world.runs.len()), 2);
 }
