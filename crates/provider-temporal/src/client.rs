@@ -131,9 +131,9 @@ impl Client {
         (0..turns).all(|_| self.spare(Api::Reads, RESERVE))
     }
 
-    /// Counts a call that is made in any case, so that background calls leave room for it.
+    /// Counts a call that is made in any case, also if no turn is left: background calls wait for it.
     pub(crate) fn count(&self, api: Api) {
-        self.quotas.spare(api, 0.0);
+        self.quotas.spend(api);
     }
 
     /// How many turns could be taken now.

@@ -2,6 +2,7 @@
 //! does not answer is no failure: then payloads are shown as encrypted.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -48,6 +49,17 @@ struct Body {
     data: String,
 }
 
+/// Whether nobody else can read what is sent to this address.
+fn keeps_secrets(url: &str) -> bool {
+    let Ok(url) = reqwest::Url::parse(url) else {
+        return false;
+    };
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    let is_local = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
+    url.scheme() == "https" || is_local
+}
+
 impl RemoteCodec {
     /// The codec of a configuration, if it has one.
     pub(crate) fn new(config: &Config) -> Result<Option<Self>, ConfigError> {
@@ -73,6 +85,10 @@ impl RemoteCodec {
         let header = HeaderValue::from_str(namespace).map_err(|error| wrong(error.to_string()))?;
         headers.insert("x-namespace", header);
         if let Some(name) = &codec.bearer_env {
+            if !keeps_secrets(&codec.url) {
+                let why = "a bearer token needs an https address, or one of this machine";
+                return Err(wrong(format!("`{}`: {why}", codec.url)));
+            }
             let token = std::env::var(name).map_err(|error| wrong(format!("`{name}`: {error}")))?;
             let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
             let mut value = value.map_err(|_| wrong(format!("`{name}` is not a token")))?;
@@ -83,6 +99,8 @@ impl RemoteCodec {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .timeout(PATIENCE)
+            // Payloads and the token are for the configured address alone.
+            .redirect(reqwest::redirect::Policy::none())
             .default_headers(headers);
         Ok(Self {
             http: http.build().map_err(|error| wrong(error.to_string()))?,
@@ -241,4 +259,39 @@ fn encoded_in(failure: &mut Failure) -> Vec<&mut Payload> {
         next = failure.cause.as_deref_mut();
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_sent_encrypted_or_to_this_machine_only() {
+        let at = |url: &str, bearer_env: Option<&str>| {
+            let codec = Codec {
+                url: url.to_owned(),
+                bearer_env: bearer_env.map(str::to_owned),
+            };
+            RemoteCodec::at(&codec, "default").map(drop)
+        };
+        // Every process has this variable.
+        let token = Some("PATH");
+        for url in [
+            "https://codec.example",
+            "http://localhost:8081",
+            "http://127.0.0.1:8081",
+            "http://[::1]:8081",
+        ] {
+            assert!(at(url, token).is_ok(), "{url}");
+        }
+        for url in [
+            "http://codec.example",
+            "http://localhost.example",
+            "http://10.0.0.1",
+        ] {
+            let refused = at(url, token).unwrap_err().to_string();
+            assert!(refused.contains("https"), "{refused}");
+            assert!(at(url, None).is_ok(), "{url}");
+        }
+    }
 }

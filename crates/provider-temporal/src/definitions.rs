@@ -203,6 +203,7 @@ async fn schedule(provider: &TemporalProvider, ask: Ask<'_>, id: &str) -> Result
         schedule_id: id.to_owned(),
     };
     let name = format!("{SCHEDULE}{id}");
+    client.count(Api::Reads);
     let described = match client.describe_schedule(ask, request).await {
         Ok(described) => described,
         Err(error) if error.kind == ErrorKind::NotFound => return Err(unknown(&name)),

@@ -33,11 +33,14 @@ pub(crate) struct Facts {
     pub(crate) updates: BTreeMap<i64, String>,
     /// The newest event that completed a workflow task.
     pub(crate) last_task: Option<i64>,
-    /// Why the newest workflow task failed; none after one that completed.
-    pub(crate) task_error: Option<ExecutionError>,
-    /// The newest workflow task only asked for more time: a local activity runs in it.
-    pub(crate) is_heartbeat: bool,
-    pub(crate) cancel: Option<CancelInfo>,
+    /// Why the newest workflow task failed or timed out, with the event; none after one that completed.
+    pub(crate) task_failed: Option<(i64, ExecutionError)>,
+    pub(crate) task_timed_out: Option<(i64, ExecutionError)>,
+    /// The completed workflow task that the newest one follows directly. That one only asked for more
+    /// time: a local activity runs in it.
+    pub(crate) heartbeat: Option<i64>,
+    /// The newest request to cancel or terminate, with its event.
+    pub(crate) cancel: Option<(i64, CancelInfo)>,
     pub(crate) reset: Option<Reset>,
     pub(crate) end: Option<End>,
     /// The failed local activity of the newest marker, with the workflow task that recorded it.
@@ -95,6 +98,8 @@ pub(crate) struct Timer {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LocalActivity {
+    /// The number of its marker.
+    pub(crate) event: i64,
     pub(crate) name: String,
     pub(crate) attempt: u32,
     pub(crate) error: ExecutionError,
@@ -139,13 +144,30 @@ pub(crate) struct End {
 }
 
 impl Facts {
-    /// Forgets what the events before the window showed.
+    /// Forgets what the events before the window showed. Whatever an event sets has the number of that
+    /// event, because a process that did not read the event cannot know it.
     pub(crate) fn close_window(&mut self) {
         let first = self.last - WINDOW;
         self.activities.retain(|event, _| *event > first);
         self.timers.retain(|event, _| *event > first);
         self.children.retain(|event, _| *event > first);
         self.updates.retain(|event, _| *event > first);
+        for timer in self.timers.values_mut() {
+            timer.retries.take_if(|retried| retried.event <= first);
+        }
+        self.marker.take_if(|(_, marker)| marker.event <= first);
+        self.last_task.take_if(|event| *event <= first);
+        self.heartbeat.take_if(|event| *event <= first);
+        self.task_failed.take_if(|(event, _)| *event <= first);
+        self.task_timed_out.take_if(|(event, _)| *event <= first);
+        self.cancel.take_if(|(event, _)| *event <= first);
+        self.reset.take_if(|reset| reset.event <= first);
+    }
+
+    /// Why the newest workflow task failed; none after one that completed.
+    pub(crate) fn task_error(&self) -> Option<&ExecutionError> {
+        let error = self.task_failed.as_ref().or(self.task_timed_out.as_ref());
+        error.map(|(_, error)| error)
     }
 
     /// How much memory this takes, roughly, in entries.

@@ -20,6 +20,7 @@ use crate::client::{Ask, Client};
 use crate::id::WorkflowRef;
 use crate::list::LONGEST_PAGE;
 use crate::query;
+use crate::quota::Api;
 use crate::reader::{Reader, info, not_found};
 use crate::response::run_id;
 use crate::time::timestamp;
@@ -167,6 +168,7 @@ impl Reader {
         newest_first: bool,
         size: usize,
     ) -> Result<(Vec<HistoryEvent>, Vec<u8>)> {
+        self.client.count(Api::Reads);
         let namespace = self.client.namespace();
         let execution = Client::execution(run);
         let maximum_page_size = i32::try_from(size).unwrap_or(i32::MAX);

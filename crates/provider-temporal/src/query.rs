@@ -25,7 +25,7 @@ const STATUSES: [(&str, &str); 8] = [
 const KEPT: [&str; 2] = ["CONTINUED_AS_NEW", "PAUSED"];
 
 /// Databases keep times less exactly than descriptions show them.
-const IMPRECISION: SignedDuration = SignedDuration::from_millis(1);
+pub(crate) const IMPRECISION: SignedDuration = SignedDuration::from_millis(1);
 
 /// Every run that may be the current one of its workflow: what continues as new never is.
 pub(crate) const ALL: &str = "ExecutionStatus != 'ContinuedAsNew'";

@@ -78,6 +78,16 @@ impl Reader {
         ask: Ask<'_>,
         of: &WorkflowRef,
     ) -> Result<DescribeWorkflowExecutionResponse> {
+        self.client.count(Api::Reads);
+        self.describe_in_turn(ask, of).await
+    }
+
+    /// The same for a watch or a list: the turn of the quota was taken before.
+    pub(crate) async fn describe_in_turn(
+        &self,
+        ask: Ask<'_>,
+        of: &WorkflowRef,
+    ) -> Result<DescribeWorkflowExecutionResponse> {
         let request = DescribeWorkflowExecutionRequest {
             namespace: self.client.namespace(),
             execution: Client::execution(of),
@@ -102,7 +112,6 @@ impl Reader {
         of: &WorkflowRef,
         view: View,
     ) -> Result<Observation> {
-        self.client.count(Api::Reads);
         let described = self.describe(ask, of).await?;
         let mut seen = self.observed(ask, of, &described).await?;
         if view == View::Full {
@@ -113,7 +122,7 @@ impl Reader {
 
     /// One of many: the turn of the quota was taken before.
     pub(crate) async fn look(&self, ask: Ask<'_>, of: &WorkflowRef) -> Result<Observation> {
-        let described = self.describe(ask, of).await?;
+        let described = self.describe_in_turn(ask, of).await?;
         self.observed(ask, of, &described).await
     }
 
@@ -242,6 +251,7 @@ impl Reader {
         ask: Ask<'_>,
         of: &WorkflowRef,
     ) -> Result<Vec<HistoryEvent>> {
+        self.client.count(Api::Reads);
         let request = GetWorkflowExecutionHistoryReverseRequest {
             namespace: self.client.namespace(),
             execution: Client::execution(of),
@@ -261,6 +271,7 @@ impl Reader {
         ask: Ask<'_>,
         run: &WorkflowRef,
     ) -> Result<HistoryEvent> {
+        self.client.count(Api::Reads);
         let request = GetWorkflowExecutionHistoryRequest {
             namespace: self.client.namespace(),
             execution: Client::execution(run),
@@ -278,6 +289,7 @@ impl Reader {
 
     /// The event that ended a run.
     async fn last_event(&self, ask: Ask<'_>, run: &WorkflowRef) -> Result<Option<HistoryEvent>> {
+        self.client.count(Api::Reads);
         let request = GetWorkflowExecutionHistoryRequest {
             namespace: self.client.namespace(),
             execution: Client::execution(run),
@@ -373,10 +385,8 @@ pub(crate) fn recorded(
 ) -> Result<Observation> {
     let info = info(Verb::Get, described)?;
     let mut facts = Facts::default();
-    for event in events
-        .iter()
-        .filter(|event| event.event_id <= info.history_length)
-    {
+    let is_counted = |event: &&HistoryEvent| event.event_id <= info.history_length;
+    for event in events.iter().filter(is_counted) {
         facts.feed(event);
     }
     facts.last = info.history_length;

@@ -42,6 +42,7 @@ pub(crate) fn start(
     })?;
     let timeout = |name: &str| option(name).map(|text| span(name, text)).transpose();
     let wanted = request.execution_id.as_ref().map(|id| id.as_str());
+    let (reuse, conflict) = id_policies(option("reuse_policy"), option("conflict_policy"))?;
     let attempts = option("max_attempts").map(max_attempts).transpose()?;
     Ok(StartWorkflowExecutionRequest {
         workflow_id: wanted.unwrap_or(request.request_id.as_str()).to_owned(),
@@ -58,8 +59,8 @@ pub(crate) fn start(
         workflow_run_timeout: timeout("run_timeout")?,
         workflow_task_timeout: timeout("task_timeout")?,
         request_id: request.request_id.as_str().to_owned(),
-        workflow_id_reuse_policy: reuse_policy(option("reuse_policy"))? as i32,
-        workflow_id_conflict_policy: conflict_policy(option("conflict_policy"))? as i32,
+        workflow_id_reuse_policy: reuse as i32,
+        workflow_id_conflict_policy: conflict as i32,
         retry_policy: attempts.map(|maximum_attempts| RetryPolicy {
             maximum_attempts,
             ..RetryPolicy::default()
@@ -109,6 +110,27 @@ fn search_attributes(request: &StartRequest, config: &Config) -> Option<SearchAt
     (!fields.is_empty()).then_some(SearchAttributes {
         indexed_fields: fields,
     })
+}
+
+/// What happens if the id is taken, by an execution that has ended and by one that is open. The server
+/// refuses to terminate an open execution whose id must not be used again.
+fn id_policies(
+    reuse: Option<&str>,
+    conflict: Option<&str>,
+) -> Result<(WorkflowIdReusePolicy, WorkflowIdConflictPolicy)> {
+    use WorkflowIdConflictPolicy::TerminateExisting;
+    use WorkflowIdReusePolicy::{AllowDuplicate, RejectDuplicate};
+    match (reuse_policy(reuse)?, conflict_policy(conflict)?) {
+        (RejectDuplicate, TerminateExisting) if reuse.is_none() => {
+            Ok((AllowDuplicate, TerminateExisting))
+        }
+        (RejectDuplicate, TerminateExisting) => {
+            let message = "`conflict_policy=terminate-existing` needs an id that may be used again";
+            Err(Error::invalid(Verb::Start, message)
+                .with_hint("Leave out `reuse_policy`, or use `reuse_policy=allow`."))
+        }
+        policies => Ok(policies),
+    }
 }
 
 fn reuse_policy(word: Option<&str>) -> Result<WorkflowIdReusePolicy> {
@@ -306,6 +328,34 @@ mod tests {
             with("no_such", "1").unwrap_err().reason(),
             "OPTION_NOT_SUPPORTED"
         );
+    }
+
+    #[test]
+    fn an_open_execution_is_terminated_only_if_its_id_may_be_used_again() {
+        let with = |options: &[(&str, &str)]| {
+            let mut request = asked();
+            for (name, value) in options {
+                request.options.insert((*name).into(), (*value).into());
+            }
+            start(&request, &config())
+        };
+        let terminate = ("conflict_policy", "terminate-existing");
+        let sent = with(&[terminate]).unwrap();
+        let policies = (
+            sent.workflow_id_reuse_policy(),
+            sent.workflow_id_conflict_policy(),
+        );
+        let expected = (
+            WorkflowIdReusePolicy::AllowDuplicate,
+            WorkflowIdConflictPolicy::TerminateExisting,
+        );
+        assert_eq!(policies, expected);
+        let refused = with(&[terminate, ("reuse_policy", "reject")]).unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::InvalidArgument);
+        assert!(refused.hint.contains("reuse_policy=allow"));
+        let sent = with(&[terminate, ("reuse_policy", "allow-failed")]).unwrap();
+        let reuse = sent.workflow_id_reuse_policy();
+        assert_eq!(reuse, WorkflowIdReusePolicy::AllowDuplicateFailedOnly);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a row of a list, or a description with its history, shows of an execution. Pure.
 
 use jiff::Timestamp;
-use stateway_model::{ExecutionId, Labels, PauseInfo, RetryBasis, Wait, WaitKind};
+use stateway_model::{CancelInfo, ExecutionId, Labels, PauseInfo, RetryBasis, Wait, WaitKind};
 use stateway_provider_api::{
     NativeState, Observation, ObservedDefinition, Result, RetryEvidence, RetryPhase,
     StepObservation, Verb, Version,
@@ -116,7 +116,10 @@ pub(crate) fn observation(
     let mut seen = basics(verb, info, of)?;
     seen.version = version(info);
     seen.create_time = timestamp(extended.original_start_time.as_ref()).or(seen.create_time);
-    seen.cancellation = facts.cancel.clone();
+    let cancel = facts.cancel.as_ref().map(|(_, cancel)| cancel.clone());
+    // The description still knows a request whose event is before the window.
+    let requested = || extended.cancel_requested.then(CancelInfo::default);
+    seen.cancellation = cancel.or_else(requested);
     seen.notes = notes(info, facts);
     if is_closed(info) {
         closed(&mut seen, &extended, facts);

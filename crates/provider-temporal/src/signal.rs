@@ -37,9 +37,12 @@ async fn send(
     request: &SignalRequest,
 ) -> Result<Observation> {
     let reader = &provider.reader;
-    // The server delivers one request id once, whatever the later signal says.
+    // The server delivers one request id once, whatever the later signal says. A repeated signal is
+    // answered also if the first one has ended the workflow.
+    if was_delivered(provider, ask, of, request).await? {
+        return reader.get(ask, of, View::Basic).await;
+    }
     open_execution(provider, ask, of).await?;
-    check_same(provider, ask, of, request).await?;
     let message = SignalWorkflowExecutionRequest {
         namespace: reader.client.namespace(),
         workflow_execution: Client::execution(of),
@@ -61,13 +64,14 @@ async fn send(
     }
 }
 
-/// Refuses a request id that an earlier signal with another body has used.
-async fn check_same(
+/// Whether the newest events of the current run show this signal. A request id that an earlier signal
+/// with another body has used is refused.
+async fn was_delivered(
     provider: &TemporalProvider,
     ask: Ask<'_>,
     of: &WorkflowRef,
     request: &SignalRequest,
-) -> Result<()> {
+) -> Result<bool> {
     let events = provider.reader.newest_events(ask, of).await?;
     let same = |event: &HistoryEvent| match &event.attributes {
         Some(Attributes::WorkflowExecutionSignaledEventAttributes(it))
@@ -82,7 +86,8 @@ async fn check_same(
     };
     match events.iter().find_map(same) {
         Some(false) => Err(Error::request_id_reused(Verb::Signal)),
-        Some(true) | None => Ok(()),
+        Some(true) => Ok(true),
+        None => Ok(false),
     }
 }
 

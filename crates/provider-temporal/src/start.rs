@@ -43,7 +43,8 @@ pub(crate) async fn start(
         .start_workflow_execution(ask, message.clone())
         .await
     {
-        Ok(_) if uses_existing => {}
+        // Another request began the execution.
+        Ok(answer) if uses_existing && !answer.started => {}
         Ok(answer) => check_same(provider, ask, &of.run(&answer.run_id), &message).await?,
         Err(error) if error.kind == ErrorKind::AlreadyExists => {
             let first = first_run(provider, ask, &of, &message.request_id).await?;

@@ -1,10 +1,8 @@
-//! Cancel, kill, pause, resume, retry now and purge.
+//! Cancel, kill, pause, resume and retry now.
 
 mod activity;
 mod again;
-
-use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+mod purge;
 
 use stateway_provider_api::{
     CancelMode, CancelRequest, Error, ErrorKind, Observation, PauseRequest, Result, ResumeRequest,
@@ -15,25 +13,20 @@ use crate::TemporalProvider;
 use crate::api::enums::v1::{PendingActivityState, WorkflowExecutionStatus};
 use crate::api::workflow::v1::PendingActivityInfo;
 use crate::api::workflowservice::v1::{
-    DeleteWorkflowExecutionRequest, DescribeWorkflowExecutionResponse,
-    PauseWorkflowExecutionRequest, RequestCancelWorkflowExecutionRequest,
-    TerminateWorkflowExecutionRequest, UnpauseWorkflowExecutionRequest,
+    DescribeWorkflowExecutionResponse, PauseWorkflowExecutionRequest,
+    RequestCancelWorkflowExecutionRequest, TerminateWorkflowExecutionRequest,
+    UnpauseWorkflowExecutionRequest,
 };
 use crate::client::{Ask, Client};
 use crate::id::WorkflowRef;
-use crate::list::LONGEST_PAGE;
-use crate::query;
 use crate::reader::info;
 use crate::request::nothing_to_retry;
-use crate::response::{is_closed, run_id};
+use crate::response::is_closed;
 use crate::steps::activity_name;
 use crate::time::timestamp;
 
 pub(crate) use again::retry_from;
-
-/// How long a deletion is waited for, and how often it is checked.
-const SETTLE: Duration = Duration::from_millis(500);
-const CHECK: Duration = Duration::from_millis(50);
+pub(crate) use purge::purge;
 
 /// The description of an execution that has not ended.
 pub(crate) async fn open_execution(
@@ -269,56 +262,4 @@ fn is_named(pending: &PendingActivityInfo, step: &str) -> bool {
     step.is_empty()
         || pending.activity_id == step
         || activity_name(&pending.activity_id, kind) == step
-}
-
-/// Deletes every run of an execution that has ended. The server deletes later, so this waits a moment and
-/// hides what is left.
-pub(crate) async fn purge(
-    provider: &TemporalProvider,
-    ask: Ask<'_>,
-    of: &WorkflowRef,
-) -> Result<()> {
-    let reader = &provider.reader;
-    let described = reader.describe(ask, of).await?;
-    let current = info(ask.verb, &described)?;
-    if !is_closed(current) {
-        return Err(Error::not_finished(ask.verb));
-    }
-    let mut runs = BTreeSet::from([run_id(current).to_owned()]);
-    if of.run_id.is_none() {
-        let query = query::chain_of(&of.workflow_id);
-        let page = reader.runs(ask, &query, LONGEST_PAGE, Vec::new()).await?;
-        runs.extend(page.rows.iter().map(|run| run_id(run).to_owned()));
-    }
-    for run in &runs {
-        let message = DeleteWorkflowExecutionRequest {
-            namespace: reader.client.namespace(),
-            workflow_execution: Client::execution(&of.run(run)),
-        };
-        let deleted = reader.client.delete_workflow_execution(ask, message).await;
-        accept_ended(deleted.map(drop))?;
-    }
-    let until = Instant::now() + SETTLE.min(ask.call.remaining() / 2);
-    while Instant::now() < until && !is_gone(provider, ask, of).await? {
-        tokio::time::sleep(CHECK).await;
-    }
-    runs.iter().for_each(|run| reader.deleted.add(run));
-    provider.gone(of);
-    Ok(())
-}
-
-/// Whether neither a description nor a list shows the execution any more.
-async fn is_gone(provider: &TemporalProvider, ask: Ask<'_>, of: &WorkflowRef) -> Result<bool> {
-    let reader = &provider.reader;
-    match reader.describe(ask, of).await {
-        Err(error) if error.kind == ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-        Ok(_) => return Ok(false),
-    }
-    if of.run_id.is_some() {
-        return Ok(true);
-    }
-    let query = query::chain_of(&of.workflow_id);
-    let page = reader.runs(ask, &query, 1, Vec::new()).await?;
-    Ok(page.rows.is_empty())
 }

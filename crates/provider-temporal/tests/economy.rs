@@ -13,12 +13,13 @@ use futures::StreamExt;
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Value, json};
 use stateway_model::{ExecutionId, SubState};
+use stateway_provider_api::adapter::Quota;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     Call, Mapper, Observation, Provider, WatchScope, WatchStream, Watched,
 };
-use stateway_provider_temporal::TemporalProvider;
 use stateway_provider_temporal::api::enums::v1::WorkflowExecutionStatus;
+use stateway_provider_temporal::{RequestQuotas, TemporalProvider};
 use tokio::sync::mpsc;
 
 use mock::Mock;
@@ -26,9 +27,7 @@ use mock::Mock;
 /// All executions, and those of them that back off.
 const ALL: usize = 1_000;
 const RESTING: usize = 100;
-/// The defaults of a self-hosted server, for each namespace.
-const VISIBILITY_PER_SECOND: usize = 10;
-const CALLS_PER_SECOND: usize = 2_400;
+/// The long polls that a self-hosted server allows for each namespace.
 const LONG_POLLS: usize = 1_200;
 /// How long the calls are counted.
 const COUNTED: Duration = Duration::from_secs(8);
@@ -79,14 +78,20 @@ fn execution(number: usize) -> (Value, Value) {
     (description, json!({"events": events}))
 }
 
-async fn server() -> (Mock, Arc<TemporalProvider>) {
+async fn server(
+    quotas: &RequestQuotas,
+    long_polls: Option<usize>,
+) -> (Mock, Arc<TemporalProvider>) {
     let mock = Mock::start().await;
     for number in 0..ALL {
         let (description, history) = execution(number);
         mock.put(&description, &history);
     }
     let table = compiled_in("temporal").unwrap();
-    let provider = TemporalProvider::new("cost".parse().unwrap(), &mock.config(), table);
+    let mut config = mock.config();
+    config.quotas = *quotas;
+    config.long_polls = long_polls.unwrap_or(config.long_polls);
+    let provider = TemporalProvider::new("cost".parse().unwrap(), &config, table);
     (mock, Arc::new(provider.unwrap()))
 }
 
@@ -190,42 +195,87 @@ async fn measure(
     );
 }
 
-fn assert_within_quotas(mock: &Mock, since: Instant) {
-    let lists = mock.busiest_second(since, &VISIBILITY);
-    assert!(
-        lists <= VISIBILITY_PER_SECOND,
-        "{lists} lists in one second"
-    );
-    let all: Vec<&str> = VISIBILITY.iter().chain(&READS).copied().collect();
-    let calls = mock.busiest_second(since, &all);
-    assert!(calls <= CALLS_PER_SECOND, "{calls} calls in one second");
+/// A bucket allows its burst and what flows into it.
+fn allowed(quota: Quota, time: Duration) -> usize {
+    let flows = f64::from(quota.per_second) * time.as_secs_f64();
+    quota.burst as usize + flows.ceil() as usize
+}
+
+/// The calls of watches since this moment, against the configured quotas. People made none.
+fn assert_within_quotas(mock: &Mock, quotas: &RequestQuotas, since: Instant) {
+    let second = Duration::from_secs(1);
+    for (names, quota) in [
+        (&VISIBILITY[..], quotas.visibility),
+        (&READS[..], quotas.reads),
+    ] {
+        let busiest = mock.busiest_second(since, names);
+        let most = allowed(quota, second);
+        assert!(
+            busiest <= most,
+            "{busiest} calls in one second of {names:?}"
+        );
+        let calls = mock.calls_since(since);
+        let count: usize = names.iter().filter_map(|name| calls.get(name)).sum();
+        let most = allowed(quota, since.elapsed());
+        assert!(count <= most, "{count} calls of {names:?}, {most} allowed");
+        println!("summary: temporal: in the busiest second {busiest} calls of {names:?}");
+    }
     let polls = mock.polls().most;
     assert!(polls <= LONG_POLLS, "{polls} long polls");
-    println!("summary: temporal: in the busiest second {lists} lists, {calls} calls");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_of_all_keeps_the_quotas() {
-    let (mock, provider) = server().await;
+    let quotas = RequestQuotas::default();
+    let (mock, provider) = server(&quotas, None).await;
     let began = Instant::now();
     let call = Call::within(Duration::from_secs(30));
     let stream = provider.watch(&call, WatchScope::All).await.unwrap();
     let (into, mut seen) = mpsc::unbounded_channel();
     follow(stream, into);
     measure("one watch", &mock, &mut seen).await;
-    assert_within_quotas(&mock, began);
+    assert_within_quotas(&mock, &quotas, began);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_watches_of_one_keep_the_quotas() {
-    let (mock, provider) = server().await;
-    let began = Instant::now();
-    let (into, mut seen) = mpsc::unbounded_channel();
-    for number in 0..ALL {
+/// Opens a watch for each of the first executions, which people ask for, and waits for these calls to end.
+async fn watch_each(
+    provider: &TemporalProvider,
+    count: usize,
+) -> mpsc::UnboundedReceiver<(String, SubState, u32)> {
+    let (into, seen) = mpsc::unbounded_channel();
+    for number in 0..count {
         let call = Call::within(Duration::from_secs(30));
         let scope = WatchScope::One(ExecutionId::new(id(number)).unwrap());
         follow(provider.watch(&call, scope).await.unwrap(), into.clone());
     }
+    seen
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_watches_of_one_keep_the_quotas() {
+    let quotas = RequestQuotas::default();
+    let (mock, provider) = server(&quotas, None).await;
+    let mut seen = watch_each(&provider, ALL).await;
+    let began = Instant::now();
     measure("a watch for each", &mock, &mut seen).await;
-    assert_within_quotas(&mock, began);
+    assert_within_quotas(&mock, &quotas, began);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watches_without_a_long_poll_keep_a_small_quota() {
+    let small = Quota {
+        burst: 20,
+        per_second: 50,
+    };
+    let quotas = RequestQuotas {
+        reads: small,
+        ..RequestQuotas::default()
+    };
+    let (mock, provider) = server(&quotas, Some(0)).await;
+    let _seen = watch_each(&provider, RESTING).await;
+    let began = Instant::now();
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    assert_within_quotas(&mock, &quotas, began);
+    let calls = mock.calls_since(began);
+    assert!(calls.contains_key("DescribeWorkflowExecution"), "{calls:?}");
 }

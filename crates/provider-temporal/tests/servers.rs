@@ -9,11 +9,11 @@ mod support;
 use std::time::{Duration, Instant};
 
 use stateway_contract_kit::Scene;
-use stateway_model::{ExecutionId, MappingBasis, Reason, SubState};
+use stateway_model::{ExecutionId, MappingBasis, Payload, Reason, SubState};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     Call, ErrorKind, Mapper, Observation, PauseRequest, Provider, ResumeRequest, RetryNowRequest,
-    View,
+    StartDefinition, StartRequest, View,
 };
 use stateway_provider_temporal::TemporalProvider;
 
@@ -137,4 +137,34 @@ async fn a_closed_run_answers_like_an_unknown_one_and_is_told_apart() {
     let nobody = ExecutionId::new("nobody").unwrap();
     let unknown = provider.signal(&call(), signal(&nobody)).await.unwrap_err();
     assert_eq!(unknown.kind, ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn the_conflict_policy_decides_about_an_open_execution() {
+    let (mock, provider) = server().await;
+    let start = |policy: &str, request_id: &str, input: &str| {
+        let definition = StartDefinition::native("Script");
+        let mut request = StartRequest::new(definition, request_id.parse().unwrap());
+        request.execution_id = ExecutionId::new("order").ok();
+        request.input = Some(Payload::json(input.to_owned()));
+        let name = "conflict_policy".to_owned();
+        request.options.insert(name, policy.to_owned());
+        request
+    };
+    let runs = || mock.change(|world| world.runs.len());
+    let began = start("fail", "r1", "1");
+    provider.start(&call(), began).await.unwrap();
+    let refused = provider.start(&call(), start("fail", "r2", "1")).await;
+    assert_eq!(refused.unwrap_err().kind, ErrorKind::AlreadyExists);
+    let uses = start("use-existing", "r3", "2");
+    provider.start(&call(), uses).await.unwrap();
+    let reused = provider
+        .start(&call(), start("use-existing", "r1", "2"))
+        .await;
+    assert_eq!(reused.unwrap_err().reason(), "REQUEST_ID_REUSED");
+    assert_eq!(runs(), 1);
+    let terminates = start("terminate-existing", "r4", "3");
+    provider.start(&call(), terminates).await.unwrap();
+    assert_eq!(runs(), 2);
+    assert!(mock.change(|world| world.runs[0].is_closed() && !world.runs[1].is_closed()));
 }

@@ -27,19 +27,24 @@ impl Facts {
         };
         match attributes {
             Attributes::WorkflowExecutionStartedEventAttributes(it) => self.begin = Some(begin(it)),
-            Attributes::WorkflowTaskScheduledEventAttributes(_) => self.is_heartbeat = after_task,
+            Attributes::WorkflowTaskScheduledEventAttributes(_) => {
+                self.heartbeat = self.last_task.filter(|_| after_task);
+            }
             Attributes::WorkflowTaskStartedEventAttributes(_) => {}
             Attributes::WorkflowTaskCompletedEventAttributes(_) => {
                 self.last_task = Some(number);
-                self.task_error = None;
-                self.is_heartbeat = false;
+                self.task_failed = None;
+                self.task_timed_out = None;
+                self.heartbeat = None;
                 self.after_task = true;
             }
             Attributes::WorkflowTaskFailedEventAttributes(it) => self.task_failed(number, it, at),
-            Attributes::WorkflowTaskTimedOutEventAttributes(it) => self.task_timed_out(it, at),
+            Attributes::WorkflowTaskTimedOutEventAttributes(it) => {
+                self.task_timed_out(number, it, at);
+            }
             other => {
                 self.feed_step(number, other, event, at);
-                self.feed_run(other, at);
+                self.feed_run(number, other, at);
             }
         }
     }
@@ -72,12 +77,13 @@ impl Facts {
                 } else {
                     message.message
                 };
-                self.task_error = Some(ExecutionError {
+                let error = ExecutionError {
                     native_code: cause.to_owned(),
                     at,
                     attempt: 1,
                     ..ExecutionError::message(text)
-                });
+                };
+                self.task_failed = Some((number, error));
             }
         }
     }
@@ -85,17 +91,19 @@ impl Facts {
     /// A worker that took the task and did not answer. A sticky queue whose worker has left is none.
     fn task_timed_out(
         &mut self,
+        number: i64,
         it: &events::WorkflowTaskTimedOutEventAttributes,
         at: Option<Timestamp>,
     ) {
-        if it.timeout_type() != TimeoutType::ScheduleToStart && self.task_error.is_none() {
-            self.task_error = Some(ExecutionError {
+        if it.timeout_type() != TimeoutType::ScheduleToStart {
+            let error = ExecutionError {
                 native_code: failure::timeout_word(it.timeout_type),
                 category: Some(ErrorCategory::Timeout),
                 at,
                 attempt: 1,
                 ..ExecutionError::message("the worker did not answer the workflow task in time")
-            });
+            };
+            self.task_timed_out = Some((number, error));
         }
     }
 
@@ -147,7 +155,7 @@ impl Facts {
             Attributes::TimerCanceledEventAttributes(it) => {
                 self.timer_ended(it.started_event_id, ended("CANCELED", at));
             }
-            Attributes::MarkerRecordedEventAttributes(it) => self.marker = marker(it),
+            Attributes::MarkerRecordedEventAttributes(it) => self.marker = marker(number, it),
             other => self.feed_child(number, other, at),
         }
     }
@@ -248,10 +256,10 @@ impl Facts {
         }
     }
 
-    fn feed_run(&mut self, attributes: &Attributes, at: Option<Timestamp>) {
+    fn feed_run(&mut self, number: i64, attributes: &Attributes, at: Option<Timestamp>) {
         match attributes {
             Attributes::WorkflowExecutionCancelRequestedEventAttributes(it) => {
-                self.cancel = Some(cancel(&it.identity, &it.cause, at));
+                self.cancel = Some((number, cancel(&it.identity, &it.cause, at)));
             }
             Attributes::WorkflowExecutionCompletedEventAttributes(it) => {
                 self.end = Some(end(None, &it.new_execution_run_id, false));
@@ -270,7 +278,7 @@ impl Facts {
                 self.end = Some(end(Some(error), &it.new_execution_run_id, is_retried));
             }
             Attributes::WorkflowExecutionTerminatedEventAttributes(it) => {
-                self.cancel = Some(cancel(&it.identity, &it.reason, at));
+                self.cancel = Some((number, cancel(&it.identity, &it.reason, at)));
                 let why = match it.reason.as_str() {
                     "" => "terminated".to_owned(),
                     reason => format!("terminated: {reason}"),
@@ -360,7 +368,7 @@ fn cancel(by: &str, comment: &str, time: Option<Timestamp>) -> CancelInfo {
 }
 
 /// The marker of a local activity that failed and is tried again after a pause.
-fn marker(it: &events::MarkerRecordedEventAttributes) -> Option<(i64, LocalActivity)> {
+fn marker(event: i64, it: &events::MarkerRecordedEventAttributes) -> Option<(i64, LocalActivity)> {
     let is_local = it
         .marker_name
         .to_ascii_lowercase()
@@ -380,6 +388,7 @@ fn marker(it: &events::MarkerRecordedEventAttributes) -> Option<(i64, LocalActiv
     };
     let attempt = data["attempt"].as_u64().unwrap_or(1);
     let activity = LocalActivity {
+        event,
         name,
         attempt: u32::try_from(attempt).unwrap_or(1),
         error: failure::error(failure),

@@ -121,13 +121,13 @@ fn a_timer_is_open_until_it_fires() {
 fn a_failed_workflow_task_is_an_error_until_one_completes_and_a_reset_is_none() {
     let cause = WorkflowTaskFailedCause::WorkflowWorkerUnhandledFailure;
     let failing = facts(&[task_failed(cause, "bug")]);
-    let error = failing.task_error.unwrap();
+    let error = failing.task_error().unwrap();
     assert_eq!(error.message, "bug");
     assert_eq!(error.native_code, "WORKFLOW_WORKER_UNHANDLED_FAILURE");
     let recovered = facts(&[task_failed(cause, "bug"), task_completed()]);
-    assert_eq!(recovered.task_error, None);
+    assert_eq!(recovered.task_error(), None);
     let reset = facts(&[task_failed(WorkflowTaskFailedCause::ResetWorkflow, "again")]);
-    assert_eq!(reset.task_error, None);
+    assert_eq!(reset.task_error(), None);
     assert_eq!(reset.reset.unwrap().base_run, "base");
 }
 
@@ -135,9 +135,10 @@ fn a_failed_workflow_task_is_an_error_until_one_completes_and_a_reset_is_none() 
 fn a_workflow_task_that_follows_another_directly_asks_for_more_time() {
     let scheduled_task = Attributes::WorkflowTaskScheduledEventAttributes(Default::default());
     let heartbeat = facts(&[task_completed(), scheduled_task.clone()]);
-    assert!(heartbeat.is_heartbeat);
+    assert_eq!(heartbeat.heartbeat, Some(1));
     let signalled = Attributes::WorkflowExecutionSignaledEventAttributes(Default::default());
-    assert!(!facts(&[task_completed(), signalled, scheduled_task]).is_heartbeat);
+    let other = facts(&[task_completed(), signalled, scheduled_task]);
+    assert_eq!(other.heartbeat, None);
 }
 
 #[test]
@@ -190,4 +191,117 @@ fn only_the_window_counts() {
         .map(|activity| &*activity.id)
         .collect();
     assert_eq!(ids, ["new"]);
+}
+
+/// A long history, the same for the same seed: rare events between many that show nothing.
+fn long_history(seed: u64, length: i64) -> Vec<HistoryEvent> {
+    let mut state = seed;
+    let mut random = |below: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let begin = Attributes::WorkflowExecutionStartedEventAttributes(Default::default());
+    let mut history = vec![event(1, begin)];
+    for number in 2..=length {
+        let earlier = 1 + i64::try_from(random(number.unsigned_abs())).unwrap();
+        let attributes = match random(400) {
+            0 => Attributes::WorkflowExecutionCancelRequestedEventAttributes(Default::default()),
+            1 => task_failed(WorkflowTaskFailedCause::ResetWorkflow, "again"),
+            2 => task_failed(
+                WorkflowTaskFailedCause::WorkflowWorkerUnhandledFailure,
+                "bug",
+            ),
+            3 => Attributes::WorkflowTaskTimedOutEventAttributes(Default::default()),
+            4 => task_completed(),
+            5 => Attributes::WorkflowTaskScheduledEventAttributes(Default::default()),
+            6 => Attributes::MarkerRecordedEventAttributes(events::MarkerRecordedEventAttributes {
+                marker_name: "core_local_activity".to_owned(),
+                failure: failure("not yet"),
+                workflow_task_completed_event_id: 4,
+                ..Default::default()
+            }),
+            7 => timer("1", 60),
+            8 => scheduled("pay"),
+            9 => Attributes::TimerFiredEventAttributes(events::TimerFiredEventAttributes {
+                timer_id: "1".to_owned(),
+                started_event_id: earlier,
+            }),
+            10 => Attributes::ActivityTaskFailedEventAttributes(
+                events::ActivityTaskFailedEventAttributes {
+                    scheduled_event_id: earlier,
+                    failure: failure("declined"),
+                    ..Default::default()
+                },
+            ),
+            _ => Attributes::WorkflowExecutionSignaledEventAttributes(Default::default()),
+        };
+        history.push(event(number, attributes));
+    }
+    history
+}
+
+/// What a process knows that reads the history each time it has so many events.
+fn read_in_parts(history: &[HistoryEvent], parts: &[i64]) -> Facts {
+    let mut facts = Facts::default();
+    for last in parts {
+        let from = facts.last.max(last - WINDOW);
+        if facts.begin.is_none() && from > 0 {
+            facts.feed(&history[0]);
+        }
+        for event in history {
+            if event.event_id > from && event.event_id <= *last {
+                facts.feed(event);
+            }
+        }
+        facts.last = *last;
+        facts.close_window();
+    }
+    facts
+}
+
+#[test]
+fn every_process_computes_the_same_from_a_history() {
+    let length = 2_000;
+    for seed in 0..40 {
+        let history = long_history(seed, length);
+        let fresh = read_in_parts(&history, &[length]);
+        for cut in (1..length).step_by(97) {
+            let followed = read_in_parts(&history, &[cut, length]);
+            assert_eq!(followed, fresh, "seed {seed}, cut after {cut}");
+        }
+        let often: Vec<i64> = (1..=length).step_by(7).chain([length]).collect();
+        assert_eq!(read_in_parts(&history, &often), fresh, "seed {seed}");
+    }
+}
+
+#[test]
+fn what_is_before_the_window_is_forgotten_wherever_the_window_begins() {
+    let rare = [
+        Attributes::WorkflowExecutionCancelRequestedEventAttributes(Default::default()),
+        task_failed(WorkflowTaskFailedCause::ResetWorkflow, "again"),
+        task_failed(
+            WorkflowTaskFailedCause::WorkflowWorkerUnhandledFailure,
+            "bug",
+        ),
+        Attributes::WorkflowTaskTimedOutEventAttributes(Default::default()),
+        task_completed(),
+        Attributes::WorkflowTaskScheduledEventAttributes(Default::default()),
+        timer("1", 60),
+    ];
+    let mut history = long_history(0, 1);
+    for (number, attributes) in (2..).zip(rare) {
+        history.push(event(number, attributes));
+    }
+    let signal = Attributes::WorkflowExecutionSignaledEventAttributes(Default::default());
+    let begin = i64::try_from(history.len()).unwrap();
+    for number in begin + 1..=begin + WINDOW + 2 {
+        history.push(event(number, signal.clone()));
+    }
+    for length in WINDOW..=begin + WINDOW + 2 {
+        let fresh = read_in_parts(&history, &[length]);
+        let followed = read_in_parts(&history, &[begin, length]);
+        assert_eq!(followed, fresh, "window of {length} events");
+    }
 }

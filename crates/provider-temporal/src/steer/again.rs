@@ -31,6 +31,15 @@ pub(crate) async fn retry_from(
     let described = reader.describe(ask, of).await?;
     let current = info(ask.verb, &described)?;
     let facts = reader.facts(ask, of, current).await?;
+    // The server compares request ids only after it has checked the event, which is one of the run before.
+    let reason = reason(request);
+    if facts
+        .reset
+        .as_ref()
+        .is_some_and(|reset| reset.why == reason)
+    {
+        return reader.get(ask, of, View::Basic).await;
+    }
     let point = if request.from_start {
         Some(FIRST_TASK)
     } else {
@@ -43,10 +52,7 @@ pub(crate) async fn retry_from(
     let message = ResetWorkflowExecutionRequest {
         namespace: reader.client.namespace(),
         workflow_execution: Client::execution(&of.run(run_id(current))),
-        reason: match request.step.as_str() {
-            "" => "retry from the failure".to_owned(),
-            step => format!("retry from step {step}"),
-        },
+        reason,
         workflow_task_finish_event_id: point,
         request_id: request.request_id.as_str().to_owned(),
         identity: reader.client.identity(ask.call),
@@ -58,6 +64,16 @@ pub(crate) async fn retry_from(
     };
     provider.nudge(&whole);
     reader.get(ask, &whole, View::Basic).await
+}
+
+/// The reason that the new run records. It names the request, so that a repeated one is recognised.
+fn reason(request: &RetryFromRequest) -> String {
+    let id = request.request_id.as_str();
+    match request.step.as_str() {
+        _ if request.from_start => format!("retry from the start (request {id})"),
+        "" => format!("retry from the failure (request {id})"),
+        step => format!("retry from step {step} (request {id})"),
+    }
 }
 
 /// The workflow task to reset to: the one that scheduled the step, or the newest step that failed, or the

@@ -177,7 +177,7 @@ pub(super) fn workflow_task(
     };
     let attempt = u32::try_from(pending.attempt).unwrap_or_default().max(1);
     let is_ready = pending.state() == PendingWorkflowTaskState::Scheduled;
-    if !is_ready && attempt == 1 && facts.is_heartbeat {
+    if !is_ready && attempt == 1 && facts.heartbeat.is_some() {
         let native = NativeState::new(word).with(KIND, "local-activity");
         let mut step = StepObservation::new("local-activity", native);
         step.start_time = timestamp(pending.original_scheduled_time.as_ref());
@@ -195,7 +195,7 @@ pub(super) fn workflow_task(
     let mut step = StepObservation::new(WORKFLOW_TASK, native);
     step.start_time = timestamp(pending.started_time.as_ref());
     if attempt > 1 {
-        let error = facts.task_error.clone().unwrap_or_else(|| {
+        let error = facts.task_error().cloned().unwrap_or_else(|| {
             ExecutionError::message("workflow tasks fail; the history has no message")
         });
         let error = ExecutionError {

@@ -32,7 +32,8 @@ const READ_EVERY: Duration = Duration::from_millis(500);
 const AT_ONCE: usize = 16;
 /// A list may show a run this much later than it began or ended.
 const LAG: SignedDuration = SignedDuration::from_secs(10);
-/// The most pages of one list of changes; more are left to the next.
+/// The most pages of one list of changes. The rows after them are the oldest ends; an execution that was
+/// reported as open is described later.
 const MOST_PAGES: usize = 20;
 /// The stream ends after this, so that the gateway opens it again and notices what the server has
 /// deleted.
@@ -52,6 +53,7 @@ pub(super) async fn open(
         unread: Some(Vec::new()),
         listed: HashSet::new(),
         server_time: ServerTime::default(),
+        since: None,
         open: BTreeMap::new(),
         reported: HashMap::new(),
         ready: VecDeque::new(),
@@ -73,6 +75,9 @@ struct Follower {
     /// The workflows of the present set, while it is read.
     listed: HashSet<String>,
     server_time: ServerTime,
+    /// The server's time when the last list that was reported began. It does not follow the clock, so
+    /// that the next list shows what happened while lists failed or took long.
+    since: Option<Timestamp>,
     /// The workflows that are open, as they were reported last.
     open: BTreeMap<String, Option<Observation>>,
     /// Closed runs that lists of changes may show again, with their end.
@@ -156,7 +161,9 @@ impl Follower {
             .reader
             .runs(ask, query::ALL, LONGEST_PAGE, token)
             .await?;
-        self.server_time.learn(&page.rows);
+        self.server_time.learn(&page.rows, self.reader.clock.now());
+        let reached = self.server_time.least(self.now());
+        self.since.get_or_insert(reached);
         let mut rows = first_of_each(page.rows);
         rows.retain(|row| self.listed.insert(workflow_id(row).to_owned()));
         self.take_note(&rows);
@@ -193,7 +200,8 @@ impl Follower {
         let verb = Verb::WatchAll;
         let call = Call::within(PATIENCE);
         let ask = Ask { call: &call, verb };
-        let since = self.server_time.least();
+        let began = self.server_time.least(self.now());
+        let since = self.since.unwrap_or(began);
         let since = since.checked_sub(LAG).unwrap_or(since);
         let query = query::changed_since(since);
         let (mut token, mut changed) = (Vec::new(), Vec::new());
@@ -205,11 +213,13 @@ impl Follower {
                 break;
             }
         }
-        self.server_time.learn(&changed);
+        self.server_time.learn(&changed, self.reader.clock.now());
         self.forget_before(since);
         self.list_due = self.now() + LIST_EVERY;
         let fresh = self.fresh(changed);
-        self.report(ask, fresh).await
+        self.report(ask, fresh).await?;
+        self.since = Some(began);
+        Ok(())
     }
 
     /// The runs of a list that show something new.
@@ -270,10 +280,13 @@ impl Follower {
             });
         }
         let answers: Vec<_> = stream::iter(looks).buffered(AT_ONCE).collect().await;
+        // One that failed does not hide the others.
+        let mut failed = Ok(());
         for (workflow, answer) in answers {
-            self.take_answer(workflow, answer)?;
+            let taken = self.take_answer(workflow, answer);
+            failed = failed.and(taken);
         }
-        Ok(())
+        failed
     }
 
     fn take_answer(&mut self, workflow: String, answer: Result<(Observation, Run)>) -> Result<()> {
@@ -324,7 +337,10 @@ impl Follower {
 
     async fn take_news(&mut self, news: std::result::Result<News, RecvError>) -> Result<()> {
         match news {
-            Ok(News::Changed(workflow)) => self.describe(vec![workflow]).await,
+            Ok(News::Changed(workflow)) => {
+                self.reader.client.count(Api::Reads);
+                self.describe(vec![workflow]).await
+            }
             Ok(News::Gone(name)) => {
                 self.open.remove(&name);
                 if let Ok(id) = ExecutionId::new(&name) {
@@ -351,7 +367,7 @@ struct Run {
 }
 
 async fn look(reader: &Reader, ask: Ask<'_>, of: &WorkflowRef) -> Result<(Observation, Run)> {
-    let described = reader.describe(ask, of).await?;
+    let described = reader.describe_in_turn(ask, of).await?;
     let seen = reader.observed(ask, of, &described).await?;
     let info = crate::reader::info(ask.verb, &described)?;
     let run = Run {

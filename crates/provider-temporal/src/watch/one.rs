@@ -16,16 +16,21 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::poll::{self, LongPoll, Target};
 use super::{MOST_FAILURES, News, PATIENCE, PAUSE};
-use crate::client::Ask;
+use crate::client::{Ask, Client};
 use crate::id::WorkflowRef;
+use crate::quota::{Api, RESERVE};
 use crate::reader::{Reader, info, next_change};
 use crate::response::{is_closed, run_id};
 
 /// An execution that moved is described again after this, one that did not later and later.
 const FASTEST: Duration = Duration::from_secs(1);
 const SLOWEST: Duration = Duration::from_secs(10);
+/// The shortest pause before a change that is expected soon.
+const SHORTEST: Duration = Duration::from_millis(100);
 /// While a long poll shows every change, the execution is described no more often than this.
 const IDLE: Duration = Duration::from_secs(60);
+/// How often a watch that waits for a turn of the quota checks for one.
+const TICK: Duration = Duration::from_millis(250);
 
 pub(super) async fn open(
     reader: Arc<Reader>,
@@ -51,9 +56,19 @@ pub(super) async fn open(
         has_news: true,
         is_over: false,
     };
+    follower.reader.client.count(Api::Reads);
     follower.read(call).await?;
     follower.ready.push_back(Watched::InSync);
     Ok(stream::unfold(Some(follower), Follower::next).boxed())
+}
+
+/// Why an execution is described again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// The server reported an event, or time has passed.
+    Server,
+    /// A caller of this provider requested a change.
+    Request,
 }
 
 struct Follower {
@@ -98,7 +113,10 @@ impl Follower {
     async fn advance(&mut self) -> Result<()> {
         let polled = self.wait().await;
         let read = match polled {
-            Ok(()) => self.read(&Call::within(PATIENCE)).await,
+            Ok(cause) => {
+                take_turn(&self.reader.client, cause).await;
+                self.read(&Call::within(PATIENCE)).await
+            }
             Err(error) => Err(error),
         };
         match read {
@@ -115,7 +133,7 @@ impl Follower {
         }
     }
 
-    async fn wait(&mut self) -> Result<()> {
+    async fn wait(&mut self) -> Result<Cause> {
         let timer = tokio::time::sleep(self.pause);
         tokio::pin!(timer);
         loop {
@@ -134,7 +152,7 @@ impl Follower {
                 }
             };
             tokio::select! {
-                () = &mut timer => return Ok(()),
+                () = &mut timer => return Ok(Cause::Server),
                 answer = polled, if is_polling => {
                     self.poll = None;
                     let (token, happened) = answer.map_err(|error| self.poll_failed(error))?;
@@ -142,12 +160,12 @@ impl Follower {
                     let is_end = token.is_empty();
                     self.token = token;
                     if happened || is_end {
-                        return Ok(());
+                        return Ok(Cause::Server);
                     }
                 }
                 news = news.recv(), if has_news => {
                     if self.is_about(news) {
-                        return Ok(());
+                        return Ok(Cause::Request);
                     }
                 }
             }
@@ -183,11 +201,11 @@ impl Follower {
         }
     }
 
-    /// Describes the execution and reports it if it changed.
+    /// Describes the execution and reports it if it changed. The turn of the quota was taken before.
     async fn read(&mut self, call: &Call) -> Result<()> {
         let verb = self.verb;
         let ask = Ask { call, verb };
-        let described = match self.reader.describe(ask, &self.of).await {
+        let described = match self.reader.describe_in_turn(ask, &self.of).await {
             Ok(described) => described,
             Err(error) if error.kind == ErrorKind::NotFound && self.shown.is_some() => {
                 self.is_over = true;
@@ -224,13 +242,38 @@ impl Follower {
         } else {
             (self.pace * 2).min(SLOWEST)
         };
-        let is_pushed = self.permit.is_some() && (self.only_end || !has_silent_steps(seen));
+        // The long poll on a long history shows its end alone.
+        let shows_all = self.target.as_ref().is_some_and(|target| !target.only_end);
+        let is_pushed =
+            self.permit.is_some() && (self.only_end || shows_all && !has_silent_steps(seen));
         self.pause = if is_pushed {
             IDLE
         } else {
-            let next = next_change(seen, Timestamp::now()).unwrap_or(self.pace);
-            next.clamp(Duration::from_millis(100), self.pace)
+            pause_until(next_change(seen, Timestamp::now()), self.pace)
         };
+    }
+}
+
+/// Waits until the quota has a turn to spare. What a caller of this provider has changed is read
+/// immediately.
+async fn take_turn(client: &Client, cause: Cause) {
+    match cause {
+        Cause::Request => client.count(Api::Reads),
+        Cause::Server => {
+            while !client.spare(Api::Reads, RESERVE) {
+                tokio::time::sleep(TICK).await;
+            }
+        }
+    }
+}
+
+/// The pause before the next description: until the expected change, if that comes before the pace.
+fn pause_until(change: Option<Duration>, pace: Duration) -> Duration {
+    match change {
+        // The change is overdue: the server's clock may be behind that of this machine.
+        Some(Duration::ZERO) => FASTEST,
+        None => pace,
+        Some(left) => left.clamp(SHORTEST, pace),
     }
 }
 
@@ -241,4 +284,22 @@ fn has_silent_steps(seen: &Observation) -> bool {
         step.end_time.is_none() && matches!(kind, Some("activity" | "workflow-task"))
     };
     seen.steps.iter().any(is_silent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_is_overdue_is_checked_once_a_second() {
+        assert_eq!(pause_until(Some(Duration::ZERO), SLOWEST), FASTEST);
+        assert_eq!(pause_until(None, SLOWEST), SLOWEST);
+        let soon = Duration::from_millis(500);
+        assert_eq!(pause_until(Some(soon), SLOWEST), soon);
+        assert_eq!(
+            pause_until(Some(Duration::from_nanos(1)), FASTEST),
+            SHORTEST
+        );
+        assert_eq!(pause_until(Some(IDLE), SLOWEST), SLOWEST);
+    }
 }

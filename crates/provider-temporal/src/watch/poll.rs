@@ -12,6 +12,7 @@ use crate::api::workflowservice::v1::GetWorkflowExecutionHistoryRequest;
 use crate::client::{Ask, Client};
 use crate::facts::WINDOW;
 use crate::id::WorkflowRef;
+use crate::quota::Api;
 use crate::reader::Reader;
 
 /// How long a poll may take. Servers answer after 20 to 60 seconds.
@@ -29,6 +30,8 @@ pub(super) struct Target {
     pub(super) run: WorkflowRef,
     /// Only the end is of interest, or the history is too long to be read to its end.
     pub(super) only_end: bool,
+    /// The number of the last event that the description counted.
+    described: i64,
 }
 
 impl Target {
@@ -36,6 +39,7 @@ impl Target {
         Self {
             run,
             only_end: only_end || history_length > WINDOW,
+            described: history_length,
         }
     }
 }
@@ -44,7 +48,7 @@ impl Target {
 pub(super) type LongPoll = BoxFuture<'static, Result<(Vec<u8>, bool)>>;
 
 /// Begins a poll. An empty token is that of the first one, which returns as soon as the end of the
-/// history is known.
+/// history is known; it shows whether something happened after the description.
 pub(super) fn begin(reader: &Arc<Reader>, target: &Target, token: Vec<u8>) -> LongPoll {
     Box::pin(poll(Arc::clone(reader), target.clone(), token))
 }
@@ -63,7 +67,7 @@ async fn poll(reader: Arc<Reader>, target: Target, token: Vec<u8>) -> Result<(Ve
     } else {
         HistoryEventFilterType::AllEvent
     };
-    let mut token = token;
+    let (mut token, mut newest) = (token, 0);
     for _ in 0..MOST_PAGES {
         let request = GetWorkflowExecutionHistoryRequest {
             namespace: reader.client.namespace(),
@@ -75,6 +79,7 @@ async fn poll(reader: Arc<Reader>, target: Target, token: Vec<u8>) -> Result<(Ve
             skip_archival: true,
         };
         let ask = Ask { call: &call, verb };
+        reader.client.count(Api::Reads);
         let page = match reader
             .client
             .get_workflow_execution_history(ask, request)
@@ -85,16 +90,25 @@ async fn poll(reader: Arc<Reader>, target: Target, token: Vec<u8>) -> Result<(Ve
             Err(error) if error.kind == ErrorKind::Timeout => return Ok((token, false)),
             Err(error) => return Err(error),
         };
-        let count = page.history.map_or(0, |history| history.events.len());
+        let events = page
+            .history
+            .map(|history| history.events)
+            .unwrap_or_default();
+        let count = events.len();
+        newest = events.last().map_or(newest, |event| event.event_id);
         token = page.next_page_token;
         let reads_on = is_first && !target.only_end && count >= PAGE as usize;
         if token.is_empty() || !reads_on {
-            let happened = count > 0 && (!is_first || target.only_end);
+            let happened = if is_first && !target.only_end {
+                newest > target.described
+            } else {
+                count > 0
+            };
             if !is_first && !happened {
                 tokio::time::sleep(SHORTEST.saturating_sub(began.elapsed())).await;
             }
             return Ok((token, happened));
         }
     }
-    Ok((token, false))
+    Ok((token, newest > target.described))
 }

@@ -15,43 +15,46 @@ pub(super) struct ServerTime {
 }
 
 impl ServerTime {
-    pub(super) fn learn(&mut self, rows: &[WorkflowExecutionInfo]) {
+    pub(super) fn learn(&mut self, rows: &[WorkflowExecutionInfo], now: Instant) {
         let times = rows
             .iter()
             .flat_map(|row| [&row.start_time, &row.close_time]);
         let newest = times.filter_map(|time| timestamp(time.as_ref())).max();
         if let Some(newest) = newest
-            && (self.seen.is_none() || newest > self.least())
+            && (self.seen.is_none() || newest > self.least(now))
         {
-            self.seen = Some((newest, Instant::now()));
+            self.seen = Some((newest, now));
         }
     }
 
     /// A time that the server's clock has reached. Before the first run that is any time long ago.
-    pub(super) fn least(&self) -> Timestamp {
+    pub(super) fn least(&self, now: Instant) -> Timestamp {
         let Some((newest, at)) = self.seen else {
             return Timestamp::UNIX_EPOCH;
         };
-        newest.checked_add(at.elapsed()).unwrap_or(newest)
+        let passed = now.saturating_duration_since(at);
+        newest.checked_add(passed).unwrap_or(newest)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
-    fn the_time_of_the_server_is_that_of_its_newest_run() {
-        let mut time = ServerTime::default();
-        assert_eq!(time.least(), Timestamp::UNIX_EPOCH);
+    fn the_time_of_the_server_is_that_of_its_newest_run_and_what_passed_since() {
+        let (mut time, now) = (ServerTime::default(), Instant::now());
+        assert_eq!(time.least(now), Timestamp::UNIX_EPOCH);
         let at = |seconds| WorkflowExecutionInfo {
             start_time: Some(prost_types::Timestamp { seconds, nanos: 0 }),
             ..Default::default()
         };
-        time.learn(&[at(5_000), at(4_000)]);
-        let least = time.least();
-        assert!(least.as_second() >= 5_000 && least.as_second() < 5_060);
-        time.learn(&[at(3_000)]);
-        assert!(time.least() >= least);
+        time.learn(&[at(5_000), at(4_000)], now);
+        assert_eq!(time.least(now).as_second(), 5_000);
+        let later = now + Duration::from_secs(60);
+        time.learn(&[at(5_010)], later);
+        assert_eq!(time.least(later).as_second(), 5_060);
     }
 }

@@ -9,7 +9,7 @@ mod query;
 mod service;
 mod world;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -47,10 +47,16 @@ impl Drop for Mock {
     }
 }
 
+type Change = Box<dyn FnOnce(&mut World) + Send>;
+
 /// What the service and the test share.
 pub(crate) struct State {
     world: Mutex<World>,
     fault: Mutex<Option<Fault>>,
+    /// Calls that are refused until the test allows them again.
+    refused: Mutex<BTreeSet<&'static str>>,
+    /// What happens immediately before the next call of a name.
+    before: Mutex<BTreeMap<&'static str, Change>>,
     calls: Mutex<Vec<(&'static str, Instant)>>,
     /// Counts changes, so that long polls see them.
     changes: watch::Sender<u64>,
@@ -69,6 +75,8 @@ impl Mock {
         let state = Arc::new(State {
             world: Mutex::default(),
             fault: Mutex::default(),
+            refused: Mutex::default(),
+            before: Mutex::default(),
             calls: Mutex::default(),
             changes: watch::Sender::new(0),
             polls: Mutex::default(),
@@ -113,6 +121,24 @@ impl Mock {
     /// Fails the next call like this.
     pub(crate) fn inject(&self, fault: Fault) {
         *lock(&self.state.fault) = Some(fault);
+    }
+
+    /// Refuses every call of this name until [`Self::allow`].
+    pub(crate) fn refuse(&self, name: &'static str) {
+        lock(&self.state.refused).insert(name);
+    }
+
+    pub(crate) fn allow(&self, name: &'static str) {
+        lock(&self.state.refused).remove(name);
+    }
+
+    /// Changes something immediately before the next call of this name.
+    pub(crate) fn before(
+        &self,
+        name: &'static str,
+        change: impl FnOnce(&mut World) + Send + 'static,
+    ) {
+        lock(&self.state.before).insert(name, Box::new(change));
     }
 
     /// How often each call was made since this moment.
@@ -160,6 +186,13 @@ impl State {
     /// Counts a call and fails it if that is its turn. Whether the answer is to make no sense.
     async fn enter(&self, name: &'static str) -> Result<bool, Status> {
         lock(&self.calls).push((name, Instant::now()));
+        let change = lock(&self.before).remove(name);
+        if let Some(change) = change {
+            self.change(change);
+        }
+        if lock(&self.refused).contains(name) {
+            return Err(Status::unavailable("shutting down"));
+        }
         let fault = lock(&self.fault).take();
         match fault {
             Some(Fault::Hang) => {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use stateway_provider_temporal::api::common::v1::{Payload, WorkflowExecution};
 use stateway_provider_temporal::api::enums::v1::{
-    WorkflowExecutionStatus as RunStatus, WorkflowIdConflictPolicy, WorkflowIdReusePolicy,
+    HistoryEventFilterType, WorkflowExecutionStatus as RunStatus, WorkflowIdConflictPolicy,
+    WorkflowIdReusePolicy,
 };
 use stateway_provider_temporal::api::history::v1::History;
 use stateway_provider_temporal::api::namespace::v1::{NamespaceInfo, namespace_info};
@@ -109,13 +110,24 @@ impl Service {
             Ok(0) | Err(_) => 1_000,
             Ok(size) => size,
         };
+        let only_end = request.history_event_filter_type() == HistoryEventFilterType::CloseEvent;
         let mut changes = self.0.changes.subscribe();
         let until = tokio::time::Instant::now() + LONG_POLL;
         loop {
             let (events, total, is_closed) = {
                 let mut world = self.0.world();
                 let run = found(&mut world, request.execution.as_ref())?;
-                let events: Vec<_> = run.events.iter().skip(from).take(size).cloned().collect();
+                let events = run.events.iter();
+                let events: Vec<_> = if only_end {
+                    events
+                        .rev()
+                        .filter(|_| run.is_closed())
+                        .take(1)
+                        .cloned()
+                        .collect()
+                } else {
+                    events.skip(from).take(size).cloned().collect()
+                };
                 (events, run.events.len(), run.is_closed())
             };
             let reached = from + events.len();
@@ -127,7 +139,7 @@ impl Service {
             if woken {
                 continue;
             }
-            let more = reached < total || (request.wait_new_event && !is_closed);
+            let more = !only_end && reached < total || request.wait_new_event && !is_closed;
             return Ok(rpc::GetWorkflowExecutionHistoryResponse {
                 history: Some(History { events }),
                 next_page_token: if more {
@@ -199,6 +211,16 @@ impl WorkflowService for Service {
     ) -> Answer<rpc::StartWorkflowExecutionResponse> {
         enter!(self, "StartWorkflowExecution");
         let request = request.into_inner();
+        let terminates =
+            request.workflow_id_conflict_policy() == WorkflowIdConflictPolicy::TerminateExisting;
+        if terminates
+            && request.workflow_id_reuse_policy() == WorkflowIdReusePolicy::RejectDuplicate
+        {
+            let message = "Invalid WorkflowIDReusePolicy: WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE \
+                           cannot be used together with WorkflowIDConflictPolicy \
+                           WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING";
+            return Err(Status::invalid_argument(message));
+        }
         self.0.change(|world| {
             let current = named(&request.workflow_id, "");
             let mut answer = rpc::StartWorkflowExecutionResponse {
@@ -218,7 +240,11 @@ impl WorkflowService for Service {
                     answer.run_id = run_id;
                     return Ok(Response::new(answer));
                 }
-                if !reused {
+                if terminates && !run.is_closed() {
+                    let attributes = json!({"reason": "TerminateExisting policy"});
+                    let kind = "WORKFLOW_EXECUTION_TERMINATED";
+                    run.close(RunStatus::Terminated, kind, &attributes);
+                } else if !reused {
                     return Err(answer::already_started(&run.start_request, &run_id));
                 }
             }

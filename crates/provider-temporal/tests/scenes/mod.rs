@@ -1,5 +1,10 @@
 //! The scenes of the contract kit as descriptions and histories that the server would give.
 
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "`json!` values are written where they are passed"
+)]
+
 mod history;
 
 use jiff::{Timestamp, ToSpan};
