@@ -112,7 +112,6 @@ async fn a_gateway_starts_before_its_provider_and_serves_it_as_soon_as_it_comes(
     assert_eq!(started.native_state, "ACTIVE");
     let explain = v1::ExplainExecutionRequest {
         name: started.name.clone(),
-        ..v1::ExplainExecutionRequest::default()
     };
     let explained = gateway.executions().await.explain_execution(explain).await;
     let row = explained.unwrap().into_inner().row.expect("a row");
@@ -141,9 +140,7 @@ async fn a_restarted_provider_is_described_again_and_what_changed_takes_effect()
         1,
     );
     let process = process.restart_as(&changed, Capabilities::ALL.without("kill").unwrap());
-    let after = once(&gateway, |one| {
-        !one.capabilities.clone().unwrap_or_default().kill
-    });
+    let after = once(&gateway, |one| !one.capabilities.unwrap_or_default().kill);
     after.await;
     let shown = get(&gateway, &name).await.unwrap();
     assert_eq!(shown.sub_state(), v1::SubState::Error);

@@ -283,10 +283,7 @@ async fn ask(gateway: &crate::support::Running, dice: &mut Dice) {
                 drop(client.list_executions(request).await);
             }
             2 => {
-                let request = api::ExplainExecutionRequest {
-                    name,
-                    ..api::ExplainExecutionRequest::default()
-                };
+                let request = api::ExplainExecutionRequest { name };
                 drop(client.explain_execution(request).await);
             }
             3 => {
