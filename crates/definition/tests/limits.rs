@@ -85,7 +85,7 @@ fn the_revision_of_a_definition_without_limits_is_unchanged() {
     for (source, revision) in [
         (COMPENSATION, "0140047a632f"),
         (EVERY_KIND, "db4d6776d79c"),
-        (ORDER_SAGA, "1c4775ab81b8"),
+        (ORDER_SAGA, "ec7adba9f50f"),
     ] {
         assert_eq!(Revision::of(&read(source)).short(), revision);
     }
