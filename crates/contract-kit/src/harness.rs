@@ -76,6 +76,10 @@ pub trait Subject: Send + Sync {
     /// # Errors
     /// The upstream does not outlive its provider.
     async fn restart(&self) -> Result<Arc<dyn Provider>, Skip>;
+
+    /// Waits until lists show an execution that was just started. Override this method only for an engine
+    /// whose lists lag behind its writes.
+    async fn until_listed(&self, _id: &ExecutionId) {}
 }
 
 /// What the kit may start.

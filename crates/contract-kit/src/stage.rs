@@ -108,7 +108,9 @@ impl Stage {
             .provider
             .start(&self.call(), self.start_request())
             .await;
-        Ok(answered("start", started)?.id)
+        let id = answered("start", started)?.id;
+        self.subject.until_listed(&id).await;
+        Ok(id)
     }
 
     pub(crate) async fn get(&self, id: &ExecutionId) -> Result<Observation, Stop> {

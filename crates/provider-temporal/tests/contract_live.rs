@@ -190,4 +190,8 @@ impl Subject for Staged {
     async fn restart(&self) -> Result<Arc<dyn Provider>, Skip> {
         Ok(provider(&self.config, &self.table))
     }
+
+    async fn until_listed(&self, id: &ExecutionId) {
+        self.place.namespace.until_listed(id.as_str());
+    }
 }

@@ -187,6 +187,24 @@ impl Namespace {
         })
     }
 
+    /// Waits until lists of the server show a workflow: they lag behind its writes.
+    #[track_caller]
+    pub(crate) fn until_listed(&self, id: &str) {
+        self.until_found(&format!("WorkflowId%3D%27{id}%27"), id);
+    }
+
+    /// Waits until a query, as a part of an address, finds a workflow.
+    #[track_caller]
+    pub(crate) fn until_found(&self, query: &str, id: &str) {
+        eventually(&format!("`{id}` is found by {query}"), || {
+            let path = format!("workflows?query={query}");
+            let (_, found) = self.call("GET", &path, &Value::Null);
+            let rows = found["executions"].as_array()?;
+            let mut ids = rows.iter().map(|row| &row["execution"]["workflowId"]);
+            ids.any(|found| found == id).then_some(())
+        });
+    }
+
     #[track_caller]
     pub(crate) fn until_event(&self, id: &str, kind: &str) {
         eventually(&format!("`{id}` has the event {kind}"), || {

@@ -100,9 +100,7 @@ pub(crate) async fn labels_are_memo_and_search_attributes(rig: &Rig) {
     let seen = rig.get(&id).await;
     assert_eq!(seen.labels, labels);
     // The search attribute is visible to queries of the server.
-    let query = "workflows?query=team%3D%27billing%27";
-    let (_, listed) = rig.at.call("GET", query, &serde_json::Value::Null);
-    assert!(listed.to_string().contains(&name), "{listed:#}");
+    rig.at.until_found("team%3D%27billing%27", &name);
     rig.cancel(&id, CancelMode::Kill).await.unwrap();
 }
 
