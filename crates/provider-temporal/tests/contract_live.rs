@@ -174,7 +174,12 @@ impl Subject for Staged {
             }
             _ => None,
         };
+        let has_ended = matches!(scene, Scene::Failed);
         let staged = self.place.stage(&format!("scene-{number}"), scene);
+        // The history of a chain finds earlier runs by a list.
+        if let (true, Ok(id)) = (has_ended, &staged) {
+            self.place.namespace.until_listed(id);
+        }
         if let Some(row) = row {
             self.rows.note(&row, &staged);
         }
