@@ -80,12 +80,18 @@ impl Place {
                 at.until_status(id, "COMPLETED");
             }
             Scene::Failed => {
-                let second = json!({"id": "second", "type": "fail", "retry": {"maximum": 1}});
+                let told = format!("{}-{id}", at.name);
+                self.lab.tell(&told, "fail");
+                let second = json!({
+                    "id": "second", "type": "obey", "input": {"name": told}, "retry": {"maximum": 1},
+                });
                 at.start(
                     id,
                     json!([{"activity": {"id": "first"}}, {"activity": second}]),
                 );
                 at.until_status(id, "FAILED");
+                // A step that runs again must not fail before the test has read it.
+                self.lab.tell(&told, "hold");
             }
         }
         Ok(id.to_owned())
