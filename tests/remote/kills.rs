@@ -199,7 +199,7 @@ async fn follow(
     truth: &BTreeMap<String, &'static str>,
 ) {
     while !reader.knows(truth) {
-        let answer = watching.next().await.expect("the watch goes on");
+        let answer = watching.next().await.expect("the watch is open");
         reader.take(answer);
     }
 }

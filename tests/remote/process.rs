@@ -47,7 +47,7 @@ fn far(socket: &Socket) -> RemoteProvider {
     provider.with_heartbeat(std::time::Duration::from_millis(200))
 }
 
-/// Serves these routes on a runtime of their own. Dropping it closes every connection at once, as the end
+/// Serves these routes on a runtime of their own. Dropping it closes every connection immediately, as the end
 /// of a process does.
 pub(super) fn serving(path: &Path, routes: Routes) -> Serving {
     let runtime = tokio::runtime::Builder::new_multi_thread()

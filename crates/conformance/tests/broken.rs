@@ -45,7 +45,7 @@ fn contained(defect: Defect) -> Option<&'static str> {
         return Some("a description counts until the provider describes itself again");
     }
     if because(&["ADroppedReadLeavesATrace"]) {
-        return Some("a read that is dropped at once is not sent");
+        return Some("a read that is dropped immediately is not sent");
     }
     if because(&["Deadline"]) {
         return Some("the remote provider ends every call by its deadline");

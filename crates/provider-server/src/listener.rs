@@ -21,7 +21,7 @@ use tonic::transport::server::Connected;
 
 /// How long a client may take to prove who it is.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How many handshakes may be under way at once.
+/// Maximum number of concurrent TLS handshakes.
 const HANDSHAKES: usize = 64;
 /// The pause after a failed accept, for example without file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

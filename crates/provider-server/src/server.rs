@@ -18,8 +18,8 @@ use crate::provider::ProviderService;
 use crate::stop::Stop;
 use crate::{Fixed, Listener, Source};
 
-/// How many calls and watches one gateway may have open at once. The gateway has one connection, and a
-/// stream for each execution that is watched by itself.
+/// Maximum number of open calls and watches per gateway. A gateway uses one connection, with one stream
+/// for each execution that is watched on its own.
 const MAX_STREAMS: u32 = 100_000;
 
 /// How long open calls may take after the server was asked to stop.

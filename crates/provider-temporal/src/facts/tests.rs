@@ -1,3 +1,5 @@
+//! Rules of the facts that a history shows, in order and from every cut.
+
 use super::*;
 use crate::api::common::v1::{ActivityType, RetryPolicy};
 use crate::api::enums::v1::{ContinueAsNewInitiator, RetryState, WorkflowTaskFailedCause};

@@ -125,7 +125,7 @@ impl Place {
 
     /// An activity that fails every half second, until a rule pauses it.
     fn ruled(&self, name: &str) -> Value {
-        // The folder of what activities are told is one for all namespaces.
+        // All namespaces share the folder with the instructions for activities.
         let told = format!("{}-{name}", self.namespace.name);
         self.lab.tell(&told, "fail");
         let retry = json!({"initial": 0.5, "coefficient": 1.0});
