@@ -1,8 +1,8 @@
 //! Cancel, kill, pause, resume and retry now.
 
 mod activity;
-mod again;
 mod purge;
+mod retry_from;
 
 use stateway_provider_api::{
     CancelMode, CancelRequest, Error, ErrorKind, Observation, PauseRequest, Result, ResumeRequest,
@@ -25,8 +25,8 @@ use crate::response::is_closed;
 use crate::steps::activity_name;
 use crate::time::timestamp;
 
-pub(crate) use again::retry_from;
 pub(crate) use purge::purge;
+pub(crate) use retry_from::retry_from;
 
 /// The description of an execution that has not ended.
 pub(crate) async fn open_execution(
