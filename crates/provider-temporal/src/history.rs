@@ -93,7 +93,7 @@ pub(crate) async fn history(
         let (mut page, token) = page;
         page.retain(|event| is_shown(event, run, until, at.shown, newest_first));
         if let Some(codec) = reader.codec.as_ref().filter(|_| request.view == View::Full) {
-            codec.decode_events(&mut page).await;
+            codec.decode_events(ask.call, &mut page).await;
         }
         let facts = reader.facts(ask, of, &run.info).await?;
         let room = size - events.len();

@@ -95,6 +95,9 @@ impl Reader {
         let page = self.client.list_workflow_executions(ask, request).await?;
         let mut rows = page.executions;
         rows.retain(|run| !self.deleted.contains(run_id(run)));
+        if let Some(codec) = &self.codec {
+            codec.decode_rows(ask.call, &mut rows).await;
+        }
         Ok(Runs {
             rows,
             next: page.next_page_token,

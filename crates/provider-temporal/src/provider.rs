@@ -45,7 +45,7 @@ impl TemporalProvider {
     ) -> std::result::Result<Self, ConfigError> {
         let clock = SkippingClock::default();
         let client = Arc::new(Client::new(config, &clock)?);
-        let codec = RemoteCodec::new(config)?;
+        let codec = RemoteCodec::new(config, &clock)?;
         let reader = Arc::new(Reader::new(client, clock, codec));
         Ok(Self {
             id,
@@ -97,9 +97,15 @@ impl Provider for TemporalProvider {
         } else {
             "activities only"
         };
+        let mut detail = format!("namespace {}; pauses {paused}", client.namespace());
+        let codec = self.reader.codec.as_ref();
+        if let Some(why) = codec.and_then(RemoteCodec::trouble) {
+            detail.push_str("; payloads are not decoded: ");
+            detail.push_str(&why);
+        }
         Ok(Health {
             engine_version: info.await?.server_version,
-            detail: format!("namespace {}; pauses {paused}", client.namespace()),
+            detail,
         })
     }
 

@@ -4,7 +4,7 @@
 //! last known event on. The memory can be lost at any time.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use stateway_model::ExecutionId;
@@ -42,6 +42,17 @@ const PACE: Pace = Pace {
     ..Pace::DEFAULT
 };
 
+/// For how long texts that the codec did not decode are shown again without asking it.
+const UNDECODED: Duration = Duration::from_secs(10);
+
+/// What was read of the history of a run.
+#[derive(Debug)]
+struct KnownFacts {
+    facts: Arc<Facts>,
+    /// The codec did not decode all texts that were read at this time.
+    undecoded: Option<Instant>,
+}
+
 /// The server and what is remembered of it.
 pub(crate) struct Reader {
     pub(crate) client: Arc<Client>,
@@ -50,7 +61,7 @@ pub(crate) struct Reader {
     pub(crate) deleted: Deleted,
     queues: QueueCache,
     /// By the id of a run.
-    facts: ReadSchedule<Facts>,
+    facts: ReadSchedule<KnownFacts>,
     /// What was observed last of open executions, by their id, for lists and watches.
     pub(crate) seen: ReadSchedule<Observation>,
 }
@@ -100,7 +111,7 @@ impl Reader {
             return Err(not_found(error, ask.verb, of));
         }
         if let Some(codec) = &self.codec {
-            codec.decode_description(&mut described).await;
+            codec.decode_description(ask.call, &mut described).await;
         }
         Ok(described)
     }
@@ -173,37 +184,50 @@ impl Reader {
     ) -> Result<Arc<Facts>> {
         let run = of.run(run_id(info));
         let known = self.facts.get(run_id(info)).map(|known| known.value);
-        let known = known.filter(|facts| facts.last <= info.history_length);
+        let is_usable = |known: &Arc<KnownFacts>| {
+            let is_stale = |at: Instant| at + UNDECODED <= self.clock.now();
+            known.facts.last <= info.history_length && !known.undecoded.is_some_and(is_stale)
+        };
+        let known = known.filter(is_usable);
         if let Some(known) = &known
-            && known.last == info.history_length
+            && known.facts.last == info.history_length
         {
-            return Ok(Arc::clone(known));
+            return Ok(Arc::clone(&known.facts));
         }
-        let from = known.as_ref().map_or(0, |facts| facts.last);
+        let from = known.as_ref().map_or(0, |known| known.facts.last);
         let from = from.max(info.history_length - WINDOW);
         let mut events = self
             .events_after(ask, &run, from, info.history_length)
             .await?;
-        if let Some(codec) = &self.codec {
-            codec.decode_failures(&mut events).await;
-        }
-        let mut facts = known.map(|known| Facts::clone(&known)).unwrap_or_default();
+        let mut undecoded = known.as_ref().and_then(|known| known.undecoded);
+        let mut facts = known
+            .map(|known| Facts::clone(&known.facts))
+            .unwrap_or_default();
         if facts.begin.is_none() && from > 0 {
-            facts.feed(&self.first_event(ask, &run).await?);
+            events.insert(0, self.first_event(ask, &run).await?);
+        }
+        if let Some(codec) = &self.codec
+            && !codec.decode_texts(ask.call, &mut events).await
+        {
+            undecoded.get_or_insert(self.clock.now());
         }
         for event in &events {
             facts.feed(event);
         }
         facts.last = info.history_length;
         facts.close_window();
+        let facts = Arc::new(facts);
         let reading = Reading {
             weight: facts.weight(),
             progress: u64::try_from(facts.last).unwrap_or_default(),
             next_change: None,
-            value: facts.clone(),
+            value: KnownFacts {
+                facts: Arc::clone(&facts),
+                undecoded,
+            },
         };
         self.facts.keep(run_id(info), reading, self.clock.now());
-        Ok(Arc::new(facts))
+        Ok(facts)
     }
 
     /// The events of a run after one and up to another, ascending. The server may have more already, and
@@ -322,7 +346,7 @@ impl Reader {
             events.extend(self.last_event(ask, &run).await?);
         }
         if let Some(codec) = &self.codec {
-            codec.decode_events(&mut events).await;
+            codec.decode_events(ask.call, &mut events).await;
         }
         for event in &events {
             match &event.attributes {
